@@ -1,4 +1,4 @@
-//! The clients of `cargo xtask soak`: many of all eras that use the same request ids; each answer must be their own.
+//! The clients of `cargo xtask nightly soak`: many of all eras that use the same request ids; each answer must be their own.
 //! Some leave while their call is under way. The counts are printed as one line of JSON.
 
 mod reply;

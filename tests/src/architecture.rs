@@ -29,6 +29,20 @@ fn dependency_tree_is_small() {
     assert!((50..=MAX_CRATES).contains(&crates.len()));
 }
 
+/// A module that was moved would not be changed any more, and nothing would say so.
+#[test]
+fn modules_of_the_mutants_are_there() {
+    let text = std::fs::read_to_string(root().join(".cargo/mutants.toml")).unwrap();
+    let modules = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix('"')?.strip_suffix("{.rs,/**}\","));
+    let modules: Vec<&str> = modules.collect();
+    assert!(modules.len() > 10, "{modules:?}");
+    for module in modules {
+        assert!(root().join(format!("{module}.rs")).is_file(), "{module}");
+    }
+}
+
 #[test]
 fn every_crate_has_the_lints_of_the_workspace() {
     let crates = std::fs::read_dir(root().join("crates")).unwrap();

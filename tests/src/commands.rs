@@ -2,40 +2,12 @@
 
 mod config;
 mod doctor;
-mod pages;
 mod schema;
 
-use std::path::PathBuf;
 use std::process::Command;
 
-use crate::harness::binary;
-
-/// A folder that is removed with its files.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-        let path = path.join(uuid::Uuid::new_v4().to_string());
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    /// Writes a file that only this user can read.
-    fn write(&self, name: &str, text: &str) -> String {
-        use std::os::unix::fs::PermissionsExt as _;
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use crate::harness::{assert_contains, binary};
+use crate::surface::{SERVERS, options};
 
 /// A program that has ended.
 struct Ended {
@@ -53,5 +25,30 @@ fn run(program: &str, args: &[&str], env: &[(&str, &str)]) -> Ended {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_have_every_option() {
+    for server in SERVERS {
+        for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+            let ended = run(server, &["completions", shell], &[]);
+            assert_eq!(ended.code, 0, "{server}: {}", ended.stderr);
+            for word in ["read-only", "doctor", "offline", "token"] {
+                assert_contains(&ended.stdout, word);
+            }
+        }
+        assert_eq!(run(server, &["completions", "x"], &[]).code, 2);
+        let page = run(server, &["man"], &[]).stdout.replace("\\-", "-");
+        let options = options(server);
+        for option in options {
+            for name in ["flag", "env"] {
+                assert_contains(&page, option[name].as_str().unwrap());
+            }
+        }
+        for command in [&["man", "token", "add"][..], &["man", "doctor"]] {
+            assert_contains(&run(server, command, &[]).stdout, ".TH");
+        }
+        assert_eq!(run(server, &["man", "nonsense"], &[]).code, 1);
     }
 }

@@ -22,19 +22,17 @@ macro_rules! fail {
     };
 }
 
-mod changing;
+mod default_tools;
 mod faults;
 mod hostile;
 mod lab;
-mod logs;
 mod proxy;
-mod reading;
 mod real;
-mod secrets;
+mod tool_calls;
 
 use serde_json::{Value, json};
 
-use crate::harness::Server;
+use crate::harness::{Reply, Server};
 
 const SERVER: &str = "docker-mcp-server";
 
@@ -44,12 +42,38 @@ async fn call(server: &Server, tool: &str, arguments: Value) -> Value {
     server.result("tools/call", params).await
 }
 
+/// The result of `tools/call`. A `confirm` is also that of what the tool shows first: with its checksum.
+async fn agree(server: &Server, tool: &str, mut arguments: Value) -> Value {
+    let result = call(server, tool, arguments.clone()).await;
+    let given = arguments["confirm"].as_str().unwrap_or("none");
+    match asked_for(&result) {
+        Some(shown) if shown.starts_with(&format!("{given}-")) => {
+            arguments["confirm"] = json!(shown);
+            call(server, tool, arguments).await
+        }
+        _ => result,
+    }
+}
+
+/// The whole reply to a request.
+async fn post(server: &Server, method: &str, params: Value) -> Reply {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    server.post(body.to_string()).await
+}
+
 /// The value that a tool returns.
 async fn succeed(server: &Server, tool: &str, arguments: Value) -> Value {
-    let result = call(server, tool, arguments).await;
+    let result = agree(server, tool, arguments).await;
     let text = result["content"][0]["text"].as_str().unwrap();
     assert_eq!(result["isError"], false, "{tool}: {text}");
     serde_json::from_str(text).unwrap()
+}
+
+/// The `confirm` that a refused call names.
+fn asked_for(refused: &Value) -> Option<String> {
+    let text = refused["content"][0]["text"].as_str()?;
+    let (_, value) = text.split_once("call again with confirm: \"")?;
+    Some(value.split('"').next()?.to_owned())
 }
 
 /// The protocol error of a call with invalid arguments.
@@ -60,9 +84,25 @@ async fn invalid(server: &Server, tool: &str, arguments: Value) -> Value {
     error
 }
 
+/// The calls of a table, `tool | arguments` in each line, with values in place of these words.
+fn calls_of(table: &str, words: &[(&str, &str)]) -> Vec<(&'static str, Value)> {
+    let rows = table.lines().filter(|row| !row.is_empty());
+    let rows = rows.map(|row| {
+        let mut row = row.to_owned();
+        for (word, value) in words {
+            row = row.replace(word, value);
+        }
+        let (tool, arguments) = row.split_once(" | ").unwrap();
+        let arguments =
+            serde_json::from_str(arguments).unwrap_or_else(|error| panic!("{row}: {error}"));
+        (&*tool.to_owned().leak(), arguments)
+    });
+    rows.collect()
+}
+
 /// The error text of a tool that fails.
 async fn fail(server: &Server, tool: &str, arguments: Value) -> String {
-    let result = call(server, tool, arguments).await;
+    let result = agree(server, tool, arguments).await;
     assert_eq!(result["isError"], true, "{tool}: {result}");
     result["content"][0]["text"].as_str().unwrap().to_owned()
 }

@@ -1,5 +1,4 @@
-//! The protocol documents: Markdown files whose request/response pairs are executed, over HTTP,
-//! over stdio and in memory.
+//! The protocol documents: Markdown files whose request/response pairs are executed, over HTTP and over stdio.
 //!
 //! A document has a line `server: BINARY ARGS…`: the fixture server, or a product with its real
 //! service (`seed_001.rs`). A block ` ```json request ` is sent; the block
@@ -11,14 +10,11 @@
 //! have more members than the document shows. JSON inside of a text is compared as JSON.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use mcp_core::era::Hints;
-use mcp_core::server::{Caller, Connection, IncomingFrame};
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
-use crate::harness::{Server, binary};
+use crate::harness::Server;
+use crate::stdio::StdioServer;
 
 /// A request and the answer that the document shows.
 struct Pair {
@@ -41,10 +37,8 @@ pub(crate) struct Document {
 /// The documents for `server`.
 pub(crate) fn documents(server: &str) -> Vec<Document> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("documents");
-    let mut paths: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     let all = paths.iter().map(|path| Document::parse(path));
     let asked: Vec<Document> = all.filter(|document| document.server == server).collect();
@@ -138,10 +132,9 @@ pub(crate) fn matches(expected: &Value, found: &Value, path: &str) -> Result<(),
         }
         (Value::Object(expected), Value::Object(found)) => {
             expected.iter().try_for_each(|(key, value)| {
-                let found = found
-                    .get(key)
-                    .ok_or_else(|| format!("{path}.{key} is missing"))?;
-                matches(value, found, &format!("{path}.{key}"))
+                let path = format!("{path}.{key}");
+                let found = found.get(key).ok_or_else(|| format!("{path} is missing"))?;
+                matches(value, found, &path)
             })
         }
         (Value::Array(expected), Value::Array(found)) => {
@@ -150,13 +143,10 @@ pub(crate) fn matches(expected: &Value, found: &Value, path: &str) -> Result<(),
             if found.len() < shown.len() || (!open && found.len() > shown.len()) {
                 return Err(format!("{path} has {} items", found.len()));
             }
-            shown
-                .iter()
-                .zip(found)
-                .enumerate()
-                .try_for_each(|(at, (expected, found))| {
-                    matches(expected, found, &format!("{path}[{at}]"))
-                })
+            let mut pairs = shown.iter().zip(found).zip(0..);
+            pairs.try_for_each(|((expected, found), at)| {
+                matches(expected, found, &format!("{path}[{at}]"))
+            })
         }
         _ if expected == found => Ok(()),
         _ => Err(format!("{path} is {found}")),
@@ -179,31 +169,18 @@ impl Document {
 
     /// Executes it over stdio, with a server in this environment.
     pub(crate) async fn over_stdio(&self, env: &[(&str, &str)]) {
-        let mut child = tokio::process::Command::new(binary(&self.server))
-            .arg("--stdio")
-            .args(&self.args)
-            .env_clear()
-            .envs(env.iter().copied())
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let args = self.args.iter().map(String::as_str);
+        let args: Vec<&str> = std::iter::once("--stdio").chain(args).collect();
+        let mut peer = StdioServer::of(&self.server, &args, env);
         for pair in &self.pairs {
-            let line = format!("{}\n", pair.request.replace('\n', " "));
-            stdin.write_all(line.as_bytes()).await.unwrap();
+            peer.send(pair.request.replace('\n', " ")).await;
             if pair.response.is_some() {
-                let answer = lines.next_line().await.unwrap();
+                let answer = peer.line().await;
                 self.check("stdio", pair, answer.as_deref());
             }
         }
         // An answer to a notification would be left over.
-        drop(stdin);
-        assert_eq!(lines.next_line().await.unwrap(), None, "{}", self.name);
-        assert!(child.wait().await.unwrap().success());
+        peer.close().await;
     }
 }
 
@@ -218,27 +195,5 @@ async fn over_http() {
 async fn over_stdio() {
     for document in documents(fixture::NAME) {
         document.over_stdio(&[]).await;
-    }
-}
-
-#[tokio::test]
-async fn in_memory() {
-    for document in documents(fixture::NAME) {
-        let args =
-            std::iter::once("mcp-conformance").chain(document.args.iter().map(String::as_str));
-        let server = crate::harness::in_memory(args);
-        let connection = Arc::new(Connection::default());
-        for pair in &document.pairs {
-            let answer = server
-                .handle(IncomingFrame {
-                    frame: pair.request.as_bytes(),
-                    hints: Hints::default(),
-                    connection: Some(Arc::clone(&connection)),
-                    caller: Caller::default(),
-                })
-                .await;
-            let body = answer.body.map(|body| String::from_utf8(body).unwrap());
-            document.check("memory", pair, body.as_deref());
-        }
     }
 }

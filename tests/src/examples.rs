@@ -53,18 +53,13 @@ fn stdout(program: &str, args: &[&str]) -> String {
 
 #[tokio::test]
 async fn each_server_reports_the_version_of_its_crate() {
+    let fixture = "mcp-conformance";
     for (program, name, version) in [
         (HELLO, "hello", "1.2.3"),
-        (
-            "mcp-conformance",
-            "mcp-conformance",
-            env!("CARGO_PKG_VERSION"),
-        ),
+        (fixture, fixture, env!("CARGO_PKG_VERSION")),
     ] {
-        assert_eq!(
-            stdout(program, &["--version"]),
-            format!("{name} {version}\n")
-        );
+        let told = stdout(program, &["--version"]);
+        assert_eq!(told, format!("{name} {version}\n"));
         let server = Server::start(program, &[]).await;
         let info = server.result("mcp.getServerInfo", json!({})).await;
         assert_has!(&info, {"name": name, "version": version});
@@ -91,36 +86,29 @@ async fn axum_example_applies_tokens_and_limits() {
         ("MCP_BODY_LIMIT", "1000"),
     ];
     let mut server = Server::start("examples/axum", &env).await;
-    let page = http_client()
-        .get(server.url.replace("/mcp", "/"))
-        .send()
-        .await;
-    assert_contains(&page.unwrap().text().await.unwrap(), "MCP");
+    let page = server.request("GET", "/", &[]).await;
+    assert_contains(&page.body, "MCP");
 
     let token = ("authorization", "Bearer s3cret-of-16-chars");
     let ping = Dialect::Unversioned.request("1", "ping", "");
-    let post = async |headers: &[_], body: &str| {
-        let reply = server.post_with(headers, body.to_owned()).await;
-        reply.status
-    };
-    assert_eq!(post(&[token], &ping).await, 200);
-    assert_eq!(post(&[], &ping).await, 401);
-    assert_eq!(
-        post(&[token, ("origin", "http://evil.example")], &ping).await,
-        403
-    );
-    assert_eq!(post(&[token], &"x".repeat(1001)).await, 413);
+    let foreign = ("origin", "http://evil.example");
+    for (headers, body, status) in [
+        (&[token][..], &ping, 200),
+        (&[], &ping, 401),
+        (&[token, foreign], &ping, 403),
+        (&[token], &"x".repeat(1001), 413),
+    ] {
+        let reply = server.post_with(headers, body.clone()).await;
+        assert_eq!(reply.status, status);
+    }
     let call = r#""name":"add","arguments":{"a":1,"b":2}"#;
     let call = Dialect::Unversioned.request("1", "tools/call", call);
     let reply = server.post_with(&[token], call).await;
     assert_contains(&reply.body, r#""text":"3""#);
 
     let stream = listen(&server.url, token).await;
-    kill(
-        Pid::from_raw(server.pid().try_into().unwrap()),
-        Signal::SIGINT,
-    )
-    .unwrap();
+    let pid = Pid::from_raw(server.pid().cast_signed());
+    kill(pid, Signal::SIGINT).unwrap();
     assert_contains(&stream.text().await.unwrap(), r#""result":{"#);
     assert_eq!(server.wait_for_exit().await, Some(0));
 }
@@ -137,4 +125,23 @@ async fn listen(url: &str, (name, value): (&str, &str)) -> reqwest::Response {
     let response = request.send().await.unwrap();
     assert_eq!(response.status(), 200);
     response
+}
+
+/// A tool, a resource and an option of its own.
+#[tokio::test]
+async fn memo_writes_and_reads() {
+    let folder = std::env::temp_dir().join(format!("memo-{}", std::process::id()));
+    let env = [("MEMO_FOLDER", folder.to_str().unwrap())];
+    let server = Server::start("examples/memo", &env).await;
+    let memo = json!({"name": "milk", "text": "two litres"});
+    let call = json!({"name": "write_memo", "arguments": &memo});
+    let error = server.error("mcp.callTool", call).await;
+    assert_contains(error["message"].as_str().unwrap(), "set MEMO_FOLDER");
+    std::fs::create_dir(&folder).unwrap();
+    let written = server.call("write_memo", memo).await;
+    assert_eq!(written["uri"], "memo://milk");
+    let read = json!({"uri": "memo://milk"});
+    let read = server.result("resources/read", read).await;
+    assert_eq!(read["contents"][0]["text"], "two litres");
+    std::fs::remove_dir_all(&folder).unwrap();
 }

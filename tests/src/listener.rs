@@ -76,11 +76,14 @@ impl TestListener {
     }
 }
 
+const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// A request whose body has only begun.
+const BODY_BEGUN: &str = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{";
+
 fn ping(id: u32) -> String {
-    post(
-        &[],
-        &Dialect::Unversioned.request(&id.to_string(), "ping", ""),
-    )
+    let ping = Dialect::Unversioned.request(&id.to_string(), "ping", "");
+    post(&[], &ping)
 }
 
 /// Returns a call that reports progress at once and then every `step` milliseconds, as a stream.
@@ -101,16 +104,15 @@ pub(crate) async fn subscribe(url: &str, fields: &[&str]) -> (RawConnection, u16
         "MCP-Protocol-Version: 2026-07-28",
         "Mcp-Method: subscriptions/listen",
     ];
-    let mut wire = RawConnection::connect(url).await;
-    wire.send(post(&[&own, fields].concat(), &body)).await;
+    let request = post(&[&own, fields].concat(), &body);
+    let mut wire = RawConnection::sending(url, request).await;
     let (status, _) = wire.head().await.unwrap();
     (wire, status)
 }
 
 /// Starts a slow call and waits until it runs.
 async fn start_slow(url: &str, step: u32, steps: u32) -> RawConnection {
-    let mut wire = RawConnection::connect(url).await;
-    wire.send(slow(step, steps)).await;
+    let mut wire = RawConnection::sending(url, slow(step, steps)).await;
     let (status, headers) = wire.head().await.unwrap();
     assert_eq!(status, 200);
     assert_eq!(headers["content-type"], "text/event-stream");

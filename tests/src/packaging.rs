@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::committed::root;
+use crate::committed::{check, root};
+use crate::harness::binary;
+use crate::readme::port;
 use crate::surface::{SERVERS, printed};
 
 /// Options that belong to a command line, not to a service.
@@ -32,6 +35,72 @@ fn is_secret(option: &&Value) -> bool {
     option["secret"] == true
 }
 
+/// The lists of all programs in other files, each between two texts of the file.
+#[test]
+fn lists_of_programs_are_fresh() {
+    let (gateway, servers) = (&SERVERS[..1], &SERVERS[1..]);
+    let all = [servers, gateway].concat();
+    let options = all.iter().map(|program| format!("        - {program}\n"));
+    let targets = SERVERS.map(|program| format!("\"127.0.0.1:{}\"", port(program)));
+    let backends = |is_local: bool, token: &str| -> String {
+        let backend = |program: &&str| {
+            let host = if is_local { "127.0.0.1" } else { program };
+            let (name, port) = (program.trim_end_matches("-mcp-server"), port(program));
+            format!("\n[backends.{name}]\nurl = \"http://{host}:{port}/mcp\"\n{token}")
+        };
+        servers.iter().map(backend).collect()
+    };
+    let fill = |path: &str, begin: &str, end: &str, list: &str| {
+        let text = fs::read_to_string(root().join(path)).unwrap();
+        let (before, rest) = text.split_once(begin).unwrap();
+        let (_, after) = rest.split_once(end).unwrap();
+        check(path, &format!("{before}{begin}{list}{end}{after}"));
+    };
+    fill(
+        ".github/workflows/release.yml",
+        "PROGRAMS: ",
+        "\n",
+        &all.join(" "),
+    );
+    let (form, options) = (
+        ".github/ISSUE_TEMPLATE/bug.yml",
+        options.collect::<String>(),
+    );
+    fill(form, "options:\n", "        - cargo", &options);
+    fill(
+        "docker-compose.yml",
+        "MCP_ALLOWED_HOSTS: ",
+        "\n",
+        &all.join(","),
+    );
+    fill(
+        "docs/monitoring.md",
+        "- targets: [",
+        "]",
+        &targets.join(", "),
+    );
+    let (file, begin) = (
+        "xtask/packaging/mcp-gateway/mcp-gateway.toml",
+        "tried again until it does.\n",
+    );
+    fill(file, begin, "\n#[server]", &backends(true, ""));
+    let path = "deploy/gateway.toml";
+    let text = fs::read_to_string(root().join(path)).unwrap();
+    let (head, backends) = (
+        text.lines().next().unwrap(),
+        backends(false, "token = \"${MCP_TOKEN}\"\n"),
+    );
+    check(path, &format!("{head}\n{backends}"));
+}
+
+#[test]
+fn compose_file_starts_every_program() {
+    let text = fs::read_to_string(root().join("docker-compose.yml")).unwrap();
+    for server in SERVERS {
+        assert!(text.contains(&format!("\n  {server}:\n")), "{server}");
+    }
+}
+
 #[test]
 fn services_have_every_option_and_every_secret_as_a_comment() {
     for server in SERVERS {
@@ -47,40 +116,41 @@ fn services_have_every_option_and_every_secret_as_a_comment() {
             !is_secret(option) && !NOT_FOR_SERVICES.contains(&&*text(&option["flag"]))
         };
         let key = |option: &Value| {
-            text(&option["flag"])
-                .trim_start_matches('-')
-                .replace('-', "_")
+            let flag = text(&option["flag"]);
+            flag.trim_start_matches('-').replace('-', "_")
         };
-        let expected: BTreeSet<_> = list(&options).iter().filter(for_service).map(key).collect();
-        let expected: BTreeSet<_> = expected
-            .into_iter()
-            .filter(|key| keys.contains_key(key))
-            .collect();
+        let mut expected: BTreeSet<_> =
+            list(&options).iter().filter(for_service).map(key).collect();
+        expected.retain(|key| keys.contains_key(key));
         let file = read(server, &format!("{server}.toml"));
-        let found = file
-            .lines()
-            .filter_map(|line| line.strip_prefix('#')?.split_once(" = "));
-        // `url` is of the example of a backend.
-        let found: BTreeSet<_> = found
-            .map(|(key, _)| key.to_owned())
-            .filter(|key| key != "url")
-            .collect();
+        let lines = file.lines();
+        let found = lines.filter_map(|line| line.strip_prefix('#')?.split_once(" = "));
+        let found: BTreeSet<_> = found.map(|(key, _)| key.to_owned()).collect();
         assert_eq!(found, expected, "{server}.toml");
 
-        let expected: BTreeSet<_> = list(&options)
-            .iter()
-            .filter(is_secret)
-            .map(|option| text(&option["env"]))
-            .collect();
+        let secrets = list(&options).iter().filter(is_secret);
+        let expected: BTreeSet<_> = secrets.map(|option| text(&option["env"])).collect();
         let file = read(server, &format!("{server}.env"));
-        let found = file
-            .lines()
-            .filter_map(|line| line.strip_prefix('#')?.strip_suffix('='));
-        assert_eq!(
-            found.map(str::to_owned).collect::<BTreeSet<_>>(),
-            expected,
-            "{server}.env"
-        );
+        let lines = file.lines();
+        let found = lines.filter_map(|line| line.strip_prefix('#')?.strip_suffix('='));
+        let found: BTreeSet<_> = found.map(str::to_owned).collect();
+        assert_eq!(found, expected, "{server}.env");
+    }
+}
+
+/// A service whose own file is refused does not start after its installation.
+#[test]
+fn services_accept_their_own_file() {
+    for server in SERVERS {
+        let file = root().join(format!("xtask/packaging/{server}/{server}.toml"));
+        let output = Command::new(binary(server))
+            .args(["doctor", "--offline", "--config"])
+            .arg(&file)
+            .env_clear()
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{server}: {told}");
     }
 }
 
@@ -89,9 +159,8 @@ fn registries_and_bundles_name_variables_and_tools_of_the_program() {
     for server in SERVERS {
         let options = parsed(&printed(server, "--print-options"));
         let find = |variable: &str| {
-            list(&options)
-                .iter()
-                .find(|option| option["env"] == variable)
+            let mut options = list(&options).iter();
+            options.find(|option| option["env"] == variable)
         };
         let manifest = parsed(&read(server, "manifest.json"));
         let form = &manifest["user_config"];
@@ -99,58 +168,36 @@ fn registries_and_bundles_name_variables_and_tools_of_the_program() {
             let option = find(variable).unwrap_or_else(|| panic!("{server}: no {variable}"));
             let key = text(value).replace("${user_config.", "").replace('}', "");
             let field = &form[&key];
-            assert_eq!(
-                field["sensitive"] == true,
-                is_secret(&option),
-                "{server}: {variable}"
-            );
-            assert!(
-                field["required"] == true || field.get("default").is_some(),
-                "{server}: {variable}"
-            );
+            let is_sensitive = field["sensitive"] == true;
+            assert_eq!(is_sensitive, is_secret(&option), "{server}: {variable}");
+            let has_value = field["required"] == true || field.get("default").is_some();
+            assert!(has_value, "{server}: {variable}");
         }
-        let names = |tools: &Value| {
-            list(tools)
-                .iter()
-                .map(|tool| text(&tool["name"]))
-                .collect::<BTreeSet<_>>()
+        let names = |tools: &Value| -> BTreeSet<String> {
+            list(tools).iter().map(|tool| text(&tool["name"])).collect()
         };
-        assert_eq!(
-            names(&manifest["tools"]),
-            names(&parsed(&printed(server, "--print-tools"))),
-            "{server}"
-        );
+        let tools = parsed(&printed(server, "--print-tools"));
+        assert_eq!(names(&manifest["tools"]), names(&tools), "{server}");
 
         let is_own = |option: &&Value| {
             let is_file = text(&option["flag"]).contains("-file");
             option["is_shared"] == false && option["heading"] != "Configuration" && !is_file
         };
-        let own = list(&options)
-            .iter()
-            .filter(is_own)
-            .map(|option| text(&option["env"]));
-        let own: BTreeSet<_> = own.collect();
+        let own = list(&options).iter().filter(is_own);
+        let own: BTreeSet<_> = own.map(|option| text(&option["env"])).collect();
         for package in list(&parsed(&read(server, "server.json"))["packages"]) {
             let variables = list(&package["environmentVariables"]);
             for variable in variables {
                 let option = find(&text(&variable["name"]));
                 let option = option.unwrap_or_else(|| panic!("{server}: no {variable}"));
-                assert_eq!(
-                    variable["isSecret"] == true,
-                    is_secret(&option),
-                    "{server}: {variable}"
-                );
+                let is_named_secret = variable["isSecret"] == true;
+                assert_eq!(is_named_secret, is_secret(&option), "{server}: {variable}");
             }
-            let named: BTreeSet<_> = variables
-                .iter()
-                .map(|variable| text(&variable["name"]))
-                .collect();
+            let named = variables.iter().map(|variable| text(&variable["name"]));
+            let named: BTreeSet<_> = named.collect();
             if package["registryType"] == "npm" {
-                assert!(
-                    named.is_superset(&own),
-                    "{server}: {:?}",
-                    own.difference(&named)
-                );
+                let left_out: Vec<_> = own.difference(&named).collect();
+                assert!(left_out.is_empty(), "{server}: {left_out:?}");
             }
         }
     }

@@ -1,8 +1,6 @@
-//! Property tests of the codec, the era decision, the header check and the event writer.
+//! Property tests of the codec and the header check.
 
 mod codec;
-mod era;
-mod events;
 mod headers;
 mod text;
 

@@ -14,14 +14,17 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::committed::root;
-use crate::harness::{Server, binary};
-use crate::surface::{SERVERS, printed};
+use crate::harness::{Folder, Server, binary};
+use crate::surface::{SERVERS, options, printed};
 
 /// The pages for users beside those of the book. `ARCHITECTURE.md` and `CONTRIBUTING.md` name code, too.
 const USER_PAGES: [&str; 3] = ["README.md", "CHANGELOG.md", "SECURITY.md"];
 
 /// The pages for those who change the code.
 const DEVELOPER_PAGES: [&str; 2] = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
+
+/// The address of a file of this repository.
+const REPOSITORY: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/");
 
 /// A fenced block of a page.
 struct Block {
@@ -70,13 +73,8 @@ fn blocks(path: &str) -> Vec<Block> {
     blocks
 }
 
-/// The options of a server, as it prints them.
-fn options(server: &str) -> Vec<Value> {
-    serde_json::from_str(&printed(server, "--print-options")).unwrap()
-}
-
 /// The port that a server has by default.
-fn port(server: &str) -> String {
+pub(crate) fn port(server: &str) -> String {
     let options = options(server);
     let port = options.iter().find(|option| option["flag"] == "--port");
     port.unwrap()["default"].as_str().unwrap().to_owned()
@@ -90,10 +88,15 @@ fn server_of(port: &str) -> &'static str {
     found.unwrap_or_else(|| panic!("no server has the port {port}"))
 }
 
-fn xtask_help() -> String {
-    let output = Command::new(binary("xtask")).output().unwrap();
-    let help = [output.stdout, output.stderr].concat();
-    String::from_utf8(help).unwrap()
+/// The help of a command of `cargo xtask`, which must exist.
+fn xtask_help(command: &str) -> String {
+    let mut xtask = Command::new(binary("xtask"));
+    let output = xtask.args([command, "--help"]).output().unwrap();
+    assert!(
+        output.status.success(),
+        "cargo xtask {command} does not exist"
+    );
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// The words of the page, without quotes and punctuation around them.
@@ -106,21 +109,21 @@ fn words(page: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn every_flag_exists() {
     let mut known: BTreeSet<String> = BTreeSet::new();
-    for help in SERVERS
-        .map(|server| printed(server, "--help"))
-        .into_iter()
-        .chain([
-            xtask_help(),
-            printed("mcp-gateway", "explain --help"),
-            printed("mcp-gateway", "events --help"),
-            printed("mcp-gateway", "pins approve --help"),
-            printed("mcp-gateway", "token add --help"),
-            printed("mcp-gateway", "connect --help"),
-            printed("mcp-gateway", "bridge --help"),
-            printed("mcp-gateway", "doctor --help"),
-        ])
-    {
-        known.extend(words(&help).map(str::to_owned));
+    let of_servers = SERVERS.map(|server| printed(server, "--help"));
+    let of_xtask = ["run-all", "test", "package"].map(xtask_help);
+    let commands = [
+        "explain",
+        "events",
+        "pins approve",
+        "login",
+        "token add",
+        "connect",
+        "bridge",
+        "doctor",
+    ];
+    let of_commands = commands.map(|command| printed("mcp-gateway", &format!("{command} --help")));
+    for help in of_servers.iter().chain(&of_xtask).chain(&of_commands) {
+        known.extend(words(help).map(str::to_owned));
     }
     // `--help` leaves out the details of issuers.
     let all = SERVERS.into_iter().flat_map(options);
@@ -153,53 +156,22 @@ fn every_variable_exists() {
     let mut known: BTreeSet<String> = BTreeSet::new();
     for server in SERVERS {
         let options = options(server);
-        known.extend(
-            options
-                .iter()
-                .map(|option| option["env"].as_str().unwrap().to_owned()),
-        );
+        let variables = options.iter().map(|option| option["env"].as_str().unwrap());
+        known.extend(variables.map(str::to_owned));
     }
     // Read by `run-all`.
     let services = std::fs::read_to_string(root().join("xtask/src/services/openhands.rs")).unwrap();
     known.extend(words(&services).map(str::to_owned));
     // Of OpenTelemetry, most of them read by its SDK.
-    known.extend(
-        [
-            "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
-            "OTEL_BSP_MAX_QUEUE_SIZE",
-            "OTEL_BSP_SCHEDULE_DELAY",
-            "OTEL_EXPORTER_OTLP_ENDPOINT",
-            "OTEL_EXPORTER_OTLP_HEADERS",
-            "OTEL_EXPORTER_OTLP_PROTOCOL",
-            "OTEL_EXPORTER_OTLP_TIMEOUT",
-            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-            "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
-            "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
-            "OTEL_RESOURCE_ATTRIBUTES",
-            "OTEL_SDK_DISABLED",
-            "OTEL_SERVICE_NAME",
-            "OTEL_TRACES_EXPORTER",
-            "OTEL_TRACES_SAMPLER",
-            "OTEL_TRACES_SAMPLER_ARG",
-        ]
-        .map(str::to_owned),
-    );
-    // Of an example, of the child that it starts and of a placeholder.
-    known.extend(["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "LOG_LEVEL"].map(str::to_owned));
-    // Of hosts, and of the system.
-    known.extend(
-        [
-            "CLAUDE_CONFIG_DIR",
-            "CODEX_HOME",
-            "COPILOT_HOME",
-            "MAX_MCP_OUTPUT_TOKENS",
-            "OPENHANDS_PERSISTENCE_DIR",
-            "SSL_CERT_FILE",
-            "XDG_CONFIG_HOME",
-            "XDG_STATE_HOME",
-        ]
-        .map(str::to_owned),
-    );
+    let of_spans = "BSP_MAX_EXPORT_BATCH_SIZE BSP_MAX_QUEUE_SIZE BSP_SCHEDULE_DELAY EXPORTER_OTLP_ENDPOINT \
+        EXPORTER_OTLP_HEADERS EXPORTER_OTLP_PROTOCOL EXPORTER_OTLP_TIMEOUT EXPORTER_OTLP_TRACES_ENDPOINT \
+        EXPORTER_OTLP_TRACES_HEADERS EXPORTER_OTLP_TRACES_TIMEOUT RESOURCE_ATTRIBUTES SDK_DISABLED SERVICE_NAME \
+        TRACES_EXPORTER TRACES_SAMPLER TRACES_SAMPLER_ARG";
+    known.extend(of_spans.split(' ').map(|name| format!("OTEL_{name}")));
+    // Of an example, of the child that it starts and of a placeholder; of hosts, and of the system.
+    let others = "HTTPS_PROXY HTTP_PROXY NO_PROXY LOG_LEVEL CLAUDE_CONFIG_DIR CODEX_HOME COPILOT_HOME \
+        MAX_MCP_OUTPUT_TOKENS OPENHANDS_PERSISTENCE_DIR SSL_CERT_FILE XDG_CONFIG_HOME XDG_STATE_HOME";
+    known.extend(others.split(' ').map(str::to_owned));
     let is_variable = |word: &&str| {
         word.contains('_')
             && word.starts_with(|c: char| c.is_ascii_uppercase())
@@ -220,18 +192,15 @@ fn every_variable_exists() {
 
 #[test]
 fn every_xtask_command_exists() {
-    let help = xtask_help();
     let pages = user_text() + &DEVELOPER_PAGES.map(page).concat();
-    let mut named = 0;
+    let mut named = BTreeSet::new();
     for (at, _) in pages.match_indices("cargo xtask ") {
-        let command = pages[at..].split([' ', '`', '\n']).nth(2).unwrap();
-        assert!(
-            command == "…" || help.contains(&format!("cargo xtask {command}")),
-            "cargo xtask {command} does not exist"
-        );
-        named += 1;
+        named.extend(pages[at..].split([' ', '`', '\n']).nth(2));
     }
-    assert!(named >= 2, "the pages do not name the two commands");
+    for command in named.iter().filter(|command| **command != "…") {
+        xtask_help(command);
+    }
+    assert!(named.len() >= 2, "the pages do not name the two commands");
 }
 
 /// The anchors of the headings of a page.
@@ -253,6 +222,10 @@ fn every_link_leads_somewhere() {
         let (page, file) = (page(&path), root().join(&path));
         for (at, _) in page.match_indices("](") {
             let target = page[at + 2..].split(')').next().unwrap();
+            if let Some(file) = target.strip_prefix(REPOSITORY) {
+                let file = file.split('#').next().unwrap();
+                assert!(root().join(file).is_file(), "{path}: {target}");
+            }
             if target.starts_with("https://") {
                 continue;
             }
@@ -276,15 +249,14 @@ fn every_path_exists() {
         let code = page.split('`').skip(1).step_by(2);
         let paths = code.filter(|text| text.ends_with(".rs") && text.contains('/'));
         for file in paths.filter(|text| !text.contains('*')) {
-            let folders = [
+            let mut folders = [
                 "",
                 "crates/",
                 "crates/mcp-serve/src/",
                 "crates/mcp-core/src/",
-            ];
-            let exists = folders
-                .iter()
-                .any(|folder| root().join(folder).join(file).is_file());
+            ]
+            .iter();
+            let exists = folders.any(|folder| root().join(folder).join(file).is_file());
             assert!(exists, "{path}: {file} does not exist");
         }
     }
@@ -321,7 +293,7 @@ fn every_block_is_checked() {
                 .all(|server| block.text.contains(&format!("127.0.0.1:{}", port(server)))),
             // `gateway_files_are_valid` has it.
             "toml" => true,
-            // `snippets_of_hosts_name_servers_that_answer` has it.
+            // `pages_of_hosts_are_fresh` has it.
             "toml host" => true,
             _ => false,
         };
@@ -335,17 +307,14 @@ fn every_block_is_checked() {
 
 #[tokio::test]
 async fn gateway_files_are_valid() {
-    let folder = std::env::temp_dir().join(format!("readme-{}", uuid::Uuid::new_v4().simple()));
-    std::fs::create_dir(&folder).unwrap();
-    let file = folder.join("gateway.toml");
+    let folder = Folder::new();
     let mut files = 0;
     for block in user_pages().iter().flat_map(|path| blocks(path)) {
         if block.language == "toml" {
             // Without the download. `postgres` and the like are only in comments.
             let text = block.text.replace("\"npx\"", "\"cat\"");
             let text = text.replace("\"docker-mcp-server\"", "\"cat\"");
-            std::fs::write(&file, text).unwrap();
-            let args = ["--config", file.to_str().unwrap()];
+            let args = ["--config", &folder.write("gateway.toml", &text)];
             // A file that is wrong keeps it from starting.
             let variables = [("MCP_TOKEN", "a-token-of-16-chars"), ("HOOK", "a-path")];
             Server::with_args("mcp-gateway", &args, &variables).await;
@@ -353,5 +322,4 @@ async fn gateway_files_are_valid() {
         }
     }
     assert_eq!(files, 7);
-    std::fs::remove_dir_all(&folder).unwrap();
 }

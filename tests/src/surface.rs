@@ -8,13 +8,19 @@ use serde_json::{Value, json};
 
 use crate::harness::binary;
 
+#[path = "../../crates/mcp-gateway/src/servers.rs"]
+mod table;
+
 /// The servers, in the order of their ports.
-pub(crate) const SERVERS: [&str; 4] = [
-    "mcp-gateway",
-    "n8n-mcp-server",
-    "openhands-mcp-server",
-    "docker-mcp-server",
-];
+pub(crate) const SERVERS: [&str; table::SERVERS.len() + 1] = {
+    let mut servers = ["mcp-gateway"; table::SERVERS.len() + 1];
+    let mut at = 0;
+    while at < table::SERVERS.len() {
+        servers[at + 1] = table::SERVERS[at].1;
+        at += 1;
+    }
+    servers
+};
 
 /// Limit of a server's tool list, in tokens: names, descriptions and input schemas are sent with every
 /// turn of a conversation.
@@ -37,6 +43,11 @@ fn run(server: &str, args: &[&str]) -> String {
         "{server} {args:?}: {complaint}"
     );
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// The options of a server, as it prints them.
+pub(crate) fn options(server: &str) -> Vec<Value> {
+    serde_json::from_str(&printed(server, "--print-options")).unwrap()
 }
 
 /// The definitions of the tools of one toolset of a server, or of all.
@@ -85,6 +96,20 @@ fn tools_cost_few_tokens() {
             eprintln!("{server}: {tokens} tokens {what} output schemas, at most {most}");
             assert!(tokens <= most, "{server}: {tokens} tokens {what}");
         }
+    }
+}
+
+/// The default tools of the Docker server, and all of them.
+#[test]
+fn tools_of_docker_are_few() {
+    for (toolset, most_tools, most_tokens) in [("default", 7, 1_000), ("all", 38, 6_500)] {
+        let tools = tools("docker-mcp-server", toolset);
+        let tokens = tokens(&tools, false);
+        eprintln!("{toolset}: {} tools, {tokens} tokens", tools.len());
+        assert!(
+            tools.len() <= most_tools && tokens <= most_tokens,
+            "{toolset}"
+        );
     }
 }
 

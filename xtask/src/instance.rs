@@ -6,12 +6,12 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::console::Heartbeat;
-use crate::layout::{Layout, create_dir};
-use crate::process::{Process, Program};
-use crate::reaper;
+use crate::layout::{self, create_dir};
+use crate::process::{Process, Program, end_leftovers};
+use crate::{secrets, shutdown};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -22,9 +22,8 @@ pub(crate) enum Purpose {
 }
 
 /// The place of a local service while it runs; no other process uses it.
-#[derive(Debug)]
 pub(crate) struct Instance {
-    service: &'static str,
+    pub(crate) service: &'static str,
     /// A name that no other instance has.
     pub(crate) name: String,
     pub(crate) purpose: Purpose,
@@ -36,23 +35,14 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Locks the instance of this name, with this port if it is free, and ends the processes that a
-    /// killed run has left there.
-    ///
-    /// # Errors
-    /// When another process has it.
-    pub(crate) fn lock(
-        layout: &Layout,
-        service: &'static str,
-        purpose: Purpose,
-        port: u16,
-    ) -> anyhow::Result<Self> {
+    /// Locks the instance, with this port if it is free, and ends the processes that a killed run has left there.
+    pub(crate) fn lock(service: &'static str, purpose: Purpose, port: u16) -> Result<Self> {
         let (folder, port) = match purpose {
             Purpose::RunAll => ("run-all", port),
             Purpose::Test => ("test", 0),
         };
         let folder = format!("{folder}/{service}");
-        let dir = layout.backends().join(&folder);
+        let dir = layout::backends().join(&folder);
         create_dir(&dir)?;
         // Container runtimes refuse paths with symbolic links in them.
         let dir = dir.canonicalize()?;
@@ -69,36 +59,33 @@ impl Instance {
             _lock: lock,
         };
         for mark in [instance.mark_of_server(), instance.mark()] {
-            if reaper::end_leftovers(&mark) {
-                print_as!(
-                    "xtask",
-                    "ended processes that a killed run had left in {folder}"
-                );
+            if end_leftovers(&mark) {
+                let text = "ended processes that a killed run had left in";
+                print_as!("xtask", "{text} {folder}");
             }
         }
         instance.port = free_port(port)?;
-        File::create(instance.log(layout)?)?;
+        File::create(instance.log()?)?;
         Ok(instance)
     }
 
     /// Starts the service and returns when it is ready; its output goes to the log.
     pub(crate) fn start(
         &self,
-        layout: &Layout,
         step: &str,
         timeout: Duration,
         program: Program,
         mut ready: impl FnMut() -> bool,
-    ) -> anyhow::Result<Process> {
+    ) -> Result<Process> {
         let mut heartbeat = Heartbeat::start(self.service, step);
-        let log = self.log(layout)?;
+        let log = self.log()?;
         let program = program.marked(self.mark()).log_to(&log)?;
         let mut process = program.spawn()?;
-        let started = process.wait_ready(&layout.shutdown, &log, timeout, || {
+        let started = process.wait_ready(&log, timeout, || {
             heartbeat.beat();
             ready()
         });
-        if layout.shutdown.requested() {
+        if shutdown::requested() {
             heartbeat.stopped();
         }
         started?;
@@ -106,16 +93,14 @@ impl Instance {
         Ok(process)
     }
 
-    /// Returns the log of the service.
-    pub(crate) fn log(&self, layout: &Layout) -> anyhow::Result<PathBuf> {
-        layout.log(&format!("service-{}", self.name))
+    pub(crate) fn log(&self) -> Result<PathBuf> {
+        layout::log(&format!("service-{}", self.name))
     }
 
-    pub(crate) fn clear(&self) -> anyhow::Result<()> {
+    pub(crate) fn clear(&self) -> Result<()> {
         clear_dir(&self.dir)
     }
 
-    /// Returns the address of an HTTP service.
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
@@ -131,10 +116,15 @@ impl Instance {
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
+
+    /// Returns the secret in one of its files, or nothing.
+    pub(crate) fn secret(&self, name: &str) -> OsString {
+        secrets::read(&self.file(name)).unwrap_or_default().into()
+    }
 }
 
 /// Creates an empty folder, or empties an existing one.
-pub(crate) fn clear_dir(dir: &Path) -> anyhow::Result<()> {
+pub(crate) fn clear_dir(dir: &Path) -> Result<()> {
     if dir.exists() {
         fs::remove_dir_all(dir).with_context(|| format!("could not remove {}", dir.display()))?;
     }
@@ -142,10 +132,8 @@ pub(crate) fn clear_dir(dir: &Path) -> anyhow::Result<()> {
 }
 
 /// Returns the preferred port if it is free, else any other; 0 stands for no preference.
-pub(crate) fn free_port(preferred: u16) -> anyhow::Result<u16> {
+pub(crate) fn free_port(preferred: u16) -> Result<u16> {
     let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port))?.local_addr();
-    let address = bind(preferred)
-        .or_else(|_| bind(0))
-        .context("no free port")?;
-    Ok(address.port())
+    let address = bind(preferred).or_else(|_| bind(0));
+    Ok(address.context("no free port")?.port())
 }

@@ -1,133 +1,188 @@
 //! `cargo xtask nightly`: what `cargo xtask test` leaves out, because it takes long or rarely breaks.
 
 use std::fs;
-use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{bail, ensure};
+use anyhow::{Result, ensure};
 
-use crate::args::Options;
-use crate::cargo::{self, exit_code};
 use crate::console::table;
 use crate::counts::TestCounts;
-use crate::layout::Layout;
-use crate::nextest::Nextest;
 use crate::process::Program;
-use crate::services::openhands;
+use crate::services::Service;
+use crate::services::openhands::{OLDEST, OpenHands, OpenHandsApp, VERSION_OF_APP};
 use crate::test::real_services::{ALL, RealServices};
 use crate::{
-    bench, checks, clients, conformance, images, openhands_versions, package, replicas, soak,
+    bench, checks, clients, conformance, install, layout, package, replicas, shutdown, soak,
 };
 
+/// Everything else that can be tested, and a table of it.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Only these parts:
+    /// services: other engines, Podman, servers of others behind the gateway.
+    /// openhands-versions: agent servers of older versions.
+    /// openhands-app: the V1 app server, openhands-ai from PyPI (1.4 GB) with its sandboxes as processes;
+    /// xtask/backends/openhands-app/start.py says how.
+    /// conformance: the official suites against the fixture server, alone and behind the gateway, and against our client.
+    /// clients: real third-party clients, and a web page in Chromium.
+    /// bench: speed beside rmcp, a bare hyper server and nginx, memory, and the time of a start, with optimised programs.
+    /// replicas: three gateways on one PostgreSQL, behind nginx: an upgrade under load, and what fails when one of them,
+    /// or the database, is killed or away.
+    /// soak: 100 clients of all eras call three backends through the gateway for five minutes; each gets its own answers,
+    /// and memory does not grow.
+    /// package: all packages, each installed and called.
+    /// windows: everything compiled for Windows.
+    /// modules: modules of a crate that use each other in a circle.
+    /// mutants: changes in the modules that keep people out or apart, one expression at a time, of which their unit tests
+    /// must notice 90 %.
+    /// msrv: everything compiled with the `rust-version` of Cargo.toml.
+    /// docs: the book of `docs` in target/book, and its links.
+    #[arg(value_name = "PART", verbatim_doc_comment)]
+    parts: Vec<String>,
+}
+
 /// The name of a part, and its function.
-type Part = (&'static str, fn(&Layout) -> anyhow::Result<ExitCode>);
+type Part = (&'static str, fn() -> Result<()>);
 
 const PARTS: [Part; 14] = [
     ("services", services),
-    ("openhands-versions", |layout| {
-        openhands_versions::run(layout, &Options::default())
+    ("openhands-versions", || {
+        openhands(&OpenHands(OLDEST), AGENT_SERVER_TESTS)?;
+        openhands(&OpenHands(VERSION_OF_APP), AGENT_SERVER_TESTS)
     }),
-    ("openhands-app", openhands_versions::run_app),
-    ("conformance", conformance::command),
-    ("clients", clients::command),
-    ("images", images::check),
+    ("openhands-app", || {
+        openhands(&OpenHandsApp, "test(/^openhands::app_server::/)")
+    }),
+    ("conformance", conformance::run),
+    ("clients", clients::run),
     ("bench", bench::run),
-    ("replicas", |layout| {
-        replicas::run(layout, &Options::default())
+    ("replicas", replicas::run),
+    ("soak", soak::run),
+    ("package", || {
+        let options = package::Options {
+            check: true,
+            ..package::Options::default()
+        };
+        package::run(&options)
     }),
-    ("soak", |layout| soak::run(layout, &Options::default())),
-    ("package", |layout| {
-        package::run(layout, &Options::with_flag("check"))
-    }),
-    ("windows", cargo::check_windows),
+    ("windows", checks::windows),
+    ("modules", modules),
     ("mutants", mutants),
     ("msrv", msrv),
     ("docs", checks::book),
 ];
 
 /// Of the tests in `tests`, those with other engines and servers of others.
-const ENGINES: &str = "test(/^docker::/) | test(/^gateway::(replicas|real|approvals::docker)::/) | test(/^hosts::connect::/)";
+const ENGINES: &str = "test(/^docker::/) | test(/^gateway::(replicas|real|approvals::docker)::/)";
 
-/// With the agent server that `openhands-ai` brings: the modules that depend on its version. The part
-/// `openhands-versions` runs all.
-const OLDER_OPENHANDS: &str =
-    "test(/^openhands::(tasks|errors|confirmation|parallel|files|mcp_servers|read_tools)::/)";
+/// All tests of the OpenHands server but those that need another service, too.
+const AGENT_SERVER_TESTS: &str = "test(/^openhands::/) & not test(/^openhands::app_server::/) \
+     & not test(/task_runs_an_n8n_workflow|task_restarts_a_container_through_the_gateway/)";
 
-/// Runs the parts that are named in the command line, or all, and prints a table of them.
-pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
-    let names = PARTS.map(|(name, _)| name);
-    if let Some(unknown) = options.words.iter().find(|word| !names.contains(&&***word)) {
-        bail!("there is no part `{unknown}`: {}", names.join(", "));
-    }
-    let is_wanted =
-        |name| options.words.is_empty() || options.words.iter().any(|word| word == name);
-    let mut rows = vec![["part", "result", "time"].map(str::to_owned)];
-    let mut is_good = true;
-    for (name, perform) in PARTS.into_iter().filter(|(name, _)| is_wanted(*name)) {
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let chosen = package::chosen("no part", &options.parts, &PARTS.map(|(name, _)| name))?;
+    let (mut rows, mut failed) = (Vec::new(), Vec::new());
+    for (name, perform) in PARTS.into_iter().filter(|(name, _)| chosen.contains(name)) {
         let started = Instant::now();
         print_line!("\nnightly  | {name}");
-        let outcome = perform(layout);
-        if layout.shutdown.requested() {
-            bail!("stopped");
-        }
-        if let Err(error) = &outcome {
-            print_line!("FAILED   {name}: {error:#}");
-        }
-        let has_passed = outcome.is_ok_and(|code| code == ExitCode::SUCCESS);
-        is_good &= has_passed;
-        let verdict = if has_passed { "ok" } else { "FAILED" };
+        let outcome = perform();
+        ensure!(!shutdown::requested(), "stopped");
+        let verdict = match outcome {
+            Ok(()) => "ok",
+            Err(error) => {
+                print_line!("FAILED   {name}: {error:#}");
+                failed.push(name);
+                "FAILED"
+            }
+        };
         let time = format!("{} s", started.elapsed().as_secs());
         rows.push([name.to_owned(), verdict.to_owned(), time]);
     }
-    print_line!("\n{}", table(&rows).trim_end());
-    Ok(exit_code(is_good))
+    let heading = ["part", "result", "time"];
+    print_line!("\n{}", table(heading, &rows).trim_end());
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
 }
 
 /// Other versions of the services, Podman, and servers of others behind the gateway.
-fn services(layout: &Layout) -> anyhow::Result<ExitCode> {
-    if !cargo::run(layout, cargo::BUILD, &[])? {
-        return Ok(ExitCode::FAILURE);
-    }
-    let nextest = Nextest::install(layout)?;
-    let real = RealServices::start(layout, &ALL);
-    let others = clients::install_servers(layout);
-    let mut env = real.environment();
-    env.extend(others.environment.iter().cloned());
+fn services() -> Result<()> {
+    checks::build()?;
+    let real = RealServices::start(&ALL);
+    let (others, missing) = clients::install_servers();
+    let env = [real.environment(), others].concat();
     let mut sum = real.missing_counts();
-    for (sdk, why) in &others.missing {
-        sum += TestCounts::skip(&format!("gateway with {sdk}"), why);
-    }
-    let profile = "--profile nightly";
-    sum += nextest.run(layout, "engines", (profile, ENGINES), &env)?;
-    if let Some(other) = real.environment_of(&openhands::OF_APP) {
-        let env = [env, other].concat();
-        let filter = (profile, OLDER_OPENHANDS);
-        sum += nextest.run(layout, "openhands-of-app", filter, &env)?;
-    }
-    print_line!("{sum}");
-    Ok(exit_code(sum.failed == 0))
+    sum += missing;
+    sum += checks::nextest("engines", ("--profile nightly", ENGINES), &env)?;
+    ensure!(sum.failed == 0, "{sum}");
+    Ok(())
 }
 
-/// Changes the modules of `.cargo/mutants.toml`, one expression at a time: their unit tests must notice nine of ten
-/// changes.
-fn mutants(layout: &Layout) -> anyhow::Result<ExitCode> {
-    let programs = layout.backends().join("mutants");
-    let install = Program::new("cargo")?
-        .words("install cargo-mutants --version 27.1.0 --locked --debug --root")
-        .args([&programs]);
-    ensure!(
-        install.succeeds(&layout.shutdown, None)?,
-        "cargo-mutants cannot be compiled"
-    );
-    let outcomes = layout.target.join("mutants.out");
+/// Tests of the OpenHands server on a service that is started for them.
+fn openhands(service: &dyn Service, tests: &str) -> Result<()> {
+    checks::build()?;
+    let real = RealServices::start(&[service]);
+    let mut sum = real.missing_counts();
+    if sum == TestCounts::default() {
+        let words = ("--profile nightly", tests);
+        sum = checks::nextest(service.name(), words, &real.environment())?;
+    }
+    ensure!(sum.failed == 0, "{sum}");
+    Ok(())
+}
+
+/// Prints the top modules of the crate `$1` that use each other in a circle, each with all that is in it. `$2` has the
+/// edges that are known.
+const ORDER: &str = r#"
+    graph=$("$0" modules dependencies --package "$1" --lib --no-externs --no-sysroot --no-fns --no-traits --no-types \
+        --no-owns) || echo "tsort: $1 cannot be read"
+    printf '%s\n' "$graph" | awk -F'"' '
+        /->/ { split($2, from, "::"); split($4, to, "::") }
+        /->/ && from[2] != to[2] && from[2] && to[2] { print from[1] "::" from[2], to[1] "::" to[2] }' |
+        sort -u | grep -vxF "$2" | tsort 2>&1 > /dev/null
+"#;
+
+/// The edges that close the circles which are left.
+const KNOWN_EDGES: &str = "\
+gateway_store::database gateway_store::events
+gateway_store::database gateway_store::state
+mcp_core::registry mcp_core::method
+mcp_core::registry mcp_core::prompt
+mcp_core::registry mcp_core::resource
+mcp_core::registry mcp_core::tool
+mcp_gateway::gateway mcp_gateway::page
+mcp_gateway::gateway mcp_gateway::tools";
+
+/// Reads the modules of each crate with cargo-modules, whose own `--acyclic` also counts a type and its functions.
+fn modules() -> Result<()> {
+    let reader = install::compiled("nightly", "cargo-modules", "0.26.0")?.join("cargo-modules");
+    let mut circles = String::new();
+    for folder in fs::read_dir(layout::root().join("crates"))? {
+        let name = folder?.file_name();
+        let order = Program::new("sh")
+            .args(["-c", ORDER])
+            .args([reader.as_os_str(), &name, KNOWN_EDGES.as_ref()])
+            .dir(layout::root())
+            .logged("modules", None)?;
+        let lines = order.output.lines();
+        let found = lines.filter(|line| line.starts_with("tsort: "));
+        circles.extend(found.map(|line| format!("{line}\n")));
+        print_as!("modules", "{}: read", name.display());
+    }
+    ensure!(circles.is_empty(), "\n{circles}");
+    Ok(())
+}
+
+/// Changes the modules of `.cargo/mutants.toml`, one expression at a time: their unit tests must notice nine of ten.
+fn mutants() -> Result<()> {
+    let programs = install::compiled("nightly", "cargo-mutants", "27.1.0")?;
+    let outcomes = layout::target().join("mutants.out");
     // Of an earlier run, which would be taken for this one's if it fails.
     let _ = fs::remove_dir_all(&outcomes);
-    // Fails if a mutant is missed.
-    Program::new(programs.join("bin/cargo-mutants"))?
+    Program::new(programs.join("cargo-mutants"))
         .words("mutants --colors never --output")
-        .args([&layout.target])
-        .dir(&layout.root)
-        .succeeds(&layout.shutdown, None)?;
+        .args([layout::target()])
+        .dir(layout::root())
+        .succeeds(None)?;
     let count = |kind: &str| {
         let list = fs::read_to_string(outcomes.join(kind)).unwrap_or_default();
         list.lines().count()
@@ -136,16 +191,18 @@ fn mutants(layout: &Layout) -> anyhow::Result<ExitCode> {
     let noticed = count("caught.txt") + count("timeout.txt");
     let missed = count("missed.txt");
     print_line!("{noticed} mutants noticed, {missed} missed");
-    Ok(exit_code(noticed > 0 && noticed >= 9 * missed))
+    ensure!(noticed > 0 && noticed >= 9 * missed, "too many are missed");
+    Ok(())
 }
 
 /// Compiles everything with the `rust-version` of Cargo.toml, in a target folder of its own.
-fn msrv(layout: &Layout) -> anyhow::Result<ExitCode> {
+fn msrv() -> Result<()> {
     let oldest = env!("CARGO_PKG_RUST_VERSION");
-    let check = Program::new("rustup")?
+    let check = Program::new("rustup")
         .args(["run", "--install", oldest, "cargo"])
         .words("check --workspace --all-targets --all-features --locked")
-        .envs([("CARGO_TARGET_DIR", layout.backends().join("msrv"))])
-        .dir(&layout.root);
-    Ok(exit_code(check.succeeds(&layout.shutdown, None)?))
+        .envs([("CARGO_TARGET_DIR", layout::backends().join("msrv"))])
+        .dir(layout::root());
+    ensure!(check.succeeds(None)?, "cargo check");
+    Ok(())
 }

@@ -1,111 +1,101 @@
-//! `cargo xtask replicas`: three gateways on one PostgreSQL behind nginx, as a table of real clients and of every fault,
-//! each `ok` or `FAILED` with its figures.
+//! The part `replicas` of `cargo xtask nightly`: three gateways on one PostgreSQL behind nginx, as a table of real clients
+//! and of every fault, each `ok` or `FAILED` with its figures.
 
-mod client;
 mod cluster;
-mod failover;
 mod faults;
 mod load;
-mod manifests;
-mod proxy;
 
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::Command;
 use std::time::Instant;
 
-use anyhow::ensure;
+use anyhow::{Result, ensure};
 
-use crate::args::Options;
-use crate::cargo;
-use crate::clients;
-use crate::layout::Layout;
+use crate::install::{self, Package};
+use crate::services::docker;
+use crate::{checks, clients, layout, shutdown};
+
 use cluster::Cluster;
 
-/// A row of the table.
-struct Row {
-    name: &'static str,
-    /// Returns the figures.
-    check: fn(&mut Cluster<'_>) -> anyhow::Result<String>,
-}
+/// The name of a row of the table, and its check, which returns the figures.
+type Row = (&'static str, fn(&mut Cluster) -> Result<String>);
 
-impl Row {
-    const fn new(
-        name: &'static str,
-        check: fn(&mut Cluster<'_>) -> anyhow::Result<String>,
-    ) -> Self {
-        Self { name, check }
-    }
-}
-
-/// The official SDKs, in both eras.
-const SDKS: [Row; 2] = [
-    Row::new("SDK for TypeScript, both eras, through nginx", |cluster| {
+/// The files, and the official SDKs in both eras.
+const FILES_AND_SDKS: [Row; 3] = [
+    ("files for compose and Kubernetes", files),
+    ("SDK for TypeScript, both eras, through nginx", |cluster| {
         sdk(cluster, "typescript")
     }),
-    Row::new("SDK for Python, both eras, through nginx", |cluster| {
+    ("SDK for Python, both eras, through nginx", |cluster| {
         sdk(cluster, "python")
     }),
 ];
 
-const FILES: [Row; 1] = [Row::new(
-    "files for compose and Kubernetes",
-    manifests::check,
-)];
-
-pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
-    let is_chosen = |row: &&Row| {
-        options.words.is_empty() || options.words.iter().any(|word| row.name.contains(word))
-    };
-    // Each has a cluster of its own; the last one a second server for its database.
-    let rows = FILES.iter().chain(&SDKS).chain(&faults::FAULTS);
-    let groups: [(bool, Vec<&Row>); 2] = [
-        (false, rows.filter(is_chosen).collect()),
-        (true, failover::FAILOVER.iter().filter(is_chosen).collect()),
-    ];
-    ensure!(
-        groups.iter().any(|(_, rows)| !rows.is_empty()),
-        "no row has such a name"
-    );
-    let Some(programs) = programs(layout, options)? else {
-        return Ok(ExitCode::FAILURE);
-    };
+pub(crate) fn run() -> Result<()> {
+    checks::build()?;
+    let mut cluster = Cluster::start()?;
     let mut failed = 0;
-    for (has_standby, rows) in groups {
-        if rows.is_empty() {
-            continue;
-        }
-        let mut cluster = Cluster::start(layout, programs.clone(), has_standby)?;
-        for row in rows {
-            ensure!(!layout.shutdown.requested(), "stopped");
-            let started = Instant::now();
-            let result = (row.check)(&mut cluster);
-            let (verdict, shown) = match &result {
-                Ok(shown) => ("ok", shown.clone()),
-                Err(error) => ("FAILED", format!("{error:#.300}")),
-            };
-            failed += usize::from(result.is_err());
-            let seconds = started.elapsed().as_secs_f32();
-            print_line!("{verdict:<8} {} ({seconds:.1} s): {shown}", row.name);
-            cluster.repair()?;
-        }
+    for (name, check) in FILES_AND_SDKS.iter().chain(&faults::FAULTS) {
+        let started = Instant::now();
+        let result = check(&mut cluster);
+        ensure!(!shutdown::requested(), "stopped");
+        let (verdict, shown) = match &result {
+            Ok(shown) => ("ok", shown.clone()),
+            Err(error) => ("FAILED", format!("{error:#.300}")),
+        };
+        failed += usize::from(result.is_err());
+        let seconds = started.elapsed().as_secs_f32();
+        print_line!("{verdict:<8} {name} ({seconds:.1} s): {shown}");
+        // So that a row which failed does not fail the next ones.
+        cluster.repair()?;
     }
-    print_line!("{failed} rows failed");
-    Ok(cargo::exit_code(failed == 0))
+    ensure!(failed == 0, "{failed} rows failed");
+    Ok(())
 }
 
-/// Builds the programs, or finds those that were built before. `None` if they do not compile.
-fn programs(layout: &Layout, options: &Options) -> anyhow::Result<Option<PathBuf>> {
-    if let Some(programs) = &options.programs {
-        return Ok(Some(PathBuf::from(programs).canonicalize()?));
-    }
-    let is_release = options.profile.as_deref() != Some("dev");
-    let profile = if is_release { " --release" } else { "" };
-    let is_built = cargo::run(layout, &format!("{}{profile}", cargo::BUILD), &[])?;
-    Ok(is_built.then(|| layout.binaries(is_release)))
-}
-
-fn sdk(cluster: &mut Cluster<'_>, name: &str) -> anyhow::Result<String> {
-    let counts = clients::run_at(cluster.layout, name, cluster.nginx_port)?;
+fn sdk(cluster: &mut Cluster, name: &str) -> Result<String> {
+    let counts = clients::run_at(name, cluster.nginx.port)?;
     ensure!(counts.failed == 0 && counts.passed > 0, "{counts}");
     Ok(counts.to_string())
+}
+
+/// The files for compose, which start nothing without each of their secrets.
+const COMPOSE_FILES: [(&str, &str); 2] = [
+    (
+        "deploy/replicas.yml",
+        "MCP_TOKEN MCP_SESSION_KEY POSTGRES_PASSWORD",
+    ),
+    (
+        "docker-compose.yml",
+        "MCP_TOKEN OPENHANDS_API_KEY OH_SECRET_KEY",
+    ),
+];
+
+/// The files with which operators start servers: Kubernetes' by the schemas of its API, the compose files by compose.
+/// That of nginx is the cluster's.
+fn files(_: &mut Cluster) -> Result<String> {
+    let package = Package::new("replicas", "kubernetes-validate");
+    let programs = install::install_python(&package, "kubernetes-validate==1.37.0\n")?;
+    let output = Command::new(programs.join("kubernetes-validate"))
+        .args(["--strict", "--quiet", "deploy/kubernetes.yaml"])
+        .current_dir(layout::root())
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "kubernetes.yaml: {text:.500}");
+    let compose = docker::install_plugins()?.join("docker-compose");
+    for (file, secrets) in COMPOSE_FILES {
+        for missing in secrets.split(' ').map(Some).chain([None]) {
+            let mut config = Command::new(&compose);
+            config.args(["--file", file, "config", "--quiet"]);
+            config.envs(secrets.split(' ').map(|name| (name, "secret")));
+            missing.map(|name| config.env_remove(name));
+            let output = config.current_dir(layout::root()).output()?;
+            let text = String::from_utf8_lossy(&output.stderr);
+            let is_right = match missing {
+                Some(name) => !output.status.success() && text.contains(name),
+                None => output.status.success(),
+            };
+            ensure!(is_right, "{file} without {missing:?}: {text:.500}");
+        }
+    }
+    Ok("Kubernetes and compose accept them".to_owned())
 }

@@ -1,18 +1,17 @@
 //! `cargo xtask run-all`: starts the servers and their services, and stops them at Ctrl-C.
 
-use std::process::ExitCode;
+use std::net::{Ipv4Addr, TcpListener};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Result, bail, ensure};
 
-use crate::args::Options;
 use crate::console::{Heartbeat, table};
 use crate::instance::{Instance, Purpose};
-use crate::layout::Layout;
 use crate::process::{Process, Program};
 use crate::servers::{self, Gateway, SERVERS, Server, ServiceSource};
+use crate::shutdown;
 
 /// The server that is built and started before the others: its service is there in seconds.
 const FIRST: &str = "docker";
@@ -20,220 +19,194 @@ const FIRST: &str = "docker";
 /// The time in which a server must notice that its service is up.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The time in which servers usually answer after their start.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// Interval of the calls for a server's status, which it counts as requests.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// More than the installation of any service takes.
 const SERVICE_TIMEOUT: Duration = Duration::from_secs(7200);
 
+/// Build and start the servers with the gateway in front of them, and the services that they need.
+///
+/// Services are those configured in the environment (N8N_URL + N8N_API_KEY, OPENHANDS_URL + OPENHANDS_API_KEY,
+/// DOCKER_HOST), those found at their default addresses, and local ones for the rest.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Only this service: n8n, openhands or docker (may be repeated, or a list separated by commas). `--only docker`
+    /// answers first, and a single one has no gateway in front of it.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Start no local service.
+    #[arg(long)]
+    no_local: bool,
+    /// Build optimised servers.
+    #[arg(long)]
+    release: bool,
+}
+
 struct Pair {
     server: &'static Server,
     source: ServiceSource,
-    server_process: Option<Process>,
-    service_process: Option<Process>,
+    process: OnceLock<Process>,
     /// The local service, once it is up, or `None` once it is known that there is none.
     service: OnceLock<Option<Process>>,
     // After the processes, which must end before the instance is unlocked.
     instance: Instance,
 }
 
-pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
-    let mut pairs = find_pairs(layout, options);
-    if pairs.is_empty() {
-        print_line!("nothing to run");
-        return Ok(ExitCode::FAILURE);
+impl Pair {
+    fn is_local(&self) -> bool {
+        matches!(self.source, ServiceSource::Local(_))
     }
-    announce(layout, &pairs);
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let mut pairs = find_pairs(options)?;
+    ensure!(!pairs.is_empty(), "nothing to run");
+    // Which services are used, missing, or downloaded, and how large that is.
+    for Pair { server, source, .. } in &pairs {
+        if let Some(line) = source.line(server) {
+            print_as!(server.name, "{line}");
+        }
+    }
     let mut gateway = None;
-    let result = start_all(layout, options.has("release"), &mut pairs, &mut gateway);
-    if result.is_ok() && !layout.shutdown.requested() {
+    let result = start_all(options.release, &pairs, &mut gateway);
+    if result.is_ok() && !shutdown::requested() {
         report(&pairs, gateway.is_some());
-        watch(layout, &mut pairs, &mut gateway);
+        watch(&mut pairs, &mut gateway);
     }
     stop_all(pairs, gateway);
-    result.map(|()| ExitCode::SUCCESS)
+    result
 }
 
-fn find_pairs(layout: &Layout, options: &Options) -> Vec<Pair> {
-    let all = SERVERS.iter().filter(|_| options.only.is_empty());
-    let found = all.chain(options.only.iter().copied()).map(|server| {
-        find_pair(layout, server, !options.has("no-local"))
-            .map_err(|error| print_as!(server.name, "left out: {error:#}"))
+fn find_pairs(options: &Options) -> Result<Vec<Pair>> {
+    let is_named = |server: &Server, name: &str| server.name == name || server.program == name;
+    for name in &options.only {
+        let is_known = SERVERS.iter().any(|server| is_named(server, name));
+        let names: Vec<_> = SERVERS.iter().map(|server| server.name).collect();
+        let names = names.join(", ");
+        ensure!(is_known, "there is no service `{name}`: {names}");
+    }
+    let is_wanted = |server: &&Server| {
+        options.only.is_empty() || options.only.iter().any(|name| is_named(server, name))
+    };
+    let mut wanted: Vec<_> = SERVERS.iter().filter(is_wanted).collect();
+    wanted.sort_by_key(|server| server.name != FIRST);
+    let found = wanted.into_iter().map(|server| {
+        find_pair(server, !options.no_local)
+            .inspect_err(|error| print_as!(server.name, "left out: {error:#}"))
     });
-    let mut pairs: Vec<_> = found.flatten().collect();
-    pairs.sort_by_key(|pair| pair.server.name != FIRST);
-    pairs
+    Ok(found.flatten().collect())
 }
 
-fn find_pair(layout: &Layout, server: &'static Server, may_start: bool) -> anyhow::Result<Pair> {
+fn find_pair(server: &'static Server, may_start: bool) -> Result<Pair> {
     // Before the search: a service that a killed run has left is not the user's.
-    let instance = Instance::lock(layout, server.name, Purpose::RunAll, server.default_port())?;
+    let instance = Instance::lock(server.name, Purpose::RunAll, server.service_port())?;
     let Server { port, program, .. } = server;
-    if !servers::port_is_free(*port) {
+    if TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_err() {
         bail!("port {port} is in use, and {program} needs it; end the program that listens there");
     }
     Ok(Pair {
         server,
-        source: ServiceSource::find(layout, server, &instance, may_start),
-        server_process: None,
-        service_process: None,
+        source: ServiceSource::find(server, &instance, may_start),
+        process: OnceLock::new(),
         service: OnceLock::new(),
         instance,
     })
 }
 
-/// Prints which services are used, missing, or downloaded and how large that is.
-fn announce(layout: &Layout, pairs: &[Pair]) {
-    for Pair { server, source, .. } in pairs {
-        let shown = source.shown();
-        let text = match (source, server.service.to_fetch(layout)) {
-            (ServiceSource::Configured(_) | ServiceSource::Found(_), _) => format!("using {shown}"),
-            (ServiceSource::Local(_), Some(what)) => format!("will download {what}, once"),
-            (ServiceSource::Local(_), None) => format!("will start {shown}"),
-            (ServiceSource::Missing(_), _) => String::new(),
-        };
-        let lines = [text].into_iter().chain(source.advice(server));
-        lines
-            .filter(|line| !line.is_empty())
-            .for_each(|line| print_as!(server.name, "{}", line));
-    }
-}
-
-/// Builds and starts the servers while the local services are installed and started. The first server
-/// answers while the others are built, and each is announced when it is ready.
-fn start_all(
-    layout: &Layout,
-    release: bool,
-    pairs: &mut [Pair],
-    gateway: &mut Option<Gateway>,
-) -> anyhow::Result<()> {
+/// Builds and starts the servers while the local services are installed and started. The first server answers while the
+/// others are built, and each is announced when it is ready.
+fn start_all(release: bool, pairs: &[Pair], gateway: &mut Option<Gateway>) -> Result<()> {
     let begun = Instant::now();
-    let shared: &[Pair] = pairs;
-    let servers = thread::scope(|scope| {
-        for pair in shared {
-            scope.spawn(move || pair.service.set(start_service(layout, pair)));
+    let (first, others) = pairs.split_at(1);
+    let mut programs: Vec<_> = pairs.iter().map(|pair| pair.server.program).collect();
+    if !others.is_empty() {
+        programs.push(Gateway::PROGRAM);
+    }
+    thread::scope(|scope| {
+        for pair in pairs {
+            scope.spawn(|| pair.service.set(start_service(pair)));
         }
-        let mut running = Vec::new();
-        let (first, others) = shared.split_at(1);
-        let start = |pairs: &'_ [Pair], running: &mut Vec<Option<Process>>| -> anyhow::Result<()> {
+        let start = |pairs: &[Pair], some: &[&str]| -> Result<()> {
+            build(release, &programs, some)?;
             for pair in pairs {
-                running.push(Some(start_server(layout, release, pair)?));
+                let (server, instance) = (pair.server, &pair.instance);
+                let process = server.start(release, instance, pair.is_local())?;
+                pair.process.get_or_init(|| process);
             }
             Ok(())
         };
-        let mut programs: Vec<_> = shared.iter().map(|pair| pair.server.program).collect();
-        if !others.is_empty() {
-            programs.push(Gateway::PROGRAM);
-        }
-        let started = build(layout, release, &programs, &programs[..1])
-            .and_then(|()| start(first, &mut running))
-            .map(|()| scope.spawn(move || announce_ready(layout, release, &first[0], begun)));
-        let started = started.and_then(|_| {
-            if others.is_empty() {
-                return Ok(());
+        let announce = |pairs| {
+            for pair in pairs {
+                scope.spawn(move || announce_ready(release, pair, begun));
             }
-            build(layout, release, &programs, &programs[1..])?;
-            start(others, &mut running)?;
-            for pair in others {
-                scope.spawn(move || announce_ready(layout, release, pair, begun));
+        };
+        let started = start(first, &programs[..1]).and_then(|()| {
+            announce(first);
+            match others {
+                [] => Ok(()),
+                others => start(others, &programs[1..]),
             }
-            // Else the gateway warns of each that does not answer yet, and calls it again a second later.
-            layout.shutdown.wait_until(ANSWER_TIMEOUT, || {
-                shared
-                    .iter()
-                    .all(|pair| servers::status(pair.server.port).is_some())
-            });
-            // The servers are useful without the gateway, so its failure is only reported.
-            let servers = shared.iter().map(|pair| pair.server);
-            *gateway = Gateway::start(layout, &layout.binaries(release), servers)
-                .map_err(|error| print_as!(Gateway::NAME, "left out: {error:#}"))
-                .ok();
-            Ok(())
         });
         // The services alone are useless.
-        started.inspect_err(|_| layout.shutdown.request())?;
+        started.inspect_err(|_| shutdown::request())?;
+        if !others.is_empty() {
+            announce(others);
+            // Else the gateway warns of each that does not answer yet, and calls it again a second later.
+            let answers = |pair: &Pair| servers::status(pair.server.port).is_some();
+            shutdown::wait_until(servers::START_TIMEOUT, || pairs.iter().all(answers));
+            // The servers are useful without the gateway, so its failure is only reported.
+            let servers: Vec<_> = pairs.iter().map(|pair| pair.server).collect();
+            *gateway = Gateway::start(release, &servers)
+                .inspect_err(|error| print_as!(Gateway::NAME, "left out: {error:#}"))
+                .ok();
+        }
         // A download may take an hour; the servers answer meanwhile.
-        layout.shutdown.wait_until(SERVICE_TIMEOUT, || {
-            for (pair, server) in shared.iter().zip(&mut running) {
-                tell_if_ended(pair.server.name, "its server", server);
-            }
-            shared.iter().all(|pair| pair.service.get().is_some())
-        });
-        anyhow::Ok(running)
-    });
-    for pair in pairs.iter_mut() {
-        pair.service_process = pair.service.take().flatten();
-    }
-    for (pair, server) in pairs.iter_mut().zip(servers?) {
-        pair.server_process = server;
-    }
-    Ok(())
+        let is_done = |pair: &Pair| pair.service.get().is_some();
+        shutdown::wait_until(SERVICE_TIMEOUT, || pairs.iter().all(is_done));
+        Ok(())
+    })
 }
 
 /// Starts the local service of a pair, if it has one.
-fn start_service(layout: &Layout, pair: &Pair) -> Option<Process> {
-    if !matches!(pair.source, ServiceSource::Local(_)) {
-        return None;
-    }
-    let Server { name, service, .. } = pair.server;
-    let installed = service.install(layout);
-    match installed.and_then(|()| service.start(layout, &pair.instance)) {
-        Ok(process) => {
-            print_as!(name, "its service is up");
-            return Some(process);
-        }
-        Err(_) if layout.shutdown.requested() => {}
+fn start_service(pair: &Pair) -> Option<Process> {
+    let local = pair.server.local.as_ref().filter(|_| pair.is_local());
+    let (name, service) = (pair.server.name, local?.service);
+    let installed = service.install();
+    let started = installed.and_then(|()| service.start(&pair.instance));
+    match &started {
+        Ok(_) => print_as!(name, "its service is up"),
+        Err(_) if shutdown::requested() => {}
         Err(error) => print_as!(name, "not started: {error:#}"),
     }
-    None
+    started.ok()
 }
 
 /// Builds some of these programs. With the features that all of them need, so that what they share is built once.
-fn build(layout: &Layout, release: bool, all: &[&str], some: &[&str]) -> anyhow::Result<()> {
-    let profile = if release { "--release" } else { "" };
-    let words = format!(
-        "build --quiet {profile} --package {} --bin {}",
-        all.join(" --package "),
-        some.join(" --bin ")
-    );
-    let heartbeat = Heartbeat::start("build", some.join(", "));
-    let cargo = Program::new("cargo")?.words(&words).dir(&layout.root);
-    if !cargo.succeeds(&layout.shutdown, Some(heartbeat))? {
-        bail!("{} does not build", some.join(", "));
-    }
+fn build(release: bool, all: &[&str], some: &[&str]) -> Result<()> {
+    let cargo = Program::cargo("build --quiet")
+        .args(release.then_some("--release"))
+        .args(all.iter().flat_map(|program| ["--package", program]))
+        .args(some.iter().flat_map(|program| ["--bin", program]));
+    let names = some.join(", ");
+    let is_built = cargo.succeeds(Some(Heartbeat::start("build", &*names)))?;
+    ensure!(is_built, "{names} does not build");
     Ok(())
 }
 
-fn start_server(layout: &Layout, release: bool, pair: &Pair) -> anyhow::Result<Process> {
-    let is_local = matches!(pair.source, ServiceSource::Local(_));
-    let local = is_local.then(|| (pair.server.local)(&pair.instance));
-    let binaries = layout.binaries(release);
-    pair.server.start(&binaries, &pair.instance, local)
-}
-
 /// Waits until the server answers, then until its service is up, and prints a call to try.
-fn announce_ready(layout: &Layout, release: bool, pair: &Pair, begun: Instant) {
-    let Server {
-        name,
-        program,
-        port,
-        ..
-    } = pair.server;
-    if !servers::announce(layout, name, program, *port) {
+fn announce_ready(release: bool, pair: &Pair, begun: Instant) {
+    let (name, program, port) = (pair.server.name, pair.server.program, pair.server.port);
+    if !servers::announce(name, program, port) {
         return;
     }
-    let status = settled_status(layout, pair);
-    if layout.shutdown.requested() {
-        return;
-    }
-    match status.as_deref() {
+    let status = settled_status(pair);
+    match status.as_deref().filter(|_| !shutdown::requested()) {
         Some("online") => {
             let seconds = begun.elapsed().as_secs();
-            let curl = servers::curl(*port, pair.server.first_call);
-            let connect = servers::connect(layout, release, program, *port);
+            let tool = pair.server.local.as_ref().map(|local| local.first_call);
+            let curl = servers::curl(port, tool);
+            let connect = servers::connect(release, program, port);
             print_as!(
                 name,
                 "{program} is online after {seconds} s. Try it:\n\n{curl}\n\nConnect Claude Code to it (--dry-run shows \
@@ -246,88 +219,68 @@ fn announce_ready(layout: &Layout, release: bool, pair: &Pair, begun: Instant) {
 }
 
 fn report(pairs: &[Pair], has_gateway: bool) {
-    let row = |program: &str, port: u16, service: String| {
-        let status = servers::status(port).unwrap_or_else(|| "not running".to_owned());
-        [program.to_owned(), servers::url(port), service, status]
+    let row = |program: &str, port: u16, service: &str| {
+        let status = servers::status(port);
+        let status = status.as_deref().unwrap_or("not running");
+        [program, &servers::url(port), service, status].map(str::to_owned)
     };
-    let mut rows = vec![["server", "URL", "service", "state"].map(str::to_owned)];
-    for Pair { server, source, .. } in pairs {
-        rows.push(row(server.program, server.port, source.shown()));
-    }
+    let rows = pairs.iter();
+    let rows = rows.map(|pair| row(pair.server.program, pair.server.port, pair.source.shown()));
+    let gateway = has_gateway.then(|| row(Gateway::PROGRAM, Gateway::PORT, "all of them"));
+    let rows: Vec<_> = rows.chain(gateway).collect();
+    let heading = ["server", "URL", "service", "state"];
+    print_line!("\n{}", table(heading, &rows));
+    let mut port = pairs[0].server.port;
     if has_gateway {
-        rows.push(row(
-            Gateway::PROGRAM,
-            Gateway::PORT,
-            "all of them".to_owned(),
-        ));
-    }
-    print_line!("\n{}", table(&rows));
-    if has_gateway {
-        let curl = servers::curl(Gateway::PORT, Gateway::FIRST_CALL);
+        port = Gateway::PORT;
+        let curl = servers::curl(port, Some(Gateway::FIRST_CALL));
         print_line!("The state of all of them, from the gateway:\n\n{curl}\n");
     }
-    let page = servers::page(match has_gateway {
-        true => Gateway::PORT,
-        false => pairs[0].server.port,
-    });
-    let how = match servers::has_token() {
-        true => "; sign in with the token",
-        false => "",
-    };
-    print_line!("The page, for a browser{how}: {page}\n");
+    let how = servers::token().map_or("", |_| "; sign in with the token");
+    print_line!("The page, for a browser{how}: http://127.0.0.1:{port}/\n");
     print_line!("Ctrl-C stops everything that was started here.\n");
 }
 
 /// Returns the server's status, after its service was started and it had time to notice that.
-fn settled_status(layout: &Layout, pair: &Pair) -> Option<String> {
-    let (mut status, mut next, mut end) = (None, Instant::now(), None);
-    layout.shutdown.wait_until(SERVICE_TIMEOUT, || {
-        let now = Instant::now();
-        if now >= next {
-            status = servers::status(pair.server.port);
-            next = now + STATUS_INTERVAL;
+fn settled_status(pair: &Pair) -> Option<String> {
+    let has_service = || pair.service.get().is_some();
+    shutdown::wait_until(SERVICE_TIMEOUT, has_service);
+    let is_missing = match pair.source {
+        ServiceSource::Local(_) => pair.service.get().is_none_or(Option::is_none),
+        ServiceSource::Missing(_) => true,
+        _ => false,
+    };
+    let end = Instant::now() + NOTICE_TIMEOUT;
+    loop {
+        let status = servers::status(pair.server.port);
+        let is_over = is_missing || shutdown::requested() || Instant::now() >= end;
+        if is_over || status.as_deref() == Some("online") {
+            return status;
         }
-        if let Some(service) = pair.service.get() {
-            let is_up = match pair.source {
-                ServiceSource::Configured(_) | ServiceSource::Found(_) => true,
-                _ => service.is_some(),
-            };
-            let timeout = if is_up {
-                NOTICE_TIMEOUT
-            } else {
-                Duration::ZERO
-            };
-            end.get_or_insert(now + timeout);
-        }
-        status.as_deref() == Some("online") || end.is_some_and(|end| now >= end)
-    });
-    status
-}
-
-/// Waits for Ctrl-C; prints a line when a process ends by itself.
-fn watch(layout: &Layout, pairs: &mut [Pair], gateway: &mut Option<Gateway>) {
-    while !layout.shutdown.requested() {
-        if gateway
-            .as_mut()
-            .is_some_and(|gateway| gateway.process.ended())
-        {
-            print_as!(Gateway::NAME, "has ended by itself");
-            *gateway = None;
-        }
-        for pair in pairs.iter_mut() {
-            let name = pair.server.name;
-            tell_if_ended(name, "its server", &mut pair.server_process);
-            tell_if_ended(name, "its service", &mut pair.service_process);
-        }
-        layout.shutdown.wait_until(Duration::from_secs(1), || false);
+        shutdown::wait_until(STATUS_INTERVAL, || false);
     }
 }
 
-/// Prints a line if this process of a pair has ended by itself, once.
-fn tell_if_ended(name: &str, what: &str, process: &mut Option<Process>) {
-    if process.as_mut().is_some_and(Process::ended) {
-        print_as!(name, "{what} has ended by itself");
-        *process = None;
+/// Waits for Ctrl-C; prints a line when a process ends by itself.
+fn watch(pairs: &mut [Pair], gateway: &mut Option<Gateway>) {
+    while !shutdown::requested() {
+        let ended = gateway.take_if(|gateway| gateway.process.ended());
+        if ended.is_some() {
+            print_as!(Gateway::NAME, "has ended by itself");
+        }
+        for pair in pairs.iter_mut() {
+            let name = pair.server.name;
+            if pair.process.get_mut().is_some_and(Process::ended) {
+                print_as!(name, "its server has ended by itself");
+                pair.process.take();
+            }
+            let service = pair.service.get_mut().and_then(Option::as_mut);
+            if service.is_some_and(Process::ended) {
+                print_as!(name, "its service has ended by itself");
+                pair.service.take();
+            }
+        }
+        shutdown::wait_until(Duration::from_secs(1), || false);
     }
 }
 
@@ -336,8 +289,8 @@ fn stop_all(mut pairs: Vec<Pair>, gateway: Option<Gateway>) {
     print_line!("\nstopping …");
     drop(gateway);
     for field in [
-        |pair: &mut Pair| pair.server_process.take(),
-        |pair: &mut Pair| pair.service_process.take(),
+        |pair: &mut Pair| pair.process.take(),
+        |pair: &mut Pair| pair.service.take().flatten(),
     ] {
         let mut processes: Vec<_> = pairs.iter_mut().filter_map(field).collect();
         processes.iter_mut().for_each(Process::ask_to_end);

@@ -5,9 +5,9 @@ use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, Result};
 
-pub(crate) fn random() -> anyhow::Result<String> {
+pub(crate) fn random() -> Result<String> {
     let mut bytes = [0; 24];
     File::open("/dev/urandom")
         .and_then(|mut source| source.read_exact(&mut bytes))
@@ -16,7 +16,7 @@ pub(crate) fn random() -> anyhow::Result<String> {
 }
 
 /// Returns the secret in the file; creates a missing one, with this suffix.
-pub(crate) fn read_or_create(file: &Path, suffix: &str) -> anyhow::Result<String> {
+pub(crate) fn read_or_create(file: &Path, suffix: &str) -> Result<String> {
     if let Some(secret) = read(file) {
         return Ok(secret);
     }
@@ -33,7 +33,7 @@ pub(crate) fn read(file: &Path) -> Option<String> {
 }
 
 /// Writes the secret to the file atomically.
-pub(crate) fn write(file: &Path, secret: &str) -> anyhow::Result<()> {
+pub(crate) fn write(file: &Path, secret: &str) -> Result<()> {
     let draft = file.with_extension("new");
     let _ = fs::remove_file(&draft);
     OpenOptions::new()

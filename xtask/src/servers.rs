@@ -1,114 +1,128 @@
 //! Our servers as `run-all` starts them: one per service and the gateway, each on its own port.
 
-use std::fmt::Write as _;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use ureq::http::Method;
 
 use crate::http::Client;
 use crate::instance::{Instance, Purpose};
-use crate::layout::Layout;
 use crate::process::{Process, Program};
-use crate::secrets;
 use crate::services::{Environment, Service, docker, n8n, openhands};
+use crate::{layout, secrets, shutdown};
+
+#[path = "../../crates/mcp-gateway/src/servers.rs"]
+mod table;
 
 /// The time after a start in which a server must answer.
-const START_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A server for one service.
-#[derive(Debug)]
+/// The programs of this workspace, in the order of the ports.
+pub(crate) static PROGRAMS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let servers = table::SERVERS.iter().map(|(_, program, _)| *program);
+    [Gateway::PROGRAM].into_iter().chain(servers).collect()
+});
+
 pub(crate) struct Server {
     pub(crate) name: &'static str,
     pub(crate) program: &'static str,
     pub(crate) port: u16,
-    /// The local service.
+    /// Its service on this machine; `None` if it needs none, or `run-all` cannot start it.
+    pub(crate) local: Option<LocalService>,
+}
+
+/// The service of a server, as `run-all` finds and starts it.
+pub(crate) struct LocalService {
     pub(crate) service: &'static dyn Service,
     pub(crate) default_address: &'static str,
-    /// Returns true if the service answers at an address.
-    pub(crate) answers: fn(&str) -> bool,
+    /// Returns true if it answers at an address.
+    answers: fn(&str) -> bool,
     /// Variables for another service than the local one.
     misleading: &'static [&'static str],
     /// Returns the variables for the local service; the first is its address.
-    pub(crate) local: fn(&Instance) -> Environment,
+    environment: fn(&Instance) -> Environment,
     /// A tool whose call needs no arguments and shows something.
     pub(crate) first_call: &'static str,
 }
 
 /// All servers, in the order of their ports.
-pub(crate) static SERVERS: [Server; 3] = [
-    Server {
-        name: "n8n",
-        program: "n8n-mcp-server",
-        port: 3456,
-        service: &n8n::CURRENT,
-        default_address: "http://127.0.0.1:5678",
-        answers: n8n::answers,
-        misleading: &["N8N_API_KEY", "N8N_MCP_TOKEN", "N8N_WEBHOOK_URL"],
-        local: |instance| {
-            vec![
-                ("N8N_URL", instance.url().into()),
-                ("N8N_API_KEY_FILE", instance.file(n8n::API_KEY).into()),
-                ("N8N_MCP_TOKEN_FILE", instance.file(n8n::MCP_TOKEN).into()),
-            ]
+pub(crate) static SERVERS: LazyLock<Vec<Server>> = LazyLock::new(|| {
+    let servers = table::SERVERS.iter();
+    let servers = servers.map(|&(name, program, port)| Server {
+        name,
+        program,
+        port,
+        local: local_service(name),
+    });
+    servers.collect()
+});
+
+fn local_service(name: &str) -> Option<LocalService> {
+    Some(match name {
+        "n8n" => LocalService {
+            service: &n8n::N8n,
+            default_address: "http://127.0.0.1:5678",
+            answers: n8n::answers,
+            misleading: &["N8N_API_KEY", "N8N_MCP_TOKEN", "N8N_WEBHOOK_URL"],
+            environment: |instance| {
+                vec![
+                    ("N8N_URL", instance.url().into()),
+                    ("N8N_API_KEY_FILE", instance.file(n8n::API_KEY).into()),
+                    ("N8N_MCP_TOKEN_FILE", instance.file(n8n::MCP_TOKEN).into()),
+                ]
+            },
+            first_call: "list_workflows",
         },
-        first_call: "list_workflows",
-    },
-    Server {
-        name: "openhands",
-        program: "openhands-mcp-server",
-        port: 3457,
-        service: &openhands::CURRENT,
-        default_address: "http://127.0.0.1:8000",
-        answers: openhands::answers,
-        misleading: &["OPENHANDS_API_KEY", "OPENHANDS_AGENT_PROFILE"],
-        local: |instance| {
-            let (key, workspace) = (openhands::API_KEY, openhands::WORKSPACE);
-            vec![
-                ("OPENHANDS_URL", instance.url().into()),
-                ("OPENHANDS_API_KEY_FILE", instance.file(key).into()),
-                ("OPENHANDS_WORKSPACE_ROOT", instance.file(workspace).into()),
-            ]
+        "openhands" => LocalService {
+            service: &openhands::CURRENT,
+            default_address: "http://127.0.0.1:8000",
+            answers: openhands::answers,
+            misleading: &["OPENHANDS_API_KEY", "OPENHANDS_AGENT_PROFILE"],
+            environment: |instance| {
+                let file = |name| instance.file(name).into();
+                vec![
+                    ("OPENHANDS_URL", instance.url().into()),
+                    ("OPENHANDS_API_KEY_FILE", file(openhands::API_KEY)),
+                    ("OPENHANDS_WORKSPACE_ROOT", file(openhands::WORKSPACE)),
+                ]
+            },
+            first_call: "list_tasks",
         },
-        first_call: "list_tasks",
-    },
-    Server {
-        name: "docker",
-        program: "docker-mcp-server",
-        port: 3458,
-        service: &docker::DOCKER,
-        default_address: "unix:///var/run/docker.sock",
-        answers: |address| docker::answers(Path::new(address.trim_start_matches("unix://"))),
-        misleading: &["DOCKER_CONTEXT", "DOCKER_TLS_VERIFY"],
-        local: |instance| vec![("DOCKER_HOST", docker::host(instance).into())],
-        first_call: "list_containers",
-    },
-];
+        "docker" => LocalService {
+            service: &docker::DOCKER,
+            default_address: "unix:///var/run/docker.sock",
+            answers: |address| docker::answers(Path::new(address.trim_start_matches("unix://"))),
+            misleading: &["DOCKER_CONTEXT", "DOCKER_TLS_VERIFY"],
+            environment: |instance| vec![("DOCKER_HOST", docker::host(instance).into())],
+            first_call: "list_containers",
+        },
+        _ => return None,
+    })
+}
 
 impl Server {
-    /// Returns the default port of the service; 0 for an engine, which listens on a socket.
-    pub(crate) fn default_port(&self) -> u16 {
-        let port = self.default_address.rsplit(':').next();
+    /// Returns the default port of the service; 0 for one that listens on no port.
+    pub(crate) fn service_port(&self) -> u16 {
+        let local = self.local.as_ref();
+        let port = local.and_then(|local| local.default_address.rsplit(':').next());
         port.and_then(|port| port.parse().ok()).unwrap_or(0)
     }
 
-    /// Starts it with these variables for a local service; its log goes to the terminal.
+    /// Starts it, with the variables of its local service if it `is_local`; its log goes to the terminal.
     pub(crate) fn start(
         &self,
-        binaries: &Path,
+        release: bool,
         instance: &Instance,
-        local: Option<Environment>,
-    ) -> anyhow::Result<Process> {
-        let misleading = local.iter().flat_map(|_| self.misleading);
-        Program::new(binaries.join(self.program))?
-            .marked(instance.mark_of_server())
-            .words(&format!("--bind 127.0.0.1 --port {}", self.port))
-            .without(misleading)
-            .envs(local.unwrap_or_default())
+        is_local: bool,
+    ) -> Result<Process> {
+        let local = self.local.iter().filter(|_| is_local);
+        program(release, self.program, self.port, instance)
+            .without(local.clone().flat_map(|local| local.misleading))
+            .envs(local.flat_map(|local| (local.environment)(instance)))
             .spawn_shown(self.name)
     }
 }
@@ -126,29 +140,19 @@ impl Gateway {
     pub(crate) const FIRST_CALL: &str = "gateway_status";
 
     /// Starts the gateway with these servers as its backends.
-    ///
-    /// # Errors
-    /// When its port is in use, or it cannot be configured or started.
-    pub(crate) fn start<'a>(
-        layout: &Layout,
-        binaries: &Path,
-        servers: impl Iterator<Item = &'a Server>,
-    ) -> anyhow::Result<Self> {
-        let instance = Instance::lock(layout, Self::NAME, Purpose::RunAll, Self::PORT)?;
-        if instance.port != Self::PORT {
-            bail!("port {} is in use", Self::PORT);
-        }
+    pub(crate) fn start(release: bool, servers: &[&Server]) -> Result<Self> {
+        let port = Self::PORT;
+        let instance = Instance::lock(Self::NAME, Purpose::RunAll, port)?;
+        ensure!(instance.port == port, "port {port} is in use");
         let file = instance.file("gateway.toml");
-        fs::write(&file, gateway_config(servers))
-            .with_context(|| format!("could not write {}", file.display()))?;
-        let process = Program::new(binaries.join(Self::PROGRAM))?
-            .marked(instance.mark_of_server())
-            .words(&format!("--bind 127.0.0.1 --port {}", Self::PORT))
-            .args(["--config".as_ref(), file.as_os_str()])
-            .args(["--events".as_ref(), instance.file("events.db").as_os_str()])
+        let written = fs::write(&file, gateway_config(servers));
+        written.with_context(|| format!("could not write {}", file.display()))?;
+        let process = program(release, Self::PROGRAM, port, &instance)
+            .option("--config", file)
+            .option("--events", instance.file("events.db"))
             .without(["MCP_GATEWAY_BACKENDS"])
             .spawn_shown(Self::NAME)?;
-        announce(layout, Self::NAME, Self::PROGRAM, Self::PORT);
+        announce(Self::NAME, Self::PROGRAM, port);
         Ok(Self {
             process,
             _instance: instance,
@@ -156,26 +160,29 @@ impl Gateway {
     }
 }
 
+fn program(release: bool, name: &str, port: u16, instance: &Instance) -> Program {
+    Program::new(layout::binaries(release).join(name))
+        .marked(instance.mark_of_server())
+        .words(&format!("--bind 127.0.0.1 --port {port}"))
+}
+
 /// Returns the gateway's file. It names the variable of the servers' token, not the token.
-fn gateway_config<'a>(servers: impl Iterator<Item = &'a Server>) -> String {
-    let token = Token::from_environment();
-    let token = token.map(|token| format!("token = \"{}\"\n", token.toml));
-    let token = token.unwrap_or_default();
+fn gateway_config(servers: &[&Server]) -> String {
+    let token = token().map_or_else(String::new, |[token, ..]| format!("token = \"{token}\"\n"));
     let mut text = "# Every `cargo xtask run-all` overwrites this file.\n".to_owned();
     for server in servers {
         let (name, url) = (server.name, url(server.port));
-        let _ = write!(text, "\n[backends.{name}]\nurl = \"{url}\"\n{token}");
+        text += &format!("\n[backends.{name}]\nurl = \"{url}\"\n{token}");
     }
     text
 }
 
 /// Waits a moment for a started server, and prints whether it answers. Returns true if it does.
-pub(crate) fn announce(layout: &Layout, name: &str, program: &str, port: u16) -> bool {
-    let answers = (layout.shutdown).wait_until(START_TIMEOUT, || status(port).is_some());
-    let verb = if answers {
-        "answers"
-    } else {
-        "does not answer"
+pub(crate) fn announce(name: &str, program: &str, port: u16) -> bool {
+    let answers = shutdown::wait_until(START_TIMEOUT, || status(port).is_some());
+    let verb = match answers {
+        true => "answers",
+        false => "does not answer",
     };
     print_as!(name, "{program} {verb} on {}", url(port));
     answers
@@ -185,147 +192,105 @@ pub(crate) fn url(port: u16) -> String {
     format!("http://127.0.0.1:{port}/mcp")
 }
 
-/// True if the servers ask for a token.
-pub(crate) fn has_token() -> bool {
-    Token::from_environment().is_some()
-}
-
-/// The address of the page of the server on this port.
-pub(crate) fn page(port: u16) -> String {
-    format!("http://127.0.0.1:{port}/")
-}
-
-pub(crate) fn port_is_free(port: u16) -> bool {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
-}
-
 /// Returns the status of the server on this port, `online` or `degraded`; `None` if it does not answer.
 pub(crate) fn status(port: u16) -> Option<String> {
-    let mut client = Client::new(&format!("http://127.0.0.1:{port}"), Duration::from_secs(5));
-    if let Some(token) = Token::from_environment().and_then(|token| token.value) {
-        client = client.with("authorization", format!("Bearer {token}"));
-    }
+    let by_file = || secrets::read(Path::new(&var("MCP_TOKEN_FILE")?));
+    let token = var("MCP_TOKEN").or_else(by_file);
+    let header = token.map(|token| ("authorization", format!("Bearer {token}")));
+    let client = Client::at(port, Duration::from_secs(5)).with_all(header);
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "mcp.getServerInfo" });
     let response = client.send(Method::POST, "/mcp", &request).ok()?;
     Some(response["result"]["status"].as_str()?.to_owned())
 }
 
-/// Returns a command line that calls a tool of the server.
-pub(crate) fn curl(port: u16, tool: &str) -> String {
-    // The token is not printed; the reader's shell inserts it.
-    let token = Token::from_environment();
-    let token = token.map(|token| format!(" -H \"Authorization: Bearer {}\"", token.shell));
-    let token = token.unwrap_or_default();
-    let params = format!(r#"{{"name":"{tool}","arguments":{{}}}}"#);
-    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"mcp.callTool","params":{params}}}"#);
-    let url = url(port);
-    format!("curl -s {url}{token} -H 'Content-Type: application/json' -d '{body}'")
+/// Returns a command line that calls a tool of the server, or lists its tools.
+pub(crate) fn curl(port: u16, tool: Option<&str>) -> String {
+    let header = |[_, token, _]: [_; 3]| format!(" -H \"Authorization: Bearer {token}\"");
+    let (url, header) = (url(port), token().map_or_else(String::new, header));
+    let body = match tool {
+        Some(tool) => json!({"jsonrpc": "2.0", "id": 1, "method": "mcp.callTool",
+            "params": {"name": tool, "arguments": {}}}),
+        None => json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
+    };
+    format!("curl -s {url}{header} -H 'Content-Type: application/json' -d '{body}'")
 }
 
 /// Returns the command that connects a host to a running server.
-pub(crate) fn connect(layout: &Layout, release: bool, program: &str, port: u16) -> String {
-    let file = layout.binaries(release).join(program);
-    let token = Token::from_environment().map_or("", |token| token.connect);
-    let (file, url) = (layout.shown(&file), url(port));
+pub(crate) fn connect(release: bool, program: &str, port: u16) -> String {
+    let file = layout::binaries(release).join(program);
+    let token = token().map_or("", |[.., token]| token);
+    let (file, url) = (layout::shown(&file), url(port));
     format!("{file} connect claude-code --http {url}{token}")
 }
 
-/// The servers' token, in the environment.
-struct Token {
-    value: Option<String>,
-    /// The token in the gateway's file, and in a shell. Both name the variable.
-    toml: &'static str,
-    shell: &'static str,
-    /// The token as an option of `connect`.
-    connect: &'static str,
-}
-
-impl Token {
-    fn from_environment() -> Option<Self> {
-        if let Some(token) = var("MCP_TOKEN") {
-            return Some(Self {
-                value: Some(token),
-                toml: "${MCP_TOKEN}",
-                shell: "$MCP_TOKEN",
-                connect: " --token-env MCP_TOKEN",
-            });
-        }
-        Some(Self {
-            value: secrets::read(Path::new(&var("MCP_TOKEN_FILE")?)),
-            toml: "file:${MCP_TOKEN_FILE}",
-            shell: "$(cat \"$MCP_TOKEN_FILE\")",
-            connect: " --token-file \"$MCP_TOKEN_FILE\"",
-        })
+/// Returns the servers' token as it stands in the gateway's file, in a shell, and as an option of `connect`. All of them
+/// name the variable, so that the token is not printed.
+pub(crate) fn token() -> Option<[&'static str; 3]> {
+    if var("MCP_TOKEN").is_some() {
+        return Some(["${MCP_TOKEN}", "$MCP_TOKEN", " --token-env MCP_TOKEN"]);
     }
+    let by_file = [
+        "file:${MCP_TOKEN_FILE}",
+        "$(cat \"$MCP_TOKEN_FILE\")",
+        " --token-file \"$MCP_TOKEN_FILE\"",
+    ];
+    var("MCP_TOKEN_FILE").map(|_| by_file)
 }
 
 /// The origin of a server's service.
-#[derive(Debug)]
 pub(crate) enum ServiceSource {
-    /// Named in the environment; the server reads that itself.
-    Configured(String),
-    /// Found at its default address.
-    Found(String),
+    /// Named in the environment, which the server reads itself, or found at its default address.
+    Used(String),
     /// To be started on this machine, at this address.
     Local(String),
     /// Not available, with the reason.
     Missing(String),
+    /// No service that this program knows.
+    Unknown,
 }
 
 impl ServiceSource {
     /// Checks the environment, the default address, and whether a local one can be started.
-    pub(crate) fn find(
-        layout: &Layout,
-        server: &Server,
-        instance: &Instance,
-        may_start: bool,
-    ) -> Self {
-        let (variable, local) = (server.local)(instance).swap_remove(0);
+    pub(crate) fn find(server: &Server, instance: &Instance, may_start: bool) -> Self {
+        let Some(service) = &server.local else {
+            return Self::Unknown;
+        };
+        let (variable, local) = (service.environment)(instance).swap_remove(0);
+        let address = service.default_address;
         if let Some(address) = var(variable) {
-            return Self::Configured(address);
-        }
-        let address = server.default_address;
-        if (server.answers)(address) {
-            return Self::Found(address.to_owned());
-        }
-        if !may_start {
-            return Self::Missing(format!(
-                "nothing answers at {address}, its default address, and --no-local was given"
-            ));
-        }
-        match server.service.obstacle(layout) {
-            Some(obstacle) => Self::Missing(obstacle),
-            None => Self::Local(local.to_string_lossy().into_owned()),
+            Self::Used(format!("{address} (as configured)"))
+        } else if (service.answers)(address) {
+            Self::Used(format!("{address} (found there)"))
+        } else if !may_start {
+            let why = "its default address, and --no-local was given";
+            Self::Missing(format!("nothing answers at {address}, {why}"))
+        } else if let Some(obstacle) = service.service.obstacle() {
+            Self::Missing(obstacle)
+        } else {
+            Self::Local(format!("{} (local)", local.display()))
         }
     }
 
     /// Returns the address and the origin, for the table.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> &str {
         match self {
-            Self::Configured(address) => format!("{address} (as configured)"),
-            Self::Found(address) => format!("{address} (found there)"),
-            Self::Local(address) => format!("{address} (local)"),
-            Self::Missing(_) => "none".to_owned(),
+            Self::Used(address) | Self::Local(address) => address,
+            Self::Missing(_) | Self::Unknown => "none",
         }
     }
 
-    /// Returns advice for the user.
-    pub(crate) fn advice(&self, server: &Server) -> Option<String> {
-        let address = match self {
-            Self::Configured(address) | Self::Found(address) => address,
-            Self::Local(_) => return None,
-            Self::Missing(why) => return Some(why.clone()),
-        };
-        let is_missing = |name: &str| var(name).is_none() && var(&format!("{name}_FILE")).is_none();
-        match server.name {
-            "n8n" if is_missing("N8N_API_KEY") => Some(format!(
-                "N8N_API_KEY must be set for the n8n at {address}; make a key there under Settings > n8n API, then start again"
-            )),
-            "openhands" if is_missing("OPENHANDS_API_KEY") => Some(format!(
-                "OPENHANDS_API_KEY is not set; the OpenHands at {address} is used without a key"
-            )),
-            _ => None,
-        }
+    /// Returns the line for the user before the start.
+    pub(crate) fn line(&self, server: &Server) -> Option<String> {
+        let to_fetch = || server.local.as_ref()?.service.to_fetch();
+        Some(match self {
+            Self::Used(address) => format!("using {address}"),
+            Self::Unknown => return None,
+            Self::Missing(why) => why.clone(),
+            Self::Local(address) => match to_fetch() {
+                Some(what) => format!("will download {what}, once"),
+                None => format!("will start {address}"),
+            },
+        })
     }
 }
 

@@ -1,33 +1,20 @@
 //! `cargo xtask test`: all that a change can break on Linux, with the newest services. `cargo xtask nightly` tests
 //! everything else.
 
-mod promtool;
 pub(crate) mod real_services;
 
-use std::fs;
-use std::process::ExitCode;
 use std::thread;
 use std::time::Instant;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, ensure};
 
-use crate::args::Options;
-use crate::cargo::{BUILD, CLIPPY, DOC, DOC_FLAGS, FMT, exit_code};
-use crate::checks;
-use crate::conformance;
-use crate::console::Heartbeat;
 use crate::counts::TestCounts;
-use crate::layout::Layout;
-use crate::nextest::Nextest;
-use crate::process::Program;
-use crate::services::Environment;
+use crate::services::Service;
+use crate::{checks, conformance, layout, shutdown};
 
 use real_services::{MAIN, RealServices};
 
-const DOC_TESTS: &str = "test --workspace --doc --no-fail-fast";
-
-/// Lines of a failed stage's output on the terminal.
-const MAX_SHOWN_LINES: usize = 200;
+const DOC_TESTS: &str = "test --quiet --workspace --doc --no-fail-fast";
 
 /// The tests without a service.
 const WITHOUT_SERVICES: &str = "not test(/^(n8n|openhands|docker)::real::/)";
@@ -35,8 +22,7 @@ const WITHOUT_SERVICES: &str = "not test(/^(n8n|openhands|docker)::real::/)";
 /// Tells the tests that no service is wanted. Without it, and with `CI=true`, a test without its service fails.
 const NO_SERVICES: &str = "MCP_TEST_WITHOUT_SERVICES";
 
-/// A part of the tests that `--only` chooses: its name, the services that it needs, and its tests in the language of
-/// nextest.
+/// A part of the tests: its name, the services that it needs, and its tests in the language of nextest.
 type Area = (&'static str, &'static [&'static str], &'static str);
 
 const AREAS: [Area; 5] = [
@@ -49,7 +35,7 @@ const AREAS: [Area; 5] = [
     (
         "openhands",
         &["openhands"],
-        "package(/^openhands-/) | test(/^openhands::/)",
+        "package(/^openhands-/) | test(/^openhands::/) & not test(/task_runs_an_n8n|task_restarts_a_container/)",
     ),
     (
         "gateway",
@@ -63,177 +49,83 @@ const AREAS: [Area; 5] = [
     ),
 ];
 
-/// Runs all stages; the exit code says whether all of them passed.
-pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
+/// Format, lints, documentation, spelling, dependencies, then all tests with the newest services, and the newest official
+/// suite.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Without the real services.
+    #[arg(long)]
+    quick: bool,
+    /// Only the tests of docker, n8n, openhands, gateway or protocol, with the services that these need.
+    #[arg(long, value_name = "AREA")]
+    only: Option<String>,
+    /// Afterwards keep the services up until Ctrl-C.
+    #[arg(long)]
+    keep: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
     let started = Instant::now();
-    let mut run = TestRun {
-        layout,
-        sum: TestCounts::default(),
+    let area = options.only.as_deref().map(area).transpose()?;
+    let is_wanted = |service: &&dyn Service| match area {
+        Some((_, services, _)) => services.contains(&service.name()),
+        None => !options.quick,
     };
-    let area = match &options.area {
-        Some(name) => Some(area(name)?),
-        None => None,
-    };
-    let is_wanted = |name: &str| match area {
-        Some((_, services, _)) => services.contains(&name),
-        None => !options.has("quick"),
-    };
-    let services: Vec<_> = MAIN
-        .into_iter()
-        .filter(|(service, _)| is_wanted(service.name()))
-        .collect();
+    let services: Vec<_> = MAIN.into_iter().filter(is_wanted).collect();
+    let mut sum = TestCounts::default();
     let (built, real) = thread::scope(|scope| {
         // The first installation takes minutes: it runs beside the other stages.
-        let real = scope.spawn(|| RealServices::start(layout, &services));
-        let built = run.build(area.is_none());
-        if built.is_err() {
-            layout.shutdown.request();
-        }
+        let real = scope.spawn(|| RealServices::start(&services));
+        let mut check_and_build = || {
+            if area.is_none() {
+                sum += checks::all()?;
+            }
+            checks::stage("build", &format!("{} --quiet", checks::BUILD))
+        };
+        let built = check_and_build().inspect_err(|_| shutdown::request());
         (built, real.join())
     });
     let real = real.map_err(|_| anyhow!("the start of the services failed"))?;
-    if built? {
-        run.tests(&real, services.is_empty(), area)?;
+    let built = built?;
+    sum += built;
+    if built.failed == 0 {
+        let counts = tests(&real, services.is_empty(), area);
+        sum += TestCounts::from_result("tests", counts);
         if area.is_none() {
-            run.stage("doc-tests", DOC_TESTS, Vec::new())?;
+            sum += checks::stage("doc-tests", DOC_TESTS)?;
         }
-        if area.is_none() && !options.has("quick") {
-            run.add("conformance", conformance::run_newest(layout))?;
+        if area.is_none() && !options.quick {
+            sum += TestCounts::from_result("conformance", conformance::run_newest());
         }
     }
-    run.sum += real.missing_counts();
-    if options.has("keep") {
-        real.keep(layout)?;
+    ensure!(!shutdown::requested(), "stopped");
+    sum += real.missing_counts();
+    if options.keep {
+        real.keep()?;
     }
     drop(real);
-    let logs = layout.backends().join("logs");
-    let (seconds, logs) = (started.elapsed().as_secs(), layout.shown(&logs));
+    let logs = layout::backends().join("logs");
+    let (seconds, logs) = (started.elapsed().as_secs(), layout::shown(&logs));
     print_line!("\nin {seconds} s, logs in {logs}");
-    print_line!("{}", run.sum);
-    Ok(exit_code(run.sum.failed == 0))
+    sum.print_sum()
 }
 
-fn area(name: &str) -> anyhow::Result<Area> {
+fn area(name: &str) -> Result<Area> {
     let found = AREAS.into_iter().find(|(known, ..)| *known == name);
     let names = AREAS.map(|(name, ..)| name).join(", ");
-    found.ok_or_else(|| anyhow!("there is no area `{name}`: {names}"))
+    found.with_context(|| format!("there is no area `{name}`: {names}"))
 }
 
-struct TestRun<'a> {
-    layout: &'a Layout,
-    sum: TestCounts,
-}
-
-impl TestRun<'_> {
-    /// Runs the stages that need no service, with the `checks` of the sources; returns true if the programs are built.
-    fn build(&mut self, checks: bool) -> anyhow::Result<bool> {
-        if checks {
-            self.stage("format", FMT, Vec::new())?;
-            self.stage("lints", CLIPPY, Vec::new())?;
-            let flags = vec![("RUSTDOCFLAGS", DOC_FLAGS.into())];
-            self.stage("docs", DOC, flags)?;
-            let layout = self.layout;
-            self.step("spelling", || checks::spelling(layout))?;
-            self.step("workflows", || checks::workflows(layout))?;
-            self.step("dependencies", || checks::dependencies(layout))?;
-        }
-        self.stage("build", BUILD, Vec::new())
+fn tests(real: &RealServices, without_services: bool, area: Option<Area>) -> Result<TestCounts> {
+    let mut filter = format!("({})", area.map_or("all()", |(.., filter)| filter));
+    for (name, _) in &real.missing {
+        let module = name.trim_end_matches("-26");
+        filter.push_str(&format!(" & not test(/^{module}::real::/)"));
     }
-
-    fn tests(
-        &mut self,
-        real: &RealServices,
-        without_services: bool,
-        area: Option<Area>,
-    ) -> anyhow::Result<()> {
-        let mut filter = match area {
-            Some((.., filter)) => format!("({filter})"),
-            None => "all()".to_owned(),
-        };
-        for module in real.modules_without_service() {
-            filter.push_str(&format!(" & not test(/^{module}::/)"));
-        }
-        let mut env = real.environment();
-        if without_services {
-            filter.push_str(&format!(" & ({WITHOUT_SERVICES})"));
-            env.push((NO_SERVICES, "1".into()));
-        }
-        let layout = self.layout;
-        let nextest = Nextest::install(layout);
-        let counts = nextest.and_then(|it| it.run(layout, "tests", ("", &filter), &env));
-        self.add("tests", counts)
+    let mut env = real.environment();
+    if without_services {
+        filter.push_str(&format!(" & ({WITHOUT_SERVICES})"));
+        env.push((NO_SERVICES, "1".into()));
     }
-
-    /// Does a part of the work that is no call of cargo, with one line about it.
-    fn step(
-        &mut self,
-        name: &'static str,
-        work: impl FnOnce() -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        let started = Instant::now();
-        let result = work();
-        let is_done = result.is_ok();
-        self.add(name, result.map(|()| TestCounts::PASSED))?;
-        if is_done {
-            let seconds = started.elapsed().as_secs_f32();
-            print_line!("ok       {name} ({seconds:.1} s)");
-        }
-        Ok(())
-    }
-
-    /// Adds the counts of a part of the work.
-    fn add(&mut self, name: &str, counts: anyhow::Result<TestCounts>) -> anyhow::Result<()> {
-        if self.layout.shutdown.requested() {
-            bail!("stopped");
-        }
-        self.sum += TestCounts::from_result(name, counts);
-        Ok(())
-    }
-
-    /// Calls cargo, with one line about it; prints its output if it fails.
-    fn stage(&mut self, name: &'static str, words: &str, env: Environment) -> anyhow::Result<bool> {
-        let started = Instant::now();
-        let (is_good, counts, output) = self.cargo(name, words, &env)?;
-        if counts.failed > 0 {
-            let lines: Vec<_> = output.lines().collect();
-            let first = lines.len().saturating_sub(MAX_SHOWN_LINES);
-            print_line!("{}", lines[first..].join("\n"));
-        }
-        let shown = match words.starts_with("test ") {
-            true => format!(": {counts}"),
-            false => String::new(),
-        };
-        let verdict = if counts.failed == 0 { "ok" } else { "FAILED" };
-        let seconds = started.elapsed().as_secs_f32();
-        print_line!("{verdict:<8} {name}{shown} ({seconds:.1} s)");
-        self.add(name, Ok(counts))?;
-        Ok(is_good)
-    }
-
-    /// Calls cargo. Returns whether it succeeded, its counts and its output.
-    fn cargo(
-        &self,
-        name: &str,
-        words: &str,
-        env: &Environment,
-    ) -> anyhow::Result<(bool, TestCounts, String)> {
-        let log = self.layout.fresh_log(&format!("test-{name}"))?;
-        let heartbeat = Heartbeat::start("test", name);
-        let cargo = Program::new("cargo")?
-            .words(words)
-            .envs([("CARGO_TERM_COLOR", "never")])
-            .envs(env.iter().map(|(key, value)| (key, value)))
-            .dir(&self.layout.root)
-            .log_to(&log)?;
-        let is_good = cargo.succeeds(&self.layout.shutdown, Some(heartbeat))?;
-        let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
-        let mut counts = TestCounts::from_cargo(&output);
-        if words.starts_with("test ") {
-            // A filter that matches no test any more must not pass.
-            counts = counts.or_failed(is_good);
-        } else if !is_good {
-            counts.failed = 1;
-        }
-        Ok((is_good, counts, output))
-    }
+    checks::nextest("tests", ("", &filter), &env)
 }

@@ -1,13 +1,17 @@
-//! Starts our servers on free ports for suites and clients of others, the fixture server above all.
+//! Starts our servers on free ports for suites and clients of others, the fixture server above all, and nginx.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, Result};
 
-use crate::layout::Layout;
+use crate::install::debian::{self, DebianPackages};
+use crate::instance::clear_dir;
 use crate::process::{Process, Program};
+use crate::servers::Gateway;
+use crate::{layout, shutdown};
 
 pub(crate) const FIXTURE: &str = "mcp-conformance";
 
@@ -25,44 +29,59 @@ pub(crate) const NO_SERVICES: [(&str, &str); 4] = [
 ];
 
 /// A server that listens on a port of loopback. Dropping it ends it.
-#[derive(Debug)]
 pub(crate) struct RunningServer {
     pub(crate) port: u16,
     pub(crate) process: Process,
 }
 
-pub(crate) fn binary(layout: &Layout) -> PathBuf {
-    layout.binaries(false).join(FIXTURE)
+pub(crate) fn binary() -> PathBuf {
+    layout::binaries(false).join(FIXTURE)
 }
 
 /// Starts one of our built servers on a free port, configured only by these variables.
-pub(crate) fn start(
-    layout: &Layout,
-    server: &str,
-    log: &str,
-    env: &[(&str, &str)],
-) -> anyhow::Result<RunningServer> {
-    let program = Program::new(layout.binaries(false).join(server))?.words("--port 0 --log info");
+pub(crate) fn start(server: &str, log: &str, env: &[(&str, &str)]) -> Result<RunningServer> {
+    let program = Program::new(layout::binaries(false).join(server)).words("--port 0 --log info");
     // Its sessions need not survive it.
     let own = [("MCP_SESSION_KEY", server)];
-    let program = unconfigured(program).envs(own).envs(env.iter().copied());
-    listen(layout, program, &layout.fresh_log(log)?, listens_on)
+    launch(log, program, &[&own, env].concat())
+}
+
+pub(crate) fn launch(log: &str, program: Program, env: &[(&str, &str)]) -> Result<RunningServer> {
+    listen(
+        log,
+        unconfigured(program).envs(env.iter().copied()),
+        |output| {
+            let (_, rest) = output.split_once("listens on http://127.0.0.1:")?;
+            rest.split_once("/mcp")?.0.parse().ok()
+        },
+    )
+}
+
+/// Starts a gateway with this file; `events` is its event log.
+pub(crate) fn start_gateway(log: &str, config: &str, events: &str) -> Result<RunningServer> {
+    let file = layout::backends().join(format!("{log}.toml"));
+    fs::write(&file, config)?;
+    let env = [
+        ("MCP_GATEWAY_CONFIG", &*file.to_string_lossy()),
+        ("MCP_GATEWAY_EVENTS", events),
+    ];
+    start(Gateway::PROGRAM, log, &env)
 }
 
 /// Starts a program and waits until `listens_on` finds its port in its log.
-pub(crate) fn listen(
-    layout: &Layout,
+fn listen(
+    log: &str,
     program: Program,
-    log: &Path,
     listens_on: impl Fn(&str) -> Option<u16>,
-) -> anyhow::Result<RunningServer> {
-    let mut process = program.log_to(log)?.spawn()?;
+) -> Result<RunningServer> {
+    let log = layout::fresh_log(log)?;
+    let mut process = program.log_to(&log)?.spawn()?;
     let mut port = None;
-    layout.shutdown.wait_until(START_TIMEOUT, || {
-        port = listens_on(&fs::read_to_string(log).unwrap_or_default());
+    shutdown::wait_until(START_TIMEOUT, || {
+        port = listens_on(&fs::read_to_string(&log).unwrap_or_default());
         port.is_some() || process.ended()
     });
-    let port = port.with_context(|| format!("it did not start: {}", layout.shown(log)))?;
+    let port = port.with_context(|| format!("it did not start: {}", layout::shown(&log)))?;
     Ok(RunningServer { port, process })
 }
 
@@ -73,22 +92,26 @@ pub(crate) fn unconfigured(program: Program) -> Program {
     program.without(names.filter(|name| prefixes.clone().any(|prefix| name.starts_with(prefix))))
 }
 
-/// Returns the port in the line that a server logs when it is ready.
-pub(crate) fn listens_on(log: &str) -> Option<u16> {
-    let (_, rest) = log.split_once("listens on http://127.0.0.1:")?;
-    let (port, _) = rest.split_once("/mcp")?;
-    port.parse().ok()
-}
+const NGINX: DebianPackages = DebianPackages("nginx", "", "nginx");
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_port_is_read_from_the_log() {
-        let log = "INFO mcp_serve::run: mcp-conformance listens on http://127.0.0.1:40213/mcp\n";
-        assert_eq!(listens_on(log), Some(40213));
-        let cut = "INFO mcp_serve::run: listens on http://127.0.0.1:40";
-        assert_eq!(listens_on(cut), None);
-    }
+/// Starts nginx, the installed one or Debian's, with this configuration, and waits until it listens on the port.
+/// `program` makes the program of its file.
+pub(crate) fn start_nginx(
+    name: &str,
+    config: &str,
+    port: u16,
+    program: impl FnOnce(PathBuf) -> Program,
+) -> Result<RunningServer> {
+    let dir = layout::backends().join(name);
+    clear_dir(&dir)?;
+    let file = dir.join("nginx.conf");
+    fs::write(&file, config)?;
+    let (nginx, libraries) = debian::installed_or(&NGINX, "nginx", "usr/sbin/nginx")?;
+    let nginx = program(nginx)
+        .words("-e stderr")
+        .option("-p", dir)
+        .option("-c", file)
+        .envs(libraries);
+    let connects = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok();
+    listen(name, nginx, |_| connects().then_some(port))
 }

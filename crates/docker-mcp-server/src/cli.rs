@@ -1,30 +1,32 @@
 //! The programs of Docker on this machine: `docker compose` and `docker buildx`.
-
-mod builds;
-mod sandbox;
+//!
+//! A program that reads the text of a model can read no file outside of the allowed directories, reach no
+//! address, and take no more memory than it needs: the kernel (Landlock) refuses it. BuildKit fetches nothing but
+//! images unless the policy lets it use the network of the engine's host.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
+use std::{fs, io};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
+use serde_json::Value;
+use tempfile::TempDir;
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
 };
 use tokio::process::Command;
 use upstream::redact::Redactor;
 
+use crate::deadline::Deadline;
 use crate::docker::Docker;
 use crate::engine::command::ProcessGroup;
-use crate::tools::{Deadline, keep_end};
+use crate::engine::connector::api_version;
+use crate::policy::forbidden;
 
-pub(crate) use builds::BuildDirectory;
-
-/// Bytes of output that are kept, the newest.
 const MAX_OUTPUT_BYTES: usize = 32 << 10;
 /// Longest line of the output.
 const MAX_LINE_BYTES: u64 = 64 << 10;
@@ -44,8 +46,8 @@ const SET_VARIABLES: [(&str, &str); 5] = [
     ("COMPOSE_EXPERIMENTAL_OCI_REMOTE", "false"),
 ];
 
-/// A kind of program.
-struct Kind {
+/// A program of docker.
+pub(crate) struct Kind {
     /// As a plugin of `docker`, and as a program of its own.
     words: [&'static [&'static str]; 2],
     /// The oldest version that does all that is asked of it.
@@ -53,13 +55,13 @@ struct Kind {
     missing: &'static str,
 }
 
-const COMPOSE: Kind = Kind {
+pub(crate) const COMPOSE: Kind = Kind {
     words: [&["docker", "compose"], &["docker-compose"]],
     least: (2, 24),
     missing: "There is no compose program where this server runs: install `docker compose` 2.24 or newer \
               (the package docker-compose-plugin, or docker-compose).",
 };
-const BUILDX: Kind = Kind {
+pub(crate) const BUILDX: Kind = Kind {
     words: [&["docker", "buildx"], &["docker-buildx"]],
     least: (0, 10),
     missing: "There is no build program where this server runs: install `docker buildx` 0.10 or newer \
@@ -75,7 +77,6 @@ pub(crate) struct Cli {
     variables: HashMap<&'static str, OsString>,
 }
 
-/// A run of a program.
 #[derive(Default)]
 pub(crate) struct Run<'a> {
     pub(crate) arguments: &'a [&'a str],
@@ -86,7 +87,6 @@ pub(crate) struct Run<'a> {
     pub(crate) confined_to: Option<&'a [PathBuf]>,
 }
 
-/// The result of a program.
 pub(crate) struct Output {
     pub(crate) succeeded: bool,
     /// Its beginning.
@@ -96,19 +96,13 @@ pub(crate) struct Output {
 }
 
 impl Cli {
-    /// `docker compose`, or `docker-compose`.
+    /// The program [`COMPOSE`] or [`BUILDX`], to be run in this directory.
     /// Errors when there is none, or only an old one.
-    pub(crate) async fn compose(docker: &Docker, directory: PathBuf) -> Result<Self, ToolError> {
-        Self::find(docker, directory, &COMPOSE).await
-    }
-
-    /// `docker buildx`.
-    /// Errors when there is none, or only an old one.
-    pub(crate) async fn buildx(docker: &Docker, directory: PathBuf) -> Result<Self, ToolError> {
-        Self::find(docker, directory, &BUILDX).await
-    }
-
-    async fn find(docker: &Docker, directory: PathBuf, kind: &Kind) -> Result<Self, ToolError> {
+    pub(crate) async fn find(
+        docker: &Docker,
+        directory: PathBuf,
+        kind: &Kind,
+    ) -> Result<Self, ToolError> {
         let mut found = Self {
             words: &[],
             version: (0, 0),
@@ -144,7 +138,6 @@ impl Cli {
             .map(drop)
     }
 
-    /// Sets variables of the program.
     pub(crate) fn set(&mut self, variables: impl IntoIterator<Item = (&'static str, OsString)>) {
         self.variables.extend(variables);
     }
@@ -161,7 +154,7 @@ impl Cli {
         run: Run<'_>,
     ) -> Result<Output, ToolError> {
         let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::Unsupported => ToolError::unavailable(sandbox::MISSING),
+            io::ErrorKind::Unsupported => ToolError::unavailable(NO_SANDBOX),
             _ => ToolError::unavailable("The program cannot be run.").caused_by(error),
         };
         let mut command = self.command(docker);
@@ -182,9 +175,7 @@ impl Cli {
         }
         let spawn = || ProcessGroup::spawn(&docker.programs, command);
         let mut group = match run.confined_to {
-            Some(directories) => {
-                sandbox::confined(&self.readable(directories), spawn, ProcessGroup::id)
-            }
+            Some(directories) => confined(&self.readable(directories), spawn, ProcessGroup::id),
             None => spawn(),
         }
         .map_err(failed)?;
@@ -255,14 +246,19 @@ impl Cli {
         command
     }
 
-    /// The program itself, its plugins, and these directories.
+    /// The program itself, its plugins, also those that are links, and these directories.
     fn readable(&self, directories: &[PathBuf]) -> Vec<PathBuf> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = std::env::split_paths(&path).map(|dir| dir.join(self.words[0]));
         let config = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
         let config = config.or_else(|| std::env::home_dir().map(|home| home.join(".docker")));
         let plugins = config.map(|config| config.join("cli-plugins"));
-        let own = program.chain(plugins);
+        let linked = plugins.iter().filter_map(|dir| {
+            let plugin = format!("docker-{}", self.words.get(1)?);
+            dir.join(plugin).canonicalize().ok()
+        });
+        let linked: Vec<PathBuf> = linked.collect();
+        let own = program.chain(plugins).chain(linked);
         own.chain(directories.iter().cloned()).collect()
     }
 }
@@ -288,7 +284,7 @@ pub(crate) fn failed(redactor: &Redactor, what: &str, output: &Output, most: usi
     } else if output.text.contains("denied by policy")
         || output.text.contains("network.host is not allowed")
     {
-        (ToolErrorKind::Forbidden, builds::REFUSED)
+        (ToolErrorKind::Forbidden, REFUSED)
     } else {
         (ToolErrorKind::Upstream, "")
     };
@@ -326,6 +322,201 @@ fn without_odd_variable(line: String) -> String {
     match name.bytes().all(is_usual) {
         true => line,
         false => format!("{start} *** variable is not set{rest}"),
+    }
+}
+
+/// BuildKit's own policy about the sources of a build: images and the files of its directory, but no addresses
+/// and no repositories. It judges each one, whatever instruction, base image or frontend names it.
+const SOURCE_POLICY: &str = r#"{"rules": [
+    {"action": "DENY", "selector": {"identifier": "*"}},
+    {"action": "ALLOW", "selector": {"identifier": "docker-image://*"}},
+    {"action": "ALLOW", "selector": {"identifier": "local://*"}}
+]}"#;
+/// The first version of the API of an engine whose BuildKit (0.11) knows such a policy: Docker 24.
+const FIRST_WITH_POLICY: (usize, usize) = (1, 43);
+/// In errors of builds that use the network of the engine's host.
+const REFUSED: &str = " A build may not fetch an address or a repository, nor use `--network=host`: that gives \
+     access to the network of the engine's host. Put the file beside the Dockerfile, or get it in a RUN; or ask the \
+     operator of this server to allow `host_namespaces` in the policy file (--policy).";
+
+/// A directory that is removed with this: the files of a build from texts, and the settings of the program.
+pub(crate) struct BuildDirectory(TempDir);
+
+impl BuildDirectory {
+    /// Creates one with these files, of which the names are relative paths.
+    /// Errors when one leads out of it.
+    pub(crate) fn new<'a>(
+        files: impl IntoIterator<Item = (&'a String, &'a String)>,
+    ) -> Result<Self, ToolError> {
+        let unwritable = |error: io::Error| {
+            ToolError::unavailable("The files of a build cannot be written.").caused_by(error)
+        };
+        let directory = tempfile::Builder::new()
+            .prefix("docker-mcp-build-")
+            .tempdir();
+        let this = Self(directory.map_err(unwritable)?);
+        fs::create_dir(this.context()).map_err(unwritable)?;
+        fs::write(this.policy(), SOURCE_POLICY).map_err(unwritable)?;
+        for (name, text) in files {
+            let mut parts = Path::new(name).components();
+            if name.is_empty() || !parts.all(|part| matches!(part, Component::Normal(_))) {
+                let text = format!("files: `{name}` is not a relative path without `..`.");
+                return Err(ToolError::invalid_argument(text));
+            }
+            let file = this.context().join(name);
+            let parent = file.parent().map_or(Ok(()), fs::create_dir_all);
+            let written = parent.and_then(|()| fs::write(&file, text));
+            written.map_err(unwritable)?;
+        }
+        Ok(this)
+    }
+
+    /// The directory with the files.
+    pub(crate) fn context(&self) -> PathBuf {
+        self.0.path().join("context")
+    }
+
+    fn policy(&self) -> PathBuf {
+        self.0.path().join("policy.json")
+    }
+
+    /// The variables of a program that builds: the engine's own BuildKit, with the policy.
+    pub(crate) fn variables(&self, docker: &Docker) -> Vec<(&'static str, OsString)> {
+        let mut variables = vec![
+            ("DOCKER_BUILDKIT", "1".into()),
+            ("BUILDX_BUILDER", "default".into()),
+            ("BUILDX_CONFIG", self.0.path().join("buildx").into()),
+        ];
+        if !docker.policy.may_use_host_network() {
+            let policy = self.policy().into();
+            variables.push(("EXPERIMENTAL_BUILDKIT_SOURCE_POLICY", policy));
+        }
+        variables
+    }
+}
+
+impl Docker {
+    /// Errors when builds could reach the network of the engine's host: its BuildKit knows no policy.
+    pub(crate) async fn permit_build(&self) -> Result<(), ToolError> {
+        if self.policy.may_use_host_network() {
+            return Ok(());
+        }
+        let reply: Value = self.engine.get(crate::engine::Path::to("/version")).await?;
+        let version = api_version(reply["ApiVersion"].as_str().unwrap_or_default());
+        match version.is_some_and(|version| version >= FIRST_WITH_POLICY) {
+            true => Ok(()),
+            false => Err(forbidden(
+                "This engine is older than Docker 24 (or is Podman): it cannot keep a build from the network of its \
+                 host. Update it, or ask the operator of this server to allow `host_namespaces` in the policy file \
+                 (--policy).",
+            )),
+        }
+    }
+}
+
+/// The text of the error where the system has no such sandbox.
+const NO_SANDBOX: &str = "Compose files are only read by a program that the kernel keeps from all other files \
+     (Landlock: Linux 5.13 or newer). This system has none; the operator of this server can allow compose without \
+     it, with `privileged` in the policy file (--policy).";
+
+/// Programs and their libraries.
+#[cfg(target_os = "linux")]
+const SYSTEM: [&str; 11] = [
+    "/bin",
+    "/lib",
+    "/lib64",
+    "/usr/bin",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/libexec",
+    "/usr/local/lib",
+    "/usr/local/libexec",
+    "/nix/store",
+    "/etc/ld.so.cache",
+];
+/// Most bytes of memory; compose needs 30 MB for a usual project.
+#[cfg(target_os = "linux")]
+const MAX_MEMORY: u64 = 512 << 20;
+
+/// Calls `spawn` in a thread that, with the programs which it starts, can only read what is below `directories`.
+/// Errors with [`io::ErrorKind::Unsupported`] where the system has no sandbox.
+#[cfg(target_os = "linux")]
+fn confined<T: Send>(
+    directories: &[PathBuf],
+    spawn: impl FnOnce() -> io::Result<T> + Send,
+    id: impl FnOnce(&T) -> Option<u32> + Send,
+) -> io::Result<T> {
+    let runtime = tokio::runtime::Handle::current();
+    let work = move || {
+        let _runtime = runtime.enter();
+        restrict(directories).map_err(|error| io::Error::new(io::ErrorKind::Unsupported, error))?;
+        let child = spawn()?;
+        if let Some(id) = id(&child) {
+            limit_memory(id)?;
+        }
+        Ok(child)
+    };
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(work);
+        let lost = |_| Err(io::Error::other("the thread of a program broke off"));
+        thread.join().unwrap_or_else(lost)
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn restrict(directories: &[PathBuf]) -> Result<(), landlock::RulesetError> {
+    use landlock::{
+        ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, PathBeneath, PathFd,
+        Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, path_beneath_rules,
+    };
+
+    let read = AccessFs::from_read(ABI::V1);
+    let rules = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(ABI::V1))?
+        // Kernels since 6.7 also refuse connections.
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessNet::from_all(ABI::V4))?
+        .create()?
+        .add_rules(path_beneath_rules(SYSTEM, read))?
+        .add_rules(path_beneath_rules(directories, read))?;
+    let rules = match PathFd::new("/dev/null") {
+        Ok(null) => rules.add_rule(PathBeneath::new(null, AccessFs::from_file(ABI::V1)))?,
+        Err(_) => rules,
+    };
+    rules.restrict_self().map(drop)
+}
+
+#[cfg(target_os = "linux")]
+fn limit_memory(id: u32) -> io::Result<()> {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+    let id = i32::try_from(id).ok().and_then(Pid::from_raw);
+    let limit = Rlimit {
+        current: Some(MAX_MEMORY),
+        maximum: Some(MAX_MEMORY),
+    };
+    match prlimit(id, Resource::Data, limit) {
+        // It may have ended already.
+        Ok(_) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn confined<T: Send>(
+    _: &[PathBuf],
+    _: impl FnOnce() -> io::Result<T> + Send,
+    _: impl FnOnce(&T) -> Option<u32> + Send,
+) -> io::Result<T> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Truncates the beginning of `text` to about `max` bytes once it is twice as long.
+fn keep_end(text: &mut String, max: usize) {
+    if text.len() > 2 * max {
+        let from = text.ceil_char_boundary(text.len() - max);
+        text.drain(..from);
     }
 }
 

@@ -1,17 +1,10 @@
 //! Diagnoses a container: reads all relevant facts from the engine, and draws conclusions.
 //!
-//! `facts` reads; `start`, `run` and `end` conclude, without requests, with `signs` of problems in
-//! the log and a look at the `peer` that it names; this file ranks the conclusions and builds the report.
+//! `facts` reads; `conclusions` concludes, without requests; this file ranks the conclusions and builds the report.
 
-mod end;
+mod conclusions;
 mod facts;
 mod finding;
-mod peer;
-mod refine;
-mod run;
-mod signs;
-mod start;
-mod table;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use schemars::JsonSchema;
@@ -26,7 +19,6 @@ use self::finding::{Cause, Confidence, Finding};
 use crate::docker::Docker;
 use crate::engine::{ContainerName, ContainerSummary, Event};
 
-/// Events that are shown.
 const MAX_TIMELINE_EVENTS: usize = 10;
 /// Longest text that is shown, in characters: the engine repeats whole command lines.
 const MAX_TEXT: usize = 600;
@@ -78,7 +70,7 @@ pub(crate) async fn diagnose(
     let details = match (docker.container(container).await, error) {
         (Ok(details), _) => details,
         (Err(missing), Some(error)) if missing.kind() == ToolErrorKind::NotFound => {
-            let findings = vec![start::explain(error, None)];
+            let findings = vec![conclusions::explain_start(error, None)];
             let name = container.as_str();
             return Ok(Diagnosis::new(name, "absent", findings, &redactor));
         }
@@ -116,28 +108,28 @@ fn conclude(facts: &Facts, error: Option<&str>) -> Vec<Finding> {
     let state = facts.state();
     let own_error = Some(&*state.error).filter(|error| !error.is_empty() && !state.is_alive());
     let error = own_error.or(error);
-    let could_not_start = error.map(|error| start::explain(error, Some(facts)));
-    let crash_loop = run::crash_loop(facts);
+    let could_not_start = error.map(|error| conclusions::explain_start(error, Some(facts)));
+    let crash_loop = conclusions::crash_loop(facts);
     // An earlier exit is not relevant for a container that runs well again.
     let matters = (!state.runs() || crash_loop.is_some()) && could_not_start.is_none();
     let end = facts.last_end().filter(|_| matters);
-    let end = end.map(|end| end::explain(end, facts));
-    let owner = run::network_owner_gone(facts).filter(|_| could_not_start.is_none());
+    let end = end.map(|end| conclusions::explain(end, facts));
+    let owner = conclusions::network_owner_gone(facts).filter(|_| could_not_start.is_none());
     let problems = [
         could_not_start,
-        run::missing_bind(facts),
+        conclusions::missing_bind(facts),
         owner,
         crash_loop,
         end,
-        run::unhealthy(facts),
-        run::limits_reached(facts),
-        run::not_listening(facts),
+        conclusions::unhealthy(facts),
+        conclusions::limits_reached(facts),
+        conclusions::not_listening(facts),
     ];
     let mut findings: Vec<Finding> = problems.into_iter().flatten().collect();
     let ended_well = |finding: &Finding| finding.cause == Cause::Finished;
-    let no_logs = run::no_logs(facts);
+    let no_logs = conclusions::no_logs(facts);
     if findings.is_empty() && no_logs.is_none() {
-        findings.push(run::no_problem(facts));
+        findings.push(conclusions::no_problem(facts));
     } else if findings.iter().all(ended_well) {
         // A caller that asks about a successful container probably misses its output.
         findings.splice(0..0, no_logs);
@@ -179,7 +171,6 @@ impl Diagnosis {
         }
     }
 
-    /// Adds the events and the log.
     fn add(&mut self, facts: &Facts, redactor: &Redactor) {
         let from = facts.events.len().saturating_sub(MAX_TIMELINE_EVENTS);
         let recent = facts.events[from..].iter();
@@ -207,61 +198,4 @@ fn line(event: &Event) -> String {
 
 fn shown(redactor: &Redactor, text: &str) -> String {
     truncate(&redactor.text(text), MAX_TEXT)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::engine::ContainerDetails;
-
-    /// The facts of an engine with API version 1.52 or later: without the deprecated members, with
-    /// some new ones, and with the memory of cgroup v2.
-    fn facts(state: serde_json::Value, events: serde_json::Value) -> Facts {
-        let details: ContainerDetails = serde_json::from_value(json!({
-            "Id": "a".repeat(64), "Name": "/web", "Path": "sh", "Args": ["-c", "serve"], "RestartCount": 0,
-            "State": state, "Storage": {"RootFS": {"Snapshot": {"Name": "overlayfs"}}},
-            "ImageManifestDescriptor": {"mediaType": "application/vnd.oci.image.manifest.v1+json"},
-            "Config": {"Image": "web:1", "Env": ["A=b"], "Labels": {}},
-            "HostConfig": {"Memory": 16 << 20, "CgroupnsMode": "private", "RestartPolicy": {"Name": "no"}},
-            "NetworkSettings": {"Ports": {}, "Networks": {"bridge": {"IPAddress": "172.17.0.2", "GwPriority": 0}}},
-            "Mounts": [],
-        }))
-        .unwrap();
-        Facts {
-            details,
-            events: serde_json::from_value(events).unwrap(),
-            ..Facts::default()
-        }
-    }
-
-    /// The exit code, whether the kernel ended it for lack of memory, the events, and the cause.
-    const ENDS: &str = "137 true  -> oom_killed
-        137 false start kill:signal=9 die:exitCode=137 -> killed
-        0 false kill:signal=15 die:exitCode=0 stop -> stopped
-        0 false  -> finished
-        1 false  -> app_error
-        139 false  -> crashed";
-
-    #[test]
-    fn engines_of_2026_are_diagnosed() {
-        for row in ENDS.lines() {
-            let (end, cause) = row.trim().split_once(" -> ").unwrap();
-            let mut words = end.split_whitespace();
-            let code: i64 = words.next().unwrap().parse().unwrap();
-            let oom = words.next() == Some("true");
-            let state = json!({"Status": "exited", "ExitCode": code, "OOMKilled": oom, "Error": "",
-                "StartedAt": "2026-03-01T10:00:00Z", "FinishedAt": "2026-03-01T10:00:09Z"});
-            // Since 1.52 events have no `status`, `id` and `from`.
-            let events = words.map(|word| {
-                let (action, more) = word.split_once(':').unwrap_or((word, "execDuration=9"));
-                let (key, value) = more.split_once('=').unwrap();
-                json!({"Type": "container", "Action": action, "scope": "local", "time": 1_772_359_209,
-                    "timeNano": 1_772_359_209_000_000_000_i64, "Actor": {"ID": "a".repeat(64), "Attributes": {key: value}}})
-            });
-            let findings = conclude(&facts(state, events.collect()), None);
-            assert_eq!(Some(findings[0].cause), finding::parsed(cause), "{row}");
-        }
-    }
 }

@@ -3,37 +3,32 @@
 //! Every object is fetched here: by `container`, `image` … to read it, by `mutable_…` to change it. Both apply
 //! the rules to the object as it is. What a call adds, such as a new name, the tool checks itself.
 
-mod action;
-mod new_container;
-mod not_found;
-mod objects;
-mod past_events;
-mod subnet;
+mod new_objects;
 
-pub(crate) use action::Action;
-pub(crate) use new_container::permit_start;
-pub(crate) use not_found::explain;
-pub(crate) use objects::HIDDEN;
-
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::server::ChangeNotifier;
-use mcp_core::tool::{Call, ToolError};
-use serde_json::Value;
+use mcp_core::suggestion::nearest;
+use mcp_core::tool::{Call, ToolError, ToolErrorKind};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 use upstream::redact::Redactor;
+use upstream::time::{Timestamp, rfc3339};
 
+pub(crate) use self::new_objects::permit_start;
 use crate::engine::command::RunningGroups;
 use crate::engine::registry::Registries;
 use crate::engine::{
-    Address, ContainerDetails, ContainerName, ContainerSummary, Engine, EngineError, History,
-    ImageName, ObjectKind, Path, self_container,
+    Address, ContainerDetails, ContainerName, ContainerSummary, Engine, EngineError, Event,
+    History, ImageDetails, ImageName, ImageSummary, Network, ObjectKind, ObjectName, Path, Volume,
+    is_anonymous, local, within,
 };
 use crate::options::DockerOptions;
-use crate::policy::{CREATED, Policy, Subject, forbidden};
-
-type Result<T, E = ToolError> = std::result::Result<T, E>;
+use crate::policy::{CREATED, Policy, Subject, excluded, forbidden};
 
 /// The service of the tools: an engine, and the policy that says what may be shown and changed.
 #[derive(Clone)]
@@ -54,11 +49,11 @@ impl Docker {
     /// The engine and the policy that the options name.
     /// Errors when an option could never work.
     pub(crate) fn new(options: &DockerOptions) -> anyhow::Result<Self> {
-        let address = Address::find(&options.address())?;
+        let address = Address::find(&options.engine)?;
         Ok(Self {
             engine: Engine::new(address, options.timeout())?,
             policy: Arc::new(Policy::new(options.policy())?),
-            registries: Registries::new(options.config_dir()),
+            registries: Registries::new(options.engine.config_dir()),
             changes: ChangeNotifier::new(),
             history: Arc::default(),
             programs: RunningGroups::default(),
@@ -75,7 +70,7 @@ impl Docker {
         name: &ImageName,
         new_id: Option<&str>,
         confirm: &Option<String>,
-    ) -> Result<()> {
+    ) -> Result<(), ToolError> {
         let Some(old) = self.try_image(name).await? else {
             return Ok(());
         };
@@ -85,7 +80,7 @@ impl Docker {
         if is_rebuild || new_id == Some(&old.id) {
             return Ok(());
         }
-        self.policy.permit_change(name.as_str(), labels)?;
+        self.policy.permit_change_image(name.as_str(), labels)?;
         let rest = match old.repo_tags.len() {
             0 | 1 => "which then has none and is removed by the next prune",
             _ => "which keeps its other names",
@@ -93,7 +88,23 @@ impl Docker {
         let id = old.id.trim_start_matches("sha256:").get(..12);
         let id = id.unwrap_or_default();
         let loss = format!("Takes the name `{name}` from the image {id}, {rest}.");
-        self.confirm(call, &loss, name.as_str(), confirm).await
+        self.confirm(call, &loss, name.as_str(), confirm).await?;
+        self.permit_same_image(name, &old.id).await
+    }
+
+    /// Errors when another image has this name by now: the user may have taken minutes.
+    pub(crate) async fn permit_same_image(
+        &self,
+        name: &ImageName,
+        id: &str,
+    ) -> Result<(), ToolError> {
+        let now = self.try_image(name).await?;
+        match now.is_some_and(|now| now.id == id) {
+            true => Ok(()),
+            false => Err(ToolError::conflict(format!(
+                "`{name}` is not the same image any more. Nothing was done: call again."
+            ))),
+        }
     }
 
     /// A redactor for the texts of one answer.
@@ -108,12 +119,15 @@ impl Docker {
     }
 
     /// The visible running containers, or `all`, in the engine's order.
-    pub(crate) async fn containers(&self, all: bool) -> Result<Vec<ContainerSummary>> {
+    pub(crate) async fn containers(&self, all: bool) -> Result<Vec<ContainerSummary>, ToolError> {
         Ok(self.visible(self.engine.containers(all).await?))
     }
 
     /// The visible ones of the newest containers, stopped ones included.
-    pub(crate) async fn newest_containers(&self, most: usize) -> Result<Vec<ContainerSummary>> {
+    pub(crate) async fn newest_containers(
+        &self,
+        most: usize,
+    ) -> Result<Vec<ContainerSummary>, ToolError> {
         Ok(self.visible(self.engine.newest_containers(most).await?))
     }
 
@@ -124,14 +138,13 @@ impl Docker {
 
     /// The details of a visible container.
     /// Errors when it does not exist, or the policy hides it.
-    pub(crate) async fn container(&self, name: &ContainerName) -> Result<ContainerDetails> {
-        let details = match self.engine.try_inspect(name).await {
-            Ok(details) => details,
-            Err(failure) => {
-                let object = (ObjectKind::Container, name.as_str());
-                return Err(self.explain_about(failure, object, None).await);
-            }
-        };
+    pub(crate) async fn container(
+        &self,
+        name: &ContainerName,
+    ) -> Result<ContainerDetails, ToolError> {
+        let read = self.engine.try_inspect(name).await;
+        let action = Action::reading(ObjectKind::Container, name.as_str());
+        let details = self.explained(read, action).await?;
         let subject = Subject::from(&details);
         self.policy.permit_as(name.as_str(), &subject)?;
         Ok(details)
@@ -141,7 +154,7 @@ impl Docker {
     pub(crate) async fn container_now(
         &self,
         id: &ContainerName,
-    ) -> Result<Option<ContainerDetails>> {
+    ) -> Result<Option<ContainerDetails>, ToolError> {
         match self.engine.try_inspect(id).await {
             Ok(details) => Ok(Some(details)),
             Err(failure) if failure.is_no_such_container() => Ok(None),
@@ -151,10 +164,13 @@ impl Docker {
 
     /// The details of a container that may be changed.
     /// Errors when it does not exist, the policy protects it, or this server runs in it.
-    pub(crate) async fn mutable_container(&self, name: &ContainerName) -> Result<ContainerDetails> {
+    pub(crate) async fn mutable_container(
+        &self,
+        name: &ContainerName,
+    ) -> Result<ContainerDetails, ToolError> {
         let details = self.container(name).await?;
         let name = details.display_name();
-        if self_container::is_self(&details.id) {
+        if local::is_self(&details.id) {
             return Err(forbidden(format!(
                 "`{name}` is the container that this server runs in; change it from outside."
             )));
@@ -167,49 +183,38 @@ impl Docker {
 
     /// Whether a listed container may be changed.
     pub(crate) fn may_change(&self, container: &ContainerSummary) -> bool {
-        self.policy.may_change(&container.labels) && !self_container::is_self(&container.id)
+        self.policy.may_change(&container.labels) && !local::is_self(&container.id)
     }
 
-    /// Makes a change by a request without content.
+    /// Makes a change, which itself takes up to some `seconds`.
     /// Errors describe `action`.
-    pub(crate) async fn post(&self, action: Action<'_>, path: Path) -> Result<Value> {
-        self.post_slow(action, path, 0).await
-    }
-
-    /// As [`Docker::post`], for a change that itself takes up to some `seconds`.
-    pub(crate) async fn post_slow(
+    pub(crate) async fn post(
         &self,
         action: Action<'_>,
         path: Path,
+        body: Option<&Value>,
         seconds: u32,
-    ) -> Result<Value> {
+    ) -> Result<Value, ToolError> {
         let duration = Duration::from_secs(seconds.into());
-        let done = self.engine.try_post(path, None, duration).await;
+        let done = self.engine.try_post(path, body, duration).await;
         self.explained(done, action).await
-    }
-
-    /// As [`Docker::post`], with content.
-    pub(crate) async fn post_json(
-        &self,
-        action: Action<'_>,
-        path: Path,
-        body: &Value,
-    ) -> Result<Value> {
-        let done = self.engine.try_post(path, Some(body), Duration::ZERO);
-        self.explained(done.await, action).await
     }
 
     /// Removes what is at `path`.
     /// Errors describe `action`.
-    pub(crate) async fn delete(&self, action: Action<'_>, path: Path) -> Result<()> {
+    pub(crate) async fn delete(&self, action: Action<'_>, path: Path) -> Result<(), ToolError> {
         let done = self.engine.try_delete(path).await;
         self.explained(done, action).await
     }
 
-    async fn explained<T>(&self, done: Result<T, EngineError>, action: Action<'_>) -> Result<T> {
+    async fn explained<T>(
+        &self,
+        done: Result<T, EngineError>,
+        action: Action<'_>,
+    ) -> Result<T, ToolError> {
         match done {
             Ok(done) => Ok(done),
-            Err(failure) => Err(self.explain_action(failure, action).await),
+            Err(failure) => Err(self.explain(failure, action).await),
         }
     }
 
@@ -221,10 +226,35 @@ impl Docker {
         loss: &str,
         target: &str,
         confirm: &Option<String>,
-    ) -> Result<()> {
+    ) -> Result<(), ToolError> {
         self.policy.permit_destructive()?;
-        call.confirm(loss, target, confirm.as_deref()).await
+        // Where the call runs again after the answer, that counts for this question and these objects only.
+        let key = format!("confirm-{}", checksum([loss, target]));
+        call.confirm_as(&key, loss, target, confirm.as_deref())
+            .await
     }
+
+    /// As [`Docker::confirm`], for a loss of several objects, which `what` names together: the answer counts for
+    /// these objects only, so `confirm` has a checksum of them. Another one is as good as none.
+    pub(crate) async fn confirm_all(
+        &self,
+        call: &Call,
+        loss: &str,
+        what: &str,
+        objects: &[&str],
+        confirm: &Option<String>,
+    ) -> Result<(), ToolError> {
+        let target = format!("{what}-{}", checksum([loss].iter().chain(objects).copied()));
+        let confirm = confirm.clone().filter(|given| *given == target);
+        self.confirm(call, loss, &target, &confirm).await
+    }
+}
+
+/// Eight characters that differ for other texts.
+fn checksum<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut hasher = DefaultHasher::new();
+    texts.into_iter().for_each(|text| text.hash(&mut hasher));
+    format!("{:08x}", hasher.finish() as u32)
 }
 
 /// As [`Docker::redactor_of`].
@@ -246,5 +276,459 @@ impl<'a> From<&'a ContainerDetails> for Subject<'a> {
 impl<'a> From<&'a ContainerSummary> for Subject<'a> {
     fn from(summary: &'a ContainerSummary) -> Self {
         Self::new(summary.display_name(), &summary.labels)
+    }
+}
+
+/// The name that is shown of an object which the rules hide.
+pub(crate) const HIDDEN: &str = "(hidden by the rules)";
+
+impl Docker {
+    pub(crate) async fn images(&self) -> Result<Vec<ImageSummary>, ToolError> {
+        self.engine.images().await
+    }
+
+    /// An image.
+    /// Errors when it does not exist.
+    pub(crate) async fn image(&self, name: &ImageName) -> Result<ImageDetails, ToolError> {
+        let path = Path::to("/images").id(name).then("/json");
+        let image = (ObjectKind::Image, name.as_str());
+        self.get_object(image, path).await
+    }
+
+    /// An image; `None` if it does not exist here.
+    pub(crate) async fn try_image(
+        &self,
+        name: &ImageName,
+    ) -> Result<Option<ImageDetails>, ToolError> {
+        self.existing(Path::to("/images").id(name).then("/json"))
+            .await
+    }
+
+    /// An image that may be removed.
+    /// Errors when it does not exist, or the policy protects it.
+    pub(crate) async fn mutable_image(&self, name: &ImageName) -> Result<ImageDetails, ToolError> {
+        let details = self.image(name).await?;
+        let labels = &details.config.labels;
+        self.policy.permit_change_image(name.as_str(), labels)?;
+        Ok(details)
+    }
+
+    pub(crate) async fn networks(&self) -> Result<Vec<Network>, ToolError> {
+        let mut networks = self.engine.networks().await?;
+        networks.retain(|at| self.policy.permits(&Subject::new(&at.name, &at.labels)));
+        networks.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.id.cmp(&b.id)));
+        Ok(networks)
+    }
+
+    /// A visible network.
+    /// Errors when it does not exist, or the policy hides it.
+    pub(crate) async fn network(&self, name: &ObjectName) -> Result<Network, ToolError> {
+        let path = Path::to("/networks").id(name);
+        let network = (ObjectKind::Network, name.as_str());
+        let network: Network = self.get_object(network, path).await?;
+        let subject = Subject::new(&network.name, &network.labels);
+        self.policy.permit_as(name.as_str(), &subject)?;
+        Ok(network)
+    }
+
+    /// A visible volume; `None` if it does not exist.
+    /// Errors when the policy hides it, or would.
+    pub(crate) async fn try_volume(&self, name: &ObjectName) -> Result<Option<Volume>, ToolError> {
+        let found: Option<Volume> = self.existing(Path::to("/volumes").id(name)).await?;
+        match &found {
+            Some(volume) => self.permit_volume(volume).await?,
+            None => self.permit_object(name.as_str(), &BTreeMap::new())?,
+        }
+        Ok(found)
+    }
+
+    /// Refuses a volume that the policy hides. One without a name belongs to its containers.
+    async fn permit_volume(&self, volume: &Volume) -> Result<(), ToolError> {
+        self.permit_object(&volume.name, &volume.labels)?;
+        if is_anonymous(&volume.name) && self.policy.has_rules() {
+            let users = self.volume_usage().await?;
+            let mut users = users.get(&volume.name).into_iter().flatten();
+            if users.any(|user| user == HIDDEN) {
+                return Err(forbidden(excluded(&volume.name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a container that mounts a volume which a rule denies or, to change it, one which this
+    /// server did not create and may therefore not write to.
+    async fn permit_volumes_of(
+        &self,
+        container: &ContainerDetails,
+        to_change: bool,
+    ) -> Result<(), ToolError> {
+        if !to_change && !self.policy.has_rules() {
+            return Ok(());
+        }
+        for mount in &container.mounts {
+            if mount.is_anonymous() || mount.kind != "volume" {
+                continue;
+            }
+            let Ok(name) = ObjectName::new(&mount.name) else {
+                continue;
+            };
+            let found: Option<Volume> = self.existing(Path::to("/volumes").id(&name)).await?;
+            let labels = found.unwrap_or_default().labels;
+            let volume = Subject::new(&mount.name, &labels);
+            if self.policy.permit_use(&volume).is_err() {
+                return Err(forbidden(format!(
+                    "`{}` mounts a volume that is not accessible through this server: its rules \
+                     (--allow, --deny) exclude it.",
+                    container.display_name()
+                )));
+            }
+            if to_change && mount.writable {
+                self.policy.permit_write(&mount.name, &labels)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A visible container whose files may be read, which include those of its volumes.
+    /// Errors when a rule hides it, or denies one of its volumes.
+    pub(crate) async fn readable_container(
+        &self,
+        name: &ContainerName,
+    ) -> Result<ContainerDetails, ToolError> {
+        let details = self.container(name).await?;
+        self.permit_volumes_of(&details, false).await?;
+        Ok(details)
+    }
+
+    /// The object at `path`; `None` if there is none.
+    async fn existing<T: DeserializeOwned>(&self, path: Path) -> Result<Option<T>, ToolError> {
+        match self.engine.try_get(path).await {
+            Ok(found) => Ok(Some(found)),
+            Err(EngineError::Refused { status: 404, .. }) => Ok(None),
+            Err(failure) => Err(self.engine.explain(failure)),
+        }
+    }
+
+    /// Whether there is a network of this name, also a hidden one.
+    pub(crate) async fn has_network(&self, name: &ObjectName) -> Result<bool, ToolError> {
+        let found = self.existing::<Network>(Path::to("/networks").id(name));
+        Ok(found.await?.is_some())
+    }
+
+    pub(crate) async fn volumes(&self) -> Result<Vec<Volume>, ToolError> {
+        let mut volumes = self.engine.volumes().await?;
+        volumes.retain(|at| self.policy.permits(&Subject::new(&at.name, &at.labels)));
+        volumes.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(volumes)
+    }
+
+    /// A visible volume.
+    /// Errors when it does not exist, or the policy hides it.
+    pub(crate) async fn volume(&self, name: &ObjectName) -> Result<Volume, ToolError> {
+        let path = Path::to("/volumes").id(name);
+        let volume = (ObjectKind::Volume, name.as_str());
+        let volume: Volume = self.get_object(volume, path).await?;
+        self.permit_volume(&volume).await?;
+        Ok(volume)
+    }
+
+    /// The names of networks and volumes that a rule denies, which a visible container may use.
+    pub(crate) async fn denied_names(&self) -> Result<BTreeSet<String>, ToolError> {
+        if !self.policy.has_rules() {
+            return Ok(BTreeSet::new());
+        }
+        let networks = self.engine.networks().await?.into_iter();
+        let volumes = self.engine.volumes().await?.into_iter();
+        let networks = networks.map(|at| (at.name, at.labels));
+        let all = networks.chain(volumes.map(|at| (at.name, at.labels)));
+        let denied = all.filter(|(name, labels)| {
+            let subject = Subject::new(name, labels);
+            self.policy.permit_use(&subject).is_err()
+        });
+        Ok(denied.map(|(name, _)| name).collect())
+    }
+
+    /// Refuses a network or a volume that the policy puts out of bounds, even before it exists.
+    pub(crate) fn permit_object(
+        &self,
+        name: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(), ToolError> {
+        self.policy.permit(&Subject::new(name, labels))
+    }
+
+    /// Whether an event is visible. The attributes of a container include its labels.
+    pub(crate) fn may_see_event(&self, event: &Event) -> bool {
+        let (name, labels) = (event.name(), event.attributes());
+        event.kind == "image" || self.policy.permits(&Subject::new(name, labels))
+    }
+
+    /// The number of containers of each image, by its whole id; includes hidden containers.
+    pub(crate) async fn image_usage(&self) -> Result<BTreeMap<String, usize>, ToolError> {
+        let mut counts = BTreeMap::new();
+        for container in self.engine.containers(true).await? {
+            *counts.entry(container.image_id).or_default() += 1;
+        }
+        Ok(counts)
+    }
+
+    /// The names of the containers that mount each volume, stopped ones included; [`HIDDEN`] for those
+    /// that the rules hide.
+    pub(crate) async fn volume_usage(&self) -> Result<BTreeMap<String, Vec<String>>, ToolError> {
+        let visible = self.visible_names().await?;
+        let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for container in self.engine.containers(true).await? {
+            let name = visible.get(&container.id).map_or(HIDDEN, String::as_str);
+            let volumes = container.mounts.into_iter().map(|mount| mount.name);
+            for volume in volumes.filter(|volume| !volume.is_empty()) {
+                users.entry(volume).or_default().push(name.to_owned());
+            }
+        }
+        Ok(users)
+    }
+
+    /// The names and addresses of the containers in a network, also of those that do not run and could not be started
+    /// without it; [`HIDDEN`] for those that the rules hide.
+    pub(crate) async fn network_users(
+        &self,
+        network: &Network,
+    ) -> Result<Vec<(String, String)>, ToolError> {
+        let visible = self.visible_names().await?;
+        let stopped = self.engine.containers(true).await?.into_iter();
+        let stopped = stopped.filter(|at| at.network_settings.networks.contains_key(&network.name));
+        let mut users: BTreeMap<String, String> =
+            stopped.map(|at| (at.id, String::new())).collect();
+        let connected = network.containers.iter();
+        users.extend(connected.map(|(id, user)| (id.clone(), user.ip_address.clone())));
+        let name = |id: &String| visible.get(id).map_or(HIDDEN, String::as_str).to_owned();
+        let users = users.into_iter();
+        Ok(users.map(|(id, address)| (name(&id), address)).collect())
+    }
+
+    /// The names of the visible containers, by their ids.
+    async fn visible_names(&self) -> Result<BTreeMap<String, String>, ToolError> {
+        let visible = self.containers(true).await?;
+        let names = visible.into_iter().map(|at| {
+            let name = at.display_name().to_owned();
+            (at.id, name)
+        });
+        Ok(names.collect())
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct PastEvents {
+    /// Oldest first.
+    pub(crate) events: Vec<Event>,
+    /// Since then all are known, with RFC 3339; of those before, some may be missing.
+    pub(crate) complete_since: Option<String>,
+    /// The reason why the engine's own memory is missing here.
+    pub(crate) failure: Option<EngineError>,
+}
+
+impl Docker {
+    /// The visible events between two times (unix seconds; until now by default), of objects of `kind`,
+    /// of the container with the id `container`, with the timeout `limit` for the engine.
+    pub(crate) async fn past_events(
+        &self,
+        (since, until): (i64, Option<i64>),
+        kind: Option<&str>,
+        container: Option<&str>,
+        limit: Duration,
+    ) -> PastEvents {
+        let mut filters = json!({});
+        if let Some(kind) = kind {
+            filters["type"] = json!([kind]);
+        }
+        if let Some(container) = container {
+            filters["container"] = json!([container]);
+        }
+        // Whole seconds would exclude the newest events, and a time to come would delay the reply.
+        let now = Timestamp::now();
+        let end = match until {
+            Some(until) if until <= now.as_second() => until.to_string(),
+            _ => format!("{}.{:09}", now.as_second(), now.subsec_nanosecond()),
+        };
+        let asked = within(limit, self.engine.past_events((since, &end), filters)).await;
+        let (mut events, complete_since) = self.history.select(|event| {
+            event.time >= since
+                && until.is_none_or(|until| event.time < until)
+                && kind.is_none_or(|kind| event.kind == kind)
+                && container.is_none_or(|id| event.id() == id)
+        });
+        let failure = match asked {
+            Ok(past) => {
+                events.extend(past.into_iter().filter(|event| self.may_see_event(event)));
+                None
+            }
+            Err(failure) => Some(failure),
+        };
+        let key = |event: &Event| (event.nanos(), event.id().to_owned(), event.action.clone());
+        events.sort_by_cached_key(key);
+        events.dedup_by_key(|event| key(event));
+        PastEvents {
+            events,
+            complete_since: complete_since.map(|nanos| rfc3339(nanos / 1_000_000_000)),
+            failure,
+        }
+    }
+}
+
+/// A change that the engine is asked to make.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Action<'a> {
+    /// An infinitive; `None` if the object is only read.
+    verb: Option<&'static str>,
+    /// The changed object, by the name that the caller gave.
+    name: &'a str,
+    /// The object that may be missing: mostly the same.
+    needs: (ObjectKind, &'a str),
+}
+
+impl<'a> Action<'a> {
+    pub(crate) fn new(verb: &'static str, kind: ObjectKind, name: &'a str) -> Self {
+        Self {
+            verb: Some(verb),
+            ..Self::reading(kind, name)
+        }
+    }
+
+    pub(crate) fn on_container(verb: &'static str, name: &'a str) -> Self {
+        Self::new(verb, ObjectKind::Container, name)
+    }
+
+    /// No change: the object is read.
+    pub(crate) fn reading(kind: ObjectKind, name: &'a str) -> Self {
+        Self {
+            verb: None,
+            name,
+            needs: (kind, name),
+        }
+    }
+
+    /// Sets the object that may be missing, if it is another one.
+    pub(crate) fn with_required(self, kind: ObjectKind, name: &'a str) -> Self {
+        Self {
+            needs: (kind, name),
+            ..self
+        }
+    }
+
+    /// The tool error. A timeout or a broken connection leaves open whether a change happens.
+    fn explain(&self, engine: &Engine, failure: EngineError) -> ToolError {
+        let (Some(verb), name) = (self.verb, self.name) else {
+            return engine.explain(failure);
+        };
+        let rest = "It may still happen: check with get_container before repeating.";
+        match failure {
+            EngineError::Timeout(limit) => {
+                let seconds = limit.as_secs();
+                let text = format!(
+                    "The Docker Engine did not confirm within {seconds} s the request to {verb} \
+                     `{name}`. {rest}"
+                );
+                ToolError::new(ToolErrorKind::Timeout, text)
+            }
+            EngineError::Unreadable(source) => {
+                let text = format!(
+                    "The connection broke while the Docker Engine was asked to {verb} `{name}`. \
+                     {rest}"
+                );
+                ToolError::upstream(text).caused_by(source)
+            }
+            failure => engine.explain(failure),
+        }
+    }
+}
+
+/// The timeout of the names of existing objects, which are read to suggest one in an error.
+const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(2);
+
+impl Docker {
+    /// The JSON at `path`, which describes one object, as `T`.
+    async fn get_object<T: DeserializeOwned>(
+        &self,
+        (kind, name): (ObjectKind, &str),
+        path: Path,
+    ) -> Result<T, ToolError> {
+        let read = self.engine.try_get(path).await;
+        self.explained(read, Action::reading(kind, name)).await
+    }
+
+    /// The tool error of a request that concerns one object. If the object does not exist, it
+    /// suggests similar visible ones.
+    pub(crate) async fn explain(&self, failure: EngineError, action: Action<'_>) -> ToolError {
+        let mut known = Vec::new();
+        let kind = action.needs.0;
+        if kind.is_missing(&failure) {
+            let names = tokio::time::timeout(SUGGESTION_TIMEOUT, self.names(kind)).await;
+            known = names.unwrap_or(Ok(known)).unwrap_or_default();
+        }
+        explain(&self.engine, failure, action, &known)
+    }
+
+    /// The names of all visible objects of one kind.
+    async fn names(&self, kind: ObjectKind) -> Result<Vec<String>, ToolError> {
+        Ok(match kind {
+            ObjectKind::Container => self.visible_names().await?.into_values().collect(),
+            ObjectKind::Image => {
+                let all = self.images().await?;
+                let names = all.iter().flat_map(ImageSummary::tags);
+                names.map(str::to_owned).collect()
+            }
+            ObjectKind::Network => {
+                let all = self.networks().await?.into_iter();
+                all.map(|at| at.name).collect()
+            }
+            ObjectKind::Volume => {
+                let all = self.volumes().await?.into_iter();
+                all.map(|at| at.name).collect()
+            }
+        })
+    }
+}
+
+/// The tool error of a request that concerns one object. If the object does not exist, it suggests
+/// similar ones of the `known` names.
+pub(crate) fn explain(
+    engine: &Engine,
+    failure: EngineError,
+    action: Action<'_>,
+    known: &[String],
+) -> ToolError {
+    let (kind, name) = action.needs;
+    match &failure {
+        EngineError::Refused {
+            status: 409,
+            message,
+        } if kind != ObjectKind::Container => ToolError::new(
+            ToolErrorKind::Conflict,
+            format!("The Docker Engine refuses: {message}."),
+        ),
+        missing if kind.is_missing(missing) => {
+            let near = nearest(name, known.iter().map(String::as_str));
+            let near: Vec<_> = near
+                .iter()
+                .take(3)
+                .map(|name| format!("`{name}`"))
+                .collect();
+            let suggestion = match near.as_slice() {
+                [] => hint(kind).to_owned(),
+                near => format!("Did you mean {}?", near.join(" or ")),
+            };
+            let word = kind.word();
+            ToolError::not_found(format!("There is no {word} `{name}`. {suggestion}"))
+        }
+        _ => action.explain(engine, failure),
+    }
+}
+
+/// The tools that show and get objects of one kind.
+fn hint(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Container => "list_containers with all: true shows which ones exist.",
+        ObjectKind::Image => "list_images shows which ones exist; pull_image gets others.",
+        ObjectKind::Network => "list_networks shows which ones exist.",
+        ObjectKind::Volume => "list_volumes shows which ones exist.",
     }
 }

@@ -3,15 +3,8 @@
 //! [`Address::find`] finds an engine in the way of the docker CLI; an [`Engine`] sends requests to it.
 //! Errors are [`EngineError`], which code can match, or the same in words ([`Engine::explain`]).
 //!
-//! - [`command`]: programs of this machine
-//! - [`exec`]: processes in containers
-//! - [`log`]: the last lines of a container's log
-//! - [`own_options`]: what makes a container once more
-//! - [`registry`]: logins of registries
-//! - [`stats`]: use of CPU, memory, network and disks
-//!
 //! A caller's text cannot become another request: a [`Path`] consists of fixed words, checked names
-//! ([`name::Name`]) and encoded values.
+//! ([`ContainerName`] and the others) and encoded values.
 //!
 //! Pulls, pushes and commands are bollard's typed calls. All other requests are our own, over the
 //! same connections. One value that is missing in bollard's types (a state of a newer engine, an event
@@ -22,38 +15,24 @@
 mod address;
 mod client;
 pub(crate) mod command;
-mod connector;
-mod container;
+pub(crate) mod connector;
 mod error;
 mod events;
-pub(crate) mod exec;
-pub(crate) mod exit_code;
-mod history;
-mod image;
-mod local;
+pub(crate) mod local;
 pub(crate) mod log;
+mod model;
 mod name;
-mod object;
-mod object_kind;
-pub(crate) mod own_options;
-mod path;
-pub(crate) mod ports;
 pub(crate) mod registry;
-pub(crate) mod self_container;
-pub(crate) mod stats;
 
-pub(crate) use address::{Address, AddressSettings};
-pub(crate) use client::{Engine, within};
-pub(crate) use container::{
-    ContainerDetails, ContainerState, ContainerSummary, EndpointSettings, Health, HostConfig,
-    MountPoint, is_anonymous,
-};
+pub(crate) use address::{Address, EngineOptions};
+pub(crate) use client::{Counters, Engine, within};
 pub(crate) use error::EngineError;
-pub(crate) use events::{Event, SHOWN_DETAILS};
-pub(crate) use history::History;
-pub(crate) use image::TransferStream;
+pub(crate) use events::{Event, History, SHOWN_DETAILS};
 pub(crate) use local::LocalFacts;
-pub(crate) use name::{ContainerName, ImageName, InvalidName, ObjectName};
-pub(crate) use object::{ImageDetails, ImageSummary, Network, Volume};
-pub(crate) use object_kind::ObjectKind;
-pub(crate) use path::Path;
+pub(crate) use model::{
+    ContainerDetails, ContainerState, ContainerSummary, EndpointSettings, Health, HostConfig,
+    ImageDetails, ImageSummary, MountPoint, Network, ObjectKind, Volume, exit_meaning,
+    is_anonymous, ports_of_bindings, ports_of_summary,
+};
+pub(crate) use name::{ContainerName, ImageName, InvalidName, ObjectName, Path};
+pub(crate) use registry::TransferStream;

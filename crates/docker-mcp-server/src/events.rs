@@ -4,8 +4,7 @@
 //! When the stream ends it is reopened from the last event. Events while the engine was down are
 //! unknown, so everything counts as changed then.
 
-mod pending;
-
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,8 +13,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use upstream::poll::{self, Backoff};
 use upstream::time::Timestamp;
 
-use self::pending::PendingChanges;
+use crate::compose::{PROJECT, project_of};
 use crate::docker::Docker;
+use crate::engine::{ContainerSummary, Event};
 use crate::resources;
 
 /// Debounce of notifications: changes within this time are announced together, each once.
@@ -137,4 +137,79 @@ impl EventFollower {
 /// Unix nanoseconds.
 fn now() -> i64 {
     i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX)
+}
+
+/// The URIs of changed resources.
+#[derive(Debug, Default)]
+pub(super) struct PendingChanges {
+    pub(super) uris: BTreeSet<String>,
+    /// The list of containers may have changed.
+    pub(super) list_changed: bool,
+}
+
+impl PendingChanges {
+    pub(super) fn is_empty(&self) -> bool {
+        self.uris.is_empty()
+    }
+
+    /// Marks the lists and every resource of these containers.
+    pub(super) fn all(containers: &[ContainerSummary]) -> Self {
+        let lists = [resources::CONTAINERS, resources::IMAGES, resources::COMPOSE];
+        let mut pending = Self {
+            uris: lists.map(str::to_owned).into(),
+            list_changed: true,
+        };
+        for container in containers {
+            pending.container(&container.id);
+            for name in &container.names {
+                pending.container(name);
+            }
+            let project = project_of(&container.labels);
+            pending
+                .uris
+                .extend(project.map(|name| resources::project_uri(name)));
+        }
+        pending
+    }
+
+    /// Marks the resources that `event` changed.
+    pub(super) fn add(&mut self, event: &Event) {
+        match &*event.kind {
+            "image" => _ = self.uris.insert(resources::IMAGES.to_owned()),
+            "network" => {
+                if let Some(container) = event.attribute("container") {
+                    self.container(container);
+                }
+            }
+            "volume" | "daemon" => {}
+            _ => self.container_event(event),
+        }
+    }
+
+    fn container_event(&mut self, event: &Event) {
+        self.uris.insert(resources::CONTAINERS.to_owned());
+        self.container(event.id());
+        // Clients may use any of these names.
+        let names = ["name", "oldName"].map(|name| event.attribute(name));
+        for name in names.into_iter().flatten() {
+            self.container(name);
+        }
+        if let Some(project) = event.attribute(PROJECT) {
+            self.uris.insert(resources::COMPOSE.to_owned());
+            self.uris.insert(resources::project_uri(project));
+        }
+        let verb = event.verb();
+        self.list_changed |= matches!(verb, "create" | "destroy" | "remove" | "removed" | "rename");
+    }
+
+    /// Marks every resource of the container `name`, which may be an id.
+    fn container(&mut self, name: &str) {
+        let name = name.trim_start_matches('/');
+        let is_id = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        // Docker shows and accepts the first 12 digits.
+        let short = is_id.then(|| &name[..12]);
+        for name in [Some(name), short].into_iter().flatten() {
+            self.uris.extend(resources::uris_of_container(name));
+        }
+    }
 }

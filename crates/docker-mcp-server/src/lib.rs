@@ -8,6 +8,7 @@
 
 mod cli;
 mod compose;
+mod deadline;
 mod diagnose;
 mod docker;
 mod engine;
@@ -46,7 +47,6 @@ pub fn main() -> ExitCode {
     product().run()
 }
 
-/// The Docker server.
 fn product() -> Product<Docker, DockerOptions> {
     Product::with_service(
         "docker-mcp-server",

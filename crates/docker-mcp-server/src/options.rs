@@ -5,38 +5,15 @@ use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
 
-use crate::engine::AddressSettings;
+use crate::engine::EngineOptions;
 use crate::policy::PolicyFile;
 
 /// The engine, its timeout, and the operator's policy.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Docker")]
 pub(crate) struct DockerOptions {
-    /// Docker Engine to use [default: that of the current docker context, else the usual socket].
-    ///
-    /// unix:///path, tcp://host:port, ssh://user@host or, on Windows, npipe:////./pipe/name.
-    #[arg(long, env = "DOCKER_HOST", value_name = "URL")]
-    pub docker_host: Option<String>,
-
-    /// Docker context with the engine's address; --docker-host overrides it.
-    #[arg(long, env = "DOCKER_CONTEXT", value_name = "NAME")]
-    #[arg(hide_short_help = true)]
-    pub docker_context: Option<String>,
-
-    /// Use TLS for a tcp:// address.
-    #[arg(long, env = "DOCKER_TLS_VERIFY", value_parser = FalseyValueParser::new())]
-    #[arg(hide_short_help = true)]
-    pub docker_tls_verify: bool,
-
-    /// Directory of ca.pem, cert.pem and key.pem for TLS [default: the docker configuration's].
-    #[arg(long, env = "DOCKER_CERT_PATH", value_name = "DIR")]
-    #[arg(hide_short_help = true)]
-    pub docker_cert_path: Option<PathBuf>,
-
-    /// Directory of the docker configuration, with its contexts [default: ~/.docker].
-    #[arg(long, env = "DOCKER_CONFIG", value_name = "DIR")]
-    #[arg(hide_short_help = true)]
-    pub docker_config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) engine: EngineOptions,
 
     /// Seconds to wait for a reply of the engine; a stop also waits for its container.
     #[arg(long, env = "DOCKER_CLIENT_TIMEOUT", value_name = "SECONDS")]
@@ -103,27 +80,7 @@ impl DockerOptions {
         policy
     }
 
-    /// The settings that say where the engine is.
-    pub(crate) fn address(&self) -> AddressSettings {
-        AddressSettings {
-            host: self.docker_host.clone(),
-            context: self.docker_context.clone(),
-            tls: self.docker_tls_verify,
-            certificates_dir: self.docker_cert_path.clone(),
-            config_dir: self.config_dir(),
-        }
-    }
-
-    /// The timeout of one request to the engine.
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_secs(self.docker_timeout)
-    }
-
-    /// The directory of the docker configuration; `None` if the home directory is unknown.
-    pub(crate) fn config_dir(&self) -> Option<PathBuf> {
-        let given = self.docker_config.clone();
-        given
-            .filter(|dir| !dir.as_os_str().is_empty())
-            .or_else(|| std::env::home_dir().map(|home| home.join(".docker")))
     }
 }

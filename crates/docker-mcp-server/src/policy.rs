@@ -2,25 +2,22 @@
 //! for a program that can open its socket.
 //!
 //! The operator sets it on the command line and in a policy file; no client can change it. By default
-//! the server may see every container, and create none that could take over the host.
-
-mod create;
-mod directory;
-mod file;
-mod rule;
+//! the server may see every container, and create none that could take over the host: options that reach out of a
+//! container are refused, unless the policy file makes an exception.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
 
+use anyhow::bail;
 use mcp_core::tool::{ToolError, ToolErrorKind};
-
-pub(crate) use create::PrivilegeRequest;
-pub(crate) use file::PolicyFile;
-pub(crate) use rule::Subject;
-
-use self::rule::Rules;
+use serde::Deserialize;
+use wildmatch::WildMatchPattern;
 
 /// The label of what this server has created.
 pub(crate) const CREATED: &str = "docker-mcp-server.created";
+/// The value of that label in images, of which containers inherit it: they count as created by others.
+pub(crate) const IN_IMAGE: &str = "image";
 /// The label of a container that replaces another: the id of the old one.
 pub(crate) const REPLACES: &str = "docker-mcp-server.replaces";
 /// The beginning of this server's labels.
@@ -28,7 +25,6 @@ const OWN_LABELS: &str = "docker-mcp-server.";
 /// Before the id in the name of the old container of a replacement.
 pub(crate) const KEPT: &str = ".before-";
 
-/// The rules and settings of the operator.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
     rules: Rules,
@@ -57,9 +53,20 @@ pub(crate) fn permit_marks<'a>(
     Ok(())
 }
 
-fn excluded(name: &str) -> String {
+pub(crate) fn excluded(name: &str) -> String {
     format!(
         "`{name}` is not accessible through this server: its rules (--allow, --deny) exclude it."
+    )
+}
+
+/// Whether this server has created the container, network or volume with these labels.
+pub(crate) fn is_created(labels: &BTreeMap<String, String>) -> bool {
+    labels.get(CREATED).is_some_and(|value| value != IN_IMAGE)
+}
+
+fn not_created(name: &str) -> String {
+    format!(
+        "`{name}` was not created by this server, which may change only what it created (--only-created)."
     )
 }
 
@@ -78,12 +85,10 @@ impl Policy {
         Ok(Self { rules, settings })
     }
 
-    /// Whether `subject` is visible to this server.
     pub(crate) fn permits(&self, subject: &Subject<'_>) -> bool {
         self.rules.permit(subject)
     }
 
-    /// Errors when the rules hide `subject`.
     pub(crate) fn permit(&self, subject: &Subject<'_>) -> Result<(), ToolError> {
         allow_if(self.permits(subject), || excluded(subject.name))
     }
@@ -99,18 +104,16 @@ impl Policy {
         allow_if(!self.rules.deny(subject), || excluded(subject.name))
     }
 
-    /// The error of a call that would touch `name`, which the rules hide.
-    pub(crate) fn refusal(&self, name: &str) -> ToolError {
-        forbidden(excluded(name))
-    }
-
-    /// Whether there are rules.
     pub(crate) fn has_rules(&self) -> bool {
         !self.rules.are_none()
     }
 
-    /// Whether an object with these labels may be changed.
+    /// Whether a container, network or volume with these labels may be changed.
     pub(crate) fn may_change(&self, labels: &BTreeMap<String, String>) -> bool {
+        !self.settings.only_created || is_created(labels)
+    }
+
+    pub(crate) fn may_change_image(&self, labels: &BTreeMap<String, String>) -> bool {
         !self.settings.only_created || labels.contains_key(CREATED)
     }
 
@@ -120,12 +123,16 @@ impl Policy {
         name: &str,
         labels: &BTreeMap<String, String>,
     ) -> Result<(), ToolError> {
-        allow_if(self.may_change(labels), || {
-            format!(
-                "`{name}` was not created by this server, which may change only what it created \
-                 (--only-created)."
-            )
-        })
+        allow_if(self.may_change(labels), || not_created(name))
+    }
+
+    /// As [`Policy::permit_change`], for an image.
+    pub(crate) fn permit_change_image(
+        &self,
+        name: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(), ToolError> {
+        allow_if(self.may_change_image(labels), || not_created(name))
     }
 
     /// The option that protects what has these labels from being overwritten.
@@ -166,33 +173,23 @@ impl Policy {
         })
     }
 
-    /// Whether only this server's own objects may be changed.
     pub(crate) fn is_only_created(&self) -> bool {
         self.settings.only_created
     }
 
-    /// Errors when a container would reach the host without an exception of the policy; names the
-    /// first option that is not allowed.
-    pub(crate) fn permit_create(&self, request: &PrivilegeRequest<'_>) -> Result<(), ToolError> {
-        self.settings.create.check(request)
+    /// Errors when a container would reach the host without an exception of the policy.
+    pub(crate) fn permit_create(&self, reach: &Reach<'_>) -> Result<(), ToolError> {
+        self.settings.create.check(reach)
     }
 
     /// Whether builds may use the network of the engine's host, as containers in its namespace may.
     pub(crate) fn may_use_host_network(&self) -> bool {
-        let request = PrivilegeRequest {
-            namespaces: vec!["host"],
-            ..PrivilegeRequest::default()
-        };
-        self.permit_create(&request).is_ok()
+        self.permit_create(&Reach::Namespace("host")).is_ok()
     }
 
     /// Whether containers may have all privileges, so that nothing on the host is protected.
     pub(crate) fn is_privileged(&self) -> bool {
-        let request = PrivilegeRequest {
-            privileged: true,
-            ..PrivilegeRequest::default()
-        };
-        self.permit_create(&request).is_ok()
+        self.permit_create(&Reach::Privileged).is_ok()
     }
 
     /// Errors when a container must not be started that mounts `path` of the host, which can be seen from here.
@@ -202,6 +199,17 @@ impl Policy {
                 "This server does not start a container that mounts `{path}`: it is not in the \
                  directories that the policy file allows (`binds`), or leads through a symbolic link. \
                  Put a directory in the place of the link, or start it from outside."
+            )
+        })
+    }
+
+    /// Errors when a file must not be written to `path` of the host through the container that mounts it.
+    pub(crate) fn permit_bind(&self, path: &str, container: &str) -> Result<(), ToolError> {
+        let is_allowed = self.permit_create(&Reach::Bind(path, false)).is_ok();
+        allow_if(is_allowed, || {
+            format!(
+                "That is a file of the host: `{container}` mounts `{path}`. Ask the operator of this server to \
+                 allow it in the policy file (`binds`), or write to another directory."
             )
         })
     }
@@ -225,113 +233,424 @@ impl Policy {
     }
 }
 
+impl Policy {
+    /// The directories that builds and compose projects may be read from.
+    pub(crate) fn directories(&self) -> &[PathBuf] {
+        &self.settings.directories
+    }
+
+    /// The directory at `path`, if builds and compose projects may be read from it.
+    /// Errors when it is outside of the allowed directories, or does not exist.
+    pub(crate) fn directory(&self, path: &str) -> Result<PathBuf, ToolError> {
+        let roots = &self.settings.directories;
+        let outside = || {
+            forbidden(match roots.len() {
+                0 => {
+                    "No directory may be read. The operator of this server can allow some with \
+                     --project-dir."
+                }
+                _ => "This directory is outside of those that --project-dir allows.",
+            })
+        };
+        let climbs = |part| matches!(part, Component::CurDir | Component::ParentDir);
+        let asked = Path::new(path);
+        if !asked.is_absolute() || asked.components().any(climbs) {
+            return Err(ToolError::invalid_argument(
+                "The directory must be an absolute path without `..`.",
+            ));
+        }
+        // Checked before it is resolved, so that an error does not reveal what exists outside.
+        if !roots.iter().any(|root| asked.starts_with(root)) {
+            return Err(outside());
+        }
+        let real = asked.canonicalize();
+        let real = real.map_err(|_| ToolError::not_found("There is no such directory."))?;
+        // Checked again after it is resolved: a symbolic link may lead outside.
+        let mut real_roots = roots.iter().filter_map(|root| root.canonicalize().ok());
+        match real_roots.any(|root| real.starts_with(root)) {
+            true => Ok(plain(real)),
+            false => Err(outside()),
+        }
+    }
+
+    /// Errors when the file at `path` is outside of the allowed directories, or is a link, which may lead
+    /// out of them.
+    pub(crate) fn file(&self, path: &Path) -> Result<(), ToolError> {
+        let directory = path.parent().unwrap_or(path);
+        self.directory(&directory.to_string_lossy())?;
+        allow_if(!may_be_link(path), || {
+            "A file of the project is a symbolic link: put the file itself there.".to_owned()
+        })
+    }
+}
+
+/// A canonical path as the roots and other programs write it: on Windows without the prefix of long paths.
+fn plain(path: PathBuf) -> PathBuf {
+    let short = path.to_str().and_then(|path| path.strip_prefix(r"\\?\"));
+    match short.filter(|short| !short.starts_with(r"UNC\")) {
+        Some(short) => PathBuf::from(short),
+        None => path,
+    }
+}
+
+/// Exceptions of the policy file: options that are allowed although they reach out of a container.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct CreateExceptions {
+    /// `--privileged`.
+    privileged: bool,
+    /// The host's network, process and IPC namespaces, and those of other containers.
+    host_namespaces: bool,
+    /// Capabilities that may be added, as `NET_ADMIN`.
+    capabilities: Vec<String>,
+    /// Paths of the host that may be mounted, and everything below them. A socket and `/` only if
+    /// they are named themselves.
+    binds: Vec<String>,
+}
+
+/// An option of a new container that may reach out of it.
+#[derive(Debug)]
+pub(crate) enum Reach<'a> {
+    Privileged,
+    /// The mode of its network or of another namespace.
+    Namespace(&'a str),
+    Capability(&'a str),
+    /// A path of the host, and whether links in it can be seen from here: the engine is on this machine.
+    Bind(&'a str, bool),
+    /// Any other, by its name; only with `privileged`, which includes it.
+    Other(String),
+}
+
+impl CreateExceptions {
+    /// Errors when the option reaches out of the container and is no exception.
+    fn check(&self, reach: &Reach<'_>) -> Result<(), ToolError> {
+        let (is_allowed, option) = match reach {
+            Reach::Privileged => (self.privileged, "privileged: true"),
+            Reach::Namespace(mode) => {
+                // `container:x`, and `ns:/path` of Podman.
+                let is_foreign = *mode == "host" || mode.contains(':');
+                let foreign = "a namespace of the host or of another container";
+                (self.host_namespaces || !is_foreign, foreign)
+            }
+            Reach::Capability(wanted) => {
+                let mut allowed = self.capabilities.iter();
+                let is_allowed = allowed.any(|allowed| capability(allowed) == capability(wanted));
+                (is_allowed, "an added capability")
+            }
+            Reach::Bind(path, sees_host) => {
+                let mut roots = self.binds.iter().filter(|root| covers(root, path));
+                let is_allowed = roots.any(|root| !sees_host || !has_link(root, path));
+                (is_allowed, "this path of the host as a mount")
+            }
+            Reach::Other(name) => (self.privileged, name.as_str()),
+        };
+        allow_if(is_allowed, || {
+            format!(
+                "This server does not create containers with {option}: that would give access \
+                 outside of the container. Leave it out, or ask the operator of this server \
+                 to allow it in the policy file (--policy)."
+            )
+        })
+    }
+
+    /// Whether a container may be started that mounts `path`, which was checked when it was created if that
+    /// `is_own`. A part of it may have become a link since.
+    fn may_start(&self, path: &str, is_own: bool) -> bool {
+        let roots = self.binds.iter().filter(|root| covers(root, path));
+        let mut roots = roots.peekable();
+        match roots.peek() {
+            None => !is_own,
+            Some(_) => roots.any(|root| !has_link(root, path)),
+        }
+    }
+}
+
+/// The name of a capability without its optional prefix.
+fn capability(name: &str) -> String {
+    let name = name.to_ascii_uppercase();
+    name.trim_start_matches("CAP_").to_owned()
+}
+
+/// Whether the permission to mount `root` covers a mount of `path`.
+fn covers(root: &str, path: &str) -> bool {
+    let parts = |path: &str| -> Vec<String> {
+        let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
+        parts.map(str::to_owned).collect()
+    };
+    let (root, asked) = (parts(root), parts(path));
+    if !path.starts_with('/') || asked.iter().any(|part| part == "..") {
+        return false;
+    }
+    let is_delicate = asked.is_empty() || asked.last().is_some_and(|name| name.ends_with(".sock"));
+    if is_delicate || root.is_empty() {
+        return root == asked;
+    }
+    asked.starts_with(&root)
+}
+
+/// Whether a part of `path` below the allowed `root` is a link, which a container with a writable mount
+/// can make: it may lead anywhere.
+fn has_link(root: &str, path: &str) -> bool {
+    let path: PathBuf = Path::new(path).components().collect();
+    let below = path.components().count() - Path::new(root).components().count();
+    path.ancestors().take(below).any(may_be_link)
+}
+
+/// Whether the file at `path` is a link, or cannot be seen. One that does not exist cannot be a link.
+fn may_be_link(path: &Path) -> bool {
+    // A `/` or `/.` at the end would mean what the link leads to.
+    let path: PathBuf = path.components().collect();
+    match path.symlink_metadata() {
+        Ok(found) => found.is_symlink(),
+        Err(error) => error.kind() != ErrorKind::NotFound,
+    }
+}
+
+/// A policy as JSON; the members mean the same as the options. Every member is optional; an unknown
+/// one is an error, since it may be a misspelt restriction.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct PolicyFile {
+    pub(crate) allow: Vec<String>,
+    pub(crate) deny: Vec<String>,
+    pub(crate) only_created: bool,
+    pub(crate) no_destructive: bool,
+    /// As `--allow-exec`.
+    pub(crate) exec: bool,
+    /// Exceptions for new containers.
+    create: CreateExceptions,
+    /// As `--project-dir`.
+    pub(crate) directories: Vec<PathBuf>,
+}
+
+impl PolicyFile {
+    /// Reads the file at `path`.
+    /// Errors when it cannot be read or is not a valid policy.
+    pub(crate) fn read(path: &str) -> anyhow::Result<Self> {
+        Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
+    }
+}
+
+type Labels = BTreeMap<String, String>;
+/// `*` stands for any text, and nothing else has a meaning.
+type Glob = WildMatchPattern<'*', '\0'>;
+
+/// A container, a network or a volume that rules are applied to, even before it is created.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject<'a> {
+    name: &'a str,
+    labels: &'a Labels,
+}
+
+impl<'a> Subject<'a> {
+    pub(crate) fn new(name: &'a str, labels: &'a Labels) -> Self {
+        Self { name, labels }
+    }
+}
+
+/// Allows a subject if any `allow` rule matches, or none is set, and no `deny` rule does.
+#[derive(Debug, Default)]
+struct Rules {
+    allow: Vec<Rule>,
+    deny: Vec<Rule>,
+}
+
+/// `name=shop-*`, `label=tier`, `label=tier=web`.
+#[derive(Debug, PartialEq, Eq)]
+enum Rule {
+    Name(String),
+    Label(String, Option<String>),
+}
+
+impl Rules {
+    fn parse(allow: &[String], deny: &[String]) -> anyhow::Result<Self> {
+        let parse = |rules: &[String]| -> anyhow::Result<_> {
+            rules.iter().map(|rule| Rule::parse(rule)).collect()
+        };
+        Ok(Self {
+            allow: parse(allow)?,
+            deny: parse(deny)?,
+        })
+    }
+
+    fn permit(&self, subject: &Subject<'_>) -> bool {
+        let mut allow = self.allow.iter();
+        let allowed = self.allow.is_empty() || allow.any(|rule| rule.matches(subject));
+        allowed && !self.deny(subject)
+    }
+
+    fn deny(&self, subject: &Subject<'_>) -> bool {
+        self.deny.iter().any(|rule| rule.matches(subject))
+    }
+
+    fn are_none(&self) -> bool {
+        self.allow.is_empty() && self.deny.is_empty()
+    }
+}
+
+impl Rule {
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        let rule = match text.split_once('=') {
+            Some(("name", pattern)) => Self::Name(pattern.to_owned()),
+            Some(("label", label)) => match label.split_once('=') {
+                Some((key, value)) => Self::Label(key.to_owned(), Some(value.to_owned())),
+                None => Self::Label(label.to_owned(), None),
+            },
+            _ => bail!("{text:?} is not a rule: write name=PATTERN or label=KEY[=PATTERN]"),
+        };
+        if let Self::Name(pattern) | Self::Label(pattern, _) = &rule
+            && pattern.is_empty()
+        {
+            bail!("{text:?} is not a rule: its pattern is empty");
+        }
+        Ok(rule)
+    }
+
+    fn matches(&self, subject: &Subject<'_>) -> bool {
+        match self {
+            Self::Name(pattern) => Glob::new(pattern).matches(subject.name),
+            Self::Label(key, pattern) => {
+                let matches = |value: &String| {
+                    pattern
+                        .as_ref()
+                        .is_none_or(|pattern| Glob::new(pattern).matches(value))
+                };
+                subject.labels.get(key).is_some_and(matches)
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    pub(super) fn policy(json: &str) -> Policy {
-        Policy::new(serde_json::from_str(json).unwrap()).unwrap()
-    }
-
-    #[track_caller]
-    pub(super) fn assert_forbidden(result: Result<(), ToolError>, words: &[&str]) {
-        let error = result.unwrap_err();
-        assert_eq!(error.kind(), ToolErrorKind::Forbidden);
-        for word in words {
-            assert!(error.message().contains(word), "{error}");
-        }
-    }
-
     #[test]
-    fn denied_objects_are_neither_visible_nor_used() {
-        let labels = BTreeMap::new();
-        let policy = policy(r#"{"allow":["name=shop-*"],"deny":["name=shop-secret"]}"#);
-        for (name, is_visible, is_usable) in [
-            ("shop-web", true, true),
-            ("other", false, true),
-            ("shop-secret", false, false),
+    fn paths_of_windows_lose_the_prefix_of_long_paths() {
+        for (canonical, expected) in [
+            (r"\\?\C:\a folder\x", r"C:\a folder\x"),
+            (r"\\?\UNC\server\x", r"\\?\UNC\server\x"),
+            ("/srv/x", "/srv/x"),
         ] {
-            let volume = Subject::new(name, &labels);
-            assert_eq!(policy.permits(&volume), is_visible, "{name}");
-            assert_eq!(policy.permit(&volume).is_ok(), is_visible, "{name}");
-            assert_eq!(policy.permit_use(&volume).is_ok(), is_usable, "{name}");
-            let by_id = policy.permit_as("0123", &volume);
-            assert_eq!(by_id.is_ok(), is_visible, "{name}");
-            if let Err(error) = by_id {
-                assert!(error.message().contains("0123") && !error.message().contains(name));
+            assert_eq!(plain(PathBuf::from(canonical)), Path::new(expected));
+        }
+    }
+
+    #[test]
+    fn mounts_are_below_an_allowed_path() {
+        for (root, path, expected) in [
+            ("/srv", "/srv", true),
+            ("/srv", "/srv/data/", true),
+            ("/srv/", "/srv/./data", true),
+            ("/srv", "/srvx", false),
+            ("/srv", "/srv/../etc", false),
+            ("/srv", "/", false),
+            ("/", "/etc", false),
+            ("/", "//", true),
+            ("/var/run", "/var/run/docker.sock", false),
+            ("/var/run/docker.sock", "/var/run/docker.sock", true),
+            ("/srv", "srv", false),
+        ] {
+            assert_eq!(covers(root, path), expected, "{root} {path}");
+        }
+    }
+
+    fn exceptions(json: &str) -> CreateExceptions {
+        serde_json::from_str(json).unwrap()
+    }
+
+    /// A folder may exist that this server may not search.
+    #[test]
+    fn only_what_does_not_exist_is_no_link() {
+        let dir = std::env::temp_dir().join(format!("docker-mcp-unseen-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("file"), "").unwrap();
+        // An error other than that it does not exist, also for root.
+        for (path, expected) in [("file", false), ("missing/x", false), ("file/x", true)] {
+            assert_eq!(may_be_link(&dir.join(path)), expected, "{path}");
+        }
+        let long = dir.join("x".repeat(300));
+        assert!(may_be_link(&long));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// Only a container that this server has created was checked before.
+    #[cfg(unix)]
+    #[test]
+    fn paths_are_checked_again_at_a_start() {
+        let dir = std::env::temp_dir().join(format!("docker-mcp-start-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("data")).unwrap();
+        std::os::unix::fs::symlink("/etc", dir.join("link")).unwrap();
+        let text = dir.to_str().unwrap();
+        let allowed = exceptions(&format!(r#"{{"binds":["{text}"]}}"#));
+        for (path, theirs, ours) in [
+            (&*format!("{text}/data"), true, true),
+            (&format!("{text}/link"), false, false),
+            (&format!("{text}/link/x"), false, false),
+            (&format!("{text}/link/."), false, false),
+            ("/etc", true, false),
+        ] {
+            let started = [false, true].map(|is_own| allowed.may_start(path, is_own));
+            assert_eq!(started, [theirs, ours], "{path}");
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn exceptions_allow_only_what_they_name() {
+        for (name, reach) in [
+            ("privileged", Reach::Privileged),
+            ("namespaces", Reach::Namespace("container:x")),
+            ("capabilities", Reach::Capability("NET_ADMIN")),
+            ("binds", Reach::Bind("/srv", false)),
+            ("others", Reach::Other("Devices".to_owned())),
+        ] {
+            for (exception, allowed) in [
+                (r#"{"privileged": true}"#, "privileged others"),
+                (r#"{"host_namespaces": true}"#, "namespaces"),
+                (r#"{"capabilities": ["CAP_NET_ADMIN"]}"#, "capabilities"),
+                (r#"{"binds": ["/srv"]}"#, "binds"),
+                ("{}", ""),
+            ] {
+                let is_allowed = exceptions(exception).check(&reach).is_ok();
+                assert_eq!(is_allowed, allowed.contains(name), "{exception} {name}");
             }
         }
-        let words = ["`shop-secret`", "--allow", "--deny"];
-        let secret = Subject::new("shop-secret", &labels);
-        assert_forbidden(policy.permit(&secret), &words);
-        assert_forbidden(policy.permit_use(&secret), &words);
-        assert_forbidden(Err(policy.refusal("shop-secret")), &words);
-        assert!(policy.has_rules());
-        assert!(!Policy::default().has_rules());
+    }
+
+    fn rules(allow: &[&str], deny: &[&str]) -> Rules {
+        let owned = |rules: &[&str]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
+        Rules::parse(&owned(allow), &owned(deny)).unwrap()
     }
 
     #[test]
-    fn objects_of_others_are_protected() {
-        let created = BTreeMap::from([(CREATED.to_owned(), "true".to_owned())]);
-        let foreign = BTreeMap::from([("other".to_owned(), "true".to_owned())]);
-        for (only_created, no_destructive) in
-            [(false, false), (true, false), (false, true), (true, true)]
-        {
-            let policy = policy(&format!(
-                r#"{{"only_created":{only_created},"no_destructive":{no_destructive}}}"#
-            ));
-            assert_eq!(policy.is_only_created(), only_created);
-            assert_eq!(policy.permit_destructive().is_err(), no_destructive);
-            assert!(policy.may_change(&created) && policy.permit_change("x", &created).is_ok());
-            assert!(policy.permit_write("x", &created).is_ok());
-            assert!(policy.permit_pull("x", &created).is_ok());
-            assert_eq!(policy.may_change(&foreign), !only_created);
-            assert_eq!(policy.permit_change("x", &foreign).is_ok(), !only_created);
-            let option = match only_created {
-                true => "--only-created",
-                false => "--no-destructive",
-            };
-            let (write, pull) = (
-                policy.permit_write("x", &foreign),
-                policy.permit_pull("x", &foreign),
-            );
-            match only_created || no_destructive {
-                true => _ = [write, pull].map(|it| assert_forbidden(it, &["`x`", option])),
-                false => assert!(write.is_ok() && pull.is_ok()),
-            }
+    fn deny_wins_over_allow() {
+        let labels = BTreeMap::from([("tier".to_owned(), "web".to_owned())]);
+        let container = |name| Subject::new(name, &labels);
+        assert!(rules(&[], &[]).permit(&container("x")));
+        let some = rules(&["name=shop-*", "label=tier=db"], &["name=shop-secret"]);
+        assert!(some.permit(&container("shop-web")));
+        assert!(!some.permit(&container("shop-secret")) && !some.permit(&container("other")));
+        assert!(rules(&["label=tier"], &[]).permit(&container("x")));
+        assert!(!rules(&[], &["label=tier=w*"]).permit(&container("x")));
+    }
+
+    #[test]
+    fn invalid_rules_are_refused() {
+        let label =
+            |key: &str, value: Option<&str>| Rule::Label(key.to_owned(), value.map(str::to_owned));
+        for (text, rule) in [
+            ("name=a=b", Rule::Name("a=b".to_owned())),
+            ("label=a", label("a", None)),
+            ("label=a=", label("a", Some(""))),
+            ("label=a=b=c", label("a", Some("b=c"))),
+        ] {
+            assert_eq!(Rule::parse(text).unwrap(), rule, "{text}");
         }
-    }
-
-    #[test]
-    fn exec_is_off_and_destructive_calls_are_on_by_default() {
-        let policy = Policy::default();
-        assert!(policy.permit_exec().is_err() && policy.permit_destructive().is_ok());
-        assert!(self::policy(r#"{"exec":true}"#).permit_exec().is_ok());
-    }
-
-    #[test]
-    fn privileges_of_new_containers_are_exceptions() {
-        let request = PrivilegeRequest {
-            privileged: true,
-            ..PrivilegeRequest::default()
-        };
-        assert!(Policy::default().permit_create(&request).is_err());
-        let open = policy(r#"{"create":{"privileged":true}}"#);
-        assert!(open.permit_create(&request).is_ok());
-    }
-
-    #[test]
-    fn policy_file_is_read_and_has_no_unknown_members() {
-        let path = std::env::temp_dir().join(format!("docker-mcp-policy-{}", std::process::id()));
-        let read = |text: &str| {
-            std::fs::write(&path, text).unwrap();
-            PolicyFile::read(path.to_str().unwrap())
-        };
-        assert!(read(r#"{"no_destructive":true}"#).unwrap().no_destructive);
-        for invalid in ["", r#"{"no_destruction":true}"#, r#"{"create":{"x":1}}"#] {
-            assert!(read(invalid).is_err(), "{invalid}");
+        for text in [
+            "", "web", "name=", "image=a", "user=x", "label=", "label==x",
+        ] {
+            assert!(Rule::parse(text).is_err(), "{text}");
         }
-        std::fs::remove_file(&path).unwrap();
-        assert!(PolicyFile::read(path.to_str().unwrap()).is_err());
     }
 }

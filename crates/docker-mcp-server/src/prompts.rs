@@ -12,7 +12,6 @@ use crate::docker::Docker;
 use crate::engine::ContainerName;
 use crate::resources::{container_names, project_names};
 
-/// Most containers that a prompt lists.
 const MAX_ROWS: usize = 50;
 
 /// All prompts, in the order in which they are listed.

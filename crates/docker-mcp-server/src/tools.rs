@@ -1,63 +1,26 @@
-//! The tools, one file each.
+//! The tools, by the kind of their object.
 
-mod build_image;
-mod compose_config;
-mod compose_down;
 mod compose_project;
 mod compose_service;
-mod compose_up;
-mod connect_network;
-mod copy_from_container;
-mod copy_to_container;
 mod create_container;
-mod create_network;
-mod create_volume;
-mod deadline;
-mod diagnose_container;
-mod diagnose_host;
-mod disconnect_network;
+mod diagnose;
 mod execute_command;
-mod get_container;
+mod files;
 mod get_container_logs;
 mod get_container_stats;
-mod get_image;
-mod get_system_info;
-mod kill_container;
-mod limits;
-mod list_compose_projects;
+mod images;
+mod lifecycle;
 mod list_containers;
-mod list_events;
-mod list_images;
-mod list_networks;
-mod list_volumes;
-mod object_change;
-mod pause_container;
+mod networks;
 mod prelude;
-mod prune;
-mod pull_image;
-mod push_image;
 mod recreate_container;
-mod remove_container;
-mod remove_image;
-mod remove_network;
-mod remove_volume;
-mod restart_container;
-mod start_container;
-mod state_change;
-mod stop_container;
-mod tag_image;
-mod transfer;
-mod update_container;
-mod wait_container;
+mod system;
 
-pub(crate) use deadline::Deadline;
-pub(crate) use get_container::GetContainer;
+pub(crate) use compose_service::ListComposeProjects;
 pub(crate) use get_container_logs::GetContainerLogs;
 pub(crate) use get_container_stats::GetContainerStats;
-pub(crate) use list_compose_projects::ListComposeProjects;
-pub(crate) use list_containers::ListContainers;
-pub(crate) use list_images::ListImages;
-pub(crate) use prelude::keep_end;
+pub(crate) use images::ListImages;
+pub(crate) use list_containers::{GetContainer, ListContainers};
 pub(crate) use recreate_container::recover;
 
 use crate::docker::Docker;
@@ -67,69 +30,65 @@ use mcp_core::tool::Toolset;
 pub(crate) fn all() -> Toolset<Docker> {
     Toolset::new()
         .with::<list_containers::ListContainers>()
-        .with::<get_container::GetContainer>()
-        .with::<start_container::StartContainer>()
-        .with::<stop_container::StopContainer>()
-        .with::<restart_container::RestartContainer>()
+        .with::<list_containers::GetContainer>()
+        .with::<lifecycle::StartContainer>()
+        .with::<lifecycle::StopContainer>()
+        .with::<lifecycle::RestartContainer>()
         .with::<get_container_logs::GetContainerLogs>()
-        .with::<diagnose_container::DiagnoseContainer>()
+        .with::<diagnose::DiagnoseContainer>()
         .group(
             "containers",
             Toolset::new()
                 .with::<create_container::CreateContainer>()
-                .with::<update_container::UpdateContainer>()
+                .with::<create_container::UpdateContainer>()
                 .with::<recreate_container::RecreateContainer>()
-                .with::<pause_container::PauseContainer>()
-                .with::<kill_container::KillContainer>()
-                .with::<remove_container::RemoveContainer>()
-                .with::<wait_container::WaitContainer>()
+                .with::<lifecycle::KillContainer>()
+                .with::<lifecycle::RemoveContainer>()
+                .with::<lifecycle::WaitContainer>()
                 .with::<get_container_stats::GetContainerStats>()
-                .with::<copy_from_container::CopyFromContainer>()
-                .with::<copy_to_container::CopyToContainer>(),
+                .with::<files::CopyFromContainer>()
+                .with::<files::CopyToContainer>(),
         )
         .group(
             "images",
             Toolset::new()
-                .with::<list_images::ListImages>()
-                .with::<get_image::GetImage>()
-                .with::<pull_image::PullImage>()
-                .with::<push_image::PushImage>()
-                .with::<build_image::BuildImage>()
-                .with::<tag_image::TagImage>()
-                .with::<remove_image::RemoveImage>(),
+                .with::<images::ListImages>()
+                .with::<images::PullImage>()
+                .with::<images::PushImage>()
+                .with::<images::BuildImage>()
+                .with::<images::TagImage>()
+                .with::<images::RemoveImage>(),
         )
         .group(
             "networks",
             Toolset::new()
-                .with::<list_networks::ListNetworks>()
-                .with::<create_network::CreateNetwork>()
-                .with::<connect_network::ConnectNetwork>()
-                .with::<disconnect_network::DisconnectNetwork>()
-                .with::<remove_network::RemoveNetwork>(),
+                .with::<networks::ListNetworks>()
+                .with::<networks::CreateNetwork>()
+                .with::<networks::ConnectNetwork>()
+                .with::<networks::RemoveNetwork>(),
         )
         .group(
             "volumes",
             Toolset::new()
-                .with::<list_volumes::ListVolumes>()
-                .with::<create_volume::CreateVolume>()
-                .with::<remove_volume::RemoveVolume>(),
+                .with::<networks::ListVolumes>()
+                .with::<networks::CreateVolume>()
+                .with::<networks::RemoveVolume>(),
         )
         .group(
             "compose",
             Toolset::new()
-                .with::<list_compose_projects::ListComposeProjects>()
-                .with::<compose_config::ComposeConfig>()
-                .with::<compose_up::ComposeUp>()
-                .with::<compose_service::ComposeService>()
-                .with::<compose_down::ComposeDown>(),
+                .with::<compose_service::ListComposeProjects>()
+                .with::<compose_project::ComposeConfig>()
+                .with::<compose_project::ComposeUp>()
+                .with::<compose_service::ComposeService>(),
         )
         .group(
             "system",
             Toolset::new()
-                .with::<get_system_info::GetSystemInfo>()
-                .with::<diagnose_host::DiagnoseHost>()
-                .with::<list_events::ListEvents>()
-                .with::<prune::Prune>(),
+                .with::<system::GetSystemInfo>()
+                .with::<diagnose::DiagnoseHost>()
+                .with::<system::ListEvents>()
+                .with::<system::Prune>(),
         )
         .group(
             "exec",

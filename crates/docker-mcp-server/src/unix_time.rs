@@ -7,7 +7,6 @@ pub(crate) fn from_argument(since: Since) -> i64 {
     since.from(Timestamp::now()).as_second().max(0)
 }
 
-/// The time now.
 pub(crate) fn now() -> i64 {
     Timestamp::now().as_second()
 }

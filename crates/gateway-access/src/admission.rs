@@ -3,7 +3,6 @@
 //! The core asks here for each call of a listed tool, in every era and under every spelling; `call_tool` asks for the
 //! tool that it calls.
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,55 +13,42 @@ use mcp_core::server::{
 use mcp_core::tool::{
     Call, Effect, ToolDefinition, ToolError, ToolErrorKind, without_tool_call_id,
 };
-use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
 use crate::own_tools::CALL_TOOL;
 use crate::rate::CallCounts;
-use crate::roles::{Decision, Role, Roles};
-use crate::views::{self, View, WITHOUT_VIEW};
+use crate::roles::{Decision, Right, Role, Roles};
+use crate::views;
+use crate::views::{View, WITHOUT_VIEW};
 
 /// The roles and views, and the state that is needed to judge a call. Its groups are the pairs of a view and a role.
 pub struct Admission {
     /// `None` if every caller may use everything, as far as its view has it.
     pub roles: Option<Arc<Roles>>,
     views: Vec<Arc<View>>,
+    /// Outlives changes of the roles.
     counts: Arc<CallCounts>,
-    /// Finds the backend of a resource or template; `None` if rules do not name backends.
-    owners: Option<Arc<FindOwner>>,
-    /// For each role the rule that has allowed a tool with its effect, as events have it: matching all patterns at
-    /// each call would cost more than the rest of the decision.
-    permissions: Vec<Mutex<Permissions>>,
+    /// Makes rules such as `docker:docker://logs/*` match.
+    owners: Arc<FindOwner>,
 }
 
 /// Finds the key of the backend that has the resource with a URI, or the template with a text.
 pub type FindOwner = dyn Fn(&str) -> Option<Arc<str>> + Send + Sync;
 
-/// By the name of a tool: its effect, and the rule that allows it.
-type Permissions = HashMap<String, (Effect, Arc<str>)>;
-
-/// Limit for these texts of one role. Beyond that all are made again.
-const MAX_PERMISSIONS: usize = 20_000;
-
 impl Admission {
-    /// `counts` outlives changes of the roles.
-    pub fn new(roles: Option<Arc<Roles>>, views: Vec<Arc<View>>, counts: Arc<CallCounts>) -> Self {
-        let all = roles.iter().flat_map(|roles| &roles.roles);
-        let permissions = all.map(|_| Mutex::default()).collect();
+    /// Judges by these roles and views; `owners` finds the backend of a resource.
+    pub fn new(
+        roles: Option<Arc<Roles>>,
+        views: Vec<Arc<View>>,
+        counts: Arc<CallCounts>,
+        owners: Arc<FindOwner>,
+    ) -> Self {
         Self {
             roles,
             views,
             counts,
-            owners: None,
-            permissions,
+            owners,
         }
-    }
-
-    /// Makes rules such as `docker:docker://logs/*` match, by the backend that `owners` finds for a URI.
-    #[must_use]
-    pub fn with_owners(mut self, owners: Arc<FindOwner>) -> Self {
-        self.owners = Some(owners);
-        self
     }
 
     fn role_count(&self) -> usize {
@@ -101,16 +87,16 @@ impl Admission {
                     name: view.original(name),
                     effect: None,
                 };
-                (role.map(|role| role.decide(item)), Some(missing))
+                (role.map(|role| role.decide(item, None)), Some(missing))
             }
             _ => {
-                let owner = match (item, &self.owners) {
-                    (AccessItem::Resource(uri), Some(find)) => find(uri),
+                let owner = match item {
+                    AccessItem::Resource(uri) => (self.owners)(uri),
                     _ => None,
                 };
                 (
-                    role.map(|role| role.decide_of(item, owner.as_deref())),
-                    view.map(|view| view.decide_of(item, owner.as_deref())),
+                    role.map(|role| role.decide(item, owner.as_deref())),
+                    view.map(|view| view.decide(item, owner.as_deref())),
                 )
             }
         }
@@ -143,9 +129,10 @@ impl Admission {
         if role.judges_arguments() {
             // The backend does not get it.
             let takes_it = tool.input_schema["properties"].get("toolCallId").is_some();
-            let cleaned = (!takes_it)
-                .then(|| without_tool_call_id(arguments))
-                .flatten();
+            let cleaned = match takes_it {
+                true => None,
+                false => without_tool_call_id(arguments),
+            };
             let arguments = cleaned.as_deref().unwrap_or(arguments);
             let (name, effect) = (tool.original_name(), Some(tool.original_effect()));
             rule = match role.judge(name, effect, arguments) {
@@ -159,21 +146,21 @@ impl Admission {
         if let Some(limit) = &role.limit
             && !self.is_later_round(call)
         {
-            let name = principal.map(|principal| &principal.name);
+            let caller = principal.map(|principal| &principal.name);
+            let counted = role.name.as_str().into();
             let taken = self
                 .counts
-                .take(&role.shared_name(), name, limit.rate, Instant::now());
+                .take(&counted, caller, limit.rate, Instant::now());
             if let Err(wait) = taken {
                 let denial = format!("denied by {limit}");
                 return refused(DeniedBy::Limit, denial, try_again(&tool.name, wait));
             }
         }
         if let Some(origin) = origin {
-            let permission = match rule {
-                Some(rule) => format!("role {}: {}", role.name, Decision::Allowed(rule)).into(),
-                None => self.permission(roles, principal, tool),
-            };
-            origin.notes.set_permission(permission);
+            let of_name = || role.decide(AccessItem::of_tool(tool), None);
+            let decision = rule.map_or_else(of_name, Decision::Allowed);
+            let permission = format!("role {}: {decision}", role.name);
+            origin.notes.set_permission(permission.into());
         }
         Ok(())
     }
@@ -192,15 +179,12 @@ impl Admission {
             return false;
         };
         let effect = Some(effect);
-        if !self.allows(group, AccessItem::Tool { name, effect }) {
-            return false;
-        }
-        let role = self.role_of(group).filter(|role| role.judges_arguments());
-        let Some(role) = role else {
-            return true;
-        };
-        let arguments = serde_json::from_str::<&RawValue>(arguments);
-        arguments.is_ok_and(|arguments| role.judge(name, effect, arguments).is_ok())
+        let judged = self.role_of(group).filter(|role| role.judges_arguments());
+        let allows_arguments = judged.is_none_or(|role| {
+            let arguments = serde_json::from_str::<&RawValue>(arguments);
+            arguments.is_ok_and(|arguments| role.judge(name, effect, arguments).is_ok())
+        });
+        allows_arguments && self.allows(group, AccessItem::Tool { name, effect })
     }
 
     /// True for a later round of a call that was counted (2026-07-28).
@@ -208,30 +192,6 @@ impl Admission {
         let rounds = call.extension::<PreviousRounds>();
         let state = rounds.and_then(|rounds| rounds.state.as_deref());
         state.is_some_and(|state| self.counts.is_first_use(state, Instant::now()))
-    }
-
-    /// The rule that allows a tool.
-    fn permission(
-        &self,
-        roles: &Roles,
-        principal: Option<&Principal>,
-        tool: &ToolDefinition,
-    ) -> Arc<str> {
-        let group = roles.group(principal);
-        let mut known = self.permissions[group].lock();
-        if let Some((effect, text)) = known.get(tool.original_name())
-            && *effect == tool.original_effect()
-        {
-            return Arc::clone(text);
-        }
-        let role = &roles.roles[group];
-        let text: Arc<str> = format!("role {}: {}", role.name, role.decide_tool(tool)).into();
-        if known.len() >= MAX_PERMISSIONS {
-            known.clear();
-        }
-        let name = tool.original_name().to_owned();
-        known.insert(name, (tool.original_effect(), Arc::clone(&text)));
-        text
     }
 }
 
@@ -269,22 +229,29 @@ impl Access for Admission {
 
     fn fingerprint(&self, view: Option<&str>) -> u64 {
         let mut hasher = DefaultHasher::new();
-        self.roles
-            .as_ref()
-            .map(|roles| roles.fingerprint())
-            .hash(&mut hasher);
+        let roles = self.roles.as_ref().map(|roles| roles.fingerprint());
         let view = view.and_then(|name| self.view(name));
-        view.map(|view| view.fingerprint()).hash(&mut hasher);
+        (roles, view.map(|view| view.fingerprint())).hash(&mut hasher);
         hasher.finish()
     }
 
+    /// The decisions of the role and of the view: that of the role if it denies.
     fn explain(&self, group: usize, item: AccessItem<'_>) -> String {
-        let (role, of_view) = self.decide(group, item);
-        let name = self.role_of(group).map_or("", |role| &role.name);
-        explained(
-            role.map(|decision| (name, decision)),
-            of_view.zip(self.view_of(group)),
-        )
+        let (of_role, of_view) = self.decide(group, item);
+        let of_role = of_role.zip(self.role_of(group)).map(|(decision, role)| {
+            let text = format!("role {}: {decision}", role.name);
+            (decision.is_allowed(), text)
+        });
+        let of_view = of_view.zip(self.view_of(group)).map(|(decision, view)| {
+            let text = format!("view {}: {decision}", view.name);
+            (decision.is_allowed(), text)
+        });
+        match (of_role, of_view) {
+            (None, None) => "allowed: there are no roles".to_owned(),
+            (Some((false, text)), _) | (_, Some((false, text))) => text,
+            (Some((true, text)), None) | (None, Some((true, text))) => text,
+            (Some((true, role)), Some((true, view))) => format!("{role}; {view}"),
+        }
     }
 
     fn admit(
@@ -298,30 +265,6 @@ impl Access for Admission {
             true => Ok(()),
             false => self.judge(tool, arguments, call),
         }
-    }
-}
-
-/// The decisions of a role and of a view, for the operator: that of the role if it denies.
-fn explained(
-    role: Option<(&str, Decision<'_>)>,
-    view: Option<(Decision<'_>, &Arc<View>)>,
-) -> String {
-    let role_text = role.map(|(name, decision)| format!("role {name}: {decision}"));
-    let view_text = view.map(|(decision, view)| format!("view {}: {decision}", view.name));
-    match (role_text, view_text) {
-        (Some(role_text), None) => role_text,
-        (None, Some(view_text)) => view_text,
-        (Some(role_text), Some(view_text)) => {
-            let is_allowed =
-                |decision: Option<Decision<'_>>| decision.is_some_and(Decision::is_allowed);
-            let (role, view) = (role.map(|found| found.1), view.map(|found| found.0));
-            match (is_allowed(role), is_allowed(view)) {
-                (false, _) => role_text,
-                (true, false) => view_text,
-                (true, true) => format!("{role_text}; {view_text}"),
-            }
-        }
-        (None, None) => "allowed: there are no roles".to_owned(),
     }
 }
 
@@ -351,4 +294,97 @@ fn try_again(tool: &str, wait: Duration) -> ToolError {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     let text = format!("{tool} was not called: too many calls. Try again in {seconds} s.");
     ToolError::new(ToolErrorKind::RateLimited, text)
+}
+
+/// The caller of a tool. Without roles and views it may see everything.
+pub struct Viewer {
+    admission: Option<Arc<Admission>>,
+    /// The owner of its token.
+    pub principal: Option<Arc<Principal>>,
+    /// The name of the view that it uses.
+    pub view: Option<Arc<str>>,
+}
+
+impl Viewer {
+    /// The caller of `call`.
+    pub fn new(admission: Option<Arc<Admission>>, call: &Call) -> Self {
+        let origin = call.extension::<OriginalRequest>();
+        Self {
+            admission,
+            principal: origin.and_then(|origin| origin.principal.clone()),
+            view: origin.and_then(|origin| origin.view.clone()),
+        }
+    }
+
+    /// A viewer of the page, who has no call and no view.
+    pub fn from_principal(
+        admission: Option<Arc<Admission>>,
+        principal: Option<Arc<Principal>>,
+    ) -> Self {
+        Self {
+            admission,
+            principal,
+            view: None,
+        }
+    }
+
+    /// Its role; `None` without roles.
+    pub fn role(&self) -> Option<&Role> {
+        let roles = self.admission.as_ref()?.roles.as_ref()?;
+        Some(roles.role(self.principal.as_deref()))
+    }
+
+    /// True if there are roles.
+    pub fn has_roles(&self) -> bool {
+        self.role().is_some()
+    }
+
+    /// The name of its view.
+    pub fn view(&self) -> Option<&str> {
+        self.view.as_deref()
+    }
+
+    /// True if it has the right.
+    pub fn has(&self, right: Right) -> bool {
+        self.role().is_none_or(|role| role.has(right))
+    }
+
+    /// True if its view has this backend.
+    pub fn has_backend(&self, key: &str) -> bool {
+        let Some(name) = self.view() else {
+            return true;
+        };
+        let admission = self.admission.as_ref();
+        let view = admission.and_then(|admission| admission.view(name));
+        view.is_some_and(|view| view.has_backend(key))
+    }
+
+    /// The decision about an item, for the operator; `None` without roles and views.
+    pub fn explain(&self, item: AccessItem<'_>) -> Option<String> {
+        let admission = self.admission.as_ref()?;
+        Some(admission.explain(self.group()?, item))
+    }
+
+    fn group(&self) -> Option<usize> {
+        let admission = self.admission.as_ref()?;
+        admission.group(self.principal.as_deref(), self.view())
+    }
+
+    fn allows_item(&self, item: AccessItem<'_>) -> bool {
+        match (&self.admission, self.group()) {
+            (None, _) => self.view.is_none(),
+            (Some(admission), Some(group)) => admission.allows(group, item),
+            (Some(_), None) => false,
+        }
+    }
+
+    /// True if it may use the tool.
+    pub fn allows(&self, tool: &ToolDefinition) -> bool {
+        self.allows_item(AccessItem::of_tool(tool))
+    }
+
+    /// True if it may call a tool of this name that is not in the catalog.
+    pub fn allows_missing(&self, name: &str) -> bool {
+        self.allows_item(AccessItem::Tool { name, effect: None })
+    }
 }

@@ -39,6 +39,16 @@ impl Filter {
         }
     }
 
+    /// All its patterns, each with the name of its list.
+    pub fn patterns(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let allow = self
+            .allow
+            .iter()
+            .map(|pattern| ("allow", pattern.pattern()));
+        let deny = self.deny.iter().map(|pattern| ("deny", pattern.pattern()));
+        allow.chain(deny)
+    }
+
     /// Returns true if a deny pattern matches.
     fn denies(&self, name: &str) -> bool {
         self.deny.iter().any(|pattern| pattern.matches(name))

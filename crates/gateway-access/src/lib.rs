@@ -12,20 +12,15 @@
 mod admission;
 mod arguments;
 mod filter;
-mod matcher;
 mod own_tools;
 mod rate;
 mod roles;
-mod unambiguous;
-mod viewer;
 mod views;
 
-pub use self::admission::{Admission, FindOwner};
-pub use self::arguments::{ArgumentPattern, ArgumentPatterns};
+pub use self::admission::{Admission, FindOwner, Viewer};
+pub use self::arguments::{ArgumentPattern, ArgumentPatterns, unambiguous};
 pub use self::filter::{Filter, uri_spellings};
 pub use self::own_tools::{CALL_TOOL, GUARDED_OWN_TOOL, OWN_TOOLS, SEARCH_TOOLS};
 pub use self::rate::{CallCounts, Limit, Rate};
 pub use self::roles::{Decision, EffectName, NO_ROLE, PrincipalLine, Right, Role, Roles, Rule};
-pub use self::unambiguous::unambiguous;
-pub use self::viewer::Viewer;
 pub use self::views::{OwnTool, View, ViewTool, WITHOUT_VIEW};

@@ -1,4 +1,4 @@
-//! The names of the gateway's own tools, which roles allow with `own`.
+//! The names of the tools that the gateway itself has.
 
 /// The tool that calls another one.
 pub const CALL_TOOL: &str = "call_tool";

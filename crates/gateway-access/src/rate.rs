@@ -20,16 +20,11 @@ const ROUND_AGE: Duration = Duration::from_secs(2 * 3_600);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     calls: u32,
-    unit: Unit,
+    unit: (&'static str, u64),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
-    Second,
-    Minute,
-    Hour,
-    Day,
-}
+/// The units of time, with their seconds.
+const UNITS: [(&str, u64); 4] = [("s", 1), ("min", 60), ("h", 3_600), ("day", 86_400)];
 
 /// A limit that a role declares.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,13 +58,9 @@ impl Rate {
         let expected =
             "must be a number of calls in a time: `10/s`, `30/min`, `100/h` or `500/day`";
         let (calls, unit) = text.split_once('/').ok_or(expected)?;
-        let unit = match unit.trim() {
-            "s" => Unit::Second,
-            "min" => Unit::Minute,
-            "h" => Unit::Hour,
-            "day" => Unit::Day,
-            _ => return Err(expected),
-        };
+        let mut units = UNITS.into_iter();
+        let unit = units.find(|(name, _)| *name == unit.trim());
+        let unit = unit.ok_or(expected)?;
         let calls: u32 = calls.trim().parse().map_err(|_| expected)?;
         match calls {
             0 => Err("must allow at least one call; `deny` refuses all"),
@@ -78,13 +69,16 @@ impl Rate {
         }
     }
 
+    /// So many calls in a minute.
+    pub const fn a_minute(calls: u32) -> Self {
+        Self {
+            calls,
+            unit: UNITS[1],
+        }
+    }
+
     fn time(self) -> Duration {
-        Duration::from_secs(match self.unit {
-            Unit::Second => 1,
-            Unit::Minute => 60,
-            Unit::Hour => 3_600,
-            Unit::Day => 86_400,
-        })
+        Duration::from_secs(self.unit.1)
     }
 
     /// The time between two calls at this rate.
@@ -99,7 +93,7 @@ impl Rate {
 }
 
 impl CallCounts {
-    /// Counts a call of `caller` with the limit of `role`.
+    /// Counts a call of `caller` with the limit of `role`; or a question to it, with that of the backend that asks.
     ///
     /// # Errors
     /// The time after which it may try again; the call is not counted.
@@ -146,13 +140,7 @@ impl CallCounts {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = match self.unit {
-            Unit::Second => "s",
-            Unit::Minute => "min",
-            Unit::Hour => "h",
-            Unit::Day => "day",
-        };
-        write!(f, "{}/{unit}", self.calls)
+        write!(f, "{}/{}", self.calls, self.unit.0)
     }
 }
 

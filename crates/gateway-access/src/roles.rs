@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::{fmt, iter};
 
 use mcp_core::server::{AccessItem, Principal};
-use mcp_core::tool::{Effect, ToolDefinition};
+use mcp_core::tool::Effect;
 use serde_json::value::RawValue;
+use wildmatch::WildMatch;
 
 use crate::arguments::ArgumentPatterns;
 use crate::filter::uri_spellings;
-use crate::matcher::Matcher;
 use crate::own_tools::OWN_TOOLS;
 use crate::rate::Limit;
 
@@ -42,7 +42,7 @@ pub struct PrincipalLine {
 }
 
 /// One role with the rules of those that it inherits from.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Role {
     /// Its name.
     pub name: String,
@@ -60,6 +60,8 @@ pub struct Role {
     pub limit: Option<Limit>,
     /// The views that its callers can use; `None` for all, and for the gateway without a view.
     pub views: Option<Vec<Rule>>,
+    /// Backends may ask its callers.
+    pub questions: bool,
 }
 
 /// One pattern of a role.
@@ -67,9 +69,9 @@ pub struct Role {
 pub struct Rule {
     /// `*` stands for any text, `?` for one character.
     pub pattern: String,
-    matcher: Matcher,
+    matcher: WildMatch,
     /// The backend and the URIs of a rule such as `docker:docker://logs/*`, about the resources of one backend.
-    qualified: Option<(Box<str>, Matcher)>,
+    qualified: Option<(Box<str>, WildMatch)>,
     /// Only items with one of these effects match; `None` for all.
     pub effects: Option<Vec<EffectName>>,
     /// Only calls with such arguments match; `None` for all.
@@ -83,7 +85,7 @@ pub struct Rule {
 }
 
 /// An effect in a role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EffectName {
     /// Changes nothing.
@@ -97,7 +99,7 @@ pub enum EffectName {
 }
 
 /// A right to use a tool of the gateway itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, schemars::JsonSchema)]
 pub enum Right {
     /// `get_events` shows the events of all callers and of the gateway.
     #[serde(rename = "events:all")]
@@ -162,24 +164,35 @@ impl Roles {
     /// A number that is the same while all decisions are, wherever their lines are in the file.
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        self.roles
-            .iter()
-            .for_each(|role| role.fingerprint(&mut hasher));
-        let lines = self.principals.iter();
-        lines.for_each(|(name, line)| (name, line.role).hash(&mut hasher));
+        for role in &self.roles {
+            role.fingerprint(&mut hasher);
+        }
         // The first line that matches counts.
-        let mut order: Vec<&PrincipalLine> = self.principals.values().collect();
-        order.sort_unstable();
-        order.iter().for_each(|line| line.role.hash(&mut hasher));
+        let lines = self.principals.iter();
+        let mut lines: Vec<_> = lines.map(|(name, line)| (line, name)).collect();
+        lines.sort_unstable();
+        for (line, name) in lines {
+            (name, line.role).hash(&mut hasher);
+        }
         self.default.hash(&mut hasher);
         hasher.finish()
     }
 }
 
 impl Role {
-    /// Its name, to count its calls.
-    pub fn shared_name(&self) -> Arc<str> {
-        self.name.as_str().into()
+    /// A role with this name that allows nothing.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            allow: Vec::new(),
+            deny: Vec::new(),
+            confirm: Vec::new(),
+            approve: Vec::new(),
+            rights: Vec::new(),
+            limit: None,
+            views: None,
+            questions: true,
+        }
     }
 
     /// True if its callers have the right.
@@ -191,11 +204,6 @@ impl Role {
     pub fn rules(&self) -> impl Iterator<Item = &Rule> {
         let rules = self.allow.iter().chain(&self.deny);
         rules.chain(&self.confirm).chain(&self.approve)
-    }
-
-    /// True if its callers may use at least one item.
-    fn is_used(&self) -> bool {
-        !self.allow.is_empty()
     }
 
     /// True if its callers can use this view.
@@ -213,18 +221,8 @@ impl Role {
         (&self.name, &self.rights, self.views.is_some()).hash(hasher);
     }
 
-    /// Decides about a tool with its effect.
-    pub fn decide_tool(&self, tool: &ToolDefinition) -> Decision<'_> {
-        self.decide(AccessItem::of_tool(tool))
-    }
-
-    /// Decides about one item, whichever backend has it.
-    pub fn decide(&self, item: AccessItem<'_>) -> Decision<'_> {
-        self.decide_of(item, None)
-    }
-
-    /// Decides about one item; `owner` is the backend of a resource.
-    pub fn decide_of(&self, item: AccessItem<'_>, owner: Option<&str>) -> Decision<'_> {
+    /// Decides about one item; `owner` is the backend of a resource, `None` for whichever has it.
+    pub fn decide(&self, item: AccessItem<'_>, owner: Option<&str>) -> Decision<'_> {
         let (spellings, effect) = match item {
             AccessItem::Tool { name, .. } if OWN_TOOLS.contains(&name) => {
                 return Decision::Own(self.may_use_own(name));
@@ -309,28 +307,26 @@ impl Role {
 
     /// The search tools list and call nothing that the role does not allow.
     fn may_use_own(&self, tool: &str) -> bool {
+        let is_used = !self.allow.is_empty();
         match tool {
             "gateway_restart" => self.has(Right::Restart),
             "gateway_status" => self.has(Right::Status),
-            "get_events" => self.is_used() || self.has(Right::AllEvents),
-            _ => self.is_used(),
+            "get_events" => is_used || self.has(Right::AllEvents),
+            _ => is_used,
         }
     }
-}
-
-/// The parts of a pattern that names a backend before a URI.
-fn qualified(pattern: &str) -> Option<(Box<str>, Matcher)> {
-    let (backend, uris) = pattern.split_once(':')?;
-    let is_uri = uris.contains("://") && !backend.contains(['*', '?']);
-    is_uri.then(|| (backend.into(), Matcher::new(uris)))
 }
 
 impl Rule {
     /// A rule of the list `list` of `table`, in this line.
     pub fn new(pattern: String, table: Arc<str>, list: &'static str, line: usize) -> Self {
+        let named = pattern.split_once(':').filter(|(backend, uris)| {
+            let is_uri = uris.contains("://");
+            is_uri && !backend.contains(['*', '?'])
+        });
         Self {
-            matcher: Matcher::new(&pattern),
-            qualified: qualified(&pattern),
+            matcher: WildMatch::new(&pattern),
+            qualified: named.map(|(backend, uris)| (backend.into(), WildMatch::new(uris))),
             pattern,
             effects: None,
             arguments: None,
@@ -365,22 +361,11 @@ impl Rule {
     pub fn needs_person(&self) -> bool {
         ["confirm", "approve"].contains(&self.list)
     }
-
-    /// Makes only items with one of these effects match; `None` for all.
-    pub fn with_effects(mut self, effects: Option<Vec<EffectName>>) -> Self {
-        self.effects = effects;
-        self
-    }
-
-    /// Makes only calls with such arguments match; `None` for all.
-    pub fn with_arguments(mut self, arguments: Option<Arc<ArgumentPatterns>>) -> Self {
-        self.arguments = arguments;
-        self
-    }
 }
 
 impl EffectName {
-    fn from_effect(effect: Effect) -> Self {
+    /// The name of an effect.
+    pub fn from_effect(effect: Effect) -> Self {
         match effect {
             Effect::ReadOnly => Self::Reads,
             Effect::Additive => Self::Additive,

@@ -1,4 +1,4 @@
-//! Views: parts of the gateway with a path of their own, `/mcp/NAME`, in which tools may have other names and texts.
+//! Views: parts of the gateway with a path of their own, `/mcp/NAME`, in which tools may have other names.
 //!
 //! A view only narrows: an item is there for a caller if its role and the view allow it. Both decide by the published
 //! name and by the effect without the view.
@@ -29,12 +29,12 @@ pub struct View {
     pub rules: Role,
     /// The tools of the gateway itself that it has.
     pub own: Vec<OwnTool>,
-    /// Tools with other names or texts there.
+    /// Tools with other names there.
     pub tools: Vec<ViewTool>,
 }
 
 /// A tool of the gateway itself that a view can have. Those for the search are there if they are needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnTool {
     /// The state of the backends of the view.
@@ -45,20 +45,13 @@ pub enum OwnTool {
     GatewayRestart,
 }
 
-/// A tool that a view shows in another way.
+/// A tool that has another name in a view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewTool {
     /// Its published name.
     pub original: String,
-    /// Its name in the view, if that is another one.
-    pub name: Option<String>,
-}
-
-impl ViewTool {
     /// Its name in the view.
-    pub fn shown(&self) -> &str {
-        self.name.as_deref().unwrap_or(&self.original)
-    }
+    pub name: String,
 }
 
 impl View {
@@ -71,24 +64,19 @@ impl View {
     /// The published name of a tool that is called `name` here.
     pub fn original<'a>(&'a self, name: &'a str) -> &'a str {
         let mut tools = self.tools.iter();
-        let found = tools.find(|tool| tool.name.as_deref() == Some(name));
+        let found = tools.find(|tool| tool.name == name);
         found.map_or(name, |tool| &tool.original)
     }
 
-    /// Decides about one item, without the role of a caller. Which backend has a prompt or resource is not decided
-    /// here.
-    pub fn decide(&self, item: AccessItem<'_>) -> Decision<'_> {
-        self.decide_of(item, None)
-    }
-
-    /// The same; `owner` is the backend of a resource.
-    pub fn decide_of(&self, item: AccessItem<'_>, owner: Option<&str>) -> Decision<'_> {
+    /// Decides about one item, without the role of a caller; `owner` is the backend of a resource. Which backend has an
+    /// item is not decided here.
+    pub fn decide(&self, item: AccessItem<'_>, owner: Option<&str>) -> Decision<'_> {
         match item {
             AccessItem::Tool { name, .. } if OWN_TOOLS.contains(&name) => {
                 let is_listed = self.own.iter().any(|own| own.name() == name);
                 Decision::Own(is_listed || SEARCH_TOOLS.contains(&name))
             }
-            _ => self.rules.decide_of(item, owner),
+            _ => self.rules.decide(item, owner),
         }
     }
 
@@ -100,13 +88,13 @@ impl View {
             effect: None,
         };
         if OWN_TOOLS.contains(&name) {
-            return self.decide(item);
+            return self.decide(item, None);
         }
         let published = name.replacen([':', '.'], "__", 1);
         let mut tools = self.tools.iter();
-        let other_name = tools.find(|tool| tool.original == published && tool.name.is_some());
+        let other_name = tools.find(|tool| tool.original == published);
         if let (true, Some(tool)) = (original == name, other_name) {
-            return Decision::OtherName(tool.shown());
+            return Decision::OtherName(&tool.name);
         }
         let is_of = |key: &String| {
             let item = original.strip_prefix(key.as_str());
@@ -116,7 +104,7 @@ impl View {
         let may_be_bare = || self.others.as_ref().is_some_and(|others| !has(others));
         let is_here = self.backends.as_ref().is_none_or(has) || may_be_bare();
         match is_here {
-            true => self.decide(item),
+            true => self.decide(item, None),
             false => Decision::NoBackend,
         }
     }
@@ -144,6 +132,3 @@ impl OwnTool {
 pub(crate) fn position(views: &[Arc<View>], name: &str) -> Option<usize> {
     views.iter().position(|view| *view.name == *name)
 }
-
-#[cfg(test)]
-mod tests;

@@ -2,41 +2,37 @@
 //! arguments of a call can take the place of either.
 //!
 //! * [`arguments`]: the arguments as people see them; calls whose arguments cannot be shown are refused.
-//! * [`config`]: the settings. [`confirm`]: asks the user; [`park`]: waits for an operator.
-//! * [`webhook`]: tells a program of it; [`answer`]: takes the decision of a program or a principal over HTTP.
-//! * [`rounds`]: facts between the rounds of one call.
-//! * [`record`]: the stored form of a call that waits; [`sweep`]: ends those whose gateway is gone.
+//! * [`answer`]: tells a program of a call that waits, and takes the decision of a program or a principal over HTTP.
+//! * [`record`]: the stored form of a call that waits; ends those whose gateway is gone.
 
 mod answer;
 mod arguments;
-mod config;
-mod confirm;
-mod park;
 mod record;
-mod rounds;
-mod sweep;
-mod webhook;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use gateway_access::{Admission, Roles, Rule};
-use gateway_store::events::EventLog;
-use gateway_store::state::StateStore;
-use mcp_core::server::{OriginalRequest, PreviousRounds};
-use mcp_core::tool::{Call, Effect, ToolError};
+use gateway_access::{Admission, EffectName, Roles, Rule};
+use gateway_store::events::{Event, EventLog, EventStatus, kind};
+use gateway_store::state::{Entry, EntryChange, EntryKind, Expected, StateStore};
+use mcp_core::server::{OriginalRequest, PreviousRounds, Principal};
+use mcp_core::tool::{Call, Effect, InputRequest, ToolError, ToolErrorKind};
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
+use upstream::text::{clean, truncate};
+use upstream::time::rfc3339;
 use uuid::Uuid;
 
-pub use self::answer::{Answered, MAX_DECISION_DELAY};
+use self::answer::Webhook;
+pub use self::answer::{Refusal, decide};
 use self::arguments::ShownArguments;
-pub use self::config::ApprovalConfig;
-pub use self::confirm::is_question;
-use self::record::SeenGateways;
-pub use self::record::{Approval, ApprovalStatus, now, read, store};
-use self::rounds::Rounds;
+pub use self::record::{Approval, ApprovalStatus, read};
+use self::record::{SeenGateways, now};
 
 /// The member of the state between two rounds that names a call to which people have agreed.
 const AGREED: &str = "agreed";
@@ -66,6 +62,38 @@ struct ParkedCall {
     whole: Option<String>,
 }
 
+/// The calls that need a person, of all callers. Has no `Debug`, since the URL may be a secret.
+#[derive(Clone, PartialEq)]
+pub struct ApprovalConfig {
+    /// Tools about which the caller's user is asked.
+    pub confirm: Vec<Rule>,
+    /// Tools about which an operator decides.
+    pub approve: Vec<Rule>,
+    /// The time that a person has.
+    pub timeout: Duration,
+    /// A URL that is told of each call that waits for an operator. Its path may be a secret.
+    pub webhook: Option<String>,
+    /// A principal may approve its own calls.
+    pub allow_own: bool,
+}
+
+impl ApprovalConfig {
+    /// The time that a person has, unless it is set.
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
+}
+
+impl Default for ApprovalConfig {
+    fn default() -> Self {
+        Self {
+            confirm: Vec::new(),
+            approve: Vec::new(),
+            timeout: Self::DEFAULT_TIMEOUT,
+            webhook: None,
+            allow_own: false,
+        }
+    }
+}
+
 /// The rules of one configuration.
 #[derive(Default)]
 pub struct ApprovalRules {
@@ -85,6 +113,8 @@ pub struct GuardedCall<'a> {
     pub backend: &'a str,
     /// The effect of its tool.
     pub effect: Effect,
+    /// The description of its tool, which its backend has written.
+    pub description: &'a str,
     /// The JSON of its arguments.
     pub arguments: &'a str,
     /// The call itself.
@@ -127,21 +157,16 @@ impl GuardedCall<'_> {
     }
 
     fn is_abandoned(&self) -> bool {
-        let ends = self.ends().into_iter().flatten();
-        self.call.is_cancelled() || ends.into_iter().any(CancellationToken::is_cancelled)
-    }
-
-    /// Identifies the call between its rounds.
-    fn round_key(&self, shown: &ShownArguments) -> String {
-        format!("{} {}", shown.hash, self.caller().unwrap_or_default())
+        let mut ends = self.ends().into_iter().flatten();
+        self.call.is_cancelled() || ends.any(CancellationToken::is_cancelled)
     }
 }
 
 /// A call that may be made.
 pub struct Admitted<'a> {
     approvals: &'a Approvals,
-    /// Its id and key, if people have agreed to it.
-    agreed: Option<(String, String)>,
+    /// Its id, if people have agreed to it.
+    agreed: Option<(String, Agreement)>,
 }
 
 impl Admitted<'_> {
@@ -150,10 +175,15 @@ impl Admitted<'_> {
         self.agreed.as_ref().map(|(id, _)| id.clone())
     }
 
+    /// The operator who has approved it.
+    pub fn approved_by(&self) -> Option<&str> {
+        self.agreed.as_ref()?.1.by.as_deref()
+    }
+
     /// Keeps the agreement for the next round: the backend asks the client something.
     pub fn keep(self) {
-        if let Some((id, key)) = self.agreed {
-            self.approvals.rounds.keep(id, key);
+        if let Some((id, agreement)) = self.agreed {
+            self.approvals.rounds.keep(id, agreement);
         }
     }
 }
@@ -202,11 +232,31 @@ impl Approvals {
                 }
             }
         };
-        (guarded.is_abandoned() || !is_allowed()).then_some(ApprovalStatus::Cancelled)
+        let [_, revoked] = guarded.ends();
+        if revoked.is_some_and(CancellationToken::is_cancelled) || !is_allowed() {
+            return Some(ApprovalStatus::Revoked);
+        }
+        guarded.is_abandoned().then_some(ApprovalStatus::Cancelled)
     }
 
     fn rules(&self) -> Arc<ApprovalRules> {
         Arc::clone(&self.rules.lock())
+    }
+
+    /// True if backends may ask the clients of this principal.
+    pub fn may_be_asked(&self, principal: Option<&Principal>) -> bool {
+        let rules = self.rules();
+        let roles = rules.roles.as_ref();
+        roles.is_none_or(|roles| roles.role(principal).questions)
+    }
+
+    /// True if some calls need a person.
+    pub fn has_rules(&self) -> bool {
+        let rules = self.rules();
+        let mut roles = rules.roles.iter().flat_map(|roles| &roles.roles);
+        let config = &rules.config;
+        let is_of_all = !config.confirm.is_empty() || !config.approve.is_empty();
+        is_of_all || roles.any(|role| !role.confirm.is_empty() || !role.approve.is_empty())
     }
 
     /// True if calls of this tool may wait for an operator.
@@ -247,28 +297,496 @@ impl Approvals {
                 guarded.tool
             ))
         })?;
-        let key = guarded.round_key(&shown);
-        if !self.is_agreed(guarded, &key) {
-            if confirm.is_some() {
-                self.confirm(guarded, &shown, rules.config.timeout).await?;
+        // Identifies the call between its rounds. Each round needs the id of the agreement in the one before.
+        let key = format!("{} {}", shown.hash, guarded.caller().unwrap_or_default());
+        let round = guarded.call.extension::<PreviousRounds>();
+        let agreed = round.and_then(|round| round.memo[AGREED].as_str());
+        let agreement = match agreed.and_then(|id| self.rounds.take(id, &key)) {
+            Some(agreement) => agreement,
+            None => {
+                if confirm.is_some() {
+                    self.confirm(guarded, &shown, rules.config.timeout).await?;
+                }
+                let mut by = None;
+                if let Some(rule) = approve {
+                    // Boxed, to keep the future of other calls small.
+                    let wait = self.wait_for_operator(guarded, shown, &rule, rules.config.timeout);
+                    by = Box::pin(wait).await?;
+                }
+                Agreement { key, by }
             }
-            if let Some(rule) = approve {
-                // Boxed, to keep the future of other calls small.
-                let wait = self.wait_for_operator(guarded, shown, &rule, rules.config.timeout);
-                Box::pin(wait).await?;
-            }
-        }
+        };
         let id = Uuid::new_v4().simple().to_string();
         Ok(Admitted {
             approvals: self,
-            agreed: Some((id, key)),
+            agreed: Some((id, agreement)),
+        })
+    }
+}
+
+/// The member of the state between two rounds that has a [`Question`].
+const QUESTION: &str = "gateway.confirm";
+
+/// A question that was asked in an earlier round. The client returns it signed.
+#[derive(Serialize, Deserialize)]
+struct Question {
+    /// Its answer counts once.
+    nonce: String,
+    /// Seconds since 1970.
+    expires: i64,
+}
+
+/// True if the state between two rounds is that of a question of the gateway, and not of a backend.
+pub fn is_question(memo: &Value) -> bool {
+    memo.get(QUESTION).is_some()
+}
+
+impl Approvals {
+    /// Returns an error unless the user says yes to this tool with these arguments.
+    async fn confirm(
+        &self,
+        guarded: &GuardedCall<'_>,
+        shown: &ShownArguments,
+        timeout: Duration,
+    ) -> Result<(), ToolError> {
+        let (tool, call) = (guarded.tool, guarded.call);
+        let record = |outcome| self.record_answer(guarded, shown, outcome);
+        if !call.capabilities().elicitation {
+            record("not asked");
+            return Err(ToolError::forbidden(format!(
+                "{tool} needs a confirmation by the user, and this client cannot ask for it: it has not declared \
+                 `elicitation`. Nothing was done. Use a client with elicitation (2025-06-18 or newer)."
+            )));
+        }
+        let message = format!(
+            "Allow the call of {tool} (backend {})? Its arguments:\n{}",
+            guarded.backend, shown.text
+        );
+        let schema = json!({
+            "type": "object",
+            "properties": {"confirm": {"type": "boolean", "title": format!("Call {tool}?")}},
+            "required": ["confirm"],
+        });
+        // In the modern era an answer counts for its key: with other arguments the user is asked again.
+        let key = format!("gateway.confirm.{}", shown.hash);
+        let request = InputRequest::elicit(&message, schema);
+        let mut timeout = timeout;
+        if call.waits_for_answers() {
+            call.extend_timeout(timeout + TIME_AFTER_DECISION);
+        } else {
+            let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX);
+            let Some(question) = self.answered(guarded, &key).await? else {
+                let question = Question {
+                    nonce: Uuid::new_v4().simple().to_string(),
+                    expires: now().saturating_add(seconds),
+                };
+                let asked = call.require_input(&[(&key, request)], json!({QUESTION: question}));
+                return Err(asked.unwrap_or_else(|error| error));
+            };
+            if question.expires < now() {
+                timeout = Duration::ZERO;
+            }
+        }
+        let question = call.ask(&key, request);
+        let mut outcome = tokio::select! {
+            biased;
+            () = guarded.abandoned() => CANCELLED,
+            () = self.stopping.cancelled() => CANCELLED,
+            answer = within(timeout, question) => match answer {
+                Some(Err(error)) if error.asks_client() => return Err(error),
+                Some(Ok(answer)) => outcome(&answer),
+                Some(Err(_)) => "no valid answer",
+                None => "no answer in time",
+            },
+        };
+        if outcome == CONFIRMED && self.lost(guarded).is_some() {
+            outcome = CANCELLED;
+        }
+        record(outcome);
+        match outcome {
+            CONFIRMED => Ok(()),
+            CANCELLED => Err(cancelled(tool)),
+            _ => Err(ToolError::forbidden(format!(
+                "The user has not confirmed the call of {tool} ({outcome}). Nothing was done."
+            ))),
+        }
+    }
+
+    /// The question of an earlier round that this round answers. An answer to nothing that was asked does not count,
+    /// and none counts twice: also for the gateways with the same database, and for this one after a restart.
+    ///
+    /// # Errors
+    /// That it counts only once cannot be stored.
+    async fn answered(
+        &self,
+        guarded: &GuardedCall<'_>,
+        key: &str,
+    ) -> Result<Option<Question>, ToolError> {
+        let find = || {
+            let round = guarded.call.extension::<PreviousRounds>()?;
+            let question = round.memo.get(QUESTION)?.clone();
+            let question: Question = serde_json::from_value(question).ok()?;
+            round.answers.contains_key(key).then_some(question)
+        };
+        let Some(question) = find() else {
+            return Ok(None);
+        };
+        let used = EntryChange {
+            kind: EntryKind::UsedAnswer,
+            key: question.nonce.clone(),
+            expected: Expected::Missing,
+            value: Some(question.expires.to_string().into()),
+        };
+        let is_first = self.state.change(vec![used]).await.map_err(|_| {
+            ToolError::unavailable(format!(
+                "{} needs a confirmation by the user, and the gateway cannot store the answer now. Nothing was done; \
+                 try again later.",
+                guarded.tool
+            ))
+        })?;
+        Ok(is_first.then_some(question))
+    }
+
+    fn record_answer(
+        &self,
+        guarded: &GuardedCall<'_>,
+        shown: &ShownArguments,
+        outcome: &'static str,
+    ) {
+        let facts = json!({
+            "tool_name": guarded.tool,
+            "backend": guarded.backend,
+            "principal": guarded.caller(),
+            "outcome": outcome,
+            "hash": shown.hash,
+        });
+        let status = match outcome {
+            CONFIRMED => EventStatus::Success,
+            _ => EventStatus::Failure,
+        };
+        self.log
+            .record(Event::new(kind::CONFIRMATION, status, facts));
+    }
+}
+
+/// The output of `work`; `None` if there is no time, or not enough.
+async fn within<T>(timeout: Duration, work: impl Future<Output = T>) -> Option<T> {
+    match timeout.is_zero() {
+        true => None,
+        false => tokio::time::timeout(timeout, work).await.ok(),
+    }
+}
+
+const CONFIRMED: &str = "confirmed";
+const CANCELLED: &str = "cancelled";
+
+fn outcome(answer: &Value) -> &'static str {
+    match answer["action"].as_str() {
+        Some("accept") if answer["content"]["confirm"] == true => CONFIRMED,
+        Some("accept") => "not confirmed",
+        Some("decline") => "declined",
+        Some("cancel") => "dismissed",
+        _ => "no valid answer",
+    }
+}
+
+/// Limit for the calls that wait at this gateway.
+const MAX_PARKED_CALLS: usize = 100;
+
+/// Limit for those of one caller.
+const MAX_PARKED_CALLS_OF_CALLER: usize = 10;
+
+/// Interval of the progress that keeps clients from giving up.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Limit for the characters of the description of a tool.
+const MAX_DESCRIPTION_CHARS: usize = 500;
+
+/// Timeout of the call after the decision.
+const TIME_AFTER_DECISION: Duration = Duration::from_secs(60);
+
+impl Approvals {
+    /// Returns who has approved this call, or an error unless an operator does so in time.
+    async fn wait_for_operator(
+        &self,
+        guarded: &GuardedCall<'_>,
+        shown: ShownArguments,
+        rule: &Rule,
+        timeout: Duration,
+    ) -> Result<Option<String>, ToolError> {
+        let created = now();
+        let client = guarded.origin().map(|origin| origin.sender.client.as_str());
+        let webhook = self.rules().config.webhook.clone().map(Webhook::new);
+        let approval = Approval {
+            id: Uuid::new_v4().simple().to_string(),
+            gateway: self.gateway.clone(),
+            tool: guarded.tool.to_owned(),
+            backend: guarded.backend.to_owned(),
+            principal: guarded.caller().map(str::to_owned),
+            client: client.filter(|name| !name.is_empty()).map(str::to_owned),
+            effect: EffectName::from_effect(guarded.effect).to_string(),
+            description: truncate(&clean(guarded.description), MAX_DESCRIPTION_CHARS),
+            rule: rule.to_string(),
+            arguments: shown.text,
+            hash: shown.hash,
+            created,
+            expires: created.saturating_add(timeout.as_secs().try_into().unwrap_or(i64::MAX)),
+            status: ApprovalStatus::Waiting,
+            decided_by: None,
+            decided_at: None,
+            token_hash: webhook.as_ref().map(Webhook::token_hash),
+        };
+        let parked = self.park(approval, shown.whole)?;
+        let stored = vec![
+            record::store(&parked.approval, Expected::Missing),
+            record::seen(&self.gateway, created),
+        ];
+        if !matches!(self.state.change(stored).await, Ok(true)) {
+            return Err(ToolError::unavailable(format!(
+                "{} waits for an operator, and the gateway cannot store that now. Nothing was done; try again later.",
+                guarded.tool
+            )));
+        }
+        self.receipt(&parked.approval, Some(rule));
+        // Ends with this call.
+        let _webhook = webhook.map(|webhook| webhook.send(&parked.approval));
+        guarded.call.extend_timeout(timeout + TIME_AFTER_DECISION);
+        guarded.call.continue_as_task().await;
+        let end = self.wait(&parked, guarded, timeout).await;
+        self.finish(parked, end, guarded.tool)
+    }
+
+    fn park(&self, approval: Approval, whole: Option<String>) -> Result<Parked<'_>, ToolError> {
+        let entries = self.state.entries();
+        let elsewhere = record::read_open(&entries);
+        let elsewhere = elsewhere.filter(|(other, _)| {
+            other.gateway != self.gateway && other.principal == approval.principal
+        });
+        let mut parked = self.parked.lock();
+        let here = parked
+            .values()
+            .filter(|call| call.principal == approval.principal);
+        let of_caller = here.count() + elsewhere.count();
+        if of_caller >= MAX_PARKED_CALLS_OF_CALLER || parked.len() >= MAX_PARKED_CALLS {
+            return Err(ToolError::unavailable(format!(
+                "Too many calls wait for an operator. {} was not called; try again later.",
+                approval.tool
+            )));
+        }
+        let principal = approval.principal.clone();
+        parked.insert(approval.id.clone(), ParkedCall { principal, whole });
+        drop(parked);
+        Ok(Parked {
+            approvals: self,
+            approval,
+            is_open: true,
         })
     }
 
-    /// True for a later round of a call to which people have agreed. Each round needs the id of the one before.
-    fn is_agreed(&self, guarded: &GuardedCall<'_>, key: &str) -> bool {
-        let round = guarded.call.extension::<PreviousRounds>();
-        let id = round.and_then(|round| round.memo[AGREED].as_str());
-        id.is_some_and(|id| self.rounds.take(id, key))
+    /// Waits for the end of an approval. Also returns whether it is stored; if not, the sweep stores it later, and writes
+    /// its receipt then.
+    async fn wait(
+        &self,
+        parked: &Parked<'_>,
+        guarded: &GuardedCall<'_>,
+        timeout: Duration,
+    ) -> (Approval, bool) {
+        let mut entries = self.state.subscribe();
+        let expiry = tokio::time::sleep(timeout);
+        tokio::pin!(expiry);
+        let mut tick = tokio::time::interval_at(Instant::now(), PROGRESS_INTERVAL);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut progress = 0.0;
+        let first = &parked.approval;
+        let until = rfc3339(first.expires);
+        loop {
+            let wanted = tokio::select! {
+                changed = entries.changed() => match changed {
+                    Ok(()) => None,
+                    // The gateway stops.
+                    Err(_) => Some(ApprovalStatus::Gone),
+                },
+                () = guarded.abandoned() => Some(ApprovalStatus::Cancelled),
+                () = self.stopping.cancelled() => Some(ApprovalStatus::Gone),
+                () = &mut expiry => Some(ApprovalStatus::Expired),
+                _ = tick.tick() => {
+                    progress += 1.0;
+                    let text = format!("waiting for an operator until {until}; approval {}", first.id);
+                    guarded.call.progress(progress, None, &text);
+                    None
+                }
+            };
+            // Each time, also when the decision was faster. Also notices within a tick that the caller has lost its role.
+            let wanted = self.lost(guarded).or(wanted);
+            let known = Arc::clone(&entries.borrow_and_update());
+            let entry = known.get(EntryKind::Approval, &first.id);
+            let stored = entry.and_then(Entry::read::<Approval>);
+            let (Some(stored), Some(entry)) = (stored, entry) else {
+                return (
+                    first.decided(ApprovalStatus::Gone, "the store", now()),
+                    true,
+                );
+            };
+            let Some(next) = stored.next(wanted, now()) else {
+                continue;
+            };
+            if next.status == stored.status {
+                return (stored, true);
+            }
+            // If an operator was faster, that decision is read in the next round.
+            let change = record::store(&next, Expected::entry(Some(entry)));
+            match self.state.change(vec![change]).await {
+                Ok(true) => return (next, true),
+                Ok(false) if wanted.is_none() || !expiry.is_elapsed() => {}
+                Ok(false) => {
+                    // The decision may not be read yet.
+                    expiry
+                        .as_mut()
+                        .reset(Instant::now() + Duration::from_millis(50));
+                }
+                Err(_) => {
+                    let end = wanted.unwrap_or(ApprovalStatus::Gone);
+                    let by = "the gateway, without its store";
+                    return (next.decided(end, by, now()), false);
+                }
+            }
+        }
+    }
+
+    /// Ends the wait. Returns who has approved the call, or an error.
+    fn finish(
+        &self,
+        mut parked: Parked<'_>,
+        (end, is_stored): (Approval, bool),
+        tool: &str,
+    ) -> Result<Option<String>, ToolError> {
+        if is_stored {
+            parked.is_open = false;
+            self.receipt(&end, None);
+        }
+        let refused = |text: &str| {
+            let id = &end.id;
+            Err(ToolError::forbidden(format!(
+                "{tool} needs an operator, {text} (approval {id}). Nothing was done."
+            )))
+        };
+        match end.status {
+            ApprovalStatus::Used => Ok(end.decided_by),
+            ApprovalStatus::Refused => refused("who has refused this call"),
+            ApprovalStatus::Cancelled => Err(cancelled(tool)),
+            ApprovalStatus::Revoked => refused("and its caller has lost its token or its role"),
+            ApprovalStatus::Gone => {
+                refused("and the gateway stops or has lost this call; call again later")
+            }
+            _ => refused("and no operator has decided in time"),
+        }
+    }
+
+    /// Records the state of an approval.
+    fn receipt(&self, approval: &Approval, rule: Option<&Rule>) {
+        let status = match approval.status {
+            ApprovalStatus::Waiting => EventStatus::Pending,
+            ApprovalStatus::Used | ApprovalStatus::Approved => EventStatus::Success,
+            _ => EventStatus::Failure,
+        };
+        let mut facts = json!({
+            "approval": approval.id,
+            "tool_name": approval.tool,
+            "backend": approval.backend,
+            "principal": approval.principal,
+            "outcome": approval.status.name(),
+            "hash": approval.hash,
+            "expires": rfc3339(approval.expires),
+        });
+        if let Some(by) = &approval.decided_by {
+            facts["decided_by"] = json!(by);
+            facts["decided_at"] = json!(approval.decided_at.map(rfc3339));
+        }
+        if let Some(rule) = rule {
+            facts["rule"] = json!(rule.to_string());
+        }
+        self.log.record(Event::new(kind::APPROVAL, status, facts));
+    }
+}
+
+/// The error of a call that its client has cancelled while it waited.
+fn cancelled(tool: &str) -> ToolError {
+    let text = format!("{tool} was cancelled while it waited for a person. Nothing was done.");
+    ToolError::new(ToolErrorKind::Cancelled, text)
+}
+
+/// A call that waits. When it is dropped, it has ended.
+struct Parked<'a> {
+    approvals: &'a Approvals,
+    approval: Approval,
+    /// True until its end is stored.
+    is_open: bool,
+}
+
+impl Drop for Parked<'_> {
+    fn drop(&mut self) {
+        let Approvals { parked, left, .. } = self.approvals;
+        parked.lock().remove(&self.approval.id);
+        if self.is_open {
+            // Its client has left: the sweep ends it.
+            left.notify_one();
+        }
+    }
+}
+
+/// A client cannot continue a call after this time: its `requestState` has expired.
+const MAX_AGE: Duration = Duration::from_secs(3_660);
+
+/// Limit against attacks.
+const MAX_ENTRIES: usize = 10_000;
+
+#[derive(Default)]
+struct Rounds {
+    /// By their random ids, which the client gets signed: equal calls are told apart.
+    agreed: Mutex<HashMap<String, (Agreement, Instant)>>,
+}
+
+/// A call to which people have agreed: its key, and the operator who has approved it.
+struct Agreement {
+    key: String,
+    by: Option<String>,
+}
+
+impl Rounds {
+    /// Keeps a call for its next round.
+    fn keep(&self, id: String, agreement: Agreement) {
+        let mut agreed = self.agreed.lock();
+        if agreed.len() >= MAX_ENTRIES {
+            agreed.retain(|_, (_, since)| since.elapsed() < MAX_AGE);
+        }
+        // Without room, people are asked again.
+        if agreed.len() < MAX_ENTRIES {
+            agreed.insert(id, (agreement, Instant::now()));
+        }
+    }
+
+    /// Removes the call `key` that was kept; `None` if there is none, or another one.
+    fn take(&self, id: &str, key: &str) -> Option<Agreement> {
+        let (kept, since) = self.agreed.lock().remove(id)?;
+        (kept.key == key && since.elapsed() < MAX_AGE).then_some(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agreement_is_for_one_round_of_one_call() {
+        let rounds = Rounds::default();
+        for id in ["1", "2"] {
+            let (key, by) = ("call".to_owned(), Some("olga".to_owned()));
+            rounds.keep(id.to_owned(), Agreement { key, by });
+        }
+        let taken = rounds.take("1", "call").unwrap();
+        assert_eq!(taken.by.as_deref(), Some("olga"));
+        assert!(rounds.take("1", "call").is_none());
+        assert!(rounds.take("2", "another call").is_none());
+        assert!(rounds.take("2", "call").is_none());
     }
 }

@@ -2,16 +2,12 @@
 //!
 //! A tool whose definition changes later ("rug pull") may have been harmless only at first.
 //!
-//! * [`record`]: the stored form; [`definition`]: one form and hash of a definition; [`mod@diff`]: what has changed;
-//!   [`policy`]: the settings.
+//! * [`definition`]: one form and hash of a definition, and what has changed in it.
 //!
 //! While the database cannot be read, a tool is compared with what this process has seen; what was approved
 //! before is compared as soon as it can be read.
 
 mod definition;
-mod diff;
-mod policy;
-mod record;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -20,14 +16,14 @@ use std::sync::Arc;
 use gateway_store::state::{Entries, Entry, EntryChange, EntryKind, Expected, StateStore};
 use hmac_sha256::Hash;
 use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 use upstream::text::hexadecimal;
 use upstream::time::Timestamp;
 
-pub use self::diff::{diff, printable};
-pub use self::policy::{FirstSight, PinMode, PinPolicy};
-pub use self::record::{Pin, PinDecision, PinStatus, PinnedDefinition};
+pub use self::definition::{diff, printable};
 
 /// Limit for the remembered tools of one backend. None of them is forgotten for others: a backend could list
 /// so many that a changed tool counts as new.
@@ -62,6 +58,28 @@ pub enum HoldReason {
     Refused,
     /// The backend lists more tools than are remembered.
     TooMany,
+    /// The store that knew it was lost.
+    Lost,
+    /// The store cannot be read.
+    Unread,
+}
+
+impl HoldReason {
+    /// True if the reason is the store, and not the tool.
+    pub fn is_of_store(&self) -> bool {
+        matches!(self, Self::Lost | Self::Unread)
+    }
+}
+
+/// The knowledge about the store of the pins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreStanding {
+    /// It was not read yet.
+    Unread,
+    /// It is the one of the last run, or the first one.
+    Known,
+    /// It is not the one of the last run.
+    Lost,
 }
 
 /// A tool whose definition is not the one of the last check.
@@ -93,6 +111,7 @@ pub struct Pins {
     state: Arc<StateStore>,
     /// Pins that are not stored yet, by key, and the entries that they replace.
     unstored: Mutex<HashMap<String, (Pin, Expected)>>,
+    standing: watch::Sender<StoreStanding>,
 }
 
 /// Returns the hash of a definition without its name.
@@ -126,8 +145,30 @@ pub fn store(key: String, pin: &Pin, expected: Expected) -> EntryChange {
 impl Pins {
     /// Keeps the pins in `state`.
     pub fn new(state: Arc<StateStore>) -> Self {
-        let unstored = Mutex::default();
-        Self { state, unstored }
+        Self {
+            state,
+            unstored: Mutex::default(),
+            standing: watch::Sender::new(StoreStanding::Known),
+        }
+    }
+
+    /// Notes what the store is. While it is not read, tools are held back where their changes are held.
+    pub fn set_standing(&self, standing: StoreStanding) {
+        self.standing.send_replace(standing);
+    }
+
+    /// The knowledge about the store.
+    pub fn standing(&self) -> StoreStanding {
+        *self.standing.borrow()
+    }
+
+    /// Completes when the store is read.
+    pub async fn store_is_read(&self) {
+        let mut standing = self.standing.subscribe();
+        // The sender lives as long as `self`.
+        let _ = standing
+            .wait_for(|standing| *standing != StoreStanding::Unread)
+            .await;
     }
 
     /// A receiver that is notified when pins may have changed.
@@ -137,6 +178,9 @@ impl Pins {
 
     /// A number that changes with every change of a backend's pins.
     pub fn revision(&self, backend: &str) -> i64 {
+        if self.standing() == StoreStanding::Unread {
+            return i64::MIN;
+        }
         let entries = self.state.entries();
         let prefix = format!("{backend}/");
         let pins = entries.matching(EntryKind::Pin, &prefix);
@@ -158,6 +202,16 @@ impl Pins {
         if policy.mode == PinMode::Off {
             unstored.retain(|key, _| !key.starts_with(&prefix));
             return PinCheck::default();
+        }
+        let standing = self.standing();
+        if standing == StoreStanding::Unread && policy.holds() {
+            let held = tools
+                .iter()
+                .map(|tool| (tool.name.to_owned(), HoldReason::Unread));
+            return PinCheck {
+                held: held.collect(),
+                changes: Vec::new(),
+            };
         }
         let entries = self.state.entries();
         let mut pins: HashMap<String, (Pin, Expected)> = HashMap::new();
@@ -189,6 +243,7 @@ impl Pins {
             backend,
             policy,
             is_new_list,
+            is_lost: standing == StoreStanding::Lost && policy.holds(),
             bytes,
             gone: gone.collect(),
             outcome: PinCheck::default(),
@@ -199,7 +254,10 @@ impl Pins {
             let key = key(backend, tool.name);
             let known = pins.get(&key);
             if known.is_none() && count + added >= MAX_PINS {
-                judge.too_many(tool);
+                let reason = HoldReason::TooMany;
+                if judge.holds(&reason) {
+                    judge.outcome.held.insert(tool.name.to_owned(), reason);
+                }
                 continue;
             }
             added += usize::from(known.is_none());
@@ -231,6 +289,8 @@ struct Judge<'a> {
     backend: &'a str,
     policy: PinPolicy,
     is_new_list: bool,
+    /// New tools may have been known to a store that was lost.
+    is_lost: bool,
     /// Bytes of the definitions that are kept.
     bytes: usize,
     /// The names of approved tools that are not listed any more, by their hashes.
@@ -262,6 +322,7 @@ impl Judge<'_> {
             let reason = match (&known.approved, &known.renamed_from) {
                 (Some(_), _) => HoldReason::Changed,
                 (None, Some(from)) => HoldReason::Renamed(from.clone()),
+                (None, None) if known.is_lost => HoldReason::Lost,
                 (None, None) => HoldReason::New,
             };
             self.holds(&reason).then_some(reason)
@@ -286,10 +347,12 @@ impl Judge<'_> {
             backend: self.backend.to_owned(),
             tool: tool.name.to_owned(),
             renamed_from: self.gone.remove(tool.hash),
+            is_lost: self.is_lost,
             ..Pin::default()
         };
         let reason = match &pin.renamed_from {
             Some(from) => HoldReason::Renamed(from.clone()),
+            None if pin.is_lost => HoldReason::Lost,
             None => HoldReason::New,
         };
         let is_held = self.holds(&reason);
@@ -307,19 +370,12 @@ impl Judge<'_> {
         pin
     }
 
-    fn too_many(&mut self, tool: &ListedTool<'_>) {
-        if self.holds(&HoldReason::TooMany) {
-            let name = tool.name.to_owned();
-            self.outcome.held.insert(name, HoldReason::TooMany);
-        }
-    }
-
     fn holds(&self, reason: &HoldReason) -> bool {
         let PinPolicy { mode, first_sight } = self.policy;
         match reason {
             HoldReason::Refused => true,
             HoldReason::New => first_sight == FirstSight::Hold,
-            HoldReason::TooMany => mode == PinMode::Hold || first_sight == FirstSight::Hold,
+            HoldReason::TooMany | HoldReason::Lost | HoldReason::Unread => self.policy.holds(),
             HoldReason::Changed | HoldReason::Renamed(_) => mode == PinMode::Hold,
         }
     }
@@ -368,6 +424,180 @@ impl fmt::Display for HoldReason {
             Self::New => f.write_str("it is new and not approved yet"),
             Self::Refused => f.write_str("its definition was refused"),
             Self::TooMany => write!(f, "its backend has listed more than {MAX_PINS} tools"),
+            Self::Lost => f.write_str(
+                "the store that knew it was lost or damaged, so that it may have changed since it was approved",
+            ),
+            Self::Unread => f.write_str("the store that knows it cannot be read"),
+        }
+    }
+}
+
+/// The reaction to a tool whose definition differs from the one that was approved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PinMode {
+    /// Offers it, unless it was refused, and records an event.
+    #[default]
+    Warn,
+    /// Also holds it back until it is approved.
+    Hold,
+    /// Remembers and compares nothing.
+    Off,
+}
+
+/// The reaction to a tool that was never seen before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FirstSight {
+    /// Counts as approved.
+    #[default]
+    Trust,
+    /// Is held back until it is approved.
+    Hold,
+}
+
+/// Both settings of a backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PinPolicy {
+    /// The reaction to a changed tool.
+    pub mode: PinMode,
+    /// The reaction to a new tool.
+    pub first_sight: FirstSight,
+}
+
+impl PinPolicy {
+    /// True if some tools are held back until they are approved.
+    pub fn holds(self) -> bool {
+        self.mode == PinMode::Hold || self.first_sight == FirstSight::Hold
+    }
+
+    /// Returns the policy with these settings in the place of its own.
+    pub fn with(self, mode: Option<PinMode>, first_sight: Option<FirstSight>) -> Self {
+        Self {
+            mode: mode.unwrap_or(self.mode),
+            first_sight: first_sight.unwrap_or(self.first_sight),
+        }
+    }
+}
+
+/// A tool of a backend, with the definitions that were approved and offered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pin {
+    /// The key of the backend.
+    pub backend: String,
+    /// The name in its list.
+    pub tool: String,
+    /// `None` until the tool is approved for the first time.
+    pub approved: Option<PinnedDefinition>,
+    /// The definition that the backend offered last, if it is not the approved one.
+    pub offered: Option<PinnedDefinition>,
+    /// The hash of the definition that was refused last.
+    pub refused: Option<String>,
+    /// The earlier name of the tool, if only that has changed.
+    pub renamed_from: Option<String>,
+    /// True if it was new when the store had been lost.
+    #[serde(default)]
+    pub is_lost: bool,
+    /// The last decision.
+    pub decided: Option<PinDecision>,
+}
+
+/// A definition at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinnedDefinition {
+    /// See [`hash`].
+    pub hash: String,
+    /// Canonical JSON; `None` if it is too long to be kept.
+    pub text: Option<String>,
+    /// The time when it was first seen.
+    pub since: String,
+}
+
+/// A decision about a definition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinDecision {
+    /// The time.
+    pub at: String,
+    /// The person or program.
+    pub by: String,
+}
+
+/// The state of a pin for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PinStatus {
+    /// Offered as it was approved.
+    Approved,
+    /// Offered with another definition.
+    Changed,
+    /// Offered with another name.
+    Renamed,
+    /// Not approved yet.
+    New,
+    /// Offered as it was refused.
+    Refused,
+}
+
+impl Pin {
+    /// Returns its state.
+    pub fn status(&self) -> PinStatus {
+        match &self.offered {
+            None => PinStatus::Approved,
+            Some(offered) if self.refused.as_ref() == Some(&offered.hash) => PinStatus::Refused,
+            Some(_) if self.approved.is_some() => PinStatus::Changed,
+            Some(_) if self.renamed_from.is_some() => PinStatus::Renamed,
+            Some(_) => PinStatus::New,
+        }
+    }
+
+    /// Returns the pin after a decision about the definition that is offered.
+    #[must_use]
+    pub fn decided_now(&self, approve: bool, by: String) -> Self {
+        let decided = Some(PinDecision { at: now(), by });
+        match approve {
+            true => Self {
+                approved: self.offered.clone(),
+                offered: None,
+                refused: None,
+                renamed_from: None,
+                is_lost: false,
+                decided,
+                ..self.clone()
+            },
+            false => Self {
+                refused: self.offered.as_ref().map(|offered| offered.hash.clone()),
+                decided,
+                ..self.clone()
+            },
+        }
+    }
+
+    /// Returns what has changed, a line for each value; `None` if a definition is too long to be kept.
+    pub fn diff(&self) -> Option<Vec<String>> {
+        let offered = self.offered.as_ref()?.text.as_deref()?;
+        let approved = match (&self.approved, &self.renamed_from) {
+            (Some(approved), _) => approved.text.as_deref()?,
+            // Only the name has changed.
+            (None, Some(_)) => offered,
+            (None, None) => "{}",
+        };
+        Some(diff(approved, offered))
+    }
+
+    /// The name by which commands know it.
+    pub fn name(&self) -> String {
+        format!("{}__{}", self.backend, self.tool)
+    }
+}
+
+impl PinStatus {
+    /// Returns its name, for commands.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Approved => "approved",
+            Self::Changed => "changed",
+            Self::Renamed => "renamed",
+            Self::New => "new",
+            Self::Refused => "refused",
         }
     }
 }

@@ -1,38 +1,31 @@
 //! The event log, for operators and for `get_events`. It never delays a call.
 //!
 //! * [`Event`] is a new event, [`Record`] its stored form and the form of `get_events` (seed 003).
-//! * [`EventLog`] takes events without waiting and passes them to a thread that writes in batches.
-//! * [`Store`] keeps them: SQLite in one file, or PostgreSQL for several gateways together.
-//!
-//! A failing store does not affect calls: events wait in a bounded queue, more events are counted and
-//! dropped, the log is reported as degraded, and writing is tried again with a backoff.
+//! * [`EventLog`] takes events without waiting; the thread of the database writes them in batches.
+//! * `table` writes and finds them, `retain` removes old ones.
 
 mod argument_types;
-mod clock;
 mod denials;
 mod event;
-mod location;
 mod log;
-mod postgres;
-mod queue;
+mod own_texts;
 mod record;
-mod shares;
-mod sqlite;
-mod store;
+mod retain;
+mod table;
 mod trace;
-mod writer;
 
 pub use self::argument_types::{ArgumentTypes, KnownArguments, RecordedArguments};
-pub use self::event::{Event, EventStatus, FinishedRequest, Outcome, kind};
-pub(crate) use self::location::Database;
-pub use self::location::StoreLocation;
+pub(crate) use self::denials::Denials;
+pub use self::event::{Event, EventStatus, FinishedRequest, Outcome, RequestFailure, kind};
 pub use self::log::EventLog;
-pub(crate) use self::postgres::{Notifications, PostgresConnection, connect_to_postgres, in_time};
-pub use self::queue::LogHealth;
+pub use self::own_texts::OwnTexts;
 pub use self::record::Record;
-pub(crate) use self::sqlite::SqliteDatabase;
-pub use self::store::{OpenStore, Query, Retention, Store, StoreError, StoreFault};
-pub use self::trace::TraceId;
+pub use self::retain::Retention;
+pub(crate) use self::retain::retain;
+pub use self::table::{EventReader, Query};
+pub(crate) use self::table::{append, find};
+pub use self::trace::{TraceId, parse_trace, trace_of};
+pub use crate::database::{DatabaseHealth, StoreError, StoreFault, StoreLocation};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,5 +1,6 @@
 //! The database of the gateway: a SQLite file, or PostgreSQL where several gateways serve one endpoint.
 //!
+//! * [`database`]: its thread, its connection and its tables.
 //! * [`events`]: the event log. It never delays a call.
 //! * [`state`]: entries with a kind and a key that outlive the gateway, such as pinned tools and approvals.
 //! * [`shared`]: the sessions and tasks of the gateways that share the database.
@@ -7,6 +8,7 @@
 //!
 //! Knows no backends and no configuration: the gateway says where the database is, and what goes into it.
 
+pub mod database;
 pub mod events;
 pub mod search;
 pub mod shared;

@@ -4,12 +4,10 @@
 //! sends the requests of a session to one gateway; what that one knows of the session is lost with it. A task runs at the
 //! gateway that has started it; the others read its state, and ask for its cancellation by `NOTIFY`.
 //!
-//! * [`job`]: the work for the thread with the connection.
 //! * [`tables`]: the tables and their queries.
 //! * [`tasks`]: the tasks.
 //! * [`worker`]: the thread with the connection.
 
-mod job;
 mod tables;
 mod tasks;
 mod worker;
@@ -28,9 +26,8 @@ use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::{Semaphore, broadcast, oneshot};
 use tokio::time::{sleep, timeout};
 
-use self::job::{Claim, Job};
-use self::worker::Worker;
-use crate::events::StoreLocation;
+use self::worker::{Claim, Job, Worker};
+use crate::database::StoreLocation;
 
 /// Jobs that wait for the database; more are refused.
 const MAX_WAITING_JOBS: usize = 10_000;

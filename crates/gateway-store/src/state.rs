@@ -1,34 +1,22 @@
 //! The gateway's lasting state beside events: pinned tools and approvals.
 //!
-//! Entries with a kind and a key, in the same database as the events: a SQLite file, PostgreSQL, or memory. A
-//! command in another process, or another gateway, may change them at any time; [`StateStore`] follows that.
-//!
-//! * [`database`]: the interface of a database; [`sqlite`] and [`postgres`]: the two of them.
-//! * [`worker`]: the thread of a running gateway that reads and writes, so that no call waits for a database.
+//! Entries with a kind and a key, in the same database as the events. A command in another process, or another gateway,
+//! may change them at any time; the thread of the database follows that.
 //!
 //! While the database is not available, the entries that were read last hold, and changes fail.
 
-mod database;
-mod postgres;
-mod sqlite;
-mod worker;
+mod entry;
+mod table;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::JoinHandle;
 
-use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
-pub use self::database::{
-    Entry, EntryChange, EntryKind, EntryRow, Expected, StateClock, StateDatabase,
-};
-use self::worker::{Job, Worker};
-use crate::events::{Database, StoreError, StoreLocation};
-
-/// Limit for the changes that wait for the database.
-const MAX_WAITING_JOBS: usize = 1_000;
+use self::entry::EntryRow;
+pub use self::entry::{Entry, EntryChange, EntryKind, Expected};
+pub(crate) use self::table::{StateClock, apply, clock, follow};
+use crate::database::{Job, Queue, StoreError};
 
 /// The entries at one time.
 #[derive(Clone, Debug, Default)]
@@ -52,21 +40,10 @@ impl Entries {
             .map(|((_, key), entry)| (key.as_str(), entry))
     }
 
-    /// Reads all entries of a database.
-    ///
-    /// # Errors
-    /// When they cannot be read.
-    pub fn read(database: &mut dyn StateDatabase) -> Result<Self, StoreError> {
-        let mut entries = Self::default();
-        entries.add(database.changes(0)?);
-        entries.are_read = true;
-        Ok(entries)
-    }
-
     /// Entries of one kind, with rising revisions, for tests.
     pub fn with_kind(kind: EntryKind, values: impl IntoIterator<Item = (String, String)>) -> Self {
         let rows = values.into_iter().zip(1..);
-        let rows = rows.map(|((key, value), revision)| database::EntryRow {
+        let rows = rows.map(|((key, value), revision)| EntryRow {
             kind,
             key,
             value: Some(value.into()),
@@ -77,7 +54,7 @@ impl Entries {
         entries
     }
 
-    fn add(&mut self, rows: Vec<database::EntryRow>) {
+    fn add(&mut self, rows: Vec<EntryRow>) {
         for row in rows {
             let key = (row.kind, row.key);
             match row.value {
@@ -91,41 +68,15 @@ impl Entries {
     }
 }
 
-/// Opens the state in the database of the events.
-///
-/// # Errors
-/// When it cannot be opened, or belongs to a newer gateway.
-pub fn open(location: &StoreLocation) -> Result<Box<dyn StateDatabase>, StoreError> {
-    Ok(match location.connect()? {
-        Database::Sqlite(file) => Box::new(sqlite::SqliteState::new(file)?),
-        Database::Postgres(connection) => Box::new(postgres::PostgresState::new(connection)?),
-    })
-}
-
 /// The state of a running gateway. Reading it never waits.
 pub struct StateStore {
-    jobs: SyncSender<Job>,
+    queue: Arc<Queue>,
     entries: watch::Receiver<Arc<Entries>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl StateStore {
-    /// Starts the thread that reads, writes and follows the state.
-    ///
-    /// # Errors
-    /// When the thread cannot be started.
-    pub fn start(location: StoreLocation) -> std::io::Result<Self> {
-        let (jobs, waiting) = sync_channel(MAX_WAITING_JOBS);
-        let (sender, entries) = watch::channel(Arc::default());
-        let run = move || Worker::new(location, waiting, sender).run();
-        let thread = std::thread::Builder::new()
-            .name("state".into())
-            .spawn(run)?;
-        Ok(Self {
-            jobs,
-            entries,
-            thread: Mutex::new(Some(thread)),
-        })
+    pub(crate) fn new(queue: Arc<Queue>, entries: watch::Receiver<Arc<Entries>>) -> Self {
+        Self { queue, entries }
     }
 
     /// The entries that were read last.
@@ -165,17 +116,11 @@ impl StateStore {
     }
 
     fn send(&self, job: Job) -> Result<(), StoreError> {
-        let busy = |_| StoreError::unavailable("too many changes wait for the database");
-        self.jobs.try_send(job).map_err(busy)
-    }
-
-    /// Makes the changes that wait, and stops the thread. Blocks for a few seconds at most.
-    pub fn close(&self) {
-        // A full queue is emptied by the thread.
-        let _ = self.jobs.send(Job::Close);
-        let thread = self.thread.lock().take();
-        if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread of the state has panicked");
+        match self.queue.ask(job) {
+            true => Ok(()),
+            false => Err(StoreError::unavailable(
+                "too many changes wait for the database",
+            )),
         }
     }
 }

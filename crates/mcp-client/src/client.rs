@@ -1,4 +1,8 @@
-//! One connection to one server.
+//! One connection to one server, and its settings.
+
+mod connect;
+mod list;
+mod request;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,15 +11,21 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use mcp_core::era::Era;
 use mcp_core::jsonrpc::Members;
+use mcp_core::trace::PeerAddress;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::http::{HeaderParamCache, request_headers};
-use crate::inbound::Inbound;
-use crate::meta::{Envelope, Params};
-use crate::transport::Transport;
-use crate::{ClientInfo, Counters, EraChoice, Error, Options, ServerInfo, outgoing};
+pub use self::list::{CallToolResult, ContentItem, NotificationStream, Tool};
+use self::request::{Envelope, Params};
+use crate::handler::DefaultHandler;
+use crate::http::{HeaderParamCache, Http, request_headers};
+use crate::inbound::{Inbound, ResponseRoutes};
+use crate::message::{self, HeaderList, Outgoing, message};
+use crate::stdio::Stdio;
+use crate::{
+    ClientInfo, Command, Counters, Endpoint, EraChoice, Error, Handler, Options, ServerInfo, sse,
+};
 
 /// An MCP client: one server, any number of requests at the same time. Clones share everything.
 ///
@@ -104,7 +114,7 @@ impl Client {
         params: &(impl Serialize + Sync + ?Sized),
         options: Options,
     ) -> Result<Box<RawValue>, Error> {
-        let params = outgoing::params(params)?;
+        let params = message::params(params)?;
         let params = Params::Text(params.as_deref());
         self.call_with_timeout(method, params, &options).await
     }
@@ -131,9 +141,9 @@ impl Client {
         method: &str,
         params: &(impl Serialize + Sync + ?Sized),
     ) -> Result<(), Error> {
-        let params = outgoing::params(params)?;
+        let params = message::params(params)?;
         let headers = request_headers(self.negotiated().is_modern(), method, None, &[]);
-        let message = outgoing::notification(method, params.as_deref());
+        let message = message(None, method, params.as_deref());
         let sending = self.0.transport.send(message, headers);
         self.with_timeout(self.timeout(), sending).await
     }
@@ -190,5 +200,210 @@ impl Client {
 
     pub(crate) fn timeout(&self) -> Duration {
         self.0.defaults.timeout
+    }
+}
+
+/// Default timeout of a response.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Default timeout of a whole connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The defaults of a [`Client`], and the handler of the server's own messages.
+#[must_use]
+pub struct Builder {
+    defaults: Defaults,
+    handler: Arc<dyn Handler>,
+    longest_call: Duration,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            defaults: Defaults {
+                timeout: REQUEST_TIMEOUT,
+                connect_timeout: CONNECT_TIMEOUT,
+                era: EraChoice::default(),
+            },
+            handler: Arc::new(DefaultHandler),
+            longest_call: Duration::ZERO,
+        }
+    }
+}
+
+impl Builder {
+    /// Sets the timeout of a response; 30 s by default.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.defaults.timeout = timeout;
+        self
+    }
+
+    /// Sets the timeout of [`Client::connect`] with all of its attempts; 10 s by default.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.defaults.connect_timeout = timeout;
+        self
+    }
+
+    /// Sets the eras that [`Client::connect`] tries; [`EraChoice::Newest`] by default.
+    pub fn era(mut self, era: EraChoice) -> Self {
+        self.defaults.era = era;
+        self
+    }
+
+    /// Sets the handler of the server's notifications and requests. Without one, notifications are
+    /// ignored and requests refused.
+    pub fn handler(mut self, handler: Arc<dyn Handler>) -> Self {
+        self.handler = handler;
+        self
+    }
+
+    /// Sets the longest time for which a call may run, if that is longer than the timeout of a response. The
+    /// server may ask its questions so long after the caller has gone.
+    pub fn longest_call(mut self, time: Duration) -> Self {
+        self.longest_call = time;
+        self
+    }
+
+    fn inbound(&self) -> Arc<Inbound> {
+        let call_timeout = self.defaults.timeout.max(self.longest_call);
+        Arc::new(Inbound::new(self.handler.clone(), call_timeout))
+    }
+
+    /// Makes a client of the server behind a URL. Connects when there is something to send.
+    ///
+    /// # Errors
+    /// The errors of [`tls::client_config`](crate::tls::client_config).
+    pub fn http(self, endpoint: Endpoint) -> Result<Client, Error> {
+        let inbound = self.inbound();
+        let http = Http::new(endpoint, inbound.clone())?;
+        Ok(Client::new(Transport::Http(http), inbound, self.defaults))
+    }
+
+    /// Makes a client of a server that speaks HTTP+SSE, the transport of 2024-11-05, at the URL of its event
+    /// stream. Connects at once.
+    ///
+    /// # Errors
+    /// The errors of [`tls::client_config`](crate::tls::client_config); [`Error::Invalid`] outside of a Tokio
+    /// runtime.
+    pub fn sse(self, endpoint: Endpoint) -> Result<Client, Error> {
+        let inbound = self.inbound();
+        let stdio = sse::connect(endpoint, inbound.clone())?;
+        Ok(Client::new(Transport::Stdio(stdio), inbound, self.defaults))
+    }
+
+    /// Starts a server and makes a client of it.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] when the program cannot be started; [`Error::Invalid`] outside of a
+    /// Tokio runtime.
+    pub fn stdio(self, command: Command) -> Result<Client, Error> {
+        let inbound = self.inbound();
+        let stdio = Stdio::spawn(command, inbound.clone())?;
+        Ok(Client::new(Transport::Stdio(stdio), inbound, self.defaults))
+    }
+}
+
+impl Client {
+    /// Returns a builder, for a client with other than the default settings.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Makes a client of the server behind a URL; see [`Builder::http`].
+    ///
+    /// # Errors
+    /// The errors of [`Builder::http`].
+    pub fn http(endpoint: Endpoint) -> Result<Self, Error> {
+        Self::builder().http(endpoint)
+    }
+
+    /// Starts a server and makes a client of it; see [`Builder::stdio`].
+    ///
+    /// # Errors
+    /// The errors of [`Builder::stdio`].
+    pub fn stdio(command: Command) -> Result<Self, Error> {
+        Self::builder().stdio(command)
+    }
+}
+
+/// A transport to one server.
+pub(crate) enum Transport {
+    Http(Http),
+    /// Also HTTP+SSE, which is used in the same way.
+    Stdio(Stdio),
+}
+
+impl Transport {
+    pub(crate) fn peer(&self) -> &Arc<str> {
+        match self {
+            Self::Http(http) => http.peer(),
+            Self::Stdio(stdio) => stdio.peer(),
+        }
+    }
+
+    /// The address of a server over HTTP.
+    pub(crate) fn address(&self) -> Option<PeerAddress<'_>> {
+        match self {
+            Self::Http(http) => http.address(),
+            Self::Stdio(_) => None,
+        }
+    }
+
+    /// The child's process id, as long as it runs.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Http(_) => None,
+            Self::Stdio(stdio) => stdio.pid(),
+        }
+    }
+
+    /// Sends a request and waits for its response.
+    pub(crate) async fn exchange(
+        &self,
+        request: Outgoing<'_>,
+        routes: Arc<ResponseRoutes>,
+    ) -> Result<Box<RawValue>, Error> {
+        match self {
+            Self::Http(http) => http.exchange(request, routes).await,
+            Self::Stdio(stdio) => stdio.exchange(request).await,
+        }
+    }
+
+    /// Sends a message without a response.
+    pub(crate) async fn send(&self, message: String, headers: HeaderList) -> Result<(), Error> {
+        match self {
+            Self::Http(http) => http.send(message, headers).await,
+            Self::Stdio(stdio) => stdio.send(message).await,
+        }
+    }
+
+    /// Sends a cancellation without waiting; best effort.
+    pub(crate) fn cancel(&self, message: String) {
+        match self {
+            Self::Http(http) => http.cancel(message),
+            Self::Stdio(stdio) => stdio.cancel(message),
+        }
+    }
+
+    /// Sets the revision of a legacy handshake; `None` ends the session of the last one.
+    pub(crate) fn set_revision(&self, revision: Option<&'static str>) {
+        if let Self::Http(http) = self {
+            http.set_revision(revision);
+        }
+    }
+
+    /// Waits until a child has ended, or the connection was closed; returns the reason.
+    pub(crate) async fn closed(&self) -> String {
+        match self {
+            Self::Http(http) => http.closed().await,
+            Self::Stdio(stdio) => stdio.closed().await,
+        }
+    }
+
+    /// Ends the session, or the child process.
+    pub(crate) async fn close(&self) {
+        match self {
+            Self::Http(http) => http.close().await,
+            Self::Stdio(stdio) => stdio.close().await,
+        }
     }
 }

@@ -1,15 +1,17 @@
-//! Errors of requests.
+//! Errors of requests, and their reasons in words.
 
-use std::fmt;
+use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
+use mcp_core::jsonrpc::Fault;
 use mcp_core::trace::SpanError;
+use rustls::{AlertDescription, CertificateError, Error as TlsError};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use url::Url;
-
-use crate::unreachable;
 
 /// The reason why a request has no result.
 ///
@@ -154,7 +156,6 @@ impl Error {
         }
     }
 
-    /// The error of the span of a request.
     pub(crate) fn span_error(&self) -> SpanError {
         match (self.rpc(), self) {
             (Some(error), _) => SpanError::Code(error.code),
@@ -220,7 +221,7 @@ impl fmt::Display for Error {
             Self::Invalid(what) => f.write_str(what),
             Self::Unreachable { peer, source } => {
                 write!(f, "{peer} cannot be reached")?;
-                match unreachable::reason(source.as_ref()) {
+                match any_reason(source.as_ref()) {
                     Some(problem) => write!(f, ": {problem}"),
                     None => Ok(()),
                 }
@@ -266,19 +267,240 @@ impl fmt::Display for RpcError {
     }
 }
 
+/// The reason why a file cannot be used.
+#[derive(Debug)]
+pub struct FileError {
+    /// `ca`, `client_cert` or `client_key`.
+    pub field: &'static str,
+    /// The file, and what is wrong with it.
+    pub problem: String,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.problem)
+    }
+}
+
+impl std::error::Error for FileError {}
+
+/// A failure on the way through a proxy.
+#[derive(Debug)]
+pub(crate) struct ProxyError {
+    pub(crate) proxy: String,
+    pub(crate) error: reqwest::Error,
+}
+
+impl fmt::Display for ProxyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The two outer errors only say that there is no connection.
+        let error: &dyn StdError = &self.error;
+        let cause = error.source().and_then(StdError::source);
+        write!(f, "{}: {}", self.proxy, cause.unwrap_or(error))
+    }
+}
+
+impl StdError for ProxyError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.error)
+    }
+}
+
+/// Returns the reason why there is no connection if the user can do something about it: with TLS, a file
+/// or a proxy.
+pub(crate) fn reason(error: &(dyn StdError + 'static)) -> Option<String> {
+    let proxy = error.downcast_ref::<ProxyError>();
+    match (find::<TlsError>(error).map(in_words), proxy) {
+        (Some(problem), _) => Some(problem),
+        (None, Some(failed)) => Some(failed.to_string()),
+        (None, None) => error.downcast_ref().map(FileError::to_string),
+    }
+}
+
+/// Returns the reason why there is no connection in words, or else the innermost cause: the outer ones only say that there
+/// is no connection.
+pub fn cause(error: &(dyn StdError + 'static)) -> String {
+    any_reason(error).unwrap_or_else(|| {
+        let mut innermost = error;
+        while let Some(source) = innermost.source() {
+            innermost = source;
+        }
+        innermost.to_string()
+    })
+}
+
+/// Returns the reason why there is no connection, also if only the server can change it.
+pub(crate) fn any_reason(error: &(dyn StdError + 'static)) -> Option<String> {
+    let of_program = || error.downcast_ref().and_then(of_program);
+    let other = || of_program().or_else(|| of_connection(error));
+    reason(error).or_else(|| other().map(str::to_owned))
+}
+
+/// The reason of the network or of the operating system.
+fn of_connection(error: &(dyn StdError + 'static)) -> Option<&'static str> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        // The error of hyper's connector has no type of its own.
+        if error.to_string().starts_with("dns error") {
+            return Some("its host name is not known (DNS)");
+        }
+        cause = error.source();
+    }
+    let is_late = error
+        .downcast_ref::<reqwest::Error>()
+        .is_some_and(reqwest::Error::is_timeout);
+    match find::<io::Error>(error).map(io::Error::kind) {
+        _ if is_late => Some("no connection in time"),
+        Some(io::ErrorKind::ConnectionRefused) => {
+            Some("the connection was refused: nothing listens at its port")
+        }
+        Some(io::ErrorKind::ConnectionReset) => Some("the connection was reset"),
+        Some(io::ErrorKind::TimedOut) => Some("no connection in time"),
+        Some(io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable) => {
+            Some("there is no route to it")
+        }
+        _ => None,
+    }
+}
+
+/// The reason why a program cannot be started.
+fn of_program(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        io::ErrorKind::NotFound => Some("there is no such program, or no such working directory"),
+        io::ErrorKind::PermissionDenied => {
+            Some("it is not a program, or may not be executed by this user")
+        }
+        _ => None,
+    }
+}
+
+/// Returns an error of this type among an error and its causes.
+pub(crate) fn find<'a, T: StdError + 'static>(
+    error: &'a (dyn StdError + 'static),
+) -> Option<&'a T> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        // An error of the operating system holds the error of TLS, but its source is the source of that.
+        let inner = error.downcast_ref::<std::io::Error>();
+        if let Some(inner) = inner.and_then(std::io::Error::get_ref) {
+            cause = Some(inner);
+            continue;
+        }
+        cause = error.source();
+    }
+    None
+}
+
+fn in_words(error: &TlsError) -> String {
+    use CertificateError as Bad;
+    let text = match error {
+        TlsError::InvalidCertificate(bad) => match bad {
+            Bad::UnknownIssuer => {
+                "its certificate is of a CA that is not trusted here: set `ca` to the file of that CA"
+            }
+            Bad::Expired | Bad::ExpiredContext { .. } => {
+                "its certificate has expired: renew it there, or correct the clock here"
+            }
+            Bad::NotValidYet | Bad::NotValidYetContext { .. } => {
+                "its certificate is not valid yet: correct the clock there or here"
+            }
+            Bad::NotValidForName | Bad::NotValidForNameContext { .. } => {
+                "its certificate is for another host name: use a name of the certificate in the URL"
+            }
+            Bad::Revoked => "its certificate was revoked",
+            _ => return format!("its certificate is not valid: {error}"),
+        },
+        TlsError::AlertReceived(alert) => match alert {
+            AlertDescription::CertificateRequired => {
+                "it asks for a client certificate: set `client_cert` and `client_key`"
+            }
+            AlertDescription::CertificateExpired => {
+                "it refused the client certificate, which has expired: renew the file `client_cert`"
+            }
+            AlertDescription::UnknownCA
+            | AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::DecryptError
+            | AlertDescription::AccessDenied => {
+                "it refused the client certificate: use one of a CA that it trusts in `client_cert`"
+            }
+            AlertDescription::HandshakeFailure => {
+                "it ended the TLS handshake; it may ask for a client certificate (`client_cert`)"
+            }
+            AlertDescription::UnrecognisedName => "it does not know the host name of the URL",
+            AlertDescription::ProtocolVersion => "it supports neither TLS 1.2 nor TLS 1.3",
+            _ => return format!("it ended the TLS handshake: {error}"),
+        },
+        TlsError::InvalidMessage(_) => "it does not speak TLS; its URL may be one of http://",
+        _ => return format!("the TLS handshake failed: {error}"),
+    };
+    text.to_owned()
+}
+
+/// Words that serializers write although JSON does not have them: Python writes the first three,
+/// hand-made JSON the others.
+const FOREIGN_WORDS: [&str; 7] = [
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "None",
+    "True",
+    "False",
+    "undefined",
+];
+
+/// Returns the id of the request that `line` answers, and the fault in words; `None` if `line` is
+/// something else, such as a log message. Servers write the id before the result, which is not JSON.
+pub(crate) fn unreadable_answer(line: &[u8], fault: &Fault) -> Option<(u64, String)> {
+    #[derive(Deserialize)]
+    struct Head {
+        id: u64,
+        method: Option<IgnoredAny>,
+    }
+    let text = String::from_utf8_lossy(line);
+    let outcome = [r#""result""#, r#""error""#];
+    let start = outcome.into_iter().find_map(|name| text.find(name))?;
+    let head = text[..start].trim_start_matches('\u{feff}').trim_end();
+    let head = format!("{}}}", head.trim_end_matches(','));
+    let head: Head = serde_json::from_str(&head).ok()?;
+    if head.method.is_some() {
+        return None;
+    }
+    let is_value = |word: &&str| {
+        let mut places = text.match_indices(*word);
+        places.any(|(at, _)| text[..at].trim_end().ends_with([':', '[', ',']))
+    };
+    let word = FOREIGN_WORDS.into_iter().find(is_value);
+    let fault = match (word, fault) {
+        (Some(word), Fault::NotJson(_)) => format!("invalid JSON: {word} is not a JSON value"),
+        (None, Fault::NotJson(detail)) => format!("invalid JSON: {detail}"),
+        (_, fault) => format!("an invalid JSON-RPC message: {fault}"),
+    };
+    Some((head.id, fault))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mcp_core::jsonrpc::Frame;
+
+    fn http(status: u16, has_error: bool) -> Error {
+        Error::Http {
+            peer: "p".into(),
+            status,
+            retry_after: None,
+            error: has_error.then(|| RpcError::new(-32603, "Internal error")),
+        }
+    }
 
     #[test]
     fn answer_of_a_proxy_does_not_end_the_request() {
         let peer: Arc<str> = "p".into();
-        let http = |status, has_error: bool| Error::Http {
-            peer: peer.clone(),
-            status,
-            retry_after: None,
-            error: has_error.then(|| RpcError::new(-32603, "Internal error")),
-        };
         for (error, ends) in [
             (http(307, false), true),
             (http(400, true), true),
@@ -306,16 +528,65 @@ mod tests {
     #[test]
     fn wrong_path_is_named() {
         for status in [404, 405] {
-            let error = Error::Http {
-                peer: "p".into(),
-                status,
-                retry_after: None,
-                error: None,
-            };
-            assert_eq!(
-                error.to_string(),
-                format!("p answered with HTTP {status}: check the path of its URL")
-            );
+            let text = format!("p answered with HTTP {status}: check the path of its URL");
+            assert_eq!(http(status, false).to_string(), text);
+        }
+    }
+
+    fn found(line: &str) -> Option<(u64, String)> {
+        let error = Frame::decode(line.as_bytes()).unwrap_err();
+        unreadable_answer(line.as_bytes(), &error.fault)
+    }
+
+    #[test]
+    fn answer_is_attributed_and_its_fault_named() {
+        for (line, id, fault) in [
+            (
+                r#"{"jsonrpc":"2.0","id":5,"result":{"a":NaN}}"#,
+                5,
+                "NaN is not",
+            ),
+            (
+                r#"{"id" : 12, "jsonrpc":"2.0","result":[-Infinity]}"#,
+                12,
+                "-Infinity is not",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":{"id":7,"a":tru}}"#,
+                1,
+                "at line 1",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"error":{"message":"a \"NaN\"#,
+                1,
+                "EOF",
+            ),
+            (
+                "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}",
+                1,
+                "expected value",
+            ),
+            (
+                r#"{"id":1,"result":{}}"#,
+                1,
+                "Missing required field: jsonrpc",
+            ),
+        ] {
+            let (found, text) = found(line).unwrap();
+            assert_eq!(found, id, "{line}");
+            assert!(text.contains(fault), "{text}");
+        }
+        for other in [
+            "Server is ready: \"id\":5, \"result\"",
+            r#"{"id":5,"level":"info"}"#,
+            r#"{"jsonrpc":"2.0","id":5,"method":"ping","params":{"result":NaN}}"#,
+            r#"{"jsonrpc":"2.0","result":NaN}"#,
+            r#"{"jsonrpc":"2.0","id":"5","result":NaN}"#,
+            r#"{"a":{"id":5,"result":NaN}}"#,
+            "\"",
+            "\\",
+        ] {
+            assert_eq!(found(other), None, "{other}");
         }
     }
 }

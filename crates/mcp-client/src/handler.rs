@@ -1,10 +1,11 @@
-//! Handles the notifications and requests that a server sends.
+//! The receiver of a server's own messages.
 
 use std::pin::Pin;
 
 use serde_json::value::RawValue;
 
-use crate::{RpcError, ServerInfo};
+use crate::error::RpcError;
+use crate::handshake::ServerInfo;
 
 /// The future response to a request of the server.
 pub type Reply = Pin<Box<dyn Future<Output = Result<Box<RawValue>, RpcError>> + Send>>;

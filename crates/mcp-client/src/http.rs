@@ -3,9 +3,7 @@
 mod client;
 mod endpoint;
 mod exchange;
-mod header_params;
 mod headers;
-mod sse;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +18,12 @@ pub use self::client::Poster;
 pub(crate) use self::client::{Content, HttpClient, challenges, fetch};
 pub use self::endpoint::{Authorization, Endpoint, Refusal};
 use self::exchange::Exchange;
-pub(crate) use self::header_params::HeaderParamCache;
-pub(crate) use self::headers::{HeaderList, SessionHeaders, request_headers, trace_headers};
-pub(crate) use self::sse::{Events, message};
+pub(crate) use self::exchange::{Events, message};
+pub(crate) use self::headers::{HeaderParamCache, SessionHeaders, request_headers, trace_headers};
 use crate::Error;
 use crate::inbound::Inbound;
-use crate::outgoing::Outgoing;
-use crate::response_routes::ResponseRoutes;
+use crate::inbound::ResponseRoutes;
+use crate::message::{HeaderList, Outgoing};
 
 /// Timeout of messages whose outcome is ignored.
 const DETACHED_TIMEOUT: Duration = Duration::from_secs(5);
@@ -57,12 +54,10 @@ impl Http {
         self.0.client.peer()
     }
 
-    /// The address of the server.
     pub(crate) fn address(&self) -> Option<PeerAddress<'_>> {
         self.0.client.address()
     }
 
-    /// The headers of the session for one request.
     fn session(&self) -> SessionHeaders {
         self.0.session.lock().clone()
     }

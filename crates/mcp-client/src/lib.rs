@@ -15,43 +15,28 @@
 //! * [`Poster`] posts to an address that does not speak MCP.
 //! * [`tls`] sets up TLS for every outgoing connection of the workspace.
 
-mod builder;
-mod calls_in_flight;
 mod client;
-mod connect;
 mod error;
 mod handler;
+mod handshake;
 mod http;
 mod inbound;
-mod info;
-mod invalid_answer;
-mod list;
-mod listen;
-mod meta;
+mod message;
 pub mod oauth;
 mod options;
-mod outgoing;
 mod proxy;
-mod request;
-mod response_routes;
 mod sse;
 mod stdio;
 pub mod tls;
-mod tools;
-mod transport;
-mod unreachable;
 
-pub use builder::Builder;
-pub use client::Client;
-pub use error::{Error, RpcError};
+pub use client::{Builder, CallToolResult, Client, ContentItem, NotificationStream, Tool};
+pub use error::{Error, RpcError, cause};
 pub use handler::{Handler, Reply, Unattributed};
+pub use handshake::{ClientInfo, EraChoice, ServerInfo};
 pub use http::{Authorization, Endpoint, Poster, Refusal};
 pub use inbound::Counters;
-pub use info::{ClientInfo, EraChoice, ServerInfo};
-pub use listen::NotificationStream;
 pub use mcp_core::era::Era;
 pub use mcp_core::revision::Revision;
 pub use options::{CallerId, Options, Progress};
 pub use proxy::Proxy;
 pub use stdio::Command;
-pub use tools::{CallToolResult, ContentItem, Tool};

@@ -1,15 +1,17 @@
-//! Options of a single request.
+//! The options of a single request.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{HeaderName, HeaderValue};
 use mcp_core::tool::LogLevel;
 use mcp_core::trace::TraceContext;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use crate::Handler;
+use crate::handler::Handler;
+use crate::message::HeaderList;
 
 /// The timeout of one request.
 #[derive(Clone, Copy, Default)]
@@ -41,6 +43,7 @@ pub struct Options {
     pub(crate) log_level: Option<LogLevel>,
     pub(crate) trace: Option<TraceContext>,
     pub(crate) caller: Option<CallerId>,
+    pub(crate) headers: HeaderList,
 }
 
 impl Options {
@@ -75,6 +78,12 @@ impl Options {
     /// without a caller counts as one of a caller of its own.
     pub fn caller(mut self, caller: impl Into<Option<CallerId>>) -> Self {
         self.caller = caller.into();
+        self
+    }
+
+    /// Adds headers to the request over HTTP. Those of the protocol take precedence.
+    pub fn headers(mut self, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
+        self.headers = headers;
         self
     }
 

@@ -20,7 +20,6 @@ pub enum Proxy {
     Url(String),
 }
 
-/// The proxy that is used.
 #[derive(Clone)]
 pub(crate) struct UsedProxy {
     url: Uri,
@@ -50,7 +49,13 @@ impl Proxy {
         Self::Url(text.to_owned()).of_url(text).is_ok()
     }
 
-    /// The proxy to `server`, if there is one.
+    /// The host and port of the proxy to `server`, if there is one.
+    #[must_use]
+    pub fn name_for(&self, server: &Url) -> Option<String> {
+        let used = self.to(server).ok()??;
+        Some(used.name().to_owned())
+    }
+
     pub(crate) fn to(&self, server: &Url) -> Result<Option<UsedProxy>, Error> {
         match self {
             Self::Direct => Ok(None),

@@ -15,7 +15,7 @@ use url::Url;
 
 use crate::http::{Events, HttpClient, SessionHeaders, message};
 use crate::inbound::Inbound;
-use crate::stdio::{Connected, Pending, Stdio};
+use crate::stdio::{Connected, Pending, Queued, Stdio};
 use crate::{Endpoint, Error};
 
 /// Bytes of events that wait for the reader.
@@ -70,14 +70,14 @@ async fn send(
     client: &Arc<HttpClient>,
     address: &Url,
     pending: &Arc<Pending>,
-    mut queue: mpsc::Receiver<String>,
+    mut queue: mpsc::Receiver<Queued>,
 ) -> String {
     let mut posts = JoinSet::new();
-    while let Some(message) = queue.recv().await {
+    while let Some(Queued { message, headers }) = queue.recv().await {
         let (client, address, pending) = (client.clone(), address.clone(), pending.clone());
         posts.spawn(async move {
             let id = request_id(&message);
-            let Err(error) = client.post_to(&address, message).await else {
+            let Err(error) = client.post_to(&address, message, headers).await else {
                 return;
             };
             tracing::debug!(peer = %client.peer(), %error, "message not delivered");

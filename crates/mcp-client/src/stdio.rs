@@ -1,29 +1,33 @@
 //! The stdio transport: a child process with one JSON-RPC message per line on stdin and stdout.
 
-mod command;
-pub(crate) mod lines;
-mod pending;
-mod process;
-mod reader;
-
+use std::collections::HashMap;
+use std::io;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_core::jsonrpc::{Fault, Frame, Message, Notification, Request, ResponseIn};
+use parking_lot::Mutex;
+use process_wrap::tokio::{ChildWrapper, CommandWrap};
 use serde_json::value::RawValue;
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt, BufReader,
+};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-pub use self::command::Command;
-pub(crate) use self::pending::Pending;
-use self::process::ChildProcess;
-use self::reader::Reader;
 use crate::Error;
-use crate::inbound::Inbound;
-use crate::outgoing::Outgoing;
-use crate::response_routes::ResponseRoutes;
+use crate::error::unreadable_answer;
+use crate::inbound::{Inbound, cancelled_id, outcome};
+use crate::message::{HeaderList, Outgoing};
+pub use crate::stdio::command::Command;
+
+mod command;
 
 /// Capacity of the send queue, in messages.
 const MAX_QUEUED_MESSAGES: usize = 64;
@@ -35,7 +39,7 @@ pub(crate) struct Stdio {
     peer: Arc<str>,
     pid: Option<u32>,
     pending: Arc<Pending>,
-    writer: mpsc::Sender<String>,
+    writer: mpsc::Sender<Queued>,
     /// Cancelled to end the child.
     stop: CancellationToken,
     /// Cancelled when the child has ended.
@@ -44,11 +48,27 @@ pub(crate) struct Stdio {
     _supervisor: AbortOnDropHandle<()>,
 }
 
+/// A message that waits to be sent.
+pub(crate) struct Queued {
+    pub(crate) message: String,
+    /// The headers of its POST over HTTP+SSE; a child gets none.
+    pub(crate) headers: HeaderList,
+}
+
+impl From<String> for Queued {
+    fn from(message: String) -> Self {
+        Self {
+            message,
+            headers: HeaderList::new(),
+        }
+    }
+}
+
 /// The ends of a connection that its task owns.
 pub(crate) struct Connected {
     pub(crate) reader: Reader,
     /// The messages to send.
-    pub(crate) queue: mpsc::Receiver<String>,
+    pub(crate) queue: mpsc::Receiver<Queued>,
     /// Cancelled to end the connection.
     pub(crate) stop: CancellationToken,
     /// Cancelled by the task when the connection has ended.
@@ -71,7 +91,7 @@ impl Stdio {
         })?;
         let pid = child.id();
         Self::start(peer, pid, inbound, command.max_message, |connected| {
-            process::supervise(child, connected)
+            supervise(child, connected)
         })
     }
 
@@ -123,18 +143,18 @@ impl Stdio {
         self.pid.filter(|_| !self.ended.is_cancelled())
     }
 
-    pub(crate) async fn exchange(
-        &self,
-        request: Outgoing<'_>,
-        routes: Arc<ResponseRoutes>,
-    ) -> Result<Box<RawValue>, Error> {
-        let pending = self.pending.register(request.id, routes)?;
-        self.send(request.body).await?;
+    pub(crate) async fn exchange(&self, request: Outgoing<'_>) -> Result<Box<RawValue>, Error> {
+        let pending = self.pending.register(request.id)?;
+        let queued = Queued {
+            message: request.body,
+            headers: request.headers,
+        };
+        self.send(queued).await?;
         pending.outcome().await
     }
 
-    pub(crate) async fn send(&self, message: String) -> Result<(), Error> {
-        let sent = self.writer.send_timeout(message, BUSY_TIMEOUT).await;
+    pub(crate) async fn send(&self, message: impl Into<Queued>) -> Result<(), Error> {
+        let sent = self.writer.send_timeout(message.into(), BUSY_TIMEOUT).await;
         sent.map_err(|error| match error {
             SendTimeoutError::Timeout(_) => Error::Busy {
                 peer: self.peer.clone(),
@@ -148,7 +168,7 @@ impl Stdio {
     }
 
     pub(crate) fn cancel(&self, message: String) {
-        if self.writer.try_send(message).is_err() {
+        if self.writer.try_send(message.into()).is_err() {
             tracing::debug!(peer = %self.peer, "cancellation not delivered");
         }
     }
@@ -161,5 +181,555 @@ impl Stdio {
     pub(crate) async fn close(&self) {
         self.stop.cancel();
         self.ended.cancelled().await;
+    }
+}
+
+type Outcome = Result<Box<RawValue>, Error>;
+
+/// All pending requests of a child.
+pub(crate) struct Pending {
+    peer: Arc<str>,
+    /// The requests by id, or the reason why the child is gone.
+    requests: Mutex<Result<HashMap<u64, oneshot::Sender<Outcome>>, String>>,
+}
+
+/// The receiver of one request's outcome. Dropping it removes the request.
+pub(super) struct PendingRequest<'a> {
+    pending: &'a Pending,
+    id: u64,
+    outcome: oneshot::Receiver<Outcome>,
+}
+
+impl Pending {
+    pub(super) fn new(peer: Arc<str>) -> Self {
+        Self {
+            peer,
+            requests: Mutex::new(Ok(HashMap::new())),
+        }
+    }
+
+    /// Registers a request, before it is sent. An error if the child is gone.
+    pub(super) fn register(&self, id: u64) -> Result<PendingRequest<'_>, Error> {
+        let (sender, outcome) = oneshot::channel();
+        match &mut *self.requests.lock() {
+            Ok(requests) => drop(requests.insert(id, sender)),
+            Err(reason) => return Err(self.unreachable(reason)),
+        }
+        Ok(PendingRequest {
+            pending: self,
+            id,
+            outcome,
+        })
+    }
+
+    /// Passes an outcome to its request; returns false if no request has this id.
+    pub(crate) fn resolve(&self, id: u64, outcome: Outcome) -> bool {
+        let waiting = self.remove(id);
+        waiting.is_some_and(|waiting| waiting.send(outcome).is_ok())
+    }
+
+    /// The reason why the child is gone.
+    pub(super) fn end(&self) -> Option<String> {
+        self.requests.lock().as_ref().err().cloned()
+    }
+
+    /// The error of requests that were in flight when the child ended.
+    pub(super) fn closed(&self, reason: &str) -> Error {
+        Error::closed(&self.peer, reason)
+    }
+
+    /// Fails all pending and later requests. The first reason stays.
+    pub(crate) fn close(&self, reason: String) {
+        let requests = {
+            let mut requests = self.requests.lock();
+            if requests.is_err() {
+                return;
+            }
+            std::mem::replace(&mut *requests, Err(reason.clone()))
+        };
+        for waiting in requests.into_iter().flat_map(HashMap::into_values) {
+            // The receiver may be gone by now.
+            let _ = waiting.send(Err(self.closed(&reason)));
+        }
+    }
+
+    /// The error of requests that can no longer be sent.
+    pub(super) fn unreachable(&self, reason: &str) -> Error {
+        Error::Unreachable {
+            peer: self.peer.clone(),
+            source: reason.into(),
+        }
+    }
+
+    fn remove(&self, id: u64) -> Option<oneshot::Sender<Outcome>> {
+        self.requests.lock().as_mut().ok()?.remove(&id)
+    }
+}
+
+impl PendingRequest<'_> {
+    /// Waits until the child has answered or is gone.
+    pub(super) async fn outcome(mut self) -> Outcome {
+        let outcome = (&mut self.outcome).await;
+        outcome.unwrap_or_else(|_| Err(self.pending.closed("the connection was dropped")))
+    }
+}
+
+impl Drop for PendingRequest<'_> {
+    fn drop(&mut self) {
+        self.pending.remove(self.id);
+    }
+}
+
+/// The kind of content that [`next`] has put into the buffer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Line {
+    /// A line, without its end; the last one may lack it.
+    Whole,
+    /// The beginning of a line that exceeds the limit, one byte longer than it. The next call reads the
+    /// rest.
+    Part,
+    /// Nothing: the stream has ended.
+    End,
+}
+
+/// Reads the next line into `line`, reusing its allocation.
+pub(crate) async fn next(
+    reader: &mut (impl AsyncBufRead + Unpin),
+    line: &mut Vec<u8>,
+    limit: usize,
+) -> io::Result<Line> {
+    line.clear();
+    // One more byte, for the line end.
+    let mut bounded = reader.take(limit as u64 + 1);
+    let read = bounded.read_until(b'\n', line).await?;
+    if line.pop_if(|last| *last == b'\n').is_some() {
+        return Ok(Line::Whole);
+    }
+    Ok(match read {
+        0 => Line::End,
+        read if read > limit => Line::Part,
+        _ => Line::Whole,
+    })
+}
+
+/// Limit of one write, in bytes. More messages stay in the queue, which is bounded.
+const MAX_WRITE: usize = 64 << 10;
+
+/// Writes messages until the queue is closed, the child stops reading, or `stop`; messages that were
+/// queued before `stop` are still written. Then closes the child's stdin.
+pub(super) async fn write(
+    mut stdin: ChildStdin,
+    mut queue: mpsc::Receiver<Queued>,
+    stop: CancellationToken,
+) {
+    let mut bytes = Vec::new();
+    loop {
+        let mut next = tokio::select! {
+            message = queue.recv() => match message {
+                None => return,
+                message => message,
+            },
+            () = stop.cancelled(), if !queue.is_closed() => { queue.close(); continue },
+        };
+        bytes.clear();
+        while let Some(queued) = next {
+            add_line(&queued.message, &mut bytes);
+            next = match bytes.len() < MAX_WRITE {
+                true => queue.try_recv().ok(),
+                false => None,
+            };
+        }
+        if stdin.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Adds a message with its line breaks replaced by blanks: raw values keep their line breaks, but here
+/// a line break ends a message. Line breaks outside of JSON strings are white space, and within them
+/// they are escaped.
+fn add_line(message: &str, bytes: &mut Vec<u8>) {
+    let is_break = |byte| matches!(byte, b'\n' | b'\r');
+    let unbroken = |byte| if is_break(byte) { b' ' } else { byte };
+    bytes.extend(message.bytes().map(unbroken));
+    bytes.push(b'\n');
+}
+
+/// Limit of a line, in bytes. Longer lines are truncated.
+const MAX_STDERR_LINE: usize = 4 << 10;
+/// Limit of forwarded lines per [`RATE_INTERVAL`]: enough for the stack trace of a crash.
+const MAX_LINES_PER_INTERVAL: u32 = 50;
+const RATE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Reads everything, so that the child never blocks, and forwards what is within the rate limit.
+pub(super) async fn forward(peer: Arc<str>, inbound: Arc<Inbound>, stderr: impl AsyncRead + Unpin) {
+    let mut stderr = BufReader::new(stderr);
+    let mut line = Vec::new();
+    let (mut since, mut count) = (Instant::now(), 0);
+    // Whether the next part belongs to a truncated line.
+    let mut is_rest = false;
+    loop {
+        let is_whole = match next(&mut stderr, &mut line, MAX_STDERR_LINE).await {
+            Ok(Line::Whole) => true,
+            Ok(Line::Part) => false,
+            Ok(Line::End) | Err(_) => return,
+        };
+        if std::mem::replace(&mut is_rest, !is_whole) {
+            continue;
+        }
+        if since.elapsed() >= RATE_INTERVAL {
+            (since, count) = (Instant::now(), 0);
+        }
+        count += 1;
+        if count > MAX_LINES_PER_INTERVAL {
+            inbound.count(|all| &mut all.stderr_dropped);
+            continue;
+        }
+        line.truncate(MAX_STDERR_LINE);
+        let text = String::from_utf8_lossy(&line);
+        inbound.handler.stderr(&peer, &text);
+    }
+}
+
+/// Size of the read buffer, in bytes.
+const READ_BUFFER: usize = 64 << 10;
+/// Limit of the logged part of an invalid line, in bytes.
+const MAX_LOGGED_BYTES: usize = 120;
+/// Limit of logged invalid lines per child, so that a child cannot flood the log.
+const MAX_WARNINGS: u64 = 20;
+
+/// The reader of a child's stdout, or of lines that stand for it.
+pub(crate) struct Reader {
+    pub(super) peer: Arc<str>,
+    pub(crate) pending: Arc<Pending>,
+    pub(super) inbound: Arc<Inbound>,
+    pub(super) writer: mpsc::WeakSender<Queued>,
+    pub(super) max_message: usize,
+}
+
+impl Reader {
+    /// Reads until the child closes its stdout. Returns the fault of the child, if that was the reason.
+    pub(crate) async fn read(&self, stdout: impl AsyncRead + Unpin) -> Option<String> {
+        let mut stdout = BufReader::with_capacity(READ_BUFFER, stdout);
+        let mut line = Vec::new();
+        loop {
+            match next(&mut stdout, &mut line, self.max_message).await {
+                Ok(Line::Whole) => {
+                    if let Err(fault) = self.take(line.trim_ascii())
+                        && self.inbound.count(|all| &mut all.invalid_messages) <= MAX_WARNINGS
+                    {
+                        let shown =
+                            String::from_utf8_lossy(&line[..line.len().min(MAX_LOGGED_BYTES)]);
+                        tracing::warn!(peer = %self.peer, %fault, line = ?shown, "not a message");
+                    }
+                }
+                Ok(Line::Part) => {
+                    return Some(format!(
+                        "it wrote a line of more than {} bytes",
+                        self.max_message
+                    ));
+                }
+                Ok(Line::End) => return None,
+                Err(error) => return Some(format!("its output cannot be read: {error}")),
+            }
+        }
+    }
+
+    /// Handles a line. Many servers print a banner on stdout, so the caller skips invalid lines; the
+    /// request that one of them answers has failed.
+    fn take(&self, line: &[u8]) -> Result<(), Fault> {
+        if line.is_empty() {
+            return Ok(());
+        }
+        let frame = Frame::decode(line).map_err(|error| {
+            if let Some((id, fault)) = unreadable_answer(line, &error.fault) {
+                let failed = Err(Error::invalid_answer(&self.peer, fault));
+                self.inbound.calls.answered(id);
+                self.pending.resolve(id, failed);
+            }
+            error.fault
+        })?;
+        match frame {
+            Frame::Single(message) => self.dispatch(message),
+            Frame::Batch(items) => items
+                .into_iter()
+                .flatten()
+                .for_each(|item| self.dispatch(item)),
+        }
+        Ok(())
+    }
+
+    fn dispatch(&self, message: Message<'_>) {
+        match message {
+            Message::Response(response) => self.on_response(&response),
+            Message::Notification(notification) => self.on_notification(&notification),
+            Message::Request(request) => self.on_request(&request),
+        }
+    }
+
+    fn on_request(&self, request: &Request<'_>) {
+        let writer = self.writer.clone();
+        let send = async move |reply: String| {
+            // Dropped if the child does not read.
+            if let Some(writer) = writer.upgrade() {
+                let _ = writer.send_timeout(reply.into(), BUSY_TIMEOUT).await;
+            }
+        };
+        let recipient = self.inbound.calls.recipient();
+        self.inbound.request(request, recipient, send);
+    }
+
+    fn on_response(&self, response: &ResponseIn<'_>) {
+        let id = response.id.as_ref();
+        let id: Option<u64> = id.and_then(|id| id.as_json().parse().ok());
+        let outcome = outcome(response, &self.peer);
+        // Before the caller wakes up: the next message may be for another one.
+        if let Some(id) = id {
+            self.inbound.calls.answered(id);
+        }
+        if !id.is_some_and(|id| self.pending.resolve(id, outcome)) {
+            self.inbound.count(|all| &mut all.unmatched_responses);
+            tracing::debug!(peer = %self.peer, "response without a request");
+        }
+    }
+
+    fn on_notification(&self, notification: &Notification<'_>) {
+        if notification.method == "notifications/cancelled" {
+            self.end_subscription(notification);
+        }
+        self.inbound.unrelated_notification(notification);
+    }
+
+    /// Ends a subscription. In the modern era servers may cancel those, and nothing else.
+    fn end_subscription(&self, notification: &Notification<'_>) {
+        let id = cancelled_id(notification.params);
+        let id = id.and_then(|id| id.parse().ok());
+        if let Some(id) = id
+            && let Some(routes) = self.inbound.calls.routes(id)
+            && routes.is_subscription()
+        {
+            let ended = self.pending.closed("it ended the subscription");
+            self.pending.resolve(id, Err(ended));
+        }
+    }
+}
+
+/// Grace period of a child after its stdin was closed, and again after SIGTERM.
+const EXIT_GRACE: Duration = Duration::from_secs(2);
+
+/// The standard streams of a child.
+pub(super) type Streams = (ChildStdin, ChildStdout, ChildStderr);
+
+/// A child and its group or job. Dropping it kills all of them.
+pub(super) struct ChildProcess(Box<dyn ChildWrapper>);
+
+impl ChildProcess {
+    /// Starts the program in a group or job of its own.
+    pub(super) fn spawn(command: &Command) -> io::Result<Self> {
+        // Windows itself would not find `npx.cmd` for `npx`.
+        let mut process = tokio::process::Command::new(command.find_program()?);
+        command.configure(&mut process);
+        let mut process = CommandWrap::from(process);
+        #[cfg(unix)]
+        process.wrap(process_wrap::tokio::ProcessGroup::leader());
+        #[cfg(windows)]
+        process
+            .wrap(process_wrap::tokio::KillOnDrop)
+            .wrap(process_wrap::tokio::JobObject);
+        process.spawn().map(Self)
+    }
+
+    pub(super) fn id(&self) -> Option<u32> {
+        self.0.id()
+    }
+
+    pub(super) fn streams(&mut self) -> Option<Streams> {
+        Some((
+            self.0.stdin().take()?,
+            self.0.stdout().take()?,
+            self.0.stderr().take()?,
+        ))
+    }
+
+    /// Waits for the child itself, not for all that it has started.
+    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.0.inner_mut().wait().await
+    }
+
+    /// Ends the child, whose stdin is being closed: waits, then sends SIGTERM where there are signals,
+    /// then kills, with a grace period before each.
+    pub(super) async fn end(&mut self) -> io::Result<ExitStatus> {
+        if let Ok(status) = timeout(EXIT_GRACE, self.wait()).await {
+            return status;
+        }
+        #[cfg(unix)]
+        {
+            let _ = self.0.signal(nix::sys::signal::Signal::SIGTERM as i32);
+            if let Ok(status) = timeout(EXIT_GRACE, self.wait()).await {
+                return status;
+            }
+        }
+        self.0.start_kill()?;
+        self.wait().await
+    }
+}
+
+impl Drop for ChildProcess {
+    fn drop(&mut self) {
+        // It may be gone by now. Tokio reaps it.
+        let _ = self.0.start_kill();
+    }
+}
+
+/// Timeout of reading the last output of a child, and of its exit after it has closed stdout.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Runs until the child and its group are gone.
+pub(super) async fn supervise(mut process: ChildProcess, connected: Connected) {
+    let Connected {
+        reader,
+        queue,
+        stop,
+        ended,
+    } = connected;
+    let _ended = ended.drop_guard();
+    let pending = reader.pending.clone();
+    let peer = reader.peer.clone();
+    let Some((stdin, stdout, stderr)) = process.streams() else {
+        return pending.close("it has no standard streams".to_owned());
+    };
+
+    let _writing = spawn(write(stdin, queue, stop.clone()));
+    let forwarding = forward(peer.clone(), reader.inbound.clone(), stderr);
+    let mut logging = spawn(forwarding);
+    let mut reading = spawn(async move { reader.read(stdout).await });
+
+    tokio::select! {
+        status = process.wait() => {
+            let reason = exit(status);
+            drop(process);
+            drain_output(&mut reading, &mut logging).await;
+            pending.close(reason);
+        }
+        fault = &mut reading => {
+            let reason = match fault.ok().flatten() {
+                Some(fault) => fault,
+                None => match timeout(DRAIN_TIMEOUT, process.wait()).await {
+                    Ok(status) => exit(status),
+                    Err(_) => "it closed its output".to_owned(),
+                },
+            };
+            pending.close(reason);
+            stop.cancel();
+            let _ = process.end().await;
+            drop(process);
+            let _ = timeout(DRAIN_TIMEOUT, &mut logging).await;
+        }
+        () = stop.cancelled() => {
+            let status = process.end().await;
+            drop(process);
+            drain_output(&mut reading, &mut logging).await;
+            tracing::debug!(peer = %peer, end = exit(status), "child ended");
+            pending.close("it was closed".to_owned());
+        }
+    }
+}
+
+fn exit(status: io::Result<ExitStatus>) -> String {
+    match status {
+        Ok(status) => status.to_string(),
+        Err(error) => format!("its exit status cannot be read: {error}"),
+    }
+}
+
+/// Reads the rest of an ended child's output. A process that still holds the pipes has left the group
+/// on purpose, and is not waited for.
+async fn drain_output(
+    reading: &mut AbortOnDropHandle<Option<String>>,
+    logging: &mut AbortOnDropHandle<()>,
+) {
+    let both = async { tokio::join!(reading, logging) };
+    let _ = timeout(DRAIN_TIMEOUT, both).await;
+}
+
+fn spawn<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> AbortOnDropHandle<T> {
+    AbortOnDropHandle::new(tokio::spawn(work))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use crate::handler::DefaultHandler;
+    use crate::inbound::{Recipient, ResponseRoutes};
+
+    #[tokio::test]
+    async fn dropped_requests_are_removed() {
+        let pending = Pending::new("child".into());
+        drop(pending.register(1).unwrap());
+        assert!(pending.requests.lock().as_ref().unwrap().is_empty());
+    }
+
+    async fn read(input: &str, capacity: usize, limit: usize) -> Vec<(Line, String)> {
+        let mut reader = BufReader::with_capacity(capacity, input.as_bytes());
+        let mut line = Vec::new();
+        let mut lines = Vec::new();
+        loop {
+            match next(&mut reader, &mut line, limit).await.unwrap() {
+                Line::End => return lines,
+                kind => lines.push((kind, String::from_utf8(line.clone()).unwrap())),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_are_whole_or_come_in_parts_with_any_buffer_size() {
+        let whole = |line: &str| (Line::Whole, line.to_owned());
+        let part = (Line::Part, "abcd".to_owned());
+        for capacity in 1..12 {
+            let lines = read("ab\n\ncdef\ng", capacity, 4).await;
+            assert_eq!(lines, ["ab", "", "cdef", "g"].map(whole), "{capacity}");
+            let lines = read("abcdefg\nh\n", capacity, 3).await;
+            assert_eq!(
+                lines,
+                [part.clone(), whole("efg"), whole("h")],
+                "{capacity}"
+            );
+        }
+    }
+
+    #[test]
+    fn messages_are_one_line_and_keep_their_other_bytes() {
+        let mut bytes = b"{}\n".to_vec();
+        add_line("{\"n\":1e400,\r\n \"t\":\"a\\nä\"}", &mut bytes);
+        let lines = "{}\n{\"n\":1e400,   \"t\":\"a\\nä\"}\n";
+        assert_eq!(bytes, lines.as_bytes());
+    }
+
+    #[tokio::test]
+    async fn any_answer_ends_a_call_that_was_left() {
+        for (answer, ends) in [
+            (r#"{"jsonrpc":"2.0","id":7,"result":{}}"#, true),
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"x":NaN}}"#, true),
+            (r#"{"jsonrpc":"2.0","id":8,"result":{}}"#, false),
+            ("a banner", false),
+        ] {
+            let inbound = Arc::new(Inbound::new(Arc::new(DefaultHandler), Duration::ZERO));
+            let reader = Reader {
+                peer: "p".into(),
+                pending: Arc::new(Pending::new("p".into())),
+                inbound: inbound.clone(),
+                writer: mpsc::channel(1).0.downgrade(),
+                max_message: 1_000,
+            };
+            let options = Options::default().handler(Arc::new(DefaultHandler));
+            let routes = Arc::new(ResponseRoutes::new(&options, None));
+            drop(inbound.calls.enter(7, &routes));
+            reader.read(answer.as_bytes()).await;
+            let is_over = matches!(inbound.calls.recipient(), Recipient::Client);
+            assert_eq!(is_over, ends, "{answer}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 
 use crate::Error;
-pub use crate::unreachable::FileError;
+pub use crate::error::FileError;
 
 /// The TLS configuration for URLs with this scheme: [`client_config`] for `https`; for others one
 /// without root certificates, which reads no files.
@@ -105,7 +105,6 @@ impl TlsFiles {
         })
     }
 
-    /// The configuration of these contents.
     pub(crate) fn config(&self, contents: &TlsContents) -> Result<ClientConfig, FileError> {
         let wrong = |field, path: Option<&Path>, problem: &str| FileError {
             field,

@@ -151,6 +151,9 @@ mod tests {
             let raw = RawValue::from_string(params.to_owned()).ok();
             let era = Era::decide(&hints, method, raw.as_deref());
             assert_eq!(era, expected, "{method} {params}");
+            if method == list && params.is_empty() {
+                assert_eq!(Era::from_headers(&hints), expected);
+            }
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Errors of requests, and their form on the wire.
 
 mod codes;
-mod truncate;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use crate::jsonrpc::{ErrorObject, Fault};
 use crate::revision::{MODERN, Revision};
 use crate::tool::{ArgumentError, RpcError, ToolError};
 
-pub(crate) use truncate::{one_line, truncated};
+pub(crate) use codes::{one_line, truncated};
 
 /// The page that says of each kind what it means and what to do. A branch that is never renamed, since the address
 /// is in programs. Results with `isError` have no such address: a model reads them, and pays for each word.
@@ -32,7 +31,12 @@ pub enum Error {
         field: Option<&'static str>,
     },
     /// No such method in this era.
-    MethodNotFound(String),
+    MethodNotFound {
+        /// Its name.
+        method: String,
+        /// A method of the server with almost this name.
+        similar: Option<String>,
+    },
     /// Parameters of a method, or arguments of a tool, that do not fit.
     InvalidParams(ArgumentError),
     /// A request of the modern era without the `_meta` that each must carry (2026-07-28, "`_meta`").
@@ -51,7 +55,12 @@ pub enum Error {
     /// No such prompt.
     PromptNotFound(String),
     /// No such tool, in the form of seed 001: for its `mcp.callTool` that is an internal error.
-    Seed001ToolNotFound(String),
+    Seed001ToolNotFound {
+        /// The name that was asked for.
+        name: String,
+        /// The names of the listed tools.
+        available: Vec<String>,
+    },
     /// A tool failed where the dialect has no `isError` result (seed 001).
     ToolFailed(ToolError),
     /// The tool runs only as a task, or never as one (2025-11-25).
@@ -130,10 +139,10 @@ impl Error {
         match self {
             Self::Parse(_) => "parse_error",
             Self::InvalidRequest { .. } => "invalid_request",
-            Self::MethodNotFound(_) => "method_not_found",
+            Self::MethodNotFound { .. } => "method_not_found",
             Self::InvalidParams(_) | Self::Malformed(_) => "invalid_params",
             Self::MissingCapability(_) => "missing_client_capability",
-            Self::ToolNotFound { .. } | Self::Seed001ToolNotFound(_) => "tool_not_found",
+            Self::ToolNotFound { .. } | Self::Seed001ToolNotFound { .. } => "tool_not_found",
             Self::ResourceNotFound(_) => "resource_not_found",
             Self::PromptNotFound(_) => "prompt_not_found",
             Self::ToolFailed(error) => error.kind().as_str(),
@@ -190,7 +199,12 @@ impl Error {
         match self {
             Self::Parse(detail) => ("Parse error", Some(detail.clone())),
             Self::InvalidRequest { detail, .. } => ("Invalid Request", Some(detail.clone())),
-            Self::MethodNotFound(method) => ("Method not found", Some(method.clone())),
+            Self::MethodNotFound { method, similar } => {
+                let similar = similar.as_ref();
+                let hint = similar.map(|name| format!("; did you mean {name:?}?"));
+                let detail = format!("{method}{}", hint.unwrap_or_default());
+                ("Method not found", Some(detail))
+            }
             Self::InvalidParams(bad) | Self::Malformed(bad) => {
                 ("Invalid params", Some(one_line(bad)))
             }
@@ -198,7 +212,7 @@ impl Error {
             Self::ToolNotFound { name, .. } => ("Tool not found", Some(name.clone())),
             Self::ResourceNotFound(uri) => ("Resource not found", Some(uri.clone())),
             Self::PromptNotFound(name) => ("Prompt not found", Some(name.clone())),
-            Self::Seed001ToolNotFound(name) => {
+            Self::Seed001ToolNotFound { name, .. } => {
                 ("", Some(format!("Internal error: Tool not found: {name}")))
             }
             Self::ToolFailed(error) => ("", Some(error.message().to_owned())),
@@ -251,7 +265,7 @@ impl Error {
                     data["field"] = json!(field);
                 }
             }
-            Self::MethodNotFound(method) => data["method"] = json!(method),
+            Self::MethodNotFound { method, .. } => data["method"] = json!(method),
             Self::MissingCapability(required) => {
                 data["requiredCapabilities"] = (**required).clone()
             }
@@ -266,7 +280,8 @@ impl Error {
                     data["schema"] = (**schema).clone();
                 }
             }
-            Self::ToolNotFound { name, available } => {
+            Self::ToolNotFound { name, available }
+            | Self::Seed001ToolNotFound { name, available } => {
                 data["toolName"] = json!(name);
                 data["availableTools"] = json!(available);
             }
@@ -283,7 +298,6 @@ impl Error {
             }
             Self::ResourceNotFound(uri) => data["uri"] = json!(uri),
             Self::PromptNotFound(name) => data["promptName"] = json!(name),
-            Self::Seed001ToolNotFound(name) => data["toolName"] = json!(name),
             Self::OfTask(error) => return error.data(profile),
             _ => {}
         }
@@ -330,44 +344,6 @@ impl From<Fault> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn codes_of_profiles_stay_in_the_unversioned_era() {
-        let tool = || Error::ToolNotFound {
-            name: "x".into(),
-            available: Vec::new(),
-        };
-        let legacy = Era::Legacy(Revision::LATEST);
-        let (named, bare) = ("Tool not found: x", "Tool not found");
-        let refused = || Error::Unauthorized(Credentials::Missing);
-        let (failed, why) = ("Authentication failed", Credentials::Missing.problem());
-        let failed_why = format!("{failed}: {why}");
-        for ((error, message), era, profile, code) in [
-            ((tool(), named), Era::Unversioned, ErrorCodes::Spec, -32602),
-            (
-                (tool(), bare),
-                Era::Unversioned,
-                ErrorCodes::Extended,
-                -32007,
-            ),
-            ((tool(), named), Era::Modern, ErrorCodes::Extended, -32602),
-            (
-                (refused(), failed),
-                Era::Unversioned,
-                ErrorCodes::Codefluss,
-                -32001,
-            ),
-            (
-                (refused(), &failed_why),
-                legacy,
-                ErrorCodes::Codefluss,
-                40100,
-            ),
-        ] {
-            let object = error.render(era, profile);
-            assert_eq!((object.code, object.message.as_str()), (code, message));
-        }
-    }
 
     #[test]
     fn seed_000_names_the_field_and_the_error() {

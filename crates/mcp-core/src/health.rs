@@ -35,17 +35,12 @@ impl Health {
         self.microseconds.fetch_add(microseconds, Relaxed);
     }
 
-    /// Time spent on all answered requests.
-    pub fn time_spent(&self) -> Duration {
-        Duration::from_micros(self.microseconds.load(Relaxed))
-    }
-
     /// The counters now.
     pub fn metrics(&self) -> HealthMetrics {
         let (successful_requests, failed_requests) =
             (self.successful.load(Relaxed), self.failed.load(Relaxed));
         let total_requests = successful_requests + failed_requests;
-        let spent = self.time_spent().as_secs_f64();
+        let spent = Duration::from_micros(self.microseconds.load(Relaxed)).as_secs_f64();
         #[expect(clippy::cast_precision_loss, reason = "an average")]
         let average_response_time = spent / total_requests.max(1) as f64;
         HealthMetrics {

@@ -9,27 +9,17 @@
 
 mod build;
 mod decode;
-mod frame;
-mod id;
-mod json;
 mod members;
 mod message;
-mod nesting;
-mod string;
 
 pub use build::{
-    ErrorObject, Response, encode, error, internal_error, invalid_params, invalid_request,
+    ErrorObject, Json, Response, encode, error, internal_error, invalid_params, invalid_request,
     method_not_found, parse_error, response,
 };
-pub use decode::{DecodeError, Fault, MAX_BATCH, decode};
-pub use frame::Frame;
-pub use id::Id;
-pub use json::Json;
+pub use decode::{DecodeError, Fault, Frame, MAX_BATCH, decode};
 pub(crate) use members::Entries;
-pub use members::{Members, member, members};
-pub use message::{Message, Notification, Request, ResponseIn, is_request};
-pub use nesting::{MAX_NESTING, is_too_deep};
-pub use string::{push_quoted, quoted, string};
+pub use members::{MAX_NESTING, Members, is_too_deep, member, members, quoted, string};
+pub use message::{Id, Message, Notification, Request, ResponseIn, is_request};
 
 /// Invalid JSON was received.
 pub const PARSE_ERROR: i32 = -32700;

@@ -1,4 +1,4 @@
-//! The Model Context Protocol without input and output: no sockets, no clock, no environment.
+//! The Model Context Protocol without input and output: no sockets, no files, no environment.
 //!
 //! * [`jsonrpc`]: bytes to message and back; ids, arguments and results pass byte for byte.
 //! * [`era`]: decides which of the three dialects a request belongs to.

@@ -57,7 +57,7 @@ pub type MethodSet<S> = Registry<MethodKind, S>;
 pub struct MethodKind;
 
 impl ItemKind for MethodKind {
-    type ToolDefinition = &'static str;
+    type Definition = &'static str;
     type Bound = dyn BoundMethod;
     const NOUN: &'static str = "method";
 

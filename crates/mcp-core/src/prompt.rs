@@ -29,20 +29,20 @@
 //! assert!(prompts[0].0.arguments[0].required);
 //! ```
 
-mod set;
-
+use std::borrow::Cow;
 use std::future::Future;
+use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
+use serde_json::value::RawValue;
 
-use crate::tool::{Call, Content, ToolError};
-
-pub use set::{
-    BoundPrompt, PromptArgument, PromptDefinition, PromptFuture, PromptKind, PromptOutput,
-    PromptSet,
-};
+use crate::completion::Completes;
+use crate::registry::{Bound, ItemKind, Registry};
+use crate::tool::{ArgumentError, Call, Content, ToolError, parse_arguments, schema};
 
 /// A prompt. The fields of the implementing struct are the arguments, all of them strings; its doc
 /// comment is the description.
@@ -98,5 +98,133 @@ impl PromptMessage {
     pub fn assistant(content: Content) -> Self {
         let role = Role::Assistant;
         Self { role, content }
+    }
+}
+
+/// A prompt's published definition.
+#[derive(Clone, Debug, Serialize)]
+pub struct PromptDefinition {
+    /// Unique within a server.
+    pub name: Cow<'static, str>,
+    /// Its purpose, in a sentence.
+    pub description: String,
+    /// Its arguments, in order.
+    pub arguments: Vec<PromptArgument>,
+    /// The original definition, if the prompt is relayed from another server.
+    #[serde(skip)]
+    pub relayed: Option<Box<RawValue>>,
+}
+
+impl PromptDefinition {
+    /// The definition as JSON.
+    pub(crate) fn encode(&self) -> String {
+        match &self.relayed {
+            Some(relayed) => relayed.get().to_owned(),
+            None => json!(self).to_string(),
+        }
+    }
+}
+
+/// One argument of a prompt.
+#[derive(Clone, Debug, Serialize)]
+pub struct PromptArgument {
+    /// Its name.
+    pub name: String,
+    /// Its meaning.
+    pub description: String,
+    /// True if it must be given.
+    pub required: bool,
+}
+
+/// The result of a prompt.
+#[derive(Clone, Debug)]
+pub enum PromptOutput {
+    /// Its messages.
+    Messages(Vec<PromptMessage>),
+    /// The whole result of another server, unchanged.
+    Relayed(Box<RawValue>),
+}
+
+/// A running request for a prompt.
+pub type PromptFuture<'a> = BoxFuture<'a, Result<PromptOutput, ToolError>>;
+
+/// A prompt together with its service.
+pub trait BoundPrompt: Completes {
+    /// Parses the arguments and starts to write.
+    ///
+    /// # Errors
+    /// Invalid arguments; nothing was started.
+    fn write<'a>(
+        &'a self,
+        arguments: &RawValue,
+        call: &'a Call,
+    ) -> Result<PromptFuture<'a>, ArgumentError>;
+}
+
+/// The prompts of a server, in the order in which they are listed.
+pub type PromptSet<S> = Registry<PromptKind, S>;
+
+/// The kind of item of [`PromptSet`].
+#[derive(Clone, Copy, Debug)]
+pub struct PromptKind;
+
+impl ItemKind for PromptKind {
+    type Definition = PromptDefinition;
+    type Bound = dyn BoundPrompt;
+    const NOUN: &'static str = "prompt";
+
+    fn id(definition: &PromptDefinition) -> &str {
+        &definition.name
+    }
+}
+
+impl<S: Send + Sync + 'static> PromptSet<S> {
+    /// Adds a prompt.
+    ///
+    /// # Panics
+    /// If its name is taken or it has no doc comment; the first test finds both.
+    #[must_use]
+    pub fn with<P: Prompt<Service = S>>(self) -> Self {
+        self.add(define::<P>(), |service| {
+            Arc::new(Bound::<PromptKind, P, S>::new(service))
+        })
+    }
+}
+
+fn define<P: Prompt>() -> PromptDefinition {
+    let (description, schema) = schema::documented::<P>("prompt", P::NAME);
+    let required = schema["required"].as_array();
+    let required = |name: &str| required.is_some_and(|all| all.iter().any(|item| item == name));
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let arguments = properties.map(|(name, property)| PromptArgument {
+        name: name.clone(),
+        description: property["description"].as_str().unwrap_or("").to_owned(),
+        required: required(name),
+    });
+    PromptDefinition {
+        name: P::NAME.into(),
+        description,
+        arguments: arguments.collect(),
+        relayed: None,
+    }
+}
+
+impl<P: Prompt> BoundPrompt for Bound<PromptKind, P, P::Service> {
+    fn write<'a>(
+        &'a self,
+        arguments: &RawValue,
+        call: &'a Call,
+    ) -> Result<PromptFuture<'a>, ArgumentError> {
+        let prompt: P = parse_arguments(arguments)?;
+        Ok(Box::pin(async move {
+            let messages = prompt.messages(&self.service, call).await?;
+            Ok(PromptOutput::Messages(messages))
+        }))
+    }
+}
+
+impl<P: Prompt> Completes for Bound<PromptKind, P, P::Service> {
+    fn complete<'a>(&'a self, argument: &'a str, value: &'a str) -> BoxFuture<'a, Vec<String>> {
+        Box::pin(P::complete(&self.service, argument, value))
     }
 }

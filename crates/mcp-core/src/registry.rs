@@ -6,13 +6,13 @@ use std::sync::Arc;
 /// A kind of item: tool, resource, prompt or method.
 pub trait ItemKind {
     /// The part of an item that is known without its service.
-    type ToolDefinition;
+    type Definition;
     /// An item together with its service.
     type Bound: ?Sized;
     /// The word for one item.
     const NOUN: &'static str;
     /// The name or URI that is unique among the items.
-    fn id(definition: &Self::ToolDefinition) -> &str;
+    fn id(definition: &Self::Definition) -> &str;
 }
 
 /// The group of items that are declared outside of a group.
@@ -20,18 +20,18 @@ pub(crate) const UNGROUPED: &str = "default";
 
 /// The items that work on a service of type `S`, in the order in which they are listed.
 pub struct Registry<K: ItemKind, S> {
-    items: Vec<Item<K, S>>,
+    pub(crate) items: Vec<Item<K, S>>,
 }
 
 /// One item without its service.
 pub(crate) struct Item<K: ItemKind, S> {
     pub(crate) group: &'static str,
-    pub(crate) definition: K::ToolDefinition,
+    pub(crate) definition: K::Definition,
     pub(crate) bind: fn(Arc<S>) -> Arc<K::Bound>,
 }
 
 /// Items that are bound to a service, each with its definition.
-pub type BoundItems<K> = Vec<(<K as ItemKind>::ToolDefinition, Arc<<K as ItemKind>::Bound>)>;
+pub type BoundItems<K> = Vec<(<K as ItemKind>::Definition, Arc<<K as ItemKind>::Bound>)>;
 
 impl<K: ItemKind, S> Registry<K, S> {
     /// An empty registry.
@@ -43,11 +43,7 @@ impl<K: ItemKind, S> Registry<K, S> {
     ///
     /// # Panics
     /// If its name is taken; the first test finds that.
-    pub(crate) fn add(
-        self,
-        definition: K::ToolDefinition,
-        bind: fn(Arc<S>) -> Arc<K::Bound>,
-    ) -> Self {
+    pub(crate) fn add(self, definition: K::Definition, bind: fn(Arc<S>) -> Arc<K::Bound>) -> Self {
         self.push(Item {
             group: UNGROUPED,
             definition,
@@ -62,14 +58,6 @@ impl<K: ItemKind, S> Registry<K, S> {
         assert!(is_free, "{} {id} is declared twice", K::NOUN);
         self.items.push(item);
         self
-    }
-
-    pub(crate) fn items(&self) -> &[Item<K, S>] {
-        &self.items
-    }
-
-    pub(crate) fn into_items(self) -> Vec<Item<K, S>> {
-        self.items
     }
 
     /// Keeps the items that `is_kept`.

@@ -35,18 +35,22 @@
 //! assert!(resources[0].0.is_template());
 //! ```
 
-mod set;
 mod template;
 
+use std::borrow::Cow;
 use std::future::Future;
+use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
-use crate::tool::{Call, ToolError};
-
-pub use set::{BoundResource, ReadFuture, ResourceDefinition, ResourceKind, ResourceSet};
+use self::template::{matches, variables};
+use crate::completion::Completes;
+use crate::registry::{Bound, ItemKind, Registry};
+use crate::tool::{Call, ToolError, schema};
 
 /// A resource, or a template of resources. The fields of the implementing struct are the variables of
 /// the URI, all of them strings; its doc comment is the description.
@@ -91,4 +95,102 @@ pub enum ResourceContents {
     Blob(Vec<u8>),
     /// The whole result of another server, unchanged.
     Relayed(Box<RawValue>),
+}
+
+/// A resource's published definition.
+#[derive(Clone, Debug)]
+pub struct ResourceDefinition {
+    /// The URI or the URI template.
+    pub uri: Cow<'static, str>,
+    /// A short name.
+    pub name: Cow<'static, str>,
+    /// Its content, in a sentence.
+    pub description: String,
+    /// For example `application/json`.
+    pub mime_type: Cow<'static, str>,
+    /// The original definition, if the resource is relayed from another server.
+    pub relayed: Option<Box<RawValue>>,
+}
+
+impl ResourceDefinition {
+    /// True if the URI has variables.
+    pub fn is_template(&self) -> bool {
+        !variables(&self.uri).is_empty()
+    }
+
+    /// The definition as JSON.
+    pub(crate) fn encode(&self) -> String {
+        if let Some(relayed) = &self.relayed {
+            return relayed.get().to_owned();
+        }
+        let uri = ["uri", "uriTemplate"][usize::from(self.is_template())];
+        json!({
+            uri: self.uri,
+            "name": self.name,
+            "description": self.description,
+            "mimeType": self.mime_type,
+        })
+        .to_string()
+    }
+}
+
+/// A running read.
+pub type ReadFuture<'a> = BoxFuture<'a, Result<ResourceContents, ToolError>>;
+
+/// A resource together with the service that it is read from.
+pub trait BoundResource: Completes {
+    /// Starts to read `uri`; `None` if it belongs to another resource.
+    fn read<'a>(&'a self, uri: &str, call: &'a Call) -> Option<ReadFuture<'a>>;
+}
+
+/// The resources that are read from a service of type `S`, in the order in which they are listed.
+pub type ResourceSet<S> = Registry<ResourceKind, S>;
+
+/// The kind of item of [`ResourceSet`].
+#[derive(Clone, Copy, Debug)]
+pub struct ResourceKind;
+
+impl ItemKind for ResourceKind {
+    type Definition = ResourceDefinition;
+    type Bound = dyn BoundResource;
+    const NOUN: &'static str = "resource";
+
+    fn id(definition: &ResourceDefinition) -> &str {
+        &definition.uri
+    }
+}
+
+impl<S: Send + Sync + 'static> ResourceSet<S> {
+    /// Adds a resource or a template.
+    ///
+    /// # Panics
+    /// If its URI is taken or it has no doc comment; the first test finds both.
+    #[must_use]
+    pub fn with<R: Resource<Service = S>>(self) -> Self {
+        let (description, _) = schema::documented::<R>("resource", R::URI);
+        let definition = ResourceDefinition {
+            uri: R::URI.into(),
+            name: R::NAME.into(),
+            description,
+            mime_type: R::MIME_TYPE.into(),
+            relayed: None,
+        };
+        self.add(definition, |service| {
+            Arc::new(Bound::<ResourceKind, R, S>::new(service))
+        })
+    }
+}
+
+impl<R: Resource> BoundResource for Bound<ResourceKind, R, R::Service> {
+    fn read<'a>(&'a self, uri: &str, call: &'a Call) -> Option<ReadFuture<'a>> {
+        let variables: Map<String, Value> = matches(R::URI, uri)?;
+        let resource: R = serde_json::from_value(Value::Object(variables)).ok()?;
+        Some(Box::pin(resource.read(&self.service, call)))
+    }
+}
+
+impl<R: Resource> Completes for Bound<ResourceKind, R, R::Service> {
+    fn complete<'a>(&'a self, argument: &'a str, value: &'a str) -> BoxFuture<'a, Vec<String>> {
+        Box::pin(R::complete(&self.service, argument, value))
+    }
 }

@@ -1,82 +1,57 @@
 //! Dispatch: one frame in, one reply out, for every era and transport.
 
 mod access;
+mod answer;
 mod audit;
-mod batch;
 mod caller;
 mod catalog;
-mod change_notifier;
-mod change_stream;
-mod client_name;
-mod completion;
+mod changes;
+mod clients;
 mod connection;
 mod context;
-mod custom;
-mod denial;
 mod dispatch;
-mod failure_log;
 mod features;
-mod initialize;
-mod legacy_client;
+mod handshake;
+mod items;
 mod limits;
-mod logging;
-mod mcp_method;
+mod method;
 mod modern;
-mod modern_client;
-mod operation;
-mod original_request;
-mod outcome;
 mod params;
-mod prompts;
-mod received;
-mod relayed;
-mod reply;
-mod request_span;
-mod resources;
+mod record;
+mod results;
 mod seed_001;
-mod sender;
-mod source;
 mod tasks;
-mod tool_catalog;
-mod tool_result;
-mod tools;
-mod view_items;
-mod without_reply;
+mod views;
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
 use crate::era::Hints;
 use crate::error::ErrorCodes;
 use crate::health::Health;
 use crate::sign::Signer;
 pub use crate::tool::Principal;
 
-pub use access::{Access, AccessItem};
-pub use audit::{Audit, AuditNotes, AuditedRequest};
-pub use caller::{Caller, Peer};
+pub use access::{Access, AccessItem, Denial, DeniedBy};
+pub use answer::{FrameReply, RequestEnd};
+pub use audit::{Audit, AuditNotes, AuditedRequest, Sender};
+pub use caller::{Caller, ClientName, Peer, RequestHeaders};
 use catalog::Catalog;
-pub use change_notifier::{ChangeNotifier, ServerChange, SubscribedUris, Subscription};
-pub use client_name::ClientName;
+pub use changes::{ChangeNotifier, ServerChange, SubscribedUris, Subscription};
+pub use clients::PreviousRounds;
 pub use connection::{Connection, Negotiated};
-pub use denial::{Denial, DeniedBy};
-use failure_log::FailureLog;
+pub use context::{ExistenceCheck, OriginalRequest};
 pub use features::{GroupInstructions, ServerFeatures, ServerItems, WhyMissing};
-pub use mcp_method::known_method;
-use operation::Operations;
-pub use original_request::{ExistenceCheck, OriginalRequest, PreviousRounds};
-pub use reply::{FrameReply, RequestEnd};
-pub use sender::Sender;
+use limits::FailureLog;
+pub use method::known_method;
+use record::Operations;
 use tasks::Tasks;
 pub use tasks::{StoredTask, TaskOwner, TaskStore};
-pub use view_items::{Inclusion, ViewItems, ViewTools};
+pub use views::{Inclusion, ViewItems, ViewTools};
 
 /// The member of `_meta` that describes a server (2026-07-28).
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -113,14 +88,9 @@ pub struct ServerSettings {
     pub call_timeout: Duration,
     /// Signs state that clients store.
     pub signer: Signer,
-    /// Spawns work that outlives its request: the core has no runtime.
-    pub spawn: fn(Background),
     /// Returns 128 secret random bits; `None` if there is no randomness.
     pub random: fn() -> Option<u128>,
 }
-
-/// Work in the background.
-pub type Background = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A server without a transport.
 pub struct Server {
@@ -135,7 +105,7 @@ pub struct Server {
     tasks: Arc<Tasks>,
     health: Health,
     operations: Operations,
-    clock: Arc<dyn Clock>,
+    started: Instant,
     /// The reason why the service cannot be used at the moment.
     degraded: Mutex<Option<String>>,
     /// Notified by each call that fails because of the service.
@@ -160,12 +130,7 @@ pub struct IncomingFrame<'a> {
 
 impl Server {
     /// A server with these features, which is degraded until [`Server::set_degraded`].
-    pub fn new(
-        identity: Identity,
-        settings: ServerSettings,
-        mut features: ServerFeatures,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
+    pub fn new(identity: Identity, settings: ServerSettings, mut features: ServerFeatures) -> Self {
         let own_items = std::mem::take(&mut features.items);
         let catalog = Catalog::new(own_items.clone(), &identity);
         Self {
@@ -179,7 +144,7 @@ impl Server {
             tasks: Arc::new(Tasks::new()),
             health: Health::default(),
             operations: Operations::default(),
-            clock,
+            started: Instant::now(),
             degraded: Mutex::new(Some("the service was not checked yet".to_owned())),
             service_failed: Notify::new(),
             failures: Arc::default(),
@@ -208,7 +173,7 @@ impl Server {
 
     /// Time since it started.
     pub fn uptime(&self) -> Duration {
-        self.clock.uptime()
+        self.started.elapsed()
     }
 
     /// Sets the reason why the service cannot be used, or `None`. Returns true if that has changed.

@@ -4,7 +4,6 @@
 //! The program installs a [`Tracer`] if it exports spans. Without one a context is passed on as it came, so that
 //! a trace stays whole, and no span is created.
 
-mod client_span;
 mod context;
 mod scope;
 mod span;
@@ -13,10 +12,9 @@ use std::sync::OnceLock;
 
 use tracing::Span;
 
-pub use client_span::ClientSpan;
 pub use context::{TraceContext, TraceFields};
 pub use scope::{current, within};
-pub use span::{HttpRequest, McpRequest, PeerAddress, SpanError, SpanWork, TARGET};
+pub use span::{ClientSpan, HttpRequest, McpRequest, PeerAddress, SpanError, SpanWork, TARGET};
 pub(crate) use span::{answered, failed};
 
 /// Gives spans their place in a trace.

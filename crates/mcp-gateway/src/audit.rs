@@ -2,14 +2,12 @@
 //!
 //! Relayed requests record themselves, with their backend; see [`crate::relay`].
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use gateway_access::CALL_TOOL;
 use gateway_store::events::{
-    ArgumentTypes, Event, EventLog, EventStatus, FinishedRequest, KnownArguments, Outcome, TraceId,
-    kind,
+    ArgumentTypes, Event, EventLog, EventStatus, FinishedRequest, KnownArguments, Outcome,
+    OwnTexts, TraceId, kind, trace_of,
 };
 use mcp_core::jsonrpc::{member, string};
 use mcp_core::server::{Audit, AuditedRequest, RequestEnd};
@@ -20,33 +18,16 @@ use upstream::redact::redacted;
 
 use crate::catalog::Catalog;
 
-/// Refusals of one caller within this time are one event, so that a flood does not fill the log.
-const REFUSAL_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Limit for the callers whose refusals are counted.
-const MAX_REFUSED_CALLERS: usize = 1_000;
-
 /// Records requests in the event log.
 pub(crate) struct RequestAudit {
     log: Arc<EventLog>,
     /// The catalog of the gateway, which knows the arguments of tools.
     catalog: Arc<Mutex<Arc<Catalog>>>,
-    refusals: Mutex<HashMap<Option<Arc<str>>, Refusals>>,
-}
-
-/// The refusals of one caller since its last event.
-struct Refusals {
-    reported: Instant,
-    unreported: u64,
 }
 
 impl RequestAudit {
     pub(crate) fn new(log: Arc<EventLog>, catalog: Arc<Mutex<Arc<Catalog>>>) -> Self {
-        Self {
-            log,
-            catalog,
-            refusals: Mutex::default(),
-        }
+        Self { log, catalog }
     }
 
     /// The arguments of a call that was denied, as its event has them.
@@ -58,30 +39,11 @@ impl RequestAudit {
         self.log
             .arguments(tool, arguments, &known.unwrap_or_default())
     }
-
-    /// Counts a refusal. Returns the number that no event has reported, if it is time for one.
-    fn count(&self, caller: Option<&Arc<str>>, now: Instant) -> Option<u64> {
-        let mut refusals = self.refusals.lock();
-        let caller = caller.cloned();
-        if refusals.len() >= MAX_REFUSED_CALLERS && !refusals.contains_key(&caller) {
-            refusals.clear();
-        }
-        let known = refusals.entry(caller).or_insert(Refusals {
-            reported: now.checked_sub(REFUSAL_INTERVAL).unwrap_or(now),
-            unreported: 0,
-        });
-        known.unreported += 1;
-        let is_due = now.saturating_duration_since(known.reported) >= REFUSAL_INTERVAL;
-        is_due.then(|| {
-            known.reported = now;
-            std::mem::take(&mut known.unreported)
-        })
-    }
 }
 
 impl Audit for RequestAudit {
     fn ended(&self, request: &AuditedRequest<'_>) {
-        let trace = request.trace.map(TraceId::from);
+        let trace = request.trace.map(trace_of);
         let (mut outcome, error_code) = match request.end {
             RequestEnd::Done => (Outcome::Ok, None),
             RequestEnd::Failed(code) => (Outcome::Failed, code.map(i64::from)),
@@ -104,7 +66,7 @@ impl Audit for RequestAudit {
         let arguments = arguments.map(|arguments| self.arguments(&item, arguments));
         // It may name nothing, and then be anything.
         let item = redacted(&item);
-        let finished = FinishedRequest {
+        let mut finished = FinishedRequest {
             method: Some(request.method.into()),
             item: item.into(),
             outcome,
@@ -116,52 +78,26 @@ impl Audit for RequestAudit {
             sender: request.sender,
             backend: request.target.cloned(),
             duration: request.took,
-            request_bytes: request.request_bytes,
+            request_bytes: request.params.len(),
             response_bytes: request.response_bytes,
-            has_hidden_characters: false,
             arguments,
             error_code,
-            count: 0,
+            ..FinishedRequest::default()
         };
-        let trace = trace.unwrap_or_else(TraceId::random);
+        if let Some(text) = request.failure {
+            let own = OwnTexts::of_params(request.params);
+            match request.end {
+                RequestEnd::Failed(None) => finished.fail_with_content(text, &own),
+                _ => finished.fail("request_error", text, &own),
+            }
+        }
+        let trace = trace.unwrap_or_else(TraceId::new_v4);
         self.log.record(Event::finished(trace, finished));
     }
 
     fn refused(&self, caller: Option<&Arc<str>>, kind: &'static str) {
-        if let Some(count) = self.count(caller, Instant::now()) {
-            let facts =
-                json!({"principal": caller.map(|name| &**name), "reason": kind, "count": count});
-            let event = Event::new(kind::REQUEST_REFUSED, EventStatus::Failure, facts);
-            self.log.record(event);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gateway_store::events::{Retention, StoreLocation};
-
-    #[test]
-    fn refusals_of_a_caller_are_one_event_in_ten_seconds() {
-        let retention = Retention {
-            age: Duration::MAX,
-            rows: 1,
-            bytes: 1,
-        };
-        let log = EventLog::start(StoreLocation::Memory, retention).unwrap();
-        let audit = RequestAudit::new(Arc::new(log), Arc::default());
-        let start = Instant::now() + REFUSAL_INTERVAL;
-        let at = |seconds| start + Duration::from_secs(seconds);
-        let ada: Arc<str> = "ada".into();
-        assert_eq!(audit.count(Some(&ada), at(0)), Some(1));
-        assert_eq!(audit.count(None, at(0)), Some(1));
-        assert_eq!(audit.count(Some(&ada), at(1)), None);
-        assert_eq!(audit.count(Some(&ada), at(9)), None);
-        assert_eq!(audit.count(Some(&ada), at(10)), Some(3));
-        for n in 0..2 * MAX_REFUSED_CALLERS {
-            audit.count(Some(&n.to_string().into()), at(11));
-        }
-        assert!(audit.refusals.lock().len() <= MAX_REFUSED_CALLERS);
+        let facts = json!({"principal": caller.map(|name| &**name), "reason": kind, "count": 1});
+        let event = Event::new(kind::REQUEST_REFUSED, EventStatus::Failure, facts);
+        self.log.record(event);
     }
 }

@@ -1,55 +1,49 @@
 //! One server behind the gateway.
 //!
 //! * [`supervise`]: starts, restarts and stops it, and reads its lists; [`connect`]: connects to it.
-//! * [`notifications`]: its messages that belong to no call; [`caller`]: the caller of a request.
 //! * [`instances`]: the callers' own processes or sessions (`isolation`).
 //! * [`snapshot`]: its lists.
 //! * [`request`]: one request to it, with concurrency limit, circuit breaker and retry.
-//! * [`circuit_breaker`], [`backoff`], [`metrics`]: circuit breaker, delays between starts, counters.
 
-mod backoff;
-mod caller;
-mod circuit_breaker;
 mod connect;
 mod instances;
-mod metrics;
-mod notifications;
-mod probe;
 mod request;
 mod snapshot;
-mod state;
 mod supervise;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use gateway_approvals::pins::{self, ListedTool, Pins};
 use gateway_store::events::EventLog;
-use mcp_client::{Client, Counters, Handler};
+use http::{HeaderName, HeaderValue};
+use mcp_client::{CallerId, Client, Counters, Handler, ServerInfo};
 use mcp_core::era::Era;
-use mcp_core::metrics::{Durations, OperationLabels};
-use mcp_core::server::{ChangeNotifier, ServerChange};
+use mcp_core::jsonrpc::{member, string};
+use mcp_core::metrics::{Durations, Labels, OperationLabels};
+use mcp_core::server::{ChangeNotifier, Connection, OriginalRequest, ServerChange};
+use mcp_core::tool::Call;
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use upstream::redact::{HIDDEN, LineRedactor, Redactor};
 
-use crate::catalog::ResourceOwners;
-use crate::config;
-use crate::config::{BackendKey, PinMode};
-use crate::credentials::SharedOAuth;
-
-pub(crate) use self::caller::Caller;
-use self::circuit_breaker::CircuitBreaker;
-pub(crate) use self::connect::oauth;
+pub(crate) use self::connect::{APPS, oauth, own_id};
 use self::instances::Instances;
-use self::metrics::BackendMetrics;
+use self::request::CircuitBreaker;
 pub(crate) use self::request::RequestError;
-pub(crate) use self::snapshot::{ListedItem, Snapshot, fits};
-pub(crate) use self::state::{BackendState, BackendStatus};
+pub(crate) use self::snapshot::{INSTRUCTIONS, ListedItem, Snapshot};
+use self::supervise::Notifications;
+use crate::config;
+use crate::config::{BackendKey, Isolation, PinMode, Target};
+use crate::credentials::SharedOAuth;
+use crate::owners::ResourceOwners;
 
 /// Lines of stderr that are kept for people.
 const MAX_LINES: usize = 40;
@@ -91,6 +85,8 @@ pub(crate) struct Backend {
     breaker: Arc<CircuitBreaker>,
     /// Why a server over HTTP cannot be used, since the last request to it has shown that.
     fault: Mutex<Option<String>>,
+    /// Notified when a request has shown such a fault, so that the server is probed at once.
+    failed: Notify,
     /// The permits of the shared process.
     permits: Arc<Semaphore>,
     /// The callers' own processes or sessions.
@@ -101,12 +97,17 @@ pub(crate) struct Backend {
     requests: AtomicU64,
     /// The last lines that it wrote to stderr, without secrets.
     lines: Mutex<VecDeque<String>>,
+    /// The number of all these lines, and of those before its last start.
+    line_count: AtomicU64,
+    lines_before: AtomicU64,
     /// Of all lines that it writes to stderr.
     line_redactor: Mutex<LineRedactor>,
     /// Notified by a request that comes while it is stopped after `idle_timeout`.
     wake: Notify,
     /// Notified by `gateway_restart`.
     restart: Notify,
+    /// True once a connection of the legacy era has failed since its start.
+    lacks_legacy: AtomicBool,
     /// True once a refused question was logged as a warning.
     warned_of_refusal: AtomicBool,
     /// Notified when its lists may have changed.
@@ -128,19 +129,23 @@ impl Backend {
             config,
             metrics: BackendMetrics::default(),
             signals,
-            notifications: notifications::handler(this),
+            notifications: Arc::new(Notifications(Weak::clone(this))),
             status: watch::Sender::default(),
             snapshot: Mutex::default(),
             pins_revision: AtomicI64::new(0),
             breaker: Arc::default(),
             fault: Mutex::default(),
+            failed: Notify::new(),
             instances: Instances::default(),
             tokens: SharedOAuth::default(),
             requests: AtomicU64::new(0),
             lines: Mutex::default(),
+            line_count: AtomicU64::new(0),
+            lines_before: AtomicU64::new(0),
             line_redactor: Mutex::new(LineRedactor::new(Redactor::new(true))),
             wake: Notify::new(),
             restart: Notify::new(),
+            lacks_legacy: AtomicBool::new(false),
             warned_of_refusal: AtomicBool::new(false),
             lists_changed: Notify::new(),
             removed: CancellationToken::new(),
@@ -154,7 +159,10 @@ impl Backend {
         }
         match (self.fault.lock().clone(), self.breaker.open_for()) {
             (Some(fault), _) => status.with_fault(fault, self.signals.probe_interval),
-            (None, Some(wait)) => status.with_open_circuit(wait),
+            (None, Some(wait)) => {
+                let fault = "it did not answer five requests in a row".to_owned();
+                status.with_fault(fault, wait)
+            }
             (None, None) => status,
         }
     }
@@ -167,6 +175,11 @@ impl Backend {
             BackendState::Running => true,
             state => state == BackendState::Stopped && is_idle,
         }
+    }
+
+    /// True if its lists are those of a server that can be called.
+    pub(crate) fn has_listed(&self) -> bool {
+        self.is_up() && self.status.borrow().server.is_some()
     }
 
     /// Its skipped and refused messages since it was configured.
@@ -208,6 +221,14 @@ impl Backend {
         bytes / 4
     }
 
+    /// Its instructions for the model; `None` if it has none, or they are held back.
+    pub(crate) fn instructions(&self) -> Option<String> {
+        let snapshot = self.snapshot();
+        let item = snapshot.instructions.as_ref()?;
+        let text = member(item.definition.get(), "instructions").and_then(string)?;
+        (!snapshot.held.contains_key(INSTRUCTIONS)).then(|| text.into_owned())
+    }
+
     /// The number of the callers' own processes or sessions.
     pub(crate) fn instances(&self) -> usize {
         self.instances.len()
@@ -227,6 +248,42 @@ impl Backend {
         let declared: Value = serde_json::from_str(server.capabilities.get()).unwrap_or_default();
         let tasks = declared["extensions"].get("io.modelcontextprotocol/tasks");
         server.era == Era::Modern && tasks.is_some()
+    }
+
+    /// The era of the last connection for its lists.
+    fn era(&self) -> Option<Era> {
+        Some(self.status.borrow().server.as_ref()?.era)
+    }
+
+    /// The caller of a request to it. A server over HTTP without sessions is the same for all callers, unless `isolation`
+    /// is set.
+    pub(crate) fn caller(&self, call: &Call) -> Option<Caller> {
+        let has_sessions = self.config.is_child() || matches!(self.era(), Some(Era::Legacy(_)));
+        let isolation = match self.config.isolation {
+            Isolation::Unset if !has_sessions => Isolation::Shared,
+            isolation => isolation,
+        };
+        Caller::new(call, isolation)
+    }
+
+    /// The headers that a server over HTTP gets of the client of a call: those that the operator has chosen, and the name
+    /// of its principal, which the client cannot set.
+    pub(crate) fn headers_of(&self, call: &Call) -> Vec<(HeaderName, HeaderValue)> {
+        let (Target::Http(remote), Some(origin)) =
+            (&self.config.target, call.extension::<OriginalRequest>())
+        else {
+            return Vec::new();
+        };
+        let given = remote.forward_headers.iter().filter_map(|name| {
+            let value = origin.headers.as_ref()?(name.as_str())?;
+            Some((name.clone(), HeaderValue::from_bytes(&value).ok()?))
+        });
+        let identity = remote.identity_header.iter().filter_map(|name| {
+            let principal = origin.principal.as_ref()?;
+            let value = HeaderValue::from_bytes(principal.name.as_bytes()).ok()?;
+            Some((name.clone(), value))
+        });
+        given.chain(identity).collect()
     }
 
     /// Completes when the first start has succeeded or failed.
@@ -249,12 +306,33 @@ impl Backend {
     fn keep_line(&self, line: &str) -> String {
         let line = self.line_redactor.lock().line(line);
         let line = line.unwrap_or_else(|| HIDDEN.to_owned());
+        self.line_count.fetch_add(1, Ordering::Relaxed);
         let mut lines = self.lines.lock();
         if lines.len() == MAX_LINES {
             lines.pop_front();
         }
         lines.push_back(line.chars().take(MAX_LINE_LENGTH).collect());
         line
+    }
+
+    /// Notes that it is started: what it has written before says nothing about the end of this run.
+    fn begin_lines(&self) {
+        let count = self.line_count.load(Ordering::Relaxed);
+        self.lines_before.store(count, Ordering::Relaxed);
+    }
+
+    /// Notes that it serves: what it writes from now on may be about calls, and is for operators only.
+    fn end_lines(&self) {
+        self.lines_before.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// The last line that it wrote to stderr while it started.
+    fn last_line(&self) -> Option<String> {
+        let count = self.line_count.load(Ordering::Relaxed);
+        let has_written = count > self.lines_before.load(Ordering::Relaxed);
+        let lines = self.lines.lock();
+        let mut lines = lines.iter().rev().filter(|line| !line.trim().is_empty());
+        lines.next().filter(|_| has_written).cloned()
     }
 
     /// Restarts it, also after a crash loop.
@@ -280,7 +358,7 @@ impl Backend {
 
     fn set_snapshot(&self, mut snapshot: Snapshot) {
         if self.config.pins.mode != PinMode::Off {
-            let hashes = snapshot.tools.iter();
+            let hashes = snapshot.pinned();
             snapshot.hashes = hashes.map(|tool| pins::hash(&tool.definition)).collect();
         }
         let mut current = self.snapshot.lock();
@@ -310,7 +388,7 @@ impl Backend {
         // Read first: a later change causes another check.
         let revision = pins.revision(key);
         self.pins_revision.store(revision, Ordering::Relaxed);
-        let tools = snapshot.tools.iter().zip(&snapshot.hashes);
+        let tools = snapshot.pinned().zip(&snapshot.hashes);
         let tools = tools.map(|(tool, hash)| ListedTool {
             name: &tool.id,
             definition: &tool.definition,
@@ -328,5 +406,259 @@ impl Backend {
             *snapshot = Arc::new(Snapshot { held, ..tools });
         }
         is_changed
+    }
+}
+
+/// The state of a backend; the first four are those of seed 003.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum BackendState {
+    /// Not started, or stopped on purpose.
+    #[default]
+    Stopped,
+    /// Being started.
+    Starting,
+    /// Can be called.
+    Running,
+    /// Exited or could not be reached; will be tried again.
+    Failed,
+    /// Failed too often; waits for `gateway_restart`.
+    CrashLoop,
+    /// Not used; the configuration has the reason.
+    Disabled,
+}
+
+/// The state of a backend, with its reason and its client.
+#[derive(Clone, Default)]
+pub(crate) struct BackendStatus {
+    pub(crate) state: BackendState,
+    /// Number of successful starts; identifies a client.
+    pub(crate) generation: u64,
+    /// The client for it, while it runs.
+    pub(crate) client: Option<Client>,
+    /// The backend's information from the last handshake.
+    pub(crate) server: Option<Arc<ServerInfo>>,
+    /// The reason of the last failure.
+    pub(crate) last_error: Option<String>,
+    pub(crate) next_try: Option<Instant>,
+}
+
+impl BackendStatus {
+    /// Returns the status of a running backend that cannot be used for this reason; the next try comes within `wait`.
+    fn with_fault(self, fault: String, wait: Duration) -> Self {
+        Self {
+            state: BackendState::Failed,
+            last_error: Some(fault),
+            next_try: Some(Instant::now() + wait),
+            ..self
+        }
+    }
+
+    /// Returns the seconds until the next try, to tenths; `None` if none is planned.
+    pub(crate) fn next_try_s(&self) -> Option<f64> {
+        let wait = self.next_try?.saturating_duration_since(Instant::now());
+        Some((wait.as_secs_f64() * 10.0).round() / 10.0)
+    }
+}
+
+/// Metrics of one backend.
+#[derive(Default)]
+pub(crate) struct BackendMetrics {
+    pub(crate) calls: Counter,
+    /// Calls that ended without a result, or with an error result.
+    pub(crate) errors: Counter,
+    /// Starts after the first.
+    pub(crate) restarts: Counter,
+    /// Skipped and refused messages of earlier connections.
+    earlier: Mutex<Counters>,
+    /// The durations that `gateway_status` and the page show in short.
+    pub(crate) quantiles: Quantiles,
+    /// The tools with durations of their own in `/metrics`.
+    pub(crate) labels: Labels,
+    /// Requests that wait for a free place.
+    pub(crate) waiting: AtomicUsize,
+}
+
+impl BackendMetrics {
+    /// Counts a call that has ended.
+    pub(crate) fn record(&self, succeeded: bool, took: Duration) {
+        self.calls.inc();
+        if !succeeded {
+            self.errors.inc();
+        }
+        self.quantiles.record(took);
+    }
+}
+
+/// Durations that are kept.
+const MAX_DURATIONS: usize = 1_000;
+
+/// The durations of the last calls.
+#[derive(Default)]
+pub(crate) struct Quantiles(Mutex<VecDeque<Duration>>);
+
+impl Quantiles {
+    fn record(&self, took: Duration) {
+        let mut last = self.0.lock();
+        if last.len() == MAX_DURATIONS {
+            last.pop_front();
+        }
+        last.push_back(took);
+    }
+
+    /// Returns the milliseconds that `percent` of the last calls did not exceed; `None` before the first call.
+    pub(crate) fn quantile(&self, percent: usize) -> Option<f64> {
+        let mut last: Vec<Duration> = self.0.lock().iter().copied().collect();
+        last.sort_unstable();
+        let rank = (last.len() * percent).div_ceil(100).max(1);
+        let took = last.get(rank - 1)?;
+        Some((took.as_secs_f64() * 1e6).round() / 1e3)
+    }
+}
+
+/// The caller of a request: a session or connection, or a principal.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub(crate) id: CallerId,
+    connection: Option<Arc<Connection>>,
+    /// Cancelled when its token is revoked; `None` if it has none.
+    revoked: Option<Arc<CancellationToken>>,
+    /// That of the backend for this caller, never `Unset`.
+    isolation: Isolation,
+    /// The caller that gets questions and log messages that name no call; `None` if that is not certain, which makes each
+    /// call one of a caller of its own. `isolation = "principal"` says that all clients with one token are one.
+    attributed: Option<CallerId>,
+    /// True for a client of an earlier era that can be asked: some servers ask it over a connection of that era only.
+    asks_as_before: bool,
+}
+
+impl Caller {
+    /// Returns the caller of `call`: its session, if it has one, or its principal, which comes first with
+    /// `isolation = "principal"`. `None` if it has neither.
+    pub(crate) fn new(call: &Call, isolation: Isolation) -> Option<Self> {
+        let origin = call.extension::<OriginalRequest>()?;
+        let principal = origin.principal.as_ref();
+        let connection = origin.connection.as_ref();
+        let is_one = isolation == Isolation::Principal;
+        let isolation = isolation.of_caller(principal.is_some());
+        // Only calls of one session are certainly of one client: two clients may use one token.
+        let of_session = connection.map(|connection| CallerId::Number(connection.id()));
+        let can = call.capabilities();
+        let can_be_asked = can.elicitation || can.url_elicitation || can.sampling || can.roots;
+        let connection =
+            connection.filter(|_| principal.is_none() || isolation != Isolation::Principal);
+        let id = match connection {
+            Some(connection) => CallerId::Number(connection.id()),
+            None => CallerId::Name(Arc::clone(&principal?.name)),
+        };
+        Some(Self {
+            connection: connection.cloned(),
+            revoked: origin.revoked.clone(),
+            attributed: match is_one {
+                true => Some(id.clone()),
+                false => of_session,
+            },
+            id,
+            isolation,
+            asks_as_before: can_be_asked && matches!(origin.era, Era::Legacy(_)),
+        })
+    }
+
+    /// The same caller, whose questions come over a connection of the newest era.
+    fn in_newest_era(self) -> Self {
+        Self {
+            asks_as_before: false,
+            ..self
+        }
+    }
+
+    /// Completes when its session has ended or its token is revoked.
+    async fn left(&self) {
+        let session = self.connection.as_deref().map(Connection::ended);
+        tokio::select! {
+            () = cancelled(session) => {}
+            () = cancelled(self.revoked.as_deref()) => {}
+        }
+    }
+}
+
+/// Never completes without a token.
+pub(crate) async fn cancelled(token: Option<&CancellationToken>) {
+    match token {
+        Some(token) => token.cancelled().await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_last_calls() {
+        let metrics = BackendMetrics::default();
+        let quantile = |percent| metrics.quantiles.quantile(percent);
+        assert_eq!(quantile(50), None);
+        for round in [1_000, 1] {
+            for millis in 1..=1_000 {
+                metrics.record(millis != 7, Duration::from_millis(millis * round));
+            }
+        }
+        assert_eq!((quantile(50), quantile(99)), (Some(500.0), Some(990.0)));
+        assert_eq!(metrics.errors.get(), 2);
+    }
+
+    fn call(principal: Option<&str>, connection: Option<&Arc<Connection>>) -> Call {
+        Call::default().with_extension(Arc::new(OriginalRequest {
+            params: Box::default(),
+            trace: mcp_core::trace::TraceContext::for_request(None),
+            era: Era::Modern,
+            timeout: Duration::ZERO,
+            connection: connection.cloned(),
+            principal: principal.map(|name| Arc::new(mcp_core::server::Principal::new(name))),
+            view: None,
+            sender: mcp_core::server::Sender::default(),
+            headers: None,
+            revoked: principal.map(|_| Arc::default()),
+            left: None,
+            notes: Arc::default(),
+        }))
+    }
+
+    #[test]
+    fn caller_is_attributed_only_if_it_is_certain() {
+        use Isolation::{Principal, Session, Shared, Unset};
+        let connection = Arc::new(Connection::default());
+        let session = || Some(CallerId::Number(connection.id()));
+        let ada = || Some(CallerId::Name("ada".into()));
+        // The caller's instance, and the caller that is asked.
+        for (principal, has_session, isolation, id, attributed) in [
+            (None, false, Shared, None, None),
+            (None, false, Principal, None, None),
+            (None, true, Shared, session(), session()),
+            (None, true, Principal, session(), session()),
+            (Some("ada"), false, Shared, ada(), None),
+            (Some("ada"), false, Session, ada(), None),
+            (Some("ada"), false, Principal, ada(), ada()),
+            (Some("ada"), true, Shared, session(), session()),
+            (Some("ada"), true, Session, session(), session()),
+            (Some("ada"), true, Principal, ada(), ada()),
+            // Where it is not set, a token makes the difference.
+            (None, true, Unset, session(), session()),
+            (Some("ada"), false, Unset, ada(), None),
+            (Some("ada"), true, Unset, ada(), session()),
+        ] {
+            let connection = has_session.then_some(&connection);
+            let caller = Caller::new(&call(principal, connection), isolation);
+            let found = caller.as_ref().map(|caller| caller.id.clone());
+            assert_eq!(found, id, "{principal:?} {has_session} {isolation:?}");
+            let found = caller.and_then(|caller| caller.attributed);
+            assert_eq!(
+                found, attributed,
+                "{principal:?} {has_session} {isolation:?}"
+            );
+        }
     }
 }

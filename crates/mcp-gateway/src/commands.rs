@@ -12,9 +12,10 @@ mod pins;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use gateway_store::database::Database;
 use gateway_store::events::{StoreError, StoreLocation};
-use gateway_store::state::{self, StateDatabase};
 use mcp_serve::Product;
+use tokio::runtime::Builder;
 
 use crate::config::{Config, ConfigError, Options};
 
@@ -55,16 +56,25 @@ fn load(options: Options) -> Result<Config, Failure> {
     options.load().map(|(config, _)| config).map_err(unusable)
 }
 
-/// Opens the state of a gateway with these options.
-fn open_state(options: Options) -> Result<(Box<dyn StateDatabase>, Config), Failure> {
+/// Opens the database of a gateway with these options, and reads its state.
+fn open(options: Options) -> Result<(Database, Config), Failure> {
     let config = load(options)?;
     if config.events == StoreLocation::Memory {
         let text = "the events of this gateway are in memory, and so is its state: set a file or a database as \
             `store` under [events], or with --events";
         return Err(Failure(CONFIG_ERROR, text.to_owned()));
     }
-    let database = state::open(&config.events).map_err(Failure::unavailable)?;
+    let database = Database::start(config.events.clone(), config.retention.clone());
+    let database = database.map_err(|error| Failure(1, error.to_string()))?;
+    wait(database.state.refresh())?.map_err(Failure::unavailable)?;
     Ok((database, config))
+}
+
+/// Waits for the database.
+fn wait<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = Builder::new_current_thread().enable_time().build();
+    let runtime = runtime.map_err(|error| Failure(1, error.to_string()))?;
+    Ok(runtime.block_on(work))
 }
 
 /// The user of this command, for records.

@@ -4,27 +4,13 @@
 //! [`Config`] and a [`ConfigSource`], which reports every later change of that file. The file is TOML,
 //! or the `mcp.json` of an MCP host. An error in it is a [`ConfigError`].
 
-mod approvals;
 mod backend;
-mod cli_backend;
-mod disabled;
-mod duration;
-mod error;
-mod expand;
 mod file;
-mod key;
 mod lost;
 mod mcp_json;
-mod oauth;
-mod options;
-mod problems;
-mod protocol;
 mod reader;
 mod roles;
-mod secret;
 mod source;
-mod tool_override;
-mod views;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,16 +21,14 @@ pub(crate) use gateway_approvals::approvals::ApprovalConfig;
 pub(crate) use gateway_approvals::pins::{FirstSight, PinMode, PinPolicy};
 use gateway_store::events;
 
-pub(crate) use self::backend::{BackendConfig, Child, Isolation, Remote, RemoteTransport, Target};
-pub(crate) use self::disabled::DisabledReason;
-pub(crate) use self::error::ConfigError;
-pub(crate) use self::key::BackendKey;
-pub(crate) use self::oauth::OAuthSettings;
-pub(crate) use self::options::Options;
-pub(crate) use self::secret::Secret;
-pub(crate) use self::source::ConfigSource;
-pub(crate) use self::tool_override::ToolOverride;
-pub(crate) use self::views::ViewConfig;
+pub(crate) use self::backend::{
+    BackendConfig, BackendKey, Child, DisabledReason, Isolation, MAX_NAME_LEN, Remote,
+    RemoteTransport, Secret, Target, is_portable,
+};
+pub(crate) use self::file::{OAuthSettings, schema};
+pub(crate) use self::reader::ConfigError;
+pub(crate) use self::roles::ViewConfig;
+pub(crate) use self::source::{ConfigSource, Options};
 
 /// The default of `start_timeout`.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,6 +42,9 @@ const MAX_IN_FLIGHT: u32 = 64;
 
 /// The default of `max_instances`.
 const MAX_INSTANCES: u32 = 16;
+
+/// The same where `isolation` is not set, so that nobody has thought of the number of tokens.
+const MAX_INSTANCES_UNSET: u32 = 64;
 
 /// The configuration of the gateway. Has no `Debug`, since backends may hold secrets.
 #[derive(Clone, PartialEq)]

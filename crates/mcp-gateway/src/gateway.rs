@@ -1,35 +1,46 @@
 //! The gateway's state: its configuration, its backends, their catalog and the event log.
 
-mod service;
-
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use gateway_access::{Admission, CallCounts, Viewer};
 use gateway_approvals::approvals::{ApprovalRules, Approvals};
-use gateway_approvals::pins::Pins;
-use gateway_store::events::{Event, EventLog, EventStatus, RecordedArguments, kind};
+use gateway_approvals::pins::{Pins, StoreStanding};
+use gateway_store::database::Database;
+use gateway_store::events::{Event, EventLog, EventStatus, StoreLocation, kind};
 use gateway_store::shared::SharedTables;
-use gateway_store::state::StateStore;
+use gateway_store::state::{EntryChange, EntryKind, Expected, StateStore};
 use mcp_core::metrics::Durations;
-use mcp_core::server::ChangeNotifier;
-use mcp_core::tool::{Call, ToolError};
+use mcp_core::server::{
+    Access, AccessItem, Audit, ChangeNotifier, GroupInstructions, Server, ServerItems, TaskStore,
+};
+use mcp_core::tool::{Call, Effect, ToolError};
+use mcp_serve::{OwnPaths, PageData, Registry, SharedSessions, TokenOwners};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
+use crate::audit::RequestAudit;
 use crate::backend::{Backend, Signals};
-use crate::catalog::{Catalog, ResourceOwners};
-use crate::config::{self, BackendConfig, BackendKey, Config, DisabledReason};
+use crate::catalog::{Catalog, Scope};
+use crate::config::{BackendKey, Config, DisabledReason, ViewConfig};
+use crate::metrics::GatewayMetrics;
+use crate::owners::ResourceOwners;
+use crate::page::GatewayPage;
 use crate::relay::Relay;
+use crate::unmatched::UnmatchedRule;
+use crate::{config, instructions, tools, unmatched};
 
 /// The service behind the gateway's server.
 pub(crate) struct Gateway {
     source: config::ConfigSource,
-    state: Arc<StateStore>,
+    database: Arc<Database>,
     /// Sessions and tasks of the gateways on its database; `None` for a database of one gateway.
     shared: Option<Arc<SharedTables>>,
     signals: Signals,
@@ -45,6 +56,10 @@ pub(crate) struct Gateway {
     /// Judges calls; `None` without roles and views. The same while these are.
     admission: Mutex<Option<Arc<Admission>>>,
     counts: Arc<CallCounts>,
+    /// The owners of tokens; `None` if not all are known.
+    tokens: Mutex<Option<TokenOwners>>,
+    /// The rules that match nothing, by the catalog that was published last.
+    unmatched: Mutex<Arc<Vec<UnmatchedRule>>>,
     /// The view of the client over stdio.
     view: Option<Arc<str>>,
 }
@@ -62,10 +77,9 @@ impl Gateway {
     ) -> anyhow::Result<Self> {
         let shared = SharedTables::start(&config.events);
         let shared = shared.context("cannot start the shared tables")?;
-        let log = EventLog::start(config.events.clone(), config.retention.clone());
-        let log = Arc::new(log.context("cannot start the event log")?);
-        let state = StateStore::start(config.events.clone());
-        let state = Arc::new(state.context("cannot start the state store")?);
+        let database = Database::start(config.events.clone(), config.retention.clone());
+        let database = Arc::new(database.context("cannot start the database")?);
+        let (log, state) = (Arc::clone(&database.log), Arc::clone(&database.state));
         let signals = Signals {
             lists: Arc::new(Notify::new()),
             changes: ChangeNotifier::new(),
@@ -75,12 +89,13 @@ impl Gateway {
             probe_interval: config.probe_interval,
             durations: Durations::default(),
         };
+        signals.pins.set_standing(StoreStanding::Unread);
         let counts = Arc::default();
         let admission = admission(&config, &counts, &signals.owners);
-        let approvals = Arc::new(Approvals::new(Arc::clone(&state), Arc::clone(&log)));
+        let approvals = Arc::new(Approvals::new(state, Arc::clone(&log)));
         Ok(Self {
             source,
-            state,
+            database,
             shared: shared.map(Arc::new),
             signals,
             relay: Relay::new(log, approvals),
@@ -91,8 +106,44 @@ impl Gateway {
             config: Mutex::new(Arc::new(config)),
             admission: Mutex::new(admission),
             counts,
+            tokens: Mutex::default(),
+            unmatched: Mutex::default(),
             view,
         })
+    }
+
+    /// Finds the rules of a configuration that match nothing of what the backends list.
+    fn find_unmatched(&self, config: &Config, catalog: &Catalog) -> Vec<UnmatchedRule> {
+        let owners = self.tokens.lock().clone();
+        let owners = owners.map(|owners| owners());
+        unmatched::find(config, catalog, &self.backends(), owners.as_deref())
+    }
+
+    /// The rules that match nothing.
+    pub(crate) fn unmatched(&self) -> Arc<Vec<UnmatchedRule>> {
+        Arc::clone(&self.unmatched.lock())
+    }
+
+    /// The reason why the decisions of people do not hold; `None` if they do.
+    pub(crate) fn lost_decisions(&self) -> Option<String> {
+        let backends = self.backends();
+        let held = backends.values().map(|backend| {
+            let snapshot = backend.snapshot();
+            let reasons = snapshot.held.values();
+            reasons.filter(|reason| reason.is_of_store()).count()
+        });
+        let held: usize = held.sum();
+        match self.signals.pins.standing() {
+            StoreStanding::Unread if held == 0 && !self.approvals().has_rules() => None,
+            StoreStanding::Unread => Some(format!(
+                "the store of decisions cannot be read: {held} tools are held back, and calls that need a person are refused"
+            )),
+            _ if held > 0 => Some(format!(
+                "the store of decisions was lost or damaged: {held} tools are held back until they are approved again \
+                 (mcp-gateway pins); calls that waited for a person have ended"
+            )),
+            _ => None,
+        }
     }
 
     pub(crate) fn backends(&self) -> BTreeMap<BackendKey, Arc<Backend>> {
@@ -116,7 +167,7 @@ impl Gateway {
 
     /// The decisions of people.
     pub(crate) fn state(&self) -> &StateStore {
-        &self.state
+        &self.database.state
     }
 
     /// The file of the configuration.
@@ -167,7 +218,11 @@ impl Gateway {
             admission: self.admission(),
             config: config.approvals.clone(),
         });
-        self.log().set_recorded(recorded(&config));
+        let recorded = config.record.clone();
+        self.log().set_recorded(Arc::new(move |tool, argument| {
+            let mut rules = recorded.iter();
+            rules.any(|(tools, arguments)| tools.matches(tool) && arguments.matches(argument))
+        }));
         let mut backends = self.backends.lock();
         backends.retain(|key, backend| {
             let is_unchanged = config.backends.get(key) == Some(&backend.config);
@@ -193,24 +248,21 @@ impl Gateway {
         let is_first = before.backends == config.backends;
         for (key, reason) in config.disabled() {
             let was = before.backends.get(key);
-            if is_first || was.and_then(|backend| backend.disabled.as_ref()) != Some(reason) {
-                self.report_disabled(key, reason);
+            if !is_first && was.and_then(|backend| backend.disabled.as_ref()) == Some(reason) {
+                continue;
             }
+            let status = if reason.is_fault() {
+                tracing::warn!(backend = %key, "not used: {reason}");
+                EventStatus::Failure
+            } else {
+                tracing::info!(backend = %key, "not used: {reason}");
+                EventStatus::Success
+            };
+            let key = key.as_str();
+            let facts = json!({"backend": key, "namespace": key, "reason": reason.to_string()});
+            self.record(kind::BACKEND_DISABLED, status, facts);
         }
         self.signals.lists.notify_one();
-    }
-
-    fn report_disabled(&self, key: &BackendKey, reason: &DisabledReason) {
-        let status = if reason.is_fault() {
-            tracing::warn!(backend = %key, "not used: {reason}");
-            EventStatus::Failure
-        } else {
-            tracing::info!(backend = %key, "not used: {reason}");
-            EventStatus::Success
-        };
-        let key = key.as_str();
-        let facts = json!({"backend": key, "namespace": key, "reason": reason.to_string()});
-        self.record(kind::BACKEND_DISABLED, status, facts);
     }
 
     /// Returns the reason why a backend cannot be called, for a tool that is not published while its
@@ -223,9 +275,8 @@ impl Gateway {
         };
         let tool = view.map_or(tool, |view| view.original(tool));
         let mut configured = config.backends.iter();
-        let is_of =
-            |key: &BackendKey, backend: &BackendConfig| backend.is_alone || key.is_prefix_of(tool);
-        let (key, backend) = configured.find(|(key, backend)| is_of(key, backend))?;
+        let (key, backend) =
+            configured.find(|(key, backend)| backend.is_alone || key.is_prefix_of(tool))?;
         if view.is_some_and(|view| !view.has_backend(key.as_str())) {
             return None;
         }
@@ -235,16 +286,6 @@ impl Gateway {
         let backend = self.backends.lock().get(key).cloned()?;
         (!backend.is_up()).then(|| backend.down_error())
     }
-}
-
-/// The arguments whose values are recorded.
-fn recorded(config: &Config) -> Option<Arc<RecordedArguments>> {
-    let rules = config.record.clone();
-    let is_recorded = move |tool: &str, argument: &str| {
-        let mut rules = rules.iter();
-        rules.any(|(tools, arguments)| tools.matches(tool) && arguments.matches(argument))
-    };
-    (!config.record.is_empty()).then(|| Arc::new(is_recorded) as Arc<RecordedArguments>)
 }
 
 fn admission(
@@ -261,10 +302,8 @@ fn admission(
     let views = config.views.iter().map(|config| Arc::clone(&config.view));
     let views: Vec<_> = views.collect();
     let has_rules = roles.is_some() || !views.is_empty();
-    has_rules.then(|| {
-        let admission = Admission::new(roles, views, Arc::clone(counts));
-        Arc::new(admission.with_owners(Arc::new(owner)))
-    })
+    let admission = || Admission::new(roles, views, Arc::clone(counts), Arc::new(owner));
+    has_rules.then(|| Arc::new(admission()))
 }
 
 /// The error of a request for a backend that is not used.
@@ -272,4 +311,441 @@ pub(crate) fn not_used(key: &BackendKey, reason: &DisabledReason) -> ToolError {
     ToolError::unavailable(format!(
         "The backend {key} is not used: {reason}. It starts when the configuration is corrected."
     ))
+}
+
+/// The key of the entry with the id. No backend has a key without a slash.
+const KEY: &str = "store";
+
+/// The name of the file is that of the store with this at its end.
+const SUFFIX: &str = ".known";
+
+/// Waits until the store is read, and compares it with the file beside it.
+async fn look(state: &StateStore, location: &StoreLocation) -> StoreStanding {
+    let mut entries = state.subscribe();
+    if entries.wait_for(|entries| entries.are_read).await.is_err() {
+        // The gateway stops.
+        return StoreStanding::Unread;
+    }
+    let Some(file) = mark(location) else {
+        return StoreStanding::Known;
+    };
+    let stored = stored_id(state);
+    let noted = std::fs::read_to_string(&file).ok();
+    let noted = noted.map(|text| text.trim().to_owned());
+    let standing = match noted.is_none() || noted == stored {
+        true => StoreStanding::Known,
+        false => StoreStanding::Lost,
+    };
+    let id = match stored {
+        Some(id) => id,
+        None => {
+            let id = Uuid::new_v4().simple().to_string();
+            let change = EntryChange::store(EntryKind::Pin, KEY.to_owned(), &id, Expected::Missing);
+            match state.change(vec![change]).await {
+                Ok(true) => id,
+                // Another gateway was faster.
+                Ok(false) => stored_id(state).unwrap_or_default(),
+                Err(_) => return standing,
+            }
+        }
+    };
+    let folder = file.parent().map_or(Ok(()), std::fs::create_dir_all);
+    if noted.as_ref() != Some(&id)
+        && let Err(error) = folder.and_then(|()| std::fs::write(&file, format!("{id}\n")))
+    {
+        let file = file.display();
+        tracing::warn!(%file, %error, "a loss of the store would not be noticed: its file cannot be written");
+    }
+    standing
+}
+
+fn stored_id(state: &StateStore) -> Option<String> {
+    state.entries().get(EntryKind::Pin, KEY)?.read()
+}
+
+/// The file with the id of the store; `None` for a store in memory, or without a folder for state.
+fn mark(store: &StoreLocation) -> Option<PathBuf> {
+    let mut name = match store {
+        StoreLocation::Memory => return None,
+        StoreLocation::File(path) => path.as_os_str().to_owned(),
+        StoreLocation::Postgres(address) => {
+            // Another password is no other database.
+            let database = address
+                .rsplit_once('@')
+                .map_or(&**address, |(_, rest)| rest);
+            let [a, b, c, d, ..] = hmac_sha256::Hash::hash(database.as_bytes());
+            let number = u32::from_be_bytes([a, b, c, d]);
+            let name = format!("mcp-gateway/postgres-{number:08x}");
+            mcp_serve::state_folder()?.join(name).into_os_string()
+        }
+    };
+    name.push(SUFFIX);
+    Some(name.into())
+}
+
+/// Longest time that the first list waits for backends that are being started: many clients read the list once. A child
+/// takes 0.2 s, and 2 s and more on a busy machine. Less than the time that the server waits for its service.
+const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(4);
+/// The same where other gateways may answer the requests meanwhile.
+const SHARED_FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest time that `doctor` waits for the first start of the backends.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(25);
+/// Changes of lists are collected for this time and then published together …
+const PUBLISH_DEBOUNCE: Duration = Duration::from_millis(200);
+/// … and not sooner than this after the last time: a backend whose lists keep changing causes one
+/// notification a second.
+const MIN_PUBLISH_INTERVAL: Duration = Duration::from_millis(800);
+
+impl mcp_serve::Service for Gateway {
+    const LOGS: bool = true;
+    const RELAYS: bool = true;
+
+    /// The gateway is degraded while a backend is down. The reasons are only in `gateway_status`: this text is
+    /// in `/readyz`, which needs no token.
+    async fn probe(&self) -> Result<(), ToolError> {
+        if let Some(outage) = self.shared().and_then(|shared| shared.outage()) {
+            return Err(ToolError::unavailable(outage));
+        }
+        if let Some(lost) = self.lost_decisions() {
+            return Err(ToolError::unavailable(lost));
+        }
+        let (backends, config) = (self.backends(), self.config());
+        let down = backends.iter().filter(|(_, backend)| !backend.is_up());
+        let unusable = config.disabled().filter(|(_, reason)| reason.is_fault());
+        let keys = down.map(|(key, _)| key).chain(unusable.map(|(key, _)| key));
+        let down: Vec<&str> = keys.map(BackendKey::as_str).collect();
+        if down.is_empty() {
+            return Ok(());
+        }
+        Err(ToolError::unavailable(format!(
+            "backends that are not running: {}; gateway_status has the reasons",
+            down.join(", ")
+        )))
+    }
+
+    async fn check(self: Arc<Self>, _: Arc<Server>) -> Result<String, Vec<String>> {
+        let config = self.config();
+        self.apply(Config::clone(&config));
+        let backends = self.backends();
+        let started = backends.values().map(|backend| backend.first_start());
+        let started = futures_util::future::join_all(started);
+        // The problems name those that have not started.
+        let _ = tokio::time::timeout(CHECK_TIMEOUT, started).await;
+        let unusable = config.disabled().filter(|(_, reason)| reason.is_fault());
+        let unusable = unusable.map(|(key, reason)| format!("backends.{key}: {reason}"));
+        let down = backends.values().filter(|backend| !backend.is_up());
+        let down = down.map(|backend| {
+            let error = backend.status().last_error;
+            let error = error.unwrap_or_else(|| "it has not started in time".to_owned());
+            format!("backends.{}: {error}", backend.key)
+        });
+        let unmatched = self.find_unmatched(&config, &Catalog::new(&self.relay, &backends));
+        let (open, others): (Vec<_>, Vec<_>) = unmatched.iter().partition(|rule| rule.opens);
+        let open = open.into_iter().map(ToString::to_string);
+        let problems: Vec<String> = unusable.chain(down).chain(open).collect();
+        if !problems.is_empty() {
+            let others = others.into_iter().map(ToString::to_string);
+            return Err(problems.into_iter().chain(others).collect());
+        }
+        let answer = format!("{} of its backends answer", backends.len());
+        let others = others.into_iter().map(|rule| format!("; {rule}"));
+        Ok(answer + &others.collect::<String>())
+    }
+
+    fn follow_tokens(&self, owners: TokenOwners) {
+        *self.tokens.lock() = Some(owners);
+    }
+
+    fn changes(&self) -> Option<ChangeNotifier> {
+        Some(self.signals.changes.clone())
+    }
+
+    async fn run(self: Arc<Self>, server: Arc<Server>) {
+        self.record(kind::STARTED, EventStatus::Success, json!({}));
+        self.apply(Config::clone(&self.config()));
+        tokio::join!(
+            self.publish(&server),
+            self.follow_config(),
+            self.follow_state(),
+            self.approvals().sweep(),
+            async {
+                server.closed().await;
+                self.approvals().stop();
+            }
+        );
+    }
+
+    fn access(&self) -> Option<Arc<dyn Access>> {
+        Some(self.admission()? as Arc<dyn Access>)
+    }
+
+    fn audit(&self) -> Option<Arc<dyn Audit>> {
+        let log = Arc::clone(&self.signals.log);
+        Some(Arc::new(RequestAudit::new(log, Arc::clone(&self.catalog))))
+    }
+
+    fn view(&self) -> Option<Arc<str>> {
+        self.view.clone()
+    }
+
+    fn paths(&self) -> Option<Arc<dyn OwnPaths>> {
+        Some(Arc::clone(&self.relay.approvals) as Arc<dyn OwnPaths>)
+    }
+
+    fn shared_sessions(&self) -> Option<Arc<dyn SharedSessions>> {
+        let shared = self.shared()?;
+        Some(Arc::clone(shared) as Arc<dyn SharedSessions>)
+    }
+
+    fn task_store(&self) -> Option<Arc<dyn TaskStore>> {
+        let shared = self.shared()?;
+        Some(Arc::clone(shared) as Arc<dyn TaskStore>)
+    }
+
+    fn page(self: Arc<Self>) -> Option<Arc<dyn PageData>> {
+        Some(Arc::new(GatewayPage::new(self)))
+    }
+
+    async fn ready(&self) {
+        if let Some(shared) = self.shared() {
+            shared.ready().await;
+        }
+        self.signals.changes.wait_for_lists().await;
+    }
+
+    async fn stop(&self) {
+        for backend in self.backends().values() {
+            backend.stop();
+        }
+        let mut supervisors = std::mem::take(&mut *self.supervisors.lock());
+        while supervisors.join_next().await.is_some() {}
+        self.record(kind::STOPPED, EventStatus::Success, json!({}));
+        let database = Arc::clone(&self.database);
+        // Writes what still waits.
+        let shared = self.shared.clone();
+        let close = move || {
+            if let Some(shared) = shared {
+                shared.close();
+            }
+            database.close();
+        };
+        let _ = tokio::task::spawn_blocking(close).await;
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(GatewayMetrics {
+            backends: Arc::clone(&self.backends),
+            log: Arc::clone(&self.signals.log),
+            durations: self.signals.durations.clone(),
+            shared: self.shared.clone(),
+        }));
+    }
+}
+
+impl Gateway {
+    /// Publishes the backends' lists whenever they change. The first time it waits for backends that
+    /// start quickly, since some clients read the lists only once.
+    async fn publish(self: &Arc<Self>, server: &Server) {
+        let backends = self.backends();
+        let started = backends.values().map(|backend| backend.first_start());
+        let started = futures_util::future::join_all(started);
+        let read = self.signals.pins.store_is_read();
+        let timeout = match self.shared() {
+            Some(_) => SHARED_FIRST_LIST_TIMEOUT,
+            None => FIRST_LIST_TIMEOUT,
+        };
+        let _ = tokio::time::timeout(timeout, async { tokio::join!(started, read) }).await;
+        self.follow_pins();
+        loop {
+            let mut catalog = Catalog::new(&self.relay, &self.backends());
+            let read_only = server.is_read_only();
+            if read_only {
+                catalog.keep_read_only();
+            }
+            let config = self.config();
+            catalog.add_views(&config.views, config.search_above);
+            let catalog = Arc::new(catalog);
+            for refused in catalog.scope(None).into_iter().flat_map(Scope::refused) {
+                tracing::debug!(backend = %refused.backend, item = refused.item, "not offered: {}", refused.reason);
+            }
+            self.report_conflicts(&catalog);
+            self.report_unmatched(self.find_unmatched(&config, &catalog));
+            *self.signals.owners.lock() = Arc::clone(&catalog.owners);
+            *self.catalog.lock() = Arc::clone(&catalog);
+            self.catalogs.fetch_add(1, Ordering::Relaxed);
+            server.publish(self.listed(&catalog, read_only));
+            self.signals.changes.lists_published();
+            tokio::time::sleep(MIN_PUBLISH_INTERVAL).await;
+            self.signals.lists.notified().await;
+            tokio::time::sleep(PUBLISH_DEBOUNCE).await;
+        }
+    }
+
+    /// Logs the resources that several backends list, each conflict once.
+    fn report_conflicts(&self, catalog: &Catalog) {
+        let before = self.catalog();
+        for refused in &catalog.refused {
+            let is_conflict = catalog.owners.listing(&refused.item).nth(1).is_some();
+            if is_conflict && !before.refused.contains(refused) {
+                tracing::warn!(backend = %refused.backend, item = refused.item, "not offered: {}", refused.reason);
+            }
+        }
+    }
+
+    /// Logs the rules that match nothing, each once.
+    fn report_unmatched(&self, found: Vec<UnmatchedRule>) {
+        let before = std::mem::replace(&mut *self.unmatched.lock(), Arc::new(found.clone()));
+        for rule in found.iter().filter(|rule| !before.contains(rule)) {
+            tracing::warn!("{rule}");
+        }
+    }
+
+    /// The first rule of a changed configuration that matches nothing and leaves something open, unless it is in the
+    /// configuration of now as well: a backend may have removed a tool.
+    fn opening_rule(&self, config: &Config) -> Option<UnmatchedRule> {
+        let catalog = self.catalog();
+        let known = self.find_unmatched(&self.config(), &catalog);
+        let is_known = |rule: &UnmatchedRule| {
+            let mut known = known.iter();
+            known.any(|other| (&other.field, &other.text) == (&rule.field, &rule.text))
+        };
+        let found = self.find_unmatched(config, &catalog).into_iter();
+        let mut found = found.filter(|rule| rule.opens);
+        found.find(|rule| !is_known(rule))
+    }
+
+    /// Returns the lists for clients. With more tools than `search_above`, the backends' tools are
+    /// hidden and the search tools take their place.
+    fn listed(self: &Arc<Self>, catalog: &Arc<Catalog>, read_only: bool) -> ServerItems {
+        let config = self.config();
+        let mut lists = catalog.lists.clone();
+        let servers = self.instructions();
+        lists.instructions = match servers.as_slice() {
+            [(key, text)] if config.backends[key].is_alone => text.clone(),
+            servers => merged(servers, |_| true),
+        };
+        let views = catalog.views.iter();
+        lists.views = views.map(|view| view.items.clone()).collect();
+        if let Some(admission) = self.admission() {
+            let views = config.views.clone();
+            lists.group_instructions = Some(of_groups(&admission, catalog, views, servers));
+            lists.access = Some(admission as Arc<dyn Access>);
+        }
+        let gateway = Arc::clone(self);
+        lists.why_missing = Some(Arc::new(move |tool, view| gateway.why_missing(tool, view)));
+        let is_listed = lists.tools.iter().filter(|(tool, _)| tool.is_listed);
+        let count = is_listed.count();
+        if config.search_above.is_some_and(|limit| count > limit) {
+            for (tool, _) in &mut lists.tools {
+                tool.is_listed = false;
+            }
+            let mut search = tools::search().bind(self);
+            if read_only {
+                // `call_tool` calls nothing but tools of the catalog.
+                for (tool, _) in &mut search {
+                    tool.effect = Effect::ReadOnly;
+                }
+            }
+            lists.tools.extend(search);
+        }
+        lists
+    }
+
+    /// The instructions of the backends, as they were in the last handshake of each. Those that are held back are left out.
+    fn instructions(&self) -> Vec<(BackendKey, String)> {
+        let backends = self.backends();
+        let servers = backends
+            .iter()
+            .filter_map(|(key, backend)| Some((key.clone(), backend.instructions()?)));
+        servers.collect()
+    }
+
+    /// Applies the decisions of other processes about tools.
+    async fn follow_state(&self) {
+        let standing = look(self.state(), &self.config().events).await;
+        if standing == StoreStanding::Lost {
+            tracing::error!(
+                "the store of decisions was lost or damaged: it is not the one of the last run"
+            );
+        }
+        self.signals.pins.set_standing(standing);
+        self.follow_pins();
+        let mut pins = self.signals.pins.subscribe();
+        while pins.changed().await.is_ok() {
+            self.follow_pins();
+        }
+    }
+
+    fn follow_pins(&self) {
+        for backend in self.backends().values() {
+            backend.follow_pins();
+        }
+    }
+
+    /// Applies each change of the configuration.
+    async fn follow_config(&self) {
+        let mut source = self.source.clone();
+        loop {
+            let changed = source.changed().await;
+            let changed = changed.and_then(|config| match self.opening_rule(&config) {
+                None => Ok(config),
+                Some(rule) => Err(source.refuse(rule.line, &rule.field, &rule.text)),
+            });
+            match changed {
+                Ok(config) => {
+                    let backends = config.backends.len();
+                    tracing::info!(backends, "applied the changed configuration");
+                    self.apply(config);
+                    self.record(kind::CONFIG_CHANGED, EventStatus::Success, json!({}));
+                }
+                Err(reason) => {
+                    tracing::warn!(
+                        "kept the old configuration; the changed one has an error: {reason}"
+                    );
+                    let facts = json!({"error": reason.to_string()});
+                    self.record(kind::CONFIG_CHANGED, EventStatus::Failure, facts);
+                }
+            }
+        }
+    }
+}
+
+/// The instructions of the backends that `is_used`.
+fn merged(servers: &[(BackendKey, String)], is_used: impl Fn(&BackendKey) -> bool) -> String {
+    let used = servers.iter().filter(|(key, _)| is_used(key));
+    instructions::merged(used.map(|(key, text)| (key, text.as_str())))
+}
+
+/// Returns the instructions for each group: those of its view or of the gateway, and of the backends of which it may
+/// use a tool.
+fn of_groups(
+    admission: &Arc<Admission>,
+    catalog: &Arc<Catalog>,
+    views: Vec<Arc<ViewConfig>>,
+    servers: Vec<(BackendKey, String)>,
+) -> GroupInstructions {
+    let (admission, catalog) = (Arc::clone(admission), Arc::clone(catalog));
+    Arc::new(move |group| {
+        let view = admission.view_of(group);
+        let own = match view {
+            None => instructions::OWN,
+            Some(view) => {
+                let mut views = views.iter();
+                let config = views.find(|config| config.name == view.name);
+                config
+                    .and_then(|config| config.instructions.as_deref())
+                    .unwrap_or_default()
+            }
+        };
+        let scope = catalog.scope(view.map(|view| &*view.name));
+        let used = scope.map(|scope| {
+            let is_allowed = |tool: &_| admission.allows(group, AccessItem::of_tool(tool));
+            scope.backends_of(is_allowed)
+        });
+        let used = used.unwrap_or_default();
+        let is_open = admission.is_open(group);
+        let servers = merged(&servers, |key| is_open || used.contains(key));
+        let parts = [own, &servers].into_iter().filter(|text| !text.is_empty());
+        parts.collect::<Vec<_>>().join("\n")
+    })
 }

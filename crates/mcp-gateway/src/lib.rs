@@ -6,7 +6,9 @@
 //! * [`config`]: the backends and settings, read from one file that is watched for changes.
 //! * [`instructions`]: the instructions of the backends for the model.
 //! * [`names`]: the public names of the backends' tools.
+//! * [`unmatched`]: rules of the configuration that match nothing.
 //! * [`audit`]: records requests that are not relayed.
+//! * [`servers`]: the table of the servers of this workspace.
 //! * [`page`]: what the page shows beside the tools, and the decisions that people make there.
 //! * [`commands`]: the commands beside the gateway itself, such as `explain`.
 //!
@@ -23,11 +25,14 @@ mod gateway;
 mod instructions;
 mod metrics;
 mod names;
+mod owners;
 mod page;
 mod product;
 mod relay;
 mod sanitise;
+mod servers;
 mod tools;
+mod unmatched;
 
 /// Forwarding a call makes many small and short-lived allocations.
 #[global_allocator]

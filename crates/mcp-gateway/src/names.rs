@@ -3,19 +3,16 @@
 //! A client's name is only looked up in the map of published names and never split into its parts, so
 //! no text that a client sends can reach an item that is not published.
 
-mod published;
-
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use gateway_access::Filter;
+use gateway_access::{Filter, OWN_TOOLS};
+use hmac_sha256::Hash;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::published::NameCandidate;
-pub(crate) use self::published::{MAX_NAME_LEN, PublishedItem, is_portable};
-use crate::config::BackendKey;
+use crate::config::{BackendKey, MAX_NAME_LEN, is_portable};
 
 /// The items of one backend.
 pub(crate) struct BackendItems<'a> {
@@ -62,13 +59,16 @@ impl PublishedNames {
         } in backends
         {
             let allowed = names.into_iter().filter(|name| filter.allows(name));
-            candidates.extend(allowed.map(|name| match is_alone {
-                true => NameCandidate::alone(backend, name),
-                false => NameCandidate::new(backend, bare, name),
+            candidates.extend(allowed.map(|item| NameCandidate {
+                mangled: !is_alone && needs_other_name(backend, bare, item),
+                bare: bare || is_alone,
+                is_alone,
+                backend,
+                item,
             }));
         }
         // The only backend keeps its order.
-        let is_alone = candidates.iter().all(|candidate| candidate.is_alone());
+        let is_alone = candidates.iter().all(|candidate| candidate.is_alone);
         if !is_alone {
             // Unchanged names come first: a generated name never takes the place of a real one.
             candidates.sort_unstable();
@@ -113,6 +113,99 @@ impl PublishedNames {
             reason,
         });
     }
+}
+
+const SEPARATOR: &str = "__";
+
+/// `_` and eight hexadecimal digits.
+const HASH_LEN: usize = 9;
+
+/// A published tool or prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PublishedItem {
+    /// The name that clients see: `^[a-zA-Z0-9_-]{1,64}$`.
+    pub(crate) name: Arc<str>,
+    /// The name for clients without a handshake: `KEY:NAME`, with the original name if it is
+    /// printable.
+    pub(crate) plain: Arc<str>,
+    pub(crate) backend: BackendKey,
+    /// The name in the backend's list, byte for byte.
+    pub(crate) item: Arc<str>,
+}
+
+impl PublishedItem {
+    /// Other names by which clients can call it. Published names and keys have neither colons nor
+    /// dots, so an alias is never the name of another item.
+    pub(crate) fn aliases(&self) -> [String; 2] {
+        [':', '.'].map(|separator| format!("{}{separator}{}", self.backend, self.item))
+    }
+}
+
+/// An item that is to be published, ordered by `mangled` first: unchanged names before changed ones.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct NameCandidate<'a> {
+    mangled: bool,
+    bare: bool,
+    is_alone: bool,
+    backend: &'a BackendKey,
+    item: &'a str,
+}
+
+/// True for an item whose name clients reject.
+fn needs_other_name(backend: &BackendKey, bare: bool, item: &str) -> bool {
+    let prefix = if bare { 0 } else { prefix_len(backend) };
+    prefix + item.len() > MAX_NAME_LEN || !item.chars().all(is_portable)
+}
+
+impl NameCandidate<'_> {
+    /// Returns true for an item that would hide a tool of the gateway.
+    fn is_reserved(&self) -> bool {
+        self.bare && !self.is_alone && OWN_TOOLS.contains(&self.item)
+    }
+
+    fn publish(&self) -> PublishedItem {
+        let Self { backend, item, .. } = *self;
+        let prefix = if self.bare { 0 } else { prefix_len(backend) };
+        let portable = if self.mangled {
+            mangle(item, MAX_NAME_LEN - prefix)
+        } else {
+            item.to_owned()
+        };
+        let printable =
+            item.len() <= 2 * MAX_NAME_LEN && item.bytes().all(|byte| byte.is_ascii_graphic());
+        let plain = if printable { item } else { &portable };
+        let (name, plain) = if self.bare {
+            (portable.clone(), plain.to_owned())
+        } else {
+            (
+                format!("{backend}{SEPARATOR}{portable}"),
+                format!("{backend}:{plain}"),
+            )
+        };
+        PublishedItem {
+            name: name.into(),
+            plain: plain.into(),
+            backend: backend.clone(),
+            item: item.into(),
+        }
+    }
+}
+
+/// The length of `KEY__`.
+fn prefix_len(backend: &BackendKey) -> usize {
+    backend.as_str().len() + SEPARATOR.len()
+}
+
+/// Returns at most `room` portable characters: the readable part of the name, and a hash of the whole
+/// name, so that different names stay different.
+fn mangle(item: &str, room: usize) -> String {
+    let portable = |letter| if is_portable(letter) { letter } else { '_' };
+    let mut name: String = item.chars().map(portable).take(room - HASH_LEN).collect();
+    name.push('_');
+    for byte in &Hash::hash(item.as_bytes())[..4] {
+        name.push_str(&format!("{byte:02x}"));
+    }
+    name
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use gateway_store::events::StoreLocation;
 use mcp_core::suggestion::suggestion;
 use mcp_serve::{Problem, Product};
-use serde_json::{Value, json};
+use serde_json::{Map, json};
 
+use crate::backend;
 use crate::commands;
-use crate::config::{Config, ConfigError, ConfigSource, Options};
+use crate::config::{self, Config, ConfigSource, Options};
 use crate::gateway::Gateway;
 use crate::instructions;
 use crate::tools;
@@ -38,6 +39,8 @@ pub fn main() -> ExitCode {
 
 /// The gateway server: its name, port, options and tools.
 fn product() -> Product<Gateway, GatewayOptions> {
+    // By it the gateway knows itself among its backends.
+    let own = json!({"id": backend::own_id()});
     let product = Product::with_service(
         "mcp-gateway",
         env!("CARGO_PKG_VERSION"),
@@ -45,23 +48,28 @@ fn product() -> Product<Gateway, GatewayOptions> {
         connect,
     )
     .instructions(instructions::OWN)
+    .experimental(Map::from_iter([("mcp-gateway".to_owned(), own)]))
     .port(3455)
     .tools(|_| tools::own())
-    .check(problems, connect_for_doctor)
+    .check(problems, unused, connect_for_doctor)
     .shares_key(GatewayOptions::is_shared)
-    .schema(schema);
+    .schema(config::schema);
     commands::add(product)
 }
 
-/// The schema of the configuration file, with that of its table `server`.
-fn schema(server: Value) -> Value {
-    json!({"type": "object", "properties": {"server": server}})
-}
-
-/// Every problem of the options and of the file.
+/// Every problem of the options and of the file with which the gateway does not start.
 fn problems(options: &GatewayOptions) -> Vec<Problem> {
     let found = options.gateway.problems().into_iter();
-    let mut found: Vec<_> = found.map(problem).collect();
+    let mut found: Vec<_> = found
+        .map(|error| Problem {
+            place: match error.line {
+                Some(line) => format!("{}:{line}", error.origin),
+                None => error.origin,
+            },
+            field: error.field,
+            text: error.problem,
+        })
+        .collect();
     if found.is_empty()
         && let Err(error) = options.load()
     {
@@ -70,15 +78,18 @@ fn problems(options: &GatewayOptions) -> Vec<Problem> {
     found
 }
 
-fn problem(error: ConfigError) -> Problem {
-    Problem {
-        place: match error.line {
-            Some(line) => format!("{}:{line}", error.origin),
-            None => error.origin,
-        },
-        field: error.field,
-        text: error.problem,
-    }
+/// The backends that cannot be used.
+fn unused(options: &GatewayOptions) -> Vec<Problem> {
+    let Ok((config, source, _)) = options.load() else {
+        return Vec::new();
+    };
+    let unusable = config.disabled().filter(|(_, reason)| reason.is_fault());
+    let unusable = unusable.map(|(key, reason)| Problem {
+        place: source.file().unwrap_or_else(|| "--backend".to_owned()),
+        field: format!("backends.{key}"),
+        text: format!("is not used: {reason}"),
+    });
+    unusable.collect()
 }
 
 /// Makes a gateway that keeps nothing.
@@ -106,22 +117,14 @@ impl GatewayOptions {
 
     fn load(&self) -> anyhow::Result<Loaded> {
         let (config, source) = self.gateway.clone().load()?;
-        let view = self.view.as_ref().filter(|name| !name.is_empty());
-        let view = view.map(|name| view_named(name, &config)).transpose()?;
-        Ok((config, source, view))
-    }
-}
-
-/// The view that `--view` names.
-fn view_named(name: &str, config: &Config) -> anyhow::Result<Arc<str>> {
-    match config.view(name) {
-        Some(view) => Ok(Arc::clone(&view.name)),
-        None => {
+        let name = self.view.as_ref().filter(|name| !name.is_empty());
+        let view = name.and_then(|name| config.view(name));
+        if let (Some(name), None) = (name, view) {
             let names = config.views.iter().map(|view| &*view.name);
-            anyhow::bail!(
-                "--view: there is no view {name:?}{}",
-                suggestion(name, names)
-            )
+            let hint = suggestion(name, names);
+            anyhow::bail!("--view: there is no view {name:?}{hint}");
         }
+        let view = view.map(|view| Arc::clone(&view.name));
+        Ok((config, source, view))
     }
 }

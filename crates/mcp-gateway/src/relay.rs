@@ -1,45 +1,45 @@
 //! Forwards requests for a backend's tools, resources and prompts.
 //!
-//! * [`client_request`]: the client's request, parsed once.
-//! * [`request`]: that request to the backend, with the questions that the backend asks meanwhile.
-//! * [`call_handler`]: the backend's messages during a request.
-//! * [`record`]: the event of a request.
-//! * [`suspended`]: requests that wait for the client's next call with an answer.
-//! * [`task`]: backends that answer with a task.
-//! * [`tool`], [`resource`], [`prompt`]: the relayed items in the gateway's lists.
+//! * [`request`]: the client's request, parsed once, and that request to the backend; its event.
+//! * [`questions`]: the backend's messages and questions during a request, and requests that wait for an answer.
 
-mod call_handler;
-mod client_request;
-pub(crate) mod prompt;
-mod record;
+pub(crate) mod questions;
 mod request;
-pub(crate) mod resource;
-mod suspended;
-mod task;
-pub(crate) mod tool;
 
 use std::sync::Arc;
 
-use gateway_approvals::approvals::Approvals;
-use gateway_store::events::{EventLog, FinishedRequest};
-use mcp_core::jsonrpc::{Json, Members};
+use gateway_access::CallCounts;
+use gateway_approvals::approvals::{Approvals, GuardedCall};
+use gateway_approvals::pins::HoldReason;
+use gateway_store::events::{EventLog, FinishedRequest, KnownArguments};
+use mcp_core::completion::Completes;
+use mcp_core::jsonrpc::{Json, Members, quoted, string};
 use mcp_core::method::MethodFuture;
-use mcp_core::server::{ExistenceCheck, OriginalRequest};
-use mcp_core::tool::{Call, ToolError};
+use mcp_core::metrics::OperationLabels;
+use mcp_core::prompt::{BoundPrompt, PromptDefinition, PromptFuture, PromptOutput};
+use mcp_core::resource::{BoundResource, ReadFuture, ResourceContents, ResourceDefinition};
+use mcp_core::server::{DeniedBy, ExistenceCheck, OriginalRequest};
+use mcp_core::tool::{
+    ArgumentError, BoundTool, Call, Effect, ToolError, ToolErrorKind, ToolFuture, ToolResult,
+    without_tool_call_id,
+};
+use serde_json::json;
 use serde_json::value::RawValue;
 use upstream::redact::redacted;
 
-use self::client_request::ClientRequest;
-use self::record::RequestRecord;
-use self::request::RelayedRequest;
-use self::suspended::SuspendedRequests;
-use crate::backend::Backend;
+use self::questions::{Asker, SuspendedRequests};
+use self::request::{ClientRequest, RelayedRequest, RequestRecord};
+use crate::backend::{Backend, ListedItem};
+use crate::names::PublishedItem;
+use crate::owners::{ResourceOwners, fits};
 
 /// The state that all relayed items share.
 #[derive(Clone)]
 pub(crate) struct Relay {
     log: Arc<EventLog>,
     suspended: Arc<SuspendedRequests>,
+    /// The questions of each backend to each client.
+    questions: Arc<CallCounts>,
     pub(crate) approvals: Arc<Approvals>,
 }
 
@@ -48,6 +48,7 @@ impl Relay {
         Self {
             log,
             suspended: Arc::default(),
+            questions: Arc::default(),
             approvals,
         }
     }
@@ -106,12 +107,13 @@ impl RelayedItem {
             method,
             item,
             may_repeat: true,
+            asker: Asker::new(&self.relay, &self.backend, call),
             client,
             agreed: None,
         };
         let result = request.run().await;
         if let Some(record) = &mut record {
-            record.finish(&result);
+            record.finish(&result, call);
         }
         let mut result = result?;
         result.remove("resultType");
@@ -135,4 +137,249 @@ fn encoded(result: &Members) -> Result<Box<RawValue>, ToolError> {
     RawValue::from_string(result.encode()).map_err(|error| {
         ToolError::upstream("The message could not be written as JSON.").caused_by(error)
     })
+}
+
+/// One tool of one backend.
+#[derive(Clone)]
+pub(crate) struct RelayedTool {
+    pub(crate) relay: Relay,
+    pub(crate) backend: Arc<Backend>,
+    /// Its name in the backend's list, as JSON.
+    pub(crate) item: Arc<str>,
+    /// Its published name.
+    pub(crate) published: Arc<str>,
+    /// The arguments that its schema knows.
+    pub(crate) known: KnownArguments,
+    /// The effect by its annotations.
+    pub(crate) effect: Effect,
+    /// Its description, for people.
+    pub(crate) description: Arc<str>,
+    /// The labels of its calls in `/metrics`.
+    pub(crate) labels: OperationLabels,
+    /// The reason why it cannot be called.
+    pub(crate) withheld: Option<Withheld>,
+}
+
+/// Why a tool of a backend cannot be called.
+#[derive(Clone)]
+pub(crate) enum Withheld {
+    /// The configuration denies it.
+    Denied,
+    /// Its definition is not approved.
+    Held(HoldReason),
+}
+
+impl BoundTool for RelayedTool {
+    fn start<'a>(
+        &'a self,
+        arguments: &RawValue,
+        call: &'a Call,
+    ) -> Result<ToolFuture<'a>, ArgumentError> {
+        let cleaned = match self.known.takes("toolCallId") {
+            true => None,
+            false => without_tool_call_id(arguments),
+        };
+        let arguments = cleaned.as_deref().unwrap_or(arguments);
+        let mut client = ClientRequest::new(call);
+        let params = Arc::make_mut(&mut client.params);
+        params.set("name", &self.item);
+        params.set("arguments", arguments.get());
+        let event = FinishedRequest {
+            item: Arc::clone(&self.published),
+            request_bytes: arguments.get().len(),
+            arguments: Some(
+                self.relay
+                    .log
+                    .arguments(&self.published, arguments, &self.known),
+            ),
+            ..FinishedRequest::default()
+        };
+        let labels = self.labels.clone();
+        let mut record = RequestRecord::new(&self.relay.log, &self.backend, labels, &client, event);
+        record.not_sent();
+        Ok(self.run(client, record))
+    }
+}
+
+impl RelayedTool {
+    fn run<'a>(&'a self, client: ClientRequest<'a>, mut record: RequestRecord) -> ToolFuture<'a> {
+        // A block, since the future of an `async fn` has its arguments twice.
+        Box::pin(async move {
+            let call = client.call;
+            let result = match &self.withheld {
+                Some(reason) => {
+                    record.denied(match reason {
+                        Withheld::Denied => DeniedBy::Configuration,
+                        Withheld::Held(_) => DeniedBy::Changed,
+                    });
+                    Err(self.refusal(reason))
+                }
+                None => self.guarded(client, &mut record).await,
+            };
+            record.finish(&result, call);
+            result.map(ToolResult::Relayed)
+        })
+    }
+
+    /// Forwards the call if no person has to be asked, or has agreed.
+    async fn guarded(
+        &self,
+        client: ClientRequest<'_>,
+        record: &mut RequestRecord,
+    ) -> Result<Members, ToolError> {
+        let guarded = GuardedCall {
+            tool: &self.published,
+            backend: self.backend.key.as_str(),
+            effect: self.effect,
+            description: &self.description,
+            arguments: client.params.get("arguments").unwrap_or("{}"),
+            call: client.call,
+        };
+        let admitted = self.relay.approvals.admit(&guarded).await;
+        let admitted = admitted.inspect_err(|error| {
+            if error.kind() == ToolErrorKind::Forbidden {
+                record.denied(DeniedBy::Person);
+            }
+        })?;
+        record.sent(admitted.approved_by());
+        let request = RelayedRequest {
+            relay: &self.relay,
+            backend: &self.backend,
+            method: "tools/call",
+            item: &self.published,
+            may_repeat: matches!(self.effect, Effect::ReadOnly | Effect::Idempotent),
+            asker: Asker::new(&self.relay, &self.backend, client.call),
+            client,
+            agreed: admitted.id(),
+        };
+        let result = request.run().await;
+        if result.as_ref().is_err_and(ToolError::asks_client) {
+            admitted.keep();
+        }
+        result
+    }
+
+    fn refusal(&self, reason: &Withheld) -> ToolError {
+        let Self {
+            published, backend, ..
+        } = self;
+        let text = match reason {
+            Withheld::Denied => format!("{published} is denied by the gateway's configuration."),
+            Withheld::Held(reason) => format!(
+                "{published} is held back: {reason}. Nothing was called. The operator of the gateway sees \
+                 it with `mcp-gateway pins diff {}`, and approves it with `mcp-gateway pins approve`.",
+                backend.key
+            ),
+        };
+        ToolError::new(ToolErrorKind::Forbidden, text)
+    }
+}
+
+/// One prompt of one backend.
+struct RelayedPrompt(RelayedItem);
+
+/// Returns the definition for the list, and the handler of its requests.
+pub(crate) fn prompt(
+    relay: &Relay,
+    backend: &Arc<Backend>,
+    published: &PublishedItem,
+    item: &ListedItem,
+) -> Option<(PromptDefinition, Arc<dyn BoundPrompt>)> {
+    let members = Members::read(item.definition.get())?;
+    let name = quoted(&published.name);
+    let definition = PromptDefinition {
+        name: published.name.to_string().into(),
+        description: String::new(),
+        arguments: Vec::new(),
+        relayed: RawValue::from_string(members.encode_with("name", Some(&name))).ok(),
+    };
+    let (id, name) = (Arc::clone(&published.item), Arc::clone(&published.name));
+    let item = RelayedItem::new(relay, backend, id, name);
+    Some((definition, Arc::new(RelayedPrompt(item))))
+}
+
+impl BoundPrompt for RelayedPrompt {
+    fn write<'a>(
+        &'a self,
+        _: &RawValue,
+        call: &'a Call,
+    ) -> Result<PromptFuture<'a>, ArgumentError> {
+        Ok(Box::pin(async move {
+            let (item, name) = (&self.0.published, quoted(&self.0.id));
+            let parameter = ("name", name.as_str());
+            let result = self.0.forward("prompts/get", item, parameter, call).await?;
+            Ok(PromptOutput::Relayed(encoded(&result)?))
+        }))
+    }
+}
+
+impl Completes for RelayedPrompt {
+    fn completion<'a>(&'a self, _: &RawValue, call: &'a Call) -> Option<MethodFuture<'a>> {
+        let reference = json!({"type": "ref/prompt", "name": &*self.0.id});
+        self.0.complete(reference.to_string(), call)
+    }
+}
+
+/// One resource, or one template of resources, of one backend.
+struct RelayedResource(RelayedItem, Arc<ResourceOwners>);
+
+/// Returns the definition for the list, and the handler of its requests.
+pub(crate) fn resource(
+    relay: &Relay,
+    backend: &Arc<Backend>,
+    item: &ListedItem,
+    owners: &Arc<ResourceOwners>,
+) -> (ResourceDefinition, Arc<dyn BoundResource>) {
+    let members = Members::read(item.definition.get()).unwrap_or_default();
+    let text = |name: &str| string(members.get(name)?).map(|text| text.into_owned());
+    let definition = ResourceDefinition {
+        uri: item.id.clone().into(),
+        name: text("name").unwrap_or_default().into(),
+        description: text("description").unwrap_or_default(),
+        mime_type: text("mimeType").unwrap_or_default().into(),
+        relayed: Some(item.definition.clone()),
+    };
+    let id: Arc<str> = item.id.as_str().into();
+    let item = RelayedItem::new(relay, backend, Arc::clone(&id), id);
+    (
+        definition,
+        Arc::new(RelayedResource(item, Arc::clone(owners))),
+    )
+}
+
+impl BoundResource for RelayedResource {
+    fn read<'a>(&'a self, uri: &str, call: &'a Call) -> Option<ReadFuture<'a>> {
+        // A deny pattern may match one resource of an allowed template.
+        let is_denied = self.0.backend.config.filter.denies_uri(uri);
+        let uri = uri.to_owned();
+        let is_own = || self.1.owner(&uri) == Some(&self.0.backend.key);
+        (!is_denied && fits(&self.0.id, &uri) && is_own()).then(|| -> ReadFuture<'a> {
+            Box::pin(async move {
+                let quoted = quoted(&uri);
+                let parameter = ("uri", quoted.as_str());
+                let result = self
+                    .0
+                    .forward("resources/read", &uri, parameter, call)
+                    .await;
+                Ok(ResourceContents::Relayed(encoded(
+                    &result.map_err(missing)?,
+                )?))
+            })
+        })
+    }
+}
+
+impl Completes for RelayedResource {
+    fn completion<'a>(&'a self, params: &RawValue, call: &'a Call) -> Option<MethodFuture<'a>> {
+        let reference = Members::read(params.get())?.get("ref")?.to_owned();
+        self.0.complete(reference, call)
+    }
+}
+
+/// Converts both error codes for a missing resource (-32002 and -32602) to the same error.
+fn missing(error: ToolError) -> ToolError {
+    if error.code() == Some(-32002) {
+        return ToolError::new(ToolErrorKind::NotFound, "There is no such resource.");
+    }
+    error
 }

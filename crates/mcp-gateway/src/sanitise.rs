@@ -3,10 +3,7 @@
 //! Clients read a list as a whole: one invalid definition makes them reject all of it. A valid
 //! definition keeps its bytes.
 
-use std::sync::LazyLock;
-
 use mcp_core::jsonrpc::Members;
-use memchr::memmem;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use upstream::text::is_invisible;
@@ -101,37 +98,6 @@ fn visible(value: Value) -> Value {
 fn visible_text(mut text: String) -> String {
     text.retain(|letter| !is_invisible(letter));
     text
-}
-
-/// Finds the beginning of an escape that may be any character; made once.
-static UNICODE_ESCAPE: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new("\\u"));
-
-/// Returns true if JSON text has an invisible character, literally or escaped.
-pub(crate) fn has_hidden_characters(json: &str) -> bool {
-    if !json.is_ascii() && json.chars().any(is_invisible) {
-        return true;
-    }
-    // Not from backslash to backslash: a result that quotes JSON has one at every tenth byte.
-    UNICODE_ESCAPE.find_iter(json.as_bytes()).any(|at| {
-        let before = json.as_bytes()[..at].iter().rev();
-        let is_escaped = before.take_while(|byte| **byte == b'\\').count() % 2 == 1;
-        !is_escaped && is_invisible_code(&json[at + 2..])
-    })
-}
-
-/// Returns true if the escape whose digits are first in `rest` is an invisible character.
-fn is_invisible_code(rest: &str) -> bool {
-    // A character from U+10000 on is escaped as two surrogates.
-    let second = rest.get(4..).and_then(|rest| rest.strip_prefix("\\u"));
-    let units = [Some(rest), second];
-    let units = units.into_iter().flatten().map_while(code_unit);
-    let letter = char::decode_utf16(units).next();
-    letter.is_some_and(|letter| letter.is_ok_and(is_invisible))
-}
-
-/// Reads the code unit of an escape after its `\u`.
-fn code_unit(digits: &str) -> Option<u16> {
-    u16::from_str_radix(digits.get(..4)?, 16).ok()
 }
 
 /// Returns the input schema, repaired if it does not say that it describes an object.

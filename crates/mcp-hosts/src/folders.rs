@@ -42,10 +42,7 @@ pub struct Folders {
 impl Folders {
     /// The folders that the environment names. `None` if it names no home folder.
     pub fn here() -> Option<Self> {
-        Self::new(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
-    }
-
-    fn new(variable: fn(&str) -> Option<OsString>) -> Option<Self> {
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let system = System::HERE;
         let home = match system {
             System::Windows => variable("USERPROFILE"),
@@ -86,16 +83,5 @@ impl Folders {
     pub(crate) fn named(&self, variable: &str, or: &str) -> PathBuf {
         let named = (self.variable)(variable).map(PathBuf::from);
         named.unwrap_or_else(|| self.home.join(or))
-    }
-
-    #[cfg(test)]
-    pub(crate) fn below(folder: &std::path::Path) -> Self {
-        Self {
-            home: folder.join("home"),
-            settings: folder.join("home/.config"),
-            project: folder.join("project"),
-            system: System::HERE,
-            variable: |_| None,
-        }
     }
 }

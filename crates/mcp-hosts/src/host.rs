@@ -10,6 +10,8 @@ pub struct Host {
     pub id: &'static str,
     /// Its name for people.
     pub name: &'static str,
+    /// Letters and digits that the name has by which it presents itself to a server (`clientInfo`), in lower case.
+    pub client: &'static str,
     /// The address of the page that describes its file.
     pub page: &'static str,
     /// Its file of this user. `None` if it keeps its servers in no file.
@@ -103,6 +105,7 @@ pub const HOSTS: &[Host] = &[
     Host {
         id: "claude-code",
         name: "Claude Code",
+        client: "claudecode",
         page: "https://code.claude.com/docs/en/mcp",
         file: Some(|folders| folders.named("CLAUDE_CONFIG_DIR", "").join(".claude.json")),
         project_file: Some(".mcp.json"),
@@ -117,6 +120,7 @@ pub const HOSTS: &[Host] = &[
     Host {
         id: "claude-desktop",
         name: "Claude Desktop",
+        client: "claudeai",
         page: "https://modelcontextprotocol.io/docs/develop/connect-local-servers",
         file: Some(|folders| folders.settings.join("Claude/claude_desktop_config.json")),
         project_file: None,
@@ -130,6 +134,7 @@ pub const HOSTS: &[Host] = &[
     Host {
         id: "cursor",
         name: "Cursor",
+        client: "cursor",
         page: "https://cursor.com/docs/mcp",
         file: Some(|folders| folders.home.join(".cursor/mcp.json")),
         project_file: Some(".cursor/mcp.json"),
@@ -143,6 +148,7 @@ pub const HOSTS: &[Host] = &[
     Host {
         id: "vscode",
         name: "VS Code",
+        client: "visualstudiocode",
         page: "https://code.visualstudio.com/docs/copilot/reference/mcp-configuration",
         file: Some(|folders| folders.settings.join("Code/User/mcp.json")),
         project_file: Some(".vscode/mcp.json"),
@@ -156,6 +162,7 @@ pub const HOSTS: &[Host] = &[
     Host {
         id: "windsurf",
         name: "Windsurf",
+        client: "windsurf",
         page: "https://docs.windsurf.com/windsurf/cascade/mcp",
         file: Some(|folders| folders.home.join(".codeium/windsurf/mcp_config.json")),
         project_file: None,
@@ -169,6 +176,7 @@ pub const HOSTS: &[Host] = &[
     Host {
         id: "zed",
         name: "Zed",
+        client: "zed",
         page: "https://zed.dev/docs/ai/mcp",
         file: Some(|folders| match folders.system {
             System::Linux => folders.settings.join("zed/settings.json"),
@@ -187,6 +195,7 @@ pub const HOSTS: &[Host] = &[
     Host {
         id: "gemini-cli",
         name: "Gemini CLI",
+        client: "gemini",
         page: "https://geminicli.com/docs/tools/mcp-server",
         file: Some(|folders| folders.home.join(".gemini/settings.json")),
         project_file: Some(".gemini/settings.json"),
@@ -200,6 +209,7 @@ pub const HOSTS: &[Host] = &[
     Host {
         id: "codex",
         name: "Codex CLI",
+        client: "codex",
         page: "https://github.com/openai/codex/blob/main/docs/config.md#mcp_servers",
         file: Some(|folders| folders.named("CODEX_HOME", ".codex").join("config.toml")),
         project_file: Some(".codex/config.toml"),
@@ -214,6 +224,7 @@ pub const HOSTS: &[Host] = &[
     Host {
         id: "copilot-cli",
         name: "GitHub Copilot CLI",
+        client: "copilot",
         page: "https://docs.github.com/en/copilot/how-tos/copilot-cli/customize-copilot/add-mcp-servers",
         file: Some(|folders| {
             let folder = folders.named("COPILOT_HOME", ".copilot");
@@ -230,6 +241,7 @@ pub const HOSTS: &[Host] = &[
     Host {
         id: "opencode",
         name: "opencode",
+        client: "opencode",
         page: "https://opencode.ai/docs/mcp-servers",
         file: Some(|folders| {
             let folder = folders.named("XDG_CONFIG_HOME", ".config");
@@ -247,6 +259,7 @@ pub const HOSTS: &[Host] = &[
     Host {
         id: "lm-studio",
         name: "LM Studio",
+        client: "lmstudio",
         page: "https://lmstudio.ai/docs/app/mcp",
         file: Some(|folders| folders.home.join(".lmstudio/mcp.json")),
         project_file: None,
@@ -260,6 +273,7 @@ pub const HOSTS: &[Host] = &[
     Host {
         id: "openhands",
         name: "OpenHands CLI",
+        client: "openhands",
         page: "https://docs.openhands.dev/openhands/usage/cli/mcp-servers",
         file: Some(|folders| {
             let folder = folders.named("OPENHANDS_PERSISTENCE_DIR", ".openhands");
@@ -276,6 +290,7 @@ pub const HOSTS: &[Host] = &[
     Host {
         id: "n8n",
         name: "n8n",
+        client: "n8n",
         page: "https://docs.n8n.io/integrations/builtin/cluster-nodes/sub-nodes/n8n-nodes-langchain.toolmcp/",
         file: None,
         project_file: None,

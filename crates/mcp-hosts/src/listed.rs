@@ -4,11 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::Error;
-use crate::edit;
-use crate::error::Fault;
-use crate::file::Target;
-use crate::host::{Form, Host, Reference};
+use crate::host::{Host, Reference};
 
 /// A server in a host's file. Values of variables and headers may be secrets, so it has no `Debug`.
 pub struct Listed {
@@ -28,27 +24,8 @@ pub struct Listed {
     pub headers: Vec<(String, String)>,
     /// The variable with the bearer token.
     pub token_variable: Option<String>,
-    /// True if the URL is that of HTTP+SSE.
-    pub is_sse: bool,
     /// True if the host does not use it.
     pub is_disabled: bool,
-}
-
-/// Reads the servers of a host's file. A file that is not there has none.
-///
-/// # Errors
-/// If the file cannot be read, or is broken.
-pub fn listed(host: &Host, path: &Path) -> Result<Vec<Listed>, Error> {
-    let text = Target::read(path)?.text.unwrap_or_default();
-    let file = edit::read(host, &text).map_err(Fault::at(path.to_owned()))?;
-    let Some(servers) = file.get(host.key).and_then(Value::as_object) else {
-        return Ok(Vec::new());
-    };
-    let entries = servers.iter();
-    let entries = entries.filter_map(|(name, entry)| Some((name, entry.as_object()?)));
-    Ok(entries
-        .map(|(name, entry)| read(host, name, entry))
-        .collect())
 }
 
 pub(crate) fn read(host: &Host, name: &str, entry: &Map<String, Value>) -> Listed {
@@ -77,13 +54,6 @@ pub(crate) fn read(host: &Host, name: &str, entry: &Map<String, Value>) -> Liste
     }
     let mut env = pairs("env");
     env.extend(pairs("environment"));
-    let kind = text("type")
-        .or_else(|| text("transport"))
-        .unwrap_or_default();
-    let (http_url, url) = (text("httpUrl").or_else(|| text("serverUrl")), text("url"));
-    // Gemini CLI has `url` for HTTP+SSE and `httpUrl` for Streamable HTTP.
-    let is_sse =
-        kind == "sse" || (host.form == Form::HttpUrl && http_url.is_none() && kind != "http");
     let mut headers = pairs("headers");
     headers.extend(pairs("http_headers"));
     Listed {
@@ -92,10 +62,37 @@ pub(crate) fn read(host: &Host, name: &str, entry: &Map<String, Value>) -> Liste
         env,
         env_pass: list("env_vars"),
         cwd: text("cwd"),
-        url: http_url.or(url),
+        url: text("httpUrl")
+            .or_else(|| text("serverUrl"))
+            .or_else(|| text("url")),
         headers,
         token_variable: text("bearer_token_env_var"),
-        is_sse,
         is_disabled: flag("disabled") == Some(true) || flag("enabled") == Some(false),
+    }
+}
+
+/// The names and URLs by which an entry is one of this program.
+#[derive(Default)]
+pub struct Own {
+    /// The names of the program, without `.exe`.
+    pub programs: Vec<String>,
+    /// The URLs at which it serves.
+    pub urls: Vec<String>,
+}
+
+impl Own {
+    /// True if the entry starts this program or the bridge of the gateway, or calls one of the URLs.
+    pub fn has(&self, entry: &Listed) -> bool {
+        let Some(command) = entry.command.first() else {
+            let url = entry.url.as_ref();
+            return url.is_some_and(|url| self.urls.contains(url));
+        };
+        let stem = Path::new(command)
+            .file_stem()
+            .and_then(|stem| stem.to_str());
+        let bridges = entry.command.get(1).is_some_and(|arg| arg == "bridge");
+        stem.is_some_and(|stem| {
+            self.programs.iter().any(|program| program == stem) || stem == "mcp-gateway" && bridges
+        })
     }
 }

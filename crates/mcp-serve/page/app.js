@@ -2,7 +2,8 @@
 // The frame of the page: the sign-in, the tabs, and what all of them follow.
 
 import { chooseView, follow, post, signIn, signOut, signedOut } from "./server.js";
-import { Failure, html, reason, render, useEffect, useLoaded, useState } from "./ui.js";
+import { Failure, html, reason, render, useEffect, useLoaded, useRef, useState } from "./ui.js";
+import { Overview } from "./tabs/overview.js";
 import { Tools } from "./tabs/tools.js";
 import { Try } from "./tabs/try.js";
 import { Status } from "./tabs/status.js";
@@ -14,7 +15,7 @@ import { Configuration } from "./tabs/configuration.js";
 import { data } from "./server.js";
 
 /** The tabs of the gateway, and those of a server alone. */
-const OF_GATEWAY = { Backends, Tools, Activity, Approvals, Try, Connect, Configuration };
+const OF_GATEWAY = { Overview, Backends, Tools, Activity, Approvals, Try, Connect, Configuration };
 const OF_SERVER = { Status, Tools, Try, Connect };
 
 /** The part of the address behind `#`: the tab, and what it shows. */
@@ -64,7 +65,9 @@ function App() {
   }, []);
   if (isOut) return html`<${SignIn} error=${error} done=${() => load(true)} />`;
   if (!me) return html`<p class="muted middle" aria-busy="true">Loading …</p>`;
-  return html`<${Frame} me=${me} out=${() => { signOut(); setError(null); setOut(true); }} />`;
+  // Keeps what is known if it fails.
+  const renew = () => post("me").then(setMe, () => {});
+  return html`<${Frame} me=${me} renew=${renew} out=${() => { signOut(); setError(null); setOut(true); }} />`;
 }
 
 /** @param {{error: any, done: () => void}} props */
@@ -86,8 +89,8 @@ function SignIn({ error, done }) {
   </main>`;
 }
 
-/** @param {{me: any, out: () => void}} props */
-function Frame({ me, out }) {
+/** @param {{me: any, renew: () => void, out: () => void}} props */
+function Frame({ me, renew, out }) {
   const tabs = me.has_data ? OF_GATEWAY : OF_SERVER;
   const [where, setWhere] = useState(place());
   const [view, setView] = useState("");
@@ -104,11 +107,23 @@ function Frame({ me, out }) {
     return () => removeEventListener("hashchange", moved);
   }, []);
   useEffect(() => (me.has_data ? follow(setTick, setLive) : undefined), []);
+  // A view may come with the lists.
+  useEffect(() => { if (tick.lists) renew(); }, [tick.lists]);
   useEffect(() => {
     // Ages and the time of the next try change without an event.
     const timer = setInterval(reload, 5000);
     return () => clearInterval(timer);
   }, []);
+  const told = useRef(0);
+  useEffect(() => {
+    const count = state?.may?.decide ? state.waiting : 0;
+    // A person may look at another tab of the browser. What waits is not said: others have written it.
+    if (count > told.current && "Notification" in window && Notification.permission === "granted") {
+      const call = new Notification("A call waits for a decision", { body: `${me.server.name}: ${count}`, tag: "mcp-waiting" });
+      call.onclick = () => { focus(); go("approvals"); };
+    }
+    told.current = count;
+  }, [state?.waiting]);
   const names = Object.keys(tabs);
   const current = names.find((name) => name.toLowerCase() === where.tab) ?? names[0];
   useEffect(() => {
@@ -138,7 +153,7 @@ function Frame({ me, out }) {
     <nav aria-label="Tabs">${names.map((name) => html`<a href=${`#${name.toLowerCase()}`} key=${name}
       aria-current=${name === current ? "page" : undefined}>${name}${waiting(name)}</a>`)}</nav>
     <main id="main" tabindex="-1">
-      <${Failure} error=${current === "Backends" || current === "Status" ? error : null} />
+      <${Failure} error=${current === "Overview" || current === "Backends" || current === "Status" ? error : null} />
       ${hasView && html`<div class="filters"><label for="view">View</label>
         <select id="view" value=${view} onChange=${(/** @type {any} */ event) => setView(event.target.value)}>
           <option value="">none: all tools</option>${me.views.map((/** @type {string} */ name) => html`<option value=${name}>${name}</option>`)}</select></div>`}

@@ -86,7 +86,7 @@ export function useLoaded(load, tick, pause = 0) {
 }
 
 /**
- * Two buttons that decide something. They wait a second after `above`, what is shown before them, has changed: no click
+ * Two buttons that decide something; the first one lets nothing happen. They wait a second after `above`, what is shown before them, has changed: no click
  * meets what has just moved under the pointer.
  * @param {{above: string, approve: () => void, refuse: () => void, children?: any}} props
  */
@@ -99,8 +99,8 @@ export function Decision({ above, approve, refuse, children }) {
     return () => clearTimeout(timer);
   }, [above]);
   const isHeld = performance.now() - moved.current.at < 1000;
-  return html`<div class="buttons"><button class="primary" disabled=${isHeld} onClick=${approve}>Approve</button>
-    <button disabled=${isHeld} onClick=${refuse}>Refuse</button>${children}</div>`;
+  return html`<div class="buttons"><button disabled=${isHeld} onClick=${refuse}>Refuse</button>
+    <button disabled=${isHeld} onClick=${approve}>Approve</button>${children}</div>`;
 }
 
 /** @param {{error: any}} props */

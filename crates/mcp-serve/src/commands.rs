@@ -1,21 +1,21 @@
-//! The commands that every server has beside serving. Each is a file of its own: a struct that clap parses,
-//! whose documentation is its help, and a function.
+//! The commands that every server has beside serving: each a struct that clap parses, whose documentation is its help, and
+//! a function. The larger ones are files of their own.
 
-mod completions;
+use std::fmt::Display;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, Parser};
+
+use crate::subcommand::Subcommand;
+use crate::{Product, Service};
+
 mod connect;
 mod doctor;
 mod man;
 mod schema;
 mod token;
-
-use std::io::Write as _;
-use std::process::ExitCode;
-use std::sync::Arc;
-
-use clap::Args;
-
-use crate::subcommand::Subcommand;
-use crate::{Product, Service};
 
 impl<S: Service, O: Args + 'static> Product<S, O> {
     /// All commands, in the order of `--help`; then those of this product.
@@ -23,7 +23,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         // One each: the name, the struct and the function.
         let shared = [
             Subcommand::new("completions", |completions, product: Self| {
-                completions::run(&completions, product.command_line())
+                complete(&completions, product.command_line())
             }),
             Subcommand::new("connect", |connect, product: Self| {
                 let server = product.options_command();
@@ -56,7 +56,21 @@ fn print(text: &[u8]) -> ExitCode {
 }
 
 /// Writes the reason to stderr.
-fn fail(program: &str, text: &str) -> ExitCode {
-    let _ = write!(std::io::stderr(), "{program}: {text}");
+fn fail(program: &str, reason: impl Display) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "{program}: {reason:#}");
     ExitCode::FAILURE
+}
+
+/// Prints the completions of the command line for a shell.
+///
+/// For bash: PROGRAM completions bash > ~/.local/share/bash-completion/completions/PROGRAM
+#[derive(Parser)]
+struct Completions {
+    shell: clap_complete::Shell,
+}
+
+fn complete(completions: &Completions, mut command: clap::Command) -> ExitCode {
+    let (name, mut script) = (command.get_name().to_owned(), Vec::new());
+    clap_complete::generate(completions.shell, &mut command, name, &mut script);
+    print(&script)
 }

@@ -1,16 +1,20 @@
 //! The key that signs session ids and request states, which clients keep.
 
-use std::io::{Read as _, Write as _};
-use std::path::Path;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::Context as _;
 use mcp_core::sign::Signer;
 
-use crate::state::{create_private, open_for_lock, state_folder};
+use crate::state::{open_for_lock, replace_private, state_folder};
 
 /// A key. Has no `Debug`.
-pub struct Key([u8; KEY_BYTES]);
+pub struct Key {
+    bytes: [u8; KEY_BYTES],
+    /// False for a key that ends with this process.
+    is_lasting: bool,
+}
 
 impl Key {
     /// Derives the key from `secret` if it is not blank. Else returns the key of this user and server,
@@ -32,7 +36,7 @@ impl Key {
     /// If no file can hold it.
     pub fn lasting(server: &str, secret: Option<&str>) -> anyhow::Result<Self> {
         if let Some(secret) = secret.map(str::trim).filter(|secret| !secret.is_empty()) {
-            return Ok(Self(hmac_sha256::Hash::hash(secret.as_bytes())));
+            return Ok(Self::kept(hmac_sha256::Hash::hash(secret.as_bytes())));
         }
         let folder = state_folder();
         let folder = folder.context("no folder for a key: set HOME or XDG_STATE_HOME")?;
@@ -45,14 +49,28 @@ impl Key {
     /// # Errors
     /// If there is no randomness.
     pub fn random() -> anyhow::Result<Self> {
-        let mut key = [0; KEY_BYTES];
-        getrandom::fill(&mut key).context("no random bytes for a key")?;
-        Ok(Self(key))
+        let mut bytes = [0; KEY_BYTES];
+        getrandom::fill(&mut bytes).context("no random bytes for a key")?;
+        let is_lasting = false;
+        Ok(Self { bytes, is_lasting })
+    }
+
+    /// A key that is also that of later processes.
+    fn kept(bytes: [u8; KEY_BYTES]) -> Self {
+        let is_lasting = true;
+        Self { bytes, is_lasting }
+    }
+
+    /// The file that keeps which sessions of `server` were ended, beside that of its key. `None` if sessions end with
+    /// this process, or there is no folder for it.
+    pub(crate) fn ended_sessions(&self, server: &str) -> Option<PathBuf> {
+        let folder = state_folder().filter(|_| self.is_lasting)?;
+        Some(folder.join(server).join("sessions.ended"))
     }
 
     /// Returns a key for another purpose, from which this one cannot be told.
     pub fn derive(&self, purpose: &str) -> [u8; 32] {
-        let mut hmac = hmac_sha256::HMAC::new(self.0);
+        let mut hmac = hmac_sha256::HMAC::new(self.bytes);
         hmac.update(b"derived key\0");
         hmac.update(purpose.as_bytes());
         hmac.finalize()
@@ -60,7 +78,7 @@ impl Key {
 
     /// Returns a signer that signs and verifies with this key.
     pub fn signer(&self) -> Signer {
-        Signer::new(self.0)
+        Signer::new(self.bytes)
     }
 }
 
@@ -105,16 +123,9 @@ fn load_or_create(path: &Path) -> anyhow::Result<Key> {
     if path.exists() {
         tracing::warn!(path = %path.display(), "the key file is damaged and is replaced: sessions end");
     }
-    let key = Key::random()?;
-    // The file has the whole key at once, also if this process ends here or the disk is full.
-    let new = path.with_extension(format!("{}.new", std::process::id()));
-    let written = write(&new, &key).and_then(|()| std::fs::rename(&new, path));
-    if written.is_err() {
-        // There may be none.
-        let _ = std::fs::remove_file(&new);
-    }
-    written?;
-    Ok(key)
+    let Key { bytes, .. } = Key::random()?;
+    replace_private(path, &bytes)?;
+    Ok(Key::kept(bytes))
 }
 
 /// The key in the file; `None` if there is no file, or one of another size, as a crash or a full disk leaves.
@@ -126,15 +137,7 @@ fn read(path: &Path) -> std::io::Result<Option<Key>> {
         Err(error) => return Err(error),
     };
     file.take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes.try_into().ok().map(Key))
-}
-
-fn write(path: &Path, key: &Key) -> std::io::Result<()> {
-    // What an earlier process with this number left.
-    let _ = std::fs::remove_file(path);
-    let mut file = create_private(path)?;
-    file.write_all(&key.0)?;
-    file.sync_all()
+    Ok(bytes.try_into().ok().map(Key::kept))
 }
 
 #[cfg(test)]
@@ -145,7 +148,7 @@ mod tests {
     fn key_file_is_whole_or_replaced() {
         let folder = std::env::temp_dir().join(format!("mcp-serve-key-{}", std::process::id()));
         let path = folder.join("server").join("session.key");
-        let load = || load_or_create(&path).unwrap().0;
+        let load = || load_or_create(&path).unwrap().bytes;
         let first = load();
         assert_eq!(load(), first);
         // As a crash between creation and writing left it, a full disk, and another program.
@@ -162,7 +165,7 @@ mod tests {
             .map(|_| {
                 std::thread::spawn({
                     let path = path.clone();
-                    move || load_or_create(&path).unwrap().0
+                    move || load_or_create(&path).unwrap().bytes
                 })
             })
             .collect();

@@ -2,28 +2,21 @@
 //!
 #![doc = include_str!("../README.md")]
 
-mod clock;
 mod commands;
 mod config;
-mod drain;
 mod followed_files;
-mod function;
 mod http;
 mod key;
 mod log;
 mod oauth;
 mod options;
-mod page_data;
 mod print;
-mod probe;
 mod product;
 mod run;
-mod runtime;
 mod secret;
-mod shared_sessions;
+mod service;
 mod state;
 mod stdio;
-mod stop;
 mod subcommand;
 mod telemetry;
 mod tls;
@@ -36,11 +29,10 @@ pub use followed_files::FollowedFiles;
 pub use http::{Guard, HttpService, Limits, Listener};
 pub use key::{Key, process_id};
 pub use options::{Command, Options};
-pub use page_data::PageData;
-pub use product::{NoOptions, OwnPaths, Product, Service};
+pub use product::{NoOptions, Product};
 pub use run::Running;
 pub use secret::Secret;
-pub use shared_sessions::SharedSessions;
+pub use service::{OwnPaths, PageData, Service, SharedSessions, TokenOwners};
 pub use state::{create_private, state_folder};
 pub use tls::Tls;
 pub use tokens::Tokens;

@@ -9,9 +9,6 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
 
 /// Starts the log with `filter`, which has the syntax of `RUST_LOG` (`info`, `mcp_serve=debug`), and the export of
 /// spans, if there is one.
-///
-/// # Errors
-/// If the filter is invalid.
 pub(crate) fn start(
     filter: &str,
     spans: Option<impl Layer<Registry> + Send + Sync>,
@@ -33,10 +30,6 @@ pub(crate) fn start(
     Ok(())
 }
 
-/// Parses a filter.
-///
-/// # Errors
-/// If it is invalid.
 pub(crate) fn filter(filter: &str) -> anyhow::Result<EnvFilter> {
     let parsed = EnvFilter::builder().parse(filter);
     parsed.map_err(|error| anyhow::anyhow!("--log {filter:?} is not a log filter: {error}"))

@@ -1,31 +1,29 @@
 //! The server as an OAuth 2.1 resource server: admits access tokens of configured issuers (RFC 9068) and says
 //! where clients get one (RFC 9728).
 //!
-//! Top to bottom: `options` are the flags. `metadata` is what clients read. `token` checks one token with the
-//! `keys` of its issuer, which `fetch` gets, by `crypto`.
-
-mod crypto;
-mod fetch;
-mod keys;
-mod metadata;
-mod options;
-mod token;
+//! Top to bottom: `options` are the flags. `token` checks one token with the `keys` of its issuer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail, ensure};
 use futures_util::future::join_all;
+use http::{HeaderValue, Uri};
+use keys::{IssuerKeys, KeyDigest};
+use mcp_client::Endpoint;
 use mcp_core::error::{Credentials, Error};
+pub(crate) use options::OauthOptions;
 use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use token::{Audience, Rules, Unverified};
 
 use crate::tokens::{Credential, Digest, digest};
-use keys::{IssuerKeys, KeyDigest};
-use metadata::Metadata;
-pub(crate) use metadata::PATH as METADATA_PATH;
-pub(crate) use options::OauthOptions;
-use token::{Audience, Rules, Unverified};
+
+mod keys;
+mod options;
+mod token;
 
 /// The largest token in bytes; a token with the groups of its owner has a few thousand.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
@@ -79,10 +77,8 @@ impl ResourceServer {
             }
         };
         let verified = verified.and_then(|known| {
-            let is_for = known.audience.includes(view);
-            is_for
-                .then_some(known)
-                .context("it is for another resource")
+            ensure!(known.audience.includes(view), "it is for another resource");
+            Ok(known)
         });
         let verified = verified.map_err(|why| {
             tracing::debug!(why = format!("{why:#}"), "refused an access token");
@@ -96,11 +92,9 @@ impl ResourceServer {
 
     async fn verify(&self, token: &[u8]) -> anyhow::Result<Verified> {
         let unverified = Unverified::read(token, &self.rules)?;
-        let position = self
-            .issuers
-            .iter()
-            .position(|issuer| issuer.name == unverified.issuer);
-        let position = position.ok_or_else(|| anyhow::anyhow!("the issuer is not configured"))?;
+        let mut issuers = self.issuers.iter();
+        let position = issuers.position(|issuer| issuer.name == unverified.issuer);
+        let position = position.context("the issuer is not configured")?;
         let issuer = &self.issuers[position];
         let (name, algorithm) = (unverified.key.as_deref(), unverified.algorithm);
         let (mut digest, key) = issuer.key(name, algorithm, None).await?;
@@ -114,7 +108,7 @@ impl ResourceServer {
             }
             verified => verified?,
         };
-        anyhow::ensure!(credential.is_valid(), "it has expired");
+        ensure!(credential.is_valid(), "it has expired");
         Ok(Verified {
             key: (position, digest),
             has_scopes,
@@ -128,7 +122,7 @@ impl ResourceServer {
     fn remember(&self, digest: Digest, new: Verified) -> anyhow::Result<Verified> {
         let mut verified = self.verified.lock();
         // With the lock: a key that goes from now on takes this token along.
-        anyhow::ensure!(self.has(&new), "its key is gone");
+        ensure!(self.has(&new), "its key is gone");
         match verified.get(&digest) {
             Some(known) if known.key == new.key && known.credential.is_valid() => {
                 return Ok(known.clone());
@@ -177,34 +171,20 @@ impl ResourceServer {
         &self.metadata.origin
     }
 
-    /// The metadata of this server for clients (RFC 9728), as JSON.
-    pub(crate) fn metadata(&self) -> &str {
-        &self.metadata.json
-    }
-
-    /// The metadata at this path, of the server or of a view. There may be no such view: it is not public which
-    /// there are.
+    /// The metadata for clients (RFC 9728) at this path, of the server or of a view, as JSON. There may be no such
+    /// view: it is not public which there are.
     pub(crate) fn metadata_at(&self, path: &str, has_views: bool) -> Option<String> {
-        if self.is_metadata_path(path) {
-            return Some(self.metadata().to_owned());
+        if path == PATH || path == self.metadata.path {
+            return Some(self.metadata.json.clone());
         }
         let (_, name) = path.rsplit_once('/').filter(|_| has_views)?;
         let view = self.metadata.of_view(name)?;
         (view.path == path).then_some(view.json)
     }
 
-    /// True if this path has the metadata.
-    pub(crate) fn is_metadata_path(&self, path: &str) -> bool {
-        path == METADATA_PATH || path == self.metadata.path
-    }
-
     /// The value of `WWW-Authenticate` for an answer to a request, of the server or of a view, that is refused with
     /// `error`. A request without a token is no error yet (RFC 6750, 3.1).
-    pub(crate) fn challenge_in(
-        &self,
-        error: &Error,
-        view: Option<&str>,
-    ) -> Option<http::HeaderValue> {
+    pub(crate) fn challenge_in(&self, error: &Error, view: Option<&str>) -> Option<HeaderValue> {
         let of_view = view.and_then(|name| self.metadata.of_view(name));
         let metadata = of_view.as_ref().unwrap_or(&self.metadata);
         match error {
@@ -231,6 +211,111 @@ fn make_room(verified: &mut HashMap<Digest, Verified>) {
     if let Some(known) = first.and_then(|first| verified.remove(&first)) {
         known.credential.revoked.cancel();
     }
+}
+
+/// The path of the metadata, before that of the resource.
+const PATH: &str = "/.well-known/oauth-protected-resource";
+
+pub(super) struct Metadata {
+    resource: String,
+    issuers: Vec<String>,
+    scopes: Vec<String>,
+    pub(super) json: String,
+    /// [`PATH`] with the path of the resource.
+    pub(super) path: String,
+    /// Scheme and authority of the resource.
+    pub(super) origin: String,
+    /// The host name of the resource.
+    pub(super) host: String,
+    /// `WWW-Authenticate` of an answer 401 without and with a token, and 403.
+    pub(super) unauthorized: HeaderValue,
+    pub(super) invalid: HeaderValue,
+    pub(super) insufficient: HeaderValue,
+}
+
+impl Metadata {
+    pub(super) fn new(
+        resource: &str,
+        issuers: &[String],
+        scopes: &[String],
+    ) -> anyhow::Result<Self> {
+        let uri = check_url(resource)?;
+        let origin = match (uri.scheme_str(), uri.authority()) {
+            (Some(scheme), Some(authority)) => format!("{scheme}://{authority}"),
+            _ => String::new(),
+        };
+        let path = format!("{PATH}{}", uri.path().trim_end_matches('/'));
+        let mut document = json!({
+            "resource": resource,
+            "authorization_servers": issuers,
+            "bearer_methods_supported": ["header"],
+        });
+        let mut challenge = format!("resource_metadata=\"{origin}{path}\"");
+        if !scopes.is_empty() {
+            document["scopes_supported"] = json!(scopes);
+            challenge += &format!(", scope=\"{}\"", scopes.join(" "));
+        }
+        let header = |text: String| HeaderValue::from_str(&text).context("is not ASCII");
+        Ok(Self {
+            resource: resource.to_owned(),
+            issuers: issuers.to_vec(),
+            scopes: scopes.to_vec(),
+            json: document.to_string(),
+            path,
+            origin,
+            host: uri.host().unwrap_or_default().to_owned(),
+            invalid: header(format!("Bearer error=\"invalid_token\", {challenge}"))?,
+            unauthorized: header(format!("Bearer {challenge}"))?,
+            insufficient: header(format!("Bearer error=\"insufficient_scope\", {challenge}"))?,
+        })
+    }
+
+    /// The documents of a view, which is a resource of its own; `None` for a name that no view has.
+    pub(super) fn of_view(&self, name: &str) -> Option<Self> {
+        let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        if name.is_empty() || !name.bytes().all(is_legal) {
+            return None;
+        }
+        let resource = view_resource(&self.resource, name);
+        Self::new(&resource, &self.issuers, &self.scopes).ok()
+    }
+}
+
+/// The URL of a view of this resource. That of the server may be its origin only, without the path `/mcp`.
+pub(super) fn view_resource(resource: &str, name: &str) -> String {
+    let base = resource.trim_end_matches('/');
+    let has_path = base
+        .split_once("://")
+        .is_some_and(|(_, rest)| rest.contains('/'));
+    let path = if has_path { "" } else { "/mcp" };
+    format!("{base}{path}/{name}")
+}
+
+/// Checks that a URL is `https`, or `http` on this machine.
+pub(super) fn check_url(url: &str) -> anyhow::Result<Uri> {
+    let uri: Uri = url.parse().context("is not a URL")?;
+    let host = uri.host().context("is not a URL with a host")?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let is_local = host == "localhost"
+        || host
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback());
+    match uri.scheme_str() {
+        Some("https") => {}
+        Some("http") if is_local => {}
+        _ => bail!("must be https, or http on this machine"),
+    }
+    ensure!(
+        !url.contains(['#', '"', '\\', ' ']),
+        "has a fragment or a quote"
+    );
+    Ok(uri)
+}
+
+pub(super) async fn get_json<T: DeserializeOwned>(url: &str) -> anyhow::Result<T> {
+    check_url(url)?;
+    let body = Endpoint::new(url)?.get_document().await?;
+    serde_json::from_slice(&body).context("the answer is not the JSON that was expected")
 }
 
 #[cfg(test)]

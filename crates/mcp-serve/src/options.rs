@@ -1,6 +1,6 @@
 //! The command line of every server. Every flag has an environment variable.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use mcp_core::error::ErrorCodes;
 
 use crate::oauth::{OauthOptions, ResourceServer};
-use crate::{Limits, Secret, Tls, Tokens};
+use crate::{Limits, Secret, Tls, TokenOwners, Tokens};
 
 /// The command line of a server: its own options, and those of all servers.
 #[derive(Parser)]
@@ -48,7 +48,8 @@ pub struct Options {
         long,
         env = "MCP_BIND",
         value_name = "ADDRESS",
-        default_value = "127.0.0.1"
+        default_value = "127.0.0.1",
+        value_parser = address
     )]
     pub bind: IpAddr,
 
@@ -238,11 +239,27 @@ pub(crate) struct ConfiguredTokens {
     pub(crate) followers: Vec<BoxFuture<'static, ()>>,
 }
 
+fn address(text: &str) -> Result<IpAddr, String> {
+    match text {
+        "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
+        _ => text.parse().map_err(|_| {
+            "it must be the IP address of this machine, such as 0.0.0.0 for all, or localhost"
+                .to_owned()
+        }),
+    }
+}
+
+impl ConfiguredTokens {
+    /// Lists the owners of the tokens; `None` if an issuer gives out others.
+    pub(crate) fn owners(&self) -> Option<TokenOwners> {
+        let tokens = Arc::clone(&self.tokens);
+        let is_known = self.oauth.is_none() && !tokens.is_empty();
+        is_known.then(|| Arc::new(move || tokens.owners()) as TokenOwners)
+    }
+}
+
 impl Options {
     /// Reads the configured tokens.
-    ///
-    /// # Errors
-    /// If a token is required and missing, or cannot be read.
     pub(crate) fn tokens(&self) -> anyhow::Result<ConfiguredTokens> {
         let secret = Secret::new(self.token.clone(), self.token_file.clone());
         let text = secret
@@ -289,9 +306,6 @@ impl Options {
 
     /// Reads the certificate, if there is one. Blank paths count as unset: compose files pass unset
     /// variables as empty ones.
-    ///
-    /// # Errors
-    /// If a file is unusable, or one of certificate and key is missing.
     pub(crate) fn tls(&self) -> anyhow::Result<Option<Arc<Tls>>> {
         let set = |path: &Option<PathBuf>| path.clone().filter(|path| !path.as_os_str().is_empty());
         match (set(&self.tls_cert), set(&self.tls_key)) {
@@ -323,31 +337,5 @@ impl Options {
 
     pub(crate) fn call_timeout(&self) -> Duration {
         Duration::from_secs(self.call_timeout)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tokens(text: &str) -> anyhow::Result<ConfiguredTokens> {
-        let path = std::env::temp_dir().join(format!("mcp-serve-options-{}", std::process::id()));
-        std::fs::write(&path, text).unwrap();
-        let command = Command::<crate::product::NoOptions>::try_parse_from([
-            "x".as_ref(),
-            "--token-file".as_ref(),
-            path.as_os_str(),
-        ]);
-        let tokens = command.unwrap().common.tokens();
-        std::fs::remove_file(&path).unwrap();
-        tokens
-    }
-
-    #[test]
-    fn file_whose_last_token_was_revoked_requires_one_and_a_blank_one_is_refused() {
-        let found = tokens("# ada was revoked at 2026-01-31T12:00:00Z\n").unwrap();
-        assert!(!found.tokens.is_empty());
-        let error = tokens(" \n").err().unwrap();
-        assert!(error.to_string().contains("contains no token"), "{error}");
     }
 }

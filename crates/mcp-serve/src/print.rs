@@ -15,7 +15,6 @@ pub(crate) fn tools(tools: &[ToolDefinition]) -> anyhow::Result<()> {
     write(tools.collect())
 }
 
-/// Prints the names of the toolsets.
 pub(crate) fn toolsets(names: &[&str]) -> anyhow::Result<()> {
     write(names.iter().copied().map(Value::from).collect())
 }

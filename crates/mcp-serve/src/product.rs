@@ -5,22 +5,19 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use futures_util::future::BoxFuture;
 use mcp_core::method::MethodSet;
 use mcp_core::prompt::PromptSet;
 use mcp_core::registry::BoundItems;
 use mcp_core::resource::ResourceSet;
-use mcp_core::server::{Access, Audit, ChangeNotifier, Identity, Principal, Server, TaskStore};
+use mcp_core::server::Identity;
 use mcp_core::tool::{Effect, Output, ToolError, ToolKind, Toolset};
-use prometheus_client::registry::Registry;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::config::Problem;
-use crate::function;
 use crate::subcommand::Subcommand;
-use crate::{PageData, SharedSessions};
+use crate::tools::bind_function;
 
 /// An MCP server, to be run as a program ([`Product::run`]) or to be mounted in another one
 /// ([`Product::mount`]).
@@ -47,6 +44,7 @@ pub struct Product<S = (), O = NoOptions> {
 /// The product's part of the command `doctor`.
 pub(crate) struct Check<S, O> {
     pub(crate) problems: fn(&O) -> Vec<Problem>,
+    pub(crate) unused: fn(&O) -> Vec<Problem>,
     pub(crate) connect: fn(O) -> anyhow::Result<S>,
 }
 
@@ -139,7 +137,7 @@ impl<S, O> Product<S, O> {
     {
         let is_taken = self.functions.iter().any(|(tool, _)| tool.name == name);
         assert!(!is_taken, "tool {name} is declared twice");
-        self.functions.push(function::bind(name, effect, function));
+        self.functions.push(bind_function(name, effect, function));
         self
     }
 
@@ -170,16 +168,21 @@ impl<S, O> Product<S, O> {
         }
     }
 
-    /// Sets how the command `doctor` finds the problems: `problems` returns every one and opens nothing;
-    /// `connect` makes the service that is asked, which keeps nothing. Without them `doctor` makes the service as
+    /// Sets how the command `doctor` finds the problems: `problems` returns every one with which the server does not start,
+    /// `unused` those of parts that it leaves out, and both open nothing; `connect` makes the service that is asked, which keeps nothing. Without them `doctor` makes the service as
     /// the server does, and tells the first problem.
     #[must_use]
     pub fn check(
         self,
         problems: fn(&O) -> Vec<Problem>,
+        unused: fn(&O) -> Vec<Problem>,
         connect: fn(O) -> anyhow::Result<S>,
     ) -> Self {
-        let check = Some(Check { problems, connect });
+        let check = Some(Check {
+            problems,
+            unused,
+            connect,
+        });
         Self { check, ..self }
     }
 
@@ -211,121 +214,3 @@ impl<S, O> Product<S, O> {
         self
     }
 }
-
-/// Paths of a service's own, beside `/mcp`. A request is authenticated if it has a token; the service decides
-/// what callers without one may do.
-pub trait OwnPaths: Send + Sync {
-    /// The text with which these paths begin, such as `/approvals/`.
-    fn prefix(&self) -> &'static str;
-
-    /// Answers a `POST` with a status and JSON.
-    fn post<'a>(
-        &'a self,
-        path: &'a str,
-        caller: Option<&'a Principal>,
-        body: &'a [u8],
-    ) -> BoxFuture<'a, (u16, String)>;
-}
-
-/// The service behind a server.
-pub trait Service: Send + Sync + 'static {
-    /// True if it relays calls to other servers, and their tools to clients.
-    const RELAYS: bool = false;
-
-    /// True if calls send log messages to the client.
-    const LOGS: bool = false;
-
-    /// Most bytes of a result, which holds its JSON as a structure and as text.
-    const MAX_RESULT_BYTES: usize = usize::MAX;
-
-    /// Asks the service whether it would serve a call now, within a few seconds.
-    ///
-    /// # Errors
-    /// The reason why it would not, in words for the operator and the model.
-    fn probe(&self) -> impl Future<Output = Result<(), ToolError>> + Send {
-        std::future::ready(Ok(()))
-    }
-
-    /// Asks for the command `doctor` whether it would serve calls, and returns what answers,
-    /// with its version.
-    ///
-    /// # Errors
-    /// The reasons why it would not.
-    fn check(
-        self: Arc<Self>,
-        server: Arc<Server>,
-    ) -> impl Future<Output = Result<String, Vec<String>>> + Send {
-        let _ = server;
-        async move {
-            let asked = self.probe().await;
-            asked.map_err(|error| vec![error.message().to_owned()])?;
-            Ok("it answers and accepts the key".to_owned())
-        }
-    }
-
-    /// Runs in the background, from the start to the stop of the server: follows changes of the
-    /// service, and publishes changed lists ([`Server::publish`]).
-    fn run(self: Arc<Self>, server: Arc<Server>) -> impl Future<Output = ()> + Send {
-        let _ = server;
-        std::future::ready(())
-    }
-
-    /// Ends everything that it has started. The server waits for it for up to 10 s.
-    fn stop(&self) -> impl Future<Output = ()> + Send {
-        std::future::ready(())
-    }
-
-    /// The channel that announces changes of lists and resources; `None` if they never change.
-    fn changes(&self) -> Option<ChangeNotifier> {
-        None
-    }
-
-    /// Decides who may use which items, from the first request on; [`Server::publish`] sets it again. `None` if every
-    /// caller may use all.
-    fn access(&self) -> Option<Arc<dyn Access>> {
-        None
-    }
-
-    /// Records the requests of clients; `None` for no records.
-    fn audit(&self) -> Option<Arc<dyn Audit>> {
-        None
-    }
-
-    /// Its own paths over HTTP.
-    fn paths(&self) -> Option<Arc<dyn OwnPaths>> {
-        None
-    }
-
-    /// The sessions of all processes that serve the same clients; `None` for one process alone.
-    fn shared_sessions(&self) -> Option<Arc<dyn SharedSessions>> {
-        None
-    }
-
-    /// Keeps tasks for the other processes that serve the same clients; `None` for one process alone.
-    fn task_store(&self) -> Option<Arc<dyn TaskStore>> {
-        None
-    }
-
-    /// Its content on the page, beside its tools.
-    fn page(self: Arc<Self>) -> Option<Arc<dyn PageData>> {
-        None
-    }
-
-    /// The view of the client over stdio; `None` for the server itself. Over HTTP the path names it.
-    fn view(&self) -> Option<Arc<str>> {
-        None
-    }
-
-    /// Completes when its lists are complete. The server waits for it for up to 2 s before it
-    /// answers its first request.
-    fn ready(&self) -> impl Future<Output = ()> + Send {
-        std::future::ready(())
-    }
-
-    /// Registers its own metrics, which `/metrics` shows beside those of the server.
-    fn register(&self, registry: &mut Registry) {
-        let _ = registry;
-    }
-}
-
-impl Service for () {}

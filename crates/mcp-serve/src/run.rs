@@ -1,10 +1,12 @@
 //! Runs a server: from the command line to the last answer.
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io;
+use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -12,19 +14,18 @@ use clap::builder::{OsStr, Resettable};
 use clap::{Args, CommandFactory as _, FromArgMatches as _};
 use mcp_core::server::{Server, ServerFeatures, ServerItems, ServerSettings};
 use prometheus_client::registry::Registry;
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::SystemClock;
 use crate::config::SetOption;
-use crate::http::{Extras, Guard, HttpService, Listener};
-use crate::key::{self, Key};
+use crate::http::{Extras, Guard, HttpService, Listener, Page};
+use crate::key::Key;
 use crate::options::ConfiguredTokens;
-use crate::page_data::PageContent;
 use crate::telemetry::Telemetry;
 use crate::tools::ProductTools;
 use crate::{
-    Command, Options, Product, Service, Tls, config, drain, log, print, probe, runtime, stdio, stop,
+    Command, Options, Product, Service, SharedSessions, Tls, config, key, log, print, stdio,
 };
 
 /// Timeout of [`Service::ready`] before the first request is answered.
@@ -69,13 +70,22 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         if args.iter().any(|arg| arg == "-h") {
             command = command.mut_args(|arg| arg.hide_env(true));
         }
-        let matches = command.get_matches_from(args);
+        let matches = match command.clone().try_get_matches_from(&args) {
+            Ok(matches) => matches,
+            Err(error) => config::with_variable(error, &command, &args).exit(),
+        };
         let settings = config::settings(&settings);
         let options = config::set_options(&settings, &matches, &applied.places);
         let command = match Command::<O>::from_arg_matches(&matches) {
             Ok(command) => command,
             Err(error) => error.exit(),
         };
+        let problems = self.check.as_ref();
+        let problems = problems.map(|check| (check.problems)(&command.product));
+        let problems = problems.unwrap_or_default();
+        if !problems.is_empty() {
+            return config::refuse(&self.identity.name, &problems);
+        }
         let name = self.identity.name.clone();
         match self.serve(command, options) {
             Ok(()) => ExitCode::SUCCESS,
@@ -145,18 +155,18 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             profile: options.error_profile.into(),
             call_timeout: options.call_timeout(),
             signer: key.signer(),
-            spawn: |work| _ = tokio::spawn(work),
             random: key::handle,
         };
-        let tools = self.product_tools(&command.product).choose(options)?;
+        let mut tools = self.product_tools(&command.product).choose(options)?;
         let service = Arc::new((self.connect)(command.product)?);
         let features = ServerFeatures {
             read_only: options.read_only,
             items: ServerItems {
-                tools: tools.bind(&service),
                 resources: self.resources.bind(&service),
                 prompts: self.prompts.bind(&service),
                 instructions: self.instructions,
+                why_missing: Some(tools.why_missing()),
+                tools: tools.bind(&service),
                 access: service.access(),
                 ..ServerItems::default()
             },
@@ -168,9 +178,8 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             changes: service.changes(),
             relays: S::RELAYS,
         };
-        let clock = Arc::new(SystemClock::new());
         Ok(Running {
-            server: Arc::new(Server::new(self.identity, settings, features, clock)),
+            server: Arc::new(Server::new(self.identity, settings, features)),
             service,
             background: JoinSet::new(),
         })
@@ -208,9 +217,6 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
     }
 
     /// Checks that the session key is not to be guessed where other processes trust it.
-    ///
-    /// # Errors
-    /// It is too short, or not set.
     pub(crate) fn check_key(&self, command: &Command<O>) -> anyhow::Result<()> {
         let set = command.common.session_key.as_deref().unwrap_or_default();
         let is_long = set.trim().chars().count() >= MIN_SHARED_KEY_CHARS;
@@ -228,10 +234,8 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
     }
 
     pub(crate) fn product_tools(&mut self, options: &O) -> ProductTools<S> {
-        ProductTools {
-            toolset: (self.tools)(options),
-            functions: std::mem::take(&mut self.functions),
-        }
+        let functions = std::mem::take(&mut self.functions);
+        ProductTools::new((self.tools)(options), functions)
     }
 
     fn serve(mut self, command: Command<O>, set: Vec<SetOption>) -> anyhow::Result<()> {
@@ -255,7 +259,10 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         if let Some(problem) = problem {
             tracing::warn!("OpenTelemetry: {problem}; nothing is exported");
         }
-        let runtime = runtime::start().context("cannot start the runtime")?;
+        for sentence in config::misspelled_variables(&self.options_command()) {
+            tracing::warn!("{sentence}");
+        }
+        let runtime = start_runtime().context("cannot start the runtime")?;
         let served = runtime.block_on(async {
             let (name, port) = (self.identity.name.clone(), self.port);
             let key = self.key(&command)?;
@@ -263,7 +270,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
                 true => None,
                 false => Some((options.tokens()?, options.tls()?)),
             };
-            let stop = stop::on_signals()?;
+            let stop = stop_on_signals()?;
             let mut running = self.start(command, &key).await?;
             anyhow::ensure!(
                 options.stdio || running.service.view().is_none(),
@@ -272,26 +279,26 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             let server = Arc::clone(&running.server);
             let served = match tokens {
                 None => {
+                    if std::io::stdin().is_terminal() {
+                        let what = "waits for the messages of an MCP client on stdin, one JSON object in a line. Ctrl-D \
+                            ends it; without --stdio it serves HTTP.";
+                        let _ = writeln!(std::io::stderr(), "{name} {what}");
+                    }
                     let view = running.service.view();
-                    let stop = drain::close_after(stop, Arc::clone(&server), None);
+                    let stop = close_after(stop, Arc::clone(&server), None);
                     stdio::serve(server, options.body_limit, view, stop).await
                 }
                 Some((tokens, tls)) => {
                     let data = Arc::clone(running.service()).page();
-                    let content = PageContent { data, options: set };
-                    let page = (!options.no_page).then_some(content);
+                    let page = Page { data, options: set };
+                    let page = (!options.no_page).then_some(page);
                     let has_page = page.is_some();
                     let service = running.http(&options, tokens, &key, page);
                     let address = (options.bind, options.port.unwrap_or(port)).into();
                     let shared = running.service().shared_sessions();
                     let shared = shared.map(|shared| (service.clone(), shared));
-                    let stop = drain::close_after(stop, server, shared);
-                    let port = Port {
-                        address,
-                        tls,
-                        has_page,
-                    };
-                    http(&name, service, port, stop).await
+                    let stop = close_after(stop, server, shared);
+                    http(&name, service, address, tls, has_page, stop).await
                 }
             };
             running.stop().await;
@@ -310,7 +317,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         let mut running = self.assemble(command, key)?;
         let (server, service) = (&running.server, &running.service);
         let tasks = &mut running.background;
-        tasks.spawn(probe::watch(Arc::clone(server), Arc::clone(service)));
+        tasks.spawn(watch_service(Arc::clone(server), Arc::clone(service)));
         tasks.spawn(Arc::clone(service).run(Arc::clone(server)));
         let timeout = match service.shared_sessions() {
             Some(_) => SHARED_READY_TIMEOUT,
@@ -342,8 +349,11 @@ impl<S: Service> Running<S> {
         options: &Options,
         tokens: ConfiguredTokens,
         key: &Key,
-        page: Option<PageContent>,
+        page: Option<Page>,
     ) -> HttpService {
+        if let Some(owners) = tokens.owners() {
+            self.service.follow_tokens(owners);
+        }
         for follower in tokens.followers {
             self.background.spawn(follower);
         }
@@ -351,10 +361,16 @@ impl<S: Service> Running<S> {
         self.service.register(&mut registry);
         let guard = Guard::new(tokens.tokens, &options.allowed_hosts).with_oauth(tokens.oauth);
         let server = Arc::clone(&self.server);
+        let shared = self.service.shared_sessions();
         let extras = Extras {
             sse: options.sse,
             paths: self.service.paths(),
-            shared: self.service.shared_sessions(),
+            ended_sessions: match shared {
+                // Their database knows.
+                Some(_) => None,
+                None => key.ended_sessions(&server.identity().name),
+            },
+            shared,
             page,
         };
         let (signer, limits) = (key.signer(), options.limits());
@@ -362,24 +378,14 @@ impl<S: Service> Running<S> {
     }
 }
 
-/// The port of a server, and what it needs when it is open.
-struct Port {
-    address: SocketAddr,
-    tls: Option<Arc<Tls>>,
-    has_page: bool,
-}
-
 async fn http(
     name: &str,
     service: HttpService,
-    port: Port,
+    address: SocketAddr,
+    tls: Option<Arc<Tls>>,
+    has_page: bool,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let Port {
-        address,
-        tls,
-        has_page,
-    } = port;
     let mut listener = Listener::bind(address, service.clone()).await?;
     let mut scheme = "http";
     if let Some(tls) = tls {
@@ -401,4 +407,131 @@ async fn http(
     }
     listener.serve(stop).await;
     Ok(())
+}
+
+/// The variable that tokio reads.
+const THREADS: &str = "TOKIO_WORKER_THREADS";
+
+/// Starts a thread for each processor, and a second one if there is a single processor. An answer of 4 MB takes 10 ms
+/// of a thread, for which all other calls would wait; the system shares a processor sooner.
+pub(crate) fn start_runtime() -> io::Result<Runtime> {
+    let mut builder = Builder::new_multi_thread();
+    let is_single = available_parallelism().is_ok_and(|count| count.get() == 1);
+    if is_single && std::env::var_os(THREADS).is_none() {
+        builder.worker_threads(2);
+    }
+    builder.enable_all().build()
+}
+
+/// Returns a token that the first signal to stop cancels; a second one exits at once. Signals are
+/// SIGTERM, SIGINT and SIGHUP; on Windows Ctrl-C, Ctrl-Break, a closed console, the end of the user's
+/// session and a shutdown, which are also what service wrappers send to console programs.
+pub(crate) fn stop_on_signals() -> anyhow::Result<CancellationToken> {
+    let stop = CancellationToken::new();
+    // A macro, because each signal of Windows has a type of its own.
+    macro_rules! stop_on {
+        ($($signal:expr),*) => {$({
+            let mut signal = $signal.context("cannot listen for signals")?;
+            let stop = stop.clone();
+            tokio::spawn(async move {
+                while signal.recv().await.is_some() {
+                    cancel(&stop);
+                }
+            });
+        })*};
+    }
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        stop_on!(
+            signal(SignalKind::terminate()),
+            signal(SignalKind::interrupt()),
+            signal(SignalKind::hangup())
+        );
+    }
+    #[cfg(windows)]
+    {
+        use tokio::signal::windows;
+        stop_on!(
+            windows::ctrl_c(),
+            windows::ctrl_break(),
+            windows::ctrl_close(),
+            windows::ctrl_logoff(),
+            windows::ctrl_shutdown()
+        );
+    }
+    Ok(stop)
+}
+
+fn cancel(stop: &CancellationToken) {
+    if stop.is_cancelled() {
+        std::process::exit(1);
+    }
+    tracing::info!("stopping");
+    stop.cancel();
+}
+
+/// Time from the signal until the port is closed. Longer than load balancers keep connections without requests: 5 s in
+/// `deploy/nginx.conf`.
+const DRAIN_TIME: Duration = Duration::from_secs(6);
+
+/// Ends the streams and tasks of `server` after the signal `stop`. Returns a token that is cancelled when the port is to
+/// be closed: at once, or after the drain where other processes are alive.
+pub(crate) fn close_after(
+    stop: CancellationToken,
+    server: Arc<Server>,
+    shared: Option<(HttpService, Arc<dyn SharedSessions>)>,
+) -> CancellationToken {
+    let closing = CancellationToken::new();
+    let closed = closing.clone();
+    tokio::spawn(async move {
+        stop.cancelled().await;
+        if let Some((service, shared)) = shared {
+            service.drain();
+            if shared.has_others() {
+                tracing::info!("other processes take the requests");
+                tokio::time::sleep(DRAIN_TIME).await;
+            }
+        }
+        server.close();
+        closed.cancel();
+    });
+    closing
+}
+
+/// Timeout of one probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval of the probes while the service answers and no call fails.
+const HEALTHY_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval of the probes otherwise: its failure and its return are noticed soon.
+const SHORT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Probes `service` without end and keeps the state of `server` up to date.
+pub(crate) async fn watch_service(server: Arc<Server>, service: Arc<impl Service>) {
+    loop {
+        let probe = tokio::time::timeout(PROBE_TIMEOUT, service.probe()).await;
+        let failure = match probe {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => {
+                tracing::debug!(cause = error.causes(), "the probe failed");
+                Some(error.message().to_owned())
+            }
+            Err(_) => Some(format!(
+                "the service did not answer within {} s",
+                PROBE_TIMEOUT.as_secs()
+            )),
+        };
+        let is_healthy = failure.is_none();
+        if server.set_degraded(failure.clone()) {
+            match failure {
+                None => tracing::info!("online: the service answers"),
+                Some(reason) => tracing::warn!("degraded: {reason}"),
+            }
+        }
+        tokio::time::sleep(SHORT_INTERVAL).await;
+        if is_healthy {
+            let rest = HEALTHY_INTERVAL - SHORT_INTERVAL;
+            let _ = tokio::time::timeout(rest, server.service_failed()).await;
+        }
+    }
 }

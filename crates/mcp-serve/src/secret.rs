@@ -43,9 +43,6 @@ impl Secret {
     }
 
     /// Returns the value or the whole text of the file; empty if it is not configured.
-    ///
-    /// # Errors
-    /// As [`Secret::get`].
     pub(crate) fn text(&self) -> io::Result<String> {
         let path = match &self.0 {
             Source::Value(value) => return Ok(value.clone()),

@@ -44,6 +44,50 @@ pub fn create_private(path: &Path) -> io::Result<File> {
     options.write(true).create_new(true).open(path)
 }
 
+/// Writes a file in place of what is there, with the owner and the rights of that; a new one can be read by its owner
+/// only. It has the whole content at once, also if this process ends meanwhile or the disk is full.
+pub(crate) fn replace_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let new = path.with_extension(format!("{}.new", std::process::id()));
+    // What an earlier process with this number left.
+    let _ = std::fs::remove_file(&new);
+    let written = create_private(&new).and_then(|mut file| {
+        keep_owner(&file, path)?;
+        file.write_all(content)?;
+        file.sync_all()
+    });
+    let replaced = written.and_then(|()| std::fs::rename(&new, path));
+    if replaced.is_err() {
+        // There may be none.
+        let _ = std::fs::remove_file(&new);
+    }
+    replaced
+}
+
+/// Gives a new file the owner of the old one, and the rights that its owner and its group had: the server
+/// that reads it may have another user than this command, such as root. All others get none. On Windows both
+/// inherit the access rights of their folder.
+#[cfg(unix)]
+fn keep_owner(new: &File, old: &Path) -> io::Result<()> {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
+
+    let Ok(old) = old.metadata() else {
+        return Ok(());
+    };
+    let own = new.metadata()?;
+    match (old.uid(), old.gid()) {
+        ids if ids == (own.uid(), own.gid()) => {}
+        (user, group) => fchown(new, Some(user), Some(group))?,
+    }
+    // After the owner: another group must not get the rights of this one.
+    new.set_permissions(Permissions::from_mode(old.mode() & 0o660))
+}
+
+#[cfg(not(unix))]
+fn keep_owner(_: &File, _: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 /// Opens what processes lock while they change a file in this folder: the folder itself, on Windows, where
 /// folders cannot be locked, a file in it that stays.
 pub(crate) fn open_for_lock(folder: &Path) -> io::Result<File> {

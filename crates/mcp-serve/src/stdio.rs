@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use mcp_core::era::Hints;
-use mcp_core::server::{Caller, Connection, IncomingFrame, Peer, Server};
+use mcp_core::era::{Era, Hints};
+use mcp_core::error::{Error, ErrorCodes};
+use mcp_core::server::{Caller, Connection, FrameReply, IncomingFrame, Peer, Server};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
@@ -30,9 +31,6 @@ const CLEANUP_TIMEOUT: Duration = Duration::from_millis(150);
 type Line = Option<Vec<u8>>;
 
 /// Serves until the end of the input, a broken pipe or `stop`.
-///
-/// # Errors
-/// If the threads cannot be started.
 pub(crate) async fn serve(
     server: Arc<Server>,
     line_limit: usize,
@@ -139,7 +137,9 @@ impl StdioClient {
             }
             if read > limit && !line.ends_with(b"\n") {
                 input.skip_until(b'\n')?;
-                self.send(too_long(limit));
+                let error = Error::TooLarge(limit);
+                let reply = FrameReply::failed("null", Era::Unversioned, &error, ErrorCodes::Spec);
+                self.send(reply.into_line().unwrap_or_default());
                 continue;
             }
             if !line.trim_ascii().is_empty() {
@@ -216,18 +216,4 @@ fn write(mut queue: mpsc::Receiver<Line>) -> io::Result<()> {
         output.flush()?;
     }
     Ok(())
-}
-
-fn too_long(limit: usize) -> Vec<u8> {
-    use mcp_core::era::Era;
-    use mcp_core::error::{Error, ErrorCodes};
-    use mcp_core::jsonrpc::Response;
-    let error = Error::TooLarge(limit).render(Era::Unversioned, ErrorCodes::Spec);
-    let mut line = Vec::new();
-    Response {
-        id: None,
-        outcome: Err(error),
-    }
-    .write(&mut line);
-    line
 }

@@ -1,4 +1,4 @@
-//! A command of a program beside the server itself, such as `token`.
+//! A command of a program beside serving.
 
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
@@ -51,7 +51,6 @@ impl<P> Subcommand<P> {
         name == self.name
     }
 
-    /// Its command line.
     pub(crate) fn clap(&self) -> clap::Command {
         self.clap.clone()
     }

@@ -31,7 +31,6 @@ struct Files {
     client_ca: Option<PathBuf>,
 }
 
-/// Their contents.
 #[derive(Clone, PartialEq)]
 struct Contents {
     certificate: Vec<u8>,

@@ -1,21 +1,17 @@
 //! Changes of the token file by a command, while servers read it.
 
-mod system;
-
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail, ensure};
 use jiff::Timestamp;
 
 use crate::Secret;
-use crate::state::{create_private, open_for_lock};
+use crate::state::{open_for_lock, replace_private};
 use crate::tokens::{Line, digest, parse};
 
 /// Begins every token, so that people and scanners of secrets recognise one.
 const PREFIX: &str = "mcp_";
 
-/// A token file.
 pub(crate) struct TokenFile(PathBuf);
 
 impl TokenFile {
@@ -24,18 +20,12 @@ impl TokenFile {
     }
 
     /// The tokens, in the order of the file.
-    ///
-    /// # Errors
-    /// If the file cannot be read or understood.
     pub(crate) fn lines(&self) -> anyhow::Result<Vec<Line>> {
         let lines = parse(&self.read()?)?;
         Ok(lines.into_iter().map(|(_, line)| line).collect())
     }
 
     /// Adds a token with this name and returns it. Only its hash is stored. Creates the file if there is none.
-    ///
-    /// # Errors
-    /// If the name is taken or unusable, or the file cannot be written.
     pub(crate) fn add(
         &self,
         name: &str,
@@ -68,9 +58,6 @@ impl TokenFile {
     }
 
     /// Removes the token with this name. A comment in its place says when.
-    ///
-    /// # Errors
-    /// If there is none, or the file cannot be written.
     pub(crate) fn revoke(&self, name: &str, now: Timestamp) -> anyhow::Result<()> {
         self.change(|text| {
             let lines = parse(text)?;
@@ -109,27 +96,9 @@ impl TokenFile {
             String::new()
         };
         let new = change(&text)?;
-        replace(&path, folder, &new).with_context(place)?;
+        replace_private(&path, new.as_bytes()).with_context(place)?;
         lock.sync_all().with_context(place)
     }
-}
-
-/// Writes a file with the owner and the rights of the old one; a new one can be read by its owner only.
-fn replace(path: &Path, folder: &Path, text: &str) -> anyhow::Result<()> {
-    let new = folder.join(format!(".tokens-{}.new", std::process::id()));
-    let written = write(&new, path, text).and_then(|()| Ok(std::fs::rename(&new, path)?));
-    if written.is_err() {
-        // There may be none.
-        let _ = std::fs::remove_file(&new);
-    }
-    written
-}
-
-fn write(new: &Path, old: &Path, text: &str) -> anyhow::Result<()> {
-    let mut file = create_private(new)?;
-    system::keep_owner(&file, old).context("cannot keep its owner and mode")?;
-    file.write_all(text.as_bytes())?;
-    Ok(file.sync_all()?)
 }
 
 /// Returns 256 random bits as text.

@@ -2,13 +2,9 @@
 
 mod execution;
 mod failure;
-mod guard;
-mod locks;
 mod publish_check;
-mod request_ids;
 mod shared;
 mod workflow;
-mod write;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,14 +20,14 @@ use upstream::http::{Client, Fault, HttpFailure, Method, Request, ServiceProfile
 
 use crate::policy::Policy;
 
-use shared::{Shared, SharedAnswer};
+use shared::{Shared, SharedAnswer, Slots};
 
 pub(crate) use execution::ExecutionFilter;
-pub(crate) use failure::{N8nFailure, change_error};
-pub(crate) use locks::WorkflowLock;
+pub(crate) use failure::{N8nFailure, after, scope};
 pub(crate) use shared::SharedFailure;
-pub(crate) use workflow::{UNKNOWN_CURSOR, WorkflowFilter};
-pub(crate) use write::{Publication, WrittenWorkflow, changed_meanwhile};
+pub(crate) use workflow::{
+    UNKNOWN_CURSOR, WorkflowFilter, WorkflowLock, WrittenWorkflow, changed_meanwhile,
+};
 
 /// Shorter than for a call: the probe only finds out whether a call would be answered.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
@@ -42,33 +38,32 @@ const MAX_PAGES: usize = 200;
 pub(crate) static N8N: ServiceProfile = ServiceProfile {
     user_agent: concat!("n8n-mcp-server/", env!("CARGO_PKG_VERSION")),
     // n8n answers in milliseconds; a busy one in a few seconds.
-    timeout: Duration::from_secs(10),
+    timeout: Duration::from_secs(20),
     // Enough for a page of workflows or one large execution.
     max_body: 16 * 1024 * 1024,
     wording: failure::WORDING,
 };
 
-/// A client of one n8n.
 pub(crate) struct Api {
     http: Client,
     key: Secret,
     /// The workflows that this server may use.
     pub(crate) policy: Policy,
     publish_checks: publish_check::PublishChecks,
-    locks: locks::WorkflowLocks,
-    own_changes: write::OwnChanges,
+    /// The locks of workflows that are being changed.
+    locks: Slots<Id, tokio::sync::Mutex<()>>,
+    own_changes: workflow::OwnChanges,
     shared_workflows: Shared<Id, SharedAnswer<Workflow>>,
     shared_pages: Shared<ExecutionFilter, SharedAnswer<Page<Box<RawValue>>>>,
     shared_executions: Shared<Id, SharedAnswer<Option<Box<RawValue>>>>,
     /// The request ids of runs that executions hold.
-    pub(crate) request_ids: request_ids::RequestIds,
+    pub(crate) request_ids: shared::RequestIds,
     /// Set once it is known to be n8n 2.
     is_n8n_2: OnceLock<()>,
     /// It was n8n 1 at the last probe.
     is_n8n_1: AtomicBool,
 }
 
-/// A page of a list.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Page<T> {
@@ -83,12 +78,12 @@ impl Api {
             key,
             policy,
             publish_checks: publish_check::PublishChecks::default(),
-            locks: locks::WorkflowLocks::default(),
-            own_changes: write::OwnChanges::default(),
+            locks: Slots::default(),
+            own_changes: workflow::OwnChanges::default(),
             shared_workflows: Shared::default(),
             shared_pages: Shared::default(),
             shared_executions: Shared::default(),
-            request_ids: request_ids::RequestIds::default(),
+            request_ids: shared::RequestIds::default(),
             is_n8n_2: OnceLock::new(),
             is_n8n_1: AtomicBool::new(false),
         }

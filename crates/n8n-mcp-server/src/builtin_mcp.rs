@@ -12,20 +12,18 @@ use mcp_serve::Secret;
 use n8n_workflow::Id;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::{OnceCell, SetOnce};
 use tokio::time::{Instant, sleep};
 use upstream::http::{Url, display_url, join_path};
 use upstream::text::first_line;
 
-use crate::pending::Pending;
+use crate::production_url::Pending;
 use crate::production_url::{ACTIVATION_INTERVAL, ACTIVATION_TIMEOUT};
 use crate::start_method::StartMethod;
 
 const EXECUTE: &str = "execute_workflow";
 const TEST: &str = "test_workflow";
-/// Seconds after which n8n ends a test; the most that it accepts.
-const TEST_TIMEOUT: u32 = 3_600;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest wait for the answer to a start, if the caller waits as long and n8n does not wait
 /// for the end of the run: without the answer the execution is unknown.
@@ -49,22 +47,11 @@ struct Session {
     tools: OnceCell<HashSet<String>>,
 }
 
-/// A call of `execute_workflow` or `test_workflow`.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct McpRequest {
-    pub(crate) trigger: String,
     pub(crate) way: StartMethod,
-    pub(crate) inputs: McpInputs,
-}
-
-#[derive(Debug, PartialEq)]
-pub(crate) enum McpInputs {
-    None,
-    Webhook(Value),
-    Chat(String),
-    Form(Value),
-    /// The output of the trigger, in a test.
-    Item(Value),
+    /// The arguments of the tool, without the workflow.
+    pub(crate) arguments: Value,
 }
 
 pub(crate) struct McpStart {
@@ -94,9 +81,6 @@ impl BuiltinMcp {
     }
 
     /// Calls a tool that starts no workflow; `None` if this n8n does not have the tool.
-    ///
-    /// # Errors
-    /// When the server cannot be asked.
     pub(crate) async fn call(
         &self,
         tool: &str,
@@ -115,14 +99,10 @@ impl BuiltinMcp {
 
     /// Starts a run of `workflow`; if n8n waits for its end, the answer may take up to `within`.
     /// Stores the id from the answer in `known`, even if the caller has gone by then.
-    ///
-    /// # Errors
-    /// When nothing was started.
     pub(crate) async fn start(
         self: &Arc<Self>,
-        request: &McpRequest,
+        request: McpRequest,
         workflow: &Id,
-        request_id: &str,
         within: Duration,
         known: &Arc<SetOnce<Id>>,
     ) -> Result<McpStart, ToolError> {
@@ -136,8 +116,10 @@ impl BuiltinMcp {
                  or update n8n.",
             ));
         }
-        let (tool, arguments) = request.call(workflow, request_id);
-        let answers_at_end = tool == TEST;
+        let answers_at_end = request.way == StartMethod::McpTest;
+        let tool = if answers_at_end { TEST } else { EXECUTE };
+        let mut arguments = request.arguments;
+        arguments["workflowId"] = workflow.as_str().into();
         let timeout = if answers_at_end {
             within
         } else {
@@ -260,37 +242,6 @@ impl BuiltinMcp {
     }
 }
 
-impl McpRequest {
-    /// The tool that starts the run, and its arguments.
-    fn call(&self, workflow: &Id, request_id: &str) -> (&'static str, Value) {
-        let trigger = &self.trigger;
-        let mut arguments = json!({"workflowId": workflow.as_str(), "triggerNodeName": trigger});
-        let inputs = match &self.inputs {
-            // Pins the trigger's output. n8n saves members beside `json` and hides them from nodes:
-            // `mcpRequestId` identifies the execution while n8n waits for its end.
-            McpInputs::Item(item) => {
-                let pinned = json!([{"json": item, "mcpRequestId": request_id}]);
-                arguments["pinData"] = json!({ trigger: pinned });
-                arguments["timeout"] = TEST_TIMEOUT.into();
-                return (TEST, arguments);
-            }
-            McpInputs::None => None,
-            McpInputs::Webhook(data) => Some(json!({ "webhookData": data })),
-            McpInputs::Chat(text) => Some(json!({ "chatInput": text })),
-            McpInputs::Form(data) => Some(json!({ "formData": data })),
-        };
-        let mode = match self.way {
-            StartMethod::McpProduction => "production",
-            _ => "manual",
-        };
-        arguments["executionMode"] = mode.into();
-        if let Some(inputs) = inputs {
-            arguments["inputs"] = inputs;
-        }
-        (EXECUTE, arguments)
-    }
-}
-
 /// True if n8n may have started the workflow despite the error.
 fn may_have_started(error: &Error) -> bool {
     match error {
@@ -303,7 +254,6 @@ fn may_have_started(error: &Error) -> bool {
     }
 }
 
-/// The structured result of a call, if it has this form.
 pub(crate) fn structured<T: DeserializeOwned>(result: &CallToolResult) -> Option<T> {
     let json = result.structured_content.as_deref()?;
     serde_json::from_str(json.get()).ok()
@@ -331,7 +281,6 @@ fn outcome(result: &CallToolResult) -> Result<Id, String> {
 }
 
 impl Session {
-    /// Initializes the session and lists the server's tools.
     async fn read_tools(&self) -> Result<HashSet<String>, Error> {
         let us = ClientInfo::new("n8n-mcp-server", env!("CARGO_PKG_VERSION"));
         self.client.initialize(&us).await?;
@@ -360,49 +309,6 @@ impl Session {
                 return Ok(outcome);
             }
             sleep(ACTIVATION_INTERVAL).await;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_start_has_its_tool_and_arguments() {
-        let id = Id::try_from("w1".to_owned()).unwrap();
-        let chat = McpInputs::Chat("hi".into());
-        let pinned = json!({"T": [{"json": {"n": 1}, "mcpRequestId": "rid"}]});
-        for (way, inputs, tool, expected) in [
-            (
-                StartMethod::McpProduction,
-                chat,
-                EXECUTE,
-                json!({"executionMode": "production", "inputs": {"chatInput": "hi"}}),
-            ),
-            (
-                StartMethod::McpManual,
-                McpInputs::None,
-                EXECUTE,
-                json!({"executionMode": "manual"}),
-            ),
-            (
-                StartMethod::McpTest,
-                McpInputs::Item(json!({"n": 1})),
-                TEST,
-                json!({"pinData": pinned, "timeout": 3600}),
-            ),
-        ] {
-            let trigger = "T".to_owned();
-            let request = McpRequest {
-                trigger,
-                way,
-                inputs,
-            };
-            let mut expected = expected;
-            expected["workflowId"] = json!("w1");
-            expected["triggerNodeName"] = json!("T");
-            assert_eq!(request.call(&id, "rid"), (tool, expected));
         }
     }
 }

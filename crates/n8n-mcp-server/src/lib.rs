@@ -9,15 +9,14 @@
 //! * `service`: one n8n, with clients of its REST API (`api`), its `production_url`s and its
 //!   `builtin_mcp` server.
 //! * `start_method`: how this server can start a trigger.
-//! * `run`: request, plan, start, watch.
+//! * `run`: plan, start, find, follow. Its result is an `outcome`.
 //! * `policy`: the operator's restrictions.
 //! * `workflow_tools`: workflows that are tools themselves.
 //! * `tools`, `resources`, `prompts`: the interface of the server.
 
 mod api;
 mod builtin_mcp;
-mod options;
-mod pending;
+mod outcome;
 mod policy;
 mod production_url;
 mod prompts;
@@ -26,8 +25,6 @@ mod run;
 mod service;
 mod start_method;
 mod tools;
-mod variant_name;
-mod webhook_credentials;
 mod workflow_tools;
 
 use std::process::ExitCode;
@@ -37,8 +34,7 @@ use mcp_core::server::{ChangeNotifier, Server};
 use mcp_core::tool::ToolError;
 use mcp_serve::{Product, Service};
 
-use crate::options::Options;
-use crate::service::N8n;
+use crate::service::{N8n, Options};
 
 /// A call makes many small and short-lived allocations.
 #[global_allocator]
@@ -56,7 +52,6 @@ pub fn main() -> ExitCode {
     product().run()
 }
 
-/// The n8n server.
 fn product() -> Product<N8n, Options> {
     Product::with_service(
         "n8n-mcp-server",
@@ -87,15 +82,9 @@ impl Service for N8n {
     }
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
-        let delete_lost_copies = async {
-            if !server.is_read_only() {
-                self.api.delete_lost_copies().await;
-            }
-        };
         tokio::join!(
             workflow_tools::sync(&self, &server),
-            resources::watch(&self),
-            delete_lost_copies
+            resources::watch(&self)
         );
     }
 

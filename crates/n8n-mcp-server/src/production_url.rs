@@ -1,6 +1,7 @@
 //! Calls production URLs, which start runs, and reads their replies.
 
 use std::collections::BTreeSet;
+use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,14 +11,13 @@ use n8n_workflow::Id;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use upstream::http::multipart::{Form, Part};
 use upstream::http::{Client, Fault, HttpFailure, Method, StatusCode};
 use upstream::text::truncate;
 
-use crate::pending::Pending;
-use crate::start_method::StartMethod;
-use crate::webhook_credentials::WebhookCredentials;
+use crate::start_method::{StartMethod, WebhookCredentials};
 
 /// The header with our request id. The trigger saves it, so that it identifies the execution.
 pub(crate) const REQUEST_ID: &str = "x-mcp-request-id";
@@ -117,18 +117,12 @@ impl ProductionUrls {
     }
 
     /// The credentials for URLs that require one.
-    ///
-    /// # Errors
-    /// When the configured credentials cannot be read.
     pub(crate) fn credentials(&self) -> Result<WebhookCredentials, ToolError> {
         WebhookCredentials::read(&self.credentials)
     }
 
     /// Sends the request; the reply may take up to `within`. The answer is an error only if it is
     /// certain that nothing was started.
-    ///
-    /// # Errors
-    /// When the credentials cannot be read; nothing was sent.
     pub(crate) fn send(
         &self,
         request: UrlRequest,
@@ -166,6 +160,7 @@ async fn send_once(
 ) -> Result<UrlReply, HttpFailure> {
     let request = http
         .request(sent.method.clone(), &sent.path)
+        .once()
         .query(&sent.query)
         .with(|request| {
             let given = sent.headers.iter();
@@ -232,8 +227,8 @@ fn classify(sent: Result<UrlReply, HttpFailure>) -> Result<UrlAnswer, ToolError>
     match sent {
         Ok(reply) if reply.unregistered => Err(ToolError::conflict(
             "n8n does not know the production URL of this workflow, although it is active. \
-             Deactivate and activate it in n8n; if its webhooks have an address of their own, set \
-             N8N_WEBHOOK_URL.",
+             Another active workflow may have the same method and path (activate_workflow names it); if \
+             n8n's webhooks have an address of their own, set N8N_WEBHOOK_URL.",
         )),
         Ok(reply) => Ok(UrlAnswer::Reply(reply)),
         Err(failure) => match failure.into_fault() {
@@ -279,7 +274,6 @@ impl UrlReply {
         Some(ToolError::new(kind, text).caused_by(format!("HTTP {status}")))
     }
 
-    /// n8n's own message, if it has refused or failed.
     pub(crate) fn message(&self) -> Option<String> {
         #[derive(Deserialize)]
         struct Failure {
@@ -325,67 +319,62 @@ fn multipart(fields: &[(String, FormValue)]) -> Result<Form, Fault> {
     })
 }
 
+/// A request in flight. Dropping it does not cancel the request, which ends at its timeout: closing
+/// the connection would not stop the run that it has started.
+pub(crate) struct Pending<T> {
+    task: JoinHandle<Result<T, ToolError>>,
+    answer: Option<T>,
+}
+
+impl<T: Send + 'static> Pending<T> {
+    pub(crate) fn spawn(
+        request: impl Future<Output = Result<T, ToolError>> + Send + 'static,
+    ) -> Self {
+        Self {
+            task: tokio::spawn(request),
+            answer: None,
+        }
+    }
+
+    /// Waits for the answer or for `other`, or only for `other` if the answer has arrived before.
+    pub(crate) async fn wait_or(
+        &mut self,
+        other: impl Future<Output = ()>,
+    ) -> Result<(), ToolError> {
+        if self.answer.is_some() {
+            other.await;
+            return Ok(());
+        }
+        tokio::select! {
+            biased;
+            answer = &mut self.task => {
+                let answer = answer.map_err(|error| {
+                    ToolError::upstream("The request to n8n was stopped before its \
+                        end.").caused_by(error)
+                })?;
+                self.answer = Some(answer?);
+            }
+            () = other => {}
+        }
+        Ok(())
+    }
+
+    /// Waits for the answer, at most for `timeout`; no time if it has arrived before.
+    pub(crate) async fn wait_at_most(&mut self, timeout: Duration) -> Result<(), ToolError> {
+        if self.answer.is_some() {
+            return Ok(());
+        }
+        self.wait_or(sleep(timeout)).await
+    }
+
+    pub(crate) fn answer(&self) -> Option<&T> {
+        self.answer.as_ref()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use futures_util::StreamExt as _;
-
     use super::*;
-
-    #[test]
-    fn only_errors_about_our_url_count_as_unregistered() {
-        let sent = UrlRequest {
-            way: StartMethod::Webhook,
-            method: Method::POST,
-            path: vec!["webhook".into(), "a".into(), "b".into()],
-            query: Vec::new(),
-            headers: Vec::new(),
-            body: None,
-            replies_at_end: true,
-            credential: None,
-        };
-        let workflow = Id::try_from("w1".to_owned()).unwrap();
-        let check = |status, body: String| {
-            let (status, body) = (StatusCode::from_u16(status).unwrap(), body.into_bytes());
-            let unregistered = false;
-            is_unregistered(
-                &workflow,
-                &sent,
-                &UrlReply {
-                    status,
-                    content_type: None,
-                    body,
-                    unregistered,
-                },
-            )
-        };
-        let ours = "The requested webhook \"POST a/b\" is not registered.";
-        let other = "This webhook is not registered for POST requests. Did you mean to make a";
-        for (expected, status, message) in [
-            (true, 404, ours),
-            (
-                true,
-                404,
-                "Published version not found for workflow with id \"w1\"",
-            ),
-            (true, 404, &format!("{other} POST request?")),
-            (false, 200, ours),
-            (
-                false,
-                404,
-                "The requested webhook \"POST other\" is not registered.",
-            ),
-            (
-                false,
-                404,
-                "Active version not found for workflow with id \"w2\"",
-            ),
-            (false, 404, &format!("{other} GET request?")),
-        ] {
-            let body = serde_json::json!({"code": 404, "message": message}).to_string();
-            assert_eq!(check(status, body), expected, "{message}");
-        }
-        assert!(!check(404, "<html>".to_owned()));
-    }
 
     #[test]
     fn secrets_are_those_of_the_file_and_earlier_ones() {
@@ -402,25 +391,5 @@ mod tests {
         }
         std::fs::remove_file(&path).unwrap();
         assert_eq!(urls.secrets().len(), 2);
-    }
-
-    #[tokio::test]
-    async fn names_are_those_of_browsers() {
-        let file = FormFile {
-            name: "a\"\r\nb".into(),
-            media_type: "text/csv".into(),
-            content: vec![0xff],
-        };
-        let fields = [
-            ("field-0".to_owned(), FormValue::Text("x".into())),
-            ("field-1".to_owned(), FormValue::File(file)),
-            ("b ä\"\n".to_owned(), FormValue::Text("y".into())),
-        ];
-        let body = multipart(&fields).unwrap().into_stream();
-        let body: Vec<_> = body.map(Result::unwrap).collect().await;
-        let body = String::from_utf8_lossy(&body.concat()).into_owned();
-        let expected = "name=\"field-1\"; filename=\"a%22%0D%0Ab\"\r\nContent-Type: text/csv\r\n";
-        assert!(body.contains(expected), "{body}");
-        assert!(body.contains("name=\"b ä%22%0A\"\r\n"), "{body}");
     }
 }

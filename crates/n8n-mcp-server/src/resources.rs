@@ -21,12 +21,10 @@ use crate::service::N8n;
 use crate::tools::{GetExecution, GetWorkflow, ListWorkflows};
 
 const JSON: &str = "application/json";
-/// Values that a completion proposes.
 const MAX_VALUES: u32 = 100;
 const POLL_BACKOFF: Backoff =
     Backoff::new(Duration::from_secs(1), Duration::from_secs(30)).with_factor(1.5);
 
-/// All resources, in the order in which they are listed.
 pub(crate) fn all() -> ResourceSet<N8n> {
     ResourceSet::new()
         .with::<Workflows>()
@@ -96,7 +94,6 @@ fn id(text: String) -> Result<Id, ToolError> {
     Id::try_from(text).map_err(ToolError::not_found)
 }
 
-/// Ids of workflows that begin with `value`.
 pub(crate) async fn workflow_ids(n8n: &N8n, value: &str) -> Vec<String> {
     let listed = ListWorkflows::first_page()
         .call(n8n, &Call::default())
@@ -144,14 +141,8 @@ pub(crate) async fn watch(n8n: &N8n) {
 struct WatchedResource<'a> {
     n8n: &'a N8n,
     uri: String,
-    seen: Option<Seen>,
-}
-
-/// The content of a resource at the last poll.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    Nothing,
-    Content(u64),
+    /// The hash of its content at the last poll; `None` within if there was nothing.
+    seen: Option<Option<u64>>,
 }
 
 impl WatchedResource<'_> {
@@ -172,9 +163,9 @@ impl PollTarget for WatchedResource<'_> {
             Ok(ResourceContents::Text(content)) => {
                 let mut hasher = DefaultHasher::new();
                 content.hash(&mut hasher);
-                Seen::Content(hasher.finish())
+                Some(hasher.finish())
             }
-            Err(error) if error.kind() == ToolErrorKind::NotFound => Seen::Nothing,
+            Err(error) if error.kind() == ToolErrorKind::NotFound => None,
             // Counts as unchanged until it can be read again.
             Ok(_) | Err(_) => return Vec::new(),
         };

@@ -1,9 +1,9 @@
 //! Runs a workflow: request → plan → start → find → follow.
 //!
-//! A caller sends a [`RunRequest`]. From it and the workflow follows a [`RunPlan`]: the trigger, and
+//! A caller sends a [`RunWorkflow`]. From it and the workflow follows a [`RunPlan`]: the trigger, and
 //! the one request that starts it (`plan`, pure). It is sent once (`start`); with the result an
 //! [`ExecutionWatch`] finds the execution in n8n (`find`) and follows it to its end, until the caller's
-//! [`Deadline`] (`follow`). The result is a [`Run`] (`outcome`).
+//! [`Deadline`] (`follow`). The result is a [`Run`].
 //!
 //! A request that could start a second run is never repeated. The reply of a production URL is not
 //! proof of the outcome: a waiting workflow replies 200 early, and a failed one may reply anything.
@@ -14,98 +14,162 @@
 
 mod find;
 mod follow;
-mod outcome;
 mod plan;
-mod resume;
 mod start;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join;
-use mcp_core::tool::{Call, ToolError, ToolErrorKind};
+use mcp_core::tool::{Bounded, Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind};
 use n8n_workflow::{Id, UnpublishedDraft, Workflow};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::outcome::{Kept, OutputSelection, Run};
 use crate::service::N8n;
 use crate::start_method::StartMethod;
 
-pub(crate) use outcome::{OutputSelection, Run, RunStatus};
-pub(crate) use plan::HttpInput;
-pub(crate) use resume::Resumption;
+pub(crate) use find::newest;
+pub(crate) use start::Resumption;
 
-use find::{Search, newest, stop};
-use follow::{Deadline, ExecutionWatch, Kept};
-use plan::RunPlan;
+use find::{Search, stop};
+use follow::{Deadline, ExecutionWatch};
+use plan::{HttpInput, RunPlan};
 
-/// The arguments of a run.
-pub(crate) struct RunRequest {
-    pub(crate) workflow: Id,
-    pub(crate) parameters: Map<String, Value>,
-    pub(crate) http: HttpInput,
-    /// Name of the trigger node; if absent, one is chosen.
-    pub(crate) trigger: Option<String>,
-    /// The longest wait for the end, unless the call becomes a task.
-    pub(crate) wait: Duration,
-    pub(crate) output: OutputSelection,
+/// Seconds; below the common limit of clients and servers for a call: 30 s.
+const DEFAULT_WAIT: u32 = 20;
+
+/// Runs an n8n workflow once and waits for its end; if `running` or `waiting`, call get_execution.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunWorkflow {
+    /// list_workflows shows the id.
+    workflow_id: Id,
+    /// The trigger receives these: a webhook's body, query and path parameters; form fields; a chat's
+    /// `chatInput`.
+    #[serde(default)]
+    parameters: Option<Map<String, Value>>,
+    /// Name the trigger node if there are several.
+    trigger: Option<String>,
+    /// Choose one if the webhook takes several.
+    method: Option<String>,
+    /// A webhook receives these headers.
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    /// A webhook receives this query.
+    #[serde(default)]
+    query: Map<String, Value>,
+    /// A webhook or form receives these by field: {"name", "type", "text" or "base64"}.
+    #[serde(default)]
+    files: Map<String, Value>,
+    /// The default is 20; then the run goes on and `running` is returned. A task waits up to 55 minutes.
+    wait_seconds: Option<Bounded<0, 25>>,
+    /// Return this many items of the output; by default as many as fit.
+    items: Option<Bounded<0, 1_000>>,
+    /// Return only these members of the items.
+    #[serde(default)]
+    fields: Vec<String>,
 }
 
-/// Runs a workflow and waits for its end, the deadline or a cancellation. Secrets in the outcome are
-/// redacted.
-pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<Run, ToolError> {
-    let deadline = Deadline::new(call, request.wait);
-    if !call.supports_tasks() {
-        // A client that requested a task (2025-11-25) has it from the start.
-        deadline.become_task().await;
+impl Tool for RunWorkflow {
+    const NAME: &'static str = "run_workflow";
+    const EFFECT: Effect = Effect::Additive;
+    const TASK: TaskSupport = TaskSupport::Late;
+    type Service = N8n;
+    type Output = Run;
+
+    /// Waits for the end, the deadline or a cancellation. Secrets in the outcome are redacted.
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<Run, ToolError> {
+        let wait = self.wait_seconds.map_or(DEFAULT_WAIT, Bounded::get);
+        let deadline = Deadline::new(call, Duration::from_secs(wait.into()));
+        if !call.supports_tasks() {
+            // A client that requested a task (2025-11-25) has it from the start.
+            deadline.become_task().await;
+        }
+        let output = OutputSelection {
+            items: self.items.map(Bounded::get),
+            fields: self.fields,
+        };
+        let http = HttpInput {
+            method: self.method,
+            headers: self.headers,
+            query: self.query,
+            files: self.files,
+        };
+        let id = self.workflow_id;
+        n8n.api.settle(&id).await;
+        let (workflow, newest) = join(n8n.api.shared_workflow(&id), newest(&n8n.api, &id)).await;
+        let workflow = workflow?;
+        n8n.api.policy.check_start(&workflow)?;
+        let request_id = Uuid::new_v4().to_string();
+        let (trigger, access) = (self.trigger.as_deref(), n8n.access()?);
+        let parameters = self.parameters.unwrap_or_default();
+        let plan = RunPlan::new(&workflow, trigger, parameters, http, &request_id, &access)?;
+        if call.is_cancelled() {
+            return Err(ToolError::new(
+                ToolErrorKind::Cancelled,
+                "Cancelled; nothing was started.",
+            ));
+        }
+        let search = Search {
+            request_id,
+            // Optional: it only makes the search faster.
+            after: newest.ok(),
+            ..Search::new(n8n, id)
+        };
+        let watch = ExecutionWatch {
+            n8n,
+            search: Arc::new(search),
+            deadline,
+            kept: Kept::new(&workflow),
+        };
+        let RunPlan { trigger, start } = plan;
+        let way = start.way();
+        // Boxed: the future is large and polled within a select.
+        let mut running = Box::pin(async {
+            let started = start::send(start, &watch).await?;
+            watch.follow_to_end(started).await
+        });
+        let run = tokio::select! {
+            biased;
+            run = &mut running => run?,
+            () = call.cancelled() => return Err(stop(&watch.search, running).await),
+        };
+        let mut run = run.started_by(way, trigger).shown(&n8n.redactor(), &output);
+        if let Some(note) = ran_version(way, run.version(), &workflow) {
+            run = run.with_note(note);
+        }
+        Ok(run)
     }
-    let (id, output) = (request.workflow, request.output);
-    n8n.api.settle(&id).await;
-    let (workflow, newest) = join(n8n.api.shared_workflow(&id), newest(&n8n.api, &id)).await;
-    let workflow = workflow?;
-    n8n.api.policy.check_start(&workflow)?;
-    let request_id = Uuid::new_v4().to_string();
-    let (trigger, access) = (request.trigger.as_deref(), n8n.access()?);
-    let (parameters, http) = (request.parameters, request.http);
-    let plan = RunPlan::new(&workflow, trigger, parameters, http, &request_id, &access)?;
-    if call.is_cancelled() {
-        return Err(ToolError::new(
-            ToolErrorKind::Cancelled,
-            "Cancelled; nothing was started.",
-        ));
-    }
-    let search = Search {
-        request_id,
-        // Optional: it only makes the search faster.
-        after: newest.ok(),
-        ..Search::new(n8n, id)
-    };
-    let watch = ExecutionWatch {
-        n8n,
-        search: Arc::new(search),
-        deadline,
-        kept: Kept::new(&workflow),
-    };
-    let RunPlan { trigger, start } = plan;
-    let way = start.way();
-    // Boxed: the future is large and polled within a select.
-    let mut running = Box::pin(async {
-        let started = start.send(&watch).await?;
-        watch.follow_to_end(started).await
-    });
-    let run = tokio::select! {
-        biased;
-        run = &mut running => run?,
-        () = call.cancelled() => return Err(stop(&watch.search, running).await),
-    };
-    let mut run = run.started_by(way, trigger).shown(&n8n.redactor(), &output);
-    if let Some(note) = ran_version(way, run.version(), &workflow) {
-        run = run.with_note(note);
-    }
-    Ok(run)
 }
 
-/// Says which version ran, if that is not the one that get_workflow shows.
+impl RunWorkflow {
+    /// The call of a tool that runs this trigger of a workflow.
+    pub(crate) fn of_tool(
+        workflow_id: Id,
+        trigger: String,
+        parameters: Map<String, Value>,
+    ) -> Self {
+        Self {
+            workflow_id,
+            parameters: Some(parameters),
+            trigger: Some(trigger),
+            method: None,
+            headers: BTreeMap::new(),
+            query: Map::new(),
+            files: Map::new(),
+            wait_seconds: None,
+            items: None,
+            fields: Vec::new(),
+        }
+    }
+}
+
+/// Says which version ran, if get_workflow shows another version.
 fn ran_version(way: StartMethod, ran: Option<&str>, workflow: &Workflow) -> Option<String> {
     let live = workflow.active_version_id.as_deref();
     if !way.is_mcp()
@@ -113,8 +177,8 @@ fn ran_version(way: StartMethod, ran: Option<&str>, workflow: &Workflow) -> Opti
         && let Some((ran, live)) = ran.zip(live).filter(|(ran, live)| ran != live)
     {
         return Some(format!(
-            "Version {ran} ran, and not the one that is published now (version {live}): n8n takes a moment \
-             to change over. Nothing was repeated."
+            "Version {ran} ran, and not the version that is published now ({live}): n8n takes a moment to \
+             change over. Nothing was repeated."
         ));
     }
     let UnpublishedDraft {

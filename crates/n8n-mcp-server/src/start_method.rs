@@ -1,13 +1,16 @@
-//! The method by which this server can start a trigger, if it can.
+//! The method by which this server can start a trigger, if it can, and the credentials for that. n8n's API returns
+//! no secrets, so the operator configures the credentials of triggers here again, under their names in n8n.
 
-#[cfg(test)]
-mod tests;
+use std::collections::HashMap;
 
+use mcp_core::tool::ToolError;
+use mcp_serve::Secret;
+use n8n_workflow::Node;
 use n8n_workflow::trigger::{Trigger, TriggerKind};
 use schemars::JsonSchema;
-use serde::Serialize;
-
-use crate::webhook_credentials::WebhookCredentials;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use upstream::http::RequestBuilder;
 
 /// The credentials that this server has for starting triggers.
 #[derive(Default)]
@@ -74,7 +77,10 @@ impl Access {
 
     fn by_url(&self, trigger: &Trigger<'_>) -> Result<StartMethod, String> {
         if !trigger.workflow.active {
-            return Err("the workflow is not active: activate it in n8n".into());
+            return Err(
+                "the workflow is not active: activate it (activate_workflow, toolset lifecycle)"
+                    .into(),
+            );
         }
         if let (Some(scheme), None) = (trigger.authentication(), self.credential(trigger)) {
             let mut names = trigger.node.credentials.values();
@@ -114,5 +120,82 @@ impl Access {
             _ if trigger.workflow.active => StartMethod::McpProduction,
             _ => StartMethod::McpManual,
         })
+    }
+}
+
+/// The name of a variant without content; empty for anything else.
+pub(crate) fn variant_name(variant: &impl Serialize) -> String {
+    match serde_json::to_value(variant) {
+        Ok(Value::String(name)) => name,
+        _ => String::new(),
+    }
+}
+
+/// The configured credentials, by their names or ids in n8n.
+#[derive(Default)]
+pub(crate) struct WebhookCredentials(HashMap<String, WebhookCredential>);
+
+/// One credential, with the fields that it has in n8n.
+#[derive(Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+enum WebhookCredential {
+    /// Header Auth.
+    Header { name: String, value: String },
+    /// Basic Auth.
+    Basic { user: String, password: String },
+}
+
+impl WebhookCredentials {
+    /// Reads the current configuration.
+    pub(crate) fn read(configured: &Secret) -> Result<Self, ToolError> {
+        let wrong = || {
+            ToolError::unauthorized(
+                "N8N_WEBHOOK_CREDENTIALS (or the file that N8N_WEBHOOK_CREDENTIALS_FILE names) \
+                 cannot be read: it is a JSON object whose keys are names of credentials in n8n \
+                 and whose values are {\"name\":…,\"value\":…} for Header Auth or \
+                 {\"user\":…,\"password\":…} for Basic Auth.",
+            )
+        };
+        let text = configured.get().map_err(|error| wrong().caused_by(error))?;
+        // The parser's message could hold a secret.
+        text.map_or(Ok(Self::default()), |text| {
+            serde_json::from_str(&text).map(Self).map_err(|_| wrong())
+        })
+    }
+
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &String> {
+        self.0.values().map(|credential| match credential {
+            WebhookCredential::Header { value, .. } => value,
+            WebhookCredential::Basic { password, .. } => password,
+        })
+    }
+
+    /// The name or id under which the credential of this node is configured.
+    pub(crate) fn name_for(&self, node: &Node) -> Option<&str> {
+        let names = node.credentials.values();
+        let mut names = names.flat_map(|credential| [&credential.id, &credential.name]);
+        names.find_map(|name| {
+            let (name, _) = self.0.get_key_value(name.as_deref()?)?;
+            Some(name.as_str())
+        })
+    }
+
+    /// The header in which the credential of this name is sent.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(|credential| match credential {
+            WebhookCredential::Header { name, .. } => name.as_str(),
+            WebhookCredential::Basic { .. } => "authorization",
+        })
+    }
+
+    /// Adds the credential of this name to the request, if there is one.
+    pub(crate) fn sign(&self, request: RequestBuilder, name: Option<&str>) -> RequestBuilder {
+        match name.and_then(|name| self.0.get(name)) {
+            Some(WebhookCredential::Header { name, value }) => request.header(name, value),
+            Some(WebhookCredential::Basic { user, password }) => {
+                request.basic_auth(user, Some(password))
+            }
+            None => request,
+        }
     }
 }

@@ -5,22 +5,19 @@ mod collection;
 mod credentials;
 mod data_tables;
 pub(crate) mod executions;
-mod filtered_page;
 mod nodes;
 mod prelude;
-mod run_workflow;
 mod tags;
 pub(crate) mod workflows;
 
 use mcp_core::tool::Toolset;
 
+use crate::run::RunWorkflow;
 use crate::service::N8n;
 
 pub(crate) use executions::GetExecution;
-pub(crate) use run_workflow::RunWorkflow;
 pub(crate) use workflows::{GetWorkflow, ListWorkflows};
 
-/// All tools, in the order in which they are listed.
 pub(crate) fn all() -> Toolset<N8n> {
     Toolset::new()
         .with::<ListWorkflows>()

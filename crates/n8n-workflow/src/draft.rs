@@ -1,14 +1,8 @@
 //! Drafts of workflows: changed by small operations, and put into the form that n8n accepts.
 
-mod accepted_fields;
 mod called;
 mod edit;
-mod placeholder;
 mod restore;
-#[cfg(test)]
-mod tests;
-
-use std::fmt;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -16,28 +10,32 @@ use uuid::Uuid;
 
 use crate::node_type::last_part;
 
-pub use accepted_fields::FieldSet;
-pub use called::{CalledWorkflow, called_ids, called_workflows};
+pub use called::{called_ids, called_workflows};
 pub use edit::{Operation, apply};
-pub use placeholder::{PLACEHOLDER, hidden_places};
-pub use restore::{keep_parts, restore};
+pub use restore::{PLACEHOLDER, hidden_places, keep_parts, move_pins, restore};
 
-use placeholder::Placeholders;
+// One field more than n8n accepts in a workflow and it rejects the whole, and it returns fields that it rejects.
+const SETTINGS: &str = "saveExecutionProgress saveManualExecutions saveDataErrorExecution \
+    saveDataSuccessExecution executionTimeout errorWorkflow timezone executionOrder callerPolicy \
+    callerIds timeSavedPerExecution availableInMCP timeSavedMode redactionPolicy \
+    customTelemetryTags credentialResolverId";
+const NODE_FIELDS: &str = "id name webhookId disabled notesInFlow notes type typeVersion \
+    executeOnce alwaysOutputData retryOnFail maxTries waitBetweenTries continueOnFail onError \
+    position parameters credentials customTelemetryTags";
+
+/// A setting that n8n returns with each workflow, and ignores when it is written.
+const IGNORED_SETTING: &str = "binaryMode";
+
+fn is_setting(key: &str) -> bool {
+    SETTINGS.split(' ').any(|name| name == key)
+}
+
+fn is_node_field(key: &str) -> bool {
+    NODE_FIELDS.split(' ').any(|name| name == key)
+}
 
 /// The width of a node in the editor, including the gap to the next.
 const NODE_SPACING: f64 = 220.0;
-
-/// The reason why JSON is no draft, or why a change of one is not possible.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DraftError(String);
-
-impl fmt::Display for DraftError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for DraftError {}
 
 /// The definition of a workflow that is being written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -50,41 +48,87 @@ pub struct Draft {
     pub connections: Map<String, Value>,
     /// Settings of the workflow, by name.
     pub settings: Map<String, Value>,
-    /// The placeholders that stand in n8n's own definition: they hide nothing.
+    /// The frames that people draw around nodes, which n8n checks against the nodes; `None` leaves them as they are.
+    #[serde(rename = "nodeGroups", skip_serializing_if = "Option::is_none")]
+    node_groups: Option<Vec<Value>>,
+    /// Output that was pinned to nodes, by their names; `None` leaves it as it is.
     #[serde(skip)]
-    placeholders: Placeholders,
+    pin_data: Option<Map<String, Value>>,
+    /// Three asterisks in it hide nothing: n8n has them, or they were put back.
+    #[serde(skip)]
+    hides_nothing: bool,
 }
-
-/// A draft without placeholders of hidden values, which may be written to n8n.
-#[derive(Clone, Copy)]
-pub struct WritableDraft<'a>(&'a Draft);
 
 impl Draft {
     /// Reads a definition that n8n returned, as [`Draft::read`] does. Three asterisks in it are its own.
     ///
     /// # Errors
     /// When a part has the wrong type.
-    pub fn read_stored(stored: Map<String, Value>) -> Result<Self, DraftError> {
-        let mut draft = Self::read(stored)?;
-        draft.placeholders = Placeholders::new(&draft.nodes, &draft.settings);
-        Ok(draft)
+    pub fn read_stored(mut stored: Map<String, Value>) -> Result<Self, String> {
+        let pin_data = stored.remove("pinData");
+        Ok(Self {
+            pin_data: pin_data.and_then(|pins| pins.as_object().cloned()),
+            hides_nothing: true,
+            ..Self::read(stored)?
+        })
+    }
+
+    /// Takes away what only the editor uses.
+    pub(crate) fn drop_editor_parts(&mut self) {
+        (self.node_groups, self.pin_data) = (None, None);
     }
 
     /// Takes the placeholders of hidden values as they are, for a copy that is only checked; returns their places.
     pub fn accept_placeholders(&mut self) -> Vec<String> {
-        let places = self.placeholders.others(&self.nodes, &self.settings);
-        self.placeholders = Placeholders::new(&self.nodes, &self.settings);
-        places
+        self.hides_nothing = true;
+        restore::hidden_in(&self.nodes, &self.settings)
     }
 
-    /// The draft, if it may be written: n8n would keep the placeholder of a hidden value in place of the value.
+    /// The body to send, and the names of the parts that n8n does not accept, as far as it would not ignore them.
     ///
     /// # Errors
-    /// The places of all placeholders that do not stand in n8n's own definition.
-    pub fn writable(&self) -> Result<WritableDraft<'_>, DraftError> {
-        let places = self.placeholders.others(&self.nodes, &self.settings);
-        restore::refused(&places)?;
-        Ok(WritableDraft(self))
+    /// The places of all placeholders of hidden values that do not stand in n8n's own definition: n8n would keep
+    /// them in place of the values.
+    pub fn body(&self) -> Result<(Value, Vec<String>), String> {
+        if !self.hides_nothing {
+            restore::refused(&restore::hidden_in(&self.nodes, &self.settings))?;
+        }
+        let mut left_out = Vec::new();
+        let mut keep = |is_kept: bool, owner: &str, key: &str| {
+            let is_lost = !is_kept && key != IGNORED_SETTING;
+            left_out.extend(is_lost.then(|| format!("{owner}: {key}")));
+            is_kept
+        };
+        let mut settings = self.settings.clone();
+        settings.retain(|key, _| keep(is_setting(key), "settings", key));
+        let mut nodes = self.nodes.clone();
+        for node in &mut nodes {
+            let name = name_of(node).to_owned();
+            node.retain(|key, _| keep(is_node_field(key), &name, key));
+        }
+        let mut body = json!({
+            "name": self.name, "nodes": nodes, "connections": self.connections, "settings": settings,
+        });
+        if let Some(groups) = &self.node_groups {
+            body["nodeGroups"] = self.groups_of_nodes(groups).into();
+        }
+        if let Some(pins) = &self.pin_data {
+            body["pinData"] = pins.clone().into();
+        }
+        Ok((body, left_out))
+    }
+
+    /// The groups without nodes that the draft does not have: n8n refuses the whole workflow for one of those.
+    fn groups_of_nodes(&self, groups: &[Value]) -> Vec<Value> {
+        let mut groups = groups.to_vec();
+        groups.retain_mut(|group| {
+            let members = group.get_mut("nodeIds").and_then(Value::as_array_mut);
+            members.is_none_or(|ids| {
+                ids.retain(|id| self.nodes.iter().any(|node| node.get("id") == Some(id)));
+                !ids.is_empty()
+            })
+        });
+        groups
     }
 
     /// Reads a definition that a caller wrote; parts that only n8n maintains are ignored. Adds what n8n
@@ -92,7 +136,7 @@ impl Draft {
     ///
     /// # Errors
     /// When a part has the wrong type.
-    pub fn read(mut given: Map<String, Value>) -> Result<Self, DraftError> {
+    pub fn read(mut given: Map<String, Value>) -> Result<Self, String> {
         let name = match given.remove("name") {
             Some(Value::String(name)) if !name.trim().is_empty() => name,
             _ => return Err(wrong("name", "a text that is not empty")),
@@ -106,12 +150,14 @@ impl Draft {
             _ => Err(wrong(&format!("nodes[{at}]"), "an object")),
         };
         let nodes: Result<Vec<_>, _> = nodes.into_iter().enumerate().map(as_node).collect();
+        let groups = given.remove("nodeGroups");
         let mut draft = Self {
             name,
             nodes: nodes?,
             connections: object(&mut given, "connections")?,
             settings: object(&mut given, "settings")?,
-            placeholders: Placeholders::default(),
+            node_groups: groups.and_then(|groups| groups.as_array().cloned()),
+            ..Self::default()
         };
         draft.settings.retain(|_, value| !value.is_null());
         drop_nulls(&mut draft.connections);
@@ -127,16 +173,21 @@ impl Draft {
     /// Gives each trigger a new path: two active workflows cannot have the same URL.
     pub fn make_urls_unique(&mut self) {
         for node in &mut self.nodes {
-            let has_url = matches!(short_type(node), "webhook" | "formTrigger");
             if node.contains_key("webhookId") {
                 node.insert("webhookId".into(), Uuid::new_v4().to_string().into());
             }
-            let mut parameters = node.get_mut("parameters").and_then(Value::as_object_mut);
-            let path = parameters.as_mut().and_then(|all| all.get_mut("path"));
-            if let (true, Some(path)) = (has_url, path) {
-                let old = path.as_str().unwrap_or_default();
-                let suffix = &Uuid::new_v4().simple().to_string()[..8];
-                *path = json!(format!("{}-{suffix}", old.trim_end_matches('/')));
+            let places: &[&str] = match short_type(node) {
+                "webhook" | "mcpTrigger" => &["/path"],
+                "formTrigger" => &["/path", "/options/path"],
+                _ => &[],
+            };
+            let suffix = &Uuid::new_v4().simple().to_string()[..8];
+            for place in places {
+                let parameters = node.get_mut("parameters");
+                if let Some(path) = parameters.and_then(|all| all.pointer_mut(place)) {
+                    let old = path.as_str().unwrap_or_default();
+                    *path = json!(format!("{}-{suffix}", old.trim_end_matches('/')));
+                }
             }
         }
     }
@@ -188,29 +239,6 @@ fn drop_nulls(connections: &mut Map<String, Value>) {
     }
 }
 
-impl WritableDraft<'_> {
-    /// The body to send, and the names of the parts that are not among the `accepted` fields.
-    pub fn body(self, accepted: FieldSet) -> (Value, Vec<String>) {
-        let mut left_out = Vec::new();
-        let mut keep = |is_kept: bool, owner: &str, key: &str| {
-            left_out.extend((!is_kept).then(|| format!("{owner}: {key}")));
-            is_kept
-        };
-        let mut settings = self.0.settings.clone();
-        settings.retain(|key, _| keep(accepted.keeps_setting(key), "settings", key));
-        let mut nodes = self.0.nodes.clone();
-        for node in &mut nodes {
-            let name = name_of(node).to_owned();
-            node.retain(|key, _| keep(accepted.keeps_field(key), &name, key));
-        }
-        let body = json!({
-            "name": self.0.name, "nodes": nodes, "connections": self.0.connections,
-            "settings": settings,
-        });
-        (body, left_out)
-    }
-}
-
 /// A number, also in a text.
 fn number(value: &Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_str()?.parse().ok())
@@ -247,7 +275,7 @@ fn needs_webhook_id(node: &Map<String, Value>) -> bool {
     kinds.contains(&short_type(node))
 }
 
-fn object(given: &mut Map<String, Value>, key: &str) -> Result<Map<String, Value>, DraftError> {
+fn object(given: &mut Map<String, Value>, key: &str) -> Result<Map<String, Value>, String> {
     match given.remove(key) {
         None | Some(Value::Null) => Ok(Map::new()),
         Some(Value::Object(object)) => Ok(object),
@@ -255,6 +283,6 @@ fn object(given: &mut Map<String, Value>, key: &str) -> Result<Map<String, Value
     }
 }
 
-fn wrong(field: &str, expected: &str) -> DraftError {
-    DraftError(format!("`workflow.{field}` must be {expected}."))
+fn wrong(field: &str, expected: &str) -> String {
+    format!("`workflow.{field}` must be {expected}.")
 }

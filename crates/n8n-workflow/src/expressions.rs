@@ -1,11 +1,21 @@
 //! Reads expressions without running them: whether their braces are there, and which nodes they name.
 
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
 use serde_json::Value;
 
-/// Texts before the quoted name of a node in an expression.
-const REFERENCE_PREFIXES: [&str; 4] = ["$(", "$node[", "$items(", "$nodeName("];
+/// A reference to a node in an expression: what is before its name, and the name in one of three kinds of quotes.
+static REFERENCE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let name = |quote: &str, end: &str| format!(r"{quote}((?:[^{quote}{end}\\]|\\.)*){quote}");
+    let names = [name("'", r"\n"), name("\"", r"\n"), name("`", "")].join("|");
+    let before = r"\$\(|\$node\[|\$items\(|\$nodeName\(";
+    Regex::new(&format!("(?s)({before})(?:{names})")).ok()
+});
 
-/// Visits all texts of `value`, each with its path.
+/// The same in the form `$node.Name`.
+static DOTTED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\$node\.([\w$]+)").ok());
+
 pub(crate) fn visit_texts(value: &Value, path: &str, visit: &mut impl FnMut(&str, &str)) {
     match value {
         Value::String(text) => visit(path, text),
@@ -33,78 +43,82 @@ pub(crate) fn error(text: &str) -> Option<&'static str> {
     let mut inside = expression.split("{{").skip(1);
     inside.find_map(|inside| match inside.split_once("}}") {
         None => Some("opens `{{` without `}}`"),
-        Some((inside, _)) => inside.trim().is_empty().then_some("has an empty `{{ }}`"),
+        Some((inside, _)) if inside.trim().is_empty() => Some("has an empty `{{ }}`"),
+        // n8n ends an expression at the first `}}`, also within an object.
+        Some((inside, rest)) => {
+            let is_open = inside.matches('{').count() > inside.matches('}').count();
+            let after = rest.trim_start();
+            (is_open && after != rest && after.starts_with('}'))
+                .then_some("has `}}` inside of an expression, which ends there: put a space between the braces")
+        }
     })
 }
 
-/// The names of the nodes that an expression or code refers to.
+/// The names of the nodes that the expressions in a text refer to.
+pub(crate) fn references_in_braces(text: &str) -> Vec<String> {
+    let inside = text.split("{{").skip(1);
+    let inside = inside.map(|inside| inside.split("}}").next().unwrap_or_default());
+    inside.flat_map(references).collect()
+}
+
 pub(crate) fn references(text: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    for before in REFERENCE_PREFIXES {
-        for (at, _) in text.match_indices(before) {
-            if let Some((name, _)) = quoted(&text[at + before.len()..]) {
-                names.push(name);
-            }
-        }
-    }
-    names
+    let found = REFERENCE
+        .iter()
+        .flat_map(|pattern| pattern.captures_iter(text));
+    found.filter_map(|found| Some(quoted(&found)?.1)).collect()
 }
 
 /// The text with every reference to `old` replaced by one to `new`.
 pub(crate) fn renamed(text: &str, old: &str, new: &str) -> String {
-    let mut result = String::with_capacity(text.len());
-    let mut rest = text;
-    'outer: while !rest.is_empty() {
-        for before in REFERENCE_PREFIXES {
-            let Some(after) = rest.strip_prefix(before) else {
-                continue;
-            };
-            if let Some((name, length)) = quoted(after)
-                && name == old
-            {
-                let quote = &after[..1];
-                result.push_str(before);
-                result.push_str(quote);
-                let new = new
-                    .replace('\\', r"\\")
-                    .replace(quote, &format!("\\{quote}"));
-                result.push_str(&new);
-                result.push_str(quote);
-                rest = &after[length..];
-                continue 'outer;
-            }
-        }
-        let Some(next) = rest.chars().next() else {
-            break;
-        };
-        result.push(next);
-        rest = &rest[next.len_utf8()..];
-    }
-    result
+    let (Some(pattern), Some(dotted)) = (REFERENCE.as_ref(), DOTTED.as_ref()) else {
+        return text.to_owned();
+    };
+    let written = |quote: &str| {
+        let new = new.replace('\\', r"\\");
+        let new = new.replace(quote, &format!("\\{quote}"));
+        format!("{quote}{new}{quote}")
+    };
+    let rename = |found: &Captures<'_>| match quoted(found) {
+        Some((quote, name)) if name == old => format!("{}{}", &found[1], written(quote)),
+        _ => found[0].to_owned(),
+    };
+    let text = pattern.replace_all(text, rename);
+    let rename = |found: &Captures<'_>| match &found[1] == old {
+        true => format!("$node[{}]", written("'")),
+        false => found[0].to_owned(),
+    };
+    dotted.replace_all(&text, rename).into_owned()
 }
 
-/// The length of the quoted text at the start, with its quotes; `None` without its end.
-fn text_length(text: &str, quote: char) -> Option<usize> {
-    let mut chars = text.char_indices().skip(1);
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '\\' => _ = chars.next(),
-            '\n' if quote != '`' => return None,
-            c if c == quote => return Some(at + 1),
-            _ => {}
-        }
-    }
-    None
-}
-
-/// The quoted name at the start of the text, without escapes, and its length including the quotes.
-fn quoted(text: &str) -> Option<(String, usize)> {
-    let quote = text.chars().next().filter(|c| "'\"`".contains(*c))?;
-    let length = text_length(text, quote)?;
-    let (mut name, mut chars) = (String::new(), text[1..length - 1].chars());
+/// The quotes of a reference, and the name in them without escapes.
+fn quoted(found: &Captures<'_>) -> Option<(&'static str, String)> {
+    let mut quotes = ["'", "\"", "`"].into_iter().zip(2..);
+    let (quote, escaped) = quotes.find_map(|(quote, at)| Some((quote, found.get(at)?.as_str())))?;
+    let (mut name, mut chars) = (String::new(), escaped.chars());
     while let Some(c) = chars.next() {
         name.extend(if c == '\\' { chars.next() } else { Some(c) });
     }
     // What a template inserts is known only in a run.
-    (quote != '`' || !name.contains("${")).then_some((name, length))
+    (quote != "`" || !name.contains("${")).then_some((quote, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_in_all_forms_are_renamed() {
+        for (text, expected) in [
+            ("$('Old').item", r"$('It\'s').item"),
+            ("$node[\"Old\"].json", "$node[\"It's\"].json"),
+            ("$items(`Old`, 0)", "$items(`It's`, 0)"),
+            (
+                "{{ $node.Old.json.a + $node.Older.json.a }}",
+                r"{{ $node['It\'s'].json.a + $node.Older.json.a }}",
+            ),
+            ("Old $('Older') $nodes.Old", "Old $('Older') $nodes.Old"),
+        ] {
+            assert_eq!(renamed(text, "Old", "It's"), expected);
+        }
+    }
 }

@@ -16,7 +16,6 @@ use crate::trigger::TriggerKind;
 
 /// The start of a copy's name.
 pub const COPY_NAME: &str = "publish check ";
-/// The end of a copy's name.
 const COPY_NAME_END: &str = ", deleted at once";
 /// n8n's reference to a workflow that is not active, with its name; the end may be cut off.
 const REFERENCE: &str = r#"(?s)(references workflow (\S+)) \(".*?(?:"\)( which)|\z)"#;
@@ -41,6 +40,7 @@ impl PublishCheck {
         let called = new_id();
         let mut copy = draft.clone();
         copy.name = format!("{COPY_NAME}{called}{COPY_NAME_END}");
+        copy.drop_editor_parts();
         let mut check = Self {
             copy,
             found: Findings::default(),
@@ -257,7 +257,6 @@ pub fn hide_names(refusal: &str, is_open: impl Fn(&str) -> bool) -> String {
     named.replace_all(refusal, shown).into_owned()
 }
 
-/// The name of the node that is added.
 fn name_of_call(called: &str) -> String {
     format!("calls {called}")
 }
@@ -269,63 +268,6 @@ fn new_id() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn check() -> PublishCheck {
-        let node = |name: &str, kind: &str| json!({"name": name, "type": kind});
-        let draft = json!({"name": "W", "nodes": [
-            node("A \"quoted\"", "n8n-nodes-base.emailSend"), node("B", "set"),
-        ]});
-        let draft = Draft::read(draft.as_object().unwrap().clone()).unwrap();
-        PublishCheck::new(&draft, false)
-    }
-
-    #[test]
-    fn every_fault_that_n8n_names_is_found() {
-        let mut check = check();
-        assert!(check.read(Some("Unrecognized node type: set.undefined")));
-        assert_eq!(type_of(&check.copy.nodes[1]), "n8n-nodes-base.noOp");
-        assert!(check.read(Some(
-            "Workflow cannot be activated because it has no trigger node. At least one"
-        )));
-        assert!(check.read(Some(
-            "Cannot publish workflow: 1 node have configuration issues:\n\nNode \"A \"quoted\"\":\n  \
-             - Missing required credential: smtp\n  \
-             - Missing or invalid required parameters: toEmail"
-        )));
-        let own = format!("Node \"calls\" references workflow {} which", check.called);
-        let both = format!(
-            "Cannot publish workflow: Node \"C\" references workflow 7 (\"X\") which is not \
-             published; {own} is not published. Please publish all referenced sub-workflows first."
-        );
-        assert!(check.is_own(&own) && !check.is_own(&both));
-        assert!(!check.read(Some(&both)));
-        let found = check.into_findings();
-        let nodes: Vec<_> = found.iter().map(|one| one.node.as_deref()).collect();
-        let a = Some("A \"quoted\"");
-        assert_eq!(nodes, [Some("B"), None, a, a, Some("C")]);
-        assert_eq!(found[2].message, "Missing required credential: smtp.");
-        let called = "It references workflow 7 (\"X\") which is not published.";
-        assert_eq!(found[4].message, called);
-    }
-
-    #[test]
-    fn only_a_copy_is_taken_for_one() {
-        let mut copy = check().copy;
-        assert!(is_copy(&copy.name, &copy.nodes));
-        for name in [
-            "publish check 1, deleted at once".to_owned(),
-            format!("{} copy", copy.name),
-            check().copy.name,
-            "W".to_owned(),
-        ] {
-            assert!(!is_copy(&name, &copy.nodes), "{name}");
-        }
-        // Also after faults were replaced in it.
-        copy.nodes
-            .retain(|node| name_of(node).starts_with("calls "));
-        assert!(is_copy(&copy.name, &copy.nodes));
-        assert!(!is_copy(&copy.name, &[]));
-    }
 
     #[test]
     fn names_of_closed_workflows_are_hidden() {
@@ -339,16 +281,5 @@ mod tests {
                       \"D\" references workflow 7";
         assert_eq!(hide_names(text, |id| id != "7"), hidden);
         assert_eq!(hide_names(text, |_| true), text);
-    }
-
-    #[test]
-    fn copy_keeps_no_path_of_an_active_workflow() {
-        let draft = json!({"name": "W", "nodes": [{"name": "H", "webhookId": "w",
-            "type": "n8n-nodes-base.webhook", "parameters": {"path": "p"}}]});
-        let draft = Draft::read(draft.as_object().unwrap().clone()).unwrap();
-        let kept = |is_active| PublishCheck::new(&draft, is_active).copy.nodes[0].clone();
-        assert_eq!(kept(false)["parameters"]["path"], "p");
-        assert_ne!(kept(true)["parameters"]["path"], "p");
-        assert_ne!(kept(true)["webhookId"], "w");
     }
 }

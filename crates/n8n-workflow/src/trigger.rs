@@ -1,23 +1,16 @@
-//! The triggers of a workflow: their kinds, URLs, and parameters.
+//! The triggers of a workflow: their kinds and URLs, the inputs that they take, and the JSON Schema of these.
 
-mod field;
-mod schema;
-#[cfg(test)]
-mod tests;
-mod url;
+use std::sync::LazyLock;
 
+use http::Method;
+use regex::Regex;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
+use crate::expressions::visit_texts;
 use crate::node_type::last_part;
 use crate::workflow::{Node, Workflow};
-
-pub use field::{FormField, FormFieldKind, WaitsFor, fields_of, waits_for};
-pub use schema::{
-    COMPUTED_FIELDS, parameters_in_note, parameters_of, schema_of_fields, without_code,
-};
-pub use url::Webhook;
 
 /// The kind of a trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -87,5 +80,485 @@ impl Trigger<'_> {
 
     fn text(&self, parameter: &str) -> Option<&str> {
         self.node.parameters.get(parameter).and_then(Value::as_str)
+    }
+}
+
+/// Versions of the Form Trigger before this one have another URL.
+const FORM_WITH_PATH: f64 = 2.0;
+const METHODS: [Method; 6] = [
+    Method::GET,
+    Method::POST,
+    Method::PUT,
+    Method::PATCH,
+    Method::DELETE,
+    Method::HEAD,
+];
+
+/// The methods and the path of a webhook.
+#[derive(Debug, PartialEq)]
+pub struct Webhook {
+    /// All that it takes, at least one. The first is used if the caller names none: POST if it is one of several.
+    pub methods: Vec<Method>,
+    /// Below `/webhook`; segments like `:id` are parameters.
+    pub path: Vec<String>,
+}
+
+impl Webhook {
+    /// True if its path has parameters.
+    pub fn has_parameters(&self) -> bool {
+        has_parameters(&self.path)
+    }
+}
+
+impl Trigger<'_> {
+    /// Method and path.
+    ///
+    /// # Errors
+    /// A reason and what would help: the parameters do not determine them.
+    pub fn webhook(&self) -> Result<Webhook, String> {
+        let path = self.text("path").unwrap_or_default();
+        let id = self.id();
+        let mut segments = fixed(path)?;
+        if has_parameters(&segments) {
+            let id = id.ok_or("its path has parameters but it has no webhook id: save it again")?;
+            segments.insert(0, id.to_owned());
+        } else if segments.iter().all(String::is_empty) {
+            segments = vec![id.ok_or("it has no path: set one")?.to_owned()];
+        }
+        let mut methods = self.methods();
+        // POST has a body for the data.
+        methods.sort_by_key(|method| *method != Method::POST);
+        if methods.is_empty() {
+            return Err("its HTTP method is not a fixed one: choose one".into());
+        }
+        Ok(Webhook {
+            methods,
+            path: segments,
+        })
+    }
+
+    fn methods(&self) -> Vec<Method> {
+        let names = match self.node.parameters.get("httpMethod") {
+            None => vec![Some("GET")],
+            Some(Value::Array(names)) => names.iter().map(Value::as_str).collect(),
+            Some(name) => vec![name.as_str()],
+        };
+        let known = |name: Option<&str>| {
+            METHODS
+                .into_iter()
+                .find(|known| Some(known.as_str()) == name)
+        };
+        names.into_iter().filter_map(known).collect()
+    }
+
+    /// The id of a public chat, whose URL is `/webhook/<id>/chat`.
+    pub fn chat_id(&self) -> Result<&str, String> {
+        if self.node.parameters.get("public") != Some(&Value::Bool(true)) {
+            return Err("its chat is not public: make it public".into());
+        }
+        let missing = || "it has no webhook id: save it again in n8n".to_owned();
+        self.id().ok_or_else(missing)
+    }
+
+    /// The path of a form, below `/form`.
+    pub fn form_path(&self) -> Result<Vec<String>, String> {
+        if self.node.type_version < FORM_WITH_PATH {
+            return Err("its Form Trigger is of the first version: replace it by a new one".into());
+        }
+        let option = self.node.parameters.get("options");
+        let option = option.and_then(|options| options.get("path")?.as_str());
+        let given = self.text("path").or(option).filter(|path| !path.is_empty());
+        fixed(given.or(self.id()).ok_or("it has no path: set one")?)
+    }
+
+    /// True if its reply comes at the end of the run or from a node, and not at once.
+    pub fn replies_at_end(&self) -> bool {
+        !matches!(self.text("responseMode"), None | Some("onReceived"))
+    }
+
+    fn id(&self) -> Option<&str> {
+        let id = self.node.webhook_id.as_deref();
+        id.filter(|id| !id.is_empty())
+    }
+}
+
+fn has_parameters(path: &[String]) -> bool {
+    path.iter().any(|segment| segment.starts_with(':'))
+}
+
+/// The segments of a path; an error if it is an expression.
+fn fixed(path: &str) -> Result<Vec<String>, String> {
+    if path.starts_with('=') {
+        return Err("its path is an expression: make it fixed".into());
+    }
+    let segments = path.trim_matches('/').split('/');
+    Ok(segments.map(str::to_owned).collect())
+}
+
+/// From this version on the fields of a form have names besides their labels.
+const FORM_WITH_NAMES: f64 = 2.4;
+
+/// Types of JSON Schema that n8n has, too.
+const TYPES: [&str; 4] = ["number", "boolean", "array", "object"];
+
+/// A field of a form that can be filled in.
+#[derive(Debug, PartialEq)]
+pub struct FormField {
+    /// The name in the run's data.
+    pub name: String,
+    /// The index among all of n8n's fields, some of which cannot be filled in.
+    pub index: usize,
+    /// The form is not accepted without it.
+    pub required: bool,
+    /// The values that it takes.
+    pub kind: FormFieldKind,
+}
+
+/// The kind of a field of a form.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FormFieldKind {
+    /// Any text.
+    Text,
+    /// A number.
+    Number,
+    /// `2026-12-31`
+    Date,
+    /// An address.
+    Email,
+    /// One of these.
+    Choice(Vec<String>),
+    /// The same, sent as a list.
+    Radio(Vec<String>),
+    /// Several of these.
+    Choices(Vec<String>),
+    /// A file.
+    File {
+        /// Several are accepted.
+        several: bool,
+    },
+}
+
+impl Trigger<'_> {
+    /// The fields of its form; `None` if an expression computes them at the run.
+    pub fn fields(&self) -> Option<Vec<FormField>> {
+        fields_of(self.node)
+    }
+
+    /// Names and JSON Schema types of the inputs of a sub-workflow; empty if it takes anything.
+    pub fn inputs(&self) -> Vec<(String, &'static str)> {
+        match self.text("inputSource") {
+            Some("passthrough") => Vec::new(),
+            Some("jsonExample") => {
+                let example = self.text("jsonExample").unwrap_or_default();
+                let example: Map<_, _> = serde_json::from_str(example).unwrap_or_default();
+                let inputs = example
+                    .into_iter()
+                    .map(|(name, value)| (name, type_of(&value)));
+                inputs.collect()
+            }
+            _ => {
+                let rows = values(&self.node.parameters, "workflowInputs");
+                let input = |row: &Value| {
+                    let kind = match row.get("type").and_then(Value::as_str) {
+                        Some("any") => "",
+                        Some(kind) => TYPES
+                            .into_iter()
+                            .find(|one| *one == kind)
+                            .unwrap_or("string"),
+                        None => "string",
+                    };
+                    Some((row.get("name")?.as_str()?.to_owned(), kind))
+                };
+                rows.filter_map(input).collect()
+            }
+        }
+    }
+}
+
+/// The event that continues a node that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// The next page of a form.
+    Form,
+    /// A request to its URL.
+    Request,
+    /// A moment.
+    Time,
+    /// The answer of a person, by a link that n8n has signed.
+    Person,
+}
+
+/// The event that continues `node`, which waits.
+pub fn waits_for(node: &Node) -> WaitsFor {
+    let resume = node.parameters.get("resume").and_then(Value::as_str);
+    match (last_part(&node.kind), resume) {
+        ("form", _) | ("wait", Some("form")) => WaitsFor::Form,
+        ("wait", Some("webhook")) => WaitsFor::Request,
+        ("wait", _) => WaitsFor::Time,
+        _ => WaitsFor::Person,
+    }
+}
+
+/// The fields of a node with a form; `None` if an expression computes them at the run.
+pub fn fields_of(node: &Node) -> Option<Vec<FormField>> {
+    let text = |key: &str| node.parameters.get(key).and_then(Value::as_str);
+    let rows: Vec<Value> = match (text("operation"), text("defineForm")) {
+        (Some("completion"), _) => Vec::new(),
+        (_, Some("json")) => {
+            let json = text("jsonOutput").unwrap_or_default();
+            let rows = serde_json::from_str(json.trim_start_matches('='));
+            match rows {
+                Err(_) if json.starts_with('=') => return None,
+                rows => rows.unwrap_or_default(),
+            }
+        }
+        _ => values(&node.parameters, "formFields").cloned().collect(),
+    };
+    let fields = rows.iter().enumerate();
+    let fields = fields.filter_map(|(index, field)| form_field(node, index, field.as_object()?));
+    Some(fields.collect())
+}
+
+fn form_field(node: &Node, index: usize, field: &Map<String, Value>) -> Option<FormField> {
+    let text = |key: &str| field.get(key).and_then(Value::as_str);
+    let yes = |key: &str| field.get(key) == Some(&Value::Bool(true));
+    let label = text("fieldLabel");
+    let own = text("fieldName").filter(|name| !name.is_empty());
+    let prefers_own = node.type_version >= FORM_WITH_NAMES;
+    let name = if prefers_own {
+        own.or(label)
+    } else {
+        label.or(own)
+    };
+    let kind = match text("fieldType").unwrap_or("text") {
+        "html" => return None,
+        "number" => FormFieldKind::Number,
+        "date" => FormFieldKind::Date,
+        "email" => FormFieldKind::Email,
+        "checkbox" => FormFieldKind::Choices(options(field)),
+        "dropdown" if yes("multiselect") => FormFieldKind::Choices(options(field)),
+        "dropdown" => FormFieldKind::Choice(options(field)),
+        "radio" => FormFieldKind::Radio(options(field)),
+        "file" => FormFieldKind::File {
+            // Several by default.
+            several: field.get("multipleFiles") != Some(&Value::Bool(false)),
+        },
+        _ => FormFieldKind::Text,
+    };
+    Some(FormField {
+        name: name?.to_owned(),
+        index,
+        required: yes("requiredField"),
+        kind,
+    })
+}
+
+fn options(field: &Map<String, Value>) -> Vec<String> {
+    let options = values(field, "fieldOptions");
+    let texts = options.filter_map(|option| option.get("option")?.as_str().map(str::to_owned));
+    texts.collect()
+}
+
+/// The rows of a list parameter, which n8n writes as `{"values": […]}`.
+fn values<'a>(parameters: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = &'a Value> {
+    let list = parameters.get(key);
+    let rows = list.and_then(|list| list.get("values")?.as_array());
+    rows.into_iter().flatten()
+}
+
+/// The JSON Schema type of a value; empty for null.
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Parameters that are taken from expressions.
+const MAX_FOUND: usize = 30;
+
+/// A field with more options is described without them.
+const MAX_OPTIONS: usize = 50;
+
+/// `body.x`, `query?.x`, `body["x"]`: an expression that reads a parameter of a webhook's request.
+static READ_PARAMETER: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let pattern =
+        r#"\b(?:body|query)\??(?:\.([A-Za-z_]\w*)|(?:\?\.)?\[\s*["']([^"']{1,64})["']\s*\])"#;
+    Regex::new(pattern).ok()
+});
+
+/// Members of arrays and texts, which belong to the body itself and are no parameters.
+const BUILTIN_MEMBERS: [&str; 8] = [
+    "length",
+    "map",
+    "filter",
+    "toString",
+    "toJsonString",
+    "isEmpty",
+    "keys",
+    "split",
+];
+
+/// The first block of code in a note, if it is a JSON Schema of an object.
+pub fn parameters_in_note(note: &str) -> Option<Value> {
+    let code = note.split("```").nth(1)?;
+    let start = code.find('{')?;
+    let schema: Value = serde_json::from_str(code[start..].trim()).ok()?;
+    let is_object = schema["type"] == "object" && schema["properties"].is_object();
+    is_object.then_some(schema)
+}
+
+/// A note without its code and the marks of its headings.
+pub fn without_code(note: &str) -> String {
+    let prose = note.split("```").step_by(2);
+    let lines = prose.flat_map(str::lines);
+    let lines = lines.map(|line| line.trim().trim_start_matches('#').trim());
+    lines
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Description of the parameters of a form whose fields are not known before the run.
+pub const COMPUTED_FIELDS: &str = "An expression computes the fields of this form: pass them as \
+    `field-0`, `field-1` and so on, in their order.";
+
+/// The schema of the values for the fields of a form.
+pub fn schema_of_fields(fields: &[FormField]) -> Value {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for field in fields {
+        properties.insert(field.name.clone(), schema_of_field(&field.kind));
+        required.extend(field.required.then(|| field.name.clone()));
+    }
+    object_schema(properties, required)
+}
+
+fn object_schema(properties: Map<String, Value>, required: Vec<String>) -> Value {
+    let mut schema = json!({"type": "object", "properties": properties});
+    if !required.is_empty() {
+        schema["required"] = required.into();
+    }
+    schema
+}
+
+/// The schema, from the trigger itself and from the expressions of the other nodes.
+pub fn parameters_of(trigger: &Trigger<'_>) -> Value {
+    let mut properties = Map::new();
+    let mut required: Vec<String> = Vec::new();
+    match trigger.kind {
+        TriggerKind::Form => match trigger.fields() {
+            Some(fields) => return schema_of_fields(&fields),
+            None => {
+                return json!({"type": "object", "properties": {}, "description": COMPUTED_FIELDS});
+            }
+        },
+        TriggerKind::Chat => {
+            let property = json!({"type": "string", "description": "The message."});
+            properties.insert("chatInput".into(), property);
+            required.push("chatInput".into());
+        }
+        TriggerKind::Webhook => {
+            let path = trigger.webhook().map(|webhook| webhook.path);
+            for segment in path.iter().flatten() {
+                if let Some(name) = segment.strip_prefix(':') {
+                    let property = json!({"type": "string", "description": "Part of the path."});
+                    properties.insert(name.to_owned(), property);
+                    required.push(name.to_owned());
+                }
+            }
+            for name in read_by(trigger.workflow.live_nodes()) {
+                properties
+                    .entry(name)
+                    .or_insert_with(|| json!({"type": "string"}));
+            }
+        }
+        TriggerKind::SubWorkflow => {
+            for (name, kind) in trigger.inputs() {
+                let property = match kind {
+                    "" => json!({}),
+                    "array" => json!({"type": "array", "items": {}}),
+                    kind => json!({ "type": kind }),
+                };
+                properties.insert(name, property);
+            }
+        }
+        TriggerKind::Schedule | TriggerKind::Manual | TriggerKind::Event => {}
+    }
+    object_schema(properties, required)
+}
+
+fn schema_of_field(kind: &FormFieldKind) -> Value {
+    match kind {
+        FormFieldKind::Text => json!({"type": "string"}),
+        FormFieldKind::Number => json!({"type": "number"}),
+        FormFieldKind::Date => json!({"type": "string", "format": "date"}),
+        FormFieldKind::Email => json!({"type": "string", "format": "email"}),
+        FormFieldKind::Choice(options) | FormFieldKind::Radio(options) => one_of(options),
+        FormFieldKind::Choices(options) => json!({"type": "array", "items": one_of(options)}),
+        FormFieldKind::File { several: false } => file(),
+        FormFieldKind::File { several: true } => json!({"type": "array", "items": file()}),
+    }
+}
+
+fn one_of(options: &[String]) -> Value {
+    if options.is_empty() || options.len() > MAX_OPTIONS {
+        json!({"type": "string"})
+    } else {
+        json!({"type": "string", "enum": options})
+    }
+}
+
+fn file() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object", "description": "A file: `text` or `base64`.",
+        "properties": {"name": text, "type": text, "text": text, "base64": text},
+    })
+}
+
+/// The parameters that expressions and code of the nodes read, in order.
+fn read_by(nodes: &[Node]) -> Vec<String> {
+    let mut names = Vec::new();
+    let Some(pattern) = READ_PARAMETER.as_ref() else {
+        return names;
+    };
+    for value in nodes.iter().flat_map(|node| node.parameters.values()) {
+        visit_texts(value, "", &mut |_, text| {
+            for found in pattern.captures_iter(text) {
+                let name = found.get(1).or(found.get(2));
+                let name = name.map_or("", |name| name.as_str());
+                let is_new = !names.iter().any(|other| other == name);
+                if is_new && !BUILTIN_MEMBERS.contains(&name) && names.len() < MAX_FOUND {
+                    names.push(name.to_owned());
+                }
+            }
+        });
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn expressions_have_no_url() {
+        for (parameters, part) in [
+            (json!({"path": "={{ 1 }}"}), "path"),
+            (json!({"path": "a", "httpMethod": "={{ 1 }}"}), "method"),
+        ] {
+            let node = json!({"name": "T", "type": "x.webhook", "parameters": parameters});
+            let workflow = json!({"id": "w", "nodes": [node]});
+            let workflow: Workflow = serde_json::from_value(workflow).unwrap();
+            let reason = triggers(&workflow)[0].webhook().unwrap_err();
+            assert!(reason.contains(part), "{reason}");
+        }
     }
 }

@@ -1,65 +1,18 @@
-//! A workflow as n8n returns it.
+//! Workflows, executions and their ids as n8n returns them.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
-
-/// A workflow in a list, as n8n sends it (with all of its nodes, which the parser skips) and as
-/// a tool shows it.
-#[derive(Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(description = "")]
-#[expect(
-    missing_docs,
-    reason = "documentation of a member would become a part of a tool's schema"
-)]
-pub struct WorkflowRow {
-    pub id: String,
-    #[serde(default, deserialize_with = "text")]
-    #[schemars(!default)]
-    pub name: String,
-    #[serde(default, deserialize_with = "or_default")]
-    #[schemars(!default)]
-    pub active: bool,
-    #[serde(default, deserialize_with = "or_default", skip_serializing)]
-    pub is_archived: bool,
-    #[serde(
-        default,
-        deserialize_with = "tag_names",
-        skip_serializing_if = "Vec::is_empty"
-    )]
-    pub tags: Vec<String>,
-    #[serde(
-        default,
-        rename = "shared",
-        deserialize_with = "project_ids",
-        skip_serializing
-    )]
-    pub projects: Vec<String>,
-    #[serde(default, skip_serializing)]
-    version_id: Option<String>,
-    #[serde(default, skip_serializing)]
-    active_version_id: Option<String>,
-    /// Its draft is not the live version: get_workflow names both.
-    #[serde(skip_deserializing, skip_serializing_if = "std::ops::Not::not")]
-    pub unpublished: bool,
-}
-
-impl WorkflowRow {
-    /// The row with its mark, if what is live is not the draft.
-    pub fn marked(mut self) -> Self {
-        let versions = (&self.version_id, &self.active_version_id);
-        self.unpublished = self.active && UnpublishedDraft::read(versions).is_some();
-        self
-    }
-}
+use serde_with::skip_serializing_none;
 
 /// The versions of an active workflow whose draft, which the editor and the tools show, is not what is
 /// live.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(description = "")]
 #[expect(
@@ -70,24 +23,8 @@ pub struct UnpublishedDraft {
     pub draft_version: String,
     pub live_version: String,
     /// Who wrote the draft.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub changed_by: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub changed_at: Option<String>,
-}
-
-impl UnpublishedDraft {
-    fn read(versions: (&Option<String>, &Option<String>)) -> Option<Self> {
-        let (Some(draft), Some(live)) = versions else {
-            return None;
-        };
-        (draft != live).then(|| Self {
-            draft_version: draft.clone(),
-            live_version: live.clone(),
-            changed_by: None,
-            changed_at: None,
-        })
-    }
 }
 
 /// A workflow with its nodes. A part that does not have the form of n8n counts as absent: n8n keeps some that
@@ -132,6 +69,9 @@ pub struct Workflow {
     pub version_id: Option<String>,
     /// The id of the definition in production.
     pub active_version_id: Option<String>,
+    /// n8n counts the changes of nodes and settings.
+    #[serde(default, deserialize_with = "or_default")]
+    pub version_counter: Option<u64>,
     /// Ids of the projects that it is shared with.
     #[serde(default, rename = "shared", deserialize_with = "project_ids")]
     pub projects: Vec<String>,
@@ -219,7 +159,7 @@ pub struct Definition {
 }
 
 /// A part of n8n's JSON, or the default if it does not have the expected form.
-fn or_default<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
+pub(crate) fn or_default<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     let value = Value::deserialize(deserializer)?;
@@ -245,7 +185,6 @@ fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(value.as_f64().or(text).unwrap_or_default())
 }
 
-/// The elements of a list that have the expected form.
 fn all_readable<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
@@ -308,8 +247,13 @@ impl Workflow {
 
     /// The ids of its draft and of what is live, if they differ.
     pub fn unpublished_draft(&self) -> Option<UnpublishedDraft> {
-        let versions = (&self.version_id, &self.active_version_id);
-        UnpublishedDraft::read(versions).filter(|_| self.active)
+        let versions = (self.version_id.as_ref()?, self.active_version_id.as_ref()?);
+        (self.active && versions.0 != versions.1).then(|| UnpublishedDraft {
+            draft_version: versions.0.clone(),
+            live_version: versions.1.clone(),
+            changed_by: None,
+            changed_at: None,
+        })
     }
 
     /// True if n8n's built-in MCP server may act on it.
@@ -318,55 +262,120 @@ impl Workflow {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
+/// The year that n8n writes for "until it is resumed".
+const FOREVER: &str = "3000-";
 
-    use super::*;
+/// One execution of a workflow.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Execution {
+    /// A number in today's n8n.
+    pub id: Id,
+    /// Its state.
+    pub status: Status,
+    /// Absent in answers of some versions.
+    pub workflow_id: Option<Id>,
+    /// n8n's word for the kind of its trigger.
+    pub mode: Option<String>,
+    /// RFC 3339, as the other times.
+    pub started_at: Option<String>,
+    /// Absent before its end.
+    pub stopped_at: Option<String>,
+    /// The execution that it retries.
+    pub retry_of: Option<Id>,
+    /// Until when it waits.
+    pub wait_till: Option<String>,
+    /// The version of the workflow that ran.
+    pub workflow_version_id: Option<String>,
+    /// The data of its nodes; only if it was requested.
+    pub data: Option<Box<RawValue>>,
+    /// The workflow as it was.
+    pub workflow_data: Option<Box<RawValue>>,
+    /// `data` was left out for its size.
+    #[serde(default)]
+    pub data_too_large_to_display: bool,
+}
 
-    #[test]
-    fn odd_parts_count_as_absent() {
-        let node = |more: Value| {
-            let mut node = json!({"name": "H", "type": "a.b", "typeVersion": 2});
-            let (all, Value::Object(more)) = (node.as_object_mut().unwrap(), more) else {
-                panic!("an object")
-            };
-            all.extend(more);
-            node
-        };
-        for odd in [
-            json!({"credentials": {"a": "Name"}}),
-            json!({"credentials": {"a": {"id": 7, "name": null}}}),
-            json!({"credentials": {"a": null, "b": 7, "c": ["x"]}}),
-            json!({"credentials": null}),
-            json!({"credentials": []}),
-            json!({"webhookId": 7, "notes": null, "position": null}),
-            json!({"webhookId": {}, "disabled": "true", "typeVersion": "2"}),
-            json!({"parameters": null, "disabled": null, "typeVersion": null}),
-            json!({"parameters": [], "name": 7, "type": null}),
-        ] {
-            let workflow = json!({
-                "id": "w", "name": "W", "nodes": [node(odd.clone()), null, "x"], "connections": null,
-                "settings": null, "tags": null, "shared": null, "pinData": 7, "active": null,
-                "isArchived": null, "updatedAt": null, "activeVersion": {"nodes": null}, "meta": null,
-            });
-            let read: Workflow = serde_json::from_value(workflow.clone()).unwrap();
-            assert_eq!((read.nodes.len(), &*read.id), (1, "w"), "{odd}");
-            let row: WorkflowRow = serde_json::from_value(workflow).unwrap();
-            assert_eq!(row.name, "W");
+/// The state of an execution.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Not begun.
+    New,
+    /// Some node runs.
+    Running,
+    /// Suspended until a time, a request or the answer of a person.
+    Waiting,
+    /// Ended without an error.
+    Success,
+    /// Ended by an error.
+    Error,
+    /// n8n itself was stopped.
+    Crashed,
+    /// A person or a caller has stopped it.
+    Canceled,
+    /// `unknown`, or a state that this version does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Status {
+    /// True if it does not go on, as far as is known.
+    pub fn has_ended(self) -> bool {
+        !matches!(self, Self::New | Self::Running | Self::Waiting)
+    }
+}
+
+impl Execution {
+    /// The workflow as it was, if n8n has it.
+    pub fn workflow(&self) -> Option<Workflow> {
+        serde_json::from_str(self.workflow_data.as_deref()?.get()).ok()
+    }
+
+    /// True if it waits without a time limit, until a person resumes it.
+    pub fn waits_for_person(&self) -> bool {
+        let until = self.wait_till.as_deref().unwrap_or_default();
+        self.status == Status::Waiting && until.starts_with(FOREVER)
+    }
+}
+
+/// Longer than any id of n8n.
+const MAX_ID_LEN: usize = 64;
+
+/// The id of any object of n8n. It becomes a segment of a URL's path, so everything else is rejected.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+#[serde(try_from = "String")]
+// In schemas of tools the name of the field says it.
+#[schemars(inline, description = "", extend("pattern" = "^[A-Za-z0-9_-]{1,64}$"))]
+pub struct Id(String);
+
+impl Id {
+    /// The id as n8n writes it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The number of an execution; n8n counts upwards.
+    pub fn number(&self) -> Option<u64> {
+        self.0.parse().ok()
+    }
+}
+
+impl TryFrom<String> for Id {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let legal = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
+        if (1..=MAX_ID_LEN).contains(&text.len()) && text.bytes().all(legal) {
+            Ok(Self(text))
+        } else {
+            Err("not an id: ids have 1 to 64 letters, digits, `_` and `-`")
         }
-        let read: Node = serde_json::from_value(node(json!({"credentials":
-            {"a": {"id": 7, "name": "N"}, "b": "M"}, "webhookId": 7, "typeVersion": "2.1"})))
-        .unwrap();
-        let credential = |kind: &str| {
-            let one = &read.credentials[kind];
-            (one.id.as_deref(), one.name.as_deref())
-        };
-        assert_eq!(credential("a"), (Some("7"), Some("N")));
-        assert_eq!(credential("b"), (None, Some("M")));
-        assert_eq!(
-            (read.webhook_id.as_deref(), read.type_version),
-            (Some("7"), 2.1)
-        );
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }

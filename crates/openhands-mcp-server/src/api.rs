@@ -9,33 +9,23 @@
 
 mod agent_server;
 mod app_server;
-mod control;
 mod conversations;
 mod events;
 mod failure;
-mod file_name;
 mod files;
-mod pending;
-mod probe;
-mod profiles;
-mod run_end;
-mod servers;
-mod shell;
-pub(crate) mod summary;
-mod task_id;
-mod version;
+mod names;
 
 pub(crate) use agent_server::AgentServer;
-pub(crate) use app_server::{AppConversation, AppServer, NewAppConversation, SandboxStatus};
-pub(crate) use conversations::{
-    ConfirmationPolicy, Conversation, Execution, MAX_IDS, NewConversation, Plugin, Tags, round_cost,
+pub(crate) use app_server::{
+    AppConversation, AppServer, Backend, NewAppConversation, SandboxStatus, Servers, StartEnd,
 };
-pub(crate) use events::{Event, RunError, event_kind};
+pub(crate) use conversations::{
+    AgentProfile, Confirm, Conversation, Execution, MAX_IDS, ModelProfile, NewConversation, Plugin,
+    Tags, round_cost,
+};
+pub(crate) use events::{
+    Event, PendingAction, RunEnd, RunError, event_kind, explain_run_end, summary,
+};
 pub(crate) use failure::{ApiFailure, ApiResult, SandboxProblem, WORDING};
-pub(crate) use file_name::FileName;
-pub(crate) use pending::PendingAction;
-pub(crate) use profiles::{AgentProfile, ModelProfile, NewAgent};
-pub(crate) use run_end::{RunEnd, explain_run_end};
-pub(crate) use servers::{Backend, Servers, StartEnd};
-pub(crate) use shell::{ScriptOutput, shell_quoted};
-pub(crate) use task_id::TaskId;
+pub(crate) use files::{ScriptOutput, shell_quoted};
+pub(crate) use names::{FileName, TaskId};

@@ -4,41 +4,30 @@ use std::fmt::Display;
 
 use mcp_core::tool::ToolError;
 
-/// The limits that a caller asks for.
+/// Limits that a caller asks for, or that a task has; `None` for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct BudgetRequest {
-    pub(crate) iterations: Option<u32>,
-    pub(crate) seconds: Option<u64>,
-    pub(crate) cost: Option<f64>,
-}
-
-/// The limits of a task that has run before.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct TaskLimits {
+pub(crate) struct Limits {
     pub(crate) steps: Option<u64>,
     pub(crate) seconds: Option<u64>,
     /// US dollars.
     pub(crate) cost: Option<f64>,
 }
 
-/// The cost, time and steps of a task so far.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TaskUsage {
+/// The steps, time and cost of a whole task: its limits, or what it has used.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Usage {
     pub(crate) steps: u64,
-    /// The rest of its time; `None` without a limit.
-    pub(crate) seconds_left: Option<u64>,
+    pub(crate) seconds: u64,
     /// US dollars.
     pub(crate) cost: f64,
 }
 
-/// The limits of a task. Those of the operator are the default and the maximum.
+/// The limits of all tasks, which are the default and the maximum for each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Budget {
-    /// Steps of the whole task.
-    pub(crate) iterations: u32,
-    /// Seconds of the whole task.
+    pub(crate) steps: u64,
     pub(crate) seconds: u64,
-    /// US dollars of the whole task; `None` for no limit.
+    /// US dollars; `None` for no limit.
     pub(crate) cost: Option<f64>,
 }
 
@@ -47,9 +36,9 @@ impl Budget {
     ///
     /// # Errors
     /// The caller asks for more than the maximum.
-    pub(crate) fn apply(&self, asked: &BudgetRequest) -> Result<Self, ToolError> {
+    pub(crate) fn apply(&self, asked: &Limits) -> Result<Self, ToolError> {
         Ok(Self {
-            iterations: at_most("max_iterations", asked.iterations, self.iterations)?,
+            steps: at_most("max_iterations", asked.steps, self.steps)?,
             seconds: at_most("max_seconds", asked.seconds, self.seconds)?,
             cost: match self.cost {
                 Some(max) => Some(at_most("max_cost", asked.cost, max)?),
@@ -57,9 +46,7 @@ impl Budget {
             },
         })
     }
-}
 
-impl Budget {
     /// The limits for the next run of a task with these limits, with those that the caller raises; lower
     /// ones are ignored. `self` is the maximum.
     ///
@@ -67,19 +54,14 @@ impl Budget {
     /// The caller asks for more than the maximum, or the task has used up a limit.
     pub(crate) fn continue_with(
         &self,
-        old: &TaskLimits,
-        raised: &BudgetRequest,
-        used: &TaskUsage,
-    ) -> Result<TaskLimits, ToolError> {
-        let asked = self.apply(raised)?;
-        let steps = raised.iterations.map(|_| asked.iterations.into());
-        let steps = higher(old.steps, steps);
-        let cost = higher(old.cost, raised.cost).or(self.cost);
+        old: &Limits,
+        raised: &Limits,
+        used: &Usage,
+    ) -> Result<Limits, ToolError> {
+        self.apply(raised)?;
+        let steps = higher(old.steps, raised.steps);
         let seconds = higher(old.seconds, raised.seconds);
-        let more = seconds
-            .unwrap_or(0)
-            .saturating_sub(old.seconds.unwrap_or(0));
-        let left = used.seconds_left.map(|left| left.saturating_add(more));
+        let cost = higher(old.cost, raised.cost).or(self.cost);
         let (name, limit) = if let Some(cost) = cost.filter(|cost| used.cost >= *cost) {
             (
                 "max_cost",
@@ -87,10 +69,10 @@ impl Budget {
             )
         } else if let Some(steps) = steps.filter(|steps| used.steps >= *steps) {
             ("max_iterations", format!("{steps} steps"))
-        } else if left == Some(0) {
-            ("max_seconds", format!("{} seconds", seconds.unwrap_or(0)))
+        } else if let Some(seconds) = seconds.filter(|seconds| used.seconds >= *seconds) {
+            ("max_seconds", format!("{seconds} seconds"))
         } else {
-            return Ok(TaskLimits {
+            return Ok(Limits {
                 steps,
                 seconds,
                 cost,
@@ -123,54 +105,41 @@ fn at_most<T: PartialOrd + Display>(name: &str, asked: Option<T>, max: T) -> Res
 mod tests {
     use super::*;
 
-    #[test]
-    fn callers_can_only_lower_the_limits() {
-        let (iterations, seconds) = (100, 60);
-        let max = Budget {
-            iterations,
-            seconds,
-            cost: Some(1.0),
-        };
-        assert_eq!(max.apply(&BudgetRequest::default()).unwrap(), max);
-        let asked = |iterations, seconds, cost| BudgetRequest {
-            iterations: Some(iterations),
-            seconds: Some(seconds),
-            cost: Some(cost),
-        };
-        let lower = max.apply(&asked(3, 2, 0.5)).unwrap();
-        let expected = Budget {
-            iterations: 3,
-            seconds: 2,
-            cost: Some(0.5),
-        };
-        assert_eq!(lower, expected);
-        let limits = |steps, seconds, cost| TaskLimits {
+    fn limits(steps: u64, seconds: u64, cost: f64) -> Limits {
+        Limits {
             steps: Some(steps),
             seconds: Some(seconds),
             cost: Some(cost),
-        };
-        let used = |steps, left, cost| TaskUsage {
-            steps,
-            seconds_left: Some(left),
-            cost,
-        };
-        let (old, nothing) = (limits(3, 2, 0.5), BudgetRequest::default());
-        let more = |used| max.continue_with(&old, &nothing, &used);
-        assert_eq!(more(used(2, 1, 0.4)).unwrap(), old);
-        for (over, name) in [
-            (used(3, 1, 0.4), "max_iterations"),
-            (used(2, 0, 0.4), "max_seconds"),
-            (used(2, 1, 0.5), "max_cost"),
-        ] {
-            let error = more(over).unwrap_err();
-            assert!(error.message().contains(name), "{error}");
         }
-        let raised = max.continue_with(&old, &asked(5, 9, 0.9), &used(3, 0, 0.6));
-        assert_eq!(raised.unwrap(), limits(5, 9, 0.9));
-        let lowered = max.continue_with(&old, &asked(1, 1, 0.1), &used(2, 1, 0.4));
-        assert_eq!(lowered.unwrap(), old);
-        for more in [asked(101, 2, 0.5), asked(3, 61, 0.5), asked(3, 2, 1.5)] {
-            assert!(max.apply(&more).is_err());
+    }
+
+    #[test]
+    fn limits_are_raised_up_to_the_maximum_and_never_lowered() {
+        let max = Budget {
+            steps: 100,
+            seconds: 60,
+            cost: Some(1.0),
+        };
+        let (old, raised) = (limits(3, 2, 0.5), limits(5, 9, 0.9));
+        for (asked, (steps, seconds, cost), expected) in [
+            (Limits::default(), (2, 1, 0.4), Ok(old)),
+            (Limits::default(), (3, 1, 0.4), Err("max_iterations")),
+            (Limits::default(), (2, 2, 0.4), Err("max_seconds")),
+            (Limits::default(), (2, 1, 0.5), Err("max_cost")),
+            (raised, (3, 2, 0.6), Ok(raised)),
+            (limits(1, 1, 0.1), (2, 1, 0.4), Ok(old)),
+            (limits(101, 2, 0.5), (2, 1, 0.4), Err("at most 100")),
+        ] {
+            let used = Usage {
+                steps,
+                seconds,
+                cost,
+            };
+            match (max.continue_with(&old, &asked, &used), expected) {
+                (Ok(next), Ok(expected)) => assert_eq!(next, expected),
+                (Err(error), Err(part)) => assert!(error.message().contains(part), "{error}"),
+                (next, expected) => panic!("{next:?} {expected:?}"),
+            }
         }
     }
 }

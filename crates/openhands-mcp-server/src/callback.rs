@@ -1,7 +1,6 @@
 //! The URLs that may get the results of tasks (`callback_url`), and the tasks whose results they get. Which
 //! task has which URL is kept in a tag of its conversation.
 
-use std::fmt;
 use std::net::IpAddr;
 
 use anyhow::ensure;
@@ -17,19 +16,12 @@ use crate::api::TaskId;
 const MAX_URL_CHARS: usize = 250;
 
 /// A URL that may get the result of a task. Its path may hold a secret, so it is not shown.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CallbackUrl(String);
 
 impl CallbackUrl {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-/// For fingerprints of tasks.
-impl fmt::Debug for CallbackUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 
@@ -118,8 +110,11 @@ impl Callbacks {
     }
 
     /// The same for an argument that may be left out.
-    pub(crate) fn check_given(&self, url: Option<&str>) -> Result<Option<CallbackUrl>, ToolError> {
-        url.map(|url| self.check(url)).transpose()
+    pub(crate) fn check_given(
+        &self,
+        url: Option<String>,
+    ) -> Result<Option<CallbackUrl>, ToolError> {
+        url.map(|url| self.check(&url)).transpose()
     }
 
     /// Adds a task whose result is to be sent.

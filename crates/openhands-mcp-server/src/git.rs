@@ -3,28 +3,23 @@
 //! The machine of the agent server runs git in the directory of a task: for snapshots of it, changes since one
 //! ([`Changes`]), a commit of its content ([`Commit`]).
 //!
-//! What needs a credential is done by the program git on the machine of this server, in a directory of its own.
+//! Git hosts are called by the program git on the machine of this server, in a directory of its own.
 //! Bundles are passed on between the git host and the machine of the agent server, and no
 //! credential ever is: no agent, hook or configuration of a repository there can read or use it.
 
 mod changes;
 mod commit;
 mod fetch;
-mod forge;
 mod host;
 mod program;
 mod pull_request;
-mod repository;
-mod snapshot;
 
 pub(crate) use changes::{
-    ChangedDirectory, Changes, ChangesError, ChangesQuery, DiffText, OtherWork, content_id,
-    part_end,
+    ChangedDirectory, Changes, ChangesError, ChangesQuery, EXIT_NO_DIRECTORY, OtherWork,
+    content_id, is_object_id, part_end, printed_id, snapshot_script,
 };
-pub(crate) use commit::{Commit, NewCommit};
+pub(crate) use commit::{Commit, NewCommit, branch_script};
 pub(crate) use fetch::{gaps, start_fetch};
-pub(crate) use host::{GitHosts, HostedRepository};
+pub(crate) use host::{GitHosts, HostedRepository, Repository, is_ref_name};
 pub(crate) use program::{Push, Refs, reason};
 pub(crate) use pull_request::PullRequest;
-pub(crate) use repository::{Repository, is_ref_name};
-pub(crate) use snapshot::{EXIT_NO_DIRECTORY, is_object_id, printed_id, snapshot_script};

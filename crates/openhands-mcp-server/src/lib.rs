@@ -11,8 +11,9 @@
 //! The modules, from the outside in. Each knows only those below it:
 //! - `tools`, `resources` and `prompts`: the MCP interface;
 //! - `task`: specification, creation, observation and reports of tasks;
-//! - `service`: the shared state; `owner`: the principals of tasks; `ended`: tasks that have ended;
+//! - `service`: the shared state, and the principals of tasks;
 //! - `runner`: the runs of tasks, and their limits in the background;
+//! - `state`: the state of a task, from what the agent server says;
 //! - `callback`: the URLs that may get results, and the tasks whose results they get;
 //! - `workspace`: the directory of a task: name checks, set-up, changes;
 //! - `named_urls`: options that name other services;
@@ -23,19 +24,16 @@
 mod api;
 mod budget;
 mod callback;
-mod ended;
 mod git;
 mod named_urls;
 mod options;
-mod owner;
 mod prompts;
 mod resources;
 mod runner;
 mod service;
+mod state;
 mod tags;
 mod task;
-#[cfg(test)]
-mod tests;
 mod tools;
 mod workspace;
 

@@ -1,37 +1,42 @@
 //! The runs of tasks: their slots, their starts, and one loop in memory that enforces their limits. After a restart it
 //! begins again with the tasks that the agent server lists as running.
 
-mod begin;
-mod locks;
-mod slots;
-
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep};
+use upstream::poll::Backoff;
 
-pub(crate) use self::begin::{Begun, has_steps_left, refuse_leftovers, use_model, wait_for_start};
-use self::locks::Locks;
-pub(crate) use self::slots::Slot;
-use self::slots::Slots;
 use crate::api::{
     AgentServer, ApiFailure, ApiResult, Backend, Conversation, Execution, MAX_IDS, Servers, TaskId,
+    event_kind,
 };
-use crate::tags::{ConversationTags, StopReason};
+use crate::git::{gaps, printed_id, reason};
+use crate::state::TaskFacts;
+use crate::tags::{ConversationTags, StopReason, tag};
 
 /// The interval at which running tasks are checked.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause after a list of tasks, also one that failed, as a multiple of the time that it took.
 const LIST_PAUSE: u32 = 20;
-/// Conversations in one response.
-const PAGE_SIZE: u32 = 100;
 /// The interval at which a call asks again for a slot.
 const SLOT_INTERVAL: Duration = Duration::from_millis(300);
 /// The time from the end of a run until its deadline is removed: the call that stopped it may set a tag first, and
 /// one that starts the next run may take as long.
 const ENDED_GRACE: Duration = Duration::from_secs(15);
+/// The reason for the agent whose action no user has allowed.
+const NOT_ALLOWED: &str = "This was not allowed and not done. Do it again if it is still needed.";
+/// The time in which the agent server records the start of a run.
+const START_TIME: Duration = Duration::from_secs(10);
+const START_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1));
+/// The intervals at which a task is looked at that waits for its repository, and the time for that. The script that
+/// fetches it ends after a quarter of an hour, and a snapshot may follow.
+const BEGIN_BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(2));
+const BEGIN_TIME: Duration = Duration::from_secs(20 * 60);
+/// The time in which such a task waits for a slot.
+const FULL_TIME: Duration = Duration::from_secs(60);
 
 /// The slots and the limits of tasks that run at the agent server.
 pub(crate) struct Runner {
@@ -47,6 +52,14 @@ pub(crate) struct Runner {
     beginning: Mutex<HashSet<TaskId>>,
     /// All tags of a task are replaced at once, so one call at a time changes them.
     pub(crate) locks: Locks,
+}
+
+/// Whether a task that was to begin has begun, or cannot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    Yes,
+    /// Its repository is being fetched, or its prompt is being sent.
+    NotYet,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -103,11 +116,6 @@ impl Runner {
         }
     }
 
-    /// Adds a run that starts, so that its deadline is removed at its end.
-    pub(crate) fn watch(&self, id: TaskId) {
-        lock(&self.limited).insert(id, Instant::now());
-    }
-
     /// Stops a task and tags it with the reason. If only the tag fails, that is no error.
     pub(crate) async fn stop(
         &self,
@@ -120,7 +128,7 @@ impl Runner {
     }
 
     /// Stops a task, and then tags it with the reason under the lock.
-    async fn stop_locked(
+    pub(crate) async fn stop_locked(
         &self,
         server: &AgentServer,
         id: TaskId,
@@ -149,7 +157,7 @@ impl Runner {
     }
 
     /// Tags a stopped task with the reason.
-    pub(crate) async fn tag_stopped(
+    async fn tag_stopped(
         &self,
         server: &AgentServer,
         id: TaskId,
@@ -170,14 +178,21 @@ impl Runner {
             (task.id, ConversationTags::new(task.tags), cost)
         });
         let running: Vec<_> = running.collect();
-        let limited = running.iter().filter(|task| task.1.deadline().is_some());
-        for id in self.ended(limited.map(|task| task.0)) {
+        let now = Instant::now();
+        let in_run = running.iter().filter(|(_, tags, _)| tags.is_in_run());
+        let ended: Vec<_> = {
+            let mut limited = lock(&self.limited);
+            limited.extend(in_run.map(|(id, ..)| (*id, now)));
+            let ended = limited.extract_if(|_, last| now.duration_since(*last) > ENDED_GRACE);
+            ended.map(|(id, _)| id).collect()
+        };
+        for id in ended {
             if !self.end_run(server, id).await.unwrap_or(false) {
                 self.watch(id);
             }
         }
         for (id, tags, cost) in running {
-            let reason = if tags.is_overdue() {
+            let reason = if tags.is_overdue(server.now()) {
                 StopReason::Time
             } else if tags.cost().is_some_and(|max| cost > max) {
                 StopReason::Cost
@@ -205,6 +220,11 @@ impl Runner {
         Ok(())
     }
 
+    /// Has the deadline of a run removed after its end, also if the run ends before the next check.
+    pub(crate) fn watch(&self, id: TaskId) {
+        lock(&self.limited).insert(id, Instant::now());
+    }
+
     /// The running tasks. Those of other servers are listed only as often as that takes a part of the time of an agent
     /// server that is slow at it.
     async fn running(&self, server: &AgentServer) -> ApiResult<Vec<Conversation>> {
@@ -214,14 +234,13 @@ impl Runner {
         let known: Vec<TaskId> = lock(&self.limited).keys().copied().collect();
         let (began, next) = (Instant::now(), *lock(&self.next_list));
         if began >= next || known.len() > MAX_IDS {
-            let listed = server.conversations(Some(Execution::Running), PAGE_SIZE, None);
-            let listed = listed.await;
+            let listed = server.all_conversations(Execution::Running).await;
             *lock(&self.next_list) = Instant::now() + began.elapsed() * LIST_PAUSE;
             match listed {
                 Err(failure) if known.len() <= MAX_IDS => {
                     tracing::debug!(?failure, "cannot list the running tasks");
                 }
-                listed => return Ok(listed?.items),
+                listed => return listed,
             }
         }
         let mut running = match known.is_empty() {
@@ -230,14 +249,6 @@ impl Runner {
         };
         running.retain(|task| task.execution_status == Execution::Running);
         Ok(running)
-    }
-
-    /// Returns the runs that ended some time ago. `running` are the current ones.
-    fn ended(&self, running: impl Iterator<Item = TaskId>) -> Vec<TaskId> {
-        let (now, mut limited) = (Instant::now(), lock(&self.limited));
-        limited.extend(running.map(|id| (id, now)));
-        let ended = limited.extract_if(|_, last| now.duration_since(*last) > ENDED_GRACE);
-        ended.map(|(id, _)| id).collect()
     }
 
     /// Removes the deadline of a run that has ended: it must not stop a later run by another client. Returns false if
@@ -254,12 +265,154 @@ impl Runner {
             return Ok(false);
         }
         let tags = ConversationTags::from_task(&task);
-        if has_steps_left(server, &task, &tags).await? {
+        if goes_on(server, &task).await? {
             self.begin_later(id);
         } else if tags.as_tags() != &task.tags {
             server.set_tags(id, tags.as_tags()).await?;
         }
         Ok(true)
+    }
+
+    /// Runs the agent of a task whose state was `before`. The caller holds its lock and a slot.
+    pub(crate) async fn run(
+        &self,
+        server: &AgentServer,
+        id: TaskId,
+        tags: &mut ConversationTags,
+        before: Execution,
+    ) -> ApiResult<()> {
+        // Until the agent server records the start, the state is that of the last run.
+        let last = server.last_time(id, event_kind::STATE).await?;
+        // Tags first, because they cannot be set during a step.
+        tags.begin_run(server.now());
+        server.set_tags(id, tags.as_tags()).await?;
+        self.watch(id);
+        let run = match refuse_leftovers(server, id, NOT_ALLOWED).await {
+            // It does not stand still, because another client runs it.
+            Ok(false) => return Ok(()),
+            Ok(true) => server.run(id).await,
+            Err(failure) => Err(failure),
+        };
+        let failure = match run {
+            // Another client has begun to run it, whose tags stay.
+            Err(failure) if failure.is_conflict() => return Err(failure),
+            Err(failure) if !failure.is_ambiguous() => failure,
+            run => {
+                let begun = wait_for_start(server, id, before, last.as_deref(), START_TIME);
+                let begun = begun.await;
+                match run {
+                    Err(failure) if !begun => failure,
+                    _ => return Ok(()),
+                }
+            }
+        };
+        tags.end_run(server.now());
+        server.set_tags(id, tags.as_tags()).await?;
+        Err(failure)
+    }
+
+    /// Runs a task that was created and has not run, or that goes on after the first limit of its steps. The caller
+    /// holds its lock.
+    ///
+    /// # Errors
+    /// All slots are taken, or the agent server does not answer.
+    pub(crate) async fn begin(&self, server: &AgentServer, id: TaskId) -> ApiResult<Begun> {
+        let task = server.conversation(id).await?;
+        let mut tags = ConversationTags::from_task(&task);
+        let before = task.execution_status;
+        let may_begin = match before {
+            Execution::Idle => {
+                matches!(tags.stop_reason(), None | Some(StopReason::NoSlot))
+                    && !server.has_begun_since(id, None).await?
+            }
+            Execution::Error => goes_on(server, &task).await?,
+            _ => false,
+        };
+        if !may_begin {
+            return Ok(Begun::Yes);
+        }
+        if server.count_messages(id, "user").await? == 0 {
+            return Ok(Begun::NotYet);
+        }
+        // The reason, and what git says about it.
+        let mut refused: Option<(StopReason, String)> = None;
+        if let Some(fetch) = tags.fetch() {
+            match server.finished_script(fetch).await? {
+                None => return Ok(Begun::NotYet),
+                Some(end) if end.exit_code == Some(0) => {
+                    tags.set_fetch(None);
+                    tags.set_line(tag::BASE, printed_id(end.text()).as_deref());
+                    tags.set_line(tag::GAPS, gaps(end.text()).as_deref());
+                    server.set_tags(id, tags.as_tags()).await?;
+                }
+                Some(end) => {
+                    let said = match end.exit_code {
+                        Some(code) if code >= 0 => reason(end.error()),
+                        _ => "it took too long".to_owned(),
+                    };
+                    refused = Some((StopReason::NoRepository, said));
+                }
+            }
+        }
+        if let Some(model) = tags.get(tag::MODEL).filter(|_| refused.is_none()) {
+            match use_model(server, id, model, tags.has_run()).await {
+                Err(failure) if !failure.is_transient() => {
+                    tracing::warn!(task = %id, ?failure, "cannot set the model");
+                    refused = Some((StopReason::NoModel, String::new()));
+                }
+                set => set?,
+            }
+        }
+        if let Some((reason, said)) = refused {
+            tags.mark_stopped(reason, server.now());
+            tags.set_stop_text(&said);
+            server.set_tags(id, tags.as_tags()).await?;
+            return Ok(Begun::Yes);
+        }
+        let _slot = self.take_slot().await?;
+        match self.run(server, id, &mut tags, before).await {
+            Err(failure) if !failure.is_conflict() => Err(failure),
+            _ => Ok(Begun::Yes),
+        }
+    }
+
+    /// Runs the task in the background as soon as it can begin.
+    pub(crate) fn begin_later(self: &Arc<Self>, id: TaskId) {
+        if !lock(&self.beginning).insert(id) {
+            return;
+        }
+        let runner = Arc::clone(self);
+        tokio::spawn(async move {
+            if let Err(failure) = runner.begin_in_time(id).await {
+                tracing::warn!(task = %id, ?failure, "cannot start the task");
+            }
+            lock(&runner.beginning).remove(&id);
+        });
+    }
+
+    async fn begin_in_time(&self, id: TaskId) -> ApiResult<()> {
+        let server = self.servers.for_task(id).await?;
+        let (began, mut full_since) = (Instant::now(), None);
+        let mut delays = BEGIN_BACKOFF.delays();
+        while began.elapsed() < BEGIN_TIME {
+            let lock = self.locks.lock(id).await;
+            let begun = self.begin(&server, id).await;
+            drop(lock);
+            match begun {
+                Ok(Begun::Yes) => return Ok(()),
+                Ok(Begun::NotYet) => {}
+                Err(failure) if failure.is_full() => {
+                    let since = *full_since.get_or_insert_with(Instant::now);
+                    if since.elapsed() > FULL_TIME {
+                        return self.tag_stopped(&server, id, StopReason::NoSlot).await;
+                    }
+                }
+                Err(failure) if failure.is_transient() => {}
+                Err(failure) => return Err(failure),
+            }
+            delays.sleep().await;
+        }
+        Err(ApiFailure::NoAnswer)
     }
 }
 
@@ -284,6 +437,155 @@ pub(crate) async fn tag_stopped(
     reason: StopReason,
 ) -> ApiResult<()> {
     let mut tags = ConversationTags::from_task(task);
-    tags.mark_stopped(reason);
+    tags.mark_stopped(reason, server.now());
     server.set_tags(task.id, tags.as_tags()).await
+}
+
+/// Returns true if the task goes on by itself after the end of its run.
+async fn goes_on(server: &AgentServer, task: &Conversation) -> ApiResult<bool> {
+    let steps = server.count_actions(task.id).await?;
+    let facts = TaskFacts::read(server, task.clone(), steps).await?;
+    Ok(facts.goes_on())
+}
+
+/// Refuses the actions of a stopped task that have no result: no user has allowed them, or its run was cut off, and the
+/// next run would take them. Returns false if the task does not stand still, so that it must not be run.
+pub(crate) async fn refuse_leftovers(
+    server: &AgentServer,
+    id: TaskId,
+    reason: &str,
+) -> ApiResult<bool> {
+    if server.pending_actions(id).await?.is_empty() {
+        return Ok(true);
+    }
+    // Those of an agent at work are being taken, and those of one that asks are answered by its user.
+    if !is_stopped(server, id).await? {
+        return Ok(false);
+    }
+    tracing::info!(task = %id, "actions that nobody has allowed are refused");
+    server.respond(id, false, reason).await?;
+    Ok(server.pending_actions(id).await?.is_empty() && is_stopped(server, id).await?)
+}
+
+async fn is_stopped(server: &AgentServer, id: TaskId) -> ApiResult<bool> {
+    let execution = server.conversation(id).await?.execution_status;
+    Ok(execution.is_stopped())
+}
+
+/// Switches a prompted task to its model; the agent server does not count the usage of one that is set before
+/// the prompt. A task that has run has its model, so it goes on if the profile of the model is gone.
+pub(crate) async fn use_model(
+    server: &AgentServer,
+    id: TaskId,
+    model: &str,
+    has_run: bool,
+) -> ApiResult<()> {
+    match server.use_model(id, model).await {
+        Err(failure) if has_run && !failure.is_transient() => {
+            tracing::warn!(task = %id, ?failure, "cannot set the model again");
+            Ok(())
+        }
+        set => set,
+    }
+}
+
+/// Waits until the agent server has recorded the start of a task that was told to run. Its state was `before`, and the
+/// last change of it was at `last`. Returns false if there is no start in this time.
+pub(crate) async fn wait_for_start(
+    server: &AgentServer,
+    id: TaskId,
+    before: Execution,
+    last: Option<&str>,
+    time: Duration,
+) -> bool {
+    let (began, mut delays) = (Instant::now(), START_BACKOFF.delays());
+    loop {
+        let now = server
+            .conversation(id)
+            .await
+            .map(|task| task.execution_status);
+        // A message makes a task idle.
+        let has_left = now.is_ok_and(|now| now != before && now != Execution::Idle);
+        if has_left || server.has_begun_since(id, last).await.unwrap_or(false) {
+            return true;
+        }
+        let delay = delays.next_delay();
+        if began.elapsed() + delay > time {
+            return false;
+        }
+        sleep(delay).await;
+    }
+}
+
+type Lock = Arc<tokio::sync::Mutex<()>>;
+
+/// The tasks that this server is starting or changing, one call each.
+#[derive(Default)]
+pub(crate) struct Locks(Mutex<HashMap<TaskId, Lock>>);
+
+impl Locks {
+    /// Waits until no other call starts or changes the task.
+    pub(crate) async fn lock(&self, id: TaskId) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut locks = lock(&self.0);
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+            Arc::clone(locks.entry(id).or_default())
+        };
+        lock.lock_owned().await
+    }
+
+    /// Locks the task, unless a call of this server is starting or changing it.
+    pub(crate) fn try_lock(&self, id: TaskId) -> Option<OwnedMutexGuard<()>> {
+        let lock = Arc::clone(lock(&self.0).entry(id).or_default());
+        lock.try_lock_owned().ok()
+    }
+}
+
+/// The number of tasks that this server starts just now.
+#[derive(Clone, Default)]
+struct Slots(Arc<Mutex<usize>>);
+
+/// The slot of a task that starts. It is dropped when the agent server counts the task as running, or when the start
+/// has failed.
+pub(crate) struct Slot(Slots);
+
+impl Slots {
+    fn starting(&self) -> usize {
+        *lock(&self.0)
+    }
+
+    /// Takes a slot, if fewer than `max` tasks run or start. Of those that started before the `running` ones were
+    /// counted (`before`), some may not be among them.
+    fn try_take(&self, running: usize, before: usize, max: usize) -> Option<Slot> {
+        let mut starting = lock(&self.0);
+        let is_free = running.saturating_add(before.max(*starting)) < max;
+        is_free.then(|| {
+            *starting += 1;
+            Slot(self.clone())
+        })
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        *lock(&self.0.0) -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn task_that_starts_takes_a_slot() {
+        let slots = Slots::default();
+        let first = slots.try_take(0, 0, 2).unwrap();
+        assert!(slots.try_take(1, 1, 2).is_none());
+        let second = slots.try_take(0, 1, 2).unwrap();
+        drop((first, second));
+        // They had started when the running ones were counted.
+        assert!(slots.try_take(0, 2, 2).is_none());
+        assert_eq!(slots.starting(), 0);
+        assert!(slots.try_take(1, 0, 2).is_some());
+    }
 }

@@ -1,27 +1,65 @@
 //! The state that all tools share.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{anyhow, ensure};
 use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::Call;
 use mcp_serve::Secret;
+use uuid::Uuid;
 
 use crate::Options;
-use crate::api::{AgentServer, ApiResult, Backend, Servers, TaskId};
+use crate::api::{AgentServer, ApiFailure, ApiResult, Backend, Servers, TaskId};
 use crate::budget::Budget;
 use crate::callback::Callbacks;
-use crate::ended::EndedTasks;
 use crate::git::GitHosts;
-use crate::owner::{Owner, Owners};
 use crate::runner::Runner;
+use crate::tags::{ConversationTags, tag};
 use crate::workspace::Root;
 use crate::workspace::mcp_servers::{self, McpServer};
 
 /// The timeout of calls until the server has started.
 const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Owners that are kept in memory; they never change.
+const MAX_OWNERS: usize = 10_000;
+
+/// The directory for the directories of principals, below the root of tasks.
+const DIRECTORY: &str = ".mcp-principals";
+
+/// The principal that creates a task, or asks for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owner(String);
+
+impl Owner {
+    /// The id and the name of the principal.
+    pub(crate) fn tag(&self) -> (String, &str) {
+        (self.id(), &self.0)
+    }
+
+    /// The id of the principal, as it is kept at a task. Names may be too long for a tag.
+    pub(crate) fn id(&self) -> String {
+        let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, self.0.as_bytes());
+        id.simple().to_string()
+    }
+
+    /// Returns true if the principal may see a task with these tags: its own, or one without an owner.
+    pub(crate) fn may_see(&self, tags: &ConversationTags) -> bool {
+        tags.get(tag::OWNER).is_none_or(|owner| owner == self.id())
+    }
+
+    /// The caller's key, which other principals may use for their own tasks.
+    pub(crate) fn key(&self, key: &str) -> String {
+        format!("{}/{key}", self.id())
+    }
+
+    /// The root of its tasks, below the `root` of all.
+    pub(crate) fn root(&self, root: &str) -> String {
+        format!("{root}/{DIRECTORY}/{}", self.id())
+    }
+}
 
 /// The shared state of all tools. The state of tasks is kept at the agent server.
 pub(crate) struct OpenHands {
@@ -41,10 +79,10 @@ pub(crate) struct OpenHands {
     may_check: AtomicBool,
     /// The timeout of calls.
     call_timeout: OnceLock<Duration>,
-    /// The principals of tasks; `None` if all see all tasks.
-    owners: Option<Owners>,
-    /// Tasks that have ended, for the time in which the agent server does not answer.
-    pub(crate) ended: EndedTasks,
+    /// All principals see all tasks.
+    share_tasks: bool,
+    /// The owners of tasks that were asked for; `None` for tasks without an owner.
+    owners: Mutex<HashMap<TaskId, Option<String>>>,
     /// Notifies clients of changes of the resources to which they subscribe.
     pub(crate) changes: ChangeNotifier,
 }
@@ -105,7 +143,7 @@ impl OpenHands {
             profile: profile.filter(|name| !name.trim().is_empty()),
             roots,
             max_budget: Budget {
-                iterations: options.max_iterations,
+                steps: options.max_iterations.into(),
                 seconds: options.max_seconds,
                 cost,
             },
@@ -115,8 +153,8 @@ impl OpenHands {
             runner: Arc::new(Runner::new(servers.clone(), options.max_parallel)),
             may_check: AtomicBool::new(false),
             call_timeout: OnceLock::new(),
-            owners: (!options.share_tasks).then(Owners::default),
-            ended: EndedTasks::default(),
+            share_tasks: options.share_tasks,
+            owners: Mutex::default(),
             servers,
             changes: ChangeNotifier::new(),
         })
@@ -144,11 +182,10 @@ impl OpenHands {
 
     /// The owner of the tasks that this call creates; `None` if all see them.
     pub(crate) fn owner(&self, call: &Call) -> Option<Owner> {
-        self.owners.as_ref()?;
         let principal = call.client().principal.as_deref();
         // Anybody may have a token without a name.
-        let principal = principal.filter(|principal| principal.is_named)?;
-        Some(Owner::new(&principal.name))
+        let principal = principal.filter(|principal| principal.is_named && !self.share_tasks)?;
+        Some(Owner(principal.name.to_string()))
     }
 
     /// The id of the caller's task with this idempotency key.
@@ -173,10 +210,27 @@ impl OpenHands {
     /// # Errors
     /// The task does not exist, or is another principal's.
     pub(crate) async fn check_owner(&self, id: TaskId, call: &Call) -> ApiResult<()> {
-        if let (Some(owners), Some(owner)) = (&self.owners, self.owner(call))
+        if let Some(owner) = self.owner(call)
             && let Backend::Agent(server) = self.servers.backend().await?
         {
-            owners.check(&server, id, &owner).await?;
+            let owners = || self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = owners().get(&id).cloned();
+            let found = match known {
+                Some(found) => found,
+                None => {
+                    let found = server.conversation(id).await?.tags.remove(tag::OWNER);
+                    let mut owners = owners();
+                    if owners.len() >= MAX_OWNERS {
+                        owners.clear();
+                    }
+                    owners.insert(id, found.clone());
+                    found
+                }
+            };
+            // It looks as if the task did not exist.
+            if found.is_some_and(|found| found != owner.id()) {
+                return Err(ApiFailure::absent(id));
+            }
         }
         Ok(())
     }

@@ -1,55 +1,62 @@
 //! Tags that this server keeps at a conversation: what its caller asked for, and what cannot be read from its events.
 //! They are kept at the agent server, so they survive every restart of this server.
 
-mod check_run;
-mod delivery;
-mod limits;
-#[cfg(test)]
-mod tests;
+use std::time::Duration;
 
 use upstream::text::one_line;
+use upstream::time::Timestamp;
 use uuid::Uuid;
 
-pub(crate) use check_run::CheckRun;
-pub(crate) use delivery::Delivery;
-
 use crate::api::{Conversation, Execution, Tags};
+use crate::budget::{Budget, Limits};
 
 /// The agent server takes values of up to 256 characters.
 const MAX_VALUE_CHARS: usize = 200;
-const MAX_TITLE_CHARS: usize = 80;
 
-const FINGERPRINT_TAG: &str = "mcppurpose";
-const TITLE_TAG: &str = "mcptask";
-/// The id of the script that fetches its repository.
-const FETCH_TAG: &str = "mcpwaits";
-const SECONDS_TAG: &str = "mcpseconds";
-const DEADLINE_TAG: &str = "mcpdeadline";
-/// The rest of the time limit while the task does not run.
-const SECONDS_LEFT_TAG: &str = "mcpleft";
-/// The limit of steps over several runs; the agent server enforces that of the first one.
-const STEPS_TAG: &str = "mcpsteps";
-const COST_TAG: &str = "mcpcost";
-const STOP_REASON_TAG: &str = "mcpstopped";
-const OWNER_TAG: &str = "mcpowner";
-const PRINCIPAL_TAG: &str = "mcpprincipal";
-/// The name of a model's profile.
-const MODEL_TAG: &str = "mcpmodel";
-const CALLBACK_TAG: &str = "mcpcallback";
-/// The end of the attempts to send the result.
-const DELIVERY_TAG: &str = "mcpdelivery";
-const BASE_TAG: &str = "mcpbase";
-/// The directory with that snapshot.
-const SNAPSHOTS_TAG: &str = "mcpsnapshots";
-const VERIFY_TAG: &str = "mcpverify";
-const CHECK_TAG: &str = "mcpcheck";
-const REPOSITORY_TAG: &str = "mcprepository";
-const PUBLISHED_TAG: &str = "mcppublished";
-const PUBLISHING_TAG: &str = "mcppublishing";
-const DEAD_SERVERS_TAG: &str = "mcpdead";
-const BRANCH_TAG: &str = "mcpbranch";
-/// The parts of its repository that were not fetched.
-const GAPS_TAG: &str = "mcpgaps";
+/// The names of tags.
+pub(crate) mod tag {
+    pub(crate) const FINGERPRINT: &str = "mcppurpose";
+    /// The first words of the task.
+    pub(crate) const TITLE: &str = "mcptask";
+    /// The id of the script that fetches its repository.
+    pub(super) const FETCH: &str = "mcpwaits";
+    pub(super) const SECONDS: &str = "mcpseconds";
+    /// The time of its runs.
+    pub(super) const TIME: &str = "mcptime";
+    /// The limit of steps over several runs; the agent server enforces that of the first one.
+    pub(super) const STEPS: &str = "mcpsteps";
+    pub(super) const COST: &str = "mcpcost";
+    pub(super) const STOP_REASON: &str = "mcpstopped";
+    /// The id of the principal that created the task; there is none if it has no owner.
+    pub(crate) const OWNER: &str = "mcpowner";
+    pub(super) const PRINCIPAL: &str = "mcpprincipal";
+    /// The name of the model's profile that its caller chose.
+    pub(crate) const MODEL: &str = "mcpmodel";
+    pub(crate) const CALLBACK: &str = "mcpcallback";
+    /// The end of the attempts to send the result.
+    pub(super) const DELIVERY: &str = "mcpdelivery";
+    /// The id of the snapshot of its directory before the task started.
+    pub(crate) const BASE: &str = "mcpbase";
+    /// The directory with that snapshot.
+    pub(crate) const SNAPSHOTS: &str = "mcpsnapshots";
+    /// The command that checks the finished task.
+    pub(crate) const VERIFY: &str = "mcpverify";
+    pub(super) const CHECK: &str = "mcpcheck";
+    pub(crate) const REPOSITORY: &str = "mcprepository";
+    pub(super) const PUBLISHED: &str = "mcppublished";
+    pub(super) const PUBLISHING: &str = "mcppublishing";
+    /// The commit on the machine of the agent server that was published last, if the one at the git host has what others
+    /// have added.
+    pub(crate) const OWN_COMMIT: &str = "mcpown";
+    /// The names of the MCP servers that did not answer when the task was created.
+    pub(crate) const DEAD_SERVERS: &str = "mcpdead";
+    /// The branch on which it works, if that is known.
+    pub(crate) const BRANCH: &str = "mcpbranch";
+    /// The parts of its repository that were not fetched.
+    pub(crate) const GAPS: &str = "mcpgaps";
+}
+
+const DELIVERED: &str = "done";
 
 /// The tags of a conversation: ours, and those of other programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,9 +101,31 @@ impl ConversationTags {
     pub(crate) fn from_task(task: &Conversation) -> Self {
         let mut tags = Self::new(task.tags.clone());
         if task.execution_status != Execution::Running {
-            tags.end_run_at(task.last_event_at());
+            tags.end_run(task.last_event_at());
         }
         tags
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: Option<String>) {
+        match value {
+            Some(value) => self.0.insert(name.to_owned(), value),
+            None => self.0.remove(name),
+        };
+    }
+
+    /// Keeps the value in one line, as far as it fits.
+    pub(crate) fn set_line(&mut self, name: &str, value: Option<&str>) {
+        self.set(name, value.map(|value| one_line(value, MAX_VALUE_CHARS)));
+    }
+
+    /// Keeps the value if it is short enough.
+    pub(crate) fn set_if_short(&mut self, name: &str, value: Option<&str>) {
+        let value = value.filter(|value| value.chars().count() <= MAX_VALUE_CHARS);
+        self.set(name, value.map(str::to_owned));
     }
 
     /// The tags as they are sent to the agent server.
@@ -104,137 +133,58 @@ impl ConversationTags {
         &self.0
     }
 
-    fn set(&mut self, name: &str, value: Option<String>) {
-        match value {
-            Some(value) => self.0.insert(name.to_owned(), value),
-            None => self.0.remove(name),
-        };
-    }
-
-    fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
-    }
-
-    /// The fingerprint of the task; `None` if it was created without an idempotency key.
-    pub(crate) fn fingerprint(&self) -> Option<&str> {
-        self.get(FINGERPRINT_TAG)
-    }
-
-    pub(crate) fn set_fingerprint(&mut self, fingerprint: String) {
-        self.set(FINGERPRINT_TAG, Some(fingerprint));
-    }
-
-    /// The first words of the task.
-    pub(crate) fn title(&self) -> Option<&str> {
-        self.get(TITLE_TAG)
-    }
-
-    pub(crate) fn set_title(&mut self, task: &str) {
-        self.set(TITLE_TAG, Some(one_line(task, MAX_TITLE_CHARS)));
-    }
-
     /// The id of the script that fetches its repository; `None` if there is none to wait for.
     pub(crate) fn fetch(&self) -> Option<Uuid> {
-        Uuid::try_parse(self.get(FETCH_TAG)?).ok()
+        Uuid::try_parse(self.get(tag::FETCH)?).ok()
     }
 
     pub(crate) fn set_fetch(&mut self, script: Option<Uuid>) {
-        self.set(FETCH_TAG, script.map(|script| script.simple().to_string()));
+        self.set(tag::FETCH, script.map(|script| script.simple().to_string()));
     }
 
     /// The reason why we stopped the task.
     pub(crate) fn stop_reason(&self) -> Option<StopReason> {
-        let value = self.get(STOP_REASON_TAG)?;
+        let value = self.get(tag::STOP_REASON)?;
         let value = value.split_once(' ').map_or(value, |(name, _)| name);
         let known = STOP_REASONS.iter().find(|(_, name)| *name == value);
         known.map(|(reason, _)| *reason)
     }
 
-    /// What git or OpenHands says about that reason.
+    /// The text of git or OpenHands about the reason of a stop.
     pub(crate) fn stop_text(&self) -> Option<&str> {
-        let (_, text) = self.get(STOP_REASON_TAG)?.split_once(' ')?;
+        let (_, text) = self.get(tag::STOP_REASON)?.split_once(' ')?;
         Some(text)
     }
 
     /// Adds such a text to the reason, unless it is empty.
     pub(crate) fn set_stop_text(&mut self, text: &str) {
-        if let Some(reason) = self.get(STOP_REASON_TAG).filter(|_| !text.is_empty()) {
+        if let Some(reason) = self.get(tag::STOP_REASON).filter(|_| !text.is_empty()) {
             let value = one_line(&format!("{reason} {text}"), MAX_VALUE_CHARS);
-            self.set(STOP_REASON_TAG, Some(value));
+            self.set(tag::STOP_REASON, Some(value));
         }
-    }
-
-    /// The branch on which it works, if that is known.
-    pub(crate) fn branch(&self) -> Option<&str> {
-        self.get(BRANCH_TAG)
-    }
-
-    /// Keeps the branch, if it is short enough.
-    pub(crate) fn set_branch(&mut self, branch: Option<&str>) {
-        let branch = branch.filter(|branch| branch.chars().count() <= MAX_VALUE_CHARS);
-        self.set(BRANCH_TAG, branch.map(str::to_owned));
-    }
-
-    /// The parts of its repository that were not fetched.
-    pub(crate) fn gaps(&self) -> Option<&str> {
-        self.get(GAPS_TAG)
-    }
-
-    pub(crate) fn set_gaps(&mut self, gaps: Option<&str>) {
-        self.set(GAPS_TAG, gaps.map(|gaps| one_line(gaps, MAX_VALUE_CHARS)));
     }
 
     pub(crate) fn set_stop_reason(&mut self, reason: Option<StopReason>) {
         let known = STOP_REASONS
             .iter()
             .find(|(known, _)| Some(*known) == reason);
-        self.set(STOP_REASON_TAG, known.map(|(_, name)| (*name).to_owned()));
-    }
-
-    /// The id of the principal that created the task; `None` if it has no owner.
-    pub(crate) fn owner(&self) -> Option<&str> {
-        self.get(OWNER_TAG)
-    }
-
-    /// Returns true if these tags name no principal.
-    pub(crate) fn is_unowned(tags: &Tags) -> bool {
-        !tags.contains_key(OWNER_TAG)
+        self.set(tag::STOP_REASON, known.map(|(_, name)| (*name).to_owned()));
     }
 
     pub(crate) fn set_owner(&mut self, owner: Option<(String, &str)>) {
-        let name = owner
-            .as_ref()
-            .map(|(_, name)| one_line(name, MAX_VALUE_CHARS));
-        self.set(PRINCIPAL_TAG, name);
-        self.set(OWNER_TAG, owner.map(|(id, _)| id));
+        let name = owner.as_ref().map(|(_, name)| *name);
+        self.set_line(tag::PRINCIPAL, name);
+        self.set(tag::OWNER, owner.map(|(id, _)| id));
     }
 
     /// The name of the principal that created the task, or its id for a task of an earlier version.
     pub(crate) fn principal(&self) -> Option<&str> {
-        self.get(PRINCIPAL_TAG).or(self.owner())
-    }
-
-    /// The command that checks the finished task.
-    pub(crate) fn verify(&self) -> Option<&str> {
-        self.get(VERIFY_TAG)
-    }
-
-    pub(crate) fn set_verify(&mut self, command: Option<&str>) {
-        self.set(VERIFY_TAG, command.map(str::to_owned));
-    }
-
-    /// The name of the model's profile that its caller chose.
-    pub(crate) fn model(&self) -> Option<&str> {
-        self.get(MODEL_TAG)
-    }
-
-    pub(crate) fn set_model(&mut self, name: Option<&str>) {
-        self.set(MODEL_TAG, name.map(str::to_owned));
+        self.get(tag::PRINCIPAL).or(self.get(tag::OWNER))
     }
 
     /// The URL that gets the result, and the number of results for which it was given.
     pub(crate) fn callback(&self) -> Option<(&str, u32)> {
-        let value = self.get(CALLBACK_TAG)?;
+        let value = self.get(tag::CALLBACK)?;
         let (url, results) = value.split_once(' ').unwrap_or((value, "1"));
         Some((url, results.parse().unwrap_or(1)))
     }
@@ -242,102 +192,276 @@ impl ConversationTags {
     /// Sets the URL that gets the next result, too.
     pub(crate) fn renew_callback(&mut self, url: &str) {
         let results = self.callback().map_or(0, |(_, results)| results);
-        self.set(DELIVERY_TAG, None);
+        self.set(tag::DELIVERY, None);
         self.set(
-            CALLBACK_TAG,
+            tag::CALLBACK,
             Some(format!("{url} {}", results.saturating_add(1))),
         );
     }
 
-    pub(crate) fn set_callback(&mut self, url: Option<&str>) {
-        self.set(CALLBACK_TAG, url.map(str::to_owned));
+    /// The end of the attempts to send the result to its URL, or the reason why it was not taken; `None` if it is still
+    /// to be sent.
+    pub(crate) fn delivery(&self) -> Option<Result<(), &str>> {
+        self.get(tag::DELIVERY).map(|value| match value {
+            DELIVERED => Ok(()),
+            reason => Err(reason),
+        })
     }
 
-    /// The end of the attempts to send the result to its URL; `None` if it is still to be sent.
-    pub(crate) fn delivery(&self) -> Option<Delivery> {
-        self.get(DELIVERY_TAG).map(Delivery::parse)
-    }
-
-    pub(crate) fn set_delivery(&mut self, delivery: &Delivery) {
-        self.set(
-            DELIVERY_TAG,
-            Some(one_line(delivery.value(), MAX_VALUE_CHARS)),
-        );
+    pub(crate) fn set_delivery(&mut self, sent: &Result<(), String>) {
+        let value = sent.as_ref().map_or_else(String::as_str, |()| DELIVERED);
+        self.set(tag::DELIVERY, Some(one_line(value, MAX_VALUE_CHARS)));
     }
 
     /// The run that checks the task after this number of steps.
     pub(crate) fn check(&self, steps: u64) -> Option<CheckRun> {
-        CheckRun::parse(self.get(CHECK_TAG)?).filter(|run| run.steps == steps)
+        CheckRun::parse(self.get(tag::CHECK)?).filter(|run| run.steps == steps)
     }
 
     pub(crate) fn set_check(&mut self, run: &CheckRun) {
-        self.set(CHECK_TAG, Some(run.value()));
-    }
-
-    /// The names of the MCP servers that did not answer when the task was created.
-    pub(crate) fn dead_servers(&self) -> Option<&str> {
-        self.get(DEAD_SERVERS_TAG)
-    }
-
-    pub(crate) fn set_dead_servers(&mut self, names: &[&str]) {
-        let names = Some(names.join(", ")).filter(|names| !names.is_empty());
-        self.set(
-            DEAD_SERVERS_TAG,
-            names.map(|names| one_line(&names, MAX_VALUE_CHARS)),
-        );
+        self.set(tag::CHECK, Some(run.value()));
     }
 
     /// The id of the snapshot of its directory before the task started.
     pub(crate) fn base(&self) -> Option<&str> {
         let hex = |base: &&str| base.len() <= 64 && base.chars().all(|c| c.is_ascii_hexdigit());
-        self.get(BASE_TAG).filter(hex)
-    }
-
-    pub(crate) fn set_base(&mut self, base: Option<&str>) {
-        self.set(BASE_TAG, base.map(|base| one_line(base, MAX_VALUE_CHARS)));
-    }
-
-    /// The directory with that snapshot.
-    pub(crate) fn snapshots(&self) -> Option<&str> {
-        self.get(SNAPSHOTS_TAG)
-    }
-
-    /// Keeps the directory, if it is short enough.
-    pub(crate) fn set_snapshots(&mut self, directory: &str) {
-        let is_short = directory.chars().count() <= MAX_VALUE_CHARS;
-        self.set(SNAPSHOTS_TAG, is_short.then(|| directory.to_owned()));
+        self.get(tag::BASE).filter(hex)
     }
 
     /// The URL of the task's repository, and its branch if that is known.
     pub(crate) fn repository(&self) -> Option<(&str, Option<&str>)> {
-        let value = self.get(REPOSITORY_TAG)?;
+        let value = self.get(tag::REPOSITORY)?;
         let (url, branch) = value.split_once(' ').unwrap_or((value, ""));
         Some((url, Some(branch).filter(|branch| !branch.is_empty())))
     }
 
-    /// Keeps the repository, if it is short enough.
-    pub(crate) fn set_repository(&mut self, url: &str, branch: Option<&str>) {
-        let value = format!("{url} {}", branch.unwrap_or_default());
-        let is_short = value.chars().count() <= MAX_VALUE_CHARS;
-        self.set(REPOSITORY_TAG, is_short.then_some(value));
-    }
-
     /// The commit that was published last, and its branch.
     pub(crate) fn published(&self) -> Option<(&str, &str)> {
-        self.get(PUBLISHED_TAG)?.split_once(' ')
+        self.get(tag::PUBLISHED)?.split_once(' ')
     }
 
-    pub(crate) fn set_published(&mut self, commit: &str, branch: &str) {
-        self.set(PUBLISHED_TAG, Some(format!("{commit} {branch}")));
-        self.set(PUBLISHING_TAG, None);
+    /// `own` is the same commit on the machine of the agent server.
+    pub(crate) fn set_published(&mut self, commit: &str, branch: &str, own: &str) {
+        self.set(tag::PUBLISHED, Some(format!("{commit} {branch}")));
+        self.set(tag::PUBLISHING, None);
+        self.set(tag::OWN_COMMIT, (own != commit).then(|| own.to_owned()));
     }
 
     /// The commit that was about to be pushed, and its branch; it may have arrived.
     pub(crate) fn publishing(&self) -> Option<(&str, &str)> {
-        self.get(PUBLISHING_TAG)?.split_once(' ')
+        self.get(tag::PUBLISHING)?.split_once(' ')
     }
 
     pub(crate) fn set_publishing(&mut self, commit: &str, branch: &str) {
-        self.set(PUBLISHING_TAG, Some(format!("{commit} {branch}")));
+        self.set(tag::PUBLISHING, Some(format!("{commit} {branch}")));
+    }
+
+    // The time of a task over all of its runs, and its limits: all times are those of the agent server's clock.
+
+    fn run_time(&self) -> Option<RunTime> {
+        let value = self.get(tag::TIME)?;
+        match value.strip_prefix('@') {
+            Some(since) => since.parse().ok().map(RunTime::Since),
+            None => value.parse().ok().map(RunTime::Used),
+        }
+    }
+
+    fn set_run_time(&mut self, time: RunTime) {
+        let value = match time {
+            RunTime::Used(seconds) => seconds.max(0).to_string(),
+            RunTime::Since(second) => format!("@{second}"),
+        };
+        self.set(tag::TIME, Some(value));
+    }
+
+    /// The time limit of the task.
+    pub(crate) fn seconds(&self) -> Option<u64> {
+        self.get(tag::SECONDS)?.parse().ok()
+    }
+
+    /// The time of all runs so far.
+    pub(crate) fn seconds_used(&self, now: Timestamp) -> u64 {
+        let used = match self.run_time() {
+            Some(RunTime::Used(seconds)) => seconds,
+            Some(RunTime::Since(second)) => now.as_second() - second,
+            None => 0,
+        };
+        used.max(0).unsigned_abs()
+    }
+
+    /// Returns true if a run of the task has ended.
+    pub(crate) fn has_run(&self) -> bool {
+        matches!(self.run_time(), Some(RunTime::Used(_)))
+    }
+
+    /// Returns true if a run of the task has begun whose end is not known yet.
+    pub(crate) fn is_in_run(&self) -> bool {
+        matches!(self.run_time(), Some(RunTime::Since(_)))
+    }
+
+    /// The limit of steps over several runs; `None` before the second one.
+    pub(crate) fn steps(&self) -> Option<u64> {
+        self.get(tag::STEPS)?.parse().ok()
+    }
+
+    /// The limit of the task's cost in US dollars.
+    pub(crate) fn cost(&self) -> Option<f64> {
+        self.get(tag::COST)?.parse().ok()
+    }
+
+    /// Sets the limits for the next run of a task that has run before.
+    pub(crate) fn continue_with(&mut self, limits: &Limits) {
+        let text = |limit: Option<u64>| limit.map(|limit| limit.to_string());
+        self.set(tag::SECONDS, text(limits.seconds));
+        self.set(tag::STEPS, text(limits.steps));
+        self.set_cost(limits.cost);
+    }
+
+    pub(crate) fn set_budget(&mut self, budget: &Budget) {
+        self.set(tag::SECONDS, Some(budget.seconds.to_string()));
+        self.set_cost(budget.cost);
+    }
+
+    /// With an exponent, because other numbers may be longer than a tag.
+    fn set_cost(&mut self, cost: Option<f64>) {
+        self.set(tag::COST, cost.map(|cost| format!("{cost:e}")));
+    }
+
+    /// Returns true if the present run has exceeded the time limit by then.
+    pub(crate) fn is_overdue(&self, now: Timestamp) -> bool {
+        let limit = self.seconds();
+        self.is_in_run() && limit.is_some_and(|limit| self.seconds_used(now) > limit)
+    }
+
+    /// Marks the start of a run, and clears why the task was stopped.
+    pub(crate) fn begin_run(&mut self, now: Timestamp) {
+        self.set_fetch(None);
+        self.set_stop_reason(None);
+        let used = i64::try_from(self.seconds_used(now)).unwrap_or(i64::MAX);
+        self.set_run_time(RunTime::Since(now.as_second().saturating_sub(used)));
+    }
+
+    /// Marks the end of a run.
+    pub(crate) fn end_run(&mut self, end: Timestamp) {
+        if let Some(RunTime::Since(second)) = self.run_time() {
+            // Whole seconds, like the start: runs of less than a second would add up otherwise.
+            self.set_run_time(RunTime::Used(end.as_second() - second));
+        }
+    }
+
+    /// Marks the task as stopped for this reason.
+    pub(crate) fn mark_stopped(&mut self, reason: StopReason, now: Timestamp) {
+        self.end_run(now);
+        self.set_fetch(None);
+        self.set_stop_reason(Some(reason));
+    }
+}
+
+/// The time that the runs of a task have taken.
+#[derive(Clone, Copy)]
+enum RunTime {
+    /// Seconds of the runs that have ended.
+    Used(i64),
+    /// The second at which the present run would have begun if there had been no other.
+    Since(i64),
+}
+
+/// A run of the verify command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CheckRun {
+    /// The id of its script.
+    pub(crate) script: Uuid,
+    /// The steps of the task when it started.
+    pub(crate) steps: u64,
+    /// The time of its start, in seconds.
+    started: u64,
+}
+
+impl CheckRun {
+    /// A run that starts now, by the clock of the agent server.
+    pub(crate) fn new(script: Uuid, steps: u64, now: Timestamp) -> Self {
+        let started = now.as_second().unsigned_abs();
+        Self {
+            script,
+            steps,
+            started,
+        }
+    }
+
+    /// The time since its start.
+    pub(crate) fn age(&self, now: Timestamp) -> Duration {
+        let now = now.as_second().unsigned_abs();
+        Duration::from_secs(now.saturating_sub(self.started))
+    }
+
+    /// Parses the value of a tag.
+    fn parse(value: &str) -> Option<Self> {
+        let mut parts = value.split('-');
+        let script = Uuid::try_parse(parts.next()?).ok()?;
+        let steps = parts.next()?.parse().ok()?;
+        let started = parts.next()?.parse().ok()?;
+        Some(Self {
+            script,
+            steps,
+            started,
+        })
+    }
+
+    /// The value of the tag.
+    fn value(&self) -> String {
+        let script = self.script.simple();
+        format!("{script}-{}-{}", self.steps, self.started)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tags(pairs: [(&str, &str); 1]) -> ConversationTags {
+        let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        ConversationTags::new(pairs.into())
+    }
+
+    #[test]
+    fn time_limit_is_of_all_runs() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut tags = tags([("mcpseconds", "60")]);
+        assert_eq!((tags.has_run(), tags.seconds_used(at(1_000))), (false, 0));
+        tags.begin_run(at(1_000));
+        assert!(!tags.is_overdue(at(1_060)) && tags.is_overdue(at(1_061)));
+        tags.end_run(at(1_040));
+        // The end of a run is known once.
+        tags.end_run(at(1_050));
+        assert_eq!((tags.has_run(), tags.seconds_used(at(9_000))), (true, 40));
+        assert!(!tags.is_overdue(at(9_000)));
+        tags.begin_run(at(2_000));
+        assert!(!tags.is_overdue(at(2_020)) && tags.is_overdue(at(2_021)));
+        let (steps, cost) = (None, None);
+        let seconds = Some(90);
+        tags.continue_with(&Limits {
+            steps,
+            seconds,
+            cost,
+        });
+        assert!(!tags.is_overdue(at(2_050)) && tags.is_overdue(at(2_051)));
+        // A clock that was set back.
+        tags.end_run(at(1_000));
+        assert_eq!(tags.seconds_used(at(3_000)), 0);
+    }
+
+    #[test]
+    fn limit_of_any_cost_is_kept() {
+        for cost in [f64::MAX, f64::MIN_POSITIVE, 0.1] {
+            let mut tags = tags([("mcpcost", "1")]);
+            tags.set_cost(Some(cost));
+            assert_eq!(tags.cost(), Some(cost));
+            assert!(tags.get(tag::COST).unwrap().len() < MAX_VALUE_CHARS);
+        }
+    }
+
+    #[test]
+    fn base_must_be_hexadecimal() {
+        assert_eq!(tags([("mcpbase", "HEAD; x")]).base(), None);
     }
 }

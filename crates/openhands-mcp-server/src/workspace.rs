@@ -2,14 +2,15 @@
 //! its set-up, and changes in it.
 
 mod changes;
-mod directory;
 mod left_over;
 pub(crate) mod mcp_servers;
 mod setup;
 
-pub(crate) use changes::{changed_directory, read_changes};
-pub(crate) use directory::{Directory, Root};
+pub(crate) use changes::{
+    MAX_PAGES, changed_directory, has_own_directory, is_below, neighbours, read_changes,
+};
 pub(crate) use left_over::{LeftOver, left_over};
 pub(crate) use setup::{
-    FileContent, WorkspaceSpec, absolute_roots, has_worktree, remove_worktree, set_up, snapshots,
+    Directory, FileContent, Root, WorkspaceSpec, absolute_roots, has_worktree, remove_worktree,
+    set_up, snapshots, worktree_branch,
 };

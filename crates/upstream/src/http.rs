@@ -6,16 +6,12 @@
 
 mod client;
 mod failure;
-mod profile;
 mod request;
-mod url;
 
 pub use reqwest::header;
 pub use reqwest::multipart;
 pub use reqwest::{Method, RequestBuilder, StatusCode, Url};
 
-pub use client::{Client, SetupError};
+pub use client::{Client, ServiceProfile, SetupError, display_url, join_path};
 pub use failure::{ErrorResponse, FailureTexts, Fault, HttpFailure, JsonError};
-pub use profile::ServiceProfile;
 pub use request::{BodyStream, Request, Response};
-pub use url::{display_url, join_path};

@@ -37,6 +37,12 @@ pub fn since(moment: &str) -> Option<Duration> {
     Some(Duration::try_from(passed).unwrap_or_default())
 }
 
+/// Parses the `Date` of a response, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+pub fn parse_http_date(text: &str) -> Option<Timestamp> {
+    let date = jiff::fmt::rfc2822::parse(text).ok()?;
+    Some(date.timestamp())
+}
+
 /// Formats Unix seconds as `2026-01-31T12:00:00Z`.
 pub fn rfc3339(seconds: i64) -> String {
     match Timestamp::from_second(seconds) {

@@ -24,7 +24,7 @@ const children = [];
 // The person who looks at the page, and the program that calls tools.
 const [PERSON, AGENT] = ["token-of-ada-16-chars", "token-of-agent-16-chars"];
 const TOKENS = `ada ${PERSON}\nbob token-of-bob-16-chars\nagent ${AGENT}\n`;
-const TABS = ["backends", "tools", "activity", "approvals", "try", "connect", "configuration"];
+const TABS = ["overview", "backends", "tools", "activity", "approvals", "try", "connect", "configuration"];
 
 async function check(name, run) {
   try {
@@ -64,6 +64,7 @@ function configuration(turn) {
   writeFileSync(file, `pins = "hold"
 [events]
 store = "events.db"
+record = ["fixture__slow_compute.seconds"]
 [approvals]
 approve = ["fixture__echo"]
 [server]
@@ -196,6 +197,7 @@ await check("a token signs in", async () => {
 });
 
 await check("backends show their state and reason", async () => {
+  await tab(page, "backends");
   for (const name of ["fixture", "hostile", "many"]) {
     await page.locator(".card", { has: page.locator("h2", { hasText: name }) }).getByText("running").waitFor();
   }
@@ -291,7 +293,7 @@ await check("a view is chosen for tools, calls and addresses", async () => {
   await page.getByText("Done", { exact: true }).waitFor();
   await tab(page, "connect");
   await page.locator("main code", { hasText: `${gateway.url}/mcp/small` }).first().waitFor();
-  await page.getByText(`claude mcp add --transport http mcp-gateway-small ${gateway.url}/mcp/small`).waitFor();
+  await page.getByText(`"url": "${gateway.url}/mcp/small"`).first().waitFor();
   same(await serious(page), []);
   await page.getByLabel("View").selectOption("");
   await tab(page, "try/projects");
@@ -305,6 +307,25 @@ await check("activity is live and shows a trace", async () => {
   await page.locator(".row", { hasText: "fixture__fail" }).first().waitFor();
   await page.locator(".row", { hasText: "fixture__fail" }).first().click();
   await page.locator(".waterfall .bar").first().waitFor();
+});
+
+await check("activity is filtered by the gateway, and its rows say why", async () => {
+  await call(gateway.url, "fixture__list_projects", {});
+  for (let times = 0; times < 3; times++) await call(gateway.url, "fixture__fail", {});
+  const choose = (name, value) => page.getByLabel(name, { exact: true }).selectOption(value);
+  await choose("Outcome", "failed");
+  await page.locator(".row", { hasText: "fixture__fail" }).filter({ hasText: "role worker: allowed by line" }).first().waitFor();
+  await page.locator(".row", { hasText: /failed × \d/ }).first().waitFor();
+  same(await page.locator(".row", { hasText: "list_projects" }).count(), 0);
+  await choose("Principal", "agent");
+  await choose("Kind", "tool_error");
+  await page.locator(".row", { hasText: "fixture__fail" }).first().waitFor();
+  const tool = page.getByLabel("Tool", { exact: true });
+  await tool.fill("fixture__none");
+  await page.getByText("No event matches.").waitFor();
+  await tool.fill("");
+  for (const name of ["Outcome", "Principal", "Kind"]) await choose(name, "");
+  await page.locator(".row", { hasText: "list_projects" }).first().waitFor();
 });
 
 await check("activity loads under steady traffic, with one request at a time", async () => {
@@ -394,6 +415,11 @@ await check("a waiting call is approved", async () => {
   await card.getByRole("button", { name: "Approve" }).waitFor();
   await page.screenshot({ path: join(shots, "approval.png") });
   ok(!(await page.content()).includes("hunter2"));
+  const buttons = await card.getByRole("button").allInnerTexts();
+  ok(buttons.indexOf("Refuse") < buttons.indexOf("Approve"), buttons.join());
+  for (const known of ["Effect: ", "It waits because of line "]) {
+    ok((await card.innerText()).includes(known), known);
+  }
   await card.getByRole("button", { name: "Approve" }).click();
   const { result } = await answer;
   ok(JSON.stringify(result).includes("ada"), JSON.stringify(result));
@@ -422,11 +448,34 @@ await check("configuration shows the last reload and no secret", async () => {
   ok(!(await page.content()).includes("hunter2"));
 });
 
-await check("first call of a client is seen", async () => {
+await check("hosts have their entries, and a tick once they have called", async () => {
   await tab(page, "connect");
-  await page.getByText("Waiting for the first call").waitFor();
-  await call(gateway.url, "fixture__list_projects", {});
-  await page.getByText("First call seen:").waitFor();
+  const card = page.locator(".card", { has: page.locator("h2", { hasText: "Claude Code" }) });
+  await card.getByText('"mcpServers"').waitFor();
+  same(await page.locator(".cards .card").count(), 13);
+  same(await card.getByText("has called").count(), 0);
+  const name = "fixture__list_projects";
+  const meta = { "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}, "io.modelcontextprotocol/clientInfo": { name: "claude-code", version: "2.1" } };
+  const headers = { "content-type": "application/json", authorization: `Bearer ${AGENT}`, "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": name };
+  const body = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: {}, _meta: meta } };
+  same((await fetch(`${gateway.url}/mcp`, { method: "POST", headers, body: JSON.stringify(body) })).status, 200);
+  await card.getByText("has called").waitFor();
+  same(await page.getByText("has called").count(), 1);
+});
+
+await check("the first screen has the last hour, its failures, and what needs attention", async () => {
+  const answer = await call(gateway.url, "fixture__slow_compute", { seconds: -1 });
+  ok(answer.result?.isError || answer.error, JSON.stringify(answer));
+  await tab(page, "overview");
+  await page.locator(".failure", { hasText: "broken crash loop:" }).waitFor();
+  const table = (heading) => page.locator(".card", { has: page.locator("h2", { hasText: heading }) }).locator("table");
+  const row = table("Failed").locator("tr", { hasText: "fixture__slow_compute" }).first();
+  await row.waitFor();
+  await table("Tools").locator("tr", { hasText: "fixture__slow_compute" }).waitFor();
+  await page.screenshot({ path: join(shots, "overview.png") });
+  await row.getByText("Try again").click();
+  await page.locator("nav a[aria-current]", { hasText: "Try" }).waitFor();
+  same(await page.getByLabel("seconds", { exact: false }).first().inputValue(), "-1");
 });
 
 await check("a backend that dies while one looks", async () => {
@@ -435,15 +484,7 @@ await check("a backend that dies while one looks", async () => {
   await card.getByText("running").waitFor();
   const restarts = async () => Number(await card.locator("dt", { hasText: "Restarts" }).locator("xpath=following-sibling::dd").innerText());
   const before = await restarts();
-  const ids = execFileSync("pgrep", ["-P", String(gateway.child.pid)], { encoding: "utf8" }).trim().split("\n");
-  const lines = ids.flatMap((id) => {
-    try {
-      return execFileSync("pgrep", ["-P", id, "-f", "hostile.mjs$"], { encoding: "utf8" }).trim().split("\n");
-    } catch {
-      return [];
-    }
-  });
-  ok(lines.length, "the child was not found");
+  const lines = execFileSync("pgrep", ["-P", String(gateway.child.pid), "-f", "hostile.mjs$"], { encoding: "utf8" }).trim().split("\n");
   lines.forEach((id) => process.kill(Number(id), "SIGKILL"));
   await until("the restart", async () => (await restarts()) > before);
   await card.getByText("running").waitFor();
@@ -595,6 +636,7 @@ await check("a token sees what its role allows, and nothing after it was revoked
     return signed;
   };
   const ada = await openAs(PERSON);
+  await tab(ada, "backends");
   await ada.locator(".card", { has: ada.locator("h2", { hasText: "fixture" }) }).getByText("running").waitFor();
   await call(secured.url, "fixture__list_projects", {}, PERSON);
   const bob = await openAs("token-of-bob-16-chars");
@@ -606,9 +648,10 @@ await check("a token sees what its role allows, and nothing after it was revoked
   await bob.locator(".empty, .row").first().waitFor();
   ok(!(await bob.locator("main").innerText()).includes("ada"));
   await tab(ada, "connect");
+  await ada.getByText('"mcpServers"').first().waitFor();
   const links = await ada.locator("a.button").evaluateAll((all) => all.map((link) => decodeURIComponent(link.href)));
   ok(links.some((link) => link.startsWith("vscode:mcp/install?") && link.includes("Bearer ${input:token}") && link.includes('"password":true')), String(links));
-  ok(links.some((link) => atob(/config=([^&]+)/.exec(link)?.[1] ?? "").includes("Bearer YOUR_TOKEN")), String(links));
+  ok(links.some((link) => atob(/config=([^&]+)/.exec(link)?.[1] ?? "").includes("Bearer ${env:MCP_TOKEN}")), String(links));
   ok(!(await ada.content()).includes(PERSON));
   await tab(bob, "configuration");
   await bob.getByText("Your role does not have `events:all`").waitFor();

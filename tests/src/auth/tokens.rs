@@ -41,6 +41,12 @@ async fn token_is_added_listed_and_revoked_while_the_server_runs() {
         "{listed}"
     );
     assert!(!listed.contains("s3cret") && !listed.contains(&bob));
+    // A file that cannot be used changes nothing, and is told.
+    let usable = std::fs::read_to_string(path).unwrap();
+    std::fs::write(path, format!("{usable}too many words here")).unwrap();
+    server.wait_for_log("the token file is unusable").await;
+    assert_eq!(status(&server, &bob).await, 200);
+    std::fs::write(path, usable).unwrap();
     let again = token(&["add", "bob"], path);
     assert_eq!((again.status.code(), &*again.stdout), (Some(1), &b""[..]));
 
@@ -48,9 +54,8 @@ async fn token_is_added_listed_and_revoked_while_the_server_runs() {
     let (mut stream, opened) = subscribe(&server.url, &[&header]).await;
     assert_eq!(opened, 200);
     assert!(token(&["revoke", "bob"], path).status.success());
-    tokio::time::timeout(Duration::from_secs(20), stream.rest())
-        .await
-        .unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(20), stream.rest());
+    ended.await.unwrap();
     assert_eq!(status(&server, &bob).await, 401);
     // The last one, too: then no client is admitted.
     assert!(token(&["revoke", "ada"], path).status.success());
@@ -58,14 +63,12 @@ async fn token_is_added_listed_and_revoked_while_the_server_runs() {
         status(&server, "a-s3cret-of-16-chars").await == 401
     })
     .await;
-    assert_eq!(
-        server
-            .post(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#)
-            .await
-            .status,
-        401
-    );
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    assert_eq!(server.post(ping).await.status, 401);
     assert_eq!(token(&["revoke", "ada"], path).status.code(), Some(1));
+    // Nor is any after a restart.
+    let restarted = Server::with_args(FIXTURE, &["--token-file", path], &[]).await;
+    assert_eq!(status(&restarted, "a-s3cret-of-16-chars").await, 401);
     assert!(!server.log().contains(&bob));
 }
 
@@ -78,9 +81,8 @@ async fn streams_of_a_token_end_with_it() {
     let header = format!("Authorization: Bearer {bob}");
     let (mut stream, opened) = subscribe(&server.url, &[&header]).await;
     assert_eq!(opened, 200);
-    tokio::time::timeout(Duration::from_secs(6), stream.rest())
-        .await
-        .unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(30), stream.rest());
+    ended.await.unwrap();
     let expired = ping(&server, &format!("Bearer {bob}")).await;
     let unknown = ping(&server, "Bearer unknown").await;
     assert_eq!((expired.status, expired.body), (401, unknown.body));

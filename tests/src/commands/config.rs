@@ -2,131 +2,114 @@
 
 use serde_json::Value;
 
+use super::run;
 use super::schema::{schema, settings};
-use super::{Folder, run};
-use crate::harness::Server;
-use crate::surface::{SERVERS, printed};
+use crate::harness::{Folder, Server, assert_contains, assert_lacks};
+use crate::surface::{SERVERS, options};
 
-/// A value as it stands in a file, in a variable and on the command line.
-struct Sample {
-    file: String,
-    env: String,
-    flag: Vec<String>,
-    /// As `doctor --values` prints that of the file, the variable and the flag.
-    printed: [String; 3],
-}
-
-fn sample(key: &str, flag: &str, schema: &Value, folder: &Folder) -> Sample {
-    let of_texts = |texts: [&str; 3], quote: &str| Sample {
-        file: format!("{quote}{}{quote}", texts[0]),
-        env: texts[1].to_owned(),
-        flag: vec![flag.to_owned(), texts[2].to_owned()],
-        printed: texts.map(str::to_owned),
+/// A value of an option as it stands in a file, and as `doctor --values` prints it.
+fn sample(key: &str, schema: &Value, folder: &Folder) -> (String, String) {
+    let text = |text: &str| (format!("\"{text}\""), text.to_owned());
+    let list = |text: &str| {
+        (
+            format!("[\"{}\"]", text.replace(',', "\", \"")),
+            text.to_owned(),
+        )
     };
     if let Some(values) = schema["enum"].as_array() {
-        let values: Vec<_> = values.iter().map(|value| value.as_str().unwrap()).collect();
-        return of_texts([values[0], values[1], values[2]], "\"");
+        return text(values[1].as_str().unwrap());
     }
     match (key, schema["type"].as_str()) {
-        ("bind", _) => of_texts(["127.0.0.1", "127.0.0.2", "127.0.0.3"], "\""),
-        ("policy", _) => {
-            let files = ["a", "b", "c"].map(|name| folder.write(name, "{}"));
-            of_texts([&*files[0], &*files[1], &*files[2]], "\"")
-        }
-        (_, Some("boolean")) => Sample {
-            file: "true".to_owned(),
-            env: "false".to_owned(),
-            flag: vec![flag.to_owned()],
-            printed: ["true", "false", "true"].map(str::to_owned),
-        },
-        (_, Some("integer" | "number")) => of_texts(["11", "12", "13"], ""),
-        (_, Some("string")) => of_texts(
-            [
-                "http://a.example/x",
-                "http://b.example/x",
-                "http://c.example/x",
-            ],
-            "\"",
-        ),
+        ("bind", _) => text("127.0.0.2"),
+        ("policy", _) => text(&folder.write("policy", "{}")),
+        (_, Some("boolean")) => ["true"; 2].map(str::to_owned).into(),
+        (_, Some("integer" | "number")) => ["11"; 2].map(str::to_owned).into(),
+        (_, Some("string")) => text("http://a.example/x"),
         // A list; a relative path would be read from the folder of the file.
-        ("project_dir", _) => Sample {
-            file: "[\"/srv/a\", \"/srv/b\"]".to_owned(),
-            printed: ["/srv/a,/srv/b", "/srv/c", "/srv/d"].map(str::to_owned),
-            ..of_texts(["", "/srv/c", "/srv/d"], "")
-        },
-        _ => Sample {
-            file: "[\"tag:a\", \"tag:b\"]".to_owned(),
-            printed: ["tag:a,tag:b", "tag:c,tag:d", "tag:e"].map(str::to_owned),
-            ..of_texts(["", "tag:c,tag:d", "tag:e"], "")
-        },
+        ("project_dir", _) => list("/srv/a,/srv/b"),
+        _ => list("tag:a,tag:b"),
     }
+}
+
+/// The first line of a file, after which the options of a server begin.
+pub(super) fn head(server: &str) -> &'static str {
+    match server {
+        "mcp-gateway" => "[server]\n",
+        _ => "\n",
+    }
+}
+
+/// The line about an option, which the file sets in its second line.
+fn told(
+    server: &str,
+    (key, value): (&str, &str),
+    file: &str,
+    flags: &[&str],
+    env: &[(&str, &str)],
+) -> String {
+    let base = ["doctor", "--offline", "--values", "--config", file];
+    let ended = run(server, &[&base, flags].concat(), env);
+    let mut lines = ended.stdout.lines();
+    let line = lines.find(|line| line.starts_with(&format!("{key} = ")));
+    let line = line.unwrap_or_else(|| panic!("{server}: no {key}: {}", ended.stderr));
+    line.replace("(hidden)", value)
 }
 
 #[test]
-fn flags_override_variables_and_variables_override_the_file_for_every_option() {
+fn file_sets_every_option() {
     let folder = Folder::new();
     let mut count = 0;
     for server in SERVERS {
-        let options: Vec<Value> =
-            serde_json::from_str(&printed(server, "--print-options")).unwrap();
+        let options = options(server);
         let schema = schema(server);
-        let table = settings(server, &schema);
-        for (key, schema) in table {
-            let option = options.iter().find(|option| {
-                option["flag"]
-                    .as_str()
-                    .unwrap()
-                    .trim_start_matches('-')
-                    .replace('-', "_")
-                    == *key
-            });
-            let option = option.unwrap_or_else(|| panic!("{server}: no option for {key}"));
-            let (flag, variable) = (
-                option["flag"].as_str().unwrap(),
-                option["env"].as_str().unwrap(),
-            );
-            let sample = sample(key, flag, schema, &folder);
-            let head = if server == "mcp-gateway" {
-                "[server]\n"
-            } else {
-                "\n"
-            };
-            let file = folder.write("config.toml", &format!("{head}{key} = {}\n", sample.file));
-            let base = ["doctor", "--offline", "--values", "--config", &file];
-            let with_flag: Vec<&str> = base
-                .into_iter()
-                .chain(sample.flag.iter().map(|part| &**part))
-                .collect();
-            let env: [(&str, &str); 1] = [(variable, &sample.env)];
-            let place = format!("{file}:2");
-            for (at, (args, env, source)) in [
-                (&base[..], &[][..], &*place),
-                (&base[..], &env[..], variable),
-                (&with_flag[..], &env[..], flag),
-            ]
-            .into_iter()
-            .enumerate()
-            {
-                let ended = run(server, args, env);
-                let line = ended
-                    .stdout
-                    .lines()
-                    .find(|line| line.starts_with(&format!("{key} = ")));
-                let visible = format!("{key} = {} ({source})", sample.printed[at]);
-                let hidden = format!("{key} = (hidden) ({source})");
-                let is_expected = line.is_some_and(|line| line == visible || line == hidden);
-                assert!(
-                    is_expected,
-                    "{server}: {visible}: {line:?}\n{}",
-                    ended.stderr
-                );
-            }
+        for (key, schema) in settings(server, &schema) {
+            let flag = format!("--{}", key.replace('_', "-"));
+            let is_there = options.iter().any(|option| option["flag"] == flag);
+            assert!(is_there, "{server}: {flag}");
+            let (value, shown) = sample(key, schema, &folder);
+            let file = folder.write("config.toml", &format!("{}{key} = {value}\n", head(server)));
+            let told = told(server, (key, &shown), &file, &[], &[]);
+            assert_eq!(told, format!("{key} = {shown} ({file}:2)"), "{server}");
             count += 1;
         }
     }
-    eprintln!("{count} options");
     // Those of every server, four times.
-    assert!(count > 4 * 25);
+    assert!(count > 4 * 25, "{count}");
+}
+
+#[test]
+fn flags_override_variables_and_variables_override_the_file() {
+    let folder = Folder::new();
+    for server in SERVERS {
+        // What the file, the variable and the flag say.
+        for (key, [in_file, by_variable, by_flag], flags) in [
+            ("port", ["11", "12", "13"], "--port 13"),
+            (
+                "bind",
+                ["\"127.0.0.1\"", "127.0.0.2", "127.0.0.3"],
+                "--bind 127.0.0.3",
+            ),
+            ("sse", ["true", "false", "true"], "--sse"),
+            (
+                "toolsets",
+                ["[\"all\"]", "default,all", "default"],
+                "--toolsets default",
+            ),
+        ] {
+            let text = format!("{}{key} = {in_file}\n", head(server));
+            let file = folder.write("config.toml", &text);
+            let variable = &*format!("MCP_{}", key.to_uppercase());
+            let env = [(variable, by_variable)];
+            let flags: Vec<&str> = flags.split(' ').collect();
+            for (flags, value, place) in [
+                (&[][..], by_variable, variable),
+                (&flags, by_flag, flags[0]),
+            ] {
+                let found = told(server, (key, ""), &file, flags, &env);
+                assert_eq!(found, format!("{key} = {value} ({place})"), "{server}");
+            }
+        }
+    }
 }
 
 #[tokio::test]
@@ -151,22 +134,14 @@ async fn server_is_configured_by_its_file() {
 fn file_that_cannot_be_used_stops_the_start_and_shows_no_secret() {
     let folder = Folder::new();
     for server in SERVERS {
-        let head = if server == "mcp-gateway" {
-            "[server]\n"
-        } else {
-            "\n"
-        };
+        let head = head(server);
         let text = format!(
             "{head}token = \"hunter2-of-16-chars\"\nport = \"hunter2\"\nprot = \"hunter2\"\n"
         );
         let file = folder.write("wrong.toml", &text);
         let ended = run(server, &["--config", &file], &[]);
         assert_eq!(ended.code, 78, "{server}");
-        let table = if server == "mcp-gateway" {
-            "server."
-        } else {
-            ""
-        };
+        let table = if head == "\n" { "" } else { "server." };
         let expected = [
             format!("{server}: {file}:3: {table}port: must be a whole number\n"),
             format!("{server}: {file}:4: {table}prot: unknown key; did you mean \"port\"?\n"),
@@ -182,17 +157,11 @@ fn file_that_cannot_be_used_stops_the_start_and_shows_no_secret() {
             &["schema"],
         ] {
             let args = [command, &["--config", &file]].concat();
-            let args = if command.len() == 1 && command[0] != "--help" {
-                command
-            } else {
-                &args
-            };
+            let has_no_file = matches!(command, ["man" | "schema"]);
+            let args = if has_no_file { command } else { &args };
             let ended = run(server, args, &[("MCP_SESSION_KEY", "hunter2")]);
             assert_eq!(ended.code, 0, "{server} {args:?}: {}", ended.stderr);
-            assert!(
-                !(ended.stdout + &ended.stderr).contains("hunter2"),
-                "{server} {args:?}"
-            );
+            assert_lacks(&(ended.stdout + &ended.stderr), "hunter2");
         }
     }
 }
@@ -200,8 +169,7 @@ fn file_that_cannot_be_used_stops_the_start_and_shows_no_secret() {
 #[test]
 fn blank_variable_counts_as_unset_for_every_option() {
     for server in SERVERS {
-        let options: Vec<Value> =
-            serde_json::from_str(&printed(server, "--print-options")).unwrap();
+        let options = options(server);
         let variables = options.iter().map(|option| option["env"].as_str().unwrap());
         let variables: Vec<_> = variables.collect();
         let args = ["doctor", "--offline", "--values"];
@@ -217,5 +185,19 @@ fn blank_variable_counts_as_unset_for_every_option() {
             let ended = run(server, &["--print-tools"], &all);
             assert_eq!(ended.code, 0, "{server}: {}", ended.stderr);
         }
+    }
+}
+
+#[test]
+fn unusable_value_of_a_variable_is_told_by_the_name_of_the_variable() {
+    for server in SERVERS {
+        let by_variable = run(server, &[], &[("MCP_PORT", "abc")]);
+        assert_eq!(by_variable.code, 2, "{server}");
+        let named = "invalid value 'abc' for 'MCP_PORT (--port <PORT>)'";
+        assert_contains(&by_variable.stderr, named);
+        let by_flag = run(server, &["--port", "x"], &[("MCP_PORT", "1")]);
+        assert_contains(&by_flag.stderr, "for '--port <PORT>'");
+        let address = run(server, &["--bind", "here"], &[]);
+        assert_contains(&address.stderr, "or localhost");
     }
 }

@@ -1,7 +1,8 @@
 //! `doctor`: every problem of the configuration in one go, and the service.
 
-use super::{Ended, Folder, run};
-use crate::harness::{assert_contains, assert_lacks, binary};
+use super::config::head;
+use super::{Ended, run};
+use crate::harness::{Folder, assert_contains, assert_lacks, binary};
 use crate::surface::SERVERS;
 
 /// The findings that make the configuration unusable.
@@ -18,52 +19,19 @@ fn problems(ended: &Ended) -> Vec<&str> {
 fn every_problem_of_flags_variables_and_file_is_told_at_once() {
     let folder = Folder::new();
     for server in SERVERS {
-        let table = if server == "mcp-gateway" {
-            "server"
-        } else {
-            ""
-        };
-        let head = if table.is_empty() {
-            "\n".to_owned()
-        } else {
-            format!("[{table}]\n")
-        };
-        let file = folder.write(
-            "wrong.toml",
-            &format!("{head}body_limit = true\nread-only = true\n"),
-        );
-        let env = [
-            ("MCP_CALL_TIMEOUT", "0"),
-            ("MCP_SSE", "on"),
-            ("MCP_ERROR_PROFILE", "x"),
-        ];
-        let args = [
-            "doctor",
-            "--offline",
-            "--config",
-            &file,
-            "--bind",
-            "0.0.0.0",
-            "--tls-cert",
-            "c",
-            "--toolsets",
-            "nonsense",
-        ];
-        let ended = run(server, &args, &env);
+        let head = head(server);
+        let table = if head == "\n" { "" } else { "server." };
+        let text = format!("{head}body_limit = true\nread-only = true\n");
+        let file = folder.write("wrong.toml", &text);
+        let [timeout, profile] = [("MCP_CALL_TIMEOUT", "0"), ("MCP_ERROR_PROFILE", "x")];
+        let env = [timeout, ("MCP_SSE", "on"), profile];
+        let flags = "--bind 0.0.0.0 --tls-cert c --toolsets nonsense".split(' ');
+        let args = ["doctor", "--offline", "--config", &file].into_iter();
+        let ended = run(server, &args.chain(flags).collect::<Vec<_>>(), &env);
         let told = problems(&ended).join("\n");
-        let field = |key: &str| {
-            [table, key]
-                .into_iter()
-                .filter(|part| !part.is_empty())
-                .collect::<Vec<_>>()
-                .join(".")
-        };
         for expected in [
-            format!("{file}:2: {}: must be a whole number", field("body_limit")),
-            format!(
-                "{file}:3: {}: unknown key; did you mean \"read_only\"?",
-                field("read-only")
-            ),
+            format!("{file}:2: {table}body_limit: must be a whole number"),
+            format!("{file}:3: {table}read-only: unknown key; did you mean \"read_only\"?"),
             "MCP_CALL_TIMEOUT: 0 is not in 1..=600".to_owned(),
             "MCP_ERROR_PROFILE: must be one of spec, codefluss, extended".to_owned(),
             "--toolsets: there is no toolset \"nonsense\"".to_owned(),
@@ -97,6 +65,22 @@ fn usable_configuration_is_told_without_the_service() {
         assert_contains(&ended.stdout, "ok   config   it can be used\n");
         for word in ["fail", "service", "port", "host"] {
             assert_lacks(&ended.stdout, word);
+        }
+    }
+}
+
+#[test]
+fn variable_whose_name_is_misspelled_is_told_by_doctor_and_in_the_log() {
+    let env = [("MCP_TOKN", "secret-of-sixteen")];
+    let sentence = "the variable MCP_TOKN is not read; did you mean MCP_TOKEN?";
+    for server in SERVERS {
+        let ended = run(server, &["doctor", "--offline"], &env);
+        assert_contains(&ended.stdout, &format!("warn config   {sentence}"));
+        // Ends at once, after the log was started.
+        let started = run(server, &["--token-file", "/nowhere"], &env);
+        assert_contains(&started.stderr, sentence);
+        for output in [&ended.stdout, &started.stderr] {
+            assert_lacks(output, "secret-of");
         }
     }
 }
@@ -135,15 +119,12 @@ fn gateway_on_a_shared_database_needs_a_long_session_key() {
 
 #[test]
 fn service_that_does_not_answer_fails_unless_offline() {
-    for (server, flag, url) in [
-        ("n8n-mcp-server", "--n8n-url", "http://127.0.0.1:9"),
-        (
-            "openhands-mcp-server",
-            "--openhands-url",
-            "http://127.0.0.1:9",
-        ),
-        ("docker-mcp-server", "--docker-host", "tcp://127.0.0.1:9"),
+    for (server, flag, scheme) in [
+        ("n8n-mcp-server", "--n8n-url", "http"),
+        ("openhands-mcp-server", "--openhands-url", "http"),
+        ("docker-mcp-server", "--docker-host", "tcp"),
     ] {
+        let url = &format!("{scheme}://127.0.0.1:9");
         let ended = run(server, &["doctor", "--port", "0", flag, url], &[]);
         assert_eq!(ended.code, 1, "{server}: {}", ended.stdout);
         let mut lines = ended.stdout.lines();
@@ -160,15 +141,12 @@ fn every_problem_of_a_gateway_file_is_told_at_once() {
     let text = "timeout = \"soon\"\n[backends.a]\nurll = \"http://127.0.0.1:9/mcp\"\n[backends.b]\ncommand = [\"x\"]\n\
         timeout = \"0s\"\nenv_pass = [1]\n[backends.c]\nurl = \"ftp://hunter2@x\"\n[roles.r]\ninherits = [\"nobody\"]\n[server]\nprot = 1\n";
     let file = folder.write("gateway.toml", text);
-    let ended = run(
-        "mcp-gateway",
-        &["doctor", "--offline", "--config", &file],
-        &[],
-    );
+    let args = ["doctor", "--offline", "--config", &file];
+    let ended = run("mcp-gateway", &args, &[]);
     let lines = problems(&ended);
     for expected in [
         "1: timeout: ",
-        "3: backends.a.urll: unknown field",
+        "3: backends.a.urll: unknown field `urll`; did you mean `url`?",
         "6: backends.b.timeout: ",
         "7: backends.b.env_pass[0]: ",
         "9: backends.c.url: ",
@@ -193,12 +171,8 @@ fn every_backend_is_started_once_and_nothing_is_kept() {
     let ended = run("mcp-gateway", &args, &env);
     assert_eq!(ended.code, 0, "{}", ended.stdout);
     assert_contains(&ended.stdout, "ok   service  1 of its backends answer\n");
-    let wrong = [
-        "--backend",
-        "down=http://127.0.0.1:9/mcp",
-        "--backend",
-        "none=/nowhere/program",
-    ];
+    let (down, none) = ("down=http://127.0.0.1:9/mcp", "none=/nowhere/program");
+    let wrong = ["--backend", down, "--backend", none];
     let ended = run("mcp-gateway", &[&args[..], &wrong].concat(), &env);
     assert_eq!(ended.code, 1, "{}", ended.stdout);
     for backend in ["down", "none"] {
@@ -214,14 +188,11 @@ fn file_without_a_setting_is_an_error() {
     for text in ["", "\n \t\n", "# [backends.a]\n", "\u{feff}# nothing\n"] {
         let file = folder.write("gateway.toml", text);
         let expected = format!("{file}: is empty. Name the backends in it");
-        let checked = run(
-            "mcp-gateway",
-            &["doctor", "--offline", "--config", &file],
-            &[],
-        );
+        let args = ["doctor", "--offline", "--config", &file];
+        let checked = run("mcp-gateway", &args, &[]);
         assert_contains(&problems(&checked).join("\n"), &expected);
         let started = run("mcp-gateway", &["--config", &file], &[]);
-        assert_eq!(started.code, 1, "{text:?}: {}", started.stdout);
+        assert_eq!(started.code, 78, "{text:?}: {}", started.stdout);
         assert_contains(&started.stderr, &expected);
     }
     let file = folder.write("gateway.toml", "backends = {}\n");

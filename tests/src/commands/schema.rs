@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Folder, run};
+use super::run;
 use crate::committed::{check, root};
+use crate::harness::Folder;
 use crate::surface::SERVERS;
 
 /// The schema that a server prints.
@@ -21,6 +22,10 @@ pub(super) fn settings<'a>(server: &str, schema: &'a Value) -> &'a Map<String, V
     };
     table["properties"].as_object().unwrap()
 }
+
+/// Keywords that say nothing about the value itself.
+const WITHOUT_CHECK: &str =
+    "$schema $defs title description default format pattern properties additionalProperties";
 
 /// The faults of a value by a schema, with the keywords that these schemas have.
 fn faults(schema: &Value, root: &Value, value: &Value, at: &str) -> Vec<String> {
@@ -44,13 +49,7 @@ fn faults(schema: &Value, root: &Value, value: &Value, at: &str) -> Vec<String> 
     };
     for (keyword, rule) in schema {
         let is_met = match keyword.as_str() {
-            "$schema"
-            | "$defs"
-            | "title"
-            | "description"
-            | "default"
-            | "format"
-            | "additionalProperties" => true,
+            keyword if WITHOUT_CHECK.split(' ').any(|known| known == keyword) => true,
             "type" => match rule {
                 Value::String(name) => is_type(name),
                 names => names
@@ -67,6 +66,14 @@ fn faults(schema: &Value, root: &Value, value: &Value, at: &str) -> Vec<String> 
             "maximum" => value
                 .as_f64()
                 .is_none_or(|value| value <= rule.as_f64().unwrap()),
+            "exclusiveMinimum" => value
+                .as_f64()
+                .is_none_or(|value| value > rule.as_f64().unwrap()),
+            "required" => {
+                let mut names = rule.as_array().unwrap().iter();
+                let has = |name: &Value| value.get(name.as_str().unwrap()).is_some();
+                !value.is_object() || names.all(has)
+            }
             "minItems" => value
                 .as_array()
                 .is_none_or(|list| list.len() as u64 >= rule.as_u64().unwrap()),
@@ -86,7 +93,6 @@ fn faults(schema: &Value, root: &Value, value: &Value, at: &str) -> Vec<String> 
                 items.for_each(|item| found.extend(faults(rule, root, item, at)));
                 true
             }
-            "properties" => true,
             other => panic!("{at}: the keyword {other} is not known here"),
         };
         if !is_met {
@@ -119,19 +125,14 @@ fn schemas_are_fresh() {
 fn schemas_describe_every_key() {
     for server in SERVERS {
         let schema = schema(server);
-        assert_eq!(
-            schema["$schema"],
-            "https://json-schema.org/draft/2020-12/schema"
-        );
+        let dialect = "https://json-schema.org/draft/2020-12/schema";
+        assert_eq!(schema["$schema"], dialect);
         for (key, value) in settings(server, &schema) {
             let text = value["description"].as_str().unwrap_or_default();
             assert!(!text.is_empty(), "{server}: {key} has no description");
             if let Some(default) = value.get("default") {
-                assert_eq!(
-                    faults(value, &schema, default, key),
-                    Vec::<String>::new(),
-                    "{server}"
-                );
+                let faults = faults(value, &schema, default, key);
+                assert!(faults.is_empty(), "{server}: {faults:?}");
             }
         }
     }
@@ -147,11 +148,8 @@ fn examples_are_valid_and_wrong_files_are_not() {
         let schema = schema(server);
         let example = root().join(format!("docs/examples/{server}.toml"));
         let text = std::fs::read_to_string(example).unwrap();
-        assert_eq!(
-            file_faults(&schema, &text),
-            Vec::<String>::new(),
-            "{server}"
-        );
+        let faults = file_faults(&schema, &text);
+        assert!(faults.is_empty(), "{server}: {faults:?}");
         let file = folder.write("example.toml", &text);
         let ended = run(server, &["doctor", "--offline", "--config", &file], &[]);
         assert_eq!(ended.code, 0, "{}", ended.stderr);
@@ -167,11 +165,47 @@ fn examples_are_valid_and_wrong_files_are_not() {
         ] {
             assert!(!file_faults(&schema, wrong).is_empty(), "{server}: {wrong}");
             let file = folder.write("wrong.toml", wrong);
-            assert_eq!(
-                run(server, &["doctor", "--offline", "--config", &file], &[]).code,
-                78,
-                "{server}: {wrong}"
-            );
+            let ended = run(server, &["doctor", "--offline", "--config", &file], &[]);
+            assert_eq!(ended.code, 78, "{server}: {wrong}");
         }
+    }
+}
+
+/// The tables of the gateway's file, as the documents show them.
+#[test]
+fn files_of_the_gateway_are_judged_by_its_schema() {
+    let schema = schema("mcp-gateway");
+    for page in [
+        "gateway-file",
+        "roles",
+        "approvals",
+        "views",
+        "backend-oauth",
+    ] {
+        let text = std::fs::read_to_string(root().join(format!("docs/{page}.md"))).unwrap();
+        let blocks = text.split("```toml\n").skip(1);
+        for block in blocks.filter_map(|block| block.split("```").next()) {
+            assert_eq!(file_faults(&schema, block), Vec::<String>::new(), "{page}");
+        }
+    }
+    for wrong in [
+        "backend = {}",
+        "search_above = \"5\"",
+        "pins = \"held\"",
+        "timeout = true",
+        "[backends.a]\nurls = \"http://a\"",
+        "[backends.a]\ncommand = \"a\"",
+        "[backends.a]\nisolation = \"unset\"",
+        "[backends.a.tools.x]\neffect = \"writes\"",
+        "[backends.a.oauth]\nscope = \"x\"",
+        "[roles.r]\nalow = []",
+        "[roles.r]\nown = [\"events\"]",
+        "[roles.r]\napprove = \"user\"",
+        "[principals]\nalice = 1",
+        "[approvals]\nallow_own = \"no\"",
+        "[views.v]\nown = [\"search_tools\"]",
+        "[events]\ndays = -1",
+    ] {
+        assert!(!file_faults(&schema, wrong).is_empty(), "{wrong}");
     }
 }

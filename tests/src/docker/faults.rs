@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
 
+use super::proxy::listen;
 use super::{SERVER, fail, succeed};
 use crate::harness::{FakeService, Request, Response, Server, assert_contains, real};
 
@@ -26,22 +28,16 @@ async fn with_fake(
 }
 
 /// An engine that answers every request with exactly these bytes.
-async fn bytes(reply: &'static [u8], then_close: bool) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let host = format!("tcp://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut request = [0; 4096];
-                let _ = stream.read(&mut request).await;
-                let _ = stream.write_all(reply).await;
-                if !then_close {
-                    std::future::pending::<()>().await;
-                }
-            });
+async fn bytes(reply: &'static [u8], then_close: bool) -> (String, AbortOnDropHandle<()>) {
+    listen(move |mut stream| async move {
+        let mut request = [0; 4096];
+        let _ = stream.read(&mut request).await;
+        let _ = stream.write_all(reply).await;
+        if !then_close {
+            std::future::pending::<()>().await;
         }
-    });
-    host
+    })
+    .await
 }
 
 const RUNNING: &str = "ab12ab12ab12ab12ab12ab12ab12ab12ab12ab12ab12ab12ab12ab12ab12ab12";
@@ -126,7 +122,8 @@ async fn incomplete_reply_is_an_error() {
         b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n[{]",
         b"SSH-2.0-x\r\n",
     ] {
-        let server = in_front_of(&bytes(reply, true).await).await;
+        let (host, _task) = bytes(reply, true).await;
+        let server = in_front_of(&host).await;
         fails_with!(
             server,
             "list_containers",
@@ -141,7 +138,8 @@ async fn slow_engine_times_out() {
     // No head, and a body that does not go on.
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n[";
     for reply in [&b""[..], head] {
-        let server = with_timeout(&bytes(reply, false).await, "1").await;
+        let (host, _task) = bytes(reply, false).await;
+        let server = with_timeout(&host, "1").await;
         fails_with!(server, "list_containers", {}, "did not answer within 1 s");
     }
 }
@@ -203,28 +201,4 @@ async fn invalid_options_prevent_the_start() {
         assert!(!output.status.success() && output.stdout.is_empty());
         assert!(text.contains(expected), "{text}");
     }
-}
-
-#[tokio::test]
-async fn docker_context_selects_its_engine() {
-    let fake = FakeService::start(|_| Response::json(200, &json!([]))).await;
-    let config = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
-    let meta = config.join("contexts/meta/0123");
-    std::fs::create_dir_all(&meta).unwrap();
-    std::fs::write(
-        config.join("config.json"),
-        r#"{"currentContext": "lab", "auths": {}}"#,
-    )
-    .unwrap();
-    let host = fake.url.replace("http://", "tcp://");
-    let endpoint = json!({"Name": "lab", "Metadata": {}, "Endpoints": {"docker": {"Host": host, "SkipTLSVerify": false}}});
-    std::fs::write(meta.join("meta.json"), endpoint.to_string()).unwrap();
-    let server = Server::start(SERVER, &[("DOCKER_CONFIG", config.to_str().unwrap())]).await;
-    succeed(&server, "list_containers", json!({})).await;
-    assert!(
-        fake.requests()
-            .iter()
-            .any(|request| request.target.starts_with("/containers/json"))
-    );
-    std::fs::remove_dir_all(&config).unwrap();
 }

@@ -2,64 +2,28 @@
 
 use serde_json::{Value, json};
 
-use super::lab::lab;
-use super::proxy::{Proxy, is_background_request};
+use super::lab::{Lab, lab};
+use super::proxy::Proxy;
+use super::tool_calls::{calls_on, rows};
 use super::{SERVER, fail, invalid, succeed};
-use crate::harness::{FakeService, Response, Server};
+use crate::harness::{Server, real};
 use crate::surface;
 
-/// The tools that take a container.
-const TOOLS: [&str; 6] = [
-    "get_container",
-    "start_container",
-    "stop_container",
-    "restart_container",
-    "get_container_logs",
-    "diagnose_container",
+/// Filters and bodies are no part of a path.
+const NO_PATH: [(&str, &str); 2] = [
+    ("list_containers", "image"),
+    ("create_container", "network"),
 ];
 
-/// The other arguments that go into a path: tool, argument, and its other required arguments.
-fn places() -> Vec<(&'static str, &'static str, Value)> {
-    let path = json!({"path": "/x"});
-    let in_network = json!({"network": "x"});
-    let of_container = json!({"container": "x"});
-    vec![
-        ("update_container", "container", json!({})),
-        ("update_container", "new_name", of_container.clone()),
-        ("pause_container", "container", json!({})),
-        ("kill_container", "container", json!({})),
-        ("recreate_container", "container", json!({})),
-        ("remove_container", "container", json!({})),
-        ("wait_container", "container", json!({})),
-        ("get_container_stats", "container", json!({})),
-        ("copy_from_container", "container", path.clone()),
-        ("copy_to_container", "container", path),
-        ("execute_command", "container", json!({"command": ["true"]})),
-        ("create_container", "name", json!({"image": "x"})),
-        ("create_container", "image", json!({})),
-        ("get_image", "image", json!({})),
-        ("pull_image", "image", json!({})),
-        ("push_image", "image", json!({})),
-        ("tag_image", "image", json!({"new_name": "x"})),
-        ("tag_image", "new_name", json!({"image": "x"})),
-        ("remove_image", "image", json!({})),
-        ("build_image", "tag", json!({"dockerfile": "FROM x"})),
-        ("list_networks", "network", json!({})),
-        ("create_network", "network", json!({})),
-        ("remove_network", "network", json!({})),
-        ("connect_network", "network", of_container.clone()),
-        ("connect_network", "container", in_network.clone()),
-        ("disconnect_network", "network", of_container),
-        ("disconnect_network", "container", in_network),
-        ("list_volumes", "volume", json!({})),
-        ("create_volume", "volume", json!({})),
-        ("remove_volume", "volume", json!({})),
-        ("get_container_logs", "project", json!({})),
-        ("compose_down", "project", json!({})),
-        ("compose_up", "project", json!({"directory": "/"})),
-        ("compose_config", "project", json!({"directory": "/"})),
-        ("compose_service", "project", json!({"action": "stop"})),
-    ]
+/// The calls of all tools with an argument that goes into a path: tool, argument, and all arguments.
+fn places() -> Vec<(&'static str, String, Value)> {
+    let places = rows().into_iter().filter_map(|(_, tool, _, arguments)| {
+        let mut named = arguments.as_object().unwrap().iter();
+        let (argument, _) = named.find(|(name, value)| **value == "@" && *name != "confirm")?;
+        let is_path = !NO_PATH.contains(&(tool, argument));
+        is_path.then(|| (tool, argument.clone(), arguments.clone()))
+    });
+    places.collect()
 }
 
 /// Harmless: these are valid names of images.
@@ -67,11 +31,16 @@ fn is_an_image(name: &Value) -> bool {
     matches!(name.as_str(), Some("x/json" | "x/start" | "x:y"))
 }
 
-/// Harmless: a missing argument, which "" and null mean where it is optional, a number, which is a name, and a name
-/// that is too long for a container only.
-fn is_harmless(name: &Value) -> bool {
-    let is_short = |name: &str| name.is_empty() || name.len() == 129;
-    name.is_null() || name.is_number() || name.as_str().is_some_and(is_short)
+/// Harmless: a number, which is a name, and where the argument is optional or no container: a missing argument, which ""
+/// and null mean, and a name that is too long for a container only.
+fn is_harmless(tool: &str, argument: &str, name: &Value) -> bool {
+    let is_optional = ["get_container_logs", "get_container_stats"].contains(&tool);
+    let is_missing = name.is_null() || name == "";
+    let is_long = name.as_str().is_some_and(|name| name.len() == 129);
+    match argument {
+        "container" => name.is_number() || is_optional && is_missing,
+        _ => name.is_number() || is_missing || is_long,
+    }
 }
 
 /// More than a hundred strings that would reach another endpoint, or break a parser.
@@ -115,40 +84,22 @@ async fn assert_refused(server: &Server, tool: &str, argument: &str, arguments: 
     assert_eq!(error["data"]["field"], argument, "{tool}: {error}");
 }
 
-/// Calls every tool of the default toolset with every hostile value.
+/// Calls all tools with every hostile value.
 async fn attack(server: &Server) {
     for name in hostile_values() {
-        // A number is a name.
-        if name.is_number() {
-            continue;
-        }
-        let is_missing = name.is_null() || name == "";
-        // A project in the place of the container is enough for the log.
-        for tool in TOOLS {
-            if is_missing && tool == "get_container_logs" {
-                continue;
-            }
-            assert_refused(server, tool, "container", json!({"container": name})).await;
-        }
-    }
-}
-
-/// Calls all other tools with every hostile value.
-async fn attack_all(server: &Server) {
-    for name in hostile_values() {
         for (tool, argument, mut arguments) in places() {
-            let takes_images = matches!(argument, "image" | "tag") || tool == "tag_image";
-            if is_harmless(&name) || (takes_images && is_an_image(&name)) {
+            let takes_images = matches!(&*argument, "image" | "tag") || tool == "tag_image";
+            if is_harmless(tool, &argument, &name) || (takes_images && is_an_image(&name)) {
                 continue;
             }
-            arguments[argument] = name.clone();
-            assert_refused(server, tool, argument, arguments).await;
+            arguments[&argument] = name.clone();
+            assert_refused(server, tool, &argument, arguments).await;
         }
     }
 }
 
 #[tokio::test]
-async fn hostile_names_of_other_tools_do_not_reach_the_engine() {
+async fn hostile_names_do_not_reach_the_engine() {
     let Some(lab) = lab().await else { return };
     let proxy = Proxy::start(&lab.host).await;
     let env = [
@@ -157,7 +108,7 @@ async fn hostile_names_of_other_tools_do_not_reach_the_engine() {
         ("DOCKER_MCP_ALLOW_EXEC", "1"),
     ];
     let server = Server::start(SERVER, &env).await;
-    attack_all(&server).await;
+    attack(&server).await;
     assert!(proxy.requests().is_empty(), "{:?}", proxy.requests());
 }
 
@@ -204,31 +155,10 @@ async fn hostile_values_do_not_change_the_request() {
 }
 
 #[tokio::test]
-async fn hostile_names_cause_no_request() {
-    let fake =
-        FakeService::start(|_| Response::json(200, &json!({"Version": "1", "ApiVersion": "1.41"})))
-            .await;
-    let host = fake.url.replace("http://", "tcp://");
-    let server = Server::start(SERVER, &[("DOCKER_HOST", &host)]).await;
-    attack(&server).await;
-    let others: Vec<_> = fake
-        .requests()
-        .into_iter()
-        .filter(|request| !is_background_request(&request.target))
-        // The event follower lists containers again whenever its stream has ended.
-        .filter(|request| request.target != "/containers/json?all=true")
-        .collect();
-    assert!(others.is_empty(), "{others:?}");
-}
-
-#[tokio::test]
 async fn engine_receives_only_the_intended_paths() {
     let Some(mut lab) = lab().await else { return };
     let proxy = Proxy::start(&lab.host).await;
     let server = Server::start(SERVER, &[("DOCKER_HOST", &proxy.host)]).await;
-    attack(&server).await;
-    assert!(proxy.requests().is_empty(), "{:?}", proxy.requests());
-
     let web = lab.run("web", &["sleep", "600"], json!({})).await;
     succeed!(server, "stop_container", {"container": format!("/{web}"), "timeout_seconds": 0});
     let requests = proxy.requests();
@@ -247,31 +177,26 @@ async fn engine_receives_only_the_intended_paths() {
 
 #[tokio::test]
 async fn unknown_names_get_suggestions() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(host) = real::docker() else { return };
+    let env = [("MCP_TOOLSETS", "all"), ("DOCKER_MCP_ALLOW_EXEC", "1")];
+    let mut lab = Lab::at(host, &env).await;
     let web = lab.create("webshop", &["true"], json!({})).await;
-    for tool in TOOLS {
-        fails_with!(lab, tool, {"container": web.replace("webshop", "webshpo")},
-            "There is no container", &web);
+    for (_, tool, _, arguments) in calls_on(&web.replace("webshop", "webshpo")) {
+        fails_with!(lab, tool, arguments, "There is no container", &web);
     }
 }
 
 /// A new tool has a row here.
 #[test]
 fn every_tool_with_a_name_has_a_row() {
-    /// Filters and bodies are no part of a path.
-    const NO_PATH: [(&str, &str); 2] = [
-        ("list_containers", "image"),
-        ("create_container", "network"),
-    ];
     let tools = surface::tools("docker-mcp-server", "all");
-    let rows: Vec<_> = places().into_iter().map(|row| (row.0, row.1)).collect();
+    let places = places();
+    let rows: Vec<_> = places.iter().map(|row| (row.0, &*row.1)).collect();
     for tool in &tools {
         let name = tool["name"].as_str().unwrap();
         for argument in ["container", "image", "network", "volume", "new_name"] {
             let row = (name, argument);
-            let has_row = rows.contains(&row)
-                || NO_PATH.contains(&row)
-                || (argument == "container" && TOOLS.contains(&name));
+            let has_row = rows.contains(&row) || NO_PATH.contains(&row);
             let schema = &tool["inputSchema"]["properties"][argument];
             assert!(
                 has_row || schema["type"] != "string",

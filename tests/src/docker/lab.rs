@@ -1,14 +1,15 @@
-//! The environment of one test: a real engine, and containers that are removed even if the test fails.
+//! The environment of one test: a real engine, and objects that are removed even if the test fails.
 
 use std::fs;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use bollard::Docker;
-use bollard::models::ContainerCreateBody;
+use bollard::models::{ContainerConfig, ContainerCreateBody, VolumeCreateRequest};
 use bollard::query_parameters::{
-    CreateContainerOptions, CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder,
-    StartContainerOptions,
+    CommitContainerOptionsBuilder, CreateContainerOptions, CreateContainerOptionsBuilder,
+    ListImagesOptions, ListNetworksOptions, ListVolumesOptions, RemoveContainerOptionsBuilder,
+    RemoveImageOptions, RemoveVolumeOptions, StartContainerOptions,
 };
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
@@ -96,6 +97,66 @@ impl Lab {
         (options, serde_json::from_value(body).unwrap())
     }
 
+    /// Makes a network; its id.
+    pub(super) async fn network(&self, name: &str) -> String {
+        let request = serde_json::from_value(json!({"Name": self.name(name)})).unwrap();
+        self.docker.create_network(request).await.unwrap().id
+    }
+
+    /// Makes a volume with these options of its driver; its name.
+    pub(super) async fn volume(&self, name: &str, options: Value) -> String {
+        let request = json!({"Name": self.name(name), "DriverOpts": options});
+        let request = serde_json::from_value::<VolumeCreateRequest>(request).unwrap();
+        self.docker.create_volume(request).await.unwrap();
+        self.name(name)
+    }
+
+    /// Makes an image `name:1` of a container; its id.
+    pub(super) async fn image(&self, name: &str, container: &str) -> String {
+        let commit = CommitContainerOptionsBuilder::new().container(container);
+        let commit = commit.repo(&self.name(name)).tag("1").comment(name).build();
+        let config: ContainerConfig = serde_json::from_value(json!({})).unwrap();
+        self.docker
+            .commit_container(commit, config)
+            .await
+            .unwrap()
+            .id
+    }
+
+    /// Removes the containers, and the images, networks and volumes whose names begin with those of this test.
+    async fn clean(docker: &Docker, created: &[String], prefix: &str) {
+        let removing = created.iter().map(|name| {
+            let options = RemoveContainerOptionsBuilder::new().force(true).v(true);
+            docker.remove_container(name, Some(options.build()))
+        });
+        let removing = stream::iter(removing).buffer_unordered(8);
+        removing.for_each(async |_| ()).await;
+        let networks = docker.list_networks(None::<ListNetworksOptions>).await;
+        for network in networks.into_iter().flatten().filter_map(|at| at.name) {
+            if network.starts_with(prefix) {
+                let _ = docker.remove_network(&network).await;
+            }
+        }
+        let volumes = docker.list_volumes(None::<ListVolumesOptions>).await;
+        let volumes = volumes
+            .into_iter()
+            .filter_map(|list| list.volumes)
+            .flatten();
+        for volume in volumes.filter(|volume| volume.name.starts_with(prefix)) {
+            let none = None::<RemoveVolumeOptions>;
+            let _ = docker.remove_volume(&volume.name, none).await;
+        }
+        let images = docker.list_images(None::<ListImagesOptions>).await;
+        let tags = images
+            .into_iter()
+            .flatten()
+            .flat_map(|image| image.repo_tags);
+        for tag in tags.filter(|tag| tag.trim_start_matches("localhost/").starts_with(prefix)) {
+            let none = None::<RemoveImageOptions>;
+            let _ = docker.remove_image(&tag, none, None).await;
+        }
+    }
+
     /// Runs a script of a shell.
     pub(super) async fn run_script(&mut self, name: &str, script: &str) -> String {
         self.run(name, &["sh", "-c", script], json!({})).await
@@ -104,10 +165,15 @@ impl Lab {
     /// Runs a container with a published port; its name and the port of the host.
     pub(super) async fn publish(&mut self, name: &str) -> (String, String) {
         let name = self.run(name, &["sleep", "600"], published("0")).await;
+        let address = self.address(&name).await;
+        (name, address.rsplit(':').next().unwrap().to_owned())
+    }
+
+    /// The first published address of a container.
+    pub(super) async fn address(&self, name: &str) -> String {
         let shown = succeed!(self, "get_container", {"container": name});
         let port = shown["ports"][0].as_str().unwrap();
-        let port = &port[port.find(':').unwrap() + 1..port.find('-').unwrap()];
-        (name, port.to_owned())
+        port[..port.find('-').unwrap()].to_owned()
     }
 
     /// Creates a container and starts it.
@@ -120,9 +186,15 @@ impl Lab {
         name
     }
 
-    /// Runs a container to its end.
+    /// Runs a container to its end; a script ends late enough for its log.
     pub(super) async fn finish(&mut self, name: &str, command: &[&str], more: Value) -> String {
-        let name = self.run(name, command, more).await;
+        let name = match command {
+            ["sh", "-c", script] => {
+                let script = ending_late(script);
+                self.run(name, &["sh", "-c", &script], more).await
+            }
+            command => self.run(name, command, more).await,
+        };
         self.until(&name, "exited").await;
         name
     }
@@ -171,22 +243,24 @@ impl Deref for Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         let (docker, created) = (self.docker.clone(), std::mem::take(&mut self.created));
+        let prefix = self.prefix.clone();
         // A destructor cannot wait within the test's own runtime.
         let removal = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build();
-            runtime.unwrap().block_on(async {
-                let removing = created.iter().map(|name| {
-                    let options = RemoveContainerOptionsBuilder::new().force(true).v(true);
-                    docker.remove_container(name, Some(options.build()))
-                });
-                let removing = stream::iter(removing).buffer_unordered(8);
-                removing.for_each(async |_| ()).await;
-            });
+            runtime
+                .unwrap()
+                .block_on(Self::clean(&docker, &created, &prefix));
         });
         let _ = removal.join();
     }
+}
+
+/// A script that ends a second after its last command, with the same code: a busy engine can lose what a container writes
+/// right before its end.
+pub(super) fn ending_late(script: &str) -> String {
+    format!("trap 'code=$?; sleep 1; exit $code' EXIT; {script}")
 }
 
 /// The options that publish port 80 on this port of the host.

@@ -2,20 +2,36 @@
 
 use std::sync::{Arc, Mutex};
 
+use futures_util::FutureExt as _;
+use futures_util::future::{AbortHandle, abortable};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio_util::task::AbortOnDropHandle;
+
+/// Serves each connection to a free port of loopback; its address, in the form of `DOCKER_HOST`. Ends with the handle.
+pub(super) async fn listen<F: Future<Output = ()> + Send + 'static>(
+    serve: impl Fn(TcpStream) -> F + Send + 'static,
+) -> (String, AbortOnDropHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = format!("tcp://{}", listener.local_addr().unwrap());
+    let task = tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            tokio::spawn(serve(client));
+        }
+    });
+    (host, AbortOnDropHandle::new(task))
+}
 
 pub(super) struct Proxy {
     /// In the form of `DOCKER_HOST`.
     pub(super) host: String,
     lines: Arc<Mutex<Vec<String>>>,
     connections: Arc<Mutex<Vec<AbortHandle>>>,
-    task: JoinHandle<()>,
+    _task: AbortOnDropHandle<()>,
 }
 
 /// Whether a server sends this request without a call: probes, and requests of the event follower.
-pub(super) fn is_background_request(target: &str) -> bool {
+fn is_background_request(target: &str) -> bool {
     let own = [
         "/_ping",
         "/version",
@@ -48,23 +64,21 @@ impl Proxy {
     pub(super) async fn silent_about(engine: &str, path: &str) -> Self {
         let path = path.to_owned();
         let socket = engine.strip_prefix("unix://").unwrap().to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let host = format!("tcp://{}", listener.local_addr().unwrap());
         let lines = Arc::new(Mutex::new(Vec::new()));
         let connections = Arc::new(Mutex::new(Vec::new()));
         let (seen, open) = (Arc::clone(&lines), Arc::clone(&connections));
-        let task = tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let forward = forward(client, socket.clone(), path.clone(), Arc::clone(&seen));
-                let connection = tokio::spawn(forward).abort_handle();
-                open.lock().unwrap().push(connection);
-            }
-        });
+        let (host, task) = listen(move |client| {
+            let forward = forward(client, socket.clone(), path.clone(), Arc::clone(&seen));
+            let (forward, connection) = abortable(forward);
+            open.lock().unwrap().push(connection);
+            forward.map(drop)
+        })
+        .await;
         Self {
             host,
             lines,
             connections,
-            task,
+            _task: task,
         }
     }
 
@@ -113,10 +127,4 @@ async fn forward(
     let mut engine = UnixStream::connect(socket).await.unwrap();
     engine.write_all(&head).await.unwrap();
     let _ = copy_bidirectional(&mut client, &mut engine).await;
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
 }

@@ -2,14 +2,12 @@
 
 mod api_version;
 mod budgets;
-mod canaries;
 mod canary_shapes;
 mod diagnose;
 mod diagnose_score;
 mod key_logs;
 mod notifications;
 mod podman;
-mod prompts;
 mod resources;
 mod ssh;
 mod tls;

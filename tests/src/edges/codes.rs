@@ -3,23 +3,34 @@
 use serde_json::{Value, json};
 
 use super::{FIXTURE, fixture, refused, still_works};
-use crate::harness::{Dialect, Reply, Server};
+use crate::harness::{Dialect, Reply, Server, assert_contains};
 
 #[tokio::test]
-async fn error_names_the_unknown_method() {
+async fn error_names_the_unknown_method_and_the_one_that_was_meant() {
     let server = fixture().await;
-    for dialect in Dialect::ALL {
-        let status = if dialect == Dialect::Modern { 404 } else { 200 };
-        let reply = server.request_as(dialect, "no/such", "", "").await;
-        let error = refused(&reply, status, -32601, json!(1));
-        assert_eq!(error["message"], "Method not found: no/such");
-        let mut data = json!({"kind": "method_not_found", "method": "no/such"});
-        // The seeds have no such member.
-        if dialect != Dialect::Unversioned {
-            let page = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/errors.md");
-            data["help"] = format!("{page}#method_not_found").into();
+    for (method, meant) in [
+        ("no/such", ""),
+        ("tools/lst", "; did you mean \"tools/list\"?"),
+        ("tools.list", "; did you mean \"tools/list\"?"),
+        ("tool/call", "; did you mean \"tools/call\"?"),
+        ("Prompts/Get", "; did you mean \"prompts/get\"?"),
+    ] {
+        for dialect in Dialect::ALL {
+            let status = if dialect == Dialect::Modern { 404 } else { 200 };
+            let reply = server.request_as(dialect, method, "", "").await;
+            let error = refused(&reply, status, -32601, json!(1));
+            assert_eq!(
+                error["message"],
+                format!("Method not found: {method}{meant}")
+            );
+            let mut data = json!({"kind": "method_not_found", "method": method});
+            // The seeds have no such member.
+            if dialect != Dialect::Unversioned {
+                let page = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/errors.md");
+                data["help"] = format!("{page}#method_not_found").into();
+            }
+            assert_eq!(error["data"], data);
         }
-        assert_eq!(error["data"], data);
     }
 }
 
@@ -51,6 +62,29 @@ async fn unknown_tool_is_an_invalid_parameter() {
         let reply = server.request_as(dialect, method, "", members).await;
         let error = refused(&reply, 200, -32603, json!(1));
         assert_has!(error, {"message": "Internal error: Tool not found: invalid_tool"});
+        let available = error["data"]["availableTools"].as_array().unwrap();
+        assert!(available.contains(&json!("echo")), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn tool_that_the_options_leave_out_is_explained() {
+    let args = ["--toolsets", "default,images", "--read-only"];
+    let env = [("DOCKER_HOST", "unix:///nonexistent")];
+    let server = Server::with_args("docker-mcp-server", &args, &env).await;
+    let left_out = "create_network is in the toolset networks, which this server does not offer. Whoever starts the \
+        server can add it: --toolsets default,images,networks";
+    let changes = "This server is read-only, and stop_container changes something.";
+    for (tool, text) in [("create_network", left_out), ("stop_container", changes)] {
+        for dialect in Dialect::ALL {
+            let result = server.call_as(dialect, tool, "{}").await.json();
+            assert_has!(&result["result"], {"isError": true});
+            assert_eq!(result["result"]["content"][0]["text"], text, "{dialect:?}");
+        }
+        let members = format!(r#""name":"{tool}""#);
+        let reply = server.request_as(Dialect::Unversioned, "mcp.callTool", "", &members);
+        let error = refused(&reply.await, 200, -32000, json!(1));
+        assert_has!(error, {"message": text, "data": {"kind": "forbidden"}});
     }
 }
 
@@ -121,8 +155,7 @@ async fn invalid_arguments_are_named_with_the_valid_ones() {
         }
         let surrogate = r#"{"projectId":"\ud800"}"#;
         let reply = server.call_as(dialect, "get_project", surrogate).await;
-        let text = argument_error(&reply, dialect);
-        assert!(text.contains("projectId"), "{text}");
+        assert_contains(&argument_error(&reply, dialect), "projectId");
     }
 }
 

@@ -150,15 +150,14 @@ async fn only_revisions_with_batches_accept_them() {
         let reply = server.post_as(dialect, handshake).await;
         assert_eq!(reply.json()[0]["error"]["code"], -32600, "{dialect:?}");
 
-        let many = vec![r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#; 51].join(",");
-        let reply = server.post_as(dialect, format!("[{many}]")).await;
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let pings = |count| format!("[{}]", vec![ping; count].join(","));
+        let most = server.post_as(dialect, pings(50)).await.json();
+        assert_eq!(most.as_array().unwrap().len(), 50, "{most}");
+        let reply = server.post_as(dialect, pings(51)).await;
         refused(&reply, dialect.malformed_status(), -32600, Value::Null);
     }
-}
-
-#[tokio::test]
-async fn modern_request_in_a_batch_fails_alone() {
-    let server = fixture().await;
+    // A modern request among others fails alone.
     let modern = Dialect::Modern.request("1", "tools/list", "");
     let ping = Dialect::Unversioned.request("2", "ping", "");
     let replies = server.post(format!("[{modern},{ping}]")).await.json();
@@ -191,11 +190,9 @@ async fn errors_truncate_long_names() {
         let small = reply.body.len() < 4_000;
         assert!(small, "{dialect:?}: {} bytes", reply.body.len());
         // The modern era requires the same long name in a header.
-        let is_modern = dialect == Dialect::Modern;
-        let (status, code) = if is_modern {
-            (400, -32020)
-        } else {
-            (200, -32601)
+        let (status, code) = match dialect {
+            Dialect::Modern => (400, -32020),
+            _ => (200, -32601),
         };
         refused(&reply, status, code, json!(1));
         for members in [
@@ -210,10 +207,8 @@ async fn errors_truncate_long_names() {
             let reply = server.request_as(dialect, method, "echo", &members).await;
             let is_error = reply.body.contains("error") || reply.body.contains("\"isError\":true");
             let (size, start) = (reply.body.len(), &members[..60]);
-            assert!(
-                is_error && size < 4_000,
-                "{dialect:?} {size} bytes: {start}"
-            );
+            let is_small = size < 4_000;
+            assert!(is_error && is_small, "{dialect:?} {size} bytes: {start}");
         }
     }
     still_works(&server).await;
@@ -248,9 +243,8 @@ async fn deep_nesting_does_no_harm() {
             let reply = server.post(body).await;
             assert_eq!(reply.body, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
         }
-        let body = format!(
-            r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":{deep}}}}}"#
-        );
+        let version = format!(r#""protocolVersion":{deep}"#);
+        let body = Dialect::Unversioned.request("1", "initialize", &version);
         refused(&server.post(body).await, 200, -32602, json!(1));
         let reply = server.post(deep.to_owned()).await;
         let start = &reply.body[..200.min(reply.body.len())];

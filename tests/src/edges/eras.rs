@@ -1,16 +1,16 @@
 //! The era of a request, and cache hints.
 
 use super::{FIXTURE, fixture};
-use crate::harness::{Dialect, Server};
+use crate::harness::{Dialect, Server, initialize};
 
 /// mcp-remote sends `Mcp-Method` with its `initialize`, other clients with every request.
 #[tokio::test]
 async fn mcp_method_header_does_not_make_a_request_modern() {
     let server = fixture().await;
-    let initialize = r#""protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}"#;
+    let members = r#""protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}"#;
     let older = |dialect: &Dialect| *dialect != Dialect::Modern;
     for dialect in Dialect::ALL.into_iter().filter(older) {
-        for (method, members) in [("initialize", initialize), ("ping", ""), ("tools/list", "")] {
+        for (method, members) in [("initialize", members), ("ping", ""), ("tools/list", "")] {
             let mut headers = dialect.headers();
             headers.push(("mcp-method", method));
             let body = dialect.request("1", method, members);
@@ -19,19 +19,15 @@ async fn mcp_method_header_does_not_make_a_request_modern() {
             assert_eq!(reply.json()["result"].get("resultType"), None, "{reply:?}");
         }
     }
-}
-
-#[tokio::test]
-async fn mcp_method_header_does_not_change_the_revision_of_a_session() {
-    let server = fixture().await;
-    let body = Dialect::Unversioned.request("1", "initialize", r#""protocolVersion":"2025-03-26""#);
-    let header = ("mcp-method", "initialize");
-    let reply = server.post_with(&[header], body).await;
+    // Nor does it change the revision of a session.
+    let hello = initialize("2025-03-26").to_string();
+    let reply = server
+        .post_with(&[("mcp-method", "initialize")], hello)
+        .await;
     assert_eq!(reply.json()["result"]["protocolVersion"], "2025-03-26");
-    let session = reply.headers["mcp-session-id"].to_str().unwrap().to_owned();
-    let method = "tools/list";
-    let headers = [("mcp-session-id", session.as_str()), ("mcp-method", method)];
-    let body = Dialect::Unversioned.request("2", method, "");
+    let session = reply.headers["mcp-session-id"].to_str().unwrap();
+    let headers = [("mcp-session-id", session), ("mcp-method", "tools/list")];
+    let body = Dialect::Unversioned.request("2", "tools/list", "");
     let reply = server.post_with(&headers, body).await;
     assert!(reply.json()["result"]["tools"].is_array(), "{reply:?}");
 }

@@ -9,7 +9,12 @@ use crate::stdio::StdioServer;
 const CALL: &str = r#""name":"protocol_error_job","arguments":{}"#;
 
 #[tokio::test]
-async fn panic_is_an_internal_error_over_http() {
+async fn panic_is_an_internal_error() {
+    let mut peer = StdioServer::start(&[]);
+    for dialect in Dialect::ALL {
+        let answer = peer.ask(dialect, "1", "tools/call", CALL).await;
+        assert_eq!(answer["error"]["code"], -32603, "{dialect:?} {answer}");
+    }
     let server = fixture().await;
     for dialect in Dialect::ALL {
         let reply = server.call_as(dialect, "protocol_error_job", "{}").await;
@@ -24,13 +29,4 @@ async fn panic_is_an_internal_error_over_http() {
     assert_eq!(replies[1]["result"], json!({}));
     assert!(server.log().contains("panicked"));
     still_works(&server).await;
-}
-
-#[tokio::test]
-async fn panic_is_an_internal_error_over_stdio() {
-    let mut peer = StdioServer::start(&[]);
-    for dialect in Dialect::ALL {
-        let answer = peer.ask(dialect, "1", "tools/call", CALL).await;
-        assert_eq!(answer["error"]["code"], -32603, "{dialect:?} {answer}");
-    }
 }

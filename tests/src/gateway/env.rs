@@ -1,29 +1,19 @@
 //! A gateway with the backends of a test.
 
 use std::ops::Deref;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler};
+use mcp_client::{Client, EraChoice, Handler};
 use serde_json::{Value, json};
 
-use crate::harness::{Server, binary, eventually, member_texts, wait_until};
+use crate::harness::{
+    Dialect, Reply, Server, assert_contains, binary, eventually, member_texts, rpc_call, wait_until,
+};
 
-/// Longer than any call of a test takes on a busy machine.
-pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// A temporary folder.
-pub(super) struct Folder(PathBuf);
+pub(super) use crate::harness::Folder;
 
 impl Folder {
-    pub(super) fn new() -> Self {
-        let name = format!("mcp-gateway-{}", uuid::Uuid::new_v4().simple());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
     /// Runs a command of `mcp-gateway` on the file in this folder and on a store. Returns its exit code and its
     /// output.
     pub(super) async fn command(&self, store: &str, args: &[&str]) -> (i32, String) {
@@ -36,16 +26,6 @@ impl Folder {
         let output = run.await.unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         (output.status.code().unwrap(), text)
-    }
-
-    pub(super) fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-
-    pub(super) fn write(&self, name: &str, text: &str) -> String {
-        let path = self.path(name);
-        std::fs::write(&path, text).unwrap();
-        path
     }
 
     /// Returns the lines of a file; none if it is missing.
@@ -79,10 +59,56 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+/// The token of a principal.
+pub(super) fn token(principal: &str) -> String {
+    format!("{principal}-has-a-token-of-32-characters!!!")
+}
+
+pub(super) fn bearer(principal: &str) -> String {
+    format!("Bearer {}", token(principal))
+}
+
+/// A token file: each of these principals with its token, and what follows the name.
+pub(super) fn tokens(principals: &[&str]) -> String {
+    let lines = principals.iter().map(|line| {
+        let (principal, rest) = line.split_once(' ').unwrap_or((line, ""));
+        format!("{principal} {} {rest}\n", token(principal))
+    });
+    lines.collect()
+}
+
+/// The view and the principal of a request; the view may be empty.
+#[derive(Clone, Copy)]
+pub(super) struct At<'a>(pub(super) &'a str, pub(super) &'a str);
+
+impl<'a> From<&'a str> for At<'a> {
+    fn from(principal: &'a str) -> Self {
+        Self("", principal)
     }
+}
+
+impl<'a> From<(&'a str, &'a str)> for At<'a> {
+    fn from((view, principal): (&'a str, &'a str)) -> Self {
+        Self(view, principal)
+    }
+}
+
+impl At<'_> {
+    /// The path below `/mcp`.
+    pub(super) fn path(self) -> String {
+        match self.0 {
+            "" => String::new(),
+            view => format!("/{view}"),
+        }
+    }
+}
+
+/// The answer to a request for `name`, without the name, and without the list of available tools.
+pub(super) fn shape(reply: &Reply, name: &str) -> String {
+    let error = reply.json()["error"].clone();
+    assert!(error.is_object(), "{reply:?}");
+    let text = json!([error["code"], error["message"], error["data"]["kind"]]).to_string();
+    text.replace(name, "NAME")
 }
 
 /// A line of the configuration: a child that is the fixture with these arguments.
@@ -148,6 +174,10 @@ impl Gateway {
     }
 
     /// Starts it with this configuration, and waits until its backend `b` runs.
+    pub(super) async fn of(config: &str) -> Self {
+        Self::running(Folder::new(), config).await
+    }
+
     pub(super) async fn running(folder: Folder, config: &str) -> Self {
         let gateway = Self::start(folder, config, &[]).await;
         gateway.until("b", "running").await;
@@ -163,14 +193,24 @@ impl Gateway {
         Self::with_env(folder, config, args, &[]).await
     }
 
-    /// Starts it with this configuration, these arguments and no other environment than `env`.
+    /// Starts it with this configuration, these arguments, and a token for each of these principals.
+    pub(super) async fn guarded(principals: &[&str], config: &str, args: &[&str]) -> Self {
+        let folder = Folder::new();
+        let tokens = folder.write("tokens", &tokens(principals));
+        let args = [&["--token-file", &tokens], args].concat();
+        Self::start(folder, config, &args).await
+    }
+
+    /// Starts it with this configuration, these arguments and no other environment than `env`. In a configuration
+    /// `FIXTURE` is the fixture over stdio.
     pub(super) async fn with_env(
         folder: Folder,
         config: &str,
         args: &[&str],
         env: &[(&str, &str)],
     ) -> Self {
-        let file = folder.write("gateway.toml", config);
+        let config = config.replace("FIXTURE", &stdio_fixture());
+        let file = folder.write("gateway.toml", &config);
         let mut all = vec!["--config", file.as_str()];
         if !args.contains(&"--events") {
             all.extend(["--events", "memory"]);
@@ -186,18 +226,112 @@ impl Gateway {
         self.server.result("tools/call", params).await
     }
 
+    /// Changes the configuration while it runs.
+    pub(super) fn configure(&self, config: &str) {
+        let config = config.replace("FIXTURE", &stdio_fixture());
+        self.folder.write("gateway.toml", &config);
+    }
+
+    /// The configuration as it is.
+    pub(super) fn configuration(&self) -> String {
+        std::fs::read_to_string(self.folder.path("gateway.toml")).unwrap()
+    }
+
+    /// Sends a request of a principal, at a view or at none.
+    pub(super) async fn ask(
+        &self,
+        at: impl Into<At<'_>>,
+        dialect: Dialect,
+        method: &str,
+        name: &str,
+        members: &str,
+    ) -> Reply {
+        let at = at.into();
+        let bearer = bearer(at.1);
+        let mut headers = dialect.headers();
+        headers.push(("authorization", &bearer));
+        if dialect == Dialect::Modern {
+            headers.push(("mcp-method", method));
+            if !name.is_empty() {
+                headers.push(("mcp-name", name));
+            }
+        }
+        let body = dialect.request("1", method, members);
+        self.post_to(&at.path(), &headers, body).await
+    }
+
+    /// Sends messages of a principal, at a view or at none, in the unversioned era.
+    pub(super) async fn post_by(&self, at: impl Into<At<'_>>, body: impl ToString) -> Reply {
+        let at = at.into();
+        let headers = [("authorization", &*bearer(at.1))];
+        self.post_to(&at.path(), &headers, body.to_string()).await
+    }
+
+    /// Calls a tool as a principal, in the unversioned era.
+    pub(super) async fn call_by(
+        &self,
+        at: impl Into<At<'_>>,
+        name: &str,
+        arguments: Value,
+    ) -> Reply {
+        self.post_by(at, rpc_call(name, arguments)).await
+    }
+
+    /// The same; returns the body of the answer.
+    pub(super) async fn told(&self, at: impl Into<At<'_>>, name: &str, arguments: Value) -> String {
+        self.call_by(at, name, arguments).await.body
+    }
+
+    /// Calls a tool of the gateway itself as a principal, and parses its text.
+    pub(super) async fn own_by(
+        &self,
+        at: impl Into<At<'_>>,
+        name: &str,
+        arguments: Value,
+    ) -> Value {
+        let reply = self.call_by(at, name, arguments).await.json();
+        serde_json::from_str(text(&reply["result"]))
+            .unwrap_or_else(|error| panic!("{error}: {reply}"))
+    }
+
+    /// The metadata of the events that a principal sees.
+    pub(super) async fn facts_by(&self, principal: &str) -> Vec<Value> {
+        let events = self.own_by(principal, "get_events", json!({"limit": 1000}));
+        facts(&events.await)
+    }
+
+    /// The tools that a principal sees.
+    pub(super) async fn names(&self, at: impl Into<At<'_>>, dialect: Dialect) -> Vec<String> {
+        let listed = self.ask(at, dialect, "tools/list", "", "").await.json();
+        let names = member_texts(&listed["result"]["tools"], "name");
+        names.into_iter().map(str::to_owned).collect()
+    }
+
     /// Calls a tool in the unversioned era and returns the whole response.
     pub(super) async fn answer(&self, name: &str, arguments: Value) -> Value {
-        let params = json!({"name": name, "arguments": arguments});
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        self.server.post(body.to_string()).await.json()
+        let body = rpc_call(name, arguments).to_string();
+        self.server.post(body).await.json()
+    }
+
+    /// Calls a tool that fails, and returns the text.
+    pub(super) async fn refusal(&self, name: &str, arguments: Value) -> String {
+        failure(&self.answer(name, arguments).await)
     }
 
     /// Calls a tool that fails because of its backend `b`, and returns the error text.
     pub(super) async fn backend_failure(&self, name: &str, arguments: Value) -> String {
-        let text = failure(&self.answer(name, arguments).await);
-        assert!(text.contains("backend b"), "{text}");
+        let text = self.refusal(name, arguments).await;
+        assert_contains(&text, "backend b");
         text
+    }
+
+    /// Restarts the backend `b`.
+    pub(super) async fn restart(&self) -> Value {
+        self.own("gateway_restart", json!({"backend": "b"})).await
+    }
+
+    pub(super) async fn metrics(&self) -> String {
+        self.request("GET", "/metrics", &[]).await.body
     }
 
     /// Calls an unknown tool and returns the error text.
@@ -244,12 +378,27 @@ impl Gateway {
         names.map(str::to_owned).collect()
     }
 
+    /// Returns true if a tool of this name is listed.
+    pub(super) async fn lists(&self, name: &str) -> bool {
+        let names = self.tool_names().await;
+        names.iter().any(|listed| listed == name)
+    }
+
     /// Returns the recorded calls of backends' tools, oldest first.
     pub(super) async fn calls(&self) -> Vec<Value> {
-        let query = json!({"event_type": "gateway.tool_call", "limit": 1000});
-        let events = self.own("get_events", query).await;
-        let events = events.as_array().unwrap().iter();
-        events.map(|event| event["metadata"].clone()).collect()
+        self.recorded("gateway.tool_call").await
+    }
+
+    /// Returns what the events of a type say, oldest first.
+    async fn recorded(&self, event_type: &str) -> Vec<Value> {
+        let query = json!({"event_type": event_type, "limit": 1000});
+        facts(&self.own("get_events", query).await)
+    }
+
+    /// Returns the number of calls that a backend has done.
+    pub(super) async fn made(&self) -> usize {
+        let calls = self.calls().await;
+        calls.iter().filter(|call| call["outcome"] == "ok").count()
     }
 
     /// Waits until `count` calls are recorded.
@@ -260,13 +409,11 @@ impl Gateway {
         .await
     }
 
-    /// Waits for an event of this type.
-    pub(super) async fn events_of(&self, event_type: &str) -> Value {
+    /// Waits for an event of this type. Returns what all of them say.
+    pub(super) async fn facts_of(&self, event_type: &str) -> Vec<Value> {
         eventually(event_type, async || {
-            let found = self
-                .own("get_events", json!({"event_type": event_type}))
-                .await;
-            Some(found).filter(|found| !found.as_array().unwrap().is_empty())
+            let found = self.recorded(event_type).await;
+            Some(found).filter(|found| !found.is_empty())
         })
         .await
     }
@@ -279,15 +426,20 @@ impl Gateway {
     }
 
     /// Calls `slow` of the backend `b`, aborts the request, and waits until the backend has stopped.
-    pub(super) async fn abort_slow_call(&self, client: Client) {
+    pub(super) async fn abort_slow_call(client: Client) {
+        let caller = client.clone();
         let slow = tokio::spawn(async move {
             let call = json!({"name": "b__slow", "arguments": {"step": 50, "steps": 1000}});
-            client.request("tools/call", &call).await
+            caller.request("tools/call", &call).await
         });
         for expected in [1, 0] {
             eventually(&format!("{expected} running calls"), async || {
-                let count = self.running_calls("b").await;
-                count.filter(|count| *count == expected)
+                // By the same client: clients of another era may have another process.
+                let count = json!({"name": "b__count_slow", "arguments": {}});
+                let counted = client.request("tools/call", &count).await.unwrap();
+                let counted: Value = serde_json::from_str(counted.get()).unwrap();
+                let counted: Value = serde_json::from_str(text(&counted)).unwrap();
+                (counted["running"] == expected).then_some(())
             })
             .await;
             slow.abort();
@@ -296,16 +448,8 @@ impl Gateway {
 
     /// Connects a client of this era.
     pub(super) async fn client(&self, era: EraChoice, handler: Option<Arc<dyn Handler>>) -> Client {
-        let mut builder = Client::builder().era(era).timeout(CALL_TIMEOUT);
-        if let Some(handler) = handler {
-            builder = builder.handler(handler);
-        }
-        let endpoint = Endpoint::new(&self.server.url).unwrap();
-        let client = builder.http(endpoint).unwrap();
         let capabilities = json!({"sampling": {}, "elicitation": {}, "roots": {}});
-        let info = ClientInfo::new("tests", "1").with_capabilities(capabilities);
-        client.connect(&info).await.unwrap();
-        client
+        self.client_with(era, capabilities, handler).await
     }
 }
 
@@ -315,6 +459,12 @@ impl Deref for Gateway {
     fn deref(&self) -> &Server {
         &self.server
     }
+}
+
+/// The metadata of these events.
+fn facts(events: &Value) -> Vec<Value> {
+    let events = events.as_array().unwrap().iter();
+    events.map(|event| event["metadata"].clone()).collect()
 }
 
 /// Sends a request and parses its result.

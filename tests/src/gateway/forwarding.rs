@@ -1,12 +1,13 @@
 //! Forwarding of all requests and results, in every era of the client and of the backend.
 
-use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Options, Revision};
+use mcp_client::{EraChoice, Options, Revision};
 use serde_json::{Value, json};
 
-use super::env::{Folder, Gateway, failure, legacy_fixture, request, stdio_fixture, text};
-use super::input_requests::recorder;
+use super::env::{Folder, Gateway, legacy_fixture, request, stdio_fixture, text};
 use super::test_proxy::{ProxyMode, TestProxy};
-use crate::harness::{Dialect, FakeService, Response, Server, assert_contains, assert_lacks};
+use crate::harness::{
+    Dialect, FakeService, Response, Server, assert_contains, assert_lacks, recorder, response,
+};
 
 const LEGACY: Dialect = Dialect::Legacy("2025-11-25");
 
@@ -51,39 +52,24 @@ impl Gateways {
     }
 }
 
-#[tokio::test]
-async fn newest_era_of_each_backend_is_negotiated() {
-    let gateways = Gateways::start().await;
-    let revisions = ["2026-07-28", "2025-11-25", "2026-07-28", "2025-11-25"];
-    for (revision, (_, gateway)) in revisions.into_iter().zip(gateways.versioned()) {
-        assert_eq!(gateway.backend("b").await["protocol"], revision);
-    }
-}
-
 /// `protocol` holds a backend at a revision.
 #[tokio::test]
 async fn backend_is_held_at_its_revision() {
     let server = Server::start("mcp-conformance", &[]).await;
     let url = format!("url = {:?}", server.url);
-    for revision in Revision::ALL
-        .map(Revision::as_str)
-        .into_iter()
-        .chain(["2026-07-28"])
-    {
-        for backend in [stdio_fixture(), url.clone()] {
+    let revisions = Revision::ALL.map(Revision::as_str).into_iter();
+    for revision in revisions.chain(["2026-07-28"]) {
+        for backend in ["FIXTURE", &url] {
             let gateway = Gateway::with(&format!("{backend}\nprotocol = {revision:?}")).await;
             assert_eq!(gateway.backend("b").await["protocol"], revision);
             gateway.assert_answers("b").await;
         }
     }
-    let config = format!(
-        "[backends.b]\n{}\nprotocol = \"2026-07-28\"\n",
-        legacy_fixture()
-    );
+    let legacy = legacy_fixture();
+    let config = format!("[backends.b]\n{legacy}\nprotocol = \"2026-07-28\"\n");
     let gateway = Gateway::start(Folder::new(), &config, &[]).await;
     gateway.until("b", "failed").await;
-    let error = gateway.backend("b").await["last_error"].to_string();
-    assert_contains(&error, "2026-07-28");
+    assert_contains(&gateway.backend("b").await["last_error"], "2026-07-28");
 }
 
 #[tokio::test]
@@ -226,9 +212,11 @@ async fn tool_has_three_names_and_is_listed_by_two() {
 }
 
 #[tokio::test]
-async fn progress_is_forwarded() {
+async fn progress_log_messages_and_cancellation_are_forwarded() {
     let gateways = Gateways::start().await;
+    let revisions = ["2026-07-28", "2025-11-25", "2026-07-28", "2025-11-25"];
     for (form, gateway) in gateways.versioned() {
+        assert_eq!(gateway.backend("b").await["protocol"], revisions[form]);
         for era in [EraChoice::Newest, EraChoice::Legacy] {
             let client = gateway.client(era, None).await;
             let (reports, mut received) = tokio::sync::mpsc::channel(16);
@@ -242,17 +230,28 @@ async fn progress_is_forwarded() {
                 .collect();
             let expected = [0.0, 50.0, 100.0].map(|done| (done, Some(100.0)));
             assert_eq!(received, expected, "{form} {era:?}");
-        }
-    }
-}
 
-#[tokio::test]
-async fn cancellation_is_forwarded() {
-    let gateways = Gateways::start().await;
-    for (_, gateway) in gateways.versioned() {
+            if era == EraChoice::Legacy {
+                request(&client, "logging/setLevel", json!({"level": "info"})).await;
+            }
+            let (handler, mut messages) = recorder();
+            let options = Options::default().handler(handler);
+            let call = json!({
+                "name": "b__test_tool_with_logging", "arguments": {},
+                "_meta": {"io.modelcontextprotocol/logLevel": "info"},
+            });
+            let called = client.request_with("tools/call", &call, options).await;
+            assert_contains(called.unwrap().get(), "Three messages");
+            for _ in 0..3 {
+                let message = messages.try_recv();
+                let (method, params) = message.unwrap_or_else(|_| panic!("{form} {era:?}: none"));
+                assert_eq!(method, "notifications/message", "{form} {era:?}");
+                assert_eq!(params["level"], "info");
+            }
+        }
+        // Afterwards: log messages that name no call are dropped while a call was left in the last minute.
         for era in [EraChoice::Newest, EraChoice::Legacy] {
-            let client = gateway.client(era, None).await;
-            gateway.abort_slow_call(client).await;
+            Gateway::abort_slow_call(gateway.client(era, None).await).await;
         }
     }
 }
@@ -267,24 +266,15 @@ async fn text_of_a_structure_is_left_out_for_clients_that_say_so() {
             (EraChoice::Revision(Revision::V2025_03_26), false),
             (EraChoice::Revision(Revision::V2024_11_05), false),
         ] {
-            let client = Client::builder().era(era);
-            let client = client.http(Endpoint::new(&gateway.url).unwrap()).unwrap();
             let capabilities = json!({"experimental": {"structuredContentOnly": {}}});
-            let info = ClientInfo::new("tests", "1").with_capabilities(capabilities);
-            client.connect(&info).await.unwrap();
+            let client = gateway.client_with(era, capabilities, None).await;
             let arguments = json!({"value": [1]});
             let raw = client.call_tool("b__echo", &arguments).await.unwrap().raw;
             // An unversioned backend sends no structure.
             let has_text = form == UNVERSIONED || !knows_structure;
-            assert_eq!(
-                raw.get().contains("\"text\""),
-                has_text,
-                "{form} {era:?}: {raw}"
-            );
-            assert_eq!(
-                raw.get().contains(r#""structuredContent":{"value":[1]}"#),
-                !has_text
-            );
+            let parts = ["\"text\"", r#""structuredContent":{"value":[1]}"#];
+            let found = parts.map(|part| raw.get().contains(part));
+            assert_eq!(found, [has_text, !has_text], "{form} {era:?}: {raw}");
         }
     }
 }
@@ -292,7 +282,7 @@ async fn text_of_a_structure_is_left_out_for_clients_that_say_so() {
 #[tokio::test]
 async fn unknown_members_of_results_are_kept() {
     let fake = FakeService::start(|request| {
-        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let body = request.json();
         let result = match body["method"].as_str() {
             Some("tools/list") => r#"{"tools":[{"name":"t","title":"T","description":"d","inputSchema":{"type":"object"},"icons":[{"src":"data:,x"}],"annotations":{"readOnlyHint":true,"x":1.0},"_meta":{"a/b":1.50}}]}"#,
             Some("tools/call") => r#"{"content":[{"type":"text","text":"x","annotations":{"priority":0.50},"_meta":{"z":1e2}}],"structuredContent":{"b":1,"a":10000000000000000000000},"_meta":{"own/key":[1.0]},"unknown":{"x":-0}}"#,
@@ -323,41 +313,14 @@ async fn unknown_members_of_results_are_kept() {
     }
 }
 
-#[tokio::test]
-async fn log_messages_of_a_call_are_forwarded() {
-    let gateways = Gateways::start().await;
-    for (form, gateway) in gateways.versioned() {
-        for era in [EraChoice::Newest, EraChoice::Legacy] {
-            let client = gateway.client(era, None).await;
-            if era == EraChoice::Legacy {
-                request(&client, "logging/setLevel", json!({"level": "info"})).await;
-            }
-            let (handler, mut messages) = recorder();
-            let options = Options::default().handler(handler);
-            let call = json!({
-                "name": "b__test_tool_with_logging", "arguments": {},
-                "_meta": {"io.modelcontextprotocol/logLevel": "info"},
-            });
-            let called = client.request_with("tools/call", &call, options).await;
-            assert_contains(called.unwrap().get(), "Three messages");
-            for _ in 0..3 {
-                let message = messages.try_recv();
-                let (method, params) = message.unwrap_or_else(|_| panic!("{form} {era:?}: none"));
-                assert_eq!(method, "notifications/message", "{form} {era:?}");
-                assert_eq!(params["level"], "info");
-            }
-        }
-    }
-}
-
 /// n8n 1.x adds it to every call. Other unknown arguments are refused by the backend.
 #[tokio::test]
 async fn tool_call_id_is_dropped_if_the_schema_does_not_know_it() {
     let known = json!({"toolCallId": {"type": "string"}});
     let tools = [
-        ("knows", &known, false),
-        ("open", &json!({}), true),
-        ("closed", &json!({}), false),
+        ("knows", known, false),
+        ("open", json!({}), true),
+        ("closed", json!({}), false),
     ];
     let tools = tools.map(|(name, properties, others)| {
         let schema =
@@ -365,12 +328,8 @@ async fn tool_call_id_is_dropped_if_the_schema_does_not_know_it() {
         json!({"name": name, "inputSchema": schema})
     });
     let backend = FakeService::start(move |request| {
-        let request: Value = serde_json::from_slice(&request.body).unwrap();
         let result = json!({"tools": tools, "content": []});
-        Response::json(
-            200,
-            &json!({"jsonrpc": "2.0", "id": request["id"], "result": result}),
-        )
+        Response::json(200, &response(&request.json()["id"], "result", result))
     })
     .await;
     let lines = format!("url = \"{}\"\nprotocol = \"rpc\"\n", backend.url);
@@ -379,17 +338,12 @@ async fn tool_call_id_is_dropped_if_the_schema_does_not_know_it() {
         let id = format!("call_{name}");
         let arguments = json!({"a": 1, "toolCallId": id});
         gateway.tool(&format!("b__{name}"), arguments).await;
-        let requests = backend.requests();
-        let has_id = |body: &[u8]| String::from_utf8_lossy(body).contains(&id);
-        let seen = requests.iter().any(|request| has_id(&request.body));
+        let seen = backend.requests().iter().any(|request| request.has(&id));
         assert_eq!(seen, is_passed_on, "{name}");
     }
     let fixture = Gateway::with_fixture().await;
     let name = json!({"name": "Ada", "toolCallId": "call_1"});
     assert_eq!(text(&fixture.tool("b__greet", name).await), "Hello, Ada!");
     let unknown = json!({"name": "Ada", "toolCallID": "call_1"});
-    assert_contains(
-        &failure(&fixture.answer("b__greet", unknown).await),
-        "toolCallID",
-    );
+    assert_contains(&fixture.refusal("b__greet", unknown).await, "toolCallID");
 }

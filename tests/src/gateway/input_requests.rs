@@ -2,53 +2,13 @@
 
 use std::sync::Arc;
 
-use mcp_client::{Client, EraChoice, Handler, Options, Reply};
-use serde_json::value::{RawValue, to_raw_value};
+use mcp_client::{Client, EraChoice, Options};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
-use super::env::{Gateway, failure, legacy_fixture, stdio_fixture, text};
+use super::env::{Gateway, legacy_fixture, stdio_fixture, text};
 use super::test_proxy::{ProxyMode, TestProxy};
-use crate::harness::{Server, assert_contains, assert_lacks, eventually};
-
-pub(super) type Messages = mpsc::UnboundedReceiver<(String, Value)>;
-
-/// Records all messages, and accepts all questions.
-struct Recorder(mpsc::UnboundedSender<(String, Value)>);
-
-pub(super) fn recorder() -> (Arc<dyn Handler>, Messages) {
-    let (sender, messages) = mpsc::unbounded_channel();
-    (Arc::new(Recorder(sender)), messages)
-}
-
-fn answer(method: &str) -> Value {
-    match method {
-        "sampling/createMessage" => {
-            json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "yes"}})
-        }
-        "elicitation/create" => {
-            let content = json!({
-                "username": "u", "email": "e@x.org", "name": "Ada", "color": "red",
-                "step1": "x", "step2": "y", "confirmed": true,
-            });
-            json!({"action": "accept", "content": content})
-        }
-        _ => json!({"roots": [{"uri": "file:///r", "name": "r"}]}),
-    }
-}
-
-impl Handler for Recorder {
-    fn notification(&self, method: &str, params: Option<&RawValue>) {
-        let params = params.map(|params| serde_json::from_str(params.get()).unwrap());
-        let _ = self.0.send((method.to_owned(), params.unwrap_or_default()));
-    }
-
-    fn request(&self, method: &str, params: Option<&RawValue>) -> Reply {
-        self.notification(method, params);
-        let answer = to_raw_value(&answer(method)).unwrap();
-        Box::pin(async move { Ok(answer) })
-    }
-}
+use crate::harness::{Server, accepted, assert_contains, assert_lacks, eventually, recorder};
 
 /// Calls a tool and answers all questions. Returns the result and the methods of the questions.
 pub(super) async fn call(client: &Client, name: &str, arguments: Value) -> (Value, Vec<String>) {
@@ -70,7 +30,7 @@ pub(super) async fn call(client: &Client, name: &str, arguments: Value) -> (Valu
         for (key, request) in result["inputRequests"].as_object().unwrap() {
             let method = request["method"].as_str().unwrap();
             asked.push(method.to_owned());
-            answers[key] = answer(method);
+            answers[key] = accepted(method);
         }
         params["inputResponses"] = answers;
         match result.get("requestState") {
@@ -136,7 +96,7 @@ async fn answer_belongs_to_one_call_and_counts_once() {
     // Sent for another tool, and twice for the right one.
     let send = async |name: &str, arguments: Value| {
         let mut params = json!({"name": name, "arguments": arguments});
-        params["inputResponses"] = json!({key: answer("elicitation/create")});
+        params["inputResponses"] = json!({key: accepted("elicitation/create")});
         if let Some(state) = asked.get("requestState") {
             params["requestState"] = state.clone();
         }
@@ -159,9 +119,8 @@ async fn question_for_an_unversioned_client_is_an_error() {
     for backend in [stdio_fixture(), legacy_fixture()] {
         let gateway = Gateway::with(&backend).await;
         let question = json!({"message": "Who?"});
-        let answer = gateway.answer("b__test_elicitation", question).await;
-        failure(&answer);
-        assert_lacks(&answer, "e@x.org");
+        let refused = gateway.refusal("b__test_elicitation", question).await;
+        assert_lacks(&refused, "e@x.org");
     }
 }
 

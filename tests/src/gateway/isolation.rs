@@ -1,11 +1,9 @@
 //! `isolation`: callers with a child process or an upstream session of their own.
 
-use std::time::Duration;
-
 use mcp_client::EraChoice;
 use serde_json::{Value, json};
 
-use super::env::{Folder, Gateway, text};
+use super::env::{Folder, Gateway, token, tokens};
 use super::questions::{Person, asking};
 use super::stdio_bridge::StdioBridge;
 use crate::harness::{assert_contains, wait_until};
@@ -22,10 +20,7 @@ impl Isolated {
         let folder = Folder::new();
         let (target, bridge) = asking(&folder, over_http).await;
         let config = format!("[backends.b]\n{target}\n{settings}\n");
-        let file = folder.write(
-            "tokens",
-            "alice alice-token-of-16-chars\nbob bob-token-of-16-chars\n",
-        );
+        let file = folder.write("tokens", &self::tokens(&["alice", "bob"]));
         let args = ["--token-file", file.as_str()];
         let args = if tokens { &args[..] } else { &[] };
         let gateway = Gateway::start(folder, &config, args).await;
@@ -42,19 +37,20 @@ impl Isolated {
     }
 
     async fn connect(&self, name: &'static str, era: EraChoice) -> Person {
-        let token = format!("{name}-token-of-16-chars");
-        let token = self.tokens.then_some(token.as_str());
-        Person::connect(&self.gateway.url, era, name, token).await
+        let token = self.tokens.then(|| token(name));
+        Person::connect(&self.gateway.url, era, name, token.as_deref()).await
     }
 
     /// The backend in `gateway_status`.
     async fn status(&self) -> Value {
-        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-            "params": {"name": "gateway_status", "arguments": {}}});
-        let token = [("authorization", "Bearer bob-token-of-16-chars")];
-        let token = if self.tokens { &token[..] } else { &[] };
-        let reply = self.gateway.post_with(token, call.to_string()).await.json();
-        let status: Value = serde_json::from_str(text(&reply["result"])).unwrap();
+        let status = match self.tokens {
+            true => {
+                self.gateway
+                    .own_by("bob", "gateway_status", json!({}))
+                    .await
+            }
+            false => self.gateway.status().await,
+        };
         status["backends"]["b"].clone()
     }
 
@@ -99,16 +95,23 @@ async fn each_caller_is_asked_its_own_questions() {
         ("principal", false, EraChoice::Legacy),
         ("session", true, EraChoice::Newest),
         ("session", false, EraChoice::Legacy),
+        // With tokens nobody shares a process by default.
+        ("", true, EraChoice::Newest),
+        ("", true, EraChoice::Legacy),
     ] {
         for over_http in [false, true] {
-            let settings = format!("isolation = {isolation:?}");
+            let settings = match isolation {
+                "" => String::new(),
+                isolation => format!("isolation = {isolation:?}"),
+            };
             let isolated = Isolated::start(&settings, over_http, tokens).await;
             let (alice, bob) =
                 tokio::join!(isolated.connect("alice", era), isolated.connect("bob", era));
             // Calls of both that are in progress and that were left. By sessions, two clients without one are
             // not taken for one because of their token.
             let mut calls = Vec::new();
-            if isolation == "principal" || era == EraChoice::Legacy {
+            let is_certain = isolation == "principal" || era == EraChoice::Legacy;
+            if is_certain && !isolation.is_empty() {
                 for name in ["alice", "bob"] {
                     calls.push(hold(&isolated, isolated.connect(name, era).await).await);
                 }
@@ -141,7 +144,7 @@ async fn instances_end_with_their_session_or_token_or_when_idle() {
         alice.assert_is_asked("A?").await;
         isolated.wait_for_instances(1).await;
         let folder = &isolated.gateway.folder;
-        folder.write("tokens", "bob bob-token-of-16-chars\n");
+        folder.write("tokens", &tokens(&["bob"]));
         isolated.wait_for_instances(0).await;
 
         let settings = "isolation = \"session\"\nidle_timeout = \"300ms\"";
@@ -186,16 +189,13 @@ async fn instances_end_with_a_restart_or_a_change_of_their_backend() {
         let alice = isolated.connect("alice", EraChoice::Legacy).await;
         alice.assert_is_asked("A?").await;
         isolated.wait_for_instances(1).await;
-        let restart = json!({"backend": "b"});
-        isolated.gateway.own("gateway_restart", restart).await;
+        isolated.gateway.restart().await;
         isolated.wait_for_instances(0).await;
         alice.assert_is_asked("Again?").await;
         isolated.wait_for_instances(1).await;
-        let file = isolated.gateway.folder.path("gateway.toml");
-        let config = std::fs::read_to_string(&file).unwrap();
-        let timeout = Duration::from_secs(59);
-        let changed = format!("{config}timeout = \"{}s\"\n", timeout.as_secs());
-        isolated.gateway.folder.write("gateway.toml", &changed);
+        let config = isolated.gateway.configuration();
+        let changed = format!("{config}timeout = \"59s\"\n");
+        isolated.gateway.configure(&changed);
         isolated.wait_for_instances(0).await;
     }
 }

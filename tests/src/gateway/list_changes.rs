@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use mcp_client::EraChoice;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::env::{
     Folder, Gateway, legacy_fixture, misbehaving, request, stdio_fixture, tools_json,
 };
-use super::input_requests::{Messages, recorder};
-use crate::harness::{FakeService, Response, eventually, wait_until};
+use crate::harness::{
+    FakeService, Messages, Response, assert_lacks, eventually, recorder, response, wait_until,
+};
 
 /// Receives notifications until none comes for the time `quiet`.
 async fn received(messages: &mut Messages, quiet: Duration) -> Vec<String> {
@@ -104,7 +105,7 @@ async fn subscriber_is_notified_of_a_changed_resource() {
 async fn removed_resource_does_not_stop_other_notifications() {
     const GONE: &str = "x://gone";
     let backend = FakeService::start(|request| {
-        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let body = request.json();
         let item = json!({"uri": GONE, "name": "gone"});
         let result = match body["method"].as_str().unwrap_or_default() {
             "server/discover" => json!({
@@ -115,33 +116,29 @@ async fn removed_resource_does_not_stop_other_notifications() {
             "resources/templates/list" => json!({"resourceTemplates": []}),
             "subscriptions/listen" if body.to_string().contains(GONE) => {
                 let error = json!({"code": -32602, "message": "Resource not found", "data": {"uri": GONE}});
-                let reply = json!({"jsonrpc": "2.0", "id": body["id"], "error": error});
-                return Response::json(200, &reply);
+                return Response::json(200, &response(&body["id"], "error", error));
             }
             _ => return Response::Hang,
         };
-        Response::json(200, &json!({"jsonrpc": "2.0", "id": body["id"], "result": result}))
+        Response::json(200, &response(&body["id"], "result", result))
     })
     .await;
     let gateway = Gateway::with_backends(&[("b", &format!("url = {:?}", backend.url))]).await;
-    let listed = async || {
-        gateway
-            .result("resources/list", json!({}))
-            .await
-            .to_string()
-    };
-    wait_until("its resource", async || listed().await.contains(GONE)).await;
+    wait_until("its resource", async || {
+        let listed = gateway.result("resources/list", json!({})).await;
+        listed.to_string().contains(GONE)
+    })
+    .await;
     let client = gateway.client(EraChoice::Newest, None).await;
     let filter = json!({"resourceSubscriptions": [GONE]});
     let listening = client.listen(&filter).await.unwrap();
-    let listens = || {
-        let requests = backend.requests().into_iter();
-        let bodies = requests.map(|request| String::from_utf8_lossy(&request.body).into_owned());
-        let mut listens = bodies.filter(|body| body.contains("subscriptions/listen"));
-        let refused = listens.position(|body| body.contains(GONE));
-        refused.and_then(|_| listens.next())
-    };
-    let next = eventually("another subscription", async || listens()).await;
-    assert!(!next.contains(GONE), "{next}");
+    let next = eventually("another subscription", async || {
+        let mut listens = backend.requests();
+        listens.retain(|request| request.has("subscriptions/listen"));
+        let refused = listens.iter().position(|request| request.has(GONE))?;
+        listens.get(refused + 1).map(|request| request.json())
+    })
+    .await;
+    assert_lacks(&next, GONE);
     drop(listening);
 }

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use super::env::{Folder, Gateway, stdio_fixture};
+use super::env::{Folder, Gateway};
 use crate::committed::root;
 use crate::harness::real::promtool;
-use crate::harness::{Server, assert_contains, eventually};
+use crate::harness::{Server, assert_contains, assert_ends_with, assert_lacks, eventually};
+use crate::surface::SERVERS;
 
 const RULES: &str = "docs/monitoring/alerts.yml";
 const DASHBOARD: &str = "docs/monitoring/dashboard.json";
@@ -100,98 +101,79 @@ fn label_names(labels: &str) -> impl Iterator<Item = String> {
 
 /// A gateway after some calls: one with success, and some that fail, each in another way.
 async fn used_gateway() -> Gateway {
-    let settings = "deny = [\"slow_compute\"]\ntimeout = \"2s\"";
-    let config = format!("[backends.b]\n{}\n{settings}\n", stdio_fixture());
-    let gateway = Gateway::running(Folder::new(), &config).await;
-    for name in ["Ada", "Bob"] {
-        gateway.tool("b__greet", json!({"name": name})).await;
+    let config = "[backends.b]\nFIXTURE\ndeny = [\"slow_compute\"]\ntimeout = \"2s\"\n";
+    let gateway = Gateway::of(config).await;
+    for (tool, arguments) in [
+        ("b__greet", json!({"name": "Ada"})),
+        ("b__greet", json!({"name": "Bob"})),
+        ("b__slow_compute", json!({"seconds": 1})),
+        ("b__test_error_handling", json!({})),
+        ("b__greet", json!({"nonsense": 1})),
+        ("b__slow", json!({"step": 50, "steps": 1000})),
+        ("nothing", json!({})),
+    ] {
+        gateway.answer(tool, arguments).await;
     }
-    gateway
-        .answer("b__slow_compute", json!({"seconds": 1}))
-        .await;
-    gateway.answer("b__test_error_handling", json!({})).await;
-    gateway.answer("b__greet", json!({"nonsense": 1})).await;
-    gateway
-        .answer("b__slow", json!({"step": 50, "steps": 1000}))
-        .await;
-    gateway.answer("nothing", json!({})).await;
-    let foreign = [
-        ("host", "evil.example"),
-        ("content-type", "application/json"),
-    ];
-    let reply = gateway.request("POST", "/mcp", &foreign).await;
+    let reply = gateway.post_with(&[("host", "evil.example")], "").await;
     assert_eq!(reply.status, 403);
     gateway
+}
+
+/// The series of calls, by side, tool and kind of error, and others; and their values.
+const SERIES: &str = r#"
+server b__greet - 2
+client b__greet - 2
+server b__test_error_handling tool_error 1
+client b__test_error_handling tool_error 1
+server b__slow timeout 1
+client b__slow timeout 1
+client b__slow cancelled 1
+server b__slow_compute forbidden 1
+client b__slow_compute forbidden 0
+server - tool_not_found 1
+mcp_refused_requests_total{reason="foreign_host"} 1
+mcp_gateway_denied_requests_total{reason="configuration"} 1
+mcp_gateway_denied_requests_total{reason="person"} 0
+mcp_gateway_backend_requests_in_flight{backend="b"} 0
+mcp_gateway_backend_requests_waiting{backend="b"} 0
+"#;
+
+/// The name of the series of a row, and its value.
+fn series(row: &str) -> (String, f64) {
+    let (series, value) = row.rsplit_once(' ').unwrap();
+    let value = value.parse().unwrap();
+    let [side, tool, error] = series.split(' ').collect::<Vec<_>>()[..] else {
+        return (format!("{series} "), value);
+    };
+    let label = |name: &str, value: &str| match value {
+        "-" => String::new(),
+        value => format!(r#",{name}="{value}""#),
+    };
+    let backend = if side == "client" {
+        r#"backend="b","#
+    } else {
+        ""
+    };
+    let (tool, error) = (label("gen_ai_tool_name", tool), label("error_type", error));
+    let name = format!("mcp_{side}_operation_duration_seconds_count");
+    (
+        format!(r#"{name}{{{backend}mcp_method_name="tools/call"{tool}{error}}} "#),
+        value,
+    )
 }
 
 #[tokio::test]
 async fn durations_are_counted_by_tool_and_kind_of_error() {
     let gateway = used_gateway().await;
     let client = gateway.client(EraChoice::Newest, None).await;
-    gateway.abort_slow_call(client).await;
-    let of_server = |tool: &str, error: &str| {
-        format!(
-            r#"mcp_server_operation_duration_seconds_count{{mcp_method_name="tools/call"{tool}{error}}} "#
-        )
-    };
-    let of_client = |tool: &str, error: &str| {
-        format!(
-            r#"mcp_client_operation_duration_seconds_count{{backend="b",mcp_method_name="tools/call"{tool}{error}}} "#
-        )
-    };
-    let tool = |name: &str| format!(r#",gen_ai_tool_name="{name}""#);
-    let error = |kind: &str| format!(r#",error_type="{kind}""#);
+    Gateway::abort_slow_call(client).await;
     let metrics = eventually("the cancelled call", async || {
         let metrics = Metrics::scrape(&gateway).await;
-        let cancelled = of_client(&tool("b__slow"), &error("cancelled"));
-        (metrics.value(&cancelled) == 1.0).then_some(metrics)
+        let (cancelled, count) = series("client b__slow cancelled 1");
+        (metrics.value(&cancelled) == count).then_some(metrics)
     })
     .await;
-    for (series, count) in [
-        (of_server(&tool("b__greet"), ""), 2.0),
-        (of_client(&tool("b__greet"), ""), 2.0),
-        (
-            of_server(&tool("b__test_error_handling"), &error("tool_error")),
-            1.0,
-        ),
-        (
-            of_client(&tool("b__test_error_handling"), &error("tool_error")),
-            1.0,
-        ),
-        // The arguments are those of the backend, which refuses them.
-        (of_server(&tool("b__slow"), &error("timeout")), 1.0),
-        (of_client(&tool("b__slow"), &error("timeout")), 1.0),
-        // Denied: it is not sent.
-        (
-            of_server(&tool("b__slow_compute"), &error("forbidden")),
-            1.0,
-        ),
-        (
-            of_client(&tool("b__slow_compute"), &error("forbidden")),
-            0.0,
-        ),
-        (of_server("", &error("tool_not_found")), 1.0),
-        (
-            r#"mcp_refused_requests_total{reason="foreign_host"} "#.to_owned(),
-            1.0,
-        ),
-        (
-            r#"mcp_gateway_denied_requests_total{reason="configuration"} "#.to_owned(),
-            1.0,
-        ),
-        (
-            r#"mcp_gateway_denied_requests_total{reason="person"} "#.to_owned(),
-            0.0,
-        ),
-        (
-            r#"mcp_gateway_backend_requests_in_flight{backend="b"} "#.to_owned(),
-            0.0,
-        ),
-        (
-            r#"mcp_gateway_backend_requests_waiting{backend="b"} "#.to_owned(),
-            0.0,
-        ),
-    ] {
+    for (series, count) in SERIES.trim().lines().map(series) {
         assert_eq!(metrics.value(&series), count, "{series}\n{}", metrics.text);
     }
     for listed in [
@@ -206,24 +188,18 @@ async fn durations_are_counted_by_tool_and_kind_of_error() {
 async fn format_is_the_one_that_is_accepted() {
     let gateway = Gateway::with_fixture().await;
     let accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3";
-    let reply = gateway
-        .request("GET", "/metrics", &[("accept", accept)])
-        .await;
-    assert_contains(
-        reply.headers["content-type"].to_str().unwrap(),
-        "application/openmetrics-text; version=1.0.0",
-    );
-    assert!(reply.body.ends_with("\n# EOF\n"), "{}", reply.body);
-    assert_contains(
-        &reply.body,
-        "# UNIT mcp_server_operation_duration_seconds seconds\n",
-    );
+    let accept = [("accept", accept)];
+    let reply = gateway.request("GET", "/metrics", &accept).await;
+    let kind = reply.headers["content-type"].to_str().unwrap();
+    assert_contains(kind, "application/openmetrics-text; version=1.0.0");
+    assert_ends_with(&reply.body, "\n# EOF\n");
+    let unit = "# UNIT mcp_server_operation_duration_seconds seconds\n";
+    assert_contains(&reply.body, unit);
     assert_contains(&reply.body, "# TYPE mcp_build info\n");
-    let plain = gateway
-        .request("GET", "/metrics", &[("accept", "*/*")])
-        .await;
-    assert_contains(&plain.body, "# TYPE mcp_build_info gauge\n");
-    assert!(!plain.body.contains("# EOF"), "{}", plain.body);
+    let any = [("accept", "*/*")];
+    let plain = gateway.request("GET", "/metrics", &any).await.body;
+    assert_contains(&plain, "# TYPE mcp_build_info gauge\n");
+    assert_lacks(&plain, "# EOF");
 }
 
 #[tokio::test]
@@ -257,31 +233,30 @@ fn label_cells(cell: &str) -> BTreeSet<String> {
     quoted.map(str::to_owned).collect()
 }
 
+fn dashboard() -> Value {
+    serde_json::from_str(&read(DASHBOARD)).unwrap()
+}
+
 /// The expressions of the dashboard, with a length in place of the variable.
 fn expressions() -> Vec<String> {
-    let dashboard: Value = serde_json::from_str(&read(DASHBOARD)).unwrap();
+    let dashboard = dashboard();
     let panels = dashboard["panels"].as_array().unwrap().iter();
     let targets = panels.flat_map(|panel| panel["targets"].as_array().cloned().unwrap_or_default());
     let expressions = targets.map(|target| target["expr"].as_str().unwrap().to_owned());
-    let expressions: Vec<_> = expressions
-        .map(|text| text.replace("$__rate_interval", "5m"))
-        .collect();
+    let expressions = expressions.map(|text| text.replace("$__rate_interval", "5m"));
+    let expressions: Vec<_> = expressions.collect();
     assert!(expressions.len() > 20);
     expressions
 }
 
 /// The variables of the dashboard, and all expressions.
 fn queries() -> Vec<String> {
-    let dashboard: Value = serde_json::from_str(&read(DASHBOARD)).unwrap();
+    let dashboard = dashboard();
     let variables = dashboard["templating"]["list"].as_array().unwrap().iter();
     let variables =
         variables.filter_map(|variable| Some(variable["definition"].as_str()?.to_owned()));
-    let rules = read(RULES);
-    expressions()
-        .into_iter()
-        .chain(variables)
-        .chain([rules])
-        .collect()
+    let queries = expressions().into_iter().chain(variables);
+    queries.chain([read(RULES)]).collect()
 }
 
 #[tokio::test]
@@ -312,13 +287,9 @@ async fn run(args: &[&str], input: &str) -> Option<Output> {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(input.as_bytes())
-        .await
-        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).await.unwrap();
+    drop(stdin);
     Some(child.wait_with_output().await.unwrap())
 }
 
@@ -333,11 +304,7 @@ async fn check(args: &[&str], input: &str) {
 async fn promtool_accepts_the_metrics_of_every_server() {
     let gateway = used_gateway().await;
     let mut texts = vec![Metrics::scrape(&gateway).await.text];
-    for name in [
-        "n8n-mcp-server",
-        "openhands-mcp-server",
-        "docker-mcp-server",
-    ] {
+    for name in SERVERS.into_iter().skip(1) {
         let server = Server::start(name, &[]).await;
         server.result("tools/list", json!({})).await;
         texts.push(Metrics::scrape(&server).await.text);

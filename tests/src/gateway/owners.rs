@@ -2,14 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::env::{Folder, Gateway, stdio_fixture};
-use crate::harness::{assert_contains, assert_lacks, wait_until};
+use super::env::{Folder, Gateway};
+use crate::harness::{assert_contains, assert_lacks, rpc, wait_until};
 
 /// The fixture twice, with these lines for each, and these tables.
 async fn two(aevil: &str, docker: &str, more: &str) -> Gateway {
-    let fixture = stdio_fixture();
     let config = format!(
-        "[backends.aevil]\n{fixture}\n{aevil}\n[backends.docker]\n{fixture}\n{docker}\n{more}\n"
+        "[backends.aevil]\nFIXTURE\n{aevil}\n[backends.docker]\nFIXTURE\n{docker}\n{more}\n"
     );
     let gateway = Gateway::start(Folder::new(), &config, &[]).await;
     gateway.server.wait_for_log("backend=aevil tools").await;
@@ -24,8 +23,7 @@ async fn two(aevil: &str, docker: &str, more: &str) -> Gateway {
 }
 
 async fn answer(gateway: &Gateway, method: &str, params: Value) -> String {
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-    gateway.server.post(body.to_string()).await.body
+    gateway.post(rpc(method, params).to_string()).await.body
 }
 
 async fn read(gateway: &Gateway, uri: &str) -> String {
@@ -48,10 +46,8 @@ async fn resource_of_two_backends_is_offered_by_none() {
     for method in ["resources/list", "resources/templates/list"] {
         assert_lacks(&answer(&gateway, method, json!({})).await, "test://");
     }
-    assert_contains(
-        &answer(&gateway, "completion/complete", COMPLETION()).await,
-        "\"error\"",
-    );
+    let refused = answer(&gateway, "completion/complete", COMPLETION()).await;
+    assert_contains(&refused, "\"error\"");
     let status = gateway.status().await["not_offered"].to_string();
     assert_contains(&status, "the backends aevil, docker list it");
     assert_contains(&gateway.server.log(), "the backends aevil, docker list it");
@@ -63,21 +59,12 @@ async fn operator_decides_which_backend_has_a_resource() {
     for uri in [STATIC, OF_TEMPLATE] {
         assert_contains(&read(&gateway, uri).await, "\"contents\"");
     }
-    assert_contains(
-        &answer(&gateway, "completion/complete", COMPLETION()).await,
-        "123",
-    );
-    let events = gateway.events_of("gateway.request").await;
-    let reads = events
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|event| &event["metadata"]);
-    let reads = reads.filter(|facts| facts["method"] == "resources/read");
-    assert!(
-        reads.into_iter().all(|facts| facts["backend"] == "docker"),
-        "{events}"
-    );
+    let completed = answer(&gateway, "completion/complete", COMPLETION()).await;
+    assert_contains(&completed, "123");
+    let mut reads = gateway.facts_of("gateway.request").await;
+    reads.retain(|facts| facts["method"] == "resources/read");
+    let are_of_docker = reads.iter().all(|facts| facts["backend"] == "docker");
+    assert!(are_of_docker, "{reads:?}");
 }
 
 /// A rule that names a backend does not allow what another one lists beside it.
@@ -91,10 +78,8 @@ async fn rule_with_a_backend_is_about_its_resources_only() {
     })
     .await;
     assert_contains(&read(&gateway, OF_TEMPLATE).await, "\"contents\"");
-    assert_contains(
-        &read(&gateway, "test://watched-resource").await,
-        "\"error\"",
-    );
+    let refused = read(&gateway, "test://watched-resource").await;
+    assert_contains(&refused, "\"error\"");
     let listed = answer(&gateway, "resources/list", json!({})).await;
     assert_contains(&listed, STATIC);
     assert_lacks(&listed, "watched-resource");

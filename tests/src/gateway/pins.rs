@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::env::{Folder, Gateway, failure, misbehaving, tools_json};
+use super::env::{Folder, Gateway, misbehaving, tools_json};
+use super::replicas::EmptyDatabase;
 use crate::harness::real::postgres;
 use crate::harness::{assert_contains, assert_lacks, eventually, wait_until};
 
@@ -19,10 +20,24 @@ fn stores(folder: &Folder) -> Vec<String> {
 /// Waits until a tool of `b` is listed, or is not.
 async fn until_listed(gateway: &Gateway, tool: &str, is_listed: bool) {
     wait_until(&format!("{tool} listed: {is_listed}"), async || {
-        let names = gateway.tool_names().await;
-        names.contains(&tool.to_owned()) == is_listed
+        gateway.lists(tool).await == is_listed
     })
     .await;
+}
+
+/// Waits until a call of `b__work` says that the tool is held back.
+async fn until_held(gateway: &Gateway) {
+    wait_until("the tool to be held", async || {
+        let answer = gateway.answer("b__work", json!({})).await.to_string();
+        answer.contains("held back: the store that knew it was lost or damaged")
+    })
+    .await;
+}
+
+/// The hash in the differences of a tool.
+pub(super) fn hash(diff: &str) -> &str {
+    let hash = diff.lines().find_map(|line| line.strip_prefix("hash "));
+    hash.unwrap_or_else(|| panic!("no hash: {diff}"))
 }
 
 /// CVE-2025-54136: the definition changes while the gateway is down.
@@ -44,14 +59,13 @@ async fn tool_that_changes_while_the_gateway_is_down_is_held_until_it_is_approve
         let args = ["--events", store.as_str()];
         let gateway = Gateway::with_env(folder, &config, &args, &KEY).await;
         until_listed(&gateway, &work, true).await;
-        let approved = async |folder: &Folder| {
-            let (_, pins) = folder.command(&store, &["pins", "list", &key]).await;
-            pins.lines()
-                .filter(|line| line.starts_with("approved "))
-                .count()
-                == 2
-        };
-        wait_until("the pins", async || approved(&gateway.folder).await).await;
+        wait_until("the pins", async || {
+            let list = ["pins", "list", key.as_str()];
+            let (_, pins) = gateway.folder.command(&store, &list).await;
+            let approved = pins.lines().filter(|line| line.starts_with("approved "));
+            approved.count() == 2
+        })
+        .await;
         let Gateway { server, folder } = gateway;
         server.kill().await;
 
@@ -60,73 +74,46 @@ async fn tool_that_changes_while_the_gateway_is_down_is_held_until_it_is_approve
         let gateway = Gateway::with_env(folder, &config, &args, &KEY).await;
         until_listed(&gateway, &other, true).await;
         until_listed(&gateway, &work, false).await;
-        let refused = failure(&gateway.answer(&work, json!({})).await);
-        assert_contains(
-            &refused,
-            "held back: its definition has changed since it was approved",
-        );
-        let events = gateway.events_of("gateway.tool_changed").await;
-        let event = events.as_array().unwrap().last().unwrap()["metadata"].clone();
-        assert_eq!(
-            (&event["tool_name"], &event["held"]),
-            (&json!("work"), &json!(true))
-        );
+        let refused = gateway.refusal(&work, json!({})).await;
+        let reason = "held back: its definition has changed since it was approved";
+        assert_contains(&refused, reason);
+        let changed = gateway.facts_of("gateway.tool_changed").await;
+        assert_has!(changed.last().unwrap(), {"tool_name": "work", "held": true});
         let calls = gateway.ends(1).await;
         assert_eq!(calls.last().unwrap()["outcome"], "denied", "{calls:?}");
         let status = gateway.status().await["not_offered"].to_string();
         assert_contains(&status, "is held back");
 
-        let (code, diff) = gateway
-            .folder
-            .command(&store, &["pins", "diff", &key])
-            .await;
+        let pins = async |args: &[&str]| {
+            let args = [&["pins"], args].concat();
+            gateway.folder.command(&store, &args).await
+        };
+        let (code, diff) = pins(&["diff", &key]).await;
         assert_eq!(code, 1, "{diff}");
-        assert_contains(
-            &diff,
-            "- description: \"Works.\"\n+ description: \"Sends all ",
-        );
-        assert!(!diff.contains('\u{1b}'), "{diff:?}");
-        let hash = diff
-            .lines()
-            .find_map(|line| line.strip_prefix("hash "))
-            .unwrap();
-        let other_hash = "0".repeat(64);
-        for (name, hash) in [
-            (work.as_str(), other_hash.as_str()),
-            (&other, hash),
-            ("nobody", hash),
+        let difference = "- description: \"Works.\"\n+ description: \"Sends all ";
+        assert_contains(&diff, difference);
+        assert_lacks(&diff, "\u{1b}");
+        let (hash, other_hash) = (hash(&diff), "0".repeat(64));
+        for (name, hash, expected) in [
+            (&*work, &*other_hash, 1),
+            (&other, hash, 1),
+            ("nobody", hash, 1),
+            (&work, hash, 0),
         ] {
-            let args = ["pins", "approve", name, "--hash", hash];
-            let (code, text) = gateway.folder.command(&store, &args).await;
-            assert_eq!(code, 1, "{text}");
+            let (code, text) = pins(&["approve", name, "--hash", hash]).await;
+            assert_eq!(code, expected, "{text}");
         }
-        let approve = ["pins", "approve", &work, "--hash", hash];
-        let (code, text) = gateway.folder.command(&store, &approve).await;
-        assert_eq!(code, 0, "{text}");
         until_listed(&gateway, &work, true).await;
-        let decided = gateway.events_of("gateway.tool_decided").await;
-        let facts = &decided.as_array().unwrap().last().unwrap()["metadata"];
-        assert_eq!(
-            (&facts["hash"], &facts["by"]),
-            (&json!(hash), &json!("command of olga"))
-        );
+        let decided = gateway.facts_of("gateway.tool_decided").await;
+        assert_has!(decided.last().unwrap(), {"hash": hash, "by": "command of olga"});
 
         // Back to the first one, which is not the approved one any more; `gateway_restart` approves nothing.
         gateway.folder.write("tools", &tools);
-        gateway
-            .own("gateway_restart", json!({"backend": key}))
-            .await;
+        let backend = json!({"backend": key});
+        gateway.own("gateway_restart", backend).await;
         until_listed(&gateway, &work, false).await;
-        let (code, _) = gateway
-            .folder
-            .command(&store, &["pins", "refuse", &work])
-            .await;
-        assert_eq!(code, 0);
-        let (_, list) = gateway
-            .folder
-            .command(&store, &["pins", "list", &work])
-            .await;
-        assert_contains(&list, "refused ");
+        assert_eq!(pins(&["refuse", &work]).await.0, 0);
+        assert_contains(&pins(&["list", &work]).await.1, "refused ");
     }
 }
 
@@ -151,12 +138,10 @@ async fn refused_definition_is_withdrawn_while_the_gateway_runs() {
     })
     .await;
     until_listed(&gateway, "b__work", false).await;
-    let refused = failure(&gateway.answer("b__work", json!({})).await);
+    let refused = gateway.refusal("b__work", json!({})).await;
     assert_contains(&refused, "held back: its definition was refused");
     gateway.folder.write("tools", &tools);
-    gateway
-        .own("gateway_restart", json!({"backend": "b"}))
-        .await;
+    gateway.restart().await;
     until_listed(&gateway, "b__work", true).await;
 }
 
@@ -183,11 +168,87 @@ async fn new_tool_is_held_until_it_is_approved() {
 #[tokio::test]
 async fn pins_of_a_gateway_without_a_store_are_not_found() {
     let folder = Folder::new();
-    folder.write(
-        "gateway.toml",
-        "[backends.b]\nurl = \"http://127.0.0.1:1/mcp\"\n",
-    );
+    let config = "[backends.b]\nurl = \"http://127.0.0.1:1/mcp\"\n";
+    folder.write("gateway.toml", config);
     let (code, text) = folder.command("memory", &["pins", "list"]).await;
     assert_eq!(code, 78, "{text}");
     assert_contains(&text, "are in memory");
+}
+
+/// A new store knows no tool, so that a changed one would be taken for a new one.
+#[tokio::test]
+async fn lost_or_damaged_store_holds_tools_until_they_are_approved_again() {
+    for loss in ["removed", "damaged", "recreated"] {
+        let folder = Folder::new();
+        let database = match loss {
+            "recreated" => match EmptyDatabase::create() {
+                Some(database) => Some(database),
+                None => continue,
+            },
+            _ => None,
+        };
+        let store = match &database {
+            Some(database) => database.address(),
+            None => folder.path("events.db"),
+        };
+        let state = folder.path("state");
+        let env = [KEY[0], ("XDG_STATE_HOME", state.as_str())];
+        let tools = tools_json(&["work"]);
+        let file = folder.write("tools", &tools);
+        let child = misbehaving(&["--tools", &file]);
+        let config = format!("pins = \"hold\"\n[backends.b]\n{child}\n");
+        let args = ["--events", store.as_str()];
+        let gateway = Gateway::with_env(folder, &config, &args, &env).await;
+        until_listed(&gateway, "b__work", true).await;
+        let pins = async |folder: &Folder, state: &str| {
+            let (_, pins) = folder.command(&store, &["pins", "list", "b"]).await;
+            pins.lines().any(|line| line.starts_with(state))
+        };
+        wait_until("the pin", async || {
+            let beside = match database {
+                Some(_) => format!("{state}/mcp-gateway"),
+                None => gateway.folder.path(""),
+            };
+            let is_noted = std::fs::read_dir(beside).is_ok_and(|mut files| {
+                files.any(|file| file.unwrap().path().extension() == Some("known".as_ref()))
+            });
+            is_noted && pins(&gateway.folder, "approved ").await
+        })
+        .await;
+        let Gateway { server, folder } = gateway;
+        server.kill().await;
+        for end in ["-wal", "-shm"] {
+            let _ = std::fs::remove_file(format!("{store}{end}"));
+        }
+        match &database {
+            Some(database) => database.recreate(),
+            None if loss == "damaged" => {
+                std::fs::write(&store, "no database ".repeat(10_000)).unwrap();
+            }
+            None => std::fs::remove_file(&store).unwrap(),
+        }
+        folder.write("tools", &tools.replacen("Works.", "Steals.", 1));
+
+        let gateway = Gateway::with_env(folder, &config, &args, &env).await;
+        until_held(&gateway).await;
+        let told = gateway.status().await["decisions"].to_string();
+        assert_contains(&told, "lost or damaged: 1 tools are held back");
+        wait_until("the readiness", async || {
+            gateway.request("GET", "/readyz", &[]).await.status == 503
+        })
+        .await;
+        wait_until("the held pin", async || pins(&gateway.folder, "new ").await).await;
+        let Gateway { server, folder } = gateway;
+        server.kill().await;
+
+        // Nobody has approved it by a restart.
+        let gateway = Gateway::with_env(folder, &config, &args, &env).await;
+        until_held(&gateway).await;
+        let (_, diff) = gateway.folder.command(&store, &["pins", "diff", "b"]).await;
+        let approve = ["pins", "approve", "b__work", "--hash", hash(&diff)];
+        let (code, text) = gateway.folder.command(&store, &approve).await;
+        assert_eq!(code, 0, "{text}");
+        until_listed(&gateway, "b__work", true).await;
+        assert!(gateway.status().await["decisions"].is_null());
+    }
 }

@@ -9,9 +9,12 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::env::{CALL_TIMEOUT, Folder, Gateway, misbehaving};
+use super::env::{Folder, Gateway, misbehaving, token, tokens};
 use super::stdio_bridge::StdioBridge;
-use crate::harness::{assert_contains, wait_until};
+use crate::harness::{
+    CALL_TIMEOUT, assert_contains, assert_lacks, eventually, initialize, post_message, rpc_call,
+    wait_until,
+};
 
 /// A client that answers questions with its name.
 pub(super) struct Person {
@@ -99,11 +102,9 @@ impl Person {
     pub(super) async fn assert_is_asked(&self, question: &str) {
         let (text, seen) = self.call(json!({"ask": question})).await;
         assert_contains(&text, self.name);
+        let named = json!(format!("Backend b asks: {question}"));
         let question = json!(question);
-        assert_eq!(
-            seen,
-            [format!("log {question}"), format!("asked {question}")]
-        );
+        assert_eq!(seen, [format!("log {question}"), format!("asked {named}")]);
     }
 
     /// Asserts that a question that may be for another caller reaches no caller.
@@ -172,49 +173,37 @@ async fn leave((over_http, era, leave): (bool, EraChoice, Leave)) {
                     _ => drop(alice.call(json!({"hold": true})).await),
                 }
             });
-            wait_until("the call", async || {
-                gateway.folder.count("journal", "hold") == 1
-            })
-            .await;
+            until_logged(&gateway, "hold", 1).await;
             call.abort();
         }
     }
     if leave != Leave::Disconnect {
-        wait_until("the cancellation", async || {
-            gateway.folder.count("journal", "notifications/cancelled") == 1
-        })
-        .await;
+        until_logged(&gateway, "notifications/cancelled", 1).await;
     }
     bob.assert_is_not_asked().await;
     let status = gateway.backend("b").await;
     assert_has!(status, {"refused_questions": 1, "unattributed_logs": 1});
     assert_contains(&status["advice"], "`isolation = ");
-    let metrics = gateway.request("GET", "/metrics", &[]).await.body;
     let counted = r#"mcp_gateway_backend_refused_questions_total{backend="b"} 1"#;
-    assert_contains(&metrics, counted);
+    assert_contains(&gateway.metrics().await, counted);
     gateway.wait_for_log("refused a question").await;
     assert_contains(&gateway.log(), "`isolation = ");
 }
 
+/// Waits until the child has got so many lines with this text.
+async fn until_logged(gateway: &Gateway, part: &str, count: usize) {
+    wait_until(part, async || {
+        gateway.folder.count("journal", part) == count
+    })
+    .await;
+}
+
 /// Calls `work` in a session of the legacy era, without `notifications/cancelled` at the end.
 async fn hold_in_session(url: &str) {
-    let post = |session: Option<String>, method: &str, params: Value| {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        let mut request = crate::harness::http_client()
-            .post(url)
-            .header("content-type", "application/json")
-            .body(body.to_string());
-        if let Some(session) = session {
-            request = request.header("mcp-session-id", session);
-        }
-        request.send()
-    };
-    let client = json!({"name": "alice", "version": "1"});
-    let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
-    let hello = post(None, "initialize", hello).await.unwrap();
-    let session = hello.headers()["mcp-session-id"].to_str().unwrap();
-    let call = json!({"name": "b__work", "arguments": {"hold": true}});
-    let _ = post(Some(session.to_owned()), "tools/call", call).await;
+    let hello = post_message(url, &[], &initialize("2025-06-18")).await;
+    let session = hello.headers["mcp-session-id"].to_str().unwrap();
+    let call = rpc_call("b__work", json!({"hold": true}));
+    post_message(url, &[("mcp-session-id", session)], &call).await;
 }
 
 #[tokio::test]
@@ -233,16 +222,36 @@ async fn one_caller_is_asked_during_several_calls() {
                 client.request_with("tools/call", &call, options).await
             });
         }
-        wait_until("the cancellation", async || {
-            gateway.folder.count("journal", "notifications/cancelled") == 1
-                && gateway.folder.count("journal", "hold") == 2
-        })
-        .await;
+        until_logged(&gateway, "hold", 2).await;
+        until_logged(&gateway, "notifications/cancelled", 1).await;
         let questions = ["One?", "Two?", "Three?"];
         let asked = questions.map(|question| alice.call(json!({"ask": question})));
         for (text, _) in join_all(asked).await {
             assert_contains(&text, "alice");
         }
+    }
+}
+
+/// A backend that quotes what a person has answered does not bring it into the log.
+#[tokio::test]
+async fn answer_in_the_text_of_a_failure_is_not_recorded() {
+    let folder = Folder::new();
+    let (target, _) = asking(&folder, false).await;
+    let config = format!("[backends.b]\n{target}\n");
+    let gateway = Gateway::running(folder, &config).await;
+    for (n, era) in [(0, EraChoice::Legacy), (1, EraChoice::Newest)] {
+        let person = Person::connect(&gateway.url, era, "ottilie", None).await;
+        let (text, _) = person.call(json!({"ask": "Who?"})).await;
+        assert_contains(&text, "ottilie");
+        let failed = eventually("the event", async || {
+            let mut failed = gateway.calls().await;
+            failed.retain(|facts| facts["kind"] == "tool_error");
+            (failed.len() > n).then_some(failed)
+        })
+        .await;
+        let error = failed[n]["error"].as_str().unwrap();
+        assert_lacks(error, "ottilie");
+        assert_contains(error, "***");
     }
 }
 
@@ -252,46 +261,32 @@ async fn clients_with_one_token_are_not_taken_for_one() {
     for over_http in [false, true] {
         let folder = Folder::new();
         let (target, _bridge) = asking(&folder, over_http).await;
-        let tokens = folder.write("tokens", "alice alice-token-of-16-chars\n");
+        let tokens = folder.write("tokens", &tokens(&["alice"]));
         let args = ["--token-file", tokens.as_str()];
         let config = format!("[backends.b]\n{target}\n");
         let gateway = Gateway::start(folder, &config, &args).await;
-        let connect = async || {
-            Person::connect(
-                &gateway.url,
-                EraChoice::Newest,
-                "alice",
-                Some("alice-token-of-16-chars"),
-            )
-            .await
-        };
+        let (url, token) = (&gateway.url, token("alice"));
+        let connect = || Person::connect(url, EraChoice::Newest, "alice", Some(&token));
         let (one, other) = (connect().await, connect().await);
-        wait_until("b to run", async || {
-            let (text, _) = other.call(json!({"ask": "Alone?"})).await;
-            text.contains("accept")
-        })
-        .await;
+        let until_asked = async || {
+            wait_until("b to run", async || {
+                let (text, _) = other.call(json!({"ask": "Alone?"})).await;
+                text.contains("accept")
+            })
+            .await;
+        };
+        until_asked().await;
         let held = tokio::spawn(async move { drop(one.call(json!({"hold": true})).await) });
-        wait_until("the call", async || {
-            gateway.folder.count("journal", "hold") == 1
-        })
-        .await;
+        until_logged(&gateway, "hold", 1).await;
         other.assert_is_not_asked().await;
         held.abort();
-        wait_until("the cancellation", async || {
-            gateway.folder.count("journal", "notifications/cancelled") == 1
-        })
-        .await;
+        until_logged(&gateway, "notifications/cancelled", 1).await;
         let (text, _) = other.call(json!({"ask": "Mine?"})).await;
         for setting in ["`isolation = ", "`--token-file`", "`gateway_restart`"] {
             assert_contains(&text, setting);
         }
         let restart = json!({"name": "gateway_restart", "arguments": {"backend": "b"}});
         other.client.request("tools/call", &restart).await.unwrap();
-        wait_until("the restart", async || {
-            let (text, _) = other.call(json!({"ask": "Alone?"})).await;
-            text.contains("accept")
-        })
-        .await;
+        until_asked().await;
     }
 }

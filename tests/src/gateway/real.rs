@@ -19,8 +19,8 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
 use tokio::sync::mpsc;
 
-use super::env::{CALL_TIMEOUT, Gateway};
-use crate::harness::wait_until;
+use super::env::Gateway;
+use crate::harness::{CALL_TIMEOUT, wait_until};
 
 /// A line of the configuration: a child with this command.
 fn child(argv: &[String]) -> String {

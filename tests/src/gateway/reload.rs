@@ -13,8 +13,8 @@ use crate::harness::wait_until;
 async fn hundred_changes_do_not_disturb_an_unchanged_backend() {
     let folder = Folder::new();
     let journal = folder.path("journal");
-    let stays = misbehaving(&["--journal", &journal]);
-    let stays = format!("[backends.stays]\n{stays}\n");
+    let child = misbehaving(&["--journal", &journal]);
+    let stays = format!("[backends.stays]\n{child}\n");
     let gateway = Gateway::start(folder, &stays, &[]).await;
     gateway.until("stays", "running").await;
     let file = gateway.folder.path("gateway.toml");
@@ -75,8 +75,7 @@ async fn tools_follow_the_configured_backends() {
         gateway.folder.write("gateway.toml", &config(key));
         let (tool, removed) = (format!("{key}__work"), format!("{removed}__work"));
         wait_until(&tool, async || {
-            let names = gateway.tool_names().await;
-            names.contains(&tool) && !names.contains(&removed)
+            gateway.lists(&tool).await && !gateway.lists(&removed).await
         })
         .await;
         let error = gateway.unknown_tool(&removed).await;

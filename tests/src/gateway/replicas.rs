@@ -1,16 +1,24 @@
 //! Three gateways on one PostgreSQL. A load balancer sends the requests of a session to one of them; here the client
 //! chooses.
 
-mod empty_database;
 mod env;
-mod pins_and_approvals;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use reqwest::Url;
 use serde_json::{Value, json};
 
-use self::env::{ReplicaGroup, Stream, call, request};
-use crate::harness::{assert_contains, wait_until};
+use self::env::{ReplicaGroup, call, request};
+use crate::gateway::env::bearer;
+use crate::harness::real::postgres;
+use crate::harness::{
+    EventStream, assert_contains, assert_lacks, eventually, post_message, wait_until,
+};
+
+/// A gateway without its lock has ended after so long.
+const GONE_AFTER: Duration = Duration::from_secs(5);
 
 /// Sessions and tasks of a killed gateway are known to be lost after so long.
 const FATE_TIMEOUT: Duration = Duration::from_secs(12);
@@ -48,29 +56,20 @@ async fn question_and_stream_of_another_gateway_are_refused_with_the_reason() {
     };
     let suspended = ask_suspended(&group, 0).await;
     let refused = group.modern(1, "tools/call", suspended.clone()).await;
-    assert_contains(
-        &refused["result"],
-        "The call that asked this question has ended",
-    );
+    let reason = "The call that asked this question has ended";
+    assert_contains(&refused["result"], reason);
     assert_eq!(refused["result"]["isError"], true, "{refused}");
     let answered = group.modern(0, "tools/call", suspended).await;
     assert_contains(&answered["result"], "ann");
 
     let session = group.session(0).await;
-    let slow = call("b__slow", json!({"steps": 30, "step": 100}));
-    let mut stream = Stream::new(group.post(0, &session, &with_progress(slow)).await);
+    let mut slow = call("b__slow", json!({"steps": 30, "step": 100}));
+    slow["params"]["_meta"] = json!({"progressToken": 1});
+    let mut stream = EventStream::new(group.post(0, &session, &slow).await);
     let event = stream.message().await;
-    let mut resumed = group.get(1, &session, Some(&event)).await;
-    assert_contains(
-        &resumed.response(7).await["error"],
-        "Another server process",
-    );
-}
-
-/// The same call with a token for its progress.
-fn with_progress(mut call: Value) -> Value {
-    call["params"]["_meta"] = json!({"progressToken": 1});
-    call
+    let mut resumed = group.resume(1, &session, &event).await;
+    let refused = resumed.response(7).await;
+    assert_contains(&refused["error"], "Another server process");
 }
 
 /// Calls a tool of the older backend that asks; returns the parameters for the next round.
@@ -149,17 +148,18 @@ async fn what_a_killed_gateway_had_is_lost_with_the_reason() {
     group.kill(0).await;
     let killed = Instant::now();
     // PostgreSQL frees the lock once it sees that the connection has ended; until then a session moves.
-    wait_until("the end of the gateway", async || {
-        group.others(1).await == 1
-    })
-    .await;
+    let is_alone = async || group.others(1).await == 1;
+    wait_until("the end of the gateway", is_alone).await;
     let ping = request("ping", json!({}));
+    let asked = Instant::now();
     let (gone, found, found_too) = tokio::join!(
         group.post(1, &lost, &ping),
         state(&group, 1, &running[0]),
         state(&group, 2, &running[1]),
     );
     assert_eq!(gone.status(), 404);
+    // It could have lost its connection only, and get its lock again.
+    assert!(asked.elapsed() >= GONE_AFTER, "{:?}", asked.elapsed());
     for found in [found, found_too] {
         assert_eq!(found["status"], "failed", "{found}");
         assert_contains(&found, "The server process that ran this task has ended");
@@ -169,11 +169,8 @@ async fn what_a_killed_gateway_had_is_lost_with_the_reason() {
     let known = Instant::now();
     assert_eq!(group.post(2, &lost, &ping).await.status(), 404);
     assert_eq!(state(&group, 2, &running[0]).await["status"], "failed");
-    assert!(
-        known.elapsed() < Duration::from_secs(4),
-        "{:?}",
-        known.elapsed()
-    );
+    let known = known.elapsed();
+    assert!(known < Duration::from_secs(4), "{known:?}");
     let found = state(&group, 2, &ended).await;
     assert_contains(&found, "1 s");
     let refused = group.modern(1, "tools/call", suspended).await;
@@ -200,11 +197,8 @@ async fn sessions_of_a_stopped_gateway_go_on_and_its_tasks_have_failed() {
     let found = state(&group, 2, &id).await;
     assert_eq!(found["status"], "failed", "{found}");
     assert_contains(&found, "The server process that ran this task has ended");
-    assert!(
-        stopped.elapsed() < Duration::from_secs(4),
-        "{:?}",
-        stopped.elapsed()
-    );
+    let stopped = stopped.elapsed();
+    assert!(stopped < Duration::from_secs(4), "{stopped:?}");
 }
 
 /// A client of 2025-11-25 lists its tasks of all gateways.
@@ -227,6 +221,136 @@ async fn tasks_of_all_gateways_are_listed_at_each() {
             let found: Vec<_> = listed.iter().filter(|task| task["taskId"] == *id).collect();
             assert_eq!(found.len(), 1, "{at}: {listed:?}");
             assert_eq!(found[0]["status"], "working");
+        }
+    }
+}
+
+/// A database of its own, which is removed at the end.
+pub(in crate::gateway) struct EmptyDatabase {
+    server: Url,
+    name: String,
+}
+
+impl EmptyDatabase {
+    pub(in crate::gateway) fn create() -> Option<Self> {
+        let server: Url = postgres()?.parse().unwrap();
+        let name = format!("empty_{}", uuid::Uuid::new_v4().simple());
+        execute(&server, &format!("create database {name}"));
+        Some(Self { server, name })
+    }
+
+    pub(in crate::gateway) fn address(&self) -> String {
+        let mut address = self.server.clone();
+        address.set_path(&self.name);
+        address.into()
+    }
+
+    /// Removes everything that is in it.
+    pub(in crate::gateway) fn recreate(&self) {
+        for work in [
+            format!("drop database {} with (force)", self.name),
+            format!("create database {}", self.name),
+        ] {
+            execute(&self.server, &work);
+        }
+    }
+}
+
+impl Drop for EmptyDatabase {
+    fn drop(&mut self) {
+        let remove = format!("drop database {} with (force)", self.name);
+        execute(&self.server, &remove);
+    }
+}
+
+/// Runs a statement on the server for tests, which asks for no password.
+fn execute(server: &Url, sql: &str) {
+    let host = server.host_str().unwrap();
+    let mut stream = TcpStream::connect((host, server.port().unwrap_or(5432))).unwrap();
+    let (user, database) = (server.username(), server.path().trim_start_matches('/'));
+    let start = format!("\0\x03\0\0user\0{user}\0database\0{database}\0\0");
+    let mut send = |kind: &[u8], body: &str| {
+        let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+        let message = [kind, &length, body.as_bytes()].concat();
+        stream.write_all(&message).unwrap();
+        // Until the server is ready for the next one.
+        loop {
+            let mut head = [0; 5];
+            stream.read_exact(&mut head).unwrap();
+            let [kind, length @ ..] = head;
+            let mut body = vec![0; u32::from_be_bytes(length) as usize - 4];
+            stream.read_exact(&mut body).unwrap();
+            assert_ne!(kind, b'E', "{}", String::from_utf8_lossy(&body));
+            if kind == b'Z' {
+                return;
+            }
+        }
+    };
+    send(b"", &start);
+    send(b"Q", &format!("{sql}\0"));
+}
+
+const ROLES: &str = "[roles.operator]\nallow = [\"*\"]\nown = [\"approve\", \"gateway_status\"]\n\
+    [principals]\nada = \"operator\"\n";
+
+impl ReplicaGroup {
+    /// Runs a command of the operator on the machine of the replica `at`.
+    async fn command(&self, at: usize, args: &[&str]) -> (i32, String) {
+        let store = self.database.address();
+        let gateway = self.gateways[at].as_ref().unwrap();
+        gateway.folder.command(&store, args).await
+    }
+
+    /// Decides at the replica `at` about a call that waits, and returns the status.
+    async fn decide(&self, at: usize, id: &str, answer: &str) -> u16 {
+        let url = self.urls[at].replace("/mcp", &format!("/approvals/{id}"));
+        let headers = [("authorization", &*bearer("ada"))];
+        post_message(&url, &headers, &json!({"answer": answer}))
+            .await
+            .status
+    }
+
+    async fn answer(&self, at: usize, tool: &str, arguments: Value) -> String {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.ask(at, "", "tools/call", params).await.to_string()
+    }
+}
+
+#[tokio::test]
+async fn call_that_waits_at_one_replica_is_decided_at_another() {
+    let echo = "kept__echo";
+    let more = format!(
+        "[backends.kept]\nFIXTURE\n[approvals]\napprove = [{echo:?}]\nallow_own = true\n{ROLES}"
+    );
+    let Some(group) = ReplicaGroup::start_with(&more).await else {
+        return;
+    };
+    for (caller, decider, other, decision) in [(0, 1, 2, "approve"), (1, 2, 0, "refuse")] {
+        let name = format!("call-at-{caller}");
+        let calling = group.answer(caller, echo, json!({"value": {"name": name}}));
+        let deciding = async {
+            let id = eventually("the call that waits", async || {
+                let (_, list) = group.command(other, &["approvals", "list"]).await;
+                let line = list.lines().find(|line| line.contains(echo))?;
+                Some(line.split_whitespace().nth(1)?.to_owned())
+            })
+            .await;
+            wait_until("the decision", async || {
+                group.decide(decider, &id, decision).await == 200
+            })
+            .await;
+            // It is known at the third one, too, and holds there.
+            for opposite in ["approve", "refuse"] {
+                assert_eq!(group.decide(other, &id, opposite).await, 409);
+            }
+        };
+        let (answer, ()) = tokio::join!(calling, deciding);
+        match decision {
+            "approve" => assert_contains(&answer, &name),
+            _ => {
+                assert_lacks(&answer, &name);
+                assert_contains(&answer, "refused");
+            }
         }
     }
 }

@@ -50,9 +50,7 @@ async fn crash_loop_ends_after_five_tries_until_gateway_restart() {
     assert_eq!(later, starts.len(), "started again");
 
     gateway.folder.write("tools", &tools_json(&["work"]));
-    let restart = json!({"backend": "b"});
-    let restarted = gateway.own("gateway_restart", restart).await;
-    assert_eq!(restarted["before"], "crash_loop");
+    assert_eq!(gateway.restart().await["before"], "crash_loop");
     gateway.until("b", "running").await;
     wait_until("its tools", async || {
         let answer = gateway.answer("b__work", json!({})).await;

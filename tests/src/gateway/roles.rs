@@ -1,26 +1,21 @@
 //! Roles: items that a principal may list and use, in every dialect, method and spelling.
 
-mod arguments;
+pub(super) mod arguments;
 mod configuration;
 mod events;
 pub(super) mod page;
-mod properties;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::env::{Folder, Gateway, stdio_fixture};
-use crate::harness::{Dialect, Reply, assert_contains, assert_lacks, member_texts, wait_until};
+use self::arguments::CONDITIONS;
+use super::env::{Folder, Gateway, shape, stdio_fixture, tokens};
+use super::views;
+use crate::harness::{Dialect, assert_contains, assert_lacks, rpc, wait_until};
 
-const TOKENS: &str = "reader reader-has-a-token-of-32-characters
-oncall oncall-has-a-token-of-32-characters
-admin admin-has-a-token-of-32-characters!
-guest guest-has-a-token-of-32-characters!
-";
+/// The token file gives one of them a role, which goes before `[principals]`.
+const TOKENS: [&str; 5] = ["reader", "oncall", "admin", "guest", "promoted role=reader"];
 
-/// The token file gives it a role, which goes before `[principals]`.
-const PROMOTED: &str = "promoted promoted-has-a-token-of-32-chars role=reader\n";
-
-const ROLES: &str = r#"
+pub(super) const ROLES: &str = r#"
 [roles.reader]
 allow = ["b__greet", "b__test_simple_text", "b__test_simple_prompt", "test://static-text", "test://template/*"]
 deny = ["test://template/7*"]
@@ -42,131 +37,64 @@ promoted = "admin"
 
 const PRINCIPALS: [&str; 5] = ["reader", "oncall", "admin", "guest", "promoted"];
 
-struct Roles(Gateway);
-
-impl Roles {
-    async fn start(more: &str) -> Self {
-        Self::start_with(more, "", &[]).await
-    }
-
-    /// With more roles, and with these roles of principals.
-    async fn start_with(more: &str, roles: &str, principals: &[(&str, &str)]) -> Self {
-        let folder = Folder::new();
-        let tokens = folder.write("tokens", &format!("{TOKENS}{PROMOTED}"));
-        let mut all = format!("{roles}{ROLES}");
-        for (principal, role) in principals {
-            all = all.replace(&format!("{principal} = \"{principal}\"\n"), "");
-            all.push_str(&format!("{principal} = \"{role}\"\n"));
-        }
-        let config = format!("{more}\n[backends.b]\n{}\n{all}", stdio_fixture());
-        let events = folder.path("events.db");
-        let args = ["--token-file", &tokens, "--events", &events];
-        let gateway = Gateway::start(folder, &config, &args).await;
-        let roles = Self(gateway);
-        wait_until("the tools", async || {
-            let status = roles.call("admin", "gateway_status", json!({})).await;
-            status.contains(r#"\"status\":\"running\""#) && !status.contains(r#"\"tools\":0"#)
-        })
-        .await;
-        roles
-    }
-
-    async fn request(
-        &self,
-        principal: &str,
-        dialect: Dialect,
-        method: &str,
-        name: &str,
-        members: &str,
-    ) -> Reply {
-        let bearer = bearer(principal);
-        let headers = [("authorization", bearer.as_str())];
-        let request = self
-            .0
-            .request_with(&headers, dialect, method, name, members);
-        request.await
-    }
-
-    /// Calls a tool in the unversioned era and returns the body.
-    async fn call(&self, principal: &str, name: &str, arguments: Value) -> String {
-        let members = format!(r#""name":{name:?},"arguments":{arguments}"#);
-        let dialect = Dialect::Unversioned;
-        let reply = self.request(principal, dialect, "tools/call", name, &members);
-        reply.await.body
-    }
-
-    async fn names(&self, principal: &str, dialect: Dialect) -> Vec<String> {
-        let listed = self
-            .request(principal, dialect, "tools/list", "", "")
-            .await
-            .json();
-        let names = member_texts(&listed["result"]["tools"], "name");
-        names.into_iter().map(str::to_owned).collect()
-    }
+async fn start(more: &str) -> Gateway {
+    start_with(more, "", &[]).await
 }
 
-fn bearer(principal: &str) -> String {
-    let mut lines = TOKENS.lines().chain(PROMOTED.lines());
-    let line = lines.find(|line| line.starts_with(principal));
-    let token = line.unwrap().split(' ').nth(1).unwrap();
-    format!("Bearer {token}")
-}
-
-/// The answer to a request for `name`, without the name, and without the list of available tools.
-fn shape(reply: &Reply, name: &str) -> String {
-    let error = reply.json()["error"].clone();
-    assert!(error.is_object(), "{reply:?}");
-    let text = json!([error["code"], error["message"], error["data"]["kind"]]).to_string();
-    text.replace(name, "NAME")
+/// With more roles, and with these roles of principals.
+async fn start_with(more: &str, roles: &str, principals: &[(&str, &str)]) -> Gateway {
+    let folder = Folder::new();
+    let tokens = folder.write("tokens", &tokens(&TOKENS));
+    let mut all = format!("{roles}{ROLES}");
+    for (principal, role) in principals {
+        all = all.replace(&format!("{principal} = \"{principal}\"\n"), "");
+        all.push_str(&format!("{principal} = \"{role}\"\n"));
+    }
+    let config = format!("{more}\n[backends.b]\nFIXTURE\n{all}");
+    let events = folder.path("events.db");
+    let args = ["--token-file", &tokens, "--events", &events];
+    let gateway = Gateway::start(folder, &config, &args).await;
+    wait_until("the tools", async || {
+        let status = gateway.told("admin", "gateway_status", json!({})).await;
+        status.contains(r#"\"status\":\"running\""#) && !status.contains(r#"\"tools\":0"#)
+    })
+    .await;
+    gateway
 }
 
 /// A tool that is listed can be called, and one that is not is answered like a name that does not exist.
 #[tokio::test]
 async fn tool_that_a_role_does_not_allow_does_not_exist_in_any_dialect() {
-    let roles = Roles::start("").await;
+    let roles = start("").await;
     let all = roles.names("admin", Dialect::Modern).await;
     assert!(all.len() > 20, "{all:?}");
     for principal in PRINCIPALS {
         for dialect in Dialect::ALL {
             let listed = roles.names(principal, dialect).await;
-            let expected: Vec<&String> = all
-                .iter()
-                .filter(|name| match (principal, name.as_str()) {
-                    ("admin", _) => true,
-                    ("guest", _) | (_, "gateway_restart") => false,
-                    ("oncall", name) => name != "b__test_error_handling",
-                    (_, name) => ["b__greet", "b__test_simple_text", "get_events"].contains(&name),
-                })
-                .collect();
-            assert_eq!(
-                listed.iter().collect::<Vec<_>>(),
-                expected,
-                "{principal} {dialect:?}"
-            );
+            let is_seen = |name: &str| match (principal, name) {
+                ("admin", _) => true,
+                ("guest", _) | (_, "gateway_restart") => false,
+                ("oncall", name) => name != "b__test_error_handling",
+                (_, name) => ["b__greet", "b__test_simple_text", "get_events"].contains(&name),
+            };
+            let mut expected = all.clone();
+            expected.retain(|name| is_seen(name));
+            assert_eq!(listed, expected, "{principal} {dialect:?}");
             let call = async |name: &str| {
                 let members = format!(r#""name":{name:?},"arguments":{{"name":"Ada"}}"#);
-                roles
-                    .request(principal, dialect, "tools/call", name, &members)
-                    .await
+                let call = roles.ask(principal, dialect, "tools/call", name, &members);
+                call.await
             };
             let unknown = shape(&call("b__unknown").await, "b__unknown");
-            for name in [
-                "b__greet",
-                "b:greet",
-                "b.greet",
-                "b__test_error_handling",
-                "gateway_restart",
-            ] {
+            let names = "b__greet b:greet b.greet b__test_error_handling gateway_restart";
+            for name in names.split(' ') {
                 let reply = call(name).await;
                 let published = name.replace([':', '.'], "__");
                 if listed.contains(&published) {
                     assert_lacks(&reply.body, "not found");
                 } else {
-                    assert_eq!(
-                        shape(&reply, name),
-                        unknown,
-                        "{principal} {dialect:?} {name}"
-                    );
+                    let found = shape(&reply, name);
+                    assert_eq!(found, unknown, "{principal} {dialect:?} {name}");
                     for hidden in all.iter().filter(|name| !listed.contains(name)) {
                         assert_lacks(&reply.body.replace(&*published, ""), &format!("{hidden:?}"));
                     }
@@ -178,80 +106,63 @@ async fn tool_that_a_role_does_not_allow_does_not_exist_in_any_dialect() {
 
 #[tokio::test]
 async fn aliases_batches_and_headers_of_another_name_open_nothing() {
-    let roles = Roles::start("").await;
-    let bearer = bearer("guest");
-    let token = ("authorization", bearer.as_str());
+    let roles = start("").await;
     let greet = json!({"name": "b__greet", "arguments": {"name": "Ada"}});
-    let call = |method: &str| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": greet});
+    let call = |method: &str| rpc(method, greet.clone());
     let bodies = [
         call("mcp.callTool"),
         json!([call("tools/call"), call("mcp.callTool")]),
-        json!({"jsonrpc": "2.0", "id": 1, "method": "mcp.listTools"}),
+        rpc("mcp.listTools", json!({})),
     ];
     for body in bodies {
-        let reply = roles.0.post_with(&[token], body.to_string()).await;
+        let reply = roles.post_by("guest", body).await;
         assert_lacks(&reply.body, "Hello");
         assert_lacks(&reply.body, "test_simple");
     }
-    let info = json!({"jsonrpc": "2.0", "id": 1, "method": "mcp.getServerInfo"});
-    let info = roles.0.post_with(&[token], info.to_string()).await.json();
+    let info = rpc("mcp.getServerInfo", json!({}));
+    let info = roles.post_by("guest", info).await.json();
     assert_eq!(info["result"]["tools_count"], 0, "{info}");
     // The name in the header is that of an allowed tool.
     let members = r#""name":"b__test_error_handling","arguments":{}"#;
-    let reply = roles
-        .request("oncall", Dialect::Modern, "tools/call", "b__greet", members)
-        .await;
-    assert!(reply.json()["error"].is_object(), "{reply:?}");
+    let reply = roles.ask("oncall", Dialect::Modern, "tools/call", "b__greet", members);
+    let reply = reply.await.json();
+    assert!(reply["error"].is_object(), "{reply}");
 }
 
 #[tokio::test]
 async fn prompts_resources_templates_and_completions_follow_the_role() {
-    let roles = Roles::start("").await;
+    let roles = start("").await;
     for dialect in Dialect::ALL {
-        for (principal, prompt, resource, template) in [
-            ("reader", true, true, false),
-            ("oncall", true, true, true),
-            ("guest", false, false, false),
+        // Whether it may see something, and everything.
+        for (principal, some, all) in [
+            ("reader", true, false),
+            ("oncall", true, true),
+            ("guest", false, false),
         ] {
-            let list = async |method| roles.request(principal, dialect, method, "", "").await.body;
-            let prompts = list("prompts/list").await;
-            assert_eq!(
-                prompts.contains("b__test_simple_prompt"),
-                prompt,
-                "{principal} {prompts}"
-            );
-            assert_eq!(
-                prompts.contains("b__test_prompt_with"),
-                principal == "oncall",
-                "{prompts}"
-            );
-            let resources = list("resources/list").await;
-            assert_eq!(
-                resources.contains("test://static-text"),
-                resource,
-                "{principal}"
-            );
-            assert_eq!(
-                resources.contains("test://static-binary"),
-                principal == "oncall"
-            );
-            let templates = list("resources/templates/list").await;
-            assert_eq!(
-                templates.contains("test://template/"),
-                template || principal == "reader",
-                "{templates}"
-            );
+            for (method, item, is_seen) in [
+                ("prompts/list", "b__test_simple_prompt", some),
+                ("prompts/list", "b__test_prompt_with", all),
+                ("resources/list", "test://static-text", some),
+                ("resources/list", "test://static-binary", all),
+                ("resources/templates/list", "test://template/", some),
+            ] {
+                let listed = roles.ask(principal, dialect, method, "", "").await.body;
+                assert_eq!(
+                    listed.contains(item),
+                    is_seen,
+                    "{principal} {item} {listed}"
+                );
+            }
             let read = async |uri: &str| {
                 let members = format!(r#""uri":{uri:?}"#);
-                roles
-                    .request(principal, dialect, "resources/read", uri, &members)
-                    .await
+                let read = roles.ask(principal, dialect, "resources/read", uri, &members);
+                read.await
             };
             let unknown = shape(&read("test://unknown").await, "test://unknown");
             for (uri, allowed) in [
-                ("test://static-text", resource),
-                ("test://static-binary", principal == "oncall"),
-                ("test://template/8/data", resource),
+                ("test://static-text", some),
+                ("test://static-binary", all),
+                ("test://template/8/data", some),
                 ("test://template/7/data", false),
                 ("test://template/%37/data", false),
                 ("test://template/8/../7/data", false),
@@ -264,37 +175,35 @@ async fn prompts_resources_templates_and_completions_follow_the_role() {
                 }
             }
             let completion = r#""ref":{"type":"ref/prompt","name":"b__test_prompt_with_arguments"},"argument":{"name":"arg1","value":""}"#;
-            let reply = roles
-                .request(principal, dialect, "completion/complete", "", completion)
-                .await;
-            assert_eq!(
-                reply.body.contains("\"result\""),
-                principal == "oncall",
-                "{reply:?}"
-            );
+            let reply = roles.ask(principal, dialect, "completion/complete", "", completion);
+            let reply = reply.await.body;
+            assert_eq!(reply.contains("\"result\""), all, "{reply}");
         }
     }
 }
 
 #[tokio::test]
 async fn search_tools_and_call_tool_follow_the_role() {
-    let roles = Roles::start("search_above = 5").await;
-    let search = async |principal: &str, query: &str| {
-        roles
-            .call(principal, "search_tools", json!({"query": query}))
-            .await
-    };
-    assert_contains(&search("reader", "greet").await, "b__greet");
-    assert_lacks(&search("reader", "error").await, "b__test_error_handling");
-    assert_contains(&search("admin", "error").await, "b__test_error_handling");
-    assert_contains(
-        &search("reader", "nonsense").await,
-        "The 2 tools belong to these backends: b.",
-    );
-    assert_lacks(&search("guest", "greet").await, "b__greet");
+    let roles = start("search_above = 5").await;
+    for (principal, query, found, is_found) in [
+        ("reader", "greet", "b__greet", true),
+        ("reader", "error", "b__test_error_handling", false),
+        ("admin", "error", "b__test_error_handling", true),
+        (
+            "reader",
+            "nonsense",
+            "The 2 tools belong to these backends: b.",
+            true,
+        ),
+        ("guest", "greet", "b__greet", false),
+    ] {
+        let query = json!({"query": query});
+        let text = roles.told(principal, "search_tools", query).await;
+        assert_eq!(text.contains(found), is_found, "{principal}: {text}");
+    }
     let by_call_tool = async |principal: &str, name: &str| {
         let arguments = json!({"name": name, "arguments": {"name": "Ada"}});
-        roles.call(principal, "call_tool", arguments).await
+        roles.told(principal, "call_tool", arguments).await
     };
     for name in ["b__greet", "b:greet", "b.greet"] {
         assert_contains(&by_call_tool("reader", name).await, "Hello, Ada!");
@@ -303,4 +212,85 @@ async fn search_tools_and_call_tool_follow_the_role() {
     let unknown = by_call_tool("reader", "b__unknown").await;
     let denied = by_call_tool("reader", "b__test_error_handling").await;
     assert_eq!(denied.replace("test_error_handling", "unknown"), unknown);
+}
+
+/// Each line has the options, the exit code, and the parts of the answer. `«text»` is the number of the line of the file
+/// that has this text.
+const OF_ROLES: &str = r#"
+--as oncall b__test_error_handling => 1: role oncall: denied by line «deny = ["b__»: roles.oncall.deny: "b__test_error_handling"
+--as oncall b__echo => 0: role oncall: allowed by line «allow = ["b__*»: roles.oncall.allow: "b__*"
+--as reader test://template/%37 => 1: role reader: denied by line «template/7»: roles.reader.deny: "test://template/7*"
+--as nobody b__greet => 1: role none: denied: no rule allows it
+"#;
+
+const OF_ARGUMENTS: &str = r#"
+--as guest b:greet => 0: role judged: allowed by line «allow = ["b__greet"]»: roles.judged.allow: "b__greet", if its arguments match line «web-*»: roles.judged.arguments
+--as guest b:greet --args {"name":"web-1"} => 0: role judged: allowed by line | ; its arguments match line «web-*»: roles.judged.arguments
+--as guest b:greet --args {"name":"db"} => 1: role judged: denied by line «web-*»: roles.judged.arguments: "name" does not match
+--as guest b:greet --args {} => 1: roles.judged.arguments: the call has no "name"
+--as reader b:greet --args {} => 0: role limited: allowed by line | ; limited by line «limit = »: roles.limited.limit: 2/h
+"#;
+
+const OF_VIEWS: &str = r#"
+--view support --as oncall say_hello => 0: role oncall: allowed by line | ; view support: allowed by line | views.support.allow: "b__greet"
+--view support --as oncall b__greet => 1: view support: denied: it is say_hello there
+--view support --as admin b__test_image_content => 1: view support: denied by line | views.support.deny: "b__test_image_content"
+--view support --as admin c__greet => 1: view support: denied: of none of its backends
+--as reader b__greet => 0: role reader: allowed by line | roles.reader.allow: "b__greet", if its effect is one of: reads
+--view support --as admin b:echo => 0: view support: allowed by line
+--view support --as admin b__slow => 1: view support: denied: no rule allows it
+--view support --as admin n8n://x => 1: view support: denied: no rule allows it
+--view support --as admin gateway_status => 0: view support: allowed: a tool of the gateway
+--view support --as admin call_tool => 0: view support: allowed: a tool of the gateway
+--view support --as admin gateway_restart => 1: view support: denied: `own` does not have it
+--view all --as admin c__greet => 0: view all: allowed by line
+--view support --as admin b:greet => 1: view support: denied: it is say_hello there
+--view support --as admin test://static-text => 0: if one of its backends has it
+--view support --as oncall fail => 1: role oncall: denied by line
+--view other --as desk c__greet => 1: role desk: denied: line | roles.desk.views: "support" does not have other
+--view suport --as admin b__greet => 1: there is no view "suport"; did you mean "support"?
+--view support --as admin test://static-binary => 1: view support: denied by line
+"#;
+
+const OF_A_MISTAKE: &str = r#"
+--as reader b__greet => 78: gateway.toml:«inherits»: roles.oncall.inherits: there is no role "raeder"; did you mean "reader"?
+"#;
+
+#[tokio::test]
+async fn deciding_line_is_named() {
+    let fixture = stdio_fixture();
+    let of_roles = format!("[backends.b]\n{fixture}\n{ROLES}");
+    let (roles, views) = (views::ROLES, views::VIEWS);
+    let of_views = format!("[backends.b]\n{fixture}\n[backends.c]\n{fixture}\n{roles}{views}");
+    let principals = "[principals]\nguest = \"judged\"\nreader = \"limited\"\n";
+    let of_arguments = format!("[backends.b]\n{fixture}\n{CONDITIONS}{principals}");
+    let mistake = of_roles.replace("\"reader\"]", "\"raeder\"]");
+    for (config, cases) in [
+        (of_roles, OF_ROLES),
+        (of_views, OF_VIEWS),
+        (of_arguments, OF_ARGUMENTS),
+        (mistake, OF_A_MISTAKE),
+    ] {
+        let folder = Folder::new();
+        folder.write("gateway.toml", &config);
+        for case in cases.lines().filter(|line| !line.is_empty()) {
+            let (options, expected) = case.split_once(" => ").unwrap();
+            let (code, expected) = expected.split_once(": ").unwrap();
+            let args: Vec<&str> = "explain".split(' ').chain(options.split(' ')).collect();
+            let (found, output) = folder.command("memory", &args).await;
+            assert_eq!(found.to_string(), code, "{case} {output}");
+            for part in expected.split(" | ") {
+                assert_contains(&output, &with_lines(part, &config));
+            }
+        }
+    }
+}
+
+fn with_lines(part: &str, config: &str) -> String {
+    let Some((before, rest)) = part.split_once('«') else {
+        return part.to_owned();
+    };
+    let (text, after) = rest.split_once('»').unwrap();
+    let at = config.lines().position(|line| line.contains(text));
+    format!("{before}{}{}", at.unwrap() + 1, with_lines(after, config))
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::env::{Folder, misbehaving};
 use super::test_proxy::{ProxyMode, TestProxy};
-use crate::harness::{Server, assert_contains, assert_lacks, eventually, wait_until};
+use crate::harness::{Server, assert_contains, assert_lacks, eventually, rpc_call, wait_until};
 
 const TOKEN: &str = "client-token-canary-4f1d";
 const SECRET_OF_A: &str = "secret-of-a-canary-77aa";
@@ -57,9 +57,8 @@ async fn secrets_reach_only_their_backend() {
         ("x-api-key", "key-canary"),
     ];
     let call = async |name: &str, arguments: serde_json::Value| {
-        let params = json!({"name": name, "arguments": arguments});
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        gateway.post_with(&headers, body.to_string()).await.body
+        let body = rpc_call(name, arguments).to_string();
+        gateway.post_with(&headers, body).await.body
     };
     let mut output = String::new();
     wait_until("all backends", async || {
@@ -67,16 +66,9 @@ async fn secrets_reach_only_their_backend() {
         status.matches("running").count() >= 3
     })
     .await;
-    for name in [
-        "a__work",
-        "b__work",
-        "http__greet",
-        "http__fail",
-        "http__nothing",
-    ] {
-        output += &call(name, json!({"name": ARGUMENT}))
-            .await
-            .replace(ARGUMENT, "");
+    for name in "a__work b__work http__greet http__fail http__nothing".split(' ') {
+        let answer = call(name, json!({"name": ARGUMENT})).await;
+        output += &answer.replace(ARGUMENT, "");
     }
     output += &call("gateway_status", json!({})).await;
     let recorded = eventually("the events", async || {
@@ -98,13 +90,8 @@ async fn secrets_reach_only_their_backend() {
     }
     let at_http = format!("{requests:?}");
     let (at_a, at_b) = (folder.lines("a").join("\n"), folder.lines("b").join("\n"));
-    for canary in [
-        TOKEN,
-        SECRET_OF_A,
-        "cookie-canary",
-        "key-canary",
-        "gateway-canary",
-    ] {
+    let of_client = ["cookie-canary", "key-canary", "gateway-canary"];
+    for canary in [TOKEN, SECRET_OF_A].into_iter().chain(of_client) {
         for text in [&output, &at_http, &at_a, &at_b] {
             assert_lacks(text, canary);
         }

@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::env::{Folder, Gateway, failure, text};
-use crate::harness::{FakeService, Request, Response, assert_contains, wait_until};
+use super::env::{Folder, Gateway, text};
+use crate::harness::{
+    FakeService, Request, Response, assert_contains, member_texts, response, wait_until,
+};
 
 const KEY: &str = "cf_live_sk_test";
 const PROJECTS: &str = r#"[{"id": "proj_abc123", "name": "Meine Website"}]"#;
@@ -26,7 +28,7 @@ fn respond(request: &Request, has_initialize: bool, limited: &str) -> Response {
     if request.method != "POST" {
         return Response::Http(405, "text/plain", "Nur POST erlaubt".into());
     }
-    let body: Value = serde_json::from_slice(&request.body).unwrap();
+    let body = request.json();
     let error = |code: i32, message: &str| json!({"error": {"code": code, "message": message}});
     let key = request.headers.get("authorization");
     let (status, mut reply) = if key.is_none_or(|key| key != &format!("Bearer {KEY}")) {
@@ -94,10 +96,7 @@ async fn server_of_seed_000_works_with_and_without_initialize() {
         let gateway = behind_gateway(&server, KEY, protocol).await;
         gateway.until("b", "running").await;
         wait_until("the lists", async || {
-            gateway
-                .tool_names()
-                .await
-                .contains(&"b__list_projects".to_owned())
+            gateway.lists("b__list_projects").await
         })
         .await;
         if let Some(negotiated) = negotiated {
@@ -107,10 +106,8 @@ async fn server_of_seed_000_works_with_and_without_initialize() {
         assert_eq!(text(&projects), PROJECTS, "{protocol}");
 
         let list = async |method: &str| gateway.result(method, json!({})).await;
-        let resources = list("resources/list").await["resources"].clone();
-        let uris: Vec<&Value> = resources.as_array().unwrap().iter().collect();
-        assert_eq!(uris.len(), 1, "{uris:?}");
-        assert_eq!(uris[0]["uri"], "codefluss://projects");
+        let resources = &list("resources/list").await["resources"];
+        assert_eq!(member_texts(resources, "uri"), ["codefluss://projects"]);
         let templates = list("resources/templates/list").await["resourceTemplates"].clone();
         let expected = json!([{
             "uriTemplate": "codefluss://design-system/{projectId}",
@@ -129,8 +126,8 @@ async fn server_of_seed_000_works_with_and_without_initialize() {
         assert_eq!(error["message"], "Resource not found", "{protocol}");
 
         *limited.lock().unwrap() = "tools/call";
-        let refused = gateway.answer("b__list_projects", json!({})).await;
-        assert_contains(&failure(&refused), "Rate limit exceeded");
+        let refused = gateway.refusal("b__list_projects", json!({})).await;
+        assert_contains(&refused, "Rate limit exceeded");
         *limited.lock().unwrap() = "";
         let projects = gateway.tool("b__list_projects", json!({})).await;
         assert_eq!(text(&projects), PROJECTS, "{protocol}");
@@ -145,8 +142,7 @@ async fn limited_or_unauthorized_server_of_seed_000_is_not_taken_for_an_empty_on
     for (key, status) in [("wrong", "401"), (KEY, "429")] {
         let gateway = behind_gateway(&server, key, "").await;
         gateway.until("b", "failed").await;
-        let error = gateway.backend("b").await["last_error"].clone();
-        assert_contains(error.as_str().unwrap(), status);
+        assert_contains(&gateway.backend("b").await["last_error"], status);
         if status == "429" {
             *limited.lock().unwrap() = "";
             gateway.until("b", "running").await;
@@ -158,22 +154,18 @@ async fn limited_or_unauthorized_server_of_seed_000_is_not_taken_for_an_empty_on
 #[tokio::test]
 async fn wrong_url_of_a_server_without_handshake_is_an_error() {
     let page = || "<!doctype html><title>Welcome</title>".into();
-    let unknown = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "?"}});
     for (status, cause) in [
         (404, Some("HTTP 404: check the path of its URL")),
         (405, Some("HTTP 405: check the path of its URL")),
         (200, Some("is not a JSON-RPC message")),
         (0, None),
     ] {
-        let unknown = unknown.clone();
         let server = FakeService::start(move |request| {
             if status > 0 {
                 return Response::Http(status, "text/html", page());
             }
-            let body: Value = serde_json::from_slice(&request.body).unwrap();
-            let mut unknown = unknown.clone();
-            unknown["id"] = body["id"].clone();
-            Response::json(200, &unknown)
+            let error = json!({"code": -32601, "message": "?"});
+            Response::json(200, &response(&request.json()["id"], "error", error))
         })
         .await;
         let gateway = behind_gateway(&server, KEY, "protocol = \"rpc\"").await;

@@ -2,36 +2,28 @@
 //! for its responses, goes to the GET stream, as in servers with the TypeScript SDK 1.x.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use futures_util::stream;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, StreamBody};
+use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
 
-use crate::harness::binary;
+use crate::harness::{Body, HttpServer, binary};
 
-type Body = UnsyncBoxBody<Bytes, Infallible>;
 type Sessions = Arc<Mutex<HashMap<String, Arc<Session>>>>;
 
 pub(super) struct StdioBridge {
     /// `http://127.0.0.1:PORT/mcp`.
     pub(super) url: String,
     sessions: Sessions,
-    task: JoinHandle<()>,
+    _server: HttpServer,
 }
 
 struct Session {
@@ -46,37 +38,24 @@ struct Session {
 impl StdioBridge {
     /// Starts a server whose children are the fixture with these arguments.
     pub(super) async fn start(args: &[&str]) -> Self {
-        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/mcp", socket.local_addr().unwrap());
         let sessions = Sessions::default();
         let args: Arc<[String]> = args.iter().map(|&arg| arg.to_owned()).collect();
         let shared = Arc::clone(&sessions);
-        let task = tokio::spawn(async move {
-            while let Ok((stream, _)) = socket.accept().await {
-                let (sessions, args) = (Arc::clone(&shared), Arc::clone(&args));
-                let service = service_fn(move |request| {
-                    let (sessions, args) = (Arc::clone(&sessions), Arc::clone(&args));
-                    async move { Ok::<_, Infallible>(answer(&sessions, &args, request).await) }
-                });
-                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
-            }
-        });
+        let server = HttpServer::start(move |request| {
+            let (sessions, args) = (Arc::clone(&shared), Arc::clone(&args));
+            async move { Ok(answer(&sessions, &args, request).await) }
+        })
+        .await;
         Self {
-            url,
+            url: format!("{}/mcp", server.url),
             sessions,
-            task,
+            _server: server,
         }
     }
 
     /// The number of open sessions.
     pub(super) fn sessions(&self) -> usize {
         self.sessions.lock().unwrap().len()
-    }
-}
-
-impl Drop for StdioBridge {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
@@ -196,9 +175,5 @@ impl Session {
 }
 
 fn reply(status: u16, body: &str) -> Response<Body> {
-    Response::builder()
-        .status(status)
-        .header("content-type", "application/json")
-        .body(Full::new(Bytes::from(body.to_owned())).boxed_unsync())
-        .unwrap()
+    HttpServer::response(status, "application/json", body.to_owned())
 }

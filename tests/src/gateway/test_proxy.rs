@@ -1,22 +1,14 @@
 //! An HTTP proxy between the gateway and a backend. It can act as a legacy server, answer with errors,
 //! break connections, and change its target.
 
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-use bytes::Bytes;
 use futures_util::stream;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, StreamBody};
+use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 
-use crate::harness::http_client;
+use crate::harness::{Body, HttpServer, http_client};
 
 /// The reaction to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,30 +42,25 @@ pub(super) struct TestProxy {
     /// `http://127.0.0.1:PORT/mcp`.
     pub(super) url: String,
     state: Arc<ProxyState>,
-    task: JoinHandle<()>,
+    _server: HttpServer,
 }
 
 impl TestProxy {
     /// Starts a proxy for the server at this URL.
     pub(super) async fn start(target: &str, mode: ProxyMode) -> Self {
-        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/mcp", socket.local_addr().unwrap());
         let state = Arc::new(ProxyState {
             target: Mutex::new(target.to_owned()),
             mode: Mutex::new(mode),
             requests: Mutex::default(),
         });
         let shared = Arc::clone(&state);
-        let task = tokio::spawn(async move {
-            while let Ok((stream, _)) = socket.accept().await {
-                let state = Arc::clone(&shared);
-                let service = service_fn(move |request| answer(Arc::clone(&state), request));
-                let connection =
-                    http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-                tokio::spawn(connection);
-            }
-        });
-        Self { url, state, task }
+        let answer = move |request| answer(Arc::clone(&shared), request);
+        let server = HttpServer::start(answer).await;
+        Self {
+            url: format!("{}/mcp", server.url),
+            state,
+            _server: server,
+        }
     }
 
     pub(super) fn set_target(&self, target: &str) {
@@ -97,14 +84,6 @@ impl TestProxy {
         found.count()
     }
 }
-
-impl Drop for TestProxy {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Answers a request. An error closes the connection without an answer.
 async fn answer(
@@ -151,6 +130,5 @@ async fn answer(
 }
 
 fn plain(status: u16) -> Response<Body> {
-    let body = Full::new(Bytes::from_static(b"no")).boxed_unsync();
-    Response::builder().status(status).body(body).unwrap()
+    HttpServer::response(status, "text/plain", "no")
 }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::env::{Folder, Gateway, failure};
-use crate::harness::{Dialect, FakeService, Response, assert_contains, binary};
+use super::env::Gateway;
+use crate::harness::{Dialect, FakeService, Response, assert_contains, assert_lacks, binary};
 
 #[tokio::test]
 async fn reason_of_an_unused_backend_is_said_everywhere() {
@@ -17,7 +17,7 @@ async fn reason_of_an_unused_backend_is_said_everywhere() {
         "b ": {"command": "x"},
         "down": {"url": "http://127.0.0.1:1/mcp"},
     }});
-    let gateway = Gateway::running(Folder::new(), &config.to_string()).await;
+    let gateway = Gateway::of(&config.to_string()).await;
     let rows = [
         ("needs", "the environment variable NOT_SET_HERE is not set"),
         ("env-file", "`envFile` is not supported"),
@@ -25,19 +25,16 @@ async fn reason_of_an_unused_backend_is_said_everywhere() {
         ("b-2", "rename one of them"),
     ];
     let status = gateway.status().await;
-    let events = gateway.events_of("gateway.backend_disabled").await;
+    let events = gateway.facts_of("gateway.backend_disabled").await;
     let log = gateway.log();
     for (key, reason) in rows {
         let backend = &status["backends"][key];
         assert_eq!(backend["status"], "disabled", "{status}");
         assert_contains(&backend["last_error"], reason);
-        let mut events = events.as_array().unwrap().iter();
-        let event = events.find(|event| event["metadata"]["backend"] == key);
-        assert_contains(&event.unwrap()["metadata"]["reason"], reason);
-        assert!(
-            log.lines()
-                .any(|line| line.contains(key) && line.contains(reason))
-        );
+        let event = events.iter().find(|event| event["backend"] == key);
+        assert_contains(&event.unwrap()["reason"], reason);
+        let is_logged = |line: &str| line.contains(key) && line.contains(reason);
+        assert!(log.lines().any(is_logged), "{log}");
         for name in [format!("{key}__x"), format!("{key}:x"), format!("{key}.x")] {
             for dialect in Dialect::ALL {
                 let answer = gateway.call_as(dialect, &name, "{}").await;
@@ -49,26 +46,25 @@ async fn reason_of_an_unused_backend_is_said_everywhere() {
         let error = gateway.error("mcp.callTool", call).await;
         assert_contains(&error["message"], reason);
         let restart = json!({"backend": key});
-        let refused = failure(&gateway.answer("gateway_restart", restart).await);
+        let refused = gateway.refusal("gateway_restart", restart).await;
         assert_contains(&refused, reason);
     }
-    let missing = failure(&gateway.answer("down__x", json!({})).await);
+    let missing = gateway.refusal("down__x", json!({})).await;
     assert_contains(&missing, "backend down is down");
     assert_contains(&gateway.unknown_tool("b__x").await, "Tool not found");
     let ready = gateway.request("GET", "/readyz", &[]).await.body;
     // It needs no token, so it names no reason.
     assert_contains(&ready, "needs");
-    assert!(
-        !ready.contains("variable") && !ready.contains("off"),
-        "{ready}"
-    );
+    for reason in ["variable", "off"] {
+        assert_lacks(&ready, reason);
+    }
 }
 
 #[tokio::test]
 async fn cause_of_an_unusable_answer_is_named() {
     const LIST: &str = r#"{"tools":[{"name":"work","inputSchema":{"type":"object"}}]}"#;
     let service = FakeService::start(|request| {
-        let request: Value = serde_json::from_slice(&request.body).unwrap();
+        let request = request.json();
         let id = &request["id"];
         let answer = |id: &Value, result: &str| {
             format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)

@@ -1,15 +1,63 @@
-//! A fake service with scripted responses on a free port of loopback. It records its requests.
+//! HTTP servers in this process, and a fake service with scripted responses that records its requests.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+
+pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// A server on a free port of loopback. Ends with the test.
+pub(crate) struct HttpServer {
+    /// `http://127.0.0.1:PORT`.
+    pub(crate) url: String,
+    task: JoinHandle<()>,
+}
+
+impl HttpServer {
+    /// Starts it with this answer to each request. An error closes the connection.
+    pub(crate) async fn start<F>(
+        answer: impl Fn(hyper::Request<Incoming>) -> F + Clone + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<hyper::Response<Body>, &'static str>> + Send + 'static,
+    {
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", socket.local_addr().unwrap());
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = socket.accept().await {
+                let service = service_fn(answer.clone());
+                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+            }
+        });
+        Self { url, task }
+    }
+
+    /// A response with this status, content type and body.
+    pub(crate) fn response(
+        status: u16,
+        kind: &str,
+        body: impl Into<Bytes>,
+    ) -> hyper::Response<Body> {
+        let response = hyper::Response::builder().status(status);
+        let body = Full::new(body.into()).boxed_unsync();
+        response.header("content-type", kind).body(body).unwrap()
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
 
 /// A recorded request.
 #[derive(Clone, Debug)]
@@ -21,6 +69,18 @@ pub(crate) struct Request {
     pub(crate) body: Bytes,
 }
 
+impl Request {
+    /// The body as JSON; null if it is none.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// Returns true if the body contains `part`.
+    pub(crate) fn has(&self, part: &str) -> bool {
+        String::from_utf8_lossy(&self.body).contains(part)
+    }
+}
+
 /// A scripted response.
 #[derive(Clone, Debug)]
 pub(crate) enum Response {
@@ -28,6 +88,8 @@ pub(crate) enum Response {
     Http(u16, &'static str, Bytes),
     /// No response.
     Hang,
+    /// The end of the connection.
+    Cut,
 }
 
 impl Response {
@@ -49,61 +111,46 @@ pub(crate) struct FakeService {
     /// `http://127.0.0.1:PORT`.
     pub(crate) url: String,
     requests: Arc<Mutex<Vec<Request>>>,
-    task: JoinHandle<()>,
+    _server: HttpServer,
 }
 
 impl FakeService {
     pub(crate) async fn start(
         answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
     ) -> Self {
-        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", socket.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
         let (seen, answer) = (Arc::clone(&requests), Arc::new(answer));
-        let task = tokio::spawn(async move {
-            while let Ok((stream, _)) = socket.accept().await {
-                let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
-                let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-                    let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
-                    async move {
-                        let (head, body) = request.into_parts();
-                        let body = body.collect().await;
-                        let request = Request {
-                            method: head.method.to_string(),
-                            target: head.uri.to_string(),
-                            headers: head.headers,
-                            body: body.map_or_else(|_| Bytes::new(), |body| body.to_bytes()),
-                        };
-                        seen.lock().unwrap().push(request.clone());
-                        match answer(&request) {
-                            Response::Http(status, kind, body) => {
-                                let response = hyper::Response::builder()
-                                    .status(status)
-                                    .header("content-type", kind);
-                                Ok::<_, Infallible>(response.body(Full::new(body)).unwrap())
-                            }
-                            Response::Hang => std::future::pending().await,
-                        }
+        let server = HttpServer::start(move |request| {
+            let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect().await;
+                let request = Request {
+                    method: head.method.to_string(),
+                    target: head.uri.to_string(),
+                    headers: head.headers,
+                    body: body.map_or_else(|_| Bytes::new(), |body| body.to_bytes()),
+                };
+                seen.lock().unwrap().push(request.clone());
+                match answer(&request) {
+                    Response::Http(status, kind, body) => {
+                        Ok(HttpServer::response(status, kind, body))
                     }
-                });
-                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+                    Response::Hang => std::future::pending().await,
+                    Response::Cut => Err("cut"),
+                }
             }
-        });
+        })
+        .await;
         Self {
-            url,
+            url: server.url.clone(),
             requests,
-            task,
+            _server: server,
         }
     }
 
     /// The requests so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
-    }
-}
-
-impl Drop for FakeService {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }

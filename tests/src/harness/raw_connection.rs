@@ -30,10 +30,16 @@ impl RawConnection {
         Self(BufReader::new(stream.unwrap()))
     }
 
+    /// Connects and sends this.
+    pub(crate) async fn sending(url: &str, bytes: impl AsRef<[u8]>) -> Self {
+        let mut wire = Self::connect(url).await;
+        wire.send(bytes).await;
+        wire
+    }
+
     /// Sends a request on its own connection and reads the reply.
     pub(crate) async fn round_trip(url: &str, request: impl AsRef<[u8]>) -> Reply {
-        let mut wire = Self::connect(url).await;
-        wire.send(request).await;
+        let mut wire = Self::sending(url, request).await;
         wire.reply().await.unwrap()
     }
 

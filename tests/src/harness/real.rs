@@ -36,7 +36,7 @@ pub(crate) fn host_programs() -> Option<std::path::PathBuf> {
     variable("MCP_TEST_HOST_PROGRAMS").map(Into::into)
 }
 
-/// A real V1 app server of OpenHands, which `cargo xtask openhands-app` starts.
+/// A real V1 app server of OpenHands, which `cargo xtask nightly openhands-app` starts.
 pub(crate) fn openhands_app() -> Option<OpenHands> {
     Some(OpenHands {
         url: variable("MCP_TEST_OPENHANDS_APP_URL")?,

@@ -1,16 +1,22 @@
 //! Servers of the workspace as processes, and clients of them.
 
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use mcp_client::{Client, ClientInfo, Command, Endpoint};
+use clap::Parser as _;
+use mcp_client::{Client, ClientInfo, Command, Endpoint, EraChoice, Handler};
+use mcp_serve::Key;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
 
-use super::{binary, wait_until};
+use super::{initialize, rpc, wait_until};
+
+/// Longer than any call of a test takes on a busy machine.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server that listens on a free port of loopback. Ends with the test.
 pub(crate) struct Server {
@@ -97,7 +103,7 @@ impl Server {
 
     /// Waits until it has exited by itself; returns its exit code.
     pub(crate) async fn wait_for_exit(&mut self) -> Option<i32> {
-        let ended = tokio::time::timeout(Duration::from_secs(20), self.child.wait());
+        let ended = tokio::time::timeout(Duration::from_secs(60), self.child.wait());
         ended.await.expect("it does not end").unwrap().code()
     }
 
@@ -170,8 +176,7 @@ impl Server {
     }
 
     async fn unversioned(&self, method: &str, params: Value, member: &str) -> Value {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        let reply = self.post(body.to_string()).await.json();
+        let reply = self.post(rpc(method, params).to_string()).await.json();
         let value = reply.get(member).cloned();
         value.unwrap_or_else(|| panic!("no {member} of {method}: {reply}"))
     }
@@ -198,6 +203,31 @@ impl Server {
     /// Connects an MCP client.
     pub(crate) async fn client(&self) -> Client {
         initialized(Client::http(Endpoint::new(&self.url).unwrap()).unwrap()).await
+    }
+
+    /// Opens a session of a client that can be asked, with these headers; returns its id.
+    pub(crate) async fn session(&self, revision: &str, headers: &[(&str, &str)]) -> String {
+        let hello = initialize(revision).to_string();
+        let reply = self.post_with(headers, hello).await;
+        let id = reply.headers["mcp-session-id"].to_str();
+        id.unwrap().to_owned()
+    }
+
+    /// Connects an MCP client of this era with these capabilities, whose calls may take a minute.
+    pub(crate) async fn client_with(
+        &self,
+        era: EraChoice,
+        capabilities: Value,
+        handler: Option<Arc<dyn Handler>>,
+    ) -> Client {
+        let mut builder = Client::builder().era(era).timeout(CALL_TIMEOUT);
+        if let Some(handler) = handler {
+            builder = builder.handler(handler);
+        }
+        let client = builder.http(Endpoint::new(&self.url).unwrap()).unwrap();
+        let info = ClientInfo::new("tests", "1").with_capabilities(capabilities);
+        client.connect(&info).await.unwrap();
+        client
     }
 
     /// Connects an MCP client with this bearer token.
@@ -263,6 +293,12 @@ pub(crate) fn http_client() -> reqwest::Client {
         .unwrap()
 }
 
+/// Posts a message to a URL.
+pub(crate) async fn post_message(url: &str, headers: &[(&str, &str)], message: &Value) -> Reply {
+    let request = http_client().post(url).body(message.to_string());
+    send(request.header("content-type", "application/json"), headers).await
+}
+
 async fn send(mut request: reqwest::RequestBuilder, headers: &[(&str, &str)]) -> Reply {
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -273,4 +309,32 @@ async fn send(mut request: reqwest::RequestBuilder, headers: &[(&str, &str)]) ->
         headers: response.headers().clone(),
         body: response.text().await.unwrap(),
     }
+}
+
+/// Returns the path of a program of the workspace. All are built first, unless `MCP_TEST_BIN_DIR` says
+/// where they are.
+pub(crate) fn binary(name: &str) -> PathBuf {
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
+    DIR.get_or_init(|| match std::env::var_os("MCP_TEST_BIN_DIR") {
+        Some(dir) => dir.into(),
+        None => {
+            let built = std::process::Command::new(env!("CARGO"))
+                .args(["build", "--workspace", "--bins", "--examples"])
+                .status();
+            assert!(
+                built.is_ok_and(|status| status.success()),
+                "the binaries cannot be built"
+            );
+            // target/debug/deps/it-…
+            let this = std::env::current_exe().unwrap();
+            this.ancestors().nth(2).unwrap().to_owned()
+        }
+    })
+    .join(name)
+}
+
+/// The fixture as its command line configures it.
+pub(crate) fn in_memory<'a>(args: impl Iterator<Item = &'a str>) -> Arc<mcp_core::server::Server> {
+    let (command, key) = (mcp_serve::Command::parse_from(args), Key::random().unwrap());
+    fixture::product().assemble(command, &key).unwrap().server
 }

@@ -19,9 +19,20 @@ fn hosts() -> impl Iterator<Item = &'static Host> {
 fn entry(host: &Host, file: &Path, name: &str) -> Listed {
     let mut found = listed(host, file).unwrap();
     found.retain(|entry| entry.name == name);
-    found
-        .pop()
-        .unwrap_or_else(|| panic!("{} has no {name}", host.id))
+    let entry = found.pop();
+    entry.unwrap_or_else(|| panic!("{} has no {name}", host.id))
+}
+
+/// A client of the program of an entry.
+fn started(entry: &Listed, env: &[(&str, &str)]) -> Client {
+    let (program, args) = entry.command.split_first().unwrap();
+    assert!(Path::new(program).is_absolute());
+    let command = mcp_client::Command::new(program);
+    let command = args.iter().fold(command, |command, arg| command.arg(arg));
+    let own = entry.env.iter().map(|(name, value)| (&**name, &**value));
+    let env = own.chain(env.iter().copied());
+    let set = |command: mcp_client::Command, (name, value)| command.env(name, value);
+    Client::stdio(env.fold(command, set)).unwrap()
 }
 
 async fn tools(client: Client) -> usize {
@@ -38,35 +49,17 @@ async fn every_host_starts_the_server_and_gets_its_file_back() {
         let home = Home::new();
         let args = ["connect", host.id];
         let env = [("DOCKER_HOST", "unix:///nowhere.sock")];
-        let shown = home.done(
-            "docker-mcp-server",
-            &["connect", host.id, "--dry-run"],
-            &env,
-        );
+        let dry = ["connect", host.id, "--dry-run"];
+        let shown = home.done("docker-mcp-server", &dry, &env);
         assert_contains(&shown, "nothing was written");
-        assert_eq!(
-            std::fs::read_dir(&home.0).unwrap().count(),
-            0,
-            "{}",
-            host.id
-        );
+        let files = std::fs::read_dir(&home.0).unwrap();
+        assert_eq!(files.count(), 0, "{}", host.id);
         let file = Home::file(&home.done("docker-mcp-server", &args, &env));
         let written = entry(host, &file, "docker");
-        let (program, args_of_entry) = written.command.split_first().unwrap();
-        assert!(Path::new(program).is_absolute());
-        let mut command = mcp_client::Command::new(program);
-        for arg in args_of_entry {
-            command = command.arg(arg);
-        }
-        for (name, value) in &written.env {
-            command = command.env(name, value);
-        }
-        let client = Client::stdio(command).unwrap();
+        let client = started(&written, &[]);
         assert!(tools(client).await > 5, "{}", host.id);
-        assert_contains(
-            &home.done("docker-mcp-server", &args, &env),
-            "nothing to do",
-        );
+        let again = home.done("docker-mcp-server", &args, &env);
+        assert_contains(&again, "nothing to do");
         home.done("docker-mcp-server", &["connect", host.id, "--undo"], &[]);
         assert!(!file.exists(), "{}", host.id);
     }
@@ -86,19 +79,12 @@ async fn every_host_calls_a_url_itself_or_through_the_bridge() {
             let file = Home::file(&said);
             assert_lacks(&std::fs::read_to_string(&file).unwrap(), CANARY);
             let written = entry(host, &file, "docker");
-            let client = match (written.command.split_first(), &written.url) {
-                (Some((program, args)), None) => {
-                    let mut command = mcp_client::Command::new(program).env("MCP_TOKEN", CANARY);
-                    for arg in args {
-                        command = command.arg(arg);
-                    }
-                    Client::stdio(command).unwrap()
-                }
-                (None, Some(url)) => {
+            let client = match &written.url {
+                None => started(&written, &[("MCP_TOKEN", CANARY)]),
+                Some(url) => {
                     let endpoint = Endpoint::new(url).unwrap();
                     Client::http(endpoint.bearer(CANARY).unwrap()).unwrap()
                 }
-                _ => panic!("{}: neither a program nor a URL", host.id),
             };
             assert!(tools(client).await > 5, "{}", host.id);
         }
@@ -129,11 +115,8 @@ fn secrets_are_written_nowhere() {
     assert!(!refused.status.success());
     assert_contains(&said, "N8N_API_KEY_FILE");
     assert_lacks(&said, CANARY);
-    let unknown = home.run(
-        "n8n-mcp-server",
-        &["connect", "zed", "--", "--no-such"],
-        &[],
-    );
+    let unknown = ["connect", "zed", "--", "--no-such"];
+    let unknown = home.run("n8n-mcp-server", &unknown, &[]);
     assert_contains(&String::from_utf8(unknown.stderr).unwrap(), "--no-such");
 }
 
@@ -148,7 +131,8 @@ fn n8n_gets_a_node_to_paste() {
     assert_contains(&String::from_utf8(refused.stderr).unwrap(), "--http URL");
 }
 
-/// These hosts read the written file. Codex and Copilot start no server without a login.
+/// These hosts read the written file. Codex and Copilot start no server without a login. No command installs
+/// them: MCP_TEST_HOST_PROGRAMS names the folder of their programs, such as `node_modules/.bin`.
 #[test]
 fn hosts_themselves_start_the_server() {
     let Some(folder) = real::host_programs() else {

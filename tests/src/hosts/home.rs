@@ -3,19 +3,11 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+pub(crate) use crate::harness::Folder as Home;
 use crate::harness::binary;
 
-/// The home folder of one test.
-pub(crate) struct Home(pub(crate) PathBuf);
-
 impl Home {
-    pub(crate) fn new() -> Self {
-        let name = format!("hosts-{}", uuid::Uuid::new_v4().simple());
-        let home = std::env::temp_dir().join(name);
-        std::fs::create_dir(&home).unwrap();
-        Self(home)
-    }
-
+    /// Runs a command with this home folder.
     pub(crate) fn run(&self, program: &str, args: &[&str], env: &[(&str, &str)]) -> Output {
         Command::new(binary(program))
             .args(args)
@@ -43,11 +35,5 @@ impl Home {
         let file = said.lines().find_map(|line| line.strip_prefix("written: "));
         file.unwrap_or_else(|| panic!("nothing was written: {said}"))
             .into()
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

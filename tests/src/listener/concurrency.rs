@@ -5,21 +5,26 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::io::AsyncBufReadExt as _;
 
-use super::{TestListener, ping, slow, start_slow};
+use super::{BODY_BEGUN, HEALTH, TestListener, ping, slow, start_slow};
+use crate::auth::file;
 use crate::harness::{Dialect, RawConnection, Server, post, wait_until};
+
+/// So many connections that have been served and stay open.
+async fn served(url: &str, count: u32) -> Vec<RawConnection> {
+    let mut served = Vec::new();
+    for number in 0..count {
+        let mut wire = RawConnection::sending(url, ping(number)).await;
+        assert_eq!(wire.reply().await.unwrap().status, 200, "{number}");
+        served.push(wire);
+    }
+    served
+}
 
 #[tokio::test]
 async fn connections_over_the_limit_wait() {
     let listener = TestListener::start(|limits| limits.max_connections = 2).await;
-    let mut accepted = Vec::new();
-    for _ in 0..2 {
-        let mut wire = RawConnection::connect(&listener.url).await;
-        wire.send(ping(1)).await;
-        assert_eq!(wire.reply().await.unwrap().status, 200);
-        accepted.push(wire);
-    }
-    let mut waiting = RawConnection::connect(&listener.url).await;
-    waiting.send(ping(3)).await;
+    let mut accepted = served(&listener.url, 2).await;
+    let mut waiting = RawConnection::sending(&listener.url, ping(3)).await;
     assert!(!waiting.is_readable_within(Duration::from_millis(200)).await);
     // Accepted connections are served meanwhile.
     accepted[0].send(ping(2)).await;
@@ -35,29 +40,11 @@ async fn health_is_answered_while_clients_hold_all_connections() {
         limits.reserved_connections = 1;
     })
     .await;
-    let mut accepted = Vec::new();
-    for _ in 0..2 {
-        let mut wire = RawConnection::connect(&listener.url).await;
-        wire.send(ping(1)).await;
-        assert_eq!(wire.reply().await.unwrap().status, 200);
-        accepted.push(wire);
-    }
+    let accepted = served(&listener.url, 2).await;
     // One that sends nothing holds a reserved connection for a second only.
     let mut silent = RawConnection::connect(&listener.url).await;
-    for (request, status) in [
-        (
-            "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
-            200,
-        ),
-        (ping(2), 503),
-        (
-            "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
-            200,
-        ),
-    ] {
-        let mut wire = RawConnection::connect(&listener.url).await;
-        wire.send(request).await;
-        let reply = wire.reply().await.unwrap();
+    for (request, status) in [(HEALTH, 200), (&ping(2), 503), (HEALTH, 200)] {
+        let reply = RawConnection::round_trip(&listener.url, request).await;
         assert_eq!(reply.status, status);
         assert_eq!(reply.headers["connection"], "close");
     }
@@ -88,8 +75,7 @@ async fn requests_over_the_limit_get_503() {
         assert!(reply.json()["error"].is_object() || reply.json()["error"].is_string());
     }
     // Health checks are not limited.
-    wire.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        .await;
+    wire.send(HEALTH).await;
     assert_eq!(wire.reply().await.unwrap().status, 200);
     drop((one, two));
 }
@@ -98,14 +84,10 @@ async fn requests_over_the_limit_get_503() {
 #[tokio::test]
 async fn calls_with_the_header_of_a_subscription_are_limited() {
     let listener = TestListener::start(|limits| limits.max_in_flight = 1).await;
-    let slow = Dialect::Unversioned.request(
-        "1",
-        "tools/call",
-        r#""name":"slow","arguments":{"step":60000,"steps":1}"#,
-    );
-    let mut wire = RawConnection::connect(&listener.url).await;
-    wire.send(post(&["Mcp-Method: subscriptions/listen"], &slow))
-        .await;
+    let members = r#""name":"slow","arguments":{"step":60000,"steps":1}"#;
+    let slow = Dialect::Unversioned.request("1", "tools/call", members);
+    let slow = post(&["Mcp-Method: subscriptions/listen"], &slow);
+    let _wire = RawConnection::sending(&listener.url, slow).await;
     // The call takes the only permit.
     wait_until_ping_gets(503, &listener).await;
 }
@@ -115,10 +97,7 @@ async fn slow_bodies_take_no_permit() {
     let listener = TestListener::start(|limits| limits.max_in_flight = 1).await;
     let mut slow = Vec::new();
     for _ in 0..5 {
-        let mut wire = RawConnection::connect(&listener.url).await;
-        wire.send("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
-            .await;
-        slow.push(wire);
+        slow.push(RawConnection::sending(&listener.url, BODY_BEGUN).await);
     }
     listener.check_serves().await;
     // A complete request takes one.
@@ -131,10 +110,9 @@ async fn slow_bodies_take_no_permit() {
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_order() {
     let listener = TestListener::start(|_| ()).await;
-    let mut wire = RawConnection::connect(&listener.url).await;
     let slow = slow(20, 2).replace("Accept: application/json, text/event-stream\r\n", "");
-    let all: Vec<String> = (2..=100).map(ping).collect();
-    wire.send(format!("{slow}{}", all.concat())).await;
+    let all = slow + &(2..=100).map(ping).collect::<String>();
+    let mut wire = RawConnection::sending(&listener.url, all).await;
     for id in 1..=100 {
         assert_eq!(wire.reply().await.unwrap().json()["id"], id);
     }
@@ -144,8 +122,8 @@ async fn pipelined_requests_are_answered_in_order() {
 async fn answer_is_sent_before_the_next_request_is_complete() {
     let listener = TestListener::start(|_| ()).await;
     for begun in ["P", "POST /mcp HTTP/1.1\r\nHost: loc", "\r\n"] {
-        let mut wire = RawConnection::connect(&listener.url).await;
-        wire.send(format!("{}{begun}", ping(1))).await;
+        let sent = format!("{}{begun}", ping(1));
+        let mut wire = RawConnection::sending(&listener.url, sent).await;
         // Far below the timeout for the head of the second request.
         let started = Instant::now();
         assert_eq!(wire.reply().await.unwrap().status, 200);
@@ -185,50 +163,14 @@ async fn refused_requests_leak_no_memory() {
 async fn send_refused(server: &Server, refused: &[String], count: usize) {
     const PIPELINED: usize = 100;
     for _ in 0..count / PIPELINED {
-        let mut wire = RawConnection::connect(&server.url).await;
-        let requests: String = refused
-            .iter()
-            .cycle()
-            .take(PIPELINED)
-            .map(String::as_str)
-            .collect();
-        wire.send(requests).await;
+        let requests = refused.iter().cycle().take(PIPELINED);
+        let requests: String = requests.map(String::as_str).collect();
+        let mut wire = RawConnection::sending(&server.url, requests).await;
         for _ in 0..PIPELINED {
             let reply = wire.reply().await.expect("the connection is closed");
             assert!(reply.body.contains("error"), "{reply:?}");
         }
     }
-}
-
-#[tokio::test]
-async fn stream_is_about_as_fast_as_a_json_reply() {
-    const ROUND_TRIPS: usize = 60;
-    let server = Server::start("mcp-conformance", &[]).await;
-    let mut medians = Vec::new();
-    // The stream is written event by event.
-    let stream = slow(1, 2);
-    let reply = stream.replace(", text/event-stream", "");
-    for request in [reply, stream] {
-        let mut wire = RawConnection::connect(&server.url).await;
-        let mut times = Vec::new();
-        for _ in 0..ROUND_TRIPS {
-            let started = Instant::now();
-            wire.send(&request).await;
-            let reply = wire.reply().await.unwrap();
-            assert!(reply.body.contains(r#"\"done\":2"#), "{reply:?}");
-            times.push(started.elapsed());
-        }
-        times.sort();
-        medians.push(times[ROUND_TRIPS / 2]);
-    }
-    // Nagle's algorithm against delayed acknowledgements would cost 40 ms each.
-    let [json, events] = medians[..] else {
-        panic!()
-    };
-    assert!(
-        events < json * 3 || events < json + Duration::from_millis(20),
-        "{json:?} {events:?}"
-    );
 }
 
 #[tokio::test]
@@ -263,13 +205,10 @@ async fn disconnect_cancels_modern_call() {
         ["Accept: text/event-stream", fields[1], fields[2], fields[3]],
     ] {
         let stopped = server.log().matches("Stopped as asked").count();
-        let mut wire = RawConnection::connect(&server.url).await;
-        wire.send(post(&fields, &body)).await;
+        let mut wire = RawConnection::sending(&server.url, post(&fields, &body)).await;
         // The start of the call cannot be observed; a call that has not started is cancelled, too.
-        assert!(
-            !wire.is_readable_within(Duration::from_millis(100)).await
-                || fields[0].ends_with("stream")
-        );
+        let is_readable = wire.is_readable_within(Duration::from_millis(100)).await;
+        assert!(!is_readable || fields[0].ends_with("stream"));
         wire.reset();
         wait_until("the call to be stopped", async || {
             server.log().matches("Stopped as asked").count() > stopped
@@ -280,13 +219,7 @@ async fn disconnect_cancels_modern_call() {
 
 #[tokio::test]
 async fn rate_limit_answers_429_with_retry_after() {
-    let dir = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let tokens = dir.join(uuid::Uuid::new_v4().to_string());
-    std::fs::write(
-        &tokens,
-        "busy b-token-of-16-chars\ncalm c-token-of-16-chars\n",
-    )
-    .unwrap();
+    let tokens = file("busy b-token-of-16-chars\ncalm c-token-of-16-chars\n");
     let tokens = tokens.to_str().unwrap();
     let args = ["--token-file", tokens, "--rate-limit", "5"];
     let server = Server::with_args("mcp-conformance", &args, &[]).await;
@@ -297,16 +230,14 @@ async fn rate_limit_answers_429_with_retry_after() {
         let headers = [("authorization", token), ("x-forwarded-for", &address)];
         server.post_with(&headers, body).await
     };
-    let mut refused = None;
+    let mut reply = ask("Bearer b-token-of-16-chars").await;
     for _ in 0..1000 {
-        let reply = ask("Bearer b-token-of-16-chars").await;
         if reply.status != 200 {
-            refused = Some(reply);
             break;
         }
+        reply = ask("Bearer b-token-of-16-chars").await;
     }
-    let reply = refused.expect("there is no limit");
-    assert_eq!(reply.status, 429);
+    assert_eq!(reply.status, 429, "there is no limit");
     assert_eq!(reply.headers["retry-after"], "1");
     let error = &reply.json()["error"];
     assert_has!(error, {"code": 42900, "data": {"kind": "rate_limited"}});
@@ -349,16 +280,9 @@ async fn server_with_open_files(
 async fn soft_limit_of_open_files_does_not_lower_the_connection_limit() {
     let args = ["--connection-limit", "120"];
     let (_server, _log, url) = server_with_open_files("-S -n 64", &args).await;
-    let mut connections = Vec::new();
-    for number in 0..120 {
-        let mut wire = RawConnection::connect(&url).await;
-        wire.send(ping(number)).await;
-        assert_eq!(wire.reply().await.unwrap().status, 200, "{number}");
-        connections.push(wire);
-    }
-    let mut wire = RawConnection::connect(&url).await;
-    wire.send(ping(120)).await;
-    assert_eq!(wire.reply().await.unwrap().status, 503);
+    let _connections = served(&url, 120).await;
+    let reply = RawConnection::round_trip(&url, ping(120)).await;
+    assert_eq!(reply.status, 503);
 }
 
 #[tokio::test]
@@ -377,12 +301,8 @@ async fn listener_survives_running_out_of_file_descriptors() {
         }
         false
     });
-    assert!(
-        logged.await.expect("no accept error is logged"),
-        "the server has exited"
-    );
+    let is_logged = logged.await.expect("no accept error is logged");
+    assert!(is_logged, "the server has exited");
     drop(connections);
-    let mut wire = RawConnection::connect(&url).await;
-    wire.send(ping(1)).await;
-    assert_eq!(wire.reply().await.unwrap().status, 200);
+    served(&url, 1).await;
 }

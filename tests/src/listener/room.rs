@@ -2,37 +2,43 @@
 
 use mcp_serve::Tokens;
 
-use super::TestListener;
+use super::{HEALTH, TestListener};
 use crate::harness::{Dialect, RawConnection, post};
 
 /// Connections without a valid token make room for others; those with one stay, and are never made to.
 #[tokio::test]
 async fn connections_without_a_token_do_not_lock_out_clients_with_one() {
     const MAX_CONNECTIONS: usize = 4;
-    const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    let authorized = |token: &str| {
+    let start = async |reserved: usize| {
+        let tokens = Tokens::parse("alice alice-has-a-token-of-32-characters").unwrap();
+        let started = TestListener::start_guarded(tokens, None, |limits| {
+            limits.max_connections = MAX_CONNECTIONS;
+            limits.reserved_connections = reserved;
+        });
+        started.await
+    };
+    let with_token = |token: &str| {
         let body = Dialect::Unversioned.request("1", "ping", "");
         post(&[&format!("Authorization: Bearer {token}")], &body)
     };
-    let [silent, partial] = ["", "POST /mcp HTTP/1.1\r\nHost: local"].map(str::to_owned);
+    let authorized = &with_token("alice-has-a-token-of-32-characters");
     for (name, reserved, sent, status) in [
-        ("health checks", 1, HEALTH.to_owned(), Some(200)),
-        ("health checks, no reserve", 0, HEALTH.to_owned(), Some(200)),
-        ("silent", 1, silent, None),
-        ("a part of a head", 0, partial, None),
-        ("a wrong token", 1, authorized("wrong"), Some(401)),
+        ("health checks", 1, HEALTH, Some(200)),
+        ("health checks, no reserve", 0, HEALTH, Some(200)),
+        ("silent", 1, "", None),
+        (
+            "a part of a head",
+            0,
+            "POST /mcp HTTP/1.1\r\nHost: local",
+            None,
+        ),
+        ("a wrong token", 1, &with_token("wrong"), Some(401)),
     ] {
-        let tokens = Tokens::parse("alice alice-has-a-token-of-32-characters").unwrap();
-        let listener = TestListener::start_guarded(tokens, None, |limits| {
-            limits.max_connections = MAX_CONNECTIONS;
-            limits.reserved_connections = reserved;
-        })
-        .await;
+        let listener = start(reserved).await;
         let flood = async |count: usize| {
             let mut open = Vec::new();
             for _ in 0..count {
-                let mut wire = RawConnection::connect(&listener.url).await;
-                wire.send(&sent).await;
+                let mut wire = RawConnection::sending(&listener.url, sent).await;
                 if let Some(status) = status {
                     assert_eq!(wire.reply().await.unwrap().status, status, "{name}");
                 }
@@ -44,38 +50,24 @@ async fn connections_without_a_token_do_not_lock_out_clients_with_one() {
         let mut alice = RawConnection::connect(&listener.url).await;
         for more in [0, 2 * MAX_CONNECTIONS] {
             let others = flood(more).await;
-            alice
-                .send(authorized("alice-has-a-token-of-32-characters"))
-                .await;
+            alice.send(authorized).await;
             assert_eq!(alice.reply().await.unwrap().status, 200, "{name}");
             drop(others);
         }
         drop(first);
     }
     // Those with a token do not end each other.
-    let tokens = Tokens::parse("alice alice-has-a-token-of-32-characters").unwrap();
-    let listener = TestListener::start_guarded(tokens, None, |limits| {
-        limits.max_connections = MAX_CONNECTIONS;
-        limits.reserved_connections = 1;
-    })
-    .await;
+    let listener = start(1).await;
     let mut clients = Vec::new();
     for _ in 0..MAX_CONNECTIONS {
-        let mut wire = RawConnection::connect(&listener.url).await;
-        wire.send(authorized("alice-has-a-token-of-32-characters"))
-            .await;
+        let mut wire = RawConnection::sending(&listener.url, authorized).await;
         assert_eq!(wire.reply().await.unwrap().status, 200);
         clients.push(wire);
     }
-    let reply = RawConnection::round_trip(
-        &listener.url,
-        authorized("alice-has-a-token-of-32-characters"),
-    )
-    .await;
+    let reply = RawConnection::round_trip(&listener.url, authorized).await;
     assert_eq!(reply.status, 503);
     for wire in &mut clients {
-        wire.send(authorized("alice-has-a-token-of-32-characters"))
-            .await;
+        wire.send(authorized).await;
         assert_eq!(wire.reply().await.unwrap().status, 200);
     }
 }

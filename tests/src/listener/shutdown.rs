@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::{TestListener, ping, start_slow, subscribe};
+use super::{BODY_BEGUN, TestListener, ping, start_slow, subscribe};
 use crate::harness::{RawConnection, Server, assert_contains, binary};
 
 const FIXTURE: &str = "mcp-conformance";
@@ -34,9 +34,8 @@ async fn shutdown_finishes_calls_and_ends_subscriptions() {
         for _ in 0..20 {
             calls.push(start_slow(&server.url, 100, 8).await);
             streams.push(listen(&server.url).await);
-            let mut silent = RawConnection::connect(&server.url).await;
             idle.push(RawConnection::connect(&server.url).await);
-            silent.send(ping(1)).await;
+            let mut silent = RawConnection::sending(&server.url, ping(1)).await;
             assert_eq!(silent.reply().await.unwrap().status, 200);
             idle.push(silent);
         }
@@ -79,9 +78,7 @@ async fn shutdown_waits_only_for_the_grace_period() {
     let listener =
         TestListener::start(|limits| limits.shutdown_grace = Duration::from_millis(300)).await;
     let _call = start_slow(&listener.url, 20, 1000).await;
-    let mut body = RawConnection::connect(&listener.url).await;
-    body.send("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
-        .await;
+    let _body = RawConnection::sending(&listener.url, BODY_BEGUN).await;
     let started = Instant::now();
     listener.stop.cancel();
     listener.task.await.unwrap();

@@ -3,13 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::auth::file;
-use crate::harness::{Dialect, RawConnection, Reply, Server, eventually, wait_until};
+use crate::harness::{
+    Dialect, RawConnection, Reply, Server, assert_contains, eventually, wait_until,
+};
 
 /// Opens a stream. Returns its status and, from its first event, the address for messages.
 async fn open(server: &Server, fields: &str) -> (RawConnection, u16, String) {
-    let mut wire = RawConnection::connect(&server.url).await;
-    wire.send(format!("GET /sse HTTP/1.1\r\n{fields}\r\n"))
-        .await;
+    let request = format!("GET /sse HTTP/1.1\r\n{fields}\r\n");
+    let mut wire = RawConnection::sending(&server.url, request).await;
     let (status, _) = wire.head().await.unwrap();
     let mut address = String::new();
     if status == 200 {
@@ -45,15 +46,10 @@ async fn message(wire: &mut RawConnection) -> Value {
 #[tokio::test]
 async fn sse_is_off_by_default() {
     let server = Server::start("mcp-conformance", &[]).await;
-    assert_eq!(open(&server, "Host: localhost\r\n").await.1, 404);
+    let local = "Host: localhost\r\n";
+    assert_eq!(open(&server, local).await.1, 404);
     let ping = Dialect::Unversioned.request("1", "ping", "");
-    let reply = send(
-        &server,
-        "/messages?sessionId=1",
-        "Host: localhost\r\n",
-        &ping,
-    )
-    .await;
+    let reply = send(&server, "/messages?sessionId=1", local, &ping).await;
     assert_eq!(reply.status, 404);
 }
 
@@ -96,12 +92,9 @@ async fn guards_hold_for_sse() {
         send(&server, &address, alice, &ping).await.status == 404
     })
     .await;
-    for address in [
-        "/messages",
-        "/messages?sessionId=",
-        "/messages?x=1&sessionId=0",
-    ] {
-        assert_eq!(send(&server, address, alice, &ping).await.status, 404);
+    for query in ["", "?sessionId=", "?x=1&sessionId=0"] {
+        let address = format!("/messages{query}");
+        assert_eq!(send(&server, &address, alice, &ping).await.status, 404);
     }
     // A removed token ends its streams.
     let (mut stream, _, _) = open(&server, alice).await;
@@ -134,12 +127,8 @@ async fn all_messages_come_on_the_stream() {
     let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}});
     post(&answer.to_string()).await;
     assert_eq!(message(&mut wire).await["id"], 1);
-    post(&request(
-        2,
-        "resources/subscribe",
-        r#""uri":"test://watched-resource""#,
-    ))
-    .await;
+    let watched = r#""uri":"test://watched-resource""#;
+    post(&request(2, "resources/subscribe", watched)).await;
     assert_eq!(message(&mut wire).await["result"], json!({}));
     let trigger = r#""name":"test_trigger_resource_change","arguments":{}"#;
     post(&request(3, "tools/call", trigger)).await;
@@ -170,11 +159,9 @@ async fn modern_era_is_refused_over_sse() {
         assert_eq!(send(&server, &address, local, &request).await.status, 202);
         let error = message(&mut wire).await["error"].take();
         assert_eq!(error["code"], -32022, "{error}");
-        let text = error["message"].as_str().unwrap();
-        assert!(
-            text.contains("initialize") && text.contains("/mcp"),
-            "{text}"
-        );
+        for part in ["initialize", "/mcp"] {
+            assert_contains(&error["message"], part);
+        }
         let supported = error["data"]["supported"].as_array().unwrap();
         assert!(supported.contains(&json!("2024-11-05")), "{error}");
         assert!(!supported.contains(&json!("2026-07-28")), "{error}");

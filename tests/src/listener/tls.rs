@@ -10,6 +10,7 @@ use serde_json::json;
 use tokio::net::TcpStream;
 
 use super::TestListener;
+use crate::harness::Folder;
 
 /// A certificate that the tests of `mcp-client` use.
 fn file(name: &str) -> PathBuf {
@@ -26,10 +27,9 @@ fn client(url: &str, ca: &str, with_certificate: bool) -> Client {
     let client = with_certificate.then(|| (file("mutual-client.pem"), file("leaf.key.pem")));
     let ca = Some(file(ca));
     let endpoint = Endpoint::new(url).unwrap();
+    let endpoint = endpoint.tls_files(TlsFiles { ca, client });
     let builder = Client::builder().era(EraChoice::Legacy);
-    builder
-        .http(endpoint.tls_files(TlsFiles { ca, client }))
-        .unwrap()
+    builder.http(endpoint).unwrap()
 }
 
 async fn connect(client: &Client) -> Result<(), String> {
@@ -60,21 +60,18 @@ async fn requests_large_answers_and_streams_pass() {
 async fn client_without_a_certificate_of_the_ca_is_refused() {
     let tls = server(Some("mutual-ca.pem"));
     let listener = TestListener::start_with(Some(tls), |_| {}).await;
-    connect(&client(&listener.url, "mutual-ca.pem", true))
-        .await
-        .unwrap();
-    let error = connect(&client(&listener.url, "mutual-ca.pem", false)).await;
-    let error = error.unwrap_err();
+    let client = |has_own| client(&listener.url, "mutual-ca.pem", has_own);
+    connect(&client(true)).await.unwrap();
+    let error = connect(&client(false)).await.unwrap_err();
     assert!(error.contains("set `client_cert`"), "{error}");
 }
 
 #[tokio::test]
 async fn renewed_certificate_is_used_and_open_connections_stay() {
-    let folder = std::env::temp_dir().join(format!("listener-tls-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = Folder::new();
     let place = |from: &str, to: &str| {
-        std::fs::copy(file(from), folder.join(to)).unwrap();
-        folder.join(to)
+        std::fs::copy(file(from), folder.0.join(to)).unwrap();
+        folder.0.join(to)
     };
     let (certificate, key) = (place("server.pem", "cert"), place("server.key.pem", "key"));
     let tls = Tls::read(certificate, key, None).unwrap();
@@ -86,9 +83,8 @@ async fn renewed_certificate_is_used_and_open_connections_stay() {
     // Half of a change: the certificate stays, since this is not its key.
     place("leaf.key.pem", "key");
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    connect(&client(&listener.url, "ca.pem", false))
-        .await
-        .unwrap();
+    let again = client(&listener.url, "ca.pem", false);
+    connect(&again).await.unwrap();
     place("mutual-server.pem", "cert");
     let started = Instant::now();
     while let Err(error) = connect(&client(&listener.url, "mutual-ca.pem", false)).await {
@@ -96,7 +92,6 @@ async fn renewed_certificate_is_used_and_open_connections_stay() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(!ended.is_finished(), "the stream was dropped");
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[tokio::test]
@@ -112,45 +107,31 @@ async fn slow_handshake_takes_a_connection_and_times_out() {
     let silent = TcpStream::connect(address).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     let started = Instant::now();
-    connect(&client(&listener.url, "mutual-ca.pem", false))
-        .await
-        .unwrap();
+    let waiting = client(&listener.url, "mutual-ca.pem", false);
+    connect(&waiting).await.unwrap();
     assert!(started.elapsed() > timeout / 2, "{:?}", started.elapsed());
     drop(silent);
 }
 
 #[test]
 fn unusable_file_is_named_with_its_option() {
-    let (cert, key) = (file("server.pem"), file("server.key.pem"));
+    let (cert, key) = ("server.pem", "server.key.pem");
     for (cert, key, ca, said) in [
-        (file("none"), key.clone(), None, "none (--tls-cert)"),
-        (cert.clone(), file("none"), None, "none (--tls-key)"),
+        ("none", key, None, "none (--tls-cert)"),
+        (cert, "none", None, "none (--tls-key)"),
+        (key, key, None, "--tls-cert has no certificate"),
+        (cert, cert, None, "--tls-key has no private key"),
         (
-            key.clone(),
-            key.clone(),
-            None,
-            "--tls-cert has no certificate",
-        ),
-        (
-            cert.clone(),
-            cert.clone(),
-            None,
-            "--tls-key has no private key",
-        ),
-        (
-            cert.clone(),
-            file("leaf.key.pem"),
+            cert,
+            "leaf.key.pem",
             None,
             "--tls-key is not the key of --tls-cert",
         ),
-        (
-            cert,
-            key.clone(),
-            Some(key),
-            "--tls-client-ca has no certificate",
-        ),
+        (cert, key, Some(key), "--tls-client-ca has no certificate"),
     ] {
-        let error = Tls::read(cert, key, ca).err().unwrap();
+        let error = Tls::read(file(cert), file(key), ca.map(file))
+            .err()
+            .unwrap();
         assert!(format!("{error:#}").contains(said), "{error:#}");
     }
 }

@@ -1,4 +1,5 @@
-//! Against an n8n that misbehaves, with faults that the real one does not show.
+//! Against an n8n that misbehaves, with faults that the real one does not show; and servers that start while n8n is
+//! not usable, report the reason, and recover by themselves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,8 +8,10 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::{SERVER, assert_refused, done};
-use crate::harness::{FakeService, Request, Response, Server, assert_contains, assert_lacks};
+use super::{SERVER, assert_refused, done, server_with_all};
+use crate::harness::{
+    FakeService, Request, Response, Server, assert_contains, assert_lacks, http_client, wait_until,
+};
 
 async fn server(url: &str) -> Server {
     Server::start(SERVER, &[("N8N_URL", url), ("N8N_API_KEY", "SECRET-KEY")]).await
@@ -93,7 +96,7 @@ async fn bad_answers_are_explained() {
 }
 
 #[tokio::test]
-async fn truncated_and_endless_answers_are_distinguished() {
+async fn truncated_endless_and_missing_answers_are_distinguished() {
     for (answer, part) in [
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"data\":",
@@ -123,24 +126,19 @@ async fn truncated_and_endless_answers_are_distinguished() {
         assert_refused(&server.client().await, "list_workflows", json!({}), part).await;
         task.abort();
     }
-}
-
-#[tokio::test]
-async fn silent_service_times_out() {
-    let fake = FakeService::start(|_| Response::Hang).await;
-    let server = server(&fake.url).await;
-    assert_refused(
-        &server.client().await,
+    let silent = FakeService::start(|_| Response::Hang).await;
+    let server = server(&silent.url).await;
+    refused!(
+        server.client().await,
         "list_workflows",
-        json!({}),
-        "did not answer within 10 s",
-    )
-    .await;
+        {},
+        "did not answer within 20 s"
+    );
     server.wait_for_status("degraded").await;
 }
 
 #[tokio::test]
-async fn service_that_recovers_is_used_again() {
+async fn address_with_a_user_and_a_prefix_is_used_and_shown_without_the_user() {
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
     drop(socket);
@@ -157,37 +155,14 @@ async fn service_that_recovers_is_used_again() {
     assert_contains(&message, "N8N_URL");
     assert_lacks(&message, "SECRET");
 
-    let socket = TcpListener::bind(address).await.unwrap();
-    let asked = Arc::new(AtomicBool::new(false));
-    let prefixed = Arc::clone(&asked);
-    let task = tokio::spawn(async move {
-        while let Ok((mut stream, _)) = socket.accept().await {
-            let mut request = vec![0; 4096];
-            let length = stream.read(&mut request).await.unwrap();
-            let request = String::from_utf8_lossy(&request[..length]).into_owned();
-            prefixed.fetch_or(
-                request.starts_with("GET /n8n/api/v1/workflows?"),
-                Ordering::Relaxed,
-            );
-            let body = r#"{"data":[]}"#;
-            let head = format!(
-                "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
-                body.len()
-            );
-            stream
-                .write_all(format!("{head}{body}").as_bytes())
-                .await
-                .unwrap();
-        }
-    });
-    assert_eq!(
-        done(&client, "list_workflows", json!({})).await,
-        json!({"workflows": []})
-    );
-    assert!(asked.load(Ordering::Relaxed));
-    server.wait_for_status("online").await;
     assert!(!server.log().contains("SECRET"), "{}", server.log());
-    task.abort();
+    let page = json!({"data": [], "nextCursor": null});
+    let fake = FakeService::start(move |_| Response::json(200, &page)).await;
+    let server = self::server(&format!("{}/n8n/", fake.url)).await;
+    done(&server.client().await, "list_workflows", json!({})).await;
+    let requests = fake.requests();
+    let mut targets = requests.iter().map(|request| &request.target);
+    assert!(targets.all(|target| target.starts_with("/n8n/api/v1/")));
 }
 
 #[tokio::test]
@@ -202,13 +177,7 @@ async fn key_may_be_written_later() {
     })
     .await;
     let server = Server::start(SERVER, &[("N8N_URL", &fake.url)]).await;
-    let message = assert_refused(
-        &server.client().await,
-        "list_workflows",
-        json!({}),
-        "No API key",
-    )
-    .await;
+    let message = refused!(server.client().await, "list_workflows", {}, "No API key");
     assert_contains(&message, "N8N_API_KEY");
     assert!(fake.requests().is_empty());
 
@@ -268,8 +237,7 @@ async fn failed_deletion_is_retried() {
         _ => Response::json(200, &workflow()),
     })
     .await;
-    let env = [("N8N_URL", fake.url.as_str()), ("N8N_API_KEY", "k")];
-    let server = Server::with_args(SERVER, &["--toolsets", "all"], &env).await;
+    let server = server_with_all(&fake).await;
     let client = server.client().await;
     let deleted = done!(client, "delete_workflow", {"workflow_id": "w", "confirm": "w"});
     assert_eq!(deleted["deleted"], "w");
@@ -308,57 +276,127 @@ async fn webhook_without_reply_is_called_once() {
     ];
     let server = Server::start(SERVER, &env).await;
     let client = server.client().await;
-    assert_refused(
-        &client,
-        "run_workflow",
-        json!({"workflow_id": "w"}),
-        "was not repeated",
-    )
-    .await;
+    refused!(client, "run_workflow", {"workflow_id": "w"}, "was not repeated");
     assert_eq!(called.load(Ordering::Relaxed), 1);
     task.abort();
     let _ = task.await;
-    assert_refused(
-        &client,
-        "run_workflow",
-        json!({"workflow_id": "w"}),
-        "nothing was started",
-    )
+    refused!(client, "run_workflow", {"workflow_id": "w"}, "nothing was started");
+}
+
+/// n8n names the request in its errors before an activation has reached all of its parts.
+#[tokio::test]
+async fn only_a_pending_activation_is_retried() {
+    let unknown = "The requested webhook \"POST hook\" is not registered.";
+    let other = "This webhook is not registered for POST requests. Did you mean to make a";
+    let not_found = |message: &str| Response::json(404, &json!({"code": 404, "message": message}));
+    for (is_pending, message) in [
+        (true, unknown),
+        (
+            true,
+            "Published version not found for workflow with id \"w\"",
+        ),
+        (true, &format!("{other} POST request?")),
+        (
+            false,
+            "The requested webhook \"POST other\" is not registered.",
+        ),
+        (
+            false,
+            "Active version not found for workflow with id \"w2\"",
+        ),
+        (false, &format!("{other} GET request?")),
+    ] {
+        let (refusals, refused) = (AtomicUsize::new(2), not_found(message));
+        let late = fake(move |_| {
+            let left = |n: usize| n.checked_sub(1);
+            match refusals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left) {
+                Ok(_) => refused.clone(),
+                Err(_) => Response::json(200, &json!({"result": 1})),
+            }
+        })
+        .await;
+        let server = server(&late.url).await;
+        let client = server.client().await;
+        if is_pending {
+            let ran = done!(client, "run_workflow", {"workflow_id": "w"});
+            assert_has!(ran, {"status": "completed", "output": {"result": 1}});
+            assert_eq!(starts(&late), 3);
+        } else {
+            refused!(client, "run_workflow", {"workflow_id": "w"}, "N8N_WEBHOOK_URL");
+            assert_eq!(starts(&late), 1, "{message}");
+        }
+    }
+    let never = not_found(unknown);
+    let never = fake(move |_| never.clone()).await;
+    let server = server(&never.url).await;
+    let part = "does not know the production URL";
+    refused!(server.client().await, "run_workflow", {"workflow_id": "w"}, part);
+}
+
+/// Waits until the server is degraded for this reason; its calls fail for it, too.
+pub(super) async fn assert_degraded(server: &Server, part: &str) {
+    let url = server.url.replace("/mcp", "/readyz");
+    wait_until("the reason", async || {
+        let response = http_client().get(&url).send().await.unwrap();
+        let said: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        let reason = said["reason"].as_str().unwrap_or_default();
+        said["status"] == "degraded" && reason.contains(part)
+    })
     .await;
+    let client = server.client().await;
+    assert_refused(&client, "list_workflows", json!({}), part).await;
+}
+
+pub(super) async fn assert_online(server: &Server) {
+    server.wait_for_status("online").await;
+    let client = server.client().await;
+    done(&client, "list_workflows", json!({"limit": 1})).await;
 }
 
 #[tokio::test]
-async fn only_a_pending_activation_is_retried() {
-    let unknown =
-        json!({"code": 404, "message": "The requested webhook \"POST hook\" is not registered."});
-    let refusals = AtomicUsize::new(2);
-    let body = unknown.clone();
-    let late = fake(move |_| {
-        let refuse =
-            refusals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
-        match refuse {
-            Ok(_) => Response::json(404, &body),
-            Err(_) => Response::json(200, &json!({"result": 1})),
+async fn refused_key_is_reported_until_it_is_accepted() {
+    let unlicensed = "Your license does not allow for feat:publicApi.";
+    for (status, message, part) in [
+        (401, "Unauthorized", "refuses the API key"),
+        (403, "Forbidden", "lacks the scope workflow:list"),
+        (403, unlicensed, "licence"),
+        (503, "starting", "not ready"),
+    ] {
+        let is_repaired = Arc::new(AtomicBool::new(false));
+        let repaired = Arc::clone(&is_repaired);
+        let fake = FakeService::start(move |_| {
+            if repaired.load(Ordering::Relaxed) {
+                Response::json(200, &json!({"data": [], "nextCursor": null}))
+            } else {
+                Response::json(status, &json!({ "message": message }))
+            }
+        })
+        .await;
+        let env = [("N8N_URL", fake.url.as_str()), ("N8N_API_KEY", "k")];
+        let server = Server::start(SERVER, &env).await;
+        assert_degraded(&server, part).await;
+        is_repaired.store(true, Ordering::Relaxed);
+        assert_online(&server).await;
+    }
+}
+
+/// It answers like n8n 2 where their APIs are the same.
+#[tokio::test]
+async fn n8n_1_is_told_by_name_until_it_is_replaced() {
+    let is_updated = Arc::new(AtomicBool::new(false));
+    let updated = Arc::clone(&is_updated);
+    let fake = FakeService::start(move |request| match request.target.as_str() {
+        "/api/v1/discover" if !updated.load(Ordering::Relaxed) => {
+            Response::json(404, &json!({"message": "not found"}))
         }
+        _ => Response::json(200, &json!({"data": [], "nextCursor": null})),
     })
     .await;
-    let client = server(&late.url).await;
-    let client = client.client().await;
-    let ran = done(&client, "run_workflow", json!({"workflow_id": "w"})).await;
-    assert_eq!(
-        (&ran["status"], &ran["output"]),
-        (&json!("completed"), &json!({"result": 1}))
-    );
-    assert_eq!(starts(&late), 3);
-
-    let never = fake(move |_| Response::json(404, &unknown)).await;
-    let client = server(&never.url).await;
-    let client = client.client().await;
-    assert_refused(
-        &client,
-        "run_workflow",
-        json!({"workflow_id": "w"}),
-        "does not know the production URL",
-    )
-    .await;
+    let env = [("N8N_URL", fake.url.as_str()), ("N8N_API_KEY", "k")];
+    let server = Server::start(SERVER, &env).await;
+    assert_degraded(&server, "is n8n 1, and this server needs n8n 2").await;
+    let run = json!({"workflow_id": "w"});
+    assert_refused(&server.client().await, "run_workflow", run, "update n8n").await;
+    is_updated.store(true, Ordering::Relaxed);
+    assert_online(&server).await;
 }

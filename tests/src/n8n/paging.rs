@@ -1,8 +1,9 @@
-//! Look-ups by name in lists of many pages, in a fake: other tests use the lists of the real one.
+//! Lists of many pages, and with rows that n8n's own API would not take, in fakes: other tests use the lists of the
+//! real one.
 
 use serde_json::{Value, json};
 
-use super::{SERVER, done};
+use super::{call, done, server_with_all};
 use crate::harness::{FakeService, Request, Response, Server};
 
 /// Of every list.
@@ -53,8 +54,7 @@ async fn fake() -> (FakeService, Server) {
         }
     })
     .await;
-    let env = [("N8N_URL", fake.url.as_str()), ("N8N_API_KEY", "k")];
-    let server = Server::with_args(SERVER, &["--toolsets", "all"], &env).await;
+    let server = server_with_all(&fake).await;
     (fake, server)
 }
 
@@ -87,6 +87,68 @@ async fn credentials_of_a_type_are_on_the_first_page() {
     let cursor = first["next_cursor"].clone();
     let second = done!(client, "list_credentials", {"type": "rare", "limit": 1, "cursor": cursor});
     assert_eq!(second["credentials"][0]["id"], "c2599", "{second}");
+    // Each row of the others is shown once, on full pages.
+    let mut arguments = json!({"type": "usual", "limit": 200});
+    let mut usual = Vec::new();
+    loop {
+        let page = done(&client, "list_credentials", arguments.clone()).await;
+        let ids = crate::harness::member_texts(&page["credentials"], "id");
+        usual.extend(ids.into_iter().map(str::to_owned));
+        match page.get("next_cursor") {
+            Some(next) => arguments["cursor"] = next.clone(),
+            None => break,
+        }
+        assert_eq!(usual.len() % 200, 0);
+    }
+    let rows = (0..ROWS).filter(|row| row % 1_300 != 1_299);
+    assert!(usual.into_iter().eq(rows.map(|row| format!("c{row}"))));
     let all = done!(client, "list_credentials", {"limit": 100});
     assert_eq!(all["credentials"].as_array().unwrap().len(), 100);
+}
+
+#[tokio::test]
+async fn one_bad_row_spoils_no_list() {
+    let odd = json!({
+        "id": "odd", "name": "Odd", "active": null, "tags": null, "shared": null, "settings": null, "meta": null,
+        "connections": {"A": null}, "pinData": null, "updatedAt": null,
+        "nodes": [null, {"name": 7, "parameters": null, "credentials": [], "webhookId": {}, "typeVersion": "2"}],
+    });
+    let fake = FakeService::start(move |request| {
+        let path = request.target.split('?').next().unwrap_or_default();
+        match path.trim_start_matches("/api/v1/") {
+            "workflows" => {
+                let good = json!({"id": "good", "name": "Good", "active": false});
+                let rows = json!([good, {"name": "No id"}, 7, odd]);
+                Response::json(200, &json!({"data": rows, "nextCursor": null}))
+            }
+            _ => Response::json(200, &odd),
+        }
+    })
+    .await;
+    let server = server_with_all(&fake).await;
+    let client = server.client().await;
+    let listed = done!(client, "list_workflows", {});
+    let ids = crate::harness::member_texts(&listed["workflows"], "id");
+    assert_eq!(ids, ["good", "odd"], "{listed}");
+    let left_out = listed["left_out"].as_array().unwrap();
+    assert_eq!(left_out.len(), 2, "{listed}");
+    assert!(left_out[0].as_str().unwrap().contains("No id"), "{listed}");
+    let resource = server
+        .result("resources/read", json!({"uri": "n8n://workflows"}))
+        .await;
+    assert!(resource.to_string().contains("good"), "{resource}");
+    for full in [false, true] {
+        let shown = done!(client, "get_workflow", {"workflow_id": "odd", "full": full});
+        assert_eq!(shown["name"], "Odd", "{shown}");
+    }
+    for (tool, arguments) in [
+        ("archive_workflow", json!({"workflow_id": "odd"})),
+        (
+            "delete_workflow",
+            json!({"workflow_id": "odd", "confirm": "odd"}),
+        ),
+    ] {
+        let text = call(&client, tool, arguments).await.text();
+        assert!(!text.contains("does not answer like"), "{tool}: {text}");
+    }
 }

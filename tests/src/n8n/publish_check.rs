@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::{SERVER, done};
-use crate::harness::{FakeService, Request, Response, Server, assert_contains, wait_until};
+use super::{done, server_with_all};
+use crate::harness::{FakeService, Request, Response, Server, assert_contains};
 
 type Workflows = Arc<Mutex<Vec<Value>>>;
 
@@ -21,8 +21,7 @@ async fn fake(
         fault(request).unwrap_or(answer)
     })
     .await;
-    let env = [("N8N_URL", fake.url.as_str()), ("N8N_API_KEY", "k")];
-    let server = Server::with_args(SERVER, &["--toolsets", "all"], &env).await;
+    let server = server_with_all(&fake).await;
     (fake, server)
 }
 
@@ -95,11 +94,6 @@ async fn copies_that_were_left_behind_are_deleted_and_nothing_else() {
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, lose)
                 .is_ok();
         is_lost.then(|| Response::html(502))
-    })
-    .await;
-    // At the start, without a check.
-    wait_until("the copy to be deleted", async || {
-        ids(&workflows) == ["in-use", "own"]
     })
     .await;
     let found = validate(&server).await;

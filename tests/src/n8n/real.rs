@@ -10,24 +10,19 @@ mod env;
 mod executions;
 mod explaining;
 mod hidden_values;
-mod instance;
 mod lifecycle;
-mod lists;
 mod node_builders;
 mod nodes;
 mod policy;
-mod policy_ways_around;
 mod reading;
 mod redacting;
 mod resources;
 mod resuming;
 mod running;
-mod starting;
 mod tasks;
 mod urls;
 mod validating;
 mod versions;
-mod webhook_credentials;
 mod webhook_requests;
 mod workflow_tools;
 
@@ -42,8 +37,7 @@ use crate::harness::{
     Server, Session, assert_contains, assert_lacks, assert_starts_with, eventually, member_texts,
     stdio_client, wait_until,
 };
-use env::Env;
-use instance::{Instance, TestWorkflow, unique};
+use env::{Env, Instance, TestWorkflow, unique};
 use node_builders::{
     called_by_another, chat, code, echo, fail, form, form_with, http_request, manual, respond,
     schedule, set, sticky, wait, webhook, webhook_at,

@@ -1,14 +1,17 @@
-//! Budgets of tasks, which are enforced even if no client waits.
+//! Budgets of tasks, which are enforced even if no client waits; their cost, tokens and models; and the size of answers.
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::principals::two_principals;
 use super::{
-    add_agent, agent_server, assert_error, call, call_with_id, client, client_with, conversation,
-    remove_agent, run_task, server_with, tool_error, wait_for_status,
+    add_agent, agent_server, assert_error, both_transports, call, call_with_id, client,
+    client_with, conversation, remove_agent, run_task, server_with, tool_error, wait_for_status,
 };
+use crate::harness::assert_contains;
 use crate::harness::real::openhands;
-use crate::harness::{assert_contains, wait_until};
 
 #[tokio::test]
 async fn time_limit_stops_the_task() {
@@ -28,20 +31,6 @@ async fn time_limit_stops_the_task() {
     }
     let result = call_with_id(&client, "get_task_result", &run["task_id"]).await;
     assert_eq!(result["last_output"], "so far");
-}
-
-#[tokio::test]
-async fn time_limit_holds_after_the_client_disconnects() {
-    let Some(real) = openhands() else { return };
-    let (server, client) = server_with(&real, &[]).await;
-    drop(client);
-    let task = json!({"task": "RUN: sleep 300", "max_seconds": 2, "wait_seconds": 0});
-    let run = server.call("run_task", task).await;
-    // From here on our server gets no requests.
-    wait_until("the pause", async || {
-        conversation(&real, &run["task_id"]).await["execution_status"] == "paused"
-    })
-    .await;
 }
 
 #[tokio::test]
@@ -75,7 +64,7 @@ async fn task_over_its_steps_is_resumed_only_with_more() {
     // The agent server keeps the first limit for each run, so the task goes on in runs of one step.
     let task = json!({"task": "RUN: echo 1\nRUN: echo 2\nRUN: echo 3", "max_iterations": 1});
     let id = &call(&client, "run_task", task).await["task_id"];
-    let more = json!({"task_id": id, "max_iterations": 3, "wait_seconds": 25});
+    let more = json!({"task_id": id, "max_iterations": 3});
     let more = call(&client, "resume_task", more).await;
     assert_has!(more, {"status": "failed", "last_output": "3", "steps": 3});
     assert_contains(&more["error"], "limit of 3 steps");
@@ -139,4 +128,121 @@ async fn callers_cannot_exceed_the_operators_limits() {
     // They are also the default.
     let run = run_task(&client, "RUN: echo 1\nRUN: echo 2\nRUN: echo 3").await;
     assert_has!(run, {"status": "failed", "steps": 2});
+}
+
+#[tokio::test]
+async fn task_runs_with_the_model_that_its_caller_names() {
+    let Some(real) = openhands() else { return };
+    let client = client_with(&real, &[]).await;
+    let listed = call!(client, "list_agent_profiles", {});
+    let settings = agent_server(&real, "GET", "/api/settings", Value::Null).await;
+    let llm = &settings["agent_settings"]["llm"];
+    let name = format!("model-{}", Uuid::new_v4().simple());
+    let llm = json!({"model": "openai/other-model", "base_url": llm["base_url"],
+        "api_key": "not-a-key", "num_retries": 0});
+    add_agent(&real, &name, llm).await;
+    assert!(!listed.to_string().contains(&name));
+    let profiles = listed["profiles"].as_array().unwrap().iter();
+    let defaults: Vec<_> = profiles.filter(|row| row["default"] == true).collect();
+    let [default] = defaults[..] else {
+        panic!("{listed}")
+    };
+    assert!(
+        default["name"].is_string() && default["model"].is_string(),
+        "{listed}"
+    );
+    let listed = call!(client, "list_agent_profiles", {});
+    let models = listed["models"].as_array().unwrap();
+    let added = models.iter().find(|model| model["name"] == *name).unwrap();
+    assert_eq!(added["model"], "openai/other-model");
+    assert!(!listed.to_string().contains("not-a-key"));
+    let run = call!(client, "run_task", {"task": "RUN: echo chosen", "model": name,
+        "agent": default["name"]});
+    assert_has!(run, {"status": "finished", "last_output": "chosen"});
+    assert_eq!(run["model"], "openai/other-model", "{run}");
+    assert!(run["tokens"].is_u64(), "{run}");
+    assert_error!(client, "run_task", {"task": "FINISH: x", "model": "no-such"}, &name);
+    remove_agent(&real, &name).await;
+    // A task that has run has its model.
+    let more = json!({"task_id": run["task_id"], "message": "RUN: echo on"});
+    let more = call(&client, "send_message", more).await;
+    assert_has!(more, {"status": "finished", "last_output": "on"});
+}
+
+#[tokio::test]
+async fn seconds_are_those_of_the_runs() {
+    let Some(real) = openhands() else { return };
+    let client = client_with(&real, &[]).await;
+    let run = call!(client, "run_task", {"task": "RUN: sleep 3", "verify": "true"});
+    assert_eq!(run["verified"], true, "{run}");
+    let id = &run["task_id"];
+    let seconds = async || call_with_id(&client, "get_task_status", id).await["seconds"].as_u64();
+    let first = seconds().await.unwrap();
+    assert!((3..20).contains(&first), "{run}");
+    // Tags that are written later change the time of the last event.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut tags = conversation(&real, id).await["tags"].clone();
+    tags["team"] = json!("a");
+    let path = format!("/api/conversations/{}", id.as_str().unwrap());
+    agent_server(&real, "PATCH", &path, json!({"tags": tags})).await;
+    assert_eq!(seconds().await, Some(first));
+    let more = call!(client, "send_message", {"task_id": id, "message": "RUN: sleep 2"});
+    assert_eq!(more["status"], "finished", "{more}");
+    let both = more["seconds"].as_u64().unwrap();
+    assert!((first + 2..first + 15).contains(&both), "{first}, {more}");
+}
+
+#[tokio::test]
+async fn usage_is_summed_by_day_principal_and_profile() {
+    let Some(real) = openhands() else { return };
+    let name = format!("alice-{}", Uuid::new_v4().simple());
+    let (_server, alice, bob) = two_principals(&real, &name, "false").await;
+    let mut spent = 0;
+    for _ in 0..2 {
+        let run = run_task(&alice, "RUN: echo counted").await;
+        assert!(run["seconds"].is_u64() && run["model"].is_string(), "{run}");
+        spent += run["tokens"].as_u64().unwrap();
+    }
+    let usage = call!(alice, "get_usage", {"days": 1});
+    let own = &usage["by_principal"][&name];
+    assert_eq!(
+        (&own["tasks"], &own["tokens"]),
+        (&json!(2), &json!(spent)),
+        "{usage}"
+    );
+    for sums in ["by_day", "by_profile"] {
+        let sums = usage[sums].as_object().unwrap().values();
+        let tasks: u64 = sums.map(|sum| sum["tasks"].as_u64().unwrap()).sum();
+        assert_eq!(json!(tasks), usage["total"]["tasks"], "{usage}");
+    }
+    assert!(usage["not_counted"].is_array());
+    let usage = call!(bob, "get_usage", {});
+    assert!(usage["by_principal"][&name].is_null(), "{usage}");
+}
+
+/// About 2,000 tokens.
+const MAX_BYTES: usize = 8_000;
+
+#[tokio::test]
+async fn answers_stay_small_with_any_output() {
+    // Each byte of the output takes six bytes in JSON. The message of the model is long, too.
+    let task = format!(
+        "RUN: head -c 20000 /dev/zero | tr '\\\\0' '\\\\033'; for i in $(seq 400); do touch \
+         \"a file with a long name, $i\"; done\nFINISH: {}",
+        "\"quoted\"\\".repeat(3_000)
+    );
+    for client in both_transports().await {
+        let run = run_task(&client, &task).await;
+        let length = run.to_string().len();
+        assert!(length < MAX_BYTES, "{length}");
+        for tool in
+            "wait_task get_task_status get_task_result get_task_changes get_task_events".split(' ')
+        {
+            let length = call_with_id(&client, tool, &run["task_id"])
+                .await
+                .to_string()
+                .len();
+            assert!(length < MAX_BYTES, "{tool}: {length}");
+        }
+    }
 }

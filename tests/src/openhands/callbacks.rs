@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use mcp_client::Client;
 use serde_json::{Value, json};
 
-use super::gate::Gate;
+use super::tools::Gate;
 use super::{
-    NAME, agent_server, assert_error, call, call_with_id, client_with, env_with, server_with,
+    NAME, assert_error, call, call_with_id, client_with, conversation, env_with, server_with,
     wait_for_status,
 };
 use crate::harness::real::openhands;
@@ -85,7 +85,10 @@ async fn url_gets_the_result_once_with_the_token() {
 #[tokio::test]
 async fn each_of_several_tasks_sends_its_result() {
     let Some(real) = openhands() else { return };
-    let receiver = receiver(0).await;
+    // Its answer is not read.
+    let large = vec![b'x'; 4 << 20];
+    let receiver =
+        FakeService::start(move |_| Response::Http(200, "text/plain", large.clone().into())).await;
     let client = client_with(&real, &[(HOSTS, host(&receiver))]).await;
     let url = format!("{}/hook/?a=b", receiver.url);
     let runs = call!(client, "run_parallel_tasks", {"callback_url": url, "wait_seconds": 25,
@@ -96,7 +99,13 @@ async fn each_of_several_tasks_sends_its_result() {
         let id = &runs["tasks"][at]["task_id"];
         assert_eq!(&got[at].0, id);
         assert_has!(got[at].1, {"task_id": id, "status": "finished", "result": result});
+        let recorded = async || {
+            let tags = conversation(&real, id).await["tags"].clone();
+            (tags["mcpdelivery"] == "done").then_some(())
+        };
+        eventually("the record of the delivery", recorded).await;
     }
+    assert_eq!(receiver.requests().len(), 2);
 }
 
 #[tokio::test]
@@ -107,8 +116,7 @@ async fn task_that_goes_on_sends_its_next_result_if_asked() {
     let url = format!("{}/hook/?a=b", receiver.url);
     let id = start(&client, &receiver, "FINISH: one").await;
     received(&receiver, 1).await;
-    call!(client, "send_message", {"task_id": id, "message": "FINISH: two", "callback_url": url,
-        "wait_seconds": 25});
+    call!(client, "send_message", {"task_id": id, "message": "FINISH: two", "callback_url": url});
     let got = received(&receiver, 2).await;
     assert_eq!(got[1].0, format!("{}-2", id.as_str().unwrap()));
     assert_has!(got[1].1, {"task_id": id, "result": "two"});
@@ -122,29 +130,10 @@ async fn task_that_goes_on_sends_its_next_result_if_asked() {
     assert_error(&client, "send_message", ask, "at work").await;
     call_with_id(&client, "cancel_task", id).await;
     gate.open();
-    let resumed = call!(client, "resume_task", {"task_id": id, "callback_url": url,
-        "wait_seconds": 25});
+    let resumed = call!(client, "resume_task", {"task_id": id, "callback_url": url});
     assert_eq!(resumed["status"], "finished", "{resumed}");
     let got = received(&receiver, 3).await;
     assert_eq!(&got[2].0, id);
-}
-
-#[tokio::test]
-async fn answer_of_a_receiver_is_not_read() {
-    let Some(real) = openhands() else { return };
-    let large = vec![b'x'; 4 << 20];
-    let receiver =
-        FakeService::start(move |_| Response::Http(200, "text/plain", large.clone().into())).await;
-    let client = client_with(&real, &[(HOSTS, host(&receiver))]).await;
-    let id = start(&client, &receiver, "FINISH: done").await;
-    received(&receiver, 1).await;
-    let path = format!("/api/conversations/{}", id.as_str().unwrap());
-    let recorded = async || {
-        let task = agent_server(&real, "GET", &path, Value::Null).await;
-        (task["tags"]["mcpdelivery"] == "done").then_some(())
-    };
-    eventually("the record of the delivery", recorded).await;
-    assert_eq!(receiver.requests().len(), 1);
 }
 
 #[tokio::test]
@@ -161,6 +150,22 @@ async fn result_is_sent_after_a_kill() {
     let _server = Server::start(NAME, &env).await;
     let got = received(&receiver, 1).await;
     assert_has!(got[0].1, {"task_id": id, "status": "finished", "last_output": "late"});
+    // Its repository was being fetched.
+    let receiver = self::receiver(0).await;
+    let env = env_with(&real, &[(HOSTS, host(&receiver))]);
+    let server = Server::start(NAME, &env).await;
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let task = json!({"task": "SAY: x", "callback_url": format!("{}/hook/?a=b", receiver.url),
+        "context": {"repository": format!("http://{}/r", silent.local_addr().unwrap())},
+        "wait_seconds": 0});
+    let run = call(&server.client().await, "run_task", task).await;
+    assert_eq!(run["status"], "queued", "{run}");
+    server.kill().await;
+    drop(silent);
+    let _server = Server::start(NAME, &env).await;
+    let got = received(&receiver, 1).await;
+    assert_has!(got[0].1, {"task_id": run["task_id"], "status": "failed"});
+    assert_contains(&got[0].1["error"], "could not be fetched");
 }
 
 #[tokio::test]

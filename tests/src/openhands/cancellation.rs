@@ -1,5 +1,6 @@
 //! Stopping a task: with `cancel_task`, or by cancelling the call.
 
+use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,11 @@ use mcp_client::{Error, Options};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{both_transports, call, call_with_id, client, run_task, start_task, wait_for_status};
+use super::workspaces::TestDirectory;
+use super::{
+    both_transports, call, call_with_id, client, client_with, run_task, start_task, wait_for_status,
+};
+use crate::harness::real::openhands;
 use crate::harness::{assert_contains, wait_until};
 
 /// The processes with this argument. The agent server is on this machine.
@@ -63,9 +68,19 @@ async fn cancel_task_kills_the_command_within_a_second() {
 
 #[tokio::test]
 async fn command_that_ignores_signals_is_killed_or_named() {
-    let Some(client) = client().await else { return };
+    let Some(real) = openhands() else { return };
     let shared = format!("shared-{}", Uuid::new_v4().simple());
-    for workspace in [json!(null), json!(shared)] {
+    let place = TestDirectory::new();
+    let linked = place.0.join("link");
+    std::fs::create_dir(place.0.join("root")).unwrap();
+    symlink(place.0.join("root"), &linked).unwrap();
+    let linked = [("OPENHANDS_WORKSPACE_ROOT", linked.to_str().unwrap())];
+    for (options, workspace) in [
+        (&linked[..0], json!(null)),
+        (&linked[..], json!(null)),
+        (&linked[..0], json!(shared)),
+    ] {
+        let client = client_with(&real, options).await;
         let seconds = unique_seconds();
         let task = format!("RUN: bash -c 'trap \"\" INT TERM HUP; sleep {seconds}; true'");
         let run = json!({"task": task, "workspace": workspace, "wait_seconds": 0});
@@ -89,31 +104,57 @@ async fn command_that_ignores_signals_is_killed_or_named() {
 }
 
 #[tokio::test]
-async fn cancelling_a_finished_task_changes_nothing() {
-    let Some(client) = client().await else { return };
-    let run = run_task(&client, "FINISH: all good").await;
-    let cancelled = call_with_id(&client, "cancel_task", &run["task_id"]).await;
-    assert_eq!(cancelled["status"], "finished");
-    let result = call_with_id(&client, "get_task_result", &run["task_id"]).await;
-    assert_has!(result, {"status": "finished", "result": "all good"});
-}
-
-#[tokio::test]
 async fn cancelled_call_stops_the_task() {
     let Some(client) = client().await else { return };
     let seconds = unique_seconds();
-    let arguments = json!({"task": format!("RUN: sleep {seconds}"),
-        "idempotency_key": Uuid::new_v4().to_string()});
-    let timeout = Options::default().timeout(Duration::from_secs(6));
-    let timed_out = client.call_tool_with("run_task", &arguments, timeout).await;
+    let key = Uuid::new_v4().to_string();
+    let arguments = |wait: u32| {
+        json!({"task": format!("RUN: sleep {seconds}"),
+        "idempotency_key": key, "wait_seconds": wait})
+    };
+    let started = call(&client, "run_task", arguments(0)).await;
+    wait_until_runs(&seconds, true).await;
+    let timeout = Options::default().timeout(Duration::from_secs(1));
+    let timed_out = client
+        .call_tool_with("run_task", &arguments(20), timeout)
+        .await;
     assert!(
         matches!(timed_out, Err(Error::Timeout { .. })),
         "{timed_out:?}"
     );
     wait_until_runs(&seconds, false).await;
+    wait_for_status(&client, &started["task_id"], "cancelled").await;
     // The key finds the task without running it again.
-    let found = call(&client, "run_task", arguments).await;
-    assert_eq!(found["status"], "cancelled", "{found}");
-    wait_for_status(&client, &found["task_id"], "cancelled").await;
+    let found = call(&client, "run_task", arguments(0)).await;
+    assert_has!(found, {"task_id": started["task_id"], "status": "cancelled"});
+    assert!(!runs(&seconds));
+}
+
+#[tokio::test]
+async fn command_of_another_task_in_the_directory_goes_on() {
+    let Some(client) = client().await else { return };
+    let (own, others) = (unique_seconds(), unique_seconds());
+    let first = start_task(&client, &format!("RUN: sleep {own}")).await;
+    let id = &first["task_id"];
+    wait_until_runs(&own, true).await;
+    let run = json!({"task": format!("RUN: sleep {others}"), "workspace": id, "wait_seconds": 0});
+    let second = call(&client, "run_task", run).await;
+    wait_until_runs(&others, true).await;
+    let cancelled = call_with_id(&client, "cancel_task", id).await;
+    assert_contains(&cancelled["message"], "commands still run in its directory");
+    assert!(runs(&others) && !runs(&own));
+    call_with_id(&client, "cancel_task", &second["task_id"]).await;
+}
+
+#[tokio::test]
+async fn deleted_task_leaves_no_process_in_its_directory() {
+    let Some(client) = client().await else { return };
+    let seconds = unique_seconds();
+    let task = format!("RUN: (trap '' HUP; exec sleep {seconds}) > /dev/null 2>&1 &");
+    let run = run_task(&client, &task).await;
+    assert_eq!(run["status"], "finished", "{run}");
+    wait_until_runs(&seconds, true).await;
+    let id = &run["task_id"];
+    call!(client, "delete_task", {"task_id": id, "confirm": id});
     assert!(!runs(&seconds));
 }

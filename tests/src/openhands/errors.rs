@@ -1,30 +1,31 @@
-//! Tasks that fail, and agent servers that refuse or do not answer.
+//! Tasks that fail, agent servers that refuse, do not answer or become unreachable for a while, and a slow model.
 
+use std::time::{Duration, Instant};
+
+use mcp_client::EraChoice;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::resources::{subscribe, subscriber, uri, wait_for_updates};
+use super::tools::Proxy;
 use super::{
-    NAME, agent_server, assert_error, both_transports, call_with_id, client_with, run_task,
-    tool_error, wait_for_status,
+    NAME, agent_server, assert_error, both_transports, call, call_with_id, client, client_with,
+    run_task, server_with, start_task, tool_error, wait_for_status,
 };
 use crate::harness::real::{OpenHands, openhands};
 use crate::harness::{Server, assert_contains, assert_lacks, assert_starts_with};
 
-/// Starts a conversation as another client would, and returns its id.
-async fn start(real: &OpenHands, task: &str, more: Value) -> Value {
+/// Makes a conversation without a task, and returns its id.
+async fn start(real: &OpenHands) -> Value {
     let settings = agent_server(real, "GET", "/api/settings", Value::Null).await;
-    // Not that of a profile, which has no tools up to 1.31.1.
     let mut llm = settings["agent_settings"]["llm"].clone();
     llm["api_key"] = json!("none");
     let directory = std::env::temp_dir().join(Uuid::new_v4().to_string());
-    let mut body = json!({
+    let body = json!({
         "agent_settings": {"agent_kind": "openhands", "llm": llm, "tools": [{"name": "terminal"}]},
         "workspace": {"working_dir": directory},
         "autotitle": false,
-        "initial_message": {"role": "user", "content": [{"type": "text", "text": task}]},
     });
-    let members = more.as_object().unwrap().clone();
-    body.as_object_mut().unwrap().extend(members);
     let created = agent_server(real, "POST", "/api/conversations", body).await;
     created["id"].clone()
 }
@@ -32,40 +33,21 @@ async fn start(real: &OpenHands, task: &str, more: Value) -> Value {
 #[tokio::test]
 async fn model_failure_is_reported_and_results_are_kept() {
     for client in both_transports().await {
-        let run = run_task(&client, "RUN: echo so far\nHTTP: 500").await;
-        assert_has!(run, {"status": "failed", "last_output": "so far"});
+        let run =
+            call!(client, "run_task", {"task": "RUN: echo so far\nHTTP: 500", "verify": "true"});
+        assert_has!(run, {"status": "failed", "last_output": "so far", "verified": null});
         assert_starts_with(&run["error"], "The model did not answer");
         assert_contains(&run["next"], "resume_task");
+        let id = &run["task_id"];
+        let errors = call!(client, "get_task_events", {"task_id": id, "kinds": ["error"]});
+        assert_eq!(errors["events"][0]["text"], "LLMServiceUnavailableError");
         // The text of the provider is not shown.
-        assert_lacks(&run.to_string(), "scripted failure");
+        for shown in [run.to_string(), errors.to_string()] {
+            assert_lacks(&shown, "scripted failure");
+        }
+        let ended = call!(client, "send_message", {"task_id": id, "message": "FINISH: it works"});
+        assert_has!(ended, {"status": "finished", "result": "it works", "error": null});
     }
-}
-
-#[tokio::test]
-async fn iteration_limit_is_reported() {
-    let Some(real) = openhands() else { return };
-    let client = client_with(&real, &[]).await;
-    let task = "RUN: echo 1\nRUN: echo 2\nRUN: echo 3";
-    let id = start(&real, task, json!({"max_iterations": 2})).await;
-    let status = wait_for_status(&client, &id, "failed").await;
-    assert_contains(&status["error"], "limit of 2 steps");
-    let result = call_with_id(&client, "get_task_result", &id).await;
-    assert_eq!(result["last_output"], "2");
-}
-
-#[tokio::test]
-async fn pending_confirmation_is_reported_and_can_be_cancelled() {
-    let Some(real) = openhands() else { return };
-    let client = client_with(&real, &[]).await;
-    let policy = json!({"confirmation_policy": {"kind": "AlwaysConfirm"}});
-    let id = start(&real, "RUN: echo asked", policy).await;
-    let status = wait_for_status(&client, &id, "waiting_for_confirmation").await;
-    let waits = &status["confirmation"]["actions"][0];
-    assert_eq!(waits["arguments"]["command"], "echo asked", "{status}");
-    let cancelled = call_with_id(&client, "cancel_task", &id).await;
-    assert_eq!(cancelled["status"], "cancelled", "{cancelled}");
-    let result = call_with_id(&client, "get_task_result", &id).await;
-    assert!(result.get("last_output").is_none(), "it was run: {result}");
 }
 
 #[tokio::test]
@@ -73,7 +55,7 @@ async fn task_without_a_prompt_is_not_resumed() {
     let Some(real) = openhands() else { return };
     let client = client_with(&real, &[]).await;
     // As a server that was killed leaves it.
-    let id = start(&real, "", json!({"initial_message": null})).await;
+    let id = start(&real).await;
     let status = call_with_id(&client, "get_task_status", &id).await;
     assert_eq!(status["status"], "running", "{status}");
     assert_error!(client, "resume_task", {"task_id": id}, "run it again");
@@ -118,13 +100,97 @@ async fn wrong_key_degrades_and_a_new_key_file_recovers() {
 }
 
 #[tokio::test]
-async fn server_without_agent_server_answers_with_an_error() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", free.local_addr().unwrap());
-    drop(free);
-    let server = Server::start(NAME, &[("OPENHANDS_URL", &url)]).await;
+async fn wait_survives_an_outage_of_the_agent_server() {
+    let Some(real) = openhands() else { return };
+    let proxy = Proxy::start(real).await;
+    let (server, client) = server_with(&proxy.real, &[]).await;
+    let run = start_task(&client, "RUN: sleep 2; echo survived").await;
+    let id = &run["task_id"];
+    proxy.disconnect();
+    let short = json!({"task_id": id, "wait_seconds": 1});
+    assert_error(&client, "wait_task", short, "does not answer").await;
+    // A call that fails is followed by a check.
+    let failed = Instant::now();
     server.wait_for_status("degraded").await;
-    let client = server.client().await;
-    assert_eq!(client.list_tools().await.unwrap().len(), 10);
-    assert_error!(client, "run_task", {"task": "t"}, &format!("{url} does not answer"));
+    assert!(failed.elapsed() < Duration::from_secs(20));
+    let waiting = call_with_id(&client, "wait_task", id);
+    let reconnecting = async {
+        // Real time: at least one poll of the wait must fail, which no event reports.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        proxy.reconnect();
+    };
+    let (ended, ()) = tokio::join!(waiting, reconnecting);
+    assert_has!(ended, {"status": "finished", "last_output": "survived"});
+    server.wait_for_status("online").await;
+}
+
+#[tokio::test]
+async fn change_during_an_outage_is_announced_after_it() {
+    let Some(real) = openhands() else { return };
+    let direct = client_with(&real, &[]).await;
+    let proxy = Proxy::start(real).await;
+    let (server, _) = server_with(&proxy.real, &[]).await;
+    let run = run_task(&direct, "SAY: ready").await;
+    let id = &run["task_id"];
+    let (client, mut updates) = subscriber(&proxy.real, &server, Some(EraChoice::Legacy)).await;
+    let events = [format!("{}/events", uri(id))];
+    subscribe(&client, &events).await;
+    wait_for_updates(&mut updates, &events).await;
+    proxy.disconnect();
+    call!(direct, "send_message", {"task_id": id, "message": "SAY: missed"});
+    assert!(updates.try_recv().is_err(), "announced while disconnected");
+    proxy.reconnect();
+    wait_for_updates(&mut updates, &events).await;
+}
+
+#[tokio::test]
+async fn wait_says_only_what_is_known_while_the_agent_server_hangs() {
+    let Some(real) = openhands() else { return };
+    let proxy = Proxy::start(real).await;
+    let client = client_with(&proxy.real, &[]).await;
+    let run = run_task(&client, "SAY: done").await;
+    proxy.hang();
+    let wait = json!({"task_id": run["task_id"], "wait_seconds": 1});
+    assert_error(&client, "wait_task", wait, "nothing is known").await;
+}
+
+#[tokio::test]
+async fn started_task_keeps_its_id_in_an_outage() {
+    let Some(real) = openhands() else { return };
+    let proxy = Proxy::start(real).await;
+    let (server, client) = server_with(&proxy.real, &[]).await;
+    let task = json!({"task": "RUN: sleep 2; echo kept", "wait_seconds": 4});
+    let running = call(&client, "run_task", task);
+    let disconnecting = async {
+        server.wait_for_log("task started").await;
+        proxy.disconnect();
+    };
+    let (run, ()) = tokio::join!(running, disconnecting);
+    let status = run["status"].as_str();
+    assert!(matches!(status, Some("unknown" | "running")), "{run}");
+    proxy.reconnect();
+    let ended = call_with_id(&client, "wait_task", &run["task_id"]).await;
+    assert_eq!(ended["last_output"], "kept", "{ended}");
+}
+
+#[tokio::test]
+async fn start_whose_answer_is_lost_is_repeated_and_is_one() {
+    let Some(real) = openhands() else { return };
+    let proxy = Proxy::start(real).await;
+    let client = client_with(&proxy.real, &[]).await;
+    let create = "POST /api/conversations HTTP";
+    proxy.lose_response(create);
+    let run = run_task(&client, "RUN: echo ran >> log; cat log").await;
+    assert_has!(run, {"status": "finished", "last_output": "ran"});
+    assert_eq!(proxy.count(create), 2);
+}
+
+#[tokio::test]
+async fn task_with_a_slow_model_can_be_cancelled() {
+    let Some(client) = client().await else { return };
+    let run = call!(client, "run_task", {"task": "SLEEP: 20\nSAY: never", "wait_seconds": 1});
+    call_with_id(&client, "cancel_task", &run["task_id"]).await;
+    wait_for_status(&client, &run["task_id"], "cancelled").await;
+    let result = call_with_id(&client, "get_task_result", &run["task_id"]).await;
+    assert!(result.get("result").is_none(), "{result}");
 }

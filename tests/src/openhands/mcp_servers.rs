@@ -8,8 +8,8 @@ use tokio::net::{TcpListener, TcpStream};
 use uuid::Uuid;
 
 use super::{
-    NAME, add_agent, call, client_with, conversation, env_with, remove_agent, run_task,
-    wait_for_status,
+    NAME, add_agent, call, call_with_id, client_with, conversation, env_with, remove_agent,
+    run_task, wait_for_status,
 };
 use crate::harness::real::{self, OpenHands, openhands};
 use crate::harness::{
@@ -112,7 +112,7 @@ async fn task_calls_a_server_with_a_token() {
     ];
     let client = client_with(&real, &given).await;
     let caller = ToolCaller::start(&real, "others_list_tasks", json!({"limit": 1})).await;
-    let task = json!({"task": "What was there before?", "agent": caller.name, "wait_seconds": 25});
+    let task = json!({"task": "What was there before?", "agent": caller.name});
     let run = call(&client, "run_task", task).await;
     let tools = caller.tools();
     assert_eq!(run["status"], "finished", "{run} {tools:?}");
@@ -163,8 +163,7 @@ async fn task_runs_an_n8n_workflow() {
     let client = client_with(&real, &given).await;
     let arguments = json!({"workflow_id": id, "parameters": {"input": "from an agent"}});
     let caller = ToolCaller::start(&real, "run_workflow", arguments).await;
-    let run = call!(client, "run_task", {"task": "Run the workflow", "agent": caller.name,
-        "wait_seconds": 25});
+    let run = call!(client, "run_task", {"task": "Run the workflow", "agent": caller.name});
     assert_eq!(run["status"], "finished", "{run} {:?}", caller.tools());
     for expected in ["completed", "execution_id", "from an agent"] {
         assert_contains(&run["result"], expected);
@@ -192,8 +191,7 @@ async fn task_restarts_a_container_through_the_gateway() {
     let client = client_with(&real, &[("OPENHANDS_MCP_SERVERS", &*servers)]).await;
     let arguments = json!({"container": name, "timeout_seconds": 0});
     let caller = ToolCaller::start(&real, "docker__restart_container", arguments).await;
-    let run = call!(client, "run_task", {"task": "Restart it", "agent": caller.name,
-        "wait_seconds": 25});
+    let run = call!(client, "run_task", {"task": "Restart it", "agent": caller.name});
     assert_eq!(run["status"], "finished", "{run} {:?}", caller.tools());
     assert_contains(&run["result"], &name);
     assert_ne!(started().await, before);
@@ -248,19 +246,8 @@ async fn task_whose_start_was_slow_is_finished() {
         "callback_url": format!("{}/hook", receiver.url)});
     let run = call(&client, "run_task", task).await;
     let id = &run["task_id"];
-    let mut waited = Value::Null;
-    for _ in 0..4 {
-        waited = call!(client, "wait_task", {"task_id": id, "wait_seconds": 25});
-        if waited["status"] == "finished" {
-            break;
-        }
-    }
-    assert_has!(waited, {"status": "finished", "result": "ok"});
-    let verified = async || {
-        let result = call!(client, "get_task_result", {"task_id": id});
-        (result["verified"] == true).then_some(result)
-    };
-    eventually("verify", verified).await;
+    let waited = call_with_id(&client, "wait_task", id).await;
+    assert_has!(waited, {"status": "finished", "result": "ok", "verified": true});
     let called = async || Some(receiver.requests()).filter(|got| !got.is_empty());
     let got = eventually("the callback", called).await;
     assert_has!(body(&got[0]), {"task_id": id, "status": "finished", "result": "ok"});
@@ -281,7 +268,7 @@ async fn task_whose_start_was_slow_is_finished() {
 }
 
 #[tokio::test]
-async fn invalid_servers_are_refused_at_the_start() {
+async fn invalid_options_are_refused_at_the_start() {
     let refused = |variables: &[(&'static str, &'static str)]| {
         let output = std::process::Command::new(crate::harness::binary(NAME))
             .args(["--port", "0"])
@@ -292,9 +279,19 @@ async fn invalid_servers_are_refused_at_the_start() {
         assert!(!output.status.success());
         String::from_utf8(output.stderr).unwrap()
     };
-    let text = refused(&[("OPENHANDS_MCP_SERVERS", "n8n")]);
-    assert_contains(&text, "must be NAME=URL");
-    let text = refused(&[("OPENHANDS_MCP_TOKENS", "n8n=very-secret")]);
-    assert_contains(&text, "does not name it");
-    assert_lacks(&text, "very-secret");
+    // The variable, its value, and a part of the error.
+    let rows = "OPENHANDS_MCP_SERVERS n8n must be NAME=URL
+        OPENHANDS_MCP_TOKENS n8n=very-secret does not name it
+        OPENHANDS_GIT_HOSTS x=svn+https://h OPENHANDS_GIT_HOSTS
+        OPENHANDS_GIT_TOKENS very-secret OPENHANDS_GIT_TOKENS
+        OPENHANDS_URL ftp://example.test OPENHANDS_URL
+        OPENHANDS_URL http://a:very-secret@127.0.0.1 password
+        OPENHANDS_WORKSPACE_ROOT ../x OPENHANDS_WORKSPACE_ROOT";
+    for row in rows.lines() {
+        let mut words = row.trim().splitn(3, ' ');
+        let [name, value, part] = [(); 3].map(|()| words.next().unwrap());
+        let text = refused(&[(name, value)]);
+        assert_contains(&text, part);
+        assert_lacks(&text, "very-secret");
+    }
 }

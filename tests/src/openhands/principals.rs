@@ -4,33 +4,44 @@ use mcp_client::Client;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::workspaces::TestDirectory;
 use super::{NAME, assert_error, call, call_with_id, env_with};
 use crate::harness::Server;
 use crate::harness::real::{OpenHands, openhands};
 
-/// A server with two bearer tokens, and a client with each.
-async fn two_principals(real: &OpenHands, share: &str) -> (Server, Client, Client) {
-    let tokens = std::env::temp_dir().join(format!("mcp-tokens-{}", Uuid::new_v4()));
-    std::fs::write(
-        &tokens,
-        "alice token-of-alice-16-chars\nbob token-of-bob-16-chars\n",
-    )
-    .unwrap();
+pub(super) const ALICE: &str = "token-of-alice-16-chars";
+pub(super) const BOB: &str = "token-of-bob-16-chars";
+
+/// Writes the tokens of two principals, and returns the file.
+pub(super) fn tokens(place: &TestDirectory, alice: &str) -> String {
+    let file = place.0.join("tokens");
+    std::fs::write(&file, format!("{alice} {ALICE}\nbob {BOB}\n")).unwrap();
+    file.into_os_string().into_string().unwrap()
+}
+
+/// A server with two bearer tokens, and a client with each. `alice` is the name of the first.
+pub(super) async fn two_principals(
+    real: &OpenHands,
+    alice: &str,
+    share: &str,
+) -> (Server, Client, Client) {
+    let place = TestDirectory::new();
     let more = [
-        ("MCP_TOKEN_FILE", tokens.to_str().unwrap()),
+        ("MCP_TOKEN_FILE", &*tokens(&place, alice)),
         ("OPENHANDS_SHARE_TASKS", share),
     ];
     let server = Server::start(NAME, &env_with(real, &more)).await;
-    let alice = server.client_with_token("token-of-alice-16-chars").await;
-    let bob = server.client_with_token("token-of-bob-16-chars").await;
-    std::fs::remove_file(tokens).unwrap();
-    (server, alice, bob)
+    let clients = (
+        server.client_with_token(ALICE).await,
+        server.client_with_token(BOB).await,
+    );
+    (server, clients.0, clients.1)
 }
 
 #[tokio::test]
 async fn principals_do_not_see_each_others_tasks() {
     let Some(real) = openhands() else { return };
-    let (_server, alice, bob) = two_principals(&real, "false").await;
+    let (_server, alice, bob) = two_principals(&real, "alice", "false").await;
     let key = Uuid::new_v4().to_string();
     let task = |secret: &str| {
         json!({"task": format!("RUN: echo {secret} | tee s.txt"),
@@ -65,7 +76,7 @@ async fn principals_do_not_see_each_others_tasks() {
 #[tokio::test]
 async fn principals_share_their_tasks_if_the_operator_says_so() {
     let Some(real) = openhands() else { return };
-    let (_server, alice, bob) = two_principals(&real, "true").await;
+    let (_server, alice, bob) = two_principals(&real, "alice", "true").await;
     let hers = call!(alice, "run_task", {"task": "RUN: echo shared"});
     let seen = call_with_id(&bob, "get_task_result", &hers["task_id"]).await;
     assert_eq!(seen["last_output"], "shared");

@@ -1,15 +1,15 @@
 //! Repositories with the operator's credential: into a task and out of it.
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use mcp_client::Client;
 use serde_json::{Value, json};
 
 use super::git_host::GitHost;
-use super::proxy::Proxy;
+use super::tools::Proxy;
 use super::workspaces::git;
-use super::{assert_error, call, conversation, server_with, tool_error};
+use super::{assert_error, call, conversation, server_with, tool_error, with};
 use crate::harness::real::{OpenHands, openhands};
 use crate::harness::{Server, assert_contains, assert_lacks, assert_starts_with, wait_until};
 
@@ -57,7 +57,7 @@ async fn private_repository_is_fetched_with_a_credential_that_the_agent_does_not
         if !reference.is_null() {
             context["branch"] = reference;
         }
-        let run = call!(client, "run_task", {"task": task, "context": context, "wait_seconds": 25});
+        let run = call!(client, "run_task", {"task": task, "context": context});
         assert_eq!(run["status"], "finished", "{run}");
         let events = call!(client, "get_task_events", {"task_id": run["task_id"], "limit": 50});
         let found = format!("{content} 1 4");
@@ -86,6 +86,7 @@ async fn refusals_of_the_git_host_start_no_task() {
     // A repository outside of the configured URL does not get the token.
     let other = format!("{}/other/app.git", host.service.url);
     let failed = call(&client, "run_task", run(json!({"repository": other}))).await;
+    assert_has!(failed, {"status": "failed", "steps": 0});
     assert_contains(&failed["error"], "could not be fetched");
     assert_contains(&failed["error"], "Git says: fatal: ");
     for request in host.service.requests() {
@@ -113,15 +114,19 @@ async fn history_and_other_branches_are_fetched_on_request() {
     let one = "third\n  origin/dev\n  origin/trunk\nv1\n1";
     for (depth, expected) in [(0, everything), (1, one)] {
         let context = json!({"repository": host.url(), "branch": "dev", "depth": depth});
-        let run =
-            call!(with_token, "run_task", {"task": look, "context": context, "wait_seconds": 25});
+        let run = call!(with_token, "run_task", {"task": look, "context": context});
         assert_eq!(run["last_output"], expected, "{run}");
         assert_eq!(run["branch"], "dev", "{run}");
     }
+    // The agent has no credential, and git does not wait for one.
+    let context = json!({"repository": host.url()});
+    let run =
+        call!(with_token, "run_task", {"task": "RUN: git fetch origin dev", "context": context});
+    assert_contains(&run["last_output"], "Authentication failed");
     // A commit, by its id.
     let first = git(&host.bare(), &["rev-parse", "trunk~1"]);
     let context = json!({"repository": host.url(), "branch": first.trim()});
-    let run = call!(with_token, "run_task", {"task": look, "context": context, "wait_seconds": 25});
+    let run = call!(with_token, "run_task", {"task": look, "context": context});
     assert_starts_with(&run["last_output"], "first\n");
     let wrong = json!({"task": look, "context": {"depth": 1}});
     assert_error(&with_token, "run_task", wrong, "context.depth needs").await;
@@ -154,8 +159,8 @@ async fn submodules_and_files_of_lfs_are_named() {
         ],
     );
     let context = json!({"repository": host.url(), "branch": "large"});
-    let run = call!(client, "run_task", {"task": "RUN: echo changed > big.dat", "context": context,
-        "wait_seconds": 25});
+    let run =
+        call!(client, "run_task", {"task": "RUN: echo changed > big.dat", "context": context});
     let warnings = run["warnings"].to_string();
     assert_contains(
         &warnings,
@@ -172,18 +177,25 @@ async fn submodules_and_files_of_lfs_are_named() {
     .await;
 }
 
-/// Publishes with the confirmation that the refusal asks for.
-async fn publish(client: &Client, mut arguments: Value) -> Value {
+/// The arguments with the confirmation that the refusal asks for.
+async fn confirmed(client: &Client, arguments: Value) -> Value {
     let question = tool_error(client, "publish_task", arguments.clone()).await;
     let (_, commit) = question.split_once("confirm: \"").unwrap();
-    arguments["confirm"] = json!(commit.trim_end_matches("\"."));
-    call(client, "publish_task", arguments).await
+    with(
+        arguments,
+        json!({"confirm": commit.trim_end_matches("\".")}),
+    )
+}
+
+async fn publish(client: &Client, arguments: Value) -> Value {
+    let confirmed = confirmed(client, arguments).await;
+    call(client, "publish_task", confirmed).await
 }
 
 /// Runs a task with the repository, on `dev`.
 async fn work(client: &Client, host: &GitHost, commands: &str) -> Value {
     let context = json!({"repository": host.url(), "branch": "dev"});
-    let run = call!(client, "run_task", {"task": commands, "context": context, "wait_seconds": 25});
+    let run = call!(client, "run_task", {"task": commands, "context": context});
     assert_eq!(run["status"], "finished", "{run}");
     run["task_id"].clone()
 }
@@ -280,25 +292,58 @@ async fn more_work_is_added_to_the_published_branch() {
     let list = host.api_requests().pop().unwrap().0;
     assert_eq!(list, "GET /api/v1/repos/acme/app/pulls?state=open&limit=50");
     *host.answer.lock().unwrap() = (200, open[1].clone());
-    call!(client, "send_message", {"task_id": id, "message": "RUN: echo two >> new",
-        "wait_seconds": 25});
+    call!(client, "send_message", {"task_id": id, "message": "RUN: echo two >> new"});
     let more = publish(&client, json!({"task_id": id, "title": "More"})).await;
     assert_eq!(more["pull_request"], "https://git.test/9");
     assert_eq!(more["branch"], "topic");
     let log = git(&host.bare(), &["log", "--format=%s", "dev..topic"]);
     assert_eq!(log, "More\nNew\n");
-    // A commit of another person is not overwritten.
+    // A commit of another person stays, and the next ones are put on it.
     let work = host.place.0.join("work");
-    git(&work, &["checkout", "-q", "--detach", "dev"]);
-    git(&work, &["commit", "-q", "--allow-empty", "-m", "by hand"]);
     let bare = host.bare();
-    git(
-        &work,
-        &["push", "-q", "-f", bare.to_str().unwrap(), "HEAD:topic"],
+    let bare = bare.to_str().unwrap();
+    let by_hand = |file: &str, content: &str| {
+        git(&work, &["fetch", "-q", bare, "topic"]);
+        git(&work, &["checkout", "-q", "--detach", "FETCH_HEAD"]);
+        std::fs::write(work.join(file), content).unwrap();
+        git(&work, &["add", "-A"]);
+        git(&work, &["commit", "-q", "-m", "by hand"]);
+        git(&work, &["push", "-q", bare, "HEAD:topic"]);
+    };
+    by_hand("theirs", "theirs\n");
+    for (number, title) in ["Even more", "Most"].into_iter().enumerate() {
+        let message = format!("RUN: echo {number} >> new; touch {number}");
+        call!(client, "send_message", {"task_id": id, "message": message});
+        let asks = json!({"task_id": id, "title": title});
+        let question = tool_error(&client, "publish_task", asks.clone()).await;
+        assert_contains(&question, "after the commits that others have made there");
+        let more = publish(&client, asks).await;
+        let tip = git(&host.bare(), &["rev-parse", "topic"]);
+        assert_eq!(more["commit"], tip.trim());
+    }
+    let log = git(&host.bare(), &["log", "--format=%s", "dev..topic"]);
+    assert_eq!(log, "Most\nEven more\nby hand\nMore\nNew\n");
+    let files = git(&host.bare(), &["diff", "--name-only", "dev", "topic"]);
+    assert_eq!(files, "0\n1\nnew\ntheirs\n");
+    assert_eq!(
+        git(&host.bare(), &["show", "topic:new"]),
+        "one\ntwo\n0\n1\n"
     );
-    call!(client, "send_message", {"task_id": id, "message": "RUN: echo three >> new",
-        "wait_seconds": 25});
-    let asks = json!({"task_id": id, "title": "Even more"});
+    // Nothing is published over the same lines.
+    by_hand("new", "another\n");
+    call!(client, "send_message", {"task_id": id, "message": "RUN: echo last >> new"});
+    let asks = confirmed(&client, json!({"task_id": id, "title": "Last"})).await;
+    assert_error(
+        &client,
+        "publish_task",
+        asks,
+        "same lines of the branch, and nothing was published: new.",
+    )
+    .await;
+    assert_eq!(git(&host.bare(), &["show", "topic:new"]), "another\n");
+    // A branch that it has not made is left alone.
+    git(&work, &["push", "-q", bare, "HEAD:refs/heads/foreign"]);
+    let asks = json!({"task_id": id, "title": "Last", "branch": "foreign"});
     assert_error(&client, "publish_task", asks, "exists at the git host").await;
 }
 
@@ -375,13 +420,6 @@ async fn only_what_can_be_published_is() {
     let host = GitHost::start("git").await;
     let (_server, client) = server_for(&real, &host, "gitea+").await;
     let id = work(&client, &host, "RUN: ls").await;
-    let asks = |more: Value| {
-        let mut all = json!({"task_id": id, "title": "x"});
-        all.as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
-        all
-    };
     let same = "There is nothing to publish";
     for (more, reason) in [
         (json!({}), same),
@@ -395,13 +433,13 @@ async fn only_what_can_be_published_is() {
             "no credential",
         ),
     ] {
-        assert_error(&client, "publish_task", asks(more), reason).await;
+        let asks = with(json!({"task_id": id, "title": "x"}), more);
+        assert_error(&client, "publish_task", asks, reason).await;
     }
     let plain = call!(client, "run_task", {"task": "RUN: echo x > new"});
     let asks = json!({"task_id": plain["task_id"], "title": "x"});
     assert_error(&client, "publish_task", asks.clone(), "say repository").await;
-    let mut named = asks;
-    named["repository"] = json!(host.url());
+    let named = with(asks, json!({"repository": host.url()}));
     assert_error(&client, "publish_task", named, "no commit in common").await;
     // A hook of the host declines, and says why.
     let declines = "#!/bin/sh\necho not on Sundays >&2; exit 1\n";
@@ -409,14 +447,14 @@ async fn only_what_can_be_published_is() {
     let id = work(
         &client,
         &host,
-        "RUN: echo gh''p_0123456789abcdefghijABCDEFGHIJKLMNOP > new",
+        // It is found whatever the repository says about the file.
+        "RUN: echo gh''p_0123456789abcdefghijABCDEFGHIJKLMNOP > new; echo '* -diff' > .git/info/attributes; \
+         git replace $(git hash-object -w new) $(echo ok | git hash-object -w --stdin)",
     )
     .await;
-    let mut asks = json!({"task_id": id, "title": "x"});
-    let question = tool_error(&client, "publish_task", asks.clone()).await;
-    assert_contains(&question, "looks like a secret");
-    let (_, commit) = question.split_once("confirm: \"").unwrap();
-    asks["confirm"] = json!(commit.trim_end_matches("\"."));
+    let asks = json!({"task_id": id, "title": "x"});
+    assert_error(&client, "publish_task", asks.clone(), "looks like a secret").await;
+    let asks = confirmed(&client, asks).await;
     assert_error(&client, "publish_task", asks, "not on Sundays").await;
 }
 
@@ -435,9 +473,14 @@ async fn parallel_tasks_work_in_worktrees_of_one_repository() {
     let hook = clone.join(".git/hooks/post-checkout");
     add_hook(&hook, "#!/bin/sh\ntouch hooked\n");
     std::fs::write(clone.join("f.txt"), "not committed\n").unwrap();
+    std::fs::write(clone.join(".git/info/exclude"), ".env\nmodules\n").unwrap();
+    std::fs::write(clone.join(".env"), "A=1\n").unwrap();
+    std::fs::create_dir(clone.join("modules")).unwrap();
+    std::fs::write(clone.join("modules/m"), "").unwrap();
     let task = |name: &str| {
-        json!({"task": format!("RUN: cat f.txt; echo *; echo {name} > same"), "workspace": clone,
-            "worktree": true, "context": {"file": "mine", "content": name}})
+        json!({"task": format!("RUN: cat f.txt; echo *; cat .env; echo {name} > same"), "workspace": clone,
+            "worktree": true, "worktree_files": [".env", "modules"],
+            "context": {"file": "mine", "content": name}})
     };
     let runs = call!(client, "run_parallel_tasks",
         {"tasks": [task("one"), task("two")], "wait_seconds": 25});
@@ -445,37 +488,85 @@ async fn parallel_tasks_work_in_worktrees_of_one_repository() {
         let id = &run["task_id"];
         let run = call!(client, "get_task_result", {"task_id": id});
         assert_eq!(run["changed_files"], json!(["A same"]), "{run}");
-        assert_eq!(run["last_output"], "one\nf.txt g.bin mine", "{run}");
+        assert_eq!(
+            run["last_output"], "one\nf.txt g.bin mine modules\nA=1",
+            "{run}"
+        );
+        assert_contains(
+            &run["warnings"],
+            "changes in workspace that are not committed",
+        );
         let branch = format!("task-{}", &id.as_str().unwrap()[..8]);
         assert_eq!(run["branch"], branch, "{run}");
         let directory = Path::new(run["directory"].as_str().unwrap());
         assert!(directory.join("same").exists(), "{run}");
-        assert_eq!(
-            git(&clone, &["log", "-1", "--format=%s", &branch]),
-            "second\n"
+        // The work is on its branch, without the files that the caller gave.
+        let shown = git(&clone, &["show", "--name-only", "--format=%an", &branch]);
+        assert_eq!(shown, "OpenHands\n\nsame\n");
+        assert_starts_with(
+            &git(&clone, &["log", "--format=%s", &branch]),
+            "RUN: cat f.txt",
         );
         let asks = json!({"task_id": id, "title": name, "repository": host.url()});
         let published = publish(&client, asks).await;
         let branch = published["branch"].as_str().unwrap();
         let same = git(&host.bare(), &["show", &format!("{branch}:same")]);
         assert_eq!(same.trim(), name);
-        let delete = json!({"task_id": id, "confirm": id});
-        assert_eq!(call(&client, "delete_task", delete).await["deleted"], true);
+        let delete = |id: &Value| json!({"task_id": id, "confirm": id});
+        let other = json!({"task": "RUN: echo x > other", "workspace": directory.file_name().unwrap().to_str()});
+        let other = call(&client, "run_task", other).await;
+        assert_error(
+            &client,
+            "delete_task",
+            delete(id),
+            "has worked in its worktree",
+        )
+        .await;
+        call(&client, "delete_task", delete(&other["task_id"])).await;
+        assert!(directory.join("other").exists());
+        assert_eq!(
+            call(&client, "delete_task", delete(id)).await["deleted"],
+            true
+        );
         assert!(!directory.exists());
         let short = &id.as_str().unwrap()[..8];
         assert_lacks(&git(&clone, &["branch"]), short);
     }
     assert!(!clone.join("same").exists());
-    for (workspace, reason) in [
-        (json!("no-repository"), "no repository"),
-        (json!(null), "needs"),
+    let merging = "RUN: b=$(git rev-parse HEAD:f.txt); git rm -q --cached f.txt; \
+                   printf \"100644 $b 1\\tf.txt\\n100644 $b 2\\tf.txt\\n\" | git update-index --index-info";
+    let run = call!(client, "run_task", {"task": merging, "workspace": clone, "worktree": true});
+    assert_contains(&run["warnings"], "a merge in it is not finished");
+    // A directory that is a link in the last commit.
+    symlink(&host.place.0, clone.join("out")).unwrap();
+    git(&clone, &["add", "out"]);
+    git(&clone, &["commit", "-q", "-m", "link"]);
+    std::fs::remove_file(clone.join("out")).unwrap();
+    std::fs::create_dir(clone.join("out")).unwrap();
+    std::fs::write(clone.join("out/escaped"), "").unwrap();
+    for (more, reason) in [
+        (
+            json!({"workspace": clone, "worktree": true, "worktree_files": ["out/escaped"]}),
+            "symbolic link",
+        ),
+        (
+            json!({"workspace": "no-repository", "worktree": true}),
+            "no repository",
+        ),
+        (json!({"worktree": true}), "needs"),
+        (
+            json!({"worktree_files": ["a"]}),
+            "worktree_files needs worktree",
+        ),
+        (
+            json!({"workspace": clone, "worktree": true, "worktree_files": ["none"]}),
+            "there is no none in workspace",
+        ),
     ] {
-        let mut asks = json!({"task": "SAY: x", "worktree": true});
-        if !workspace.is_null() {
-            asks["workspace"] = workspace;
-        }
+        let asks = with(json!({"task": "SAY: x"}), more);
         assert_error(&client, "run_task", asks, reason).await;
     }
+    assert!(!host.place.0.join("escaped").exists());
 }
 
 /// A clone of the host's repository in which a person works: with a commit that is not pushed, a change that is not
@@ -537,7 +628,7 @@ async fn nothing_but_the_changes_of_the_task_is_published() {
     {
         let clone = clone_of_a_person(&host, &format!("clone-{number}"));
         let run = call!(client, "run_task", {"task": format!("RUN: {commands}"),
-            "workspace": clone, "wait_seconds": 25, "verify": "test ! -e fix.txt",
+            "workspace": clone, "verify": "test ! -e fix.txt",
             "context": {"file": "given.txt", "content": "given\n"}});
         let seen: Vec<_> = run["changed_files"].as_array().unwrap().iter().collect();
         let seen: Vec<_> = seen.iter().map(|line| line.as_str().unwrap()).collect();

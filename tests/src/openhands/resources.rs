@@ -1,4 +1,4 @@
-//! Tasks as resources: their content, and subscriptions to their changes.
+//! Tasks as resources: their content, and subscriptions to their changes. The prompt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -152,5 +152,41 @@ async fn subscribers_are_notified_of_changes() {
         call!(control, "delete_task", {"task_id": id, "confirm": id});
         wait_for_updates(&mut updates, &parts[..2]).await;
         client.close().await;
+    }
+}
+
+async fn get(client: &Client, name: &str, arguments: Value) -> String {
+    let params = json!({"name": name, "arguments": arguments});
+    let result = client.request("prompts/get", &params).await.unwrap();
+    let result: Value = serde_json::from_str(result.get()).unwrap();
+    let message = &result["messages"][0];
+    assert_eq!(message["role"], "user");
+    message["content"]["text"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn review_prompt_holds_the_diff_of_the_task() {
+    for client in both_transports().await {
+        let task = "RUN: echo price=3 > shop.txt\nFINISH: the price is 3 now";
+        let run = run_task(&client, task).await;
+        let text = get(&client, "review_change", json!({"task_id": run["task_id"]})).await;
+        for expected in ["+price=3", "the price is 3 now", "RUN: echo", "shop.txt"] {
+            assert_contains(&text, expected);
+        }
+        let id = run["task_id"].as_str().unwrap();
+        let params = json!({
+            "ref": {"type": "ref/prompt", "name": "review_change"},
+            "argument": {"name": "task_id", "value": &id[..12]},
+        });
+        let completed = client.request("completion/complete", &params).await;
+        assert_contains(completed.unwrap().get(), id);
+        assert_eq!(
+            client.list("prompts/list", "prompts").await.unwrap().len(),
+            1
+        );
+        for arguments in [json!({}), json!({"task_id": "../settings"})] {
+            let params = json!({"name": "review_change", "arguments": arguments});
+            assert!(client.request("prompts/get", &params).await.is_err());
+        }
     }
 }

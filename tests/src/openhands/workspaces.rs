@@ -8,11 +8,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{assert_error, both_transports, call, client, client_with, tool_error};
+use super::{assert_error, both_transports, call, client_with, tool_error};
 use crate::harness::real::openhands;
-use crate::harness::{
-    FakeService, Response, assert_contains, assert_ends_with, assert_lacks, assert_starts_with,
-};
+use crate::harness::{FakeService, Response, assert_ends_with, assert_lacks};
 
 /// A directory that is deleted after the test. The agent server is on this machine.
 pub(super) struct TestDirectory(pub(super) PathBuf);
@@ -79,38 +77,6 @@ async fn worktree_that_takes_too_long_starts_no_task() {
     git(&project, &["config", "filter.slow.smudge", "cat"]);
     let run = call(&client, "run_task", task).await;
     assert_has!(run, {"status": "finished", "last_output": "x"});
-}
-
-#[tokio::test]
-async fn named_workspace_is_reused() {
-    let Some(client) = client().await else { return };
-    let name = format!("project-{}", Uuid::new_v4());
-    let first = call!(client, "run_task", {"task": "RUN: echo first > log", "workspace": name});
-    assert_eq!(first["changed_files"], json!(["A log"]), "{first}");
-    let task = json!({"task": "RUN: cat log; echo second >> log", "workspace": name});
-    let second = call(&client, "run_task", task).await;
-    assert_eq!(second["last_output"], "first");
-    // Only since this task started.
-    assert_eq!(second["changed_files"], json!(["M log"]), "{second}");
-}
-
-#[tokio::test]
-async fn allowed_directory_keeps_its_repository_and_index() {
-    let Some(real) = openhands() else { return };
-    let place = TestDirectory::new();
-    let project = place.0.join("project");
-    repository(&project);
-    std::fs::write(project.join("f.txt"), "not committed\n").unwrap();
-    let client = client_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]).await;
-    let task = json!({"task": "RUN: pwd; git log --oneline | wc -l; echo x > made",
-        "workspace": project});
-    let run = call(&client, "run_task", task).await;
-    let expected = format!("{}\n1", project.display());
-    assert_eq!(run["last_output"], expected, "{run}");
-    // The earlier change is not the agent's.
-    assert_eq!(run["changed_files"], json!(["A made"]), "{run}");
-    let staged = git(&project, &["diff", "--cached", "--name-only"]);
-    assert_eq!(staged, "", "the index is untouched");
 }
 
 /// Names that could lead out of the allowed directories.
@@ -253,44 +219,9 @@ async fn repository_and_branch_are_checked_out() {
             context["branch"] = branch;
         }
         let task = json!({"task": "RUN: cat f.txt mine.txt; echo more >> f.txt",
-            "context": context, "wait_seconds": 25});
+            "context": context});
         let run = call(client, "run_task", task).await;
         assert_eq!(run["last_output"], format!("{content}\nm"), "{run}");
         assert_eq!(run["changed_files"], json!(["M f.txt"]));
-    }
-}
-
-#[tokio::test]
-async fn missing_repository_starts_no_agent() {
-    let missing =
-        FakeService::start(|_| Response::Http(404, "text/plain", Vec::new().into())).await;
-    let Some(client) = client().await else { return };
-    let context = json!({"repository": format!("{}/none.git", missing.url)});
-    let run = call!(client, "run_task", {"task": "RUN: ls", "context": context});
-    assert_has!(run, {"status": "failed", "steps": 0});
-    assert_contains(&run["error"], "could not be fetched");
-}
-
-#[tokio::test]
-async fn unsafe_repositories_are_refused() {
-    let Some(client) = client().await else { return };
-    for url in [
-        "/etc",
-        "file:///etc",
-        "ext::sh -c id",
-        "https://u:p@h/r",
-        "--upload-pack=x",
-    ] {
-        let task = json!({"task": "SAY: x", "context": {"repository": url}});
-        let refused = tool_error(&client, "run_task", task).await;
-        assert_starts_with(&refused, "context.repository");
-    }
-    for context in [
-        json!({"repository": "https://h/r", "branch": "--upload-pack=x"}),
-        json!({"branch": "main"}),
-        json!({"content": "x"}),
-    ] {
-        let refused = tool_error!(client, "run_task", {"task": "SAY: x", "context": context});
-        assert_starts_with(&refused, "context.");
     }
 }

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use mcp_core::era::Hints;
-use mcp_core::jsonrpc::{self, Frame, Id, Json, Message};
+use mcp_core::jsonrpc::{self, Id, Json, Message};
 use mcp_core::server::{Caller, Connection, IncomingFrame, Server};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::text::{id, space, string, structure, value};
@@ -89,30 +88,6 @@ fn encoded_response_is_one_line_and_decodes_to_itself() {
     });
 }
 
-#[test]
-fn decoded_batch_has_all_messages() {
-    let items = vec((id(), string()), 1..20);
-    for_all(200, &items, |items| {
-        let texts: Vec<String> = items
-            .iter()
-            .map(|(id, x)| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m","params":[{x}]}}"#))
-            .collect();
-        let text = format!(" [{}] ", texts.join(" , "));
-        let Ok(Frame::Batch(read)) = Frame::decode(text.as_bytes()) else {
-            return Err(TestCaseError::fail("not a batch"));
-        };
-        prop_assert_eq!(read.len(), items.len());
-        for (read, (id, x)) in read.into_iter().zip(&items) {
-            let Ok(Message::Request(request)) = read else {
-                return Err(TestCaseError::fail("not a request"));
-            };
-            prop_assert_eq!(request.id.as_json(), id);
-            prop_assert_eq!(request.params.unwrap().get(), format!("[{x}]"));
-        }
-        Ok(())
-    });
-}
-
 /// Checks that the response to `frame` is absent, or JSON-RPC in one line.
 fn check_response(server: &Arc<Server>, frame: &[u8]) -> TestCaseResult {
     let answer = run(server.handle(IncomingFrame {
@@ -151,49 +126,14 @@ fn any_bytes_get_a_valid_response() {
     });
 }
 
-#[test]
-fn any_json_gets_a_valid_response() {
-    let server = in_memory(std::iter::once("mcp-conformance"));
-    let check = |text: String| check_response(&server, text.as_bytes());
-    for_all(500, &value(), check);
-}
-
 /// Known methods.
-const METHODS: &[&str] = &[
-    "initialize",
-    "ping",
-    "tools/list",
-    "tools/call",
-    "mcp.listTools",
-    "mcp.callTool",
-    "mcp.getServerInfo",
-    "server/discover",
-    "resources/list",
-    "resources/read",
-    "resources/templates/list",
-    "resources/subscribe",
-    "prompts/list",
-    "prompts/get",
-    "completion/complete",
-    "logging/setLevel",
-    "notifications/cancelled",
-];
+const METHODS: &str = "initialize ping tools/list tools/call mcp.listTools mcp.callTool mcp.getServerInfo \
+    server/discover resources/list resources/read resources/templates/list resources/subscribe \
+    prompts/list prompts/get completion/complete logging/setLevel notifications/cancelled";
 
 /// Members that methods use.
-const KEYS: &[&str] = &[
-    "name",
-    "arguments",
-    "cursor",
-    "uri",
-    "_meta",
-    "protocolVersion",
-    "capabilities",
-    "requestId",
-    "level",
-    "ref",
-    "argument",
-    "io.modelcontextprotocol/protocolVersion",
-];
+const KEYS: &str = "name arguments cursor uri _meta protocolVersion capabilities requestId level ref argument \
+    io.modelcontextprotocol/protocolVersion";
 
 #[test]
 fn any_request_gets_a_valid_response() {
@@ -201,7 +141,10 @@ fn any_request_gets_a_valid_response() {
     let known = r#""echo" "2025-06-18" "2026-07-28" {} "info""#;
     let known: Vec<String> = known.split(' ').map(str::to_owned).collect();
     let words = prop_oneof![value(), proptest::sample::select(known)];
-    let member = (proptest::sample::select(KEYS), words)
+    let member = (
+        proptest::sample::select(KEYS.split(' ').collect::<Vec<_>>()),
+        words,
+    )
         .prop_map(|(key, value)| format!("\"{key}\":{value}"));
     let object = vec(member, 0..4).prop_map(|members| format!("{{{}}}", members.join(",")));
     let params = prop_oneof![
@@ -209,7 +152,7 @@ fn any_request_gets_a_valid_response() {
         object.clone(),
         object.prop_map(|meta| format!(r#"{{"name":"echo","_meta":{meta}}}"#)),
     ];
-    let method = proptest::sample::select(METHODS);
+    let method = proptest::sample::select(METHODS.split(' ').collect::<Vec<_>>());
     for_all(1000, &(id(), method, params), |(id, method, params)| {
         let text =
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
@@ -252,19 +195,6 @@ fn echoed_values_keep_their_bytes() {
         let body = String::from_utf8(answer.body.unwrap()).unwrap();
         let expected = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"value":{value}}}}}"#);
         prop_assert_eq!(body, expected);
-        Ok(())
-    });
-}
-
-#[test]
-fn generated_texts_are_json() {
-    let texts = (value(), id(), structure());
-    for_all(500, &texts, |(value, id, structure)| {
-        for text in [&value, &id, &structure] {
-            let read: Result<&RawValue, _> = serde_json::from_str(text);
-            prop_assert!(read.is_ok(), "{}", text);
-        }
-        let _: Result<Value, _> = serde_json::from_str(&value);
         Ok(())
     });
 }

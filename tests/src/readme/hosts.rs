@@ -1,15 +1,11 @@
-//! The pages of hosts: tables and snippets are those that `connect` writes, and every snippet names a server
-//! that answers.
+//! The pages of hosts: tables and snippets are those that `connect` writes. `hosts/connect.rs` starts what it writes.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
-use mcp_client::{Client, ClientInfo, Command};
-use mcp_hosts::{Folders, Form, Format, HOSTS, Host, Reference, System, listed};
-use serde_json::Value;
+use mcp_hosts::{Folders, Form, Format, HOSTS, Host, Reference, System};
 
 use super::tables::replaced;
-use super::{Block, blocks, page, server_of};
+use super::{blocks, page};
 use crate::committed;
 use crate::harness::binary;
 use crate::hosts::home::Home;
@@ -165,70 +161,6 @@ fn written(host: &Host, program: &str, args: &[&str], env: &[(&str, &str)]) -> S
         "{text}"
     );
     text.replace(&folder, FOLDER)
-}
-
-#[tokio::test]
-async fn snippets_of_hosts_name_servers_that_answer() {
-    let mut found = 0;
-    for host in HOSTS {
-        let blocks = blocks(&path_of(host)).into_iter();
-        for block in blocks.filter(|block| block.language.ends_with(" host")) {
-            check(host, &block).await;
-            found += 1;
-        }
-    }
-    assert_eq!(found, 3 * HOSTS.len() - 2, "three of each, and one of n8n");
-}
-
-/// Reads the snippet as the file of its host; starts its program, or looks for the server of its URL.
-async fn check(host: &Host, block: &Block) {
-    let place = &block.position;
-    if host.form == Form::Node {
-        let node: Value = serde_json::from_str(&block.text).unwrap();
-        let url = node["nodes"][0]["parameters"]["endpointUrl"].as_str();
-        return check_url(url.expect(place));
-    }
-    let home = Home::new();
-    let file = home.0.join("file");
-    std::fs::write(&file, &block.text).unwrap();
-    let entries = listed(host, &file).unwrap();
-    let [entry] = entries.as_slice() else {
-        panic!("{place}: not one entry")
-    };
-    let Some((program, args)) = entry.command.split_first() else {
-        return check_url(entry.url.as_deref().expect(place));
-    };
-    let program = Path::new(program);
-    assert_eq!(program.parent(), Some(Path::new(FOLDER)), "{place}");
-    let program = program.file_name().unwrap().to_str().unwrap();
-    if args.first().is_some_and(|arg| arg == "bridge") {
-        assert_eq!(program, "mcp-gateway", "{place}");
-        return check_url(&args[1]);
-    }
-    assert_eq!(program, format!("{}-mcp-server", entry.name), "{place}");
-    let mut command = Command::new(binary(program).to_str().unwrap()).env("N8N_API_KEY", "a-key");
-    for arg in args {
-        command = command.arg(arg);
-    }
-    assert_ne!(
-        entry.env.len() + entry.env_pass.len(),
-        0,
-        "{place}: the key is missing"
-    );
-    let client = Client::stdio(command).unwrap();
-    client
-        .initialize(&ClientInfo::new("tests", "1"))
-        .await
-        .unwrap();
-    assert!(!client.list_tools().await.unwrap().is_empty(), "{place}");
-    client.close().await;
-}
-
-fn check_url(url: &str) {
-    let port = url
-        .rsplit_once(':')
-        .and_then(|(_, port)| port.strip_suffix("/mcp"));
-    assert_eq!(server_of(port.expect(url)), "docker-mcp-server", "{url}");
 }
 
 /// The lines for a terminal: a URL of a server, or a program and its arguments after ` -- `.

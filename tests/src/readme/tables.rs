@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{options, page, port};
+use super::{page, port};
 use crate::committed;
-use crate::surface::{SERVERS, printed, tools};
+use crate::surface::{SERVERS, options, printed, tools};
 
 #[test]
 fn tables_are_fresh() {

@@ -1,4 +1,4 @@
-//! The fixture server as a child process over stdio.
+//! A server as a child process over stdio, the fixture above all.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -14,22 +14,28 @@ use crate::harness::{Dialect, binary};
 /// Timeout of each wait.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Limit for the exit of the server. The specification wants one second, but the machine may be busy.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(4);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The fixture server over stdio.
+/// A server over stdio.
 pub(crate) struct StdioServer {
     child: tokio::process::Child,
     /// `None` once it is closed.
-    pub(super) stdin: Option<ChildStdin>,
+    pub(crate) stdin: Option<ChildStdin>,
     pub(super) stdout: Option<Lines<BufReader<ChildStdout>>>,
 }
 
 impl StdioServer {
+    /// Starts the fixture with these arguments.
     pub(crate) fn start(args: &[&str]) -> Self {
-        let mut child = tokio::process::Command::new(binary("mcp-conformance"))
-            .arg("--stdio")
+        Self::of("mcp-conformance", &[&["--stdio"], args].concat(), &[])
+    }
+
+    /// Starts a program with these arguments and variables.
+    pub(crate) fn of(program: &str, args: &[&str], env: &[(&str, &str)]) -> Self {
+        let mut child = tokio::process::Command::new(binary(program))
             .args(args)
             .env_clear()
+            .envs(env.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -43,20 +49,20 @@ impl StdioServer {
         }
     }
 
-    pub(super) async fn send(&mut self, line: impl AsRef<[u8]>) {
+    pub(crate) async fn send(&mut self, line: impl AsRef<[u8]>) {
         let line = [line.as_ref(), b"\n"].concat();
         self.stdin.as_mut().unwrap().write_all(&line).await.unwrap();
     }
 
     /// The next line; `None` at the end.
-    pub(super) async fn line(&mut self) -> Option<String> {
+    pub(crate) async fn line(&mut self) -> Option<String> {
         let lines = self.stdout.as_mut().unwrap();
         let line = tokio::time::timeout(REPLY_TIMEOUT, lines.next_line()).await;
         line.expect("no line in time").unwrap()
     }
 
     /// The next line, which must be a message.
-    pub(super) async fn message(&mut self) -> Value {
+    pub(crate) async fn message(&mut self) -> Value {
         let line = self.line().await.expect("the server has ended");
         let message: Value =
             serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
@@ -96,13 +102,13 @@ impl StdioServer {
     }
 
     /// Sends a request without a version and returns its answer.
-    pub(super) async fn ask_plain(&mut self, id: usize, method: &str, members: &str) -> Value {
+    pub(crate) async fn ask_plain(&mut self, id: usize, method: &str, members: &str) -> Value {
         self.request(id, method, members).await;
         self.message().await
     }
 
     /// Closes stdin and waits for the exit, after the last line.
-    pub(super) async fn close(&mut self) {
+    pub(crate) async fn close(&mut self) {
         drop(self.stdin.take());
         assert_eq!(self.line().await, None);
         assert_eq!(self.exit_code().await, Some(0));
@@ -124,7 +130,7 @@ impl StdioServer {
     }
 
     /// Waits for the exit and returns the exit code.
-    pub(super) async fn exit_code(&mut self) -> Option<i32> {
+    pub(crate) async fn exit_code(&mut self) -> Option<i32> {
         let exited = tokio::time::timeout(EXIT_TIMEOUT, self.child.wait()).await;
         exited.expect("the server does not exit").unwrap().code()
     }

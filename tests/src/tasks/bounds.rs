@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::accept;
 use super::client::{Client, Over};
+use crate::auth::file;
 
 #[tokio::test(start_paused = true)]
 async fn expired_task_is_removed() {
@@ -126,7 +127,7 @@ async fn other_callers_see_no_task() {
 #[tokio::test]
 async fn over_http_tasks_belong_to_tokens_or_sessions() {
     let slow = json!({"name": "slow_compute", "arguments": {"seconds": 600}, "task": {}});
-    let tokens = write_tokens();
+    let tokens = file("alice secret-of-alice-16-chars\nbob secret-of-bob-16-chars\n");
     let env = [("MCP_TOKEN_FILE", tokens.to_str().unwrap())];
     let server = crate::harness::Server::start("mcp-conformance", &env).await;
     let over = Over::Http {
@@ -139,7 +140,6 @@ async fn over_http_tasks_belong_to_tokens_or_sessions() {
     let mut bob = Client::modern(over.as_caller(Some("secret-of-bob-16-chars")));
     bob.refused(-32602, "tasks/get", id.clone()).await;
     alice.result("tasks/get", id).await;
-    std::fs::remove_file(tokens).unwrap();
 
     let over = Over::http().await;
     let mut one = Client::legacy(over.as_caller(None), "2025-11-25").await;
@@ -150,16 +150,6 @@ async fn over_http_tasks_belong_to_tokens_or_sessions() {
     let listed = two.result("tasks/list", json!({})).await;
     assert_eq!(listed["tasks"], json!([]));
     one.result("tasks/get", id).await;
-}
-
-fn write_tokens() -> std::path::PathBuf {
-    let path = std::env::temp_dir().join(format!("mcp-tokens-{}", uuid::Uuid::new_v4()));
-    std::fs::write(
-        &path,
-        "alice secret-of-alice-16-chars\nbob secret-of-bob-16-chars\n",
-    )
-    .unwrap();
-    path
 }
 
 /// The tool ignores the cancellation; its task is cancelled all the same.

@@ -1,16 +1,14 @@
 //! A client with hand-written messages, for every transport and both eras.
 
-use std::process::Stdio;
 use std::sync::Arc;
 
 use mcp_core::era::Hints;
 use mcp_core::server::{Caller, Connection, IncomingFrame};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout};
 
-use super::{CAPABILITIES, MESSAGE_TIMEOUT};
-use crate::harness::{Server, binary, http_client, in_memory};
+use super::CAPABILITIES;
+use crate::harness::{Server, http_client, in_memory, initialize, modern_meta};
+use crate::stdio::StdioServer;
 
 pub(super) struct Client {
     pub(super) over: Over,
@@ -26,18 +24,12 @@ pub(super) enum Over {
         /// Sent with every message.
         headers: Vec<(&'static str, String)>,
     },
-    Stdio(Box<StdioConnection>),
+    Stdio(Box<StdioServer>),
     Memory {
         server: Arc<mcp_core::server::Server>,
         connection: Arc<Connection>,
         caller: Option<Arc<str>>,
     },
-}
-
-pub(super) struct StdioConnection {
-    _child: Child,
-    stdin: ChildStdin,
-    stdout: Lines<BufReader<ChildStdout>>,
 }
 
 impl Client {
@@ -63,19 +55,12 @@ impl Client {
             capabilities: None,
             next_id: 0,
         };
-        let params = json!({
-            "protocolVersion": revision,
-            "capabilities": {"elicitation": {}},
-            "clientInfo": {"name": "tests", "version": "1"},
-        });
         if let Over::Http { server, headers } = &mut client.over {
-            let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
-            let given: Vec<_> = borrowed(headers);
-            let reply = server.post_with(&given, body.to_string()).await;
-            let session = reply.headers["mcp-session-id"].to_str().unwrap().to_owned();
+            let session = server.session(revision, &borrowed(headers)).await;
             headers.push(("mcp-session-id", session));
             headers.push(("mcp-protocol-version", revision.to_owned()));
         } else {
+            let params = initialize(revision)["params"].take();
             client.ask("initialize", params).await;
         }
         client
@@ -87,7 +72,7 @@ impl Client {
         match &mut self.over {
             Over::Http { .. } => self.post(&frame).await,
             Over::Stdio(line) => {
-                line.send(&frame).await;
+                line.send(frame.to_string()).await;
                 loop {
                     let message = line.message().await;
                     if message["id"] == id && message.get("method").is_none() {
@@ -118,10 +103,7 @@ impl Client {
     pub(super) fn request(&mut self, method: &str, mut params: Value) -> (u64, Value) {
         self.next_id += 1;
         if let Some(capabilities) = &self.capabilities {
-            params["_meta"] = json!({
-                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                "io.modelcontextprotocol/clientCapabilities": capabilities,
-            });
+            params["_meta"] = modern_meta(capabilities.clone());
         }
         let id = self.next_id;
         let frame = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
@@ -157,7 +139,7 @@ impl Client {
         let headers = self.headers(frame);
         let headers = borrowed(&headers);
         let reply = self.server().post_with(&headers, frame.to_string()).await;
-        serde_json::from_str(&reply.body).unwrap_or_else(|error| panic!("{error}: {reply:?}"))
+        reply.json()
     }
 
     /// Sends a request over HTTP whose response may be a stream.
@@ -202,20 +184,7 @@ impl Over {
     }
 
     pub(super) fn stdio() -> Self {
-        let mut child = tokio::process::Command::new(binary("mcp-conformance"))
-            .arg("--stdio")
-            .env_clear()
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        Self::Stdio(Box::new(StdioConnection {
-            stdin: child.stdin.take().unwrap(),
-            stdout: BufReader::new(child.stdout.take().unwrap()).lines(),
-            _child: child,
-        }))
+        Self::Stdio(Box::new(StdioServer::start(&[])))
     }
 
     pub(super) fn memory() -> Self {
@@ -245,25 +214,11 @@ impl Over {
         }
     }
 
-    pub(super) fn stdio_connection(&mut self) -> &mut StdioConnection {
+    pub(super) fn stdio_connection(&mut self) -> &mut StdioServer {
         match self {
             Self::Stdio(line) => line,
             _ => panic!("not over stdio"),
         }
-    }
-}
-
-impl StdioConnection {
-    pub(super) async fn send(&mut self, message: &Value) {
-        let line = format!("{message}\n");
-        self.stdin.write_all(line.as_bytes()).await.unwrap();
-    }
-
-    pub(super) async fn message(&mut self) -> Value {
-        let line = tokio::time::timeout(MESSAGE_TIMEOUT, self.stdout.next_line()).await;
-        let line = line.expect("a message in time").unwrap();
-        let line = line.expect("an open connection");
-        serde_json::from_str(&line).unwrap()
     }
 }
 

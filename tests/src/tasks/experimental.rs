@@ -4,25 +4,20 @@ use serde_json::{Value, json};
 
 use super::client::{Client, Over, borrowed, messages, read_until};
 use super::{accept, text};
+use crate::harness::response;
 
 const REVISION: &str = "2025-11-25";
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 #[tokio::test]
-async fn lifecycle_over_http() {
-    lifecycle(&mut Client::legacy(Over::http().await, REVISION).await).await;
-}
-
-#[tokio::test]
-async fn lifecycle_over_stdio() {
-    lifecycle(&mut Client::legacy(Over::stdio(), REVISION).await).await;
-}
-
-async fn lifecycle(client: &mut Client) {
-    finishes(client).await;
-    fails(client).await;
-    is_cancelled(client).await;
-    refuses(client).await;
+async fn lifecycle_over_http_and_stdio() {
+    for over in [Over::http().await, Over::stdio()] {
+        let client = &mut Client::legacy(over, REVISION).await;
+        finishes(client).await;
+        fails(client).await;
+        is_cancelled(client).await;
+        refuses(client).await;
+    }
 }
 
 impl Client {
@@ -149,9 +144,10 @@ async fn question_over_stdio() {
     let mut client = Client::legacy(Over::stdio(), REVISION).await;
     let (task, id, frame) = asking_task(&mut client).await;
     let connection = client.over.stdio_connection();
-    connection.send(&frame).await;
+    connection.send(frame.to_string()).await;
     let question = connection.message().await;
-    connection.send(&answer_to(&question, &task)).await;
+    let answer = answer_to(&question, &task).to_string();
+    connection.send(answer).await;
     let result = connection.message().await;
     assert_eq!(result["id"], id);
     assert_eq!(text(&result["result"]), "a.txt is deleted.");
@@ -175,25 +171,18 @@ async fn question_over_http() {
 fn answer_to(question: &Value, task: &Value) -> Value {
     assert_eq!(question["method"], "elicitation/create");
     assert_eq!(question["params"]["_meta"][RELATED]["taskId"], *task);
-    let result = accept(json!({"confirm": true}));
-    json!({"jsonrpc": "2.0", "id": question["id"], "result": result})
+    response(&question["id"], "result", accept(json!({"confirm": true})))
 }
 
 /// The progress token of the request is valid as long as its task runs.
 #[tokio::test]
 async fn progress_names_its_task() {
     let mut client = Client::legacy(Over::stdio(), REVISION).await;
-    let (id, frame) = client.request(
-        "tools/call",
-        json!({
-            "name": "slow_compute",
-            "arguments": {"seconds": 2},
-            "task": {},
-            "_meta": {"progressToken": "t"},
-        }),
-    );
+    let params = json!({"name": "slow_compute", "arguments": {"seconds": 2}, "task": {},
+        "_meta": {"progressToken": "t"}});
+    let (id, frame) = client.request("tools/call", params);
     let connection = client.over.stdio_connection();
-    connection.send(&frame).await;
+    connection.send(frame.to_string()).await;
     let (mut created, mut progress) = (Value::Null, Vec::new());
     while progress.len() < 2 {
         let message = connection.message().await;

@@ -6,20 +6,14 @@ use super::client::{Client, Over, borrowed};
 use super::{accept, text};
 
 #[tokio::test]
-async fn lifecycle_over_http() {
-    lifecycle(&mut Client::modern(Over::http().await)).await;
-}
-
-#[tokio::test]
-async fn lifecycle_over_stdio() {
-    lifecycle(&mut Client::modern(Over::stdio())).await;
-}
-
-async fn lifecycle(client: &mut Client) {
-    finishes(client).await;
-    fails(client).await;
-    is_cancelled(client).await;
-    asks(client).await;
+async fn lifecycle_over_http_and_stdio() {
+    for over in [Over::http().await, Over::stdio()] {
+        let client = &mut Client::modern(over);
+        finishes(client).await;
+        fails(client).await;
+        is_cancelled(client).await;
+        asks(client).await;
+    }
 }
 
 async fn finishes(client: &mut Client) {

@@ -18,7 +18,7 @@ async fn notifications_over_stdio() {
     let mut client = Client::modern(Over::stdio());
     let (task, id, frame) = subscription_to_task(&mut client).await;
     let connection = client.over.stdio_connection();
-    connection.send(&frame).await;
+    connection.send(frame.to_string()).await;
     acknowledged(&connection.message().await, id, &task);
     while !has_ended(&connection.message().await, id, &task) {}
 }

@@ -1,4 +1,4 @@
--- The load of `cargo xtask bench`, for wrk: posts the first argument after the address, and prints the counts as JSON.
+-- The load of `cargo xtask nightly bench`, for wrk: posts the first argument after the address, and prints the counts as JSON.
 
 function init(args)
   wrk.method = "POST"

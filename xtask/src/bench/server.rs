@@ -1,25 +1,20 @@
 //! Starts the servers to measure, each with one thread on one processor, and the load on another.
 
-use std::cell::Cell;
-use std::ffi::OsStr;
 use std::fs;
-use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
-use nix::unistd::Pid;
+use anyhow::{Result, ensure};
 
-use crate::cargo;
 use crate::http::Client;
-use crate::install::debian::{self, DebianPackages, Libraries};
+use crate::install::debian::{self, DebianPackages};
 use crate::instance::{clear_dir, free_port};
-use crate::layout::{Layout, on_path};
-use crate::nginx;
+use crate::layout::{self, on_path};
 use crate::process::Program;
-use crate::servers::Gateway;
+use crate::servers::{self, Gateway};
 use crate::test_server::{self, FIXTURE, RunningServer};
+use crate::{checks, shutdown};
 
 const TOKEN: &str = "bench-with-a-token";
 
@@ -36,181 +31,98 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// backend are kept, and are not closed for their age. One process, whose CPU time is that of the server.
 const NGINX_CONFIG: &str = include_str!("nginx.conf");
 
-const WRK: DebianPackages = DebianPackages::new("wrk", &["wrk"]);
+const WRK: DebianPackages = DebianPackages("wrk", "", "wrk");
 
-/// Neither takes time from the other, and a measurement depends less on the scheduler.
-#[derive(Clone, Copy)]
-enum Cpu {
-    Server,
-    /// That of the load, and of the servers behind a proxy.
-    Load,
+/// The processors of a server, and of the load and the servers behind a proxy: neither takes time from the other, and a
+/// measurement depends less on the scheduler.
+const SERVER: &str = "0";
+const LOAD: &str = "1";
+
+/// Starts our fixture server, which checks a token; `backend` starts it behind a proxy.
+pub(super) fn fixture() -> Result<RunningServer> {
+    fixture_on(SERVER)
 }
 
-/// The programs and folders with which servers and loads are started.
-pub(super) struct Bench<'a> {
-    pub(super) layout: &'a Layout,
-    wrk: (PathBuf, Libraries),
-    /// Keeps a program on one processor; `None` if that or a second processor is missing.
-    taskset: Option<PathBuf>,
-    started: Cell<usize>,
+pub(super) fn backend() -> Result<RunningServer> {
+    fixture_on(LOAD)
 }
 
-/// A running server. Dropping it ends it, and then its backend.
-pub(super) struct BenchServer {
-    pub(super) port: u16,
-    pub(super) pid: Pid,
-    _server: RunningServer,
-    _backend: Option<Box<Self>>,
+fn fixture_on(cpu: &str) -> Result<RunningServer> {
+    let limits = "--connection-limit 2000 --stream-limit 2000";
+    let options = format!("--token {TOKEN} --port 0 {limits}");
+    let server = program(cpu, binary(FIXTURE)).words(&options);
+    launch("bench-fixture", server)
 }
 
-impl<'a> Bench<'a> {
-    /// Takes the installed wrk, or Debian's.
-    pub(super) fn install(layout: &'a Layout) -> anyhow::Result<Self> {
-        let wrk = debian::installed_or(&WRK, "wrk", "usr/bin/wrk", layout)?;
-        let has_one_cpu = thread::available_parallelism().is_ok_and(|count| count.get() < 2);
-        Ok(Self {
-            layout,
-            wrk,
-            taskset: on_path("taskset").filter(|_| !has_one_cpu),
-            started: Cell::default(),
-        })
-    }
+pub(super) fn hyper() -> Result<RunningServer> {
+    launch("bench-hyper", program(SERVER, binary("bench-floor")))
+}
 
-    pub(super) fn binary(&self, name: &str) -> PathBuf {
-        self.layout.binaries(true).join(name)
-    }
+/// Builds and starts the echo tool on the official Rust SDK.
+pub(super) fn rmcp() -> Result<RunningServer> {
+    let target = layout::backends().join("bench-rmcp");
+    let build = "build --release --locked --manifest-path tests/bench/rmcp/Cargo.toml";
+    checks::cargo(build, &[("CARGO_TARGET_DIR", &target.to_string_lossy())])?;
+    let server = program(SERVER, target.join("release/bench-rmcp"));
+    launch("bench-rmcp", server)
+}
 
-    /// Starts our fixture server, which checks a token.
-    pub(super) fn fixture(&self) -> anyhow::Result<BenchServer> {
-        self.fixture_on(Cpu::Server)
-    }
+/// Starts nginx as a plain reverse proxy in front of this server of ours: the installed one, or Debian's.
+pub(super) fn nginx(backend: &RunningServer) -> Result<RunningServer> {
+    let port = free_port(0)?;
+    let config = NGINX_CONFIG.replace("BACKEND", &backend.port.to_string());
+    let config = config.replace("PORT", &port.to_string());
+    test_server::start_nginx("bench-nginx", &config, port, |file| program(SERVER, file))
+}
 
-    fn fixture_on(&self, cpu: Cpu) -> anyhow::Result<BenchServer> {
-        let fixture = self.program(cpu, self.binary(FIXTURE))?;
-        let limits = "--connection-limit 2000 --stream-limit 2000";
-        let options = format!("--token {TOKEN} --port 0 {limits}");
-        self.launch(fixture.words(&options), test_server::listens_on)
-    }
+/// Starts the gateway in front of this server of ours. Other than nginx, which only passes bytes on, it does all its
+/// work: it checks a token and every message, and writes every call into its event log, a SQLite file.
+pub(super) fn gateway(backend: &RunningServer) -> Result<RunningServer> {
+    let dir = layout::backends().join("bench");
+    clear_dir(&dir)?;
+    let (file, url) = (dir.join("gateway.toml"), servers::url(backend.port));
+    let fixture = format!("url = \"{url}\"\ntoken = \"{TOKEN}\"\nbare = true\n");
+    fs::write(&file, format!("[backends.fixture]\n{fixture}"))?;
+    let gateway = program(SERVER, binary(Gateway::PROGRAM))
+        .option("--config", file)
+        .option("--events", dir.join("events.db"))
+        .words(&format!("--token {TOKEN} --port 0"));
+    let gateway = launch("bench-gateway", gateway)?;
+    // Its backend needs a moment more.
+    let client = client(&gateway);
+    let is_ready = shutdown::wait_until(START_TIMEOUT, || client.is_up("/readyz"));
+    ensure!(is_ready, "the gateway does not reach its backend");
+    Ok(gateway)
+}
 
-    /// Starts the bare server.
-    pub(super) fn hyper(&self) -> anyhow::Result<BenchServer> {
-        let floor = self.program(Cpu::Server, self.binary("bench-floor"))?;
-        self.launch(floor, test_server::listens_on)
-    }
+/// Returns wrk, the installed one or Debian's.
+pub(super) fn wrk() -> Result<Program> {
+    let (wrk, libraries) = debian::installed_or(&WRK, "wrk", "usr/bin/wrk")?;
+    Ok(program(LOAD, wrk).envs(libraries))
+}
 
-    /// Builds and starts the echo tool on the official Rust SDK.
-    pub(super) fn rmcp(&self) -> anyhow::Result<BenchServer> {
-        let target = self.layout.backends().join("bench-rmcp");
-        let build = "build --release --locked --manifest-path tests/bench/rmcp/Cargo.toml";
-        let env = [("CARGO_TARGET_DIR", &*target.to_string_lossy())];
-        let is_built = cargo::run(self.layout, build, &env)?;
-        ensure!(is_built, "the server on rmcp could not be built");
-        let rmcp = self.program(Cpu::Server, target.join("release/bench-rmcp"))?;
-        self.launch(rmcp, test_server::listens_on)
-    }
+pub(super) fn binary(name: &str) -> PathBuf {
+    layout::binaries(true).join(name)
+}
 
-    /// Starts nginx in front of our server, as a plain reverse proxy: the installed one, or Debian's.
-    pub(super) fn nginx(&self) -> anyhow::Result<BenchServer> {
-        let backend = self.fixture_on(Cpu::Load)?;
-        let (program, libraries) = nginx::install(self.layout)?;
-        let dir = self.dir("nginx")?;
-        let port = free_port(0)?;
-        let config = NGINX_CONFIG.replace("BACKEND", &backend.port.to_string());
-        let file = dir.join("nginx.conf");
-        fs::write(&file, config.replace("PORT", &port.to_string()))?;
-        let nginx = self.program(Cpu::Server, program)?;
-        let nginx = nginx::program(nginx, &dir, &file, libraries);
-        let nginx = self.launch(nginx, |_| {
-            let connected = TcpStream::connect((Ipv4Addr::LOCALHOST, port));
-            connected.is_ok().then_some(port)
-        })?;
-        Ok(nginx.in_front_of(backend))
-    }
-
-    /// Starts the gateway in front of our server. Other than nginx, which only passes bytes on, it does all its work:
-    /// it checks a token and every message, and writes every call into its event log, a SQLite file.
-    pub(super) fn gateway(&self) -> anyhow::Result<BenchServer> {
-        let backend = self.fixture_on(Cpu::Load)?;
-        let dir = self.dir("gateway")?;
-        let file = dir.join("gateway.toml");
-        let port = backend.port;
-        let config = format!(
-            "[backends.fixture]\nurl = \"http://127.0.0.1:{port}/mcp\"\ntoken = \"{TOKEN}\"\nbare = true\n"
-        );
-        fs::write(&file, config)?;
-        let gateway = self
-            .program(Cpu::Server, self.binary(Gateway::PROGRAM))?
-            .args(["--config".as_ref(), file.as_os_str()])
-            .args(["--events".as_ref(), dir.join("events.db").as_os_str()])
-            .words(&format!("--token {TOKEN} --port 0"));
-        let gateway = self.launch(gateway, test_server::listens_on)?;
-        // Its backend needs a moment more.
-        let client = gateway.client();
-        let is_ready = || client.is_up("/readyz");
-        let is_ready = self.layout.shutdown.wait_until(START_TIMEOUT, is_ready);
-        ensure!(is_ready, "the gateway does not reach its backend");
-        Ok(gateway.in_front_of(backend))
-    }
-
-    /// Returns wrk on the processor of the load.
-    pub(super) fn wrk(&self) -> anyhow::Result<Program> {
-        let (program, libraries) = &self.wrk;
-        let libraries = libraries.iter().map(|(name, value)| (name, value));
-        Ok(self.program(Cpu::Load, program)?.envs(libraries))
-    }
-
-    fn dir(&self, name: &str) -> anyhow::Result<PathBuf> {
-        let dir = self.layout.backends().join("bench").join(name);
-        clear_dir(&dir)?;
-        Ok(dir)
-    }
-
-    /// Returns a program that stays on a processor.
-    fn program(&self, cpu: Cpu, program: impl AsRef<OsStr>) -> anyhow::Result<Program> {
-        let Some(taskset) = &self.taskset else {
-            return Ok(Program::new(program)?);
-        };
-        let number = match cpu {
-            Cpu::Server => "0",
-            Cpu::Load => "1",
-        };
-        let taskset = Program::new(taskset)?.args(["--cpu-list", number]);
-        Ok(taskset.args([program]))
-    }
-
-    /// Starts a program and waits until `listens_on` finds its port in its log.
-    fn launch(
-        &self,
-        program: Program,
-        listens_on: impl Fn(&str) -> Option<u16>,
-    ) -> anyhow::Result<BenchServer> {
-        let log = format!("bench-server-{}", self.started.get());
-        let log = self.layout.fresh_log(&log)?;
-        self.started.set(self.started.get() + 1);
-        let own = [("MCP_SESSION_KEY", "bench"), ("TOKIO_WORKER_THREADS", "1")];
-        let program = test_server::unconfigured(program).envs(own);
-        let server = test_server::listen(self.layout, program, &log, listens_on)?;
-        Ok(BenchServer {
-            port: server.port,
-            pid: server.process.pid().context("no process id")?,
-            _server: server,
-            _backend: None,
-        })
+/// Returns a program that stays on a processor, if there is another one.
+fn program(cpu: &str, program: PathBuf) -> Program {
+    let has_one_cpu = thread::available_parallelism().is_ok_and(|count| count.get() < 2);
+    match on_path("taskset").filter(|_| !has_one_cpu) {
+        Some(taskset) => Program::new(taskset)
+            .option("--cpu-list", cpu)
+            .args([program]),
+        None => Program::new(program),
     }
 }
 
-impl BenchServer {
-    fn in_front_of(mut self, backend: Self) -> Self {
-        self._backend = Some(Box::new(backend));
-        self
-    }
+fn launch(log: &str, program: Program) -> Result<RunningServer> {
+    let env = [("MCP_SESSION_KEY", "bench"), ("TOKIO_WORKER_THREADS", "1")];
+    test_server::launch(log, program, &env)
+}
 
-    /// Returns a client with the headers that every server here takes.
-    pub(super) fn client(&self) -> Client {
-        let base = format!("http://127.0.0.1:{}", self.port);
-        HEADERS.into_iter().fold(
-            Client::new(&base, START_TIMEOUT),
-            |client, (name, value)| client.with(name, value),
-        )
-    }
+/// Returns a client with the headers that every server here takes.
+pub(super) fn client(server: &RunningServer) -> Client {
+    let headers = HEADERS.map(|(name, value)| (name, value.to_owned()));
+    Client::at(server.port, START_TIMEOUT).with_all(headers)
 }

@@ -1,24 +1,22 @@
-//! Three gateways on one PostgreSQL, each with a proxy in front of its database, and nginx in front of them all.
+//! Three gateways on one PostgreSQL with a standby, and nginx in front of them.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, Result, ensure};
 use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::json;
 
-use super::client::Client;
-use super::proxy::{Mode, Proxy};
-use crate::instance::{Instance, Purpose, clear_dir, free_port};
-use crate::layout::Layout;
-use crate::nginx;
+use crate::http::Client;
+use crate::instance::{clear_dir, free_port};
 use crate::process::{Process, Program};
-use crate::servers::Gateway;
-use crate::services::Service as _;
+use crate::servers::{self, Gateway};
+use crate::services::RunningService;
 use crate::services::postgres::Postgres;
 use crate::test_server::{self, FIXTURE, RunningServer};
+use crate::{layout, shutdown};
 
 pub(super) const REPLICAS: usize = 3;
 /// The number of nginx in the clients' list of servers, after the replicas.
@@ -27,208 +25,159 @@ pub(super) const BALANCER: usize = REPLICAS;
 /// The key of all replicas, as long as they demand.
 const SESSION_KEY: &str = "one key for all, of 32 characters";
 
+/// The file of nginx that users get.
+const NGINX_CONFIG: &str = include_str!("../../../deploy/nginx.conf");
+
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-pub(super) struct Cluster<'a> {
-    pub(super) layout: &'a Layout,
-    programs: PathBuf,
-    dir: PathBuf,
-    pub(super) ports: Vec<u16>,
-    pub(super) gateways: Vec<Option<RunningServer>>,
-    pub(super) proxies: Vec<Proxy>,
-    pub(super) client: Client,
-    pub(super) nginx_port: u16,
-    _nginx: Process,
+/// The time in which gateways say that the database is away, or is back.
+pub(super) const READY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Longer than any answer takes, and shorter than the gateway's own timeout of a call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+
+pub(super) struct Cluster {
+    config: PathBuf,
+    ports: Vec<u16>,
+    gateways: [Option<RunningServer>; REPLICAS],
+    pub(super) clients: Vec<Client>,
+    pub(super) nginx: RunningServer,
     _backend: RunningServer,
-    standby: Option<Standby>,
-    postgres: Process,
-    instance: Instance,
+    standby_port: u16,
+    _standby: Process,
+    postgres: RunningService,
 }
 
-/// A server that can take the place of the first one.
-struct Standby {
-    port: u16,
-    _process: Process,
-}
-
-impl<'a> Cluster<'a> {
-    pub(super) fn start(
-        layout: &'a Layout,
-        programs: PathBuf,
-        has_standby: bool,
-    ) -> anyhow::Result<Self> {
-        let instance = Instance::lock(layout, "replicas", Purpose::Test, 0)?;
-        instance.clear()?;
-        Postgres.install(layout)?;
-        let postgres = Postgres.start(layout, &instance)?;
-        let standby = has_standby.then(|| {
-            let port = free_port(0)?;
-            let process = Postgres.start_standby(layout, &instance, port)?;
-            anyhow::Ok(Standby {
-                port,
-                _process: process,
-            })
-        });
-        let standby = standby.transpose()?;
-        let dir = layout.backends().join("replicas");
+impl Cluster {
+    pub(super) fn start() -> Result<Self> {
+        let postgres = RunningService::start(&Postgres)?;
+        let standby_port = free_port(0)?;
+        let standby = Postgres.start_standby(&postgres.instance, standby_port)?;
+        let backend = test_server::start(FIXTURE, "replicas-backend", &[])?;
+        let dir = layout::backends().join("replicas");
         clear_dir(&dir)?;
-        let log = layout.fresh_log("replicas-backend")?;
-        let backend = Program::new(programs.join(FIXTURE))?.words("--port 0");
-        let backend = test_server::unconfigured(backend);
-        let backend = test_server::listen(layout, backend, &log, test_server::listens_on)?;
-        let child = programs.join(FIXTURE);
-        let config = format!(
-            "[backends.http]\nurl = \"http://127.0.0.1:{}/mcp\"\nbare = true\n\
-             [backends.old]\ncommand = [{child:?}, \"legacy\"]\ndeny = [\"test://*\", \"codefluss://*\"]\n",
-            backend.port
+        let config = dir.join("gateway.toml");
+        let (url, old) = (servers::url(backend.port), test_server::binary());
+        let text = format!(
+            "[backends.http]\nurl = \"{url}\"\nbare = true\n\
+             [backends.old]\ncommand = [{old:?}, \"legacy\"]\ndeny = [\"test://*\", \"codefluss://*\"]\n"
         );
-        fs::write(dir.join("gateway.toml"), config)?;
-        let proxies: Vec<_> = (0..REPLICAS)
-            .map(|_| Proxy::start(instance.port))
-            .collect::<Result<_, _>>()?;
-        let ports: Vec<u16> = (0..REPLICAS)
-            .map(|_| free_port(0))
-            .collect::<Result<_, _>>()?;
-        let (nginx, nginx_port) = start_nginx(layout, &dir, &ports)?;
+        fs::write(&config, text)?;
+        let ports: Vec<_> = (0..REPLICAS).map(|_| free_port(0)).collect::<Result<_>>()?;
+        let nginx = start_nginx(&ports)?;
+        let all = ports.iter().chain([&nginx.port]);
+        let client =
+            |port: &u16| Client::at(*port, CALL_TIMEOUT).with("accept", "application/json");
         let mut cluster = Self {
-            layout,
-            programs,
-            dir,
-            client: Client::new(&[&ports[..], &[nginx_port]].concat()),
+            config,
+            clients: all.map(client).collect(),
             ports,
-            gateways: Vec::new(),
-            proxies,
-            nginx_port,
-            _nginx: nginx,
+            gateways: [const { None }; REPLICAS],
+            nginx,
             _backend: backend,
-            standby,
+            standby_port,
+            _standby: standby,
             postgres,
-            instance,
         };
-        for at in 0..REPLICAS {
-            let gateway = cluster.launch(at)?;
-            cluster.gateways.push(Some(gateway));
-        }
-        for at in 0..REPLICAS {
-            cluster.wait_ready(at)?;
-        }
+        cluster.repair()?;
         Ok(cluster)
     }
 
-    fn launch(&self, at: usize) -> anyhow::Result<RunningServer> {
-        let log = self.layout.fresh_log(&format!("replicas-gateway-{at}"))?;
-        let mut hosts = format!("127.0.0.1:{}", self.proxies[at].port);
-        if let Some(standby) = &self.standby {
-            hosts += &format!(",127.0.0.1:{}", standby.port);
-        }
+    fn launch(&self, at: usize) -> Result<RunningServer> {
+        let (primary, standby) = (self.postgres.instance.port, self.standby_port);
+        let hosts = format!("127.0.0.1:{primary},127.0.0.1:{standby}");
         let store = format!("postgres://mcp@{hosts}/postgres?sslmode=disable");
-        let program = Program::new(self.programs.join(Gateway::PROGRAM))?
-            .args([
-                "--config".as_ref(),
-                self.dir.join("gateway.toml").as_os_str(),
-            ])
-            .args(["--port", &self.ports[at].to_string(), "--events", &store]);
-        let program = test_server::unconfigured(program);
-        let program = program.envs([("MCP_SESSION_KEY", SESSION_KEY)]);
-        test_server::listen(self.layout, program, &log, test_server::listens_on)
+        let program = Program::new(layout::binaries(false).join(Gateway::PROGRAM))
+            .option("--config", &self.config)
+            .option("--port", self.ports[at].to_string())
+            .option("--events", store);
+        let env = [("MCP_SESSION_KEY", SESSION_KEY)];
+        test_server::launch(&format!("replicas-gateway-{at}"), program, &env)
     }
 
     /// Waits until a replica lists the tools of both backends.
-    fn wait_ready(&self, at: usize) -> anyhow::Result<()> {
-        let is_ready = self.layout.shutdown.wait_until(START_TIMEOUT, || {
-            let listed = self.client.ask(at, "", "tools/list", json!({}));
+    fn wait_ready(&self, at: usize) -> Result<()> {
+        let is_ready = shutdown::wait_until(START_TIMEOUT, || {
+            let listed = self.clients[at].ask("", "tools/list", json!({}));
             let listed = listed.map(|listed| listed.to_string()).unwrap_or_default();
-            ["\"slow\"", "\"old__slow\""]
-                .iter()
-                .all(|name| listed.contains(name))
+            listed.contains("\"slow\"") && listed.contains("\"old__slow\"")
         });
         ensure!(is_ready, "replica {at} does not list the tools");
         Ok(())
     }
 
     /// Kills a replica, which does not notice it.
-    pub(super) fn kill(&mut self, at: usize) -> anyhow::Result<()> {
+    pub(super) fn kill(&mut self, at: usize) -> Result<()> {
         let gateway = self.gateways[at].take().context("it does not run")?;
-        kill_process(&gateway.process)
+        Ok(kill(gateway.process.pid, Signal::SIGKILL)?)
     }
 
-    /// Kills the first server of the database.
-    pub(super) fn kill_database(&self) -> anyhow::Result<()> {
-        kill_process(&self.postgres)
-    }
-
-    /// Makes the standby take its place.
-    pub(super) fn promote(&self) -> anyhow::Result<()> {
-        Postgres.promote(self.layout, &self.instance)
-    }
-
-    /// Asks a replica to end, and waits for that.
-    pub(super) fn stop(&mut self, at: usize) -> anyhow::Result<()> {
-        let mut gateway = self.gateways[at].take().context("it does not run")?;
-        kill(
-            gateway.process.pid().context("no process id")?,
-            Signal::SIGTERM,
-        )?;
-        let timeout = Duration::from_secs(30);
-        let has_ended = (self.layout.shutdown).wait_until(timeout, || gateway.process.ended());
-        ensure!(has_ended, "replica {at} does not end");
+    /// Sends a signal to the first server of the database, and to its processes: a stopped one keeps its connections, and
+    /// answers nothing.
+    pub(super) fn signal_database(&self, signal: Signal) -> Result<()> {
+        let server = self.postgres.process.pid;
+        let children = fs::read_to_string(format!("/proc/{server}/task/{server}/children"))?;
+        kill(server, signal)?;
+        for child in children.split_whitespace() {
+            // One that has ended meanwhile is none.
+            let _ = kill(Pid::from_raw(child.parse()?), signal);
+        }
         Ok(())
     }
 
-    /// Starts a replica that was stopped or killed.
-    pub(super) fn restart(&mut self, at: usize) -> anyhow::Result<()> {
-        self.gateways[at] = Some(self.launch(at)?);
-        self.wait_ready(at)
+    pub(super) fn restart_database(&mut self) -> Result<()> {
+        let postgres = &mut self.postgres;
+        // Before the new one, which has its mark.
+        postgres.process.stop();
+        postgres.process = Postgres.start_again(&postgres.instance)?;
+        Ok(())
     }
 
-    /// Ends all faults, so that a row which failed does not fail the next ones.
-    pub(super) fn repair(&mut self) -> anyhow::Result<()> {
-        for proxy in &self.proxies {
-            proxy.set(Mode::Open);
-        }
+    /// Waits until all gateways say that they have their database, or that they do not.
+    pub(super) fn are_ready(&self, is_ready: bool) -> Result<Duration> {
+        let started = Instant::now();
+        let all_are = shutdown::wait_until(READY_TIMEOUT, || {
+            let mut clients = self.clients[..REPLICAS].iter();
+            clients.all(|client| client.is_up("/readyz") == is_ready)
+        });
+        let what = "/readyz is not 200 at all gateways, or not other";
+        ensure!(all_are, "{what}: {is_ready}");
+        Ok(started.elapsed())
+    }
+
+    pub(super) fn promote(&self) -> Result<()> {
+        Postgres.promote(&self.postgres.instance)
+    }
+
+    pub(super) fn upgrade(&mut self, at: usize) -> Result<()> {
+        drop(self.gateways[at].take());
+        self.repair()
+    }
+
+    /// Starts the replicas that do not run.
+    pub(super) fn repair(&mut self) -> Result<()> {
+        let mut started = Vec::new();
         for at in 0..REPLICAS {
-            if self.gateways[at]
-                .as_mut()
-                .is_none_or(|gateway| gateway.process.ended())
-            {
-                self.restart(at)?;
+            let gateway = self.gateways[at].as_mut();
+            if gateway.is_none_or(|gateway| gateway.process.ended()) {
+                self.gateways[at] = Some(self.launch(at)?);
+                started.push(at);
             }
         }
-        Ok(())
+        started.into_iter().try_for_each(|at| self.wait_ready(at))
     }
 }
 
-fn kill_process(process: &Process) -> anyhow::Result<()> {
-    kill(process.pid().context("no process id")?, Signal::SIGKILL)?;
-    Ok(())
-}
-
-fn start_nginx(
-    layout: &Layout,
-    dir: &std::path::Path,
-    ports: &[u16],
-) -> anyhow::Result<(Process, u16)> {
+fn start_nginx(ports: &[u16]) -> Result<RunningServer> {
     let port = free_port(0)?;
-    // The file that users get, with the addresses of this machine.
-    let mut config = include_str!("../../../docker-compose.nginx.conf").replace("/tmp/", "");
+    // With the addresses of this machine.
+    let mut config = NGINX_CONFIG.replace("/tmp/", "");
     let names = (1..).map(|number| format!("mcp-gateway-{number}:3455"));
     let servers = names.zip(ports.iter().map(|port| format!("127.0.0.1:{port}")));
     for (from, to) in servers.chain([("listen 3455".into(), format!("listen 127.0.0.1:{port}"))]) {
-        ensure!(
-            config.contains(&from),
-            "docker-compose.nginx.conf has no {from}"
-        );
+        ensure!(config.contains(&from), "deploy/nginx.conf has no {from}");
         config = config.replace(&from, &to);
     }
-    let file = dir.join("nginx.conf");
-    fs::write(&file, format!("daemon off;\n{config}"))?;
-    let log = layout.fresh_log("replicas-nginx")?;
-    let (program, libraries) = nginx::install(layout)?;
-    let mut nginx = nginx::program(Program::new(program)?, dir, &file, libraries)
-        .log_to(&log)?
-        .spawn()?;
-    nginx.wait_ready(&layout.shutdown, &log, START_TIMEOUT, || {
-        TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
-    })?;
-    Ok((nginx, port))
+    let config = format!("daemon off;\n{config}");
+    test_server::start_nginx("replicas-nginx", &config, port, Program::new)
 }

@@ -1,56 +1,56 @@
-//! Faults under load: a replica that is killed, an upgrade of all, a database that is away, a partition.
+//! Faults under load: a replica that is killed, an upgrade of all, a database that is silent or away, and the end of the
+//! database server, whose place another one takes.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
-use serde_json::json;
+use anyhow::{Result, ensure};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use ureq::http::Method;
 
 use super::Row;
-use super::client::request;
-use super::cluster::{Cluster, REPLICAS};
+use super::cluster::{Cluster, READY_TIMEOUT, REPLICAS};
 use super::load::Load;
-use super::proxy::Mode;
+use crate::http::{Client, request};
+use crate::shutdown;
 
 const LOAD_TIME: Duration = Duration::from_secs(60);
 /// Of the calls in a minute, those in flight on a replica that is killed.
 const MAX_FAILED_PERCENT: f64 = 0.05;
 /// A session whose gateway was killed is lost after 5 s; a call that was in flight there fails at once.
 const MAX_FAILURE_TIME: Duration = Duration::from_secs(8);
-/// The time in which a partition shows, or its end.
-const PARTITION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Sessions and tasks of a killed gateway are lost after 5 s.
 const LOST_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// The last one leaves another server of the database.
 pub(super) const FAULTS: [Row; 5] = [
-    Row::new(
+    (
         "kill -9 of one: its task has failed, its session is 404, others go on",
         kill_with_task,
     ),
-    Row::new(
+    (
         "kill -9 of one under load: at most 0.05 % of calls fail",
         kill,
     ),
-    Row::new("upgrade of all under load: no call fails", upgrade),
-    Row::new(
-        "PostgreSQL away for 60 s under load: no call fails",
+    ("upgrade of all under load: no call fails", upgrade),
+    (
+        "PostgreSQL silent: all say so; then away for 60 s under load: no call fails",
         database_away,
     ),
-    Row::new(
-        "partition: a gateway without its database says so",
-        partition,
+    (
+        "failover: kill -9 of PostgreSQL under load, and promotion of its standby: no call fails",
+        failover,
     ),
 ];
 
-type Shown = anyhow::Result<String>;
-
-fn kill(cluster: &mut Cluster<'_>) -> Shown {
-    let load = Load::start(&cluster.client);
+fn kill(cluster: &mut Cluster) -> Result<String> {
+    let (load, started) = (Load::start(&cluster.clients), Instant::now());
     thread::sleep(LOAD_TIME / 4);
     cluster.kill(1)?;
     thread::sleep(LOAD_TIME / 4);
-    cluster.restart(1)?;
-    thread::sleep(LOAD_TIME.saturating_sub(load.elapsed()));
+    cluster.repair()?;
+    thread::sleep(LOAD_TIME.saturating_sub(started.elapsed()));
     let measured = load.stop();
     let (shown, percent) = (measured.shown(), measured.failed_percent());
     ensure!(percent <= MAX_FAILED_PERCENT, "{percent:.3} %: {shown}");
@@ -58,102 +58,112 @@ fn kill(cluster: &mut Cluster<'_>) -> Shown {
     Ok(format!("{percent:.3} %: {shown}"))
 }
 
-fn kill_with_task(cluster: &mut Cluster<'_>) -> Shown {
-    let client = cluster.client.clone();
-    let [lost, other] = [(2, client.session(2)?), (1, client.session(1)?)];
-    for (at, session) in [&lost, &other] {
-        client.ask(*at, session, "tools/list", json!({}))?;
-    }
-    let compute = json!({"name": "slow_compute", "arguments": {"seconds": 60}});
-    let made = client.modern(2, "tools/call", compute)?;
-    let id = json!({"taskId": made["result"]["taskId"]});
+fn kill_with_task(cluster: &mut Cluster) -> Result<String> {
+    let clients = cluster.clients.clone();
+    let [lost, other] = [clients[2].open_session()?, clients[1].open_session()?];
+    clients[2].ask(&lost, "tools/list", json!({}))?;
+    clients[1].ask(&other, "tools/list", json!({}))?;
+    let task = start_task(&clients[2], 60)?;
     cluster.kill(2)?;
     let killed = Instant::now();
     let mut last = String::new();
-    let has_failed = cluster.layout.shutdown.wait_until(LOST_TIMEOUT, || {
-        let found = client.modern(0, "tasks/get", id.clone());
+    let has_failed = shutdown::wait_until(LOST_TIMEOUT, || {
+        let found = clients[0].modern("tasks/get", task.clone());
         last = found.map(|found| found.to_string()).unwrap_or_default();
         last.contains("\"failed\"") && last.contains("has ended, and the task with it")
     });
     ensure!(has_failed, "the task: {last:.200}");
     let time = killed.elapsed().as_millis();
-    let status = client.post(0, &lost.1, &request("ping", json!({})))?.status;
+    let ping = request("ping", json!({}));
+    let lost = clients[0].in_session(&lost);
+    let status = lost.call(Method::POST, "/mcp", Some(&ping))?.status;
     ensure!(status == 404, "its session: {status}");
-    let listed = client.ask(0, &other.1, "tools/list", json!({}))?;
-    ensure!(
-        listed["result"]["tools"].is_array(),
-        "another session: {listed}"
-    );
-    cluster.restart(2)?;
+    let listed = clients[0].ask(&other, "tools/list", json!({}))?;
+    let is_listed = listed["result"]["tools"].is_array();
+    ensure!(is_listed, "another session: {listed}");
+    cluster.repair()?;
     Ok(format!("after {time} ms"))
 }
 
-fn upgrade(cluster: &mut Cluster<'_>) -> Shown {
-    let load = Load::start(&cluster.client);
+fn upgrade(cluster: &mut Cluster) -> Result<String> {
+    let load = Load::start(&cluster.clients);
     for at in 0..REPLICAS {
         thread::sleep(LOAD_TIME / 12);
-        cluster.stop(at)?;
-        cluster.restart(at)?;
+        cluster.upgrade(at)?;
     }
     thread::sleep(LOAD_TIME / 12);
-    let measured = load.stop();
-    ensure!(measured.failures() == 0, "{}", measured.shown());
-    Ok(measured.shown())
+    load.stop_without_failures()
 }
 
-fn database_away(cluster: &mut Cluster<'_>) -> Shown {
-    let load = Load::start(&cluster.client);
-    for proxy in &cluster.proxies {
-        proxy.set(Mode::Away);
-    }
+fn database_away(cluster: &mut Cluster) -> Result<String> {
+    cluster.are_ready(true)?;
+    cluster.signal_database(Signal::SIGSTOP)?;
+    let told = cluster.are_ready(false);
+    cluster.signal_database(Signal::SIGCONT)?;
+    let told = told?.as_millis();
+    cluster.are_ready(true)?;
+    let load = Load::start(&cluster.clients);
+    cluster.signal_database(Signal::SIGKILL)?;
     thread::sleep(LOAD_TIME);
-    for proxy in &cluster.proxies {
-        proxy.set(Mode::Open);
-    }
-    thread::sleep(LOAD_TIME / 12);
-    let measured = load.stop();
-    ensure!(measured.failures() == 0, "{}", measured.shown());
+    cluster.restart_database()?;
+    cluster.are_ready(true)?;
+    let shown = load.stop_without_failures()?;
     // Its queue has an end, so a long outage drops events, which it counts.
     let mut dropped = 0;
-    let is_ok = cluster.layout.shutdown.wait_until(PARTITION_TIMEOUT, || {
-        let log_at = |at| {
-            let status = cluster
-                .client
-                .call(at, "", "gateway_status", json!({}))
-                .ok()?;
-            Some(status["result"]["structuredContent"]["event_log"].clone())
-        };
-        let logs: Vec<_> = (0..REPLICAS).filter_map(log_at).collect();
+    let is_ok = shutdown::wait_until(READY_TIMEOUT, || {
+        let status_at = |at: usize| cluster.clients[at].tool("gateway_status", json!({}));
+        let statuses = (0..REPLICAS).filter_map(|at| status_at(at).ok());
+        let log = |status: Value| status["result"]["structuredContent"]["event_log"].clone();
+        let logs: Vec<_> = statuses.map(log).collect();
         dropped = logs.iter().filter_map(|log| log["dropped"].as_u64()).sum();
         logs.len() == REPLICAS && logs.iter().all(|log| log["status"] == "ok")
     });
-    ensure!(
-        is_ok,
-        "the event log does not come back: {}",
-        measured.shown()
-    );
-    Ok(format!("{}; {dropped} events dropped", measured.shown()))
+    ensure!(is_ok, "the event log does not come back: {shown}");
+    Ok(format!(
+        "{shown}; /readyz told of a silent one after {told} ms; {dropped} events dropped"
+    ))
 }
 
-fn partition(cluster: &mut Cluster<'_>) -> Shown {
-    let client = cluster.client.clone();
-    let ready = |at| client.page(at, "/readyz").map_or(0, |(status, _)| status);
-    ensure!((0..REPLICAS).all(|at| ready(at) == 200), "not ready before");
-    cluster.proxies[1].set(Mode::Silent);
-    let started = Instant::now();
-    let is_told = cluster
-        .layout
-        .shutdown
-        .wait_until(PARTITION_TIMEOUT, || ready(1) != 200);
-    let time = started.elapsed();
-    let others = [ready(0), ready(2)];
-    cluster.proxies[1].set(Mode::Open);
-    let is_back = cluster
-        .layout
-        .shutdown
-        .wait_until(3 * PARTITION_TIMEOUT, || ready(1) == 200);
-    ensure!(is_told, "/readyz stays 200");
-    ensure!(others == [200; 2], "the others answer {others:?}");
-    ensure!(is_back, "/readyz does not come back");
-    Ok(format!("after {} ms", time.as_millis()))
+fn failover(cluster: &mut Cluster) -> Result<String> {
+    let clients = &cluster.clients;
+    let [session, ended] = [clients[0].open_session()?, clients[0].open_session()?];
+    let end = |client: &Client| client.in_session(&ended).call(Method::DELETE, "/mcp", None);
+    let task = start_task(&clients[0], 120)?;
+    let load = Load::start(clients);
+    thread::sleep(LOAD_TIME / 12);
+    cluster.signal_database(Signal::SIGKILL)?;
+    let told = cluster.are_ready(false)?;
+    cluster.promote()?;
+    let back = cluster.are_ready(true)?;
+    thread::sleep(LOAD_TIME / 12);
+    // Sessions and tasks are in use at the other server.
+    ensure!(end(&clients[1])?.status == 204, "a session does not end");
+    for client in &clients[..REPLICAS] {
+        let listed = client.ask(&session, "tools/list", json!({}))?;
+        ensure!(listed["result"]["tools"].is_array(), "{listed}");
+        let found = client.modern("tasks/get", task.clone())?;
+        ensure!(found["result"]["status"] == "working", "{found}");
+        ensure!(end(client)?.status == 404, "a session goes on");
+        let status = client.tool("gateway_status", json!({}))?;
+        let status = &status["result"]["structuredContent"];
+        ensure!(status["event_log"]["status"] == "ok", "{status}");
+        ensure!(status["other_gateways"] == REPLICAS - 1, "{status}");
+    }
+    let task = start_task(&clients[2], 1)?;
+    let has_ended = shutdown::wait_until(READY_TIMEOUT, || {
+        let found = clients[1].modern("tasks/get", task.clone());
+        found.is_ok_and(|found| found["result"]["status"] == "completed")
+    });
+    ensure!(has_ended, "a task does not end");
+    let shown = load.stop_without_failures()?;
+    let (told, back) = (told.as_millis(), back.as_millis());
+    Ok(format!(
+        "{shown}; /readyz told it after {told} ms, and was 200 at all {back} ms after the promotion"
+    ))
+}
+
+/// Starts a task, and returns the parameters that name it.
+fn start_task(client: &Client, seconds: u32) -> Result<Value> {
+    let made = client.tool("slow_compute", json!({"seconds": seconds}))?;
+    Ok(json!({"taskId": made["result"]["taskId"]}))
 }

@@ -6,48 +6,40 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::client::Client;
 use super::cluster::BALANCER;
+use crate::http::Client;
 
 const CLIENTS: usize = 16;
 
-/// The results of a load.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Measured {
-    pub(super) calls: usize,
+    calls: usize,
     /// The calls that failed, by their reason.
-    pub(super) failed: BTreeMap<String, usize>,
+    failed: BTreeMap<String, usize>,
     /// The longest time that a call took to fail.
     pub(super) slowest_failure: Duration,
-    times: Vec<Duration>,
 }
 
-/// A running load.
 pub(super) struct Load {
     clients: Vec<JoinHandle<Measured>>,
     is_over: Arc<AtomicBool>,
-    started: Instant,
 }
 
 impl Load {
     /// Starts clients of both eras, each with a session of its own, or none.
-    pub(super) fn start(client: &Client) -> Self {
+    pub(super) fn start(clients: &[Client]) -> Self {
         let is_over = Arc::<AtomicBool>::default();
         let start = |number| {
-            let (client, is_over) = (client.clone(), Arc::clone(&is_over));
+            let (client, is_over) = (clients[BALANCER].clone(), Arc::clone(&is_over));
             thread::spawn(move || run(&client, number, &is_over))
         };
         Self {
             clients: (0..CLIENTS).map(start).collect(),
             is_over,
-            started: Instant::now(),
         }
-    }
-
-    pub(super) fn elapsed(&self) -> Duration {
-        self.started.elapsed()
     }
 
     pub(super) fn stop(self) -> Measured {
@@ -56,36 +48,38 @@ impl Load {
         for client in self.clients {
             let Ok(one) = client.join() else { continue };
             sum.calls += one.calls;
-            sum.times.extend(one.times);
             sum.slowest_failure = sum.slowest_failure.max(one.slowest_failure);
             for (why, count) in one.failed {
                 *sum.failed.entry(why).or_default() += count;
             }
         }
-        sum.times.sort_unstable();
         sum
+    }
+
+    /// Ends it; errors if a call failed.
+    pub(super) fn stop_without_failures(self) -> Result<String> {
+        let measured = self.stop();
+        ensure!(measured.failed.is_empty(), "{}", measured.shown());
+        Ok(measured.shown())
     }
 }
 
 impl Measured {
-    pub(super) fn failures(&self) -> usize {
+    fn failures(&self) -> usize {
         self.failed.values().sum()
     }
 
-    /// Returns the share of calls that failed, in percent.
     pub(super) fn failed_percent(&self) -> f64 {
         100.0 * self.failures() as f64 / self.calls.max(1) as f64
     }
 
     pub(super) fn shown(&self) -> String {
-        let p99 = self.times.get(self.times.len() * 99 / 100);
-        let p99 = p99.map_or(0, Duration::as_millis);
         let mut shown = format!("{} of {} calls failed", self.failures(), self.calls);
         if self.failures() > 0 {
             let slowest = self.slowest_failure.as_millis();
             shown += &format!(" {:?}, within {slowest} ms", self.failed);
         }
-        format!("{shown}; p99 {p99} ms")
+        shown
     }
 }
 
@@ -94,20 +88,19 @@ fn run(client: &Client, number: usize, is_over: &AtomicBool) -> Measured {
     let mut session = String::new();
     while !is_over.load(Ordering::Relaxed) {
         if number.is_multiple_of(2) && session.is_empty() {
-            session = client.session(BALANCER).unwrap_or_default();
+            session = client.open_session().unwrap_or_default();
         }
         let value = measured.calls * CLIENTS + number;
         let params = json!({"name": "echo", "arguments": {"value": value}});
         let started = Instant::now();
         let result = match session.is_empty() {
-            true => client.modern(BALANCER, "tools/call", params),
-            false => client.ask(BALANCER, &session, "tools/call", params),
+            true => client.modern("tools/call", params),
+            false => client.ask(&session, "tools/call", params),
         };
         let time = started.elapsed();
         measured.calls += 1;
         let why = match result {
             Ok(result) if result["result"]["structuredContent"]["value"] == json!(value) => {
-                measured.times.push(time);
                 continue;
             }
             Ok(result) => {

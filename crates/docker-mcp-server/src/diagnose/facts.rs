@@ -6,9 +6,8 @@ use std::time::Duration;
 use serde_json::Value;
 use upstream::time::Timestamp;
 
-use super::finding::Cause;
-use super::signs::{TellingLine, telling_line};
-use super::table::Row;
+use super::finding::{Cause, Row, TellingLine, telling_line};
+use crate::compose::DEPENDS_ON;
 use crate::docker::Docker;
 use crate::engine::log::{LogQuery, shorten};
 use crate::engine::{
@@ -55,7 +54,6 @@ pub(super) struct Facts {
     pub(super) now: i64,
 }
 
-/// The end of the log.
 #[derive(Debug, Default)]
 pub(super) enum LogTail {
     /// Lines of both streams.
@@ -103,13 +101,12 @@ impl Facts {
             events: past.events,
             complete_since: past.complete_since,
             log,
-            others: Vec::new(),
-            platforms: None,
             local,
             missing_binds: missing_binds(docker, &details),
             engine_lost: docker.history.lost(),
             now,
             details,
+            ..Self::default()
         };
         if facts.concerns_others() {
             let listed = tokio::time::timeout(REQUEST_TIMEOUT, docker.containers(true)).await;
@@ -140,7 +137,8 @@ impl Facts {
             .any(|sign| matches!(sign.cause, Cause::NameResolution | Cause::PeerUnreachable));
         let host_config = &self.details.host_config;
         let publishes = !self.state().is_alive() && !host_config.port_bindings.is_empty();
-        calls || publishes || self.network_owner().is_some()
+        let depends = self.details.config.labels.contains_key(DEPENDS_ON);
+        calls || publishes || depends || self.network_owner().is_some()
     }
 
     /// The id or name of the container whose network it uses.
@@ -181,7 +179,6 @@ impl Facts {
         &self.details.state
     }
 
-    /// The events of its exits.
     pub(super) fn exits(&self) -> impl Iterator<Item = &Event> {
         self.events.iter().filter(|event| event.is_exit())
     }
@@ -217,7 +214,6 @@ impl Facts {
         self.state().runs().then_some(self.now - started)
     }
 
-    /// The last lines of the log; empty if it cannot be read.
     pub(super) fn log_text(&self) -> &str {
         match &self.log {
             LogTail::Text(text) => text,

@@ -1,4 +1,7 @@
-//! Findings: the possible problems of a container.
+//! Findings, the possible problems of a container, and the signs of known problems in a log.
+//!
+//! Tables of phrases have the problem that each means: `signs.txt` and `messages.txt`. A phrase matches whole words:
+//! `enfile` is not a part of `tokenfile`. With `*` at its begin or end it also matches there within a word.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -206,6 +209,112 @@ pub(super) fn parsed<'a, T: Deserialize<'a>>(word: &'a str) -> Option<T> {
     T::deserialize(word).ok()
 }
 
+/// A row: a cause and the phrases that mean it.
+pub(super) struct Row {
+    pub(super) cause: Cause,
+    /// Groups separated by ` & `, of which all must match; of the phrases of a group, separated by `|`, one.
+    phrases: &'static str,
+    pub(super) text: &'static str,
+    pub(super) next: &'static str,
+}
+
+impl Row {
+    /// The rows of a table: blocks of four lines, and comments. A test checks that all are valid.
+    pub(super) fn parse(table: &'static str) -> Vec<Self> {
+        let blocks = table.split("\n\n").filter(|block| !block.starts_with('#'));
+        let row = |block: &'static str| {
+            let mut lines = block.lines();
+            Some(Self {
+                cause: parsed(lines.next()?)?,
+                phrases: lines.next()?,
+                text: lines.next()?,
+                next: lines.next()?,
+            })
+        };
+        blocks.filter_map(row).collect()
+    }
+
+    /// Whether a text in lower case has its phrases.
+    pub(super) fn matches(&self, text: &str) -> bool {
+        self.phrases.split(" & ").all(|group| has(text, group))
+    }
+}
+
+/// Whether the text contains one of the phrases, as whole words.
+pub(super) fn has(text: &str, phrases: &str) -> bool {
+    phrases.split('|').any(|phrase| contains(text, phrase))
+}
+
+fn contains(text: &str, phrase: &str) -> bool {
+    let (bare, open_begin) = phrase
+        .strip_prefix('*')
+        .map_or((phrase, false), |rest| (rest, true));
+    let (bare, open_end) = bare
+        .strip_suffix('*')
+        .map_or((bare, false), |rest| (rest, true));
+    let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let begins_word = is_word(bare.chars().next()) && !open_begin;
+    let ends_word = is_word(bare.chars().next_back()) && !open_end;
+    let mut found = text.match_indices(bare);
+    found.any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + bare.len()..]);
+        let goes_on_before = begins_word && is_word(before.chars().next_back());
+        let goes_on_after = ends_word && is_word(after.chars().next());
+        !goes_on_before && !goes_on_after
+    })
+}
+
+/// The line of a log that tells most about a problem.
+#[derive(Clone, Copy)]
+pub(super) struct TellingLine<'a> {
+    pub(super) line: &'a str,
+    pub(super) sign: Option<&'static Row>,
+}
+
+static SIGNS: LazyLock<Vec<Row>> = LazyLock::new(|| Row::parse(include_str!("signs.txt")));
+const SEVERE: &str =
+    "fatal*|panic*|*error*|*exception*|critical|caused by|failed|cannot|unable|abort*";
+const HARMLESS: &str = "*warn*|deprecat*|notice";
+/// A line of every `sudo` in a container, whose own name has no address.
+const OF_SUDO: &str = "sudo: unable to resolve host";
+
+/// The line that tells most: one with a known sign before one that only sounds severe, no warning, no frame of a
+/// stack; among equals the latest.
+pub(super) fn telling_line(log: &str) -> Option<TellingLine<'_>> {
+    let lines = log.lines();
+    let lines = lines.filter(|line| !line.trim().is_empty() && !line.starts_with(OF_SUDO));
+    let is_frame =
+        |line: &str| line.starts_with([' ', '\t', '}', ']']) || line.starts_with("goroutine ");
+    let last = lines.clone().rfind(|line| !is_frame(line));
+    let scored = lines.map(|line| {
+        let lower = line.to_lowercase();
+        let sign = SIGNS.iter().find(|sign| sign.matches(&lower));
+        let begin = lower.get(..lower.floor_char_boundary(60));
+        let weights = [
+            (sign.is_some(), 3),
+            (has(&lower, SEVERE), 2),
+            (lower.starts_with("caused by"), 2),
+            (last == Some(line), 1),
+            (has(begin.unwrap_or_default(), HARMLESS), -4),
+            (is_frame(line), -3),
+        ];
+        let score: i32 = weights
+            .iter()
+            .filter(|weight| weight.0)
+            .map(|weight| weight.1)
+            .sum();
+        let line = line.trim();
+        (
+            score,
+            TellingLine {
+                line,
+                sign: sign.filter(|_| score > 0),
+            },
+        )
+    });
+    Some(scored.max_by_key(|(score, _)| *score)?.1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,11 +323,7 @@ mod tests {
     fn every_finding_has_a_text() {
         let sources = [
             include_str!("../diagnose.rs"),
-            include_str!("end.rs"),
-            include_str!("peer.rs"),
-            include_str!("refine.rs"),
-            include_str!("run.rs"),
-            include_str!("start.rs"),
+            include_str!("conclusions.rs"),
         ];
         let source = sources.concat();
         for (name, text) in &*TEXTS {
@@ -238,5 +343,66 @@ mod tests {
             assert!(TEXTS.contains_key(name), "{name}");
         }
         assert_eq!(fill("a $2 b $1.", &[&1, &"x$1"]), "a x$1 b 1.");
+    }
+
+    #[test]
+    fn phrases_match_whole_words() {
+        for (text, phrase, expected) in [
+            ("getaddrinfo enotfound db", "enotfound", true),
+            ("modulenotfounderror: x", "enotfound", false),
+            ("(enfile)", "enfile", true),
+            ("tokenfile", "enfile", false),
+            ("x_enfile", "enfile", false),
+            ("tokenfile enfile", "enfile", true),
+            ("unknownhostexception", "unknownhost*", true),
+            ("javaunknownhost", "unknownhost*", false),
+            ("runtimeerror: x", "*error*", true),
+            ("required by /app", "required by /", true),
+            ("größe: größer", "größe", true),
+            ("größer", "größe", false),
+            ("", "a", false),
+        ] {
+            assert_eq!(contains(text, phrase), expected, "{text} {phrase}");
+        }
+    }
+
+    #[test]
+    fn all_rows_are_valid() {
+        for table in [include_str!("signs.txt"), include_str!("messages.txt")] {
+            let rows = Row::parse(table);
+            assert_eq!(rows.len() + 1, table.split("\n\n").count());
+            for row in rows {
+                assert_eq!(row.phrases, row.phrases.to_lowercase());
+                assert!(
+                    row.text.len() > 5 && row.next.ends_with('.'),
+                    "{}",
+                    row.text
+                );
+            }
+        }
+    }
+
+    /// Lines of real programs; `none` if the line has no known sign.
+    #[test]
+    fn lines_of_real_programs_are_not_misread() {
+        for row in include_str!("signs_lines.txt").lines() {
+            let (cause, line) = row.split_once(" | ").unwrap();
+            let found = telling_line(line).unwrap().sign.map(|sign| sign.cause);
+            assert_eq!(found, parsed(cause), "{line}");
+        }
+    }
+
+    #[test]
+    fn telling_line_is_found_among_others() {
+        let frames = "    at a.b.C.d(C.java:1)\n".repeat(30);
+        for row in include_str!("signs_cases.txt").lines() {
+            let [cause, part, log] = row.splitn(3, " | ").collect::<Vec<_>>().try_into().unwrap();
+            let log = log.replace("\\n", "\n").replace("FRAMES\n", &frames);
+            let telling = telling_line(&log).unwrap();
+            let found = telling.sign.map(|sign| sign.cause);
+            assert_eq!(found, parsed(cause), "{log}");
+            assert!(telling.line.contains(part), "{}", telling.line);
+        }
+        assert!(telling_line(" \n").is_none());
     }
 }

@@ -1,7 +1,6 @@
 //! The address of the engine: of `DOCKER_HOST`, of a docker context (which bollard does not support), or the default
 //! socket.
 
-use std::error::Error;
 use std::ffi::OsString;
 use std::fmt::{self, Display};
 use std::fs;
@@ -9,6 +8,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use anyhow::anyhow;
+use clap::builder::FalseyValueParser;
 use http::Uri;
 use mcp_core::trace::PeerAddress;
 use serde_json::Value;
@@ -18,19 +19,45 @@ const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 #[cfg(windows)]
 const DEFAULT_HOST: &str = "npipe:////./pipe/docker_engine";
 
-/// The settings of the docker CLI that say where the engine is.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct AddressSettings {
-    /// `DOCKER_HOST`.
-    pub(crate) host: Option<String>,
-    /// `DOCKER_CONTEXT`.
-    pub(crate) context: Option<String>,
-    /// `DOCKER_TLS_VERIFY`.
-    pub(crate) tls: bool,
-    /// `DOCKER_CERT_PATH`; by default [`AddressSettings::config_dir`].
-    pub(crate) certificates_dir: Option<PathBuf>,
-    /// `DOCKER_CONFIG`, mostly `~/.docker`.
-    pub(crate) config_dir: Option<PathBuf>,
+/// The options that name the engine.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Docker")]
+pub(crate) struct EngineOptions {
+    /// Docker Engine to use [default: that of the current docker context, else the usual socket].
+    ///
+    /// unix:///path, tcp://host:port, ssh://user@host or, on Windows, npipe:////./pipe/name.
+    #[arg(long, env = "DOCKER_HOST", value_name = "URL")]
+    pub docker_host: Option<String>,
+
+    /// Docker context with the engine's address; --docker-host overrides it.
+    #[arg(long, env = "DOCKER_CONTEXT", value_name = "NAME")]
+    #[arg(hide_short_help = true)]
+    pub docker_context: Option<String>,
+
+    /// Use TLS for a tcp:// address.
+    #[arg(long, env = "DOCKER_TLS_VERIFY", value_parser = FalseyValueParser::new())]
+    #[arg(hide_short_help = true)]
+    pub docker_tls_verify: bool,
+
+    /// Directory of ca.pem, cert.pem and key.pem for TLS [default: the docker configuration's].
+    #[arg(long, env = "DOCKER_CERT_PATH", value_name = "DIR")]
+    #[arg(hide_short_help = true)]
+    pub docker_cert_path: Option<PathBuf>,
+
+    /// Directory of the docker configuration, with its contexts [default: ~/.docker].
+    #[arg(long, env = "DOCKER_CONFIG", value_name = "DIR")]
+    #[arg(hide_short_help = true)]
+    pub docker_config: Option<PathBuf>,
+}
+
+impl EngineOptions {
+    /// The directory of the docker configuration; `None` if the home directory is unknown.
+    pub(crate) fn config_dir(&self) -> Option<PathBuf> {
+        let given = self.docker_config.clone();
+        given
+            .filter(|dir| !dir.as_os_str().is_empty())
+            .or_else(|| std::env::home_dir().map(|home| home.join(".docker")))
+    }
 }
 
 /// The address of an engine. Its text is that of `DOCKER_HOST`, for example `unix:///var/run/docker.sock`.
@@ -74,33 +101,32 @@ impl Address {
     /// Finds the engine in the order of the docker CLI: host, context, the current context of its
     /// configuration, the default socket.
     /// Errors when a setting can never work.
-    pub(crate) fn find(settings: &AddressSettings) -> Result<Self, AddressError> {
+    pub(crate) fn find(options: &EngineOptions) -> anyhow::Result<Self> {
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        let config = &settings.config_dir;
-        if let Some(host) = given(&settings.host) {
-            let certificates = settings.tls.then(|| {
-                let dir = settings.certificates_dir.as_ref().or(config.as_ref());
+        let config = options.config_dir();
+        if let Some(host) = given(&options.docker_host) {
+            let certificates = options.docker_tls_verify.then(|| {
+                let dir = options.docker_cert_path.as_ref().or(config.as_ref());
                 Certificates::in_dir(&dir.cloned().unwrap_or_default())
             });
-            return Self::parse(&host, certificates).map_err(AddressError::at("DOCKER_HOST"));
+            return Self::parse(&host, certificates).map_err(at("DOCKER_HOST"));
         }
         let Some(config) = config else {
             return Self::parse(DEFAULT_HOST, None);
         };
-        let context = match given(&settings.context) {
+        let context = match given(&options.docker_context) {
             Some(name) => Some(name),
-            None => current_context(config)?,
+            None => current_context(&config)?,
         };
         // In the CLI, `default` means no context.
         let Some(name) = context.filter(|name| name != "default") else {
             return Self::parse(DEFAULT_HOST, None);
         };
-        let (host, certificates) = context_endpoint(config, &name)?;
+        let (host, certificates) = context_endpoint(&config, &name)?;
         let place = format!("docker context {name:?}");
-        Self::parse(&host, certificates).map_err(AddressError::at(place))
+        Self::parse(&host, certificates).map_err(at(place))
     }
 
-    /// Whether the engine is on this machine.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.0, Endpoint::Unix(_) | Endpoint::Pipe(_))
     }
@@ -118,8 +144,8 @@ impl Address {
     }
 
     /// Parses an address in the form of `DOCKER_HOST`.
-    fn parse(host: &str, certificates: Option<Certificates>) -> Result<Self, AddressError> {
-        let invalid = |text: &str| Err(AddressError::new(text));
+    fn parse(host: &str, certificates: Option<Certificates>) -> anyhow::Result<Self> {
+        let invalid = |text: &str| Err(anyhow!("{text}"));
         let Some((scheme, address)) = host.split_once("://") else {
             return invalid(&format!(
                 "{host:?} is not an address; write unix:///path or tcp://host:port"
@@ -154,9 +180,9 @@ impl Address {
 
 /// Parses an address without certificates.
 impl FromStr for Address {
-    type Err = AddressError;
+    type Err = anyhow::Error;
 
-    fn from_str(host: &str) -> Result<Self, AddressError> {
+    fn from_str(host: &str) -> anyhow::Result<Self> {
         Self::parse(host, None)
     }
 }
@@ -173,12 +199,12 @@ impl Display for Address {
 }
 
 /// Checks `host` or `host:port`, which becomes a header and part of URLs.
-fn tcp_address(address: &str, port: u16) -> Result<String, AddressError> {
+fn tcp_address(address: &str, port: u16) -> anyhow::Result<String> {
     let address = address.strip_suffix('/').unwrap_or(address);
     let legal = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
     if address.is_empty() || !address.chars().all(legal) {
         let text = "the address after :// must be host:port and nothing else";
-        return Err(AddressError::new(text));
+        return Err(anyhow!(text));
     }
     let given = address
         .rsplit_once(':')
@@ -202,7 +228,6 @@ pub(crate) struct SshAddress {
 }
 
 impl SshAddress {
-    /// The host, without the user and the port.
     fn host(&self) -> &str {
         let address = self.text.split('/').next().unwrap_or_default();
         let address = address.rsplit('@').next().unwrap_or_default();
@@ -214,8 +239,8 @@ impl SshAddress {
 
     /// Parses what follows `ssh://`.
     /// Errors when a part could be read as an option of ssh or as a command of the remote shell.
-    fn parse(address: &str) -> Result<Self, AddressError> {
-        let invalid = || AddressError::new(SSH_FORM);
+    fn parse(address: &str) -> anyhow::Result<Self> {
+        let invalid = || anyhow!(SSH_FORM);
         let address = address.trim_end_matches('/');
         let uri: Uri = format!("ssh://{address}").parse().map_err(|_| invalid())?;
         let authority = uri.authority().ok_or_else(invalid)?;
@@ -272,39 +297,34 @@ impl Certificates {
         }
     }
 
-    /// Their directory.
     fn dir(&self) -> Option<&Path> {
         self.ca.parent()
     }
 }
 
 /// The name of the current context in the docker configuration at `config`, if it has one.
-fn current_context(config: &Path) -> Result<Option<String>, AddressError> {
+fn current_context(config: &Path) -> anyhow::Result<Option<String>> {
     let file = config.join("config.json");
     let text = match fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         // The configuration of another user, for example under sudo.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(None),
-        Err(error) => return Err(AddressError::at(file.display())(error)),
+        Err(error) => return Err(at(file.display())(error)),
     };
-    let config: Value = serde_json::from_str(&text).map_err(|error| {
-        AddressError::new(format!("{}; or set DOCKER_HOST: {error}", file.display()))
-    })?;
+    let config: Value = serde_json::from_str(&text)
+        .map_err(|error| anyhow!("{}; or set DOCKER_HOST: {error}", file.display()))?;
     let name = config["currentContext"].as_str().unwrap_or_default();
     Ok((!name.is_empty()).then(|| name.to_owned()))
 }
 
 /// The address of the engine of the context `name`, in the form of `DOCKER_HOST`, and its TLS files.
-fn context_endpoint(
-    config: &Path,
-    name: &str,
-) -> Result<(String, Option<Certificates>), AddressError> {
+fn context_endpoint(config: &Path, name: &str) -> anyhow::Result<(String, Option<Certificates>)> {
     let contexts = config.join("contexts");
     // The directories are named by hashes of the contexts' names. Reading all of the few files needs
     // no hash function.
     for dir in fs::read_dir(contexts.join("meta")).into_iter().flatten() {
-        let dir = dir.map_err(AddressError::at("docker contexts"))?;
+        let dir = dir.map_err(at("docker contexts"))?;
         let Ok(text) = fs::read_to_string(dir.path().join("meta.json")) else {
             continue;
         };
@@ -314,17 +334,17 @@ fn context_endpoint(
             return docker_endpoint(name, &meta["Endpoints"]["docker"], &tls);
         }
     }
-    Err(AddressError::new(format!(
+    Err(anyhow!(
         "there is no docker context {name:?}; `docker context ls` shows them, or set DOCKER_HOST"
-    )))
+    ))
 }
 
 fn docker_endpoint(
     name: &str,
     endpoint: &Value,
     tls: &Path,
-) -> Result<(String, Option<Certificates>), AddressError> {
-    let invalid = |text| AddressError::new(format!("the docker context {name:?} {text}"));
+) -> anyhow::Result<(String, Option<Certificates>)> {
+    let invalid = |text| anyhow!("the docker context {name:?} {text}");
     let Some(host) = endpoint["Host"].as_str() else {
         return Err(invalid("has no docker endpoint"));
     };
@@ -335,28 +355,10 @@ fn docker_endpoint(
     Ok((host.to_owned(), certificates))
 }
 
-/// The reason why an address, or the configuration of docker, can never work.
-#[derive(Debug)]
-pub(crate) struct AddressError(String);
-
-impl AddressError {
-    pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// Returns a function that puts the place of an error before it.
-    pub(crate) fn at<E: Display>(place: impl Display) -> impl FnOnce(E) -> Self {
-        move |error| Self(format!("{place}: {error}"))
-    }
+/// Returns a function that puts the place of an error before it.
+pub(super) fn at<E: Display>(place: impl Display) -> impl FnOnce(E) -> anyhow::Error {
+    move |error| anyhow!("{place}: {error}")
 }
-
-impl Display for AddressError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for AddressError {}
 
 #[cfg(test)]
 mod tests {

@@ -1,24 +1,46 @@
 //! Requests to the engine and their replies.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bollard::models::{ContainerStatsResponse, CreateImageInfo};
+use bollard::query_parameters::{CreateImageOptionsBuilder, PushImageOptionsBuilder};
 use bytes::Bytes;
-use http::Method;
+use futures_util::StreamExt as _;
+use http::{HeaderValue, Method};
 use mcp_core::tool::ToolError;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::engine::address::{Address, AddressError};
-use crate::engine::connector::Connector;
+use crate::engine::address::{self, Address};
+use crate::engine::connector::{ByteStream, Connector};
 use crate::engine::error::EngineError;
-use crate::engine::path::Path;
-use crate::engine::self_container;
+use crate::engine::events::{self, Event, EventStream, KINDS};
+use crate::engine::local;
+use crate::engine::log::{
+    Line, LineFilter, LineReader, Log, LogQuery, MAX_SEARCHED_RECORDS, MIN_RECORDS_FOR_ONE_STREAM,
+    Window,
+};
+use crate::engine::model::{ContainerDetails, ContainerSummary, ImageSummary, Network, Volume};
+use crate::engine::name::{ContainerName, ImageName, Path};
+use crate::engine::registry::{Layers, RegistryLogin, TransferStream};
 
+/// The counters of a container at one time.
+pub(crate) type Counters = ContainerStatsResponse;
+
+/// The header with the description of a file of a container.
+const PATH_STAT: &str = "x-docker-container-path-stat";
+/// The bit of a link in the mode of a file, as Go writes it.
+const LINK_BIT: u64 = 1 << 27;
+/// Most past events that are kept; Docker remembers 256, Podman has no limit.
+const MAX_PAST_EVENTS: usize = 10_000;
 /// Most bytes of a list; an entry has about 1 KB.
 const MAX_LIST_BYTES: u64 = 32 << 20;
-/// Most bytes of one container's details.
-pub(crate) const MAX_OBJECT_BYTES: u64 = 4 << 20;
+const MAX_OBJECT_BYTES: u64 = 4 << 20;
 /// The time for which Podman 5 waits for a container to end before it removes it by force.
 const REMOVAL_GRACE: Duration = Duration::from_secs(10);
 
@@ -35,12 +57,10 @@ pub(crate) struct Engine {
 impl Engine {
     /// A client of the engine at `address`, with a `timeout` for each reply.
     /// Errors when the address can never work.
-    pub(crate) fn new(address: Address, timeout: Duration) -> Result<Self, AddressError> {
+    pub(crate) fn new(address: Address, timeout: Duration) -> anyhow::Result<Self> {
         let connector = Connector::new(&address)?;
         Ok(Self {
-            streams: connector
-                .bollard()
-                .map_err(AddressError::at("DOCKER_HOST"))?,
+            streams: connector.bollard().map_err(address::at("DOCKER_HOST"))?,
             connector,
             address,
             timeout,
@@ -57,7 +77,7 @@ impl Engine {
 
     /// Whether the engine's files and processes are visible to this program.
     pub(crate) fn is_beside_us(&self) -> bool {
-        self.address.is_local() && !self_container::in_container()
+        self.address.is_local() && !local::in_container()
     }
 
     /// The engine's version, with the timeout `limit`. It is the shortest reply that distinguishes a
@@ -70,7 +90,6 @@ impl Engine {
         }
     }
 
-    /// The JSON at `path` as `T`.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: Path) -> Result<T, ToolError> {
         self.get_within(self.timeout, path).await
     }
@@ -111,7 +130,6 @@ impl Engine {
         change.await.map(drop)
     }
 
-    /// Uploads an archive to `path`.
     pub(crate) async fn try_put(&self, path: Path, archive: Vec<u8>) -> Result<(), EngineError> {
         let change = self.try_change(Method::PUT, path, archive.into(), Duration::ZERO);
         change.await.map(drop)
@@ -140,14 +158,240 @@ impl Engine {
         failure.explain(&self.address)
     }
 
-    pub(crate) async fn read<T: DeserializeOwned>(
-        &self,
-        path: Path,
-        limit: u64,
-    ) -> Result<T, EngineError> {
+    async fn read<T: DeserializeOwned>(&self, path: Path, limit: u64) -> Result<T, EngineError> {
         let fetch = self.connector.fetch(Method::GET, path, Bytes::new(), limit);
         let value = serde_json::from_slice(&fetch.await?).map_err(EngineError::unreadable)?;
         parse(value).map_err(EngineError::unreadable)
+    }
+
+    /// The running containers, or `all`, in the engine's order.
+    pub(crate) async fn containers(&self, all: bool) -> Result<Vec<ContainerSummary>, ToolError> {
+        let path = Path::to("/containers/json").query("all", all);
+        Ok(summaries(self.get(path).await?))
+    }
+
+    /// The newest containers, stopped ones included.
+    pub(crate) async fn newest_containers(
+        &self,
+        most: usize,
+    ) -> Result<Vec<ContainerSummary>, ToolError> {
+        let path = Path::to("/containers/json").query("limit", most);
+        Ok(summaries(self.get(path).await?))
+    }
+
+    pub(crate) async fn try_inspect(
+        &self,
+        container: &ContainerName,
+    ) -> Result<ContainerDetails, EngineError> {
+        let path = Path::container(container, "/json");
+        within(self.timeout, self.read(path, MAX_OBJECT_BYTES)).await
+    }
+
+    /// The archive of what a container has at `path`. The caller has to apply a timeout.
+    pub(crate) fn download(&self, container: &ContainerName, path: &str) -> ByteStream {
+        let path = Path::container(container, "/archive").query("path", path);
+        self.connector.stream(path)
+    }
+
+    /// Where the link at `path` of a container leads to in it; `None` if there is no link.
+    pub(crate) async fn link_target(
+        &self,
+        container: &ContainerName,
+        path: &str,
+    ) -> Result<Option<String>, EngineError> {
+        let path = Path::container(container, "/archive").query("path", path);
+        let head = within(self.timeout, self.connector.head(path)).await;
+        let head = match head {
+            Err(EngineError::Refused { status: 404, .. }) => return Ok(None),
+            head => head?,
+        };
+        let stat = head.get(PATH_STAT).map_or(&[][..], HeaderValue::as_bytes);
+        let stat = STANDARD.decode(stat).map_err(EngineError::unreadable)?;
+        let stat: Value = serde_json::from_slice(&stat).map_err(EngineError::unreadable)?;
+        // Podman has a target for all files.
+        let is_link = stat["mode"].as_u64().unwrap_or_default() & LINK_BIT != 0;
+        let target = stat["linkTarget"].as_str().filter(|_| is_link);
+        Ok(target.map(str::to_owned))
+    }
+
+    pub(crate) async fn images(&self) -> Result<Vec<ImageSummary>, ToolError> {
+        self.get(Path::to("/images/json")).await
+    }
+
+    /// The networks, without their containers.
+    pub(crate) async fn networks(&self) -> Result<Vec<Network>, ToolError> {
+        self.get(Path::to("/networks")).await
+    }
+
+    pub(crate) async fn volumes(&self) -> Result<Vec<Volume>, ToolError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "PascalCase")]
+        struct List {
+            #[serde(default)]
+            volumes: Vec<Volume>,
+        }
+        let list: List = self.get(Path::to("/volumes")).await?;
+        Ok(list.volumes)
+    }
+
+    /// All events with an effect since `since` (unix nanoseconds) that the engine remembers, then new
+    /// ones as they happen. Ends only with the connection.
+    pub(crate) fn events(&self, since: i64) -> EventStream {
+        let filters = json!({"type": KINDS, "event": events::actions().collect::<Vec<_>>()});
+        let (seconds, nanos) = (since / 1_000_000_000, since % 1_000_000_000);
+        let path = Path::to("/events")
+            .query("filters", filters)
+            .query("since", format!("{seconds}.{nanos:09}"));
+        EventStream::new(self.connector.stream(path))
+    }
+
+    /// The newest events with an effect between two times (unix seconds, `until` with a fraction) that
+    /// the engine remembers and that pass `filters`, oldest first. The caller has to apply a timeout.
+    /// An `until` in the future delays the reply until then.
+    pub(crate) async fn past_events(
+        &self,
+        (since, until): (i64, &str),
+        filters: Value,
+    ) -> Result<VecDeque<Event>, EngineError> {
+        let path = Path::to("/events")
+            .query("since", since)
+            .query("until", until)
+            .query("filters", filters);
+        let mut events = EventStream::new(self.connector.stream(path));
+        let mut past = VecDeque::new();
+        while let Some(event) = events.next().await? {
+            if past.len() == MAX_PAST_EVENTS {
+                past.pop_front();
+            }
+            past.push_back(event);
+        }
+        Ok(past)
+    }
+
+    /// The log of a container, in the engine's frames. The caller has to apply a timeout.
+    pub(crate) fn logs(&self, container: &ContainerName, query: &LogQuery) -> ByteStream {
+        let since = match query.since {
+            (seconds, 0) => seconds.to_string(),
+            (seconds, nanoseconds) => format!("{seconds}.{nanoseconds:09}"),
+        };
+        let mut path = Path::container(container, "/logs")
+            .query("stdout", query.stdout)
+            .query("stderr", query.stderr)
+            .query("since", since)
+            .query("timestamps", query.timestamps);
+        if query.tail != LogQuery::ALL {
+            path = path.query("tail", query.tail);
+        }
+        if query.until > 0 {
+            path = path.query("until", query.until);
+        }
+        if query.follow {
+            path = path.query("follow", true);
+        }
+        self.connector.stream(path)
+    }
+
+    /// Reads the last lines of a container's log, at most `bytes` bytes in all as they are shown, with the timeout
+    /// `limit`. Memory use does not depend on the length of the log. With a `filter`, reads the lines that pass it:
+    /// among the newest [`MAX_SEARCHED_RECORDS`], or, before `until`, among as many as the timeout allows.
+    pub(crate) async fn read_log(
+        &self,
+        container: &ContainerDetails,
+        mut query: LogQuery,
+        bytes: usize,
+        limit: Duration,
+        mut filter: Option<LineFilter<'_>>,
+    ) -> Result<Log, EngineError> {
+        let id = ContainerName::new(&container.id).map_err(EngineError::unreadable)?;
+        let lines = query.tail as usize;
+        query.tail = if query.until > 0 {
+            // The engine counts records from the newest one, even if `until` is long before it.
+            LogQuery::ALL
+        } else if filter.is_some() {
+            MAX_SEARCHED_RECORDS
+        } else if query.stdout && query.stderr {
+            // One more than requested shows whether there are older ones.
+            query.tail + 1
+        } else {
+            // The engine counts the records of both streams before it selects one stream.
+            let records = query.tail.saturating_mul(2);
+            records.max(MIN_RECORDS_FOR_ONE_STREAM)
+        };
+        let mut reply = self.logs(&id, &query);
+        let mut reader = LineReader::new(container.config.tty, query.timestamps);
+        let (mut window, mut searched) = (Window::new(lines, bytes), 0);
+        let mut keep = |line: Line| {
+            searched += usize::from(filter.is_some());
+            if filter.as_mut().is_none_or(|passes| passes(&line)) {
+                window.push(line);
+            }
+        };
+        let collect = async {
+            while let Some(chunk) = reply.next().await {
+                reader.push(&chunk?, &mut keep)?;
+            }
+            Ok::<(), EngineError>(())
+        };
+        let is_complete = match tokio::time::timeout(limit, collect).await {
+            Ok(done) => done.map(|()| true)?,
+            Err(_) => false,
+        };
+        let has_begun = reader.has_begun();
+        reader.finish(&mut keep);
+        if !is_complete && !has_begun {
+            return Err(EngineError::Timeout(limit));
+        }
+        Ok(Log {
+            incomplete: !is_complete,
+            searched,
+            is_partly_searched: searched >= MAX_SEARCHED_RECORDS as usize,
+            ..window.into_log()
+        })
+    }
+
+    pub(crate) async fn counters(
+        &self,
+        container: &ContainerName,
+    ) -> Result<Counters, EngineError> {
+        let path = Path::container(container, "/stats").query("stream", false);
+        self.try_get(path.query("one-shot", true)).await
+    }
+
+    /// Pulls an image; by default that of the engine's platform.
+    pub(crate) fn pull(
+        &self,
+        image: &ImageName,
+        platform: Option<&str>,
+        login: &RegistryLogin,
+    ) -> TransferStream {
+        let (name, tag) = image.split();
+        let mut options = CreateImageOptionsBuilder::new().from_image(name).tag(tag);
+        if let Some(platform) = platform {
+            options = options.platform(platform);
+        }
+        let (options, login) = (Some(options.build()), login.credentials());
+        let lines = self.streams.create_image(options, None, login);
+        let mut layers = Layers::default();
+        let lines = lines.map(move |line| Ok(layers.advance(line?)));
+        lines.boxed()
+    }
+
+    pub(crate) fn push(&self, image: &ImageName, login: &RegistryLogin) -> TransferStream {
+        let (name, tag) = image.split();
+        let options = PushImageOptionsBuilder::new().tag(tag).build();
+        let lines = self
+            .streams
+            .push_image(name, Some(options), login.credentials());
+        let mut layers = Layers::default();
+        let lines = lines.map(move |line| {
+            let line = line?;
+            Ok(layers.advance(CreateImageInfo {
+                status: line.status,
+                progress_detail: line.progress_detail,
+                ..CreateImageInfo::default()
+            }))
+        });
+        lines.boxed()
     }
 }
 
@@ -162,7 +406,7 @@ pub(crate) async fn within<T>(
 }
 
 /// Parses a reply. The engine writes null for an empty list and for a missing member.
-pub(crate) fn parse<T: DeserializeOwned>(mut value: Value) -> serde_json::Result<T> {
+fn parse<T: DeserializeOwned>(mut value: Value) -> serde_json::Result<T> {
     strip_nulls(&mut value);
     serde_json::from_value(value)
 }
@@ -182,4 +426,20 @@ fn strip_nulls(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(strip_nulls),
         _ => {}
     }
+}
+
+/// The containers of a list. One that cannot be parsed keeps its id and does not fail the list.
+fn summaries(listed: Vec<Value>) -> Vec<ContainerSummary> {
+    let summary = |container: Value| {
+        let id = container["Id"].as_str().unwrap_or_default().to_owned();
+        parse(container).unwrap_or_else(|error| {
+            tracing::warn!(%id, %error, "a container of the list cannot be parsed");
+            ContainerSummary {
+                id,
+                state: "unknown".to_owned(),
+                ..ContainerSummary::default()
+            }
+        })
+    };
+    listed.into_iter().map(summary).collect()
 }

@@ -96,17 +96,14 @@ impl ProcessGroup {
         })
     }
 
-    /// The process id of the leader.
     pub(crate) fn id(&self) -> Option<u32> {
         self.id
     }
 
-    /// Takes the streams of the leader.
     pub(crate) fn streams(&mut self) -> Streams {
         std::mem::take(&mut self.streams)
     }
 
-    /// Waits for the leader.
     pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
         (&mut self.ended).await?
     }

@@ -20,7 +20,6 @@ const MAX_MESSAGE: usize = 300;
 
 type Source = Box<dyn StdError + Send + Sync>;
 
-/// The reason why a request to the engine failed.
 #[derive(Debug)]
 pub(crate) enum EngineError {
     /// There was no connection, so the request was not sent.
@@ -41,7 +40,6 @@ pub(crate) enum EngineError {
     TooLarge(u64),
 }
 
-/// The reason why a connection failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectProblem {
     NoSocket,
@@ -55,7 +53,6 @@ pub(crate) enum ConnectProblem {
 }
 
 impl EngineError {
-    /// The error of a failed connection.
     pub(super) fn unreachable(error: io::Error) -> Self {
         let problem = match error.kind() {
             io::ErrorKind::NotFound => ConnectProblem::NoSocket,
@@ -66,7 +63,6 @@ impl EngineError {
         Self::Unreachable(problem, error.into())
     }
 
-    /// The error of an invalid reply.
     pub(crate) fn unreadable(error: impl Into<Source>) -> Self {
         Self::Unreadable(error.into())
     }
@@ -77,7 +73,6 @@ impl EngineError {
         Self::Refused { status, message }
     }
 
-    /// The error in words.
     pub(crate) fn explain(self, address: &Address) -> ToolError {
         let (kind, text) = match &self {
             Self::Refused { status, message } => return refusal(*status, message),
@@ -87,13 +82,20 @@ impl EngineError {
             }
             Self::Unreachable(problem, _) => (Unavailable, problem.advice().to_owned()),
             Self::Timeout(limit) => {
-                let seconds = limit.as_secs().to_string();
-                (Timeout, NO_ANSWER.replace("LIMIT", &seconds))
+                let seconds = limit.as_secs();
+                let text = format!(
+                    "The Docker Engine at ADDRESS did not answer within {seconds} s. It may \
+                     be busy: try again later."
+                );
+                (Timeout, text)
             }
             Self::Unreadable(_) => (Upstream, BROKEN_ANSWER.to_owned()),
             Self::TooLarge(limit) => {
-                let limit = (limit >> 20).to_string();
-                (Upstream, TOO_LARGE.replace("LIMIT", &limit))
+                let limit = limit >> 20;
+                let text = format!(
+                    "The Docker Engine's answer has more than {limit} MiB, which is the limit."
+                );
+                (Upstream, text)
             }
         };
         let mut text = text.replace("ADDRESS", &address.to_string());
@@ -126,12 +128,8 @@ impl EngineError {
     }
 }
 
-const NO_ANSWER: &str =
-    "The Docker Engine at ADDRESS did not answer within LIMIT s. It may be busy: try again later.";
 const BROKEN_ANSWER: &str = "The reply from ADDRESS was incomplete, or it is not a Docker Engine. \
     Check DOCKER_HOST, or try again.";
-const TOO_LARGE: &str = "The Docker Engine's answer has more than LIMIT MiB, which is the limit.";
-
 fn refusal(status: u16, message: &str) -> ToolError {
     if message.starts_with("Multiple IDs found") {
         return ToolError::invalid_argument(
@@ -198,9 +196,6 @@ impl From<hyper::Error> for EngineError {
         while let Some(inner) = cause {
             // `source` of an I/O error skips the error that it wraps, so check that one here.
             let wrapped = inner.downcast_ref().and_then(io::Error::get_ref);
-            if let Some(Self::TooLarge(limit)) = wrapped.and_then(|inner| inner.downcast_ref()) {
-                return Self::TooLarge(*limit);
-            }
             // In TLS 1.3 an engine rejects our certificate only after the handshake.
             if wrapped.is_some_and(|inner| inner.is::<rustls::Error>()) {
                 return Self::Unreachable(ConnectProblem::Tls, error.into());

@@ -1,27 +1,19 @@
 //! Logs of containers: decodes the engine's frames into lines and keeps the last ones that fit.
 
-mod frames;
-mod lines;
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::fmt::{self, Display, Formatter};
 
-use std::time::Duration;
-
-use futures_util::StreamExt;
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use upstream::time::Timestamp;
 
-pub(crate) use self::lines::{Line, LineReader, Window, shorten, timed};
-use crate::engine::client::Engine;
-use crate::engine::connector::ByteStream;
-use crate::engine::container::ContainerDetails;
 use crate::engine::error::EngineError;
-use crate::engine::name::ContainerName;
-use crate::engine::path::Path;
 
 /// Fewest records of both streams that are read for the lines of one stream.
 pub(crate) const MIN_RECORDS_FOR_ONE_STREAM: u32 = 10_000;
 /// Most records that are searched for a pattern.
-const MAX_SEARCHED_RECORDS: u32 = 200_000;
+pub(super) const MAX_SEARCHED_RECORDS: u32 = 200_000;
 /// Most memory that a compiled expression may take, in bytes.
 const MAX_COMPILED_BYTES: usize = 1 << 20;
 /// Longest expression, in bytes: a compiled one takes about a thousand times as much.
@@ -121,87 +113,315 @@ impl TryFrom<String> for Pattern {
     }
 }
 
-impl Engine {
-    /// The log of a container, in the engine's frames. The caller has to apply a timeout.
-    pub(crate) fn logs(&self, container: &ContainerName, query: &LogQuery) -> ByteStream {
-        let since = match query.since {
-            (seconds, 0) => seconds.to_string(),
-            (seconds, nanoseconds) => format!("{seconds}.{nanoseconds:09}"),
-        };
-        let mut path = Path::to("/containers")
-            .id(container)
-            .then("/logs")
-            .query("stdout", query.stdout)
-            .query("stderr", query.stderr)
-            .query("since", since)
-            .query("timestamps", query.timestamps);
-        if query.tail != LogQuery::ALL {
-            path = path.query("tail", query.tail);
+/// Bytes of the header of a frame (`application/vnd.docker.multiplexed-stream`): the stream's number, three zeros, the
+/// length.
+const HEADER: usize = 8;
+/// Longest frame; engines send records of 16 KiB.
+const MAX_FRAME_BYTES: usize = 64 << 20;
+/// Most bytes of a line that are read and searched; the rest of a longer one is dropped.
+const MAX_LINE_BYTES: usize = 1 << 20;
+/// Most bytes of a line that are shown.
+const MAX_SHOWN_BYTES: usize = 4096;
+
+/// A whole line of a log.
+#[derive(Default)]
+pub(crate) struct Line {
+    /// Its time, if the query asks for it.
+    pub(crate) time: String,
+    pub(crate) text: String,
+}
+
+impl Display for Line {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &*self.time {
+            "" => f.write_str(&self.text),
+            time => write!(f, "{time} {}", self.text),
         }
-        if query.until > 0 {
-            path = path.query("until", query.until);
+    }
+}
+
+/// Makes lines of the chunks of a log.
+#[derive(Default)]
+pub(crate) struct LineReader {
+    /// With a terminal, the stream has no frames.
+    tty: bool,
+    /// The beginning of a frame.
+    rest: Vec<u8>,
+    /// Every record begins with its time.
+    timestamps: bool,
+    /// Lines that have not ended yet, one per stream.
+    open: [OpenLine; 3],
+    has_begun: bool,
+}
+
+#[derive(Default)]
+struct OpenLine {
+    bytes: Vec<u8>,
+    /// The number of bytes that were not kept.
+    dropped: usize,
+}
+
+impl LineReader {
+    /// A reader of the log of a container, with a terminal or without.
+    pub(crate) fn new(tty: bool, timestamps: bool) -> Self {
+        Self {
+            tty,
+            timestamps,
+            ..Self::default()
         }
-        if query.follow {
-            path = path.query("follow", true);
-        }
-        self.connector.stream(path)
     }
 
-    /// Reads the last lines of a container's log, at most `bytes` bytes in all as they are shown, with the timeout
-    /// `limit`. Memory use does not depend on the length of the log. With a `filter`, reads the lines that pass it:
-    /// among the newest [`MAX_SEARCHED_RECORDS`], or, before `until`, among as many as the timeout allows.
-    pub(crate) async fn read_log(
-        &self,
-        container: &ContainerDetails,
-        mut query: LogQuery,
-        bytes: usize,
-        limit: Duration,
-        mut filter: Option<LineFilter<'_>>,
-    ) -> Result<Log, EngineError> {
-        let id = ContainerName::new(&container.id).map_err(EngineError::unreadable)?;
-        let lines = query.tail as usize;
-        query.tail = if filter.is_some() && query.until > 0 {
-            // The engine counts records from the newest one, even if `until` is long before it.
-            LogQuery::ALL
-        } else if filter.is_some() {
-            MAX_SEARCHED_RECORDS
-        } else if query.stdout && query.stderr {
-            // One more than requested shows whether there are older ones.
-            query.tail + 1
-        } else {
-            // The engine counts the records of both streams before it selects one stream.
-            let records = query.tail.saturating_mul(2);
-            records.max(MIN_RECORDS_FOR_ONE_STREAM)
-        };
-        let mut reply = self.logs(&id, &query);
-        let mut reader = LineReader::new(container.config.tty, query.timestamps);
-        let (mut window, mut searched) = (Window::new(lines, bytes), 0);
-        let mut keep = |line: Line| {
-            searched += usize::from(filter.is_some());
-            if filter.as_mut().is_none_or(|passes| passes(&line)) {
-                window.push(line);
-            }
-        };
-        let collect = async {
-            while let Some(chunk) = reply.next().await {
-                reader.push(&chunk?, &mut keep)?;
-            }
-            Ok::<(), EngineError>(())
-        };
-        let is_complete = match tokio::time::timeout(limit, collect).await {
-            Ok(done) => done.map(|()| true)?,
-            Err(_) => false,
-        };
-        let has_begun = reader.has_begun();
-        reader.finish(&mut keep);
-        if !is_complete && !has_begun {
-            return Err(EngineError::Timeout(limit));
+    /// Adds a chunk, and calls `each` with the lines that end in it.
+    pub(crate) fn push(
+        &mut self,
+        chunk: &[u8],
+        each: &mut impl FnMut(Line),
+    ) -> Result<(), EngineError> {
+        self.has_begun |= !chunk.is_empty();
+        if self.tty {
+            self.add(1, false, chunk, each);
+            return Ok(());
         }
-        Ok(Log {
-            incomplete: !is_complete,
-            searched,
-            is_partly_searched: searched >= MAX_SEARCHED_RECORDS as usize,
-            ..window.into_log()
-        })
+        let mut rest = std::mem::take(&mut self.rest);
+        rest.extend_from_slice(chunk);
+        let mut frames = &rest[..];
+        while let Some((header, more)) = frames.split_first_chunk::<HEADER>() {
+            let [source @ 0..=2, 0, 0, 0, length @ ..] = *header else {
+                return Err(EngineError::unreadable("a log frame without a header"));
+            };
+            let length = u32::from_be_bytes(length) as usize;
+            if length > MAX_FRAME_BYTES {
+                return Err(EngineError::TooLarge(MAX_FRAME_BYTES as u64));
+            }
+            let Some((bytes, more)) = more.split_at_checked(length) else {
+                break;
+            };
+            self.add(source.into(), true, bytes, each);
+            frames = more;
+        }
+        let done = rest.len() - frames.len();
+        rest.drain(..done);
+        self.rest = rest;
+        Ok(())
+    }
+
+    /// Adds bytes of a stream: 0 and 1 are stdout, 2 is stderr. A record may be a part of a long line.
+    fn add(&mut self, source: usize, is_record: bool, bytes: &[u8], each: &mut impl FnMut(Line)) {
+        let (open, mut bytes) = (&mut self.open[source], bytes);
+        // A line of several records has a timestamp in each; keep only the first.
+        if self.timestamps && is_record && !open.bytes.is_empty() {
+            bytes = split_time(bytes).1;
+        }
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let line = piece.strip_suffix(b"\n");
+            open.push(line.unwrap_or(piece));
+            if line.is_some() {
+                each(std::mem::take(open).end(self.timestamps));
+            }
+        }
+    }
+
+    /// Whether any bytes have arrived.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Ends all lines.
+    pub(crate) fn finish(&mut self, each: &mut impl FnMut(Line)) {
+        let open = std::mem::take(&mut self.open).into_iter();
+        open.filter(|line| !line.bytes.is_empty())
+            .for_each(|line| each(line.end(self.timestamps)));
+    }
+}
+
+impl OpenLine {
+    fn push(&mut self, text: &[u8]) {
+        let room = MAX_LINE_BYTES - self.bytes.len();
+        let kept = text.len().min(room);
+        self.bytes.extend_from_slice(&text[..kept]);
+        self.dropped += text.len() - kept;
+    }
+
+    fn end(self, timestamps: bool) -> Line {
+        let (time, text) = match timestamps {
+            true => split_time(&self.bytes),
+            false => (&[][..], &*self.bytes),
+        };
+        let mut text = String::from_utf8_lossy(text).into_owned();
+        if self.dropped > 0 {
+            text.push_str(&left_out(self.dropped));
+        }
+        Line {
+            time: String::from_utf8_lossy(time).into_owned(),
+            text,
+        }
+    }
+}
+
+/// Keeps the newest lines that fit.
+#[derive(Default)]
+pub(crate) struct Window {
+    lines: VecDeque<Line>,
+    /// Bytes of them that are shown.
+    bytes: usize,
+    max_lines: usize,
+    max_bytes: usize,
+    /// Older lines were dropped because of `max_lines`.
+    cut: bool,
+    /// Older lines were dropped because of `max_bytes`.
+    overflowed: bool,
+}
+
+impl Window {
+    /// A window of at most `max_lines` lines, of which about `max_bytes` bytes are shown.
+    pub(crate) fn new(max_lines: usize, max_bytes: usize) -> Self {
+        Self {
+            max_lines,
+            max_bytes,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn push(&mut self, line: Line) {
+        self.bytes += shown_bytes(&line);
+        self.lines.push_back(line);
+        loop {
+            let too_many = self.lines.len() > self.max_lines;
+            if !too_many && self.bytes <= self.max_bytes {
+                break;
+            }
+            self.cut |= too_many;
+            self.overflowed |= !too_many;
+            let Some(oldest) = self.lines.pop_front() else {
+                break;
+            };
+            self.bytes -= shown_bytes(&oldest);
+        }
+    }
+
+    pub(crate) fn into_log(self) -> Log {
+        Log {
+            lines: self.lines.into(),
+            cut: self.cut,
+            overflowed: self.overflowed,
+            ..Log::default()
+        }
+    }
+}
+
+fn shown_bytes(line: &Line) -> usize {
+    line.time.len() + line.text.len().min(MAX_SHOWN_BYTES) + 1
+}
+
+fn left_out(bytes: usize) -> String {
+    format!("… ({bytes} more bytes)")
+}
+
+/// The lines of a redacted text as they are shown: a long one from its beginning, or from shortly before the first
+/// match of `pattern`. They are cut after the redaction, which knows a secret by all of it.
+pub(crate) fn shorten(text: &str, pattern: Option<&Pattern>) -> String {
+    let lines = text.lines().map(|line| shortened(line, pattern));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn shortened<'a>(line: &'a str, pattern: Option<&Pattern>) -> Cow<'a, str> {
+    if line.len() <= MAX_SHOWN_BYTES {
+        return line.into();
+    }
+    let (time, text) = timed(line);
+    let found = pattern.and_then(|pattern| pattern.0.find(text));
+    let found = found.filter(|found| found.end() > MAX_SHOWN_BYTES);
+    let from = found.map_or(0, |found| {
+        text.floor_char_boundary(found.start().saturating_sub(MAX_SHOWN_BYTES / 4))
+    });
+    let to = text.floor_char_boundary((from + MAX_SHOWN_BYTES).min(text.len()));
+    let before = if from > 0 { "… " } else { "" };
+    let after = match text.len() - (to - from) {
+        0 => String::new(),
+        bytes => left_out(bytes),
+    };
+    format!("{time}{before}{}{after}", &text[from..to]).into()
+}
+
+/// The time at the beginning of a line, with the blank after it, and the rest.
+pub(crate) fn timed(line: &str) -> (&str, &str) {
+    let rest = split_time(line.as_bytes()).1;
+    line.split_at(line.len() - rest.len())
+}
+
+/// The RFC 3339 time at the beginning of a record, and the record without it and the blank after it.
+fn split_time(record: &[u8]) -> (&[u8], &[u8]) {
+    let end = record.iter().position(|byte| *byte == b' ');
+    match end {
+        Some(end) if record[..end].ends_with(b"Z") => (&record[..end], &record[end + 1..]),
+        _ => (&[], record),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(source: u8, text: &str) -> Vec<u8> {
+        let mut frame = vec![source, 0, 0, 0];
+        frame.extend(u32::try_from(text.len()).unwrap().to_be_bytes());
+        frame.extend(text.as_bytes());
+        frame
+    }
+
+    #[test]
+    fn frames_are_decoded_from_chunks_of_any_size() {
+        let long = "x".repeat(16_384);
+        let frames = [(1, "one\n"), (2, "two\n"), (1, ""), (1, &long)];
+        let frames = frames.map(|(source, text)| frame(source, text)).concat();
+        for (tty, stream, expected) in [
+            (false, &*frames, format!("one\ntwo\n{long}")),
+            (true, b"a\r\nb", "a\r\nb".to_owned()),
+        ] {
+            for size in [1, 3, 7, 8, 9, 100, 40_000] {
+                let (mut reader, mut lines) = (LineReader::new(tty, false), Vec::new());
+                for chunk in stream.chunks(size) {
+                    reader
+                        .push(chunk, &mut |line| lines.push(line.text))
+                        .unwrap();
+                }
+                reader.finish(&mut |line| lines.push(line.text));
+                assert_eq!(lines.join("\n"), expected, "{size}");
+            }
+        }
+        let mut reader = LineReader::new(false, false);
+        assert!(reader.push(b"<html>no log</html>", &mut |_| {}).is_err());
+    }
+
+    fn read(frames: &[Vec<u8>]) -> Vec<Line> {
+        let (mut reader, mut lines) = (LineReader::new(false, false), Vec::new());
+        for frame in frames {
+            reader.push(frame, &mut |line| lines.push(line)).unwrap();
+        }
+        reader.finish(&mut |line| lines.push(line));
+        lines
+    }
+
+    #[test]
+    fn newest_lines_of_each_stream_are_kept() {
+        for (max_lines, max_bytes, expected, cut, overflowed) in [
+            (9, 99, "err\nout put\nlast", false, false),
+            (2, 99, "out put\nlast", true, false),
+            (9, 14, "out put\nlast", false, true),
+        ] {
+            let mut window = Window::new(max_lines, max_bytes);
+            let frames = [frame(1, "out "), frame(2, "err\n"), frame(1, "put\nlast")];
+            read(&frames).into_iter().for_each(|line| window.push(line));
+            let log = window.into_log();
+            let state = (&*log.text(), log.cut, log.overflowed);
+            assert_eq!(state, (expected, cut, overflowed));
+        }
+    }
+
+    #[test]
+    fn a_line_without_an_end_does_not_fill_the_memory() {
+        let part = frame(1, &"a".repeat(MAX_LINE_BYTES));
+        let lines = read(&[part.clone(), part]);
+        assert!(lines[0].text.ends_with("… (1048576 more bytes)"));
     }
 }

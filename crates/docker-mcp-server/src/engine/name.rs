@@ -1,13 +1,15 @@
 //! Identifiers that are safe to put into the engine's URL paths.
 
-mod image;
-
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Display, Write as _};
 use std::marker::PhantomData;
 
+use http::Uri;
+use http::uri::PathAndQuery;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::engine::error::EngineError;
 
 /// A name or an id of an object of the engine.
 ///
@@ -26,7 +28,7 @@ pub(crate) type ObjectName = Name<ObjectSyntax>;
 
 /// An image's name with an optional registry, tag and digest, or its id:
 /// `[registry[:port]/]path[:tag][@sha256:digest]` and `sha256:digest`.
-pub(crate) type ImageName = Name<image::ImageSyntax>;
+pub(crate) type ImageName = Name<ImageSyntax>;
 
 /// The syntax of the identifiers of one kind of objects. Cannot be named outside of `engine`: only the syntaxes
 /// of this module are safe in a path.
@@ -132,6 +134,127 @@ fn is_plain(name: &str, max_len: usize) -> bool {
     starts && name.len() <= max_len && name.chars().all(legal)
 }
 
+/// Longest reference accepted, in bytes.
+const MAX_LEN: usize = 400;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ImageSyntax {}
+
+impl NameSyntax for ImageSyntax {
+    const EXPECTED: &'static str = "not an image: write `name`, `name:tag`, \
+        `registry:port/path/name:tag` or an id; list_images shows them";
+
+    /// Checks every part between slashes, since a reference goes into URL paths unescaped, slashes
+    /// included: each begins with a letter or digit, which `..` does not.
+    fn check(text: &str) -> Option<&str> {
+        let (rest, digest) = match text.split_once('@') {
+            Some((rest, digest)) => (rest, Some(digest)),
+            None => (text, None),
+        };
+        let parts: Vec<&str> = rest.split('/').collect();
+        let count = parts.len();
+        let legal = parts.iter().enumerate().all(|(at, part)| {
+            // A registry has a port, and only the last part has a tag.
+            let may_have_colon = at + 1 == count || at == 0;
+            match part.split_once(':') {
+                Some((name, tag)) => may_have_colon && is_word(name) && is_word(tag),
+                None => is_word(part),
+            }
+        });
+        let digest_is_legal = digest.is_none_or(|digest| {
+            let digest = digest.split_once(':');
+            digest.is_some_and(|(kind, hex)| is_word(kind) && is_hex(hex))
+        });
+        (legal && digest_is_legal && text.len() <= MAX_LEN).then_some(text)
+    }
+}
+
+impl ImageName {
+    /// The name without a tag, and the tag; `latest` if it has neither tag nor digest.
+    pub(crate) fn split(&self) -> (&str, &str) {
+        let reference = self.as_str();
+        if let Some((name, digest)) = reference.split_once('@') {
+            // The engine accepts a digest in place of a tag.
+            return (name, digest);
+        }
+        match reference.rsplit_once(':') {
+            // Not the port of a registry.
+            Some((name, tag)) if !tag.contains('/') => (name, tag),
+            _ => (reference, "latest"),
+        }
+    }
+}
+
+fn is_word(part: &str) -> bool {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    part.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && part.chars().all(legal)
+        && !part.contains("..")
+}
+
+fn is_hex(text: &str) -> bool {
+    text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// A path of the engine: fixed words, checked names, and encoded values.
+#[derive(Clone, Debug)]
+pub(crate) struct Path {
+    text: String,
+    has_query: bool,
+}
+
+impl Path {
+    /// Starts a path with a fixed word: `/containers`.
+    pub(crate) fn to(fixed: &'static str) -> Self {
+        Self {
+            text: fixed.to_owned(),
+            has_query: false,
+        }
+    }
+
+    /// The path of a container, or of what it has: `/json`.
+    pub(crate) fn container(id: &ContainerName, fixed: &'static str) -> Self {
+        Self::to("/containers").id(id).then(fixed)
+    }
+
+    /// Appends the identifier of an object.
+    pub(crate) fn id(mut self, id: &Name<impl NameSyntax>) -> Self {
+        // Writing to a string cannot fail.
+        let _ = write!(self.text, "/{id}");
+        self
+    }
+
+    /// Appends a fixed word: `/json`.
+    pub(crate) fn then(mut self, fixed: &'static str) -> Self {
+        self.text.push_str(fixed);
+        self
+    }
+
+    /// Adds a parameter with any value, which is encoded.
+    pub(crate) fn query(mut self, key: &'static str, value: impl Display) -> Self {
+        self.text.push(if self.has_query { '&' } else { '?' });
+        self.has_query = true;
+        self.text.push_str(key);
+        self.text.push('=');
+        for byte in value.to_string().bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                    self.text.push(byte.into());
+                }
+                _ => {
+                    let _ = write!(self.text, "%{byte:02X}");
+                }
+            }
+        }
+        self
+    }
+
+    pub(crate) fn into_uri(self) -> Result<Uri, EngineError> {
+        let path = PathAndQuery::try_from(self.text);
+        path.map(Uri::from).map_err(EngineError::unreadable)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,17 +273,44 @@ mod tests {
     }
 
     #[test]
-    fn names_that_could_change_a_path_are_refused_and_not_repeated() {
-        let [long, longest] = [129, 256].map(|count| "x".repeat(count));
-        let hostile =
-            "/ //web . .. ../volumes/x %2e%2e/x a/b a?b a#b a;b a\\b -a _a a%2f ä a\u{202e}b";
-        for name in hostile.split(' ').chain(["", "a b", "a\n", "a\0", &long]) {
-            let error = ContainerName::new(name).unwrap_err();
-            assert_eq!(error, InvalidName(ContainerSyntax::EXPECTED), "{name:?}");
-            assert!(ObjectName::new(name).is_err() || name == long);
+    fn references_and_ids_are_accepted() {
+        let hex = "f0badb8fffde1d7898b54324963c4a278bb5904a2c89bf1b53a05af23028374a";
+        let cases = [
+            ("busybox", ("busybox", "latest")),
+            ("busybox:1.36", ("busybox", "1.36")),
+            ("library/busybox", ("library/busybox", "latest")),
+            ("localhost:5000/a/b:c", ("localhost:5000/a/b", "c")),
+            ("localhost:5000/a", ("localhost:5000/a", "latest")),
+            ("f0badb8fffde", ("f0badb8fffde", "latest")),
+        ];
+        for (name, split) in cases {
+            assert_eq!(ImageName::new(name).unwrap().split(), split);
         }
-        assert!(ObjectName::new("/web").is_err() && ObjectName::new(&longest).is_err());
-        let error = serde_json::from_str::<ContainerName>("\"../volumes/x\"").unwrap_err();
-        assert!(!error.to_string().contains("volumes"), "{error}");
+        assert!(ImageName::new(&format!("sha256:{hex}")).is_ok());
+        assert!(ImageName::new(&format!("a@sha256:{}", &hex[..32])).is_ok());
+        assert!(ImageName::new(&"a".repeat(MAX_LEN)).is_ok());
+        let pinned = ImageName::new(&format!("a/b@sha256:{hex}")).unwrap();
+        assert_eq!(pinned.split(), ("a/b", &*format!("sha256:{hex}")));
+    }
+
+    #[test]
+    fn references_that_could_change_a_path_are_refused() {
+        let hostile = "/ a/ /a a//b .. ../x a/../b a/.. a/./b %2e%2e/x a?b a#b ä a:b:c a/b:c/d a@b \
+                       a@sha256:zz :a a: -a a\\b a..b x/json?y";
+        let long = "a".repeat(MAX_LEN + 1);
+        let hex = "0123456789abcdef0123456789abcde";
+        let digests = [
+            format!("a@sha256:{hex}"),
+            format!("a@sha256:{hex}g"),
+            format!("a@-x:{hex}f"),
+            format!("a@:{hex}f"),
+            format!("../x@sha256:{hex}f"),
+            format!("a@sha256:{hex}f/../x"),
+        ];
+        let digests = digests.iter().map(String::as_str);
+        let hostile = hostile.split(' ').chain(digests);
+        for name in hostile.chain(["", "a b", "a\n", "a\0", &long]) {
+            assert!(ImageName::new(name).is_err(), "{name:?}");
+        }
     }
 }

@@ -1,12 +1,15 @@
-//! A compose project in a directory, resolved by the compose program and judged by the policy: every
-//! tool that reads compose files does so through here.
+//! Compose projects in a directory, resolved by the compose program and judged by the policy, and the tools that read
+//! compose files.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+use std::{fs, io};
 
-use super::deadline::{Deadline, Seconds};
+use serde_json::{Map, Value};
+use upstream::text::truncate_list;
+
 use super::prelude::*;
-use crate::cli::{self, BuildDirectory, Cli, Output, Run};
+use crate::cli::{self, BuildDirectory, COMPOSE, Cli, Output, Run};
 use crate::compose::{self, ComposeModel, UpOptions};
 use crate::policy::Policy;
 
@@ -22,16 +25,6 @@ const NAMES: [&str; 4] = [
     "docker-compose.yaml",
 ];
 
-/// The project that a call names.
-pub(super) struct ProjectRequest<'a> {
-    pub(super) directory: &'a str,
-    pub(super) project: Option<&'a ObjectName>,
-    pub(super) yaml: Option<&'a str>,
-    pub(super) services: &'a [ObjectName],
-    pub(super) profiles: &'a [ObjectName],
-}
-
-/// A resolved project.
 pub(super) struct ComposeProject {
     pub(super) name: String,
     directory: PathBuf,
@@ -41,6 +34,8 @@ pub(super) struct ComposeProject {
     /// Marks what is created as this server's.
     pub(super) is_own: bool,
     compose: Cli,
+    /// Warnings of the program about it, such as variables without a value.
+    warnings: Vec<String>,
 }
 
 impl ComposeProject {
@@ -50,28 +45,39 @@ impl ComposeProject {
     pub(super) async fn resolve(
         docker: &Docker,
         call: &Call,
-        request: &ProjectRequest<'_>,
+        directory: &str,
+        project: Option<&ObjectName>,
+        yaml: Option<&str>,
+        services: &[ObjectName],
+        profiles: &[ObjectName],
     ) -> Result<Self, ToolError> {
-        let directory = docker.policy.directory(request.directory)?;
-        let files = files(&docker.policy, &directory, request.yaml.is_some())?;
+        let directory = docker.policy.directory(directory)?;
+        // Then `.env` says which files it has.
+        let is_listed = yaml.is_none() && lists_files(&docker.policy, &directory)?;
+        let files = files(&docker.policy, &directory, yaml.is_some() || is_listed)?;
         let mut names: Vec<_> = files.iter().map(|file| file.to_string_lossy()).collect();
-        if request.yaml.is_some() {
+        if yaml.is_some() {
             names[0] = "-".into();
+        } else if is_listed {
+            names.clear();
         }
         let path = directory.to_string_lossy();
         let mut arguments = vec!["--project-directory", &*path];
-        let name = request.project.map(|name| name.as_str().to_lowercase());
+        let name = project.map(|name| name.as_str().to_lowercase());
         arguments.extend(name.iter().flat_map(|name| ["-p", &**name]));
         arguments.extend(names.iter().flat_map(|file| ["-f", &**file]));
-        let profiles = request.profiles.iter();
-        arguments.extend(profiles.flat_map(|profile| ["--profile", profile.as_str()]));
+        arguments.extend(
+            profiles
+                .iter()
+                .flat_map(|profile| ["--profile", profile.as_str()]),
+        );
         arguments.extend(["config", "--format", "json"]);
-        arguments.extend(request.services.iter().map(ObjectName::as_str));
-        let compose = Cli::compose(docker, directory.clone()).await?;
+        arguments.extend(services.iter().map(ObjectName::as_str));
+        let compose = Cli::find(docker, directory.clone(), &COMPOSE).await?;
         let roots = docker.policy.directories();
         let run = Run {
             arguments: &arguments,
-            input: request.yaml.map(str::to_owned),
+            input: yaml.map(str::to_owned),
             is_quiet: true,
             // Nothing of the host is protected from containers with all privileges.
             confined_to: (!docker.policy.is_privileged()).then_some(roots),
@@ -91,6 +97,7 @@ impl ComposeProject {
             file: files[0].clone(),
             directory,
             compose,
+            warnings: warnings(&config.text),
         })
     }
 
@@ -119,7 +126,10 @@ impl ComposeProject {
         let deadline = Deadline::new(call, Seconds::new(6 * MAX_CONFIG_SECONDS));
         // Started services would be waited for.
         let arguments = [&["--dry-run", "--no-start"], arguments].concat();
-        let output = self.run_up(docker, call, &deadline, &arguments).await?;
+        // For a new container it looks for the place of a text in one that it did not make.
+        let text = self.model.to_text(self.is_own, true);
+        let output = self.run_up(docker, call, &deadline, &arguments, text);
+        let output = output.await?;
         let lost = output.text.lines().filter_map(told);
         let is_lost = |state: &str| matches!(state, "Recreate" | "Removing" | "Removed");
         let lost = lost.filter(|(kind, _, state)| *kind == "Container" && is_lost(state));
@@ -136,8 +146,10 @@ impl ComposeProject {
         arguments: &[&str],
     ) -> Result<String, ToolError> {
         let arguments = [&["-d"], arguments].concat();
-        let result = self.run_up(docker, call, deadline, &arguments).await?;
-        Ok(newest_lines(&result.text, MAX_BYTES).to_owned())
+        let text = self.model.to_text(self.is_own, false);
+        let result = self.run_up(docker, call, deadline, &arguments, text);
+        let output = [&self.warnings[..], &[result.await?.text]].concat();
+        Ok(newest_lines(&output.join("\n"), MAX_BYTES).to_owned())
     }
 
     async fn run_up(
@@ -146,6 +158,7 @@ impl ComposeProject {
         call: &Call,
         deadline: &Deadline,
         arguments: &[&str],
+        model: String,
     ) -> Result<Output, ToolError> {
         let path = self.directory.to_string_lossy();
         // The model is complete: nothing of `.env` may set the program's own variables.
@@ -164,7 +177,7 @@ impl ComposeProject {
         compose.set(builds.variables(docker));
         let run = Run {
             arguments: &arguments,
-            input: Some(self.model.to_text(self.is_own)),
+            input: Some(model),
             ..Run::default()
         };
         let redactor = docker.redactor();
@@ -201,6 +214,23 @@ fn files(policy: &Policy, directory: &Path, has_text: bool) -> Result<Vec<PathBu
     Ok(files)
 }
 
+/// Whether the `.env` of the directory may name the compose files. Compose can read no others than those of the
+/// allowed directories.
+fn lists_files(policy: &Policy, directory: &Path) -> Result<bool, ToolError> {
+    let env = directory.join(".env");
+    policy.file(&env)?;
+    let text = fs::read_to_string(env).unwrap_or_default();
+    Ok(text.contains("COMPOSE_FILE"))
+}
+
+/// The warnings in what compose says about a project: `time=… level=warning msg="The \"A\" variable is not set."`.
+fn warnings(output: &str) -> Vec<String> {
+    let lines = output.lines();
+    let messages = lines.filter_map(|line| line.split_once("level=warning msg=")?.1.into());
+    let messages = messages.map(|text: &str| text.trim_matches('"').replace(r#"\""#, "\""));
+    messages.collect()
+}
+
 /// Runs a command of compose on the project of this name, which it knows by its containers.
 /// Errors when there is no program, or it was killed.
 pub(super) async fn of_running(
@@ -211,7 +241,7 @@ pub(super) async fn of_running(
     arguments: &[&str],
 ) -> Result<Output, ToolError> {
     // A directory in which nobody else can put files.
-    let compose = Cli::compose(docker, PathBuf::from("/")).await?;
+    let compose = Cli::find(docker, PathBuf::from("/"), &COMPOSE).await?;
     let run = Run {
         arguments: &[&["-p", project.as_str()], arguments].concat(),
         ..Run::default()
@@ -227,25 +257,303 @@ pub(super) fn told(line: &str) -> Option<(&str, &str, &str)> {
     Some((kind, words.next()?, words.next()?))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+const MAX_WARNINGS: usize = 10;
+/// Bytes of the configuration in an answer, which contains it twice.
+const MAX_CONFIG_BYTES: usize = 6_500;
 
-    #[test]
-    fn objects_are_told_by_lines() {
-        for (line, expected) in [
-            (
-                " DRY-RUN MODE -  Container shop-web-1  Recreate",
-                Some(("Container", "shop-web-1", "Recreate")),
-            ),
-            (
-                " Volume shop_data Removed",
-                Some(("Volume", "shop_data", "Removed")),
-            ),
-            (" DRY-RUN MODE -    build service app", None),
-            ("Container", None),
-        ] {
-            assert_eq!(told(line), expected, "{line}");
+/// Check a compose project and show it with variables, files and defaults resolved. Needs the compose
+/// program.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ComposeConfig {
+    /// As in compose_up.
+    directory: String,
+    /// Default: the directory's name.
+    project: Option<ObjectName>,
+    /// Text to check in place of its compose file.
+    yaml: Option<String>,
+    /// Default: all.
+    #[serde(default)]
+    services: Vec<ObjectName>,
+    /// Profiles to enable.
+    #[serde(default)]
+    profiles: Vec<ObjectName>,
+}
+
+#[skip_serializing_none]
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ShownConfig {
+    project: String,
+    /// Without secrets.
+    config: Map<String, Value>,
+    /// Services that were left out; pass `services`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    omitted: Vec<String>,
+    /// Such as variables without a value.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+    /// Why compose_up would not bring it up.
+    refused: Option<String>,
+    /// Values hidden as `***`.
+    redacted: Option<u32>,
+}
+
+impl Tool for ComposeConfig {
+    const NAME: &'static str = "compose_config";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = Docker;
+    type Output = ShownConfig;
+
+    async fn call(self, docker: &Docker, call: &Call) -> Result<ShownConfig, ToolError> {
+        let project = ComposeProject::resolve(
+            docker,
+            call,
+            &self.directory,
+            self.project.as_ref(),
+            self.yaml.as_deref(),
+            &self.services,
+            &self.profiles,
+        )
+        .await?;
+        let redactor = docker.redactor();
+        let mut config = match project.model.shown(&redactor) {
+            Value::Object(config) => config,
+            _ => Map::new(),
+        };
+        let warnings = project.warnings.iter().map(|text| redactor.text(text));
+        let refused = project.permit(docker, &UpOptions::default()).await.err();
+        let mut omitted = Vec::new();
+        while Value::from(config.clone()).to_string().len() > MAX_CONFIG_BYTES
+            && let Some(services) = config.get_mut("services").and_then(Value::as_object_mut)
+            && let Some(name) = services.keys().next_back().cloned()
+        {
+            services.remove(&name);
+            omitted.push(name);
+        }
+        Ok(ShownConfig {
+            project: project.name,
+            config,
+            omitted,
+            warnings: truncate_list(warnings, MAX_WARNINGS),
+            refused: refused.map(|error| error.message().to_owned()),
+            redacted: redactor.hidden(),
+        })
+    }
+}
+
+/// Bring up or update the compose project of a directory that the operator has allowed. Needs the
+/// compose program where this server runs.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ComposeUp {
+    /// Absolute path of the folder with the compose file.
+    directory: String,
+    /// Default: the directory's name.
+    project: Option<ObjectName>,
+    /// Text to write as its compose file first.
+    yaml: Option<String>,
+    /// Default: all.
+    #[serde(default)]
+    services: Vec<ObjectName>,
+    /// Profiles to enable.
+    #[serde(default)]
+    profiles: Vec<ObjectName>,
+    /// Containers per service.
+    #[serde(default)]
+    scale: BTreeMap<String, Bounded<0, 100>>,
+    /// Builds images first.
+    #[serde(default)]
+    build: bool,
+    /// Pulls newer images first.
+    #[serde(default)]
+    pull: bool,
+    /// Waits until all are running and healthy.
+    #[serde(default)]
+    wait: bool,
+    /// Time until compose is ended; default 600.
+    timeout_seconds: Option<Seconds>,
+    /// The value that the refused call names, if something is replaced and the user cannot be asked.
+    confirm: Option<String>,
+}
+
+#[skip_serializing_none]
+#[derive(Serialize, JsonSchema)]
+pub(super) struct UpReport {
+    project: String,
+    running: usize,
+    containers: usize,
+    /// The file with `yaml`.
+    written: Option<String>,
+    /// The end of the program's output.
+    output: String,
+    /// Values hidden as `***`.
+    redacted: Option<u32>,
+}
+
+impl Tool for ComposeUp {
+    const NAME: &'static str = "compose_up";
+    // Containers whose configuration has changed are recreated.
+    const EFFECT: Effect = Effect::Destructive;
+    const TASK: TaskSupport = TaskSupport::Optional;
+    type Service = Docker;
+    type Output = UpReport;
+
+    async fn call(self, docker: &Docker, call: &Call) -> Result<UpReport, ToolError> {
+        docker.policy.permit_destructive()?;
+        let created = match &self.yaml {
+            Some(_) => create_directory(docker, &self.directory)?,
+            None => None,
+        };
+        let up = self.up(docker, call).await;
+        if let (Err(_), Some(directory)) = (&up, created) {
+            // Only if nothing was written.
+            let _ = fs::remove_dir(directory);
+        }
+        up
+    }
+}
+
+impl ComposeUp {
+    async fn up(&self, docker: &Docker, call: &Call) -> Result<UpReport, ToolError> {
+        let mut project = ComposeProject::resolve(
+            docker,
+            call,
+            &self.directory,
+            self.project.as_ref(),
+            self.yaml.as_deref(),
+            &self.services,
+            &self.profiles,
+        )
+        .await?;
+        let scale = self.scale.iter();
+        let options = UpOptions {
+            build: self.build,
+            pull: self.pull,
+            scale: scale
+                .map(|(name, copies)| (name.clone(), copies.get()))
+                .collect(),
+        };
+        let (is_own, taken) = project.permit(docker, &options).await?;
+        // A label would recreate the containers of others.
+        project.is_own = is_own;
+        let scale = options.scale.iter();
+        let scale: Vec<String> = scale
+            .map(|(name, copies)| format!("{name}={copies}"))
+            .collect();
+        let mut arguments: Vec<&str> = Vec::new();
+        arguments.extend(self.build.then_some("--build"));
+        if self.pull {
+            arguments.extend(["--pull", "always"]);
+        }
+        arguments.extend(scale.iter().flat_map(|scale| ["--scale", &**scale]));
+        arguments.extend(self.services.iter().map(ObjectName::as_str));
+        let lost = project.losses(docker, call, &arguments).await?;
+        self.confirm_losses(docker, call, &project, &lost, &taken)
+            .await?;
+        // The user may have taken minutes.
+        project.permit(docker, &options).await?;
+        if let Some(text) = &self.yaml {
+            write(&project.file, text).map_err(|error| {
+                ToolError::invalid_argument("The compose file cannot be written.").caused_by(error)
+            })?;
+        }
+        if self.wait {
+            arguments.insert(0, "--wait");
+        }
+        let deadline = Deadline::new(call, self.timeout_seconds);
+        let output = project.up(docker, call, &deadline, &arguments).await?;
+        let redactor = docker.redactor();
+        let projects = compose::projects(docker).await?;
+        let containers = projects.get(&project.name).map_or(&[][..], Vec::as_slice);
+        let running = containers.iter().filter(|at| at.state == "running");
+        let written = self.yaml.as_ref();
+        Ok(UpReport {
+            running: running.count(),
+            containers: containers.len(),
+            written: written.map(|_| project.file.to_string_lossy().into_owned()),
+            project: project.name,
+            output: redactor.text(&output),
+            redacted: redactor.hidden(),
+        })
+    }
+
+    /// Asks before containers, the compose file or the names of images are replaced.
+    async fn confirm_losses(
+        &self,
+        docker: &Docker,
+        call: &Call,
+        project: &ComposeProject,
+        lost: &[String],
+        taken: &[String],
+    ) -> Result<(), ToolError> {
+        let name = &project.name;
+        let mut losses = Vec::new();
+        if !lost.is_empty() {
+            losses.push(format!(
+                "Brings up `{name}`: these containers are recreated or removed, and lose the files that they \
+                 wrote outside of volumes: {}.",
+                lost.join(", ")
+            ));
+        }
+        let file = fs::read(&project.file).ok();
+        if let (Some(text), Some(old)) = (&self.yaml, file)
+            && old != text.as_bytes()
+        {
+            losses.push(format!("Overwrites {}.", project.file.display()));
+        }
+        if !taken.is_empty() {
+            let names = taken.join(", ");
+            losses.push(format!("Takes these names from other images: {names}."));
+        }
+        if !losses.is_empty() && !project.warnings.is_empty() {
+            let warnings = project.warnings.join(" ");
+            losses.push(format!(
+                "Compose warns: {}",
+                docker.redactor().text(&warnings)
+            ));
+        }
+        match losses.is_empty() {
+            true => Ok(()),
+            false => {
+                docker
+                    .confirm_all(call, &losses.join(" "), name, &[], &self.confirm)
+                    .await
+            }
         }
     }
+}
+
+/// Creates the directory of a new project in an allowed one; `None` if it exists.
+fn create_directory(docker: &Docker, path: &str) -> Result<Option<PathBuf>, ToolError> {
+    let missing = match docker.policy.directory(path) {
+        Err(error) if error.kind() == ToolErrorKind::NotFound => error,
+        found => return found.map(|_| None),
+    };
+    let path = Path::new(path);
+    let (Some(parent), Some(Component::Normal(name))) =
+        (path.parent(), path.components().next_back())
+    else {
+        return Err(missing);
+    };
+    let directory = docker
+        .policy
+        .directory(&parent.to_string_lossy())?
+        .join(name);
+    match fs::create_dir(&directory) {
+        Ok(()) => Ok(Some(directory)),
+        Err(_) => Err(missing),
+    }
+}
+
+/// Writes a file whole or not at all, in place of a link as well.
+fn write(file: &Path, text: &str) -> io::Result<()> {
+    let new = file.with_extension(format!("{}.new", std::process::id()));
+    let _ = fs::remove_file(&new);
+    fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&new)
+        .and_then(|mut open| io::Write::write_all(&mut open, text.as_bytes()))
+        .and_then(|()| fs::rename(&new, file))
+        .inspect_err(|_| _ = fs::remove_file(&new))
 }

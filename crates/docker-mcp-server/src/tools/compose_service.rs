@@ -1,27 +1,154 @@
-//! `compose_service`.
+//! Compose projects that run: `list_compose_projects`, `compose_service`.
+
+use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use super::compose_project::of_running;
-use super::deadline::Deadline;
+use super::compose_project::{of_running, told};
+use super::images::pull;
+use super::lifecycle::{self, StateChange};
+use super::list_containers::health;
 use super::prelude::*;
-use super::pull_image::pull;
-use super::state_change::{self, StateChange};
-use crate::compose;
+use crate::compose::{self, NETWORK, PROJECT, VOLUME};
 use crate::docker::permit_start;
+use crate::engine::{ContainerSummary, ports_of_summary};
 
-/// Start, stop or restart the containers of a compose project or service, as `docker compose` does, which it
-/// needs for that, or pull its images.
+/// Services of a project that are shown beside other projects.
+const MAX_SERVICES: usize = 20;
+
+/// List compose projects with state and health of their services.
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListComposeProjects {
+    /// Only this one, with images and ports.
+    project: Option<ObjectName>,
+    /// Rows to skip; of one project: services.
+    offset: Option<u32>,
+}
+
+#[skip_serializing_none]
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Projects {
+    projects: Vec<ProjectRow>,
+    omitted: Option<usize>,
+    note: Option<String>,
+}
+
+#[skip_serializing_none]
+#[derive(Serialize, JsonSchema)]
+struct ProjectRow {
+    project: String,
+    running: usize,
+    containers: usize,
+    unhealthy: usize,
+    /// On the host where it was brought up.
+    directory: Option<String>,
+    config_files: Option<String>,
+    services: Vec<ServiceRow>,
+    omitted_services: Option<usize>,
+}
+
+#[skip_serializing_none]
+#[derive(Serialize, JsonSchema)]
+struct ServiceRow {
+    service: String,
+    container: String,
+    state: String,
+    /// `Up 5 minutes`, `Exited (1) 2 hours ago`.
+    status: String,
+    image: Option<String>,
+    health: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ports: Vec<String>,
+}
+
+impl Tool for ListComposeProjects {
+    const NAME: &'static str = "list_compose_projects";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = Docker;
+    type Output = Projects;
+
+    async fn call(self, docker: &Docker, _: &Call) -> Result<Projects, ToolError> {
+        let redactor = docker.redactor();
+        let (projects, omitted, note) = match &self.project {
+            Some(name) => {
+                let containers = compose::project(docker, name).await?;
+                let mut row = ProjectRow::new(name.as_str(), &containers, true, &redactor);
+                let (services, omitted, note) = page(row.services, self.offset, usize::MAX);
+                row.services = services;
+                row.omitted_services = omitted;
+                (vec![row], None, note)
+            }
+            None => {
+                let projects = compose::projects(docker).await?;
+                let rows = projects.iter().map(|(name, containers)| {
+                    let mut row = ProjectRow::new(name, containers, false, &redactor);
+                    row.omitted_services =
+                        positive(row.services.len().saturating_sub(MAX_SERVICES));
+                    row.services.truncate(MAX_SERVICES);
+                    row
+                });
+                let (rows, omitted, next) = page(rows, self.offset, usize::MAX);
+                let none = "No container has the labels of compose.".to_owned();
+                (rows, omitted, next.or(projects.is_empty().then_some(none)))
+            }
+        };
+        Ok(Projects {
+            projects,
+            omitted,
+            note,
+        })
+    }
+}
+
+impl ProjectRow {
+    fn new(name: &str, containers: &[ContainerSummary], full: bool, redactor: &Redactor) -> Self {
+        let label = |key: &str| Some(redactor.text(containers.first()?.labels.get(key)?));
+        let services = containers.iter().map(|container| ServiceRow {
+            service: redactor.text(compose::service(container)),
+            container: redactor.text(container.display_name()),
+            state: redactor.text(&container.state),
+            status: redactor.text(&container.status),
+            image: full.then(|| redactor.text(&container.image)),
+            health: health(&container.status),
+            ports: match full {
+                true => ports_of_summary(&container.ports),
+                false => Vec::new(),
+            },
+        });
+        let services: Vec<_> = services.collect();
+        let count =
+            |is_counted: fn(&&ServiceRow) -> bool| services.iter().filter(is_counted).count();
+        Self {
+            project: redactor.text(name),
+            running: count(|service| service.state == "running"),
+            containers: containers.len(),
+            unhealthy: count(|service| service.health == Some("unhealthy")),
+            directory: label(compose::DIRECTORY),
+            config_files: label(compose::FILES),
+            services,
+            omitted_services: None,
+        }
+    }
+}
+
+/// Start, stop or restart the containers of a compose project or service, pull its images, or take the project
+/// down, which removes its containers and networks. Needs the compose program, but for `pull`.
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ComposeService {
     /// Its name.
     project: ObjectName,
-    /// Default: all.
+    /// Default: all; `down` takes the whole project.
     service: Option<ObjectName>,
     /// `pull` is for the next compose_up.
     action: ServiceAction,
+    /// `down` also removes its volumes, with all data.
+    #[serde(default)]
+    volumes: bool,
+    /// The value that the refused `down` names, if the user cannot be asked.
+    confirm: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Deserialize, JsonSchema)]
@@ -31,17 +158,24 @@ enum ServiceAction {
     Stop,
     Restart,
     Pull,
+    Down,
 }
 
 #[skip_serializing_none]
-#[derive(Serialize, JsonSchema)]
+#[derive(Default, Serialize, JsonSchema)]
 pub(super) struct ServiceReport {
     project: String,
     containers: Vec<StateChange>,
     omitted: Option<usize>,
     /// Images of which there was a newer one.
     pulled: Vec<String>,
-    /// Errors by image.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    removed_containers: BTreeSet<String>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    removed_networks: BTreeSet<String>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    removed_volumes: BTreeSet<String>,
+    /// Errors by image, or why something of the project stayed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     failed: BTreeMap<String, String>,
 }
@@ -55,6 +189,9 @@ impl Tool for ComposeService {
     type Output = ServiceReport;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<ServiceReport, ToolError> {
+        if self.action == ServiceAction::Down {
+            return self.down(docker, call).await;
+        }
         if matches!(self.action, ServiceAction::Stop | ServiceAction::Restart) {
             docker.policy.permit_destructive()?;
         }
@@ -87,27 +224,23 @@ impl Tool for ComposeService {
         } else {
             // A single protected container blocks the whole call: compose also starts what a service needs.
             let binds = permit(docker, &self.project, self.action).await?;
-            let work = Work {
-                docker: docker.clone(),
-                project: self.project.clone(),
-                service: self.service.clone(),
-            };
             match self.action {
-                ServiceAction::Stop => work.run(call, "stop").await?,
-                ServiceAction::Start => work.run(call, "start").await?,
+                ServiceAction::Stop => self.run(docker, call, "stop").await?,
+                ServiceAction::Start => self.run(docker, call, "start").await?,
                 _ => {
                     // As a whole, also if the caller leaves: services would stay stopped.
                     let call = call.clone().with_cancellation(CancellationToken::new());
                     let broken =
                         |error| ToolError::upstream("The restart broke off.").caused_by(error);
-                    tokio::spawn(async move { work.restart(&call, binds).await })
+                    let (work, docker) = (self.clone(), docker.clone());
+                    tokio::spawn(async move { work.restart(&docker, &call, binds).await })
                         .await
                         .map_err(broken)??;
                 }
             }
             let results = join_all(containers.iter().map(async |before| match self.action {
-                ServiceAction::Stop => state_change::since(docker, before).await,
-                _ => state_change::watch_early_exit(docker, before).await,
+                ServiceAction::Stop => lifecycle::since(docker, before).await,
+                _ => lifecycle::watch_early_exit(docker, before).await,
             }));
             changes = results.await.into_iter().collect::<Result<_, _>>()?;
         }
@@ -118,6 +251,7 @@ impl Tool for ComposeService {
             omitted,
             pulled,
             failed,
+            ..ServiceReport::default()
         })
     }
 }
@@ -144,23 +278,20 @@ async fn permit(
     Ok(has_binds)
 }
 
-/// The work of the compose program.
-struct Work {
-    docker: Docker,
-    project: ObjectName,
-    service: Option<ObjectName>,
-}
+/// The containers, networks and volumes of a project.
+type Objects = [BTreeSet<String>; 3];
 
-impl Work {
-    async fn run(&self, call: &Call, action: &str) -> Result<(), ToolError> {
+impl ComposeService {
+    /// The work of the compose program.
+    async fn run(&self, docker: &Docker, call: &Call, action: &str) -> Result<(), ToolError> {
         let mut arguments = vec![action];
         arguments.extend(self.service.as_ref().map(ObjectName::as_str));
         let deadline = Deadline::new(call, None);
-        let done = of_running(&self.docker, call, &deadline, &self.project, &arguments).await?;
+        let done = of_running(docker, call, &deadline, &self.project, &arguments).await?;
         match done.succeeded {
             true => Ok(()),
             false => {
-                let text = self.docker.redactor().text(&done.text);
+                let text = docker.redactor().text(&done.text);
                 Err(ToolError::upstream(format!(
                     "`docker compose {action}` of `{}` failed. list_compose_projects shows the states. It \
                      said:\n{text}",
@@ -172,12 +303,114 @@ impl Work {
 
     /// Stops and starts it, and checks between the two if it `is_checked`: until containers have ended, something
     /// else may come in the place of what they mount.
-    async fn restart(&self, call: &Call, is_checked: bool) -> Result<(), ToolError> {
+    async fn restart(
+        &self,
+        docker: &Docker,
+        call: &Call,
+        is_checked: bool,
+    ) -> Result<(), ToolError> {
         if !is_checked {
-            return self.run(call, "restart").await;
+            return self.run(docker, call, "restart").await;
         }
-        self.run(call, "stop").await?;
-        permit(&self.docker, &self.project, ServiceAction::Start).await?;
-        self.run(call, "start").await
+        self.run(docker, call, "stop").await?;
+        permit(docker, &self.project, ServiceAction::Start).await?;
+        self.run(docker, call, "start").await
+    }
+
+    /// `docker compose down` of the project.
+    async fn down(self, docker: &Docker, call: &Call) -> Result<ServiceReport, ToolError> {
+        if self.service.is_some() {
+            let text = "service: `down` takes the whole project; `stop` stops a service.";
+            return Err(ToolError::invalid_argument(text));
+        }
+        docker.policy.permit_destructive()?;
+        compose::project(docker, &self.project).await?;
+        let before = self.objects(docker).await?;
+        let mut arguments = vec!["down"];
+        arguments.extend(self.volumes.then_some("--volumes"));
+        let dry = [&arguments[..], &["--dry-run"]].concat();
+        let deadline = Deadline::new(call, None);
+        let lost = of_running(docker, call, &deadline, &self.project, &dry).await?;
+        let loss = self.loss(&lost.text);
+        let target = self.project.as_str();
+        let all: Vec<&str> = before.iter().flatten().map(String::as_str).collect();
+        docker
+            .confirm_all(call, &loss, target, &all, &self.confirm)
+            .await?;
+        // The user may have taken minutes.
+        if self.objects(docker).await? != before {
+            return Err(conflict(format!(
+                "The project `{target}` was changed meanwhile. Nothing was done: call again."
+            )));
+        }
+        let deadline = Deadline::new(call, None);
+        let done = of_running(docker, call, &deadline, &self.project, &arguments).await?;
+        let after = self.objects(docker).await?;
+        let mut removed = before
+            .iter()
+            .zip(&after)
+            .map(|(before, after)| before - after);
+        let mut failed = BTreeMap::new();
+        if !done.succeeded {
+            let why = docker.redactor().text(&done.text);
+            failed.insert(self.project.to_string(), why);
+        }
+        Ok(ServiceReport {
+            project: self.project.to_string(),
+            removed_containers: removed.next().unwrap_or_default(),
+            removed_networks: removed.next().unwrap_or_default(),
+            removed_volumes: removed.next().unwrap_or_default(),
+            failed,
+            ..ServiceReport::default()
+        })
+    }
+
+    /// The objects of the project.
+    /// Errors when one of them must not be changed, also one that the rules hide.
+    async fn objects(&self, docker: &Docker) -> Result<Objects, ToolError> {
+        let containers = compose::mutable(docker, self.project.as_str()).await?;
+        let containers = containers.iter().map(|at| at.display_name().to_owned());
+        let mut found = [containers.collect(), BTreeSet::new(), BTreeSet::new()];
+        let networks = docker.engine.networks().await?.into_iter();
+        let networks = networks.map(|at| (1, NETWORK, at.name, at.labels));
+        let volumes = docker.engine.volumes().await?.into_iter();
+        let volumes = volumes.map(|at| (2, VOLUME, at.name, at.labels));
+        for (kind, label, name, labels) in networks.chain(volumes.filter(|_| self.volumes)) {
+            let project = labels.get(PROJECT).map(String::as_str);
+            if project == Some(self.project.as_str()) && labels.contains_key(label) {
+                docker.permit_object(&name, &labels)?;
+                docker.policy.permit_change(&name, &labels)?;
+                found[kind].insert(name);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The sentence about what a dry run says.
+    fn loss(&self, dry_run: &str) -> String {
+        let mut lost: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (kind, name, _) in dry_run.lines().filter_map(told) {
+            lost.entry(kind).or_default().insert(name);
+        }
+        let names = |kind: &str| {
+            let names = lost.get(kind).into_iter().flatten().copied();
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let containers = lost.get("Container").map_or(0, BTreeSet::len);
+        let data = match self.volumes {
+            true => format!(
+                " All data in its volumes is permanently lost, also of those without a name: {}",
+                names("Volume")
+            ),
+            false => {
+                " Its volumes stay; those without a name are not found by a later call.".to_owned()
+            }
+        };
+        format!(
+            "Stops and removes {containers} containers of `{}`, with their logs and the files they wrote: \
+             {}.{data}",
+            self.project,
+            names("Container"),
+        )
     }
 }

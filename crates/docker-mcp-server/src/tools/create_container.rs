@@ -1,26 +1,21 @@
-//! `create_container`.
+//! `create_container`, and `update_container`, which changes a part of the same settings later.
 
 use std::net::IpAddr;
 
-use self::mount::MountSpec;
-use self::port::PortSpec;
-use super::limits::{Megabytes, RestartPolicy};
-use super::prelude::*;
-use super::start_container;
-use super::state_change;
-use crate::engine::ports;
-use crate::policy::permit_marks;
+use bollard::models::{ContainerCreateBody, PortBinding, PortMap};
+use serde_json::{Map, Value, json};
 
-mod body;
-mod mount;
-mod port;
+use super::lifecycle;
+use super::prelude::*;
+use crate::engine::{HostConfig, ports_of_bindings};
+use crate::policy::{Subject, permit_marks};
 
 /// Create a container from an image and start it. Options that reach the host need the operator's
 /// policy.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateContainer {
-    /// Must exist here; else pull_image first.
+    /// It must exist here: pull_image gets it.
     image: ImageName,
     /// Default: the engine chooses.
     name: Option<ContainerName>,
@@ -40,12 +35,12 @@ pub(super) struct CreateContainer {
     /// `volume:/path`, `/host/path:/path`, each with `:ro`.
     #[schemars(with = "Option<Vec<String>>")]
     mounts: Option<Vec<MountSpec>>,
-    /// Network, or `none`, `host`.
+    /// Name of a network, or `none`, or `host`.
     network: Option<String>,
-    /// Further names of it there.
+    /// Further names of the container in that network.
     aliases: Option<Vec<ContainerName>>,
     restart: Option<RestartPolicy>,
-    /// Most restarts of `on-failure`.
+    /// Limits the restarts of `on-failure`.
     restart_retries: Option<Bounded<1, 1000>>,
     /// Memory limit in MiB.
     memory_mb: Option<Megabytes>,
@@ -56,13 +51,13 @@ pub(super) struct CreateContainer {
     /// As `{"nofile": 65536}`.
     ulimits: Option<BTreeMap<String, i64>>,
     healthcheck: Option<HealthcheckSpec>,
-    /// Root filesystem.
+    /// Mounts the root filesystem read-only.
     read_only: Option<bool>,
-    /// `/path` or `/path:size=64m`, in memory.
+    /// `/path` or `/path:size=64m`: filesystems in memory.
     tmpfs: Option<Vec<String>>,
-    /// As `ALL`.
+    /// Capabilities to take away, such as `ALL`.
     cap_drop: Option<Vec<String>>,
-    /// No setuid.
+    /// Prevents setuid programs from gaining rights.
     no_new_privileges: Option<bool>,
     /// Default: its id.
     hostname: Option<ContainerName>,
@@ -71,13 +66,13 @@ pub(super) struct CreateContainer {
     dns: Option<Vec<IpAddr>>,
     /// `name:address`.
     extra_hosts: Option<Vec<String>>,
-    /// A process 1 that reaps.
+    /// Runs an init as process 1, which ends zombies.
     init: Option<bool>,
     /// Default: SIGTERM.
     stop_signal: Option<String>,
-    /// As `json-file`.
+    /// `json-file`, `local` or `none`.
     log_driver: Option<String>,
-    /// Rotates the log.
+    /// Rotates the log at this size.
     log_max_mb: Option<Bounded<1, 100_000>>,
     /// Rotated files to keep.
     log_max_files: Option<Bounded<1, 1000>>,
@@ -91,13 +86,13 @@ pub(super) struct CreateContainer {
     /// Do not start it.
     #[serde(default)]
     only_create: bool,
-    /// Only if the policy allows it, as the next three.
+    /// Needs the policy, as do the next three.
     privileged: Option<bool>,
     /// Capabilities to add.
     cap_add: Option<Vec<String>>,
-    /// Process namespace, as `host`.
+    /// Process namespace: `host`.
     pid: Option<String>,
-    /// IPC namespace, as `host`.
+    /// IPC namespace: `host`.
     ipc: Option<String>,
 }
 
@@ -113,7 +108,7 @@ struct HealthcheckSpec {
     timeout_seconds: Option<u32>,
     /// Default 3.
     retries: Option<u32>,
-    /// Failures at first do not count.
+    /// Failures in this time do not count.
     start_period_seconds: Option<u32>,
 }
 
@@ -161,7 +156,7 @@ impl Tool for CreateContainer {
             return Ok(created);
         }
         let shown = ContainerName::new(before.display_name()).unwrap_or(id.clone());
-        if let Err(cause) = start_container::start(docker, &shown, &id).await {
+        if let Err(cause) = lifecycle::start(docker, &shown, &id).await {
             let text = format!(
                 "`{shown}` was created, and does not start. {} It is still there: remove_container \
                  removes it.",
@@ -169,10 +164,10 @@ impl Tool for CreateContainer {
             );
             return Err(ToolError::new(cause.kind(), text));
         }
-        let change = state_change::watch_early_exit(docker, &before).await?;
+        let change = lifecycle::watch_early_exit(docker, &before).await?;
         // Best effort: it may be removed by now.
         if let Ok(now) = engine.try_inspect(&id).await {
-            created.ports = ports::from_bindings(&now.network_settings.ports);
+            created.ports = ports_of_bindings(&now.network_settings.ports);
         }
         Ok(Created {
             state: change.after,
@@ -181,5 +176,474 @@ impl Tool for CreateContainer {
             log: change.log,
             ..created
         })
+    }
+}
+
+impl CreateContainer {
+    /// The request, with the options that are given and no others.
+    pub(super) fn body(&self) -> Result<ContainerCreateBody, ToolError> {
+        let env = self.env.iter();
+        let env: Vec<_> = env.map(|(key, value)| format!("{key}={value}")).collect();
+        let ports = self.ports.as_deref();
+        let mounts = self.mounts.iter().flatten().map(|mount| &mount.0);
+        let ulimits = self.ulimits.iter().flatten();
+        let ulimit = |(name, limit)| json!({"Name": name, "Soft": limit, "Hard": limit});
+        let tmpfs = self.tmpfs.iter().flatten();
+        let tmpfs = tmpfs.map(|mount| mount.split_once(':').unwrap_or((mount, "")));
+        let security = self.no_new_privileges.map(|on| match on {
+            true => vec!["no-new-privileges:true"],
+            false => Vec::new(),
+        });
+        let host = json!({
+            "PortBindings": ports.map(bindings),
+            "Binds": self.mounts.as_ref().map(|_| mounts.collect::<Vec<_>>()),
+            "AutoRemove": self.auto_remove.then_some(true),
+            "Privileged": self.privileged,
+            "CapAdd": self.cap_add,
+            "CapDrop": self.cap_drop,
+            "NetworkMode": self.network,
+            "PidMode": self.pid,
+            "IpcMode": self.ipc,
+            "RestartPolicy": self.restart_policy()?,
+            "Memory": self.memory_mb.map(memory_bytes),
+            "NanoCpus": self.cpus.map(nano_cpus).transpose()?,
+            "PidsLimit": self.pids.map(Bounded::get),
+            "Ulimits": self.ulimits.as_ref().map(|_| ulimits.map(ulimit).collect::<Vec<_>>()),
+            "ReadonlyRootfs": self.read_only,
+            "Tmpfs": self.tmpfs.as_ref().map(|_| tmpfs.collect::<BTreeMap<_, _>>()),
+            "SecurityOpt": security,
+            "Dns": self.dns,
+            "ExtraHosts": self.extra_hosts,
+            "Init": self.init,
+            "LogConfig": self.log_config(),
+        });
+        let mut body = json!({
+            "Image": self.image,
+            "Env": (!env.is_empty()).then_some(env),
+            "Labels": self.labels,
+            "ExposedPorts": ports.map(exposed),
+            "Cmd": self.command,
+            "Entrypoint": self.entrypoint,
+            "User": self.user,
+            "WorkingDir": self.working_dir,
+            "Hostname": self.hostname,
+            "StopSignal": self.stop_signal,
+            "Healthcheck": self.healthcheck.as_ref().map(HealthcheckSpec::config),
+            "HostConfig": host,
+            "NetworkingConfig": self.endpoints()?,
+        });
+        // The type of the request reads some nulls as empty lists, which mean something else.
+        if let Value::Object(members) = &mut body {
+            members.retain(|_, value| !value.is_null());
+        }
+        let invalid = |error: serde_json::Error| ToolError::invalid_argument(error.to_string());
+        serde_json::from_value(body).map_err(invalid)
+    }
+
+    fn restart_policy(&self) -> Result<Option<Value>, ToolError> {
+        match (self.restart, self.restart_retries) {
+            (restart, None) => Ok(restart.map(|name| json!({"Name": name}))),
+            (Some(name @ RestartPolicy::OnFailure), Some(most)) => {
+                Ok(Some(json!({"Name": name, "MaximumRetryCount": most.get()})))
+            }
+            _ => Err(ToolError::invalid_argument(
+                "restart_retries needs restart: on-failure.",
+            )),
+        }
+    }
+
+    /// The log driver with its rotation.
+    fn log_config(&self) -> Option<Value> {
+        let mut options = Map::new();
+        if let Some(size) = self.log_max_mb {
+            options.insert("max-size".to_owned(), format!("{}m", size.get()).into());
+        }
+        if let Some(most) = self.log_max_files {
+            options.insert("max-file".to_owned(), most.get().to_string().into());
+        }
+        let default = (!options.is_empty()).then_some("json-file");
+        let driver = self.log_driver.as_deref().or(default)?;
+        Some(json!({"Type": driver, "Config": options}))
+    }
+
+    /// The names in its network.
+    fn endpoints(&self) -> Result<Option<Value>, ToolError> {
+        let Some(aliases) = &self.aliases else {
+            return Ok(None);
+        };
+        let Some(network) = &self.network else {
+            let text = "aliases need a network of your own: give network.";
+            return Err(ToolError::invalid_argument(text));
+        };
+        let endpoints = json!({network: {"Aliases": aliases}});
+        Ok(Some(json!({"EndpointsConfig": endpoints})))
+    }
+}
+
+impl HealthcheckSpec {
+    fn config(&self) -> Value {
+        let mut test: Vec<&str> = self.command.iter().map(String::as_str).collect();
+        match *test {
+            ["NONE"] => {}
+            [_] => test.insert(0, "CMD-SHELL"),
+            _ => test.insert(0, "CMD"),
+        }
+        let nanoseconds = |seconds: Option<u32>| seconds.map(|s| i64::from(s) * 1_000_000_000);
+        json!({
+            "Test": test,
+            "Interval": nanoseconds(self.interval_seconds),
+            "Timeout": nanoseconds(self.timeout_seconds),
+            "Retries": self.retries,
+            "StartPeriod": nanoseconds(self.start_period_seconds),
+        })
+    }
+}
+
+/// `source:/path[:ro]`, where the source is a volume or a path of the host.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
+struct MountSpec(String);
+
+impl TryFrom<String> for MountSpec {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let parts: Vec<&str> = text.split(':').collect();
+        // The engine has more options; they affect the host.
+        let is_valid = match *parts {
+            [source, target] | [source, target, "ro" | "rw"] => {
+                let is_source = source.starts_with('/') || ObjectName::new(source).is_ok();
+                is_source && target.starts_with('/') && !text.contains(['\0', '\n', ','])
+            }
+            _ => false,
+        };
+        match is_valid {
+            true => Ok(Self(text)),
+            false => Err("not a mount: write `volume:/path` or `/host/path:/path:ro`"),
+        }
+    }
+}
+
+/// `[[ip:]port:]port[/protocol]`.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
+struct PortSpec {
+    ip: String,
+    /// Empty for any.
+    host: String,
+    /// `80/tcp`.
+    inside: String,
+}
+
+impl PortSpec {
+    fn parse(text: &str) -> Option<Self> {
+        let (text, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
+        if !matches!(protocol, "tcp" | "udp" | "sctp") {
+            return None;
+        }
+        let (rest, inside) = match text.rsplit_once(':') {
+            Some((rest, inside)) => (Some(rest), inside),
+            None => (None, text),
+        };
+        let (ip, host) = match rest.map(|rest| rest.rsplit_once(':').unwrap_or(("", rest))) {
+            Some((ip, host)) => (ip.trim_start_matches('[').trim_end_matches(']'), host),
+            None => ("", ""),
+        };
+        let is_port = |text: &str| text.parse::<u16>().is_ok_and(|port| port > 0);
+        let is_ip = ip.is_empty() || ip.parse::<IpAddr>().is_ok();
+        let is_host = host.is_empty() || is_port(host);
+        (is_port(inside) && is_ip && is_host).then(|| Self {
+            ip: ip.to_owned(),
+            host: host.to_owned(),
+            inside: format!("{inside}/{protocol}"),
+        })
+    }
+}
+
+/// As `HostConfig.PortBindings`. A port without an address is published on loopback only; for all
+/// addresses callers write `0.0.0.0`.
+fn bindings(ports: &[PortSpec]) -> PortMap {
+    let mut bindings = PortMap::new();
+    for port in ports {
+        let ip = match &*port.ip {
+            "" => "127.0.0.1",
+            ip => ip,
+        };
+        let list = bindings.entry(port.inside.clone()).or_default();
+        list.get_or_insert_default().push(PortBinding {
+            host_ip: Some(ip.to_owned()),
+            host_port: Some(port.host.clone()),
+        });
+    }
+    bindings
+}
+
+/// As `ExposedPorts`.
+fn exposed(ports: &[PortSpec]) -> Value {
+    let ports = ports.iter().map(|port| (port.inside.clone(), json!({})));
+    Value::Object(ports.collect())
+}
+
+impl TryFrom<String> for PortSpec {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("not a port: write `8080:80`, `127.0.0.1:8080:80/udp` or `80`")
+    }
+}
+
+/// MiB; engines refuse less than six.
+type Megabytes = Bounded<6, 4_000_000>;
+
+/// When the engine starts a container again.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum RestartPolicy {
+    No,
+    Always,
+    UnlessStopped,
+    OnFailure,
+}
+
+/// Memory as the engine counts it.
+fn memory_bytes(limit: Megabytes) -> i64 {
+    i64::from(limit.get()) << 20
+}
+
+/// The limit of `memory` and swap together where the one before was not the engine's own, which is twice the memory:
+/// no swap, or any.
+pub(super) fn swap_limit(memory: i64, old_memory: i64, old_swap: i64) -> Option<i64> {
+    match old_swap {
+        -1 => Some(-1),
+        swap if swap > 0 && swap == old_memory => Some(memory),
+        _ => None,
+    }
+}
+
+/// CPUs as the engine counts them.
+fn nano_cpus(cpus: f64) -> Result<i64, ToolError> {
+    if !(0.01..=1024.0).contains(&cpus) {
+        return Err(ToolError::invalid_argument(
+            "cpus must be from 0.01 to 1024.",
+        ));
+    }
+    // In range, so nothing is cut off.
+    Ok((cpus * 1e9) as i64)
+}
+
+/// Rename or pause a container, or change its limits and restart policy, while it runs.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UpdateContainer {
+    /// Name or id.
+    container: ContainerName,
+    /// Its name from now on.
+    new_name: Option<ContainerName>,
+    /// Memory limit in MiB.
+    memory_mb: Option<Megabytes>,
+    /// CPU limit, as 0.5.
+    cpus: Option<f64>,
+    /// Process limit.
+    pids: Option<Bounded<1, 4_000_000>>,
+    restart: Option<RestartPolicy>,
+    /// True freezes its processes, false resumes them.
+    paused: Option<bool>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Updated {
+    container: String,
+    /// Changed settings.
+    changed: Vec<&'static str>,
+    /// The engine's remarks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+impl Tool for UpdateContainer {
+    const NAME: &'static str = "update_container";
+    // A lower limit may end it, others may look for its old name, and a pause interrupts its users.
+    const EFFECT: Effect = Effect::PartlyDestructive;
+    type Service = Docker;
+    type Output = Updated;
+
+    async fn call(self, docker: &Docker, _: &Call) -> Result<Updated, ToolError> {
+        let before = docker.mutable_container(&self.container).await?;
+        let id = before.container_id()?;
+        let (limits, mut changed) = self.limits(&before.host_config)?;
+        if changed.is_empty() && self.new_name.is_none() && self.paused.is_none() {
+            return Err(ToolError::invalid_argument(
+                "Nothing to change: give new_name, memory_mb, cpus, pids, restart or paused.",
+            ));
+        }
+        // A new name breaks the connections of those that look for the old one.
+        let is_lost = self.new_name.is_some() && before.state.is_alive();
+        if is_lost || self.paused == Some(true) || self.is_lower(&before) {
+            docker.policy.permit_destructive()?;
+        }
+        if let Some(name) = &self.new_name {
+            permit_marks(name.as_str(), [])?;
+            // Renaming must not bypass a rule about names.
+            let config = &before.config;
+            let renamed = Subject::new(name.as_str(), &config.labels);
+            docker.policy.permit(&renamed)?;
+        }
+        let asked = self.container.as_str();
+        let mut warnings = Vec::new();
+        if !changed.is_empty() {
+            let action = Action::on_container("update", asked);
+            let path = Path::container(&id, "/update");
+            let receipt = docker.post(action, path, Some(&limits.into()), 0).await?;
+            let redactor = docker.redactor();
+            let lines = receipt["Warnings"].as_array().into_iter().flatten();
+            warnings.extend(lines.filter_map(|line| Some(redactor.text(line.as_str()?))));
+        }
+        if let Some(name) = &self.new_name {
+            let path = Path::container(&id, "/rename").query("name", name);
+            docker
+                .post(Action::on_container("rename", asked), path, None, 0)
+                .await?;
+            changed.push("name");
+        }
+        if let Some(paused) = self.paused
+            && paused != (before.state.status == "paused")
+        {
+            let (verb, path) = match paused {
+                true => ("pause", Path::container(&id, "/pause")),
+                false => ("unpause", Path::container(&id, "/unpause")),
+            };
+            docker
+                .post(Action::on_container(verb, asked), path, None, 0)
+                .await?;
+            changed.push("paused");
+        }
+        let name = self.new_name.as_ref();
+        let name = name.map_or(before.display_name(), ContainerName::as_str);
+        Ok(Updated {
+            container: name.to_owned(),
+            changed,
+            warnings,
+        })
+    }
+}
+
+impl UpdateContainer {
+    /// Whether a limit is set below the present one.
+    fn is_lower(&self, before: &ContainerDetails) -> bool {
+        let host = &before.host_config;
+        let cpus = self.cpus.map(|cpus| (cpus * 1e9) as i64);
+        let limits = [
+            (self.memory_mb.map(memory_bytes), host.memory),
+            (cpus, host.nano_cpus),
+            (self.pids.map(|pids| pids.get().into()), host.pids_limit),
+        ];
+        limits
+            .iter()
+            .any(|(asked, present)| asked.is_some_and(|asked| *present <= 0 || asked < *present))
+    }
+
+    /// The engine's request, and what it changes.
+    fn limits(
+        &self,
+        before: &HostConfig,
+    ) -> Result<(Map<String, Value>, Vec<&'static str>), ToolError> {
+        let (memory, cpus) = (self.memory_mb.map(memory_bytes), self.cpus.map(nano_cpus));
+        let own = |memory| swap_limit(memory, before.memory, before.memory_swap);
+        let swap = memory.map(|memory| own(memory).unwrap_or(2 * memory));
+        let settings = [
+            ("memory", "Memory", memory.map(Value::from)),
+            // The engine refuses a limit above that of memory and swap together.
+            ("", "MemorySwap", swap.map(Value::from)),
+            ("cpus", "NanoCpus", cpus.transpose()?.map(Value::from)),
+            ("pids", "PidsLimit", self.pids.map(|pids| pids.get().into())),
+            (
+                "restart",
+                "RestartPolicy",
+                self.restart.map(|name| json!({"Name": name})),
+            ),
+        ];
+        let (mut limits, mut changed) = (Map::new(), Vec::new());
+        for (name, member, value) in settings {
+            if let Some(value) = value {
+                limits.insert(member.to_owned(), value);
+                changed.extend(Some(name).filter(|name| !name.is_empty()));
+            }
+        }
+        Ok((limits, changed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(asked: &str) -> Result<Value, ToolError> {
+        let mut asked: Value = serde_json::from_str(asked).unwrap();
+        asked["image"] = "busybox".into();
+        let tool: CreateContainer = serde_json::from_value(asked).unwrap();
+        Ok(json!(tool.body()?))
+    }
+
+    /// Arguments, a member of the request, and its value.
+    const ROWS: &str = r#"
+        {"env": {"A": "b=c"}} | /Env | ["A=b=c"]
+        {"mounts": ["d:/d:ro"]} | /HostConfig/Binds | ["d:/d:ro"]
+        {"ports": ["80"]} | /ExposedPorts | {"80/tcp": {}}
+        {"memory_mb": 64} | /HostConfig/Memory | 67108864
+        {"cpus": 0.5} | /HostConfig/NanoCpus | 500000000
+        {"tmpfs": ["/tmp:size=1m", "/run"]} | /HostConfig/Tmpfs | {"/tmp": "size=1m", "/run": ""}
+        {"network": "n", "aliases": ["a"]} | /NetworkingConfig/EndpointsConfig | {"n": {"Aliases": ["a"]}}
+        {"ulimits": {"nofile": 9}} | /HostConfig/Ulimits/0 | {"Name": "nofile", "Soft": 9, "Hard": 9}
+        {} |  | {"Image": "busybox", "Labels": {}, "HostConfig": {}}"#;
+
+    #[test]
+    fn arguments_become_the_engines_request() {
+        for row in ROWS.trim().lines() {
+            let [asked, pointer, expected] =
+                row.splitn(3, " | ").collect::<Vec<_>>().try_into().unwrap();
+            let expected: Value = serde_json::from_str(expected).unwrap();
+            assert_eq!(
+                body(asked).unwrap().pointer(pointer),
+                Some(&expected),
+                "{asked}"
+            );
+        }
+        for invalid in [
+            r#"{"restart_retries":3}"#,
+            r#"{"restart":"always","restart_retries":3}"#,
+            r#"{"aliases":["a"]}"#,
+        ] {
+            assert!(body(invalid).is_err(), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn limit_of_swap_stays_what_it_means() {
+        for (old_memory, old_swap, expected) in [
+            (64, 64, Some(32)),
+            (64, -1, Some(-1)),
+            (64, 128, None),
+            (0, 0, None),
+        ] {
+            assert_eq!(swap_limit(32, old_memory, old_swap), expected);
+        }
+    }
+
+    #[test]
+    fn ports_are_parsed_as_by_docker_run() {
+        for (text, ip, host, inside) in [
+            ("80", "127.0.0.1", "", "80/tcp"),
+            ("8080:80", "127.0.0.1", "8080", "80/tcp"),
+            ("0.0.0.0:8080:80/udp", "0.0.0.0", "8080", "80/udp"),
+            ("127.0.0.1::80", "127.0.0.1", "", "80/tcp"),
+            ("[::1]:8080:80", "::1", "8080", "80/tcp"),
+        ] {
+            let expected = json!({inside: [{"HostIp": ip, "HostPort": host}]});
+            let bindings = bindings(&[PortSpec::parse(text).unwrap()]);
+            assert_eq!(serde_json::to_value(bindings).unwrap(), expected);
+        }
+        for text in " x 80/x 0 70000 a:80 1.2.3:1:80 8080: 1:2:3:4".split(' ') {
+            assert!(PortSpec::parse(text).is_none(), "{text}");
+        }
     }
 }

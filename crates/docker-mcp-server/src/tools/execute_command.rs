@@ -1,10 +1,21 @@
-//! `execute_command`.
+//! `execute_command`: processes in containers, none of which outlives its caller or this program.
+//!
+//! The engine can start a process but not kill it; a closed connection leaves it running. So it is started through a
+//! shell that first prints its process id, by which a second process kills it, with its whole session. In a container
+//! without a shell the command runs directly and cannot be killed.
+
+use std::collections::VecDeque;
+
+use bollard::container::LogOutput;
+use bollard::exec::StartExecResults;
+use futures_util::stream::BoxStream;
+use serde_json::json;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::prelude::*;
-use crate::engine::EngineError;
-use crate::engine::exec::{self, Command, ProcessEnd};
+use crate::engine::{Engine, EngineError, within};
 
-/// Seconds without `timeout_seconds`.
 const DEFAULT_SECONDS: u32 = 20;
 /// The time for the end of a process that has to be killed.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(15);
@@ -38,7 +49,7 @@ pub(super) struct ExecuteCommand {
 }
 
 #[skip_serializing_none]
-#[derive(Serialize, JsonSchema)]
+#[derive(Default, Serialize, JsonSchema)]
 pub(super) struct Executed {
     container: String,
     exit_code: Option<i64>,
@@ -89,7 +100,7 @@ impl Tool for ExecuteCommand {
         let redactor = docker.redactor_of(&details).with_secrets(secrets);
         let (run, _kill) = docker
             .programs
-            .spawn(|stop| exec::run(docker.engine.clone(), id, command, (limit, room), stop));
+            .spawn(|stop| run_process(docker.engine.clone(), id, command, (limit, room), stop));
         let ended = tokio::select! {
             ended = run => ended.unwrap_or_else(|lost| Err(EngineError::unreadable(lost))),
             () = call.cancelled() => return Err(cancelled()),
@@ -105,7 +116,7 @@ impl Tool for ExecuteCommand {
             Err(failure) => {
                 let action = Action::on_container("run a command in", &name)
                     .with_required(ObjectKind::Container, self.container.as_str());
-                Err(docker.explain_action(failure, action).await)
+                Err(docker.explain(failure, action).await)
             }
         }
     }
@@ -166,7 +177,9 @@ fn without_middle(text: &mut String, max: usize) -> usize {
 }
 
 fn report(redactor: &Redactor, container: String, end: ProcessEnd, seconds: u32) -> Executed {
-    let note = if end.still_running {
+    let still_running = end.state.running;
+    let exit_code = end.state.exit_code.filter(|_| !still_running);
+    let note = if still_running {
         Some(format!(
             "It did not end within {seconds} s and cannot be killed from here, as the container \
                  has no shell: it still runs. Restarting the container ends it."
@@ -177,7 +190,7 @@ fn report(redactor: &Redactor, container: String, end: ProcessEnd, seconds: u32)
                  longer timeout_seconds may let it end by itself."
         ))
     } else {
-        match end.exit_code {
+        match exit_code {
             Some(126 | 127) if !end.has_shell => {
                 Some("It was not started: the output is the engine's reason.".to_owned())
             }
@@ -188,15 +201,285 @@ fn report(redactor: &Redactor, container: String, end: ProcessEnd, seconds: u32)
     };
     Executed {
         container,
-        exit_code: end.exit_code,
+        exit_code,
         stdout: redactor.text(&end.stdout.text()),
         stderr: redactor.text(&end.stderr.text()),
         omitted_bytes: positive(end.stdout.omitted + end.stderr.omitted),
         timed_out: end.timed_out,
-        still_running: end.still_running,
-        exec_id: end.still_running.then_some(end.exec_id),
+        still_running,
+        exec_id: still_running.then_some(end.exec),
         note,
         redacted: redactor.hidden(),
+    }
+}
+
+/// Prints its process id and becomes the command.
+const PID_WRAPPER: [&str; 4] = ["/bin/sh", "-c", "echo $$; exec \"$@\"", "sh"];
+/// Kills a session and its leader.
+const KILL_COMMAND: [&str; 4] = ["/bin/sh", "-c", "kill -9 -\"$1\"; kill -9 \"$1\"", "sh"];
+/// The timeout of each step of a kill.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+type ExecOutput = BoxStream<'static, Result<LogOutput, bollard::errors::Error>>;
+
+#[derive(Clone, Debug, Default)]
+struct Command {
+    /// The program and its arguments.
+    argv: Vec<String>,
+    /// A name or an id; by default the container's.
+    user: String,
+    /// By default the container's.
+    working_dir: String,
+    /// `KEY=value`.
+    env: Vec<String>,
+}
+
+/// A process that has ended, or that could not be killed.
+struct ProcessEnd {
+    /// The id of its `exec`.
+    exec: String,
+    state: ExecState,
+    stdout: Output,
+    stderr: Output,
+    timed_out: bool,
+    /// A shell in the container started it; else the output may be the engine's error.
+    has_shell: bool,
+}
+
+struct Process {
+    engine: Engine,
+    container: ContainerName,
+    command: Command,
+    exec: String,
+    reply: ExecOutput,
+    pid: PidLine,
+}
+
+/// The engine's state of a process.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct ExecState {
+    running: bool,
+    exit_code: Option<i64>,
+}
+
+/// The line with the process id, which comes before the output.
+enum PidLine {
+    /// The bytes so far.
+    Incomplete(Vec<u8>),
+    Pid(u32),
+    /// There is no shell to print it.
+    Missing,
+}
+
+/// Runs `command` in a container that runs, and keeps `room` bytes of each output. Kills it after `limit`, and once
+/// `stop` is cancelled.
+async fn run_process(
+    engine: Engine,
+    container: ContainerName,
+    command: Command,
+    (limit, room): (Duration, usize),
+    stop: CancellationToken,
+) -> Result<ProcessEnd, EngineError> {
+    let argv = PID_WRAPPER.map(str::to_owned).into_iter();
+    let wrapped = Command {
+        argv: argv.chain(command.argv.iter().cloned()).collect(),
+        ..command.clone()
+    };
+    let exec = create(&engine, &container, &wrapped).await?;
+    let mut process = Process {
+        reply: attach(&engine, &exec).await?,
+        pid: PidLine::Incomplete(Vec::new()),
+        engine,
+        container,
+        command,
+        exec,
+    };
+    let (mut stdout, mut stderr) = (Output::new(room), Output::new(room));
+    let read = tokio::select! {
+        biased;
+        () = stop.cancelled() => None,
+        read = timeout(limit, process.read(&mut stdout, &mut stderr)) => read.ok(),
+    };
+    let timed_out = !matches!(read, Some(Ok(()))) && process.kill().await;
+    read.unwrap_or(Ok(()))?;
+    Ok(ProcessEnd {
+        state: process.state().await?,
+        stdout,
+        stderr,
+        timed_out,
+        has_shell: matches!(process.pid, PidLine::Pid(_)),
+        exec: process.exec,
+    })
+}
+
+impl Process {
+    /// Reads up to its end.
+    async fn read(&mut self, stdout: &mut Output, stderr: &mut Output) -> Result<(), EngineError> {
+        loop {
+            while let Some(chunk) = self.reply.next().await {
+                match chunk? {
+                    LogOutput::StdErr { message } => stderr.push(&message),
+                    message => stdout.push(self.pid.take(message.as_ref())),
+                }
+            }
+            if !matches!(self.pid, PidLine::Incomplete(_)) {
+                return Ok(());
+            }
+            // The shell could not be run, nor the command, so this does not run it twice.
+            *stderr = Output::new(stderr.room);
+            self.exec = create(&self.engine, &self.container, &self.command).await?;
+            self.reply = attach(&self.engine, &self.exec).await?;
+            self.pid = PidLine::Missing;
+        }
+    }
+
+    /// Kills it. Returns false if it had ended.
+    async fn kill(&mut self) -> bool {
+        if !self.state().await.is_ok_and(|state| state.running) {
+            return false;
+        }
+        // Errors are ignored: the engine's state shows the result.
+        let _ = timeout(KILL_TIMEOUT, self.kill_session()).await;
+        let ended = async {
+            while !self.state().await.is_ok_and(|state| !state.running) {
+                tokio::time::sleep(POLL_INTERVAL).await;
+            }
+        };
+        let _ = timeout(KILL_TIMEOUT, ended).await;
+        true
+    }
+
+    async fn kill_session(&mut self) -> Result<(), EngineError> {
+        // After an early cancellation the process id may not have arrived yet.
+        while let PidLine::Incomplete(_) = self.pid
+            && let Some(chunk) = self.reply.next().await
+        {
+            if let message @ (LogOutput::StdOut { .. } | LogOutput::Console { .. }) = chunk? {
+                self.pid.take(message.as_ref());
+            }
+        }
+        let PidLine::Pid(pid) = self.pid else {
+            return Ok(());
+        };
+        let argv = KILL_COMMAND.map(str::to_owned).into_iter();
+        let command = Command {
+            argv: argv.chain([pid.to_string()]).collect(),
+            user: self.command.user.clone(),
+            ..Command::default()
+        };
+        let killer = create(&self.engine, &self.container, &command).await?;
+        let mut output = attach(&self.engine, &killer).await?;
+        while output.next().await.is_some() {}
+        Ok(())
+    }
+
+    async fn state(&mut self) -> Result<ExecState, EngineError> {
+        let exec = ObjectName::new(&self.exec);
+        let exec = exec.map_err(|error| EngineError::unreadable(error.to_string()))?;
+        let path = Path::to("/exec").id(&exec).then("/json");
+        self.engine.try_get(path).await
+    }
+}
+
+impl PidLine {
+    /// Takes the line from `bytes` and returns the rest, which is output.
+    fn take<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let Self::Incomplete(line) = self else {
+            return bytes;
+        };
+        let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
+            line.extend_from_slice(bytes);
+            return &[];
+        };
+        line.extend_from_slice(&bytes[..end]);
+        match String::from_utf8_lossy(line).trim().parse() {
+            Ok(pid) => {
+                *self = Self::Pid(pid);
+                &bytes[end + 1..]
+            }
+            // The engine's error about a missing shell.
+            Err(_) => {
+                line.push(b'\n');
+                &[]
+            }
+        }
+    }
+}
+
+/// Creates a process that runs `command`, and returns the id of its `exec`.
+async fn create(
+    engine: &Engine,
+    container: &ContainerName,
+    command: &Command,
+) -> Result<String, EngineError> {
+    let config = json!({
+        "AttachStdout": true,
+        "AttachStderr": true,
+        "Cmd": command.argv,
+        "User": command.user,
+        "WorkingDir": command.working_dir,
+        "Env": command.env,
+    });
+    let path = Path::container(container, "/exec");
+    let created = engine.try_post(path, Some(&config), Duration::ZERO).await?;
+    Ok(created["Id"].as_str().unwrap_or_default().to_owned())
+}
+
+/// Starts a process that was created, and returns its output.
+async fn attach(engine: &Engine, exec: &str) -> Result<ExecOutput, EngineError> {
+    let start = async { Ok(engine.streams.start_exec(exec, None).await?) };
+    match within(engine.timeout(), start).await? {
+        StartExecResults::Attached { output, .. } => Ok(output),
+        StartExecResults::Detached => Err(EngineError::unreadable("a command without its output")),
+    }
+}
+
+/// The beginning and the end of a stream.
+#[derive(Debug, Default)]
+struct Output {
+    room: usize,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    /// Bytes between them that were not kept.
+    omitted: usize,
+}
+
+impl Output {
+    /// Keeps `room` bytes, most of them at the end, where programs report errors.
+    fn new(room: usize) -> Self {
+        Self {
+            room,
+            ..Self::default()
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let head = self.room / 4;
+        let tail = self.room - head;
+        let begin = (head - self.head.len()).min(bytes.len());
+        self.head.extend_from_slice(&bytes[..begin]);
+        // Of a large chunk only the end fits.
+        let rest = &bytes[begin..];
+        let skipped = rest.len().saturating_sub(tail);
+        self.omitted += skipped;
+        self.tail.extend(&rest[skipped..]);
+        let over = self.tail.len().saturating_sub(tail);
+        self.tail.drain(..over);
+        self.omitted += over;
+    }
+
+    /// The kept output, with a mark for omitted bytes.
+    fn text(&self) -> String {
+        let tail: Vec<u8> = self.tail.iter().copied().collect();
+        if self.omitted == 0 {
+            let whole = [self.head.as_slice(), &tail].concat();
+            return String::from_utf8_lossy(&whole).into_owned();
+        }
+        let head = String::from_utf8_lossy(&self.head);
+        let tail = String::from_utf8_lossy(&tail);
+        format!("{head}\n… {} bytes left out …\n{tail}", self.omitted)
     }
 }
 
@@ -209,16 +492,9 @@ mod tests {
         for (stdout, stderr) in [("y\n", ""), ("", "\u{1}"), ("\"", "\\"), ("a", "é")] {
             let [stdout, stderr] = [stdout, stderr].map(|part| part.repeat(3_500));
             let mut done = Executed {
-                container: "web".to_owned(),
-                exit_code: Some(0),
                 stdout: format!("first{stdout}last"),
                 stderr: format!("first{stderr}last"),
-                omitted_bytes: None,
-                timed_out: false,
-                still_running: false,
-                exec_id: None,
-                note: None,
-                redacted: None,
+                ..Executed::default()
             };
             done.shorten(MAX_OUTPUT);
             let bytes = weight(&done.stdout) + weight(&done.stderr);

@@ -12,7 +12,6 @@ use crate::engine::EngineError;
 use crate::engine::log::{self, Line, LineReader, Log, LogQuery, Pattern, Window, shorten, timed};
 use crate::unix_time;
 
-/// Lines without `tail`.
 const DEFAULT_TAIL: u32 = 100;
 /// Seconds without `follow_seconds`, if `until_match` is given.
 const DEFAULT_SECONDS: u32 = 20;
@@ -20,34 +19,33 @@ const DEFAULT_SECONDS: u32 = 20;
 const MAX_BYTES: usize = 14_500;
 /// Containers that are named because their log cannot be read.
 const MAX_NAMED: usize = 10;
-/// Logs that are read concurrently.
 const MAX_CONCURRENT_READS: usize = 8;
 /// The time for a container that has ended to run again: it may be restarted.
 const RESTART_TIME: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Read the newest lines of the log of a container or a compose project; or follow it until a text appears.
+/// Read the newest log lines of a container or a compose project, or follow them until a text appears.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetContainerLogs {
     /// Name or id.
     container: Option<ContainerName>,
-    /// Instead: all containers of this compose project.
+    /// Instead: this compose project.
     project: Option<ObjectName>,
-    /// Only this service of the project.
+    /// Only this service of it.
     service: Option<String>,
-    /// Lines of each container (default 100, or none older if it follows).
+    /// Lines of each; default 100, or 0 if it follows.
     tail: Option<Bounded<0, 5000>>,
-    /// Only newer than an age (`10m`, `1h30m`) or an RFC 3339 time.
+    /// Only newer than an age (`1h30m`) or RFC 3339 time.
     since: Option<Since>,
     /// Only older, likewise.
     until: Option<Since>,
-    /// Only lines that match this regular expression.
+    /// Only lines that match this regex.
     #[schemars(with = "Option<String>")]
     grep: Option<Pattern>,
-    /// Read on for so long, also over restarts.
+    /// Read on for so long, over restarts.
     follow_seconds: Option<Bounded<1, 86_400>>,
-    /// Follow (by default 20 s) up to the first line that matches.
+    /// Follow (default 20 s) to the first match.
     #[schemars(with = "Option<String>")]
     until_match: Option<Pattern>,
     /// Begin lines with their time.
@@ -120,23 +118,6 @@ impl Tool for GetContainerLogs {
 }
 
 impl GetContainerLogs {
-    /// The newest lines of a container.
-    pub(crate) fn new(container: ContainerName) -> Self {
-        Self {
-            container: Some(container),
-            project: None,
-            service: None,
-            tail: None,
-            since: None,
-            until: None,
-            grep: None,
-            follow_seconds: None,
-            until_match: None,
-            timestamps: false,
-            stream: Stream::Both,
-        }
-    }
-
     /// The containers whose logs are read, and the names of those that are not described.
     async fn containers(
         &self,
@@ -181,7 +162,10 @@ impl GetContainerLogs {
             stdout: self.stream != Stream::Stderr,
             stderr: self.stream != Stream::Stdout,
             since: (self.since.map_or(0, unix_time::from_argument), 0),
-            until: self.until.map_or(0, unix_time::from_argument),
+            // Zero is no end.
+            until: self
+                .until
+                .map_or(0, |until| unix_time::from_argument(until).max(1)),
             tail: self.tail.map_or(default, Bounded::get),
             // The lines of several containers are put in their order, and a log is read on where it ended.
             timestamps: self.timestamps || self.project.is_some() || follow,
@@ -189,7 +173,6 @@ impl GetContainerLogs {
         }
     }
 
-    /// Reads a log.
     async fn read(&self, docker: &Docker, details: ContainerDetails) -> Source {
         let (engine, redactor) = (&docker.engine, docker.redactor_of(&details));
         let filter = self.grep.as_ref().map(|pattern| {
@@ -472,8 +455,8 @@ async fn explain(docker: &Docker, failure: EngineError, container: &str) -> Tool
     if failure.is_unreadable_log() {
         return unreadable(container);
     }
-    let object = (ObjectKind::Container, container);
-    docker.explain_about(failure, object, None).await
+    let action = Action::reading(ObjectKind::Container, container);
+    docker.explain(failure, action).await
 }
 
 fn unreadable(container: &str) -> ToolError {

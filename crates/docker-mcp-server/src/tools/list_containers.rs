@@ -1,32 +1,39 @@
-//! `list_containers`.
+//! `list_containers` and `get_container`.
+
+use std::collections::BTreeSet;
+
+use upstream::text::truncate_list;
 
 use super::prelude::*;
 use crate::compose;
-use crate::engine::{ContainerSummary, ports};
+use crate::docker::HIDDEN;
+use crate::engine::{
+    ContainerState, ContainerSummary, Health, HostConfig, MountPoint, exit_meaning,
+    ports_of_bindings, ports_of_summary,
+};
 
-/// Rows without `limit`.
 const DEFAULT_ROWS: usize = 50;
-/// Longest text, in characters.
-const MAX_TEXT: usize = 200;
+/// Longest text of a row, in characters.
+const MAX_ROW_TEXT: usize = 200;
 
-/// List containers, newest first. Default: running ones.
-#[derive(Default, Deserialize, JsonSchema)]
+/// List containers, newest first.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListContainers {
-    /// Also stopped ones.
+    /// Lists stopped ones, too.
     #[serde(default)]
     all: bool,
     /// Only names that contain this.
     name: Option<String>,
-    /// Only in this state, also stopped ones.
+    /// Only in this state.
     state: Option<StateFilter>,
-    /// Only with this label: `key` or `key=value`.
+    /// `key` or `key=value`.
     label: Option<String>,
-    /// Only of images whose name contains this.
+    /// Only of images named like this.
     image: Option<String>,
     /// Only of this compose project.
     project: Option<String>,
-    /// Row limit (default 50; fewer if they are long).
+    /// Row limit (default 50).
     limit: Option<Bounded<1, 500>>,
     /// Rows to skip.
     offset: Option<u32>,
@@ -86,14 +93,6 @@ impl Tool for ListContainers {
 }
 
 impl ListContainers {
-    /// All containers, stopped ones too.
-    pub(crate) fn all() -> Self {
-        Self {
-            all: true,
-            ..Self::default()
-        }
-    }
-
     fn select(&self, mut listed: Vec<ContainerSummary>, redactor: &Redactor) -> Containers {
         if let Some(part) = &self.name {
             let part = part.trim_start_matches('/').to_lowercase();
@@ -143,7 +142,7 @@ impl ListContainers {
 
 impl ContainerRow {
     fn new(container: &ContainerSummary, redactor: &Redactor) -> Self {
-        let text = |text: &str| truncate(&redactor.text(text), MAX_TEXT);
+        let text = |text: &str| truncate(&redactor.text(text), MAX_ROW_TEXT);
         Self {
             id: short_id(&container.id).to_owned(),
             name: text(container.display_name()),
@@ -151,7 +150,7 @@ impl ContainerRow {
             state: text(&container.state),
             status: text(&container.status),
             health: health(&container.status),
-            ports: ports::from_summary(&container.ports),
+            ports: ports_of_summary(&container.ports),
             compose_project: compose::project_of(&container.labels).map(|name| text(name)),
             compose_service: compose::service_name(&container.labels).map(|name| text(name)),
             created: rfc3339(container.created),
@@ -166,80 +165,387 @@ pub(super) fn health(status: &str) -> Option<&'static str> {
     known.into_iter().find(|word| shown.ends_with(word))
 }
 
+/// Longest text that is shown (a value, a label, a command), in characters.
+const MAX_TEXT: usize = 400;
+/// Most bytes of environment, and of labels, that are shown.
+const MAX_LIST_BYTES: usize = 4_000;
+/// Most mounts and networks that are shown.
+const MAX_ITEMS: usize = 20;
+
+/// Inspect one container: state, health, command, environment, mounts, networks, limits.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetContainer {
+    /// Name or id.
+    container: ContainerName,
+    /// Default: all but processes and changes.
+    #[serde(default)]
+    sections: Vec<Section>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Section {
+    Health,
+    Command,
+    Env,
+    Labels,
+    Mounts,
+    Network,
+    Limits,
+    Processes,
+    Changes,
+}
+
+#[skip_serializing_none]
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Container {
+    id: String,
+    name: String,
+    image: String,
+    created: String,
+    state: StateView,
+    health: Option<HealthView>,
+    command: Option<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    working_dir: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    user: String,
+    env: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
+    compose_project: Option<String>,
+    compose_service: Option<String>,
+    mounts: Option<Vec<String>>,
+    ports: Option<Vec<String>>,
+    /// Name to IP address.
+    networks: Option<BTreeMap<String, String>>,
+    restart_policy: Option<String>,
+    limits: Option<Limits>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    privileged: bool,
+    log_driver: Option<String>,
+    /// Output of `ps`; the first line has the names of the columns.
+    processes: Option<Vec<String>>,
+    /// Files that differ from the image: `A` added, `C` changed, `D` deleted.
+    changes: Option<Vec<String>>,
+    /// Values hidden as `***`.
+    redacted: Option<u32>,
+    note: Option<String>,
+}
+
+#[skip_serializing_none]
+#[derive(Serialize, JsonSchema)]
+struct StateView {
+    status: String,
+    started_at: Option<String>,
+    finished_at: Option<String>,
+    exit_code: Option<i64>,
+    exit_meaning: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    oom_killed: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    error: String,
+    restart_count: i64,
+}
+
+#[skip_serializing_none]
+#[derive(Serialize, JsonSchema)]
+struct HealthView {
+    status: String,
+    failing_streak: i64,
+    last_probe: Option<ProbeView>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ProbeView {
+    at: String,
+    exit_code: i64,
+    output: String,
+}
+
+#[skip_serializing_none]
+#[derive(Serialize, JsonSchema)]
+struct Limits {
+    memory_bytes: Option<i64>,
+    cpus: Option<f64>,
+    pids: Option<i64>,
+}
+
+impl Tool for GetContainer {
+    const NAME: &'static str = "get_container";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = Docker;
+    type Output = Container;
+
+    async fn call(self, docker: &Docker, _: &Call) -> Result<Container, ToolError> {
+        let mut details = docker.container(&self.container).await?;
+        hide_names(&mut details, &docker.denied_names().await?);
+        let redactor = docker.redactor_of(&details);
+        let mut container = Container::new(&details, &self, &redactor);
+        if self.sections.contains(&Section::Processes) && details.state.is_alive() {
+            container.processes = Some(processes(docker, &details, &redactor).await?);
+        }
+        if self.sections.contains(&Section::Changes) {
+            container.changes = Some(changes(docker, &details, &redactor).await?);
+        }
+        container.redacted = redactor.hidden();
+        Ok(container)
+    }
+}
+
+impl GetContainer {
+    fn wants(&self, section: Section) -> bool {
+        match self.sections.as_slice() {
+            [] => !matches!(section, Section::Processes | Section::Changes),
+            sections => sections.contains(&section),
+        }
+    }
+}
+
+impl Container {
+    fn new(details: &ContainerDetails, asked: &GetContainer, redactor: &Redactor) -> Self {
+        let (config, host) = (&details.config, &details.host_config);
+        let text = &|text: &str| truncate(&redactor.text(text), MAX_TEXT);
+        let wants = |section| asked.wants(section);
+        let (has_command, has_limits) = (wants(Section::Command), wants(Section::Limits));
+        let (has_network, has_mounts) = (wants(Section::Network), wants(Section::Mounts));
+        let mut omitted = 0;
+        let env = wants(Section::Env).then(|| env(&config.env, redactor, &mut omitted));
+        let labels = wants(Section::Labels).then(|| labels(&config.labels, redactor, &mut omitted));
+        let words = std::iter::once(&*details.path).chain(details.args.iter().map(String::as_str));
+        let command_text = |shown: &str| {
+            if has_command {
+                text(shown)
+            } else {
+                String::new()
+            }
+        };
+        let health = details.state.health.as_ref();
+        let health = health.filter(|_| wants(Section::Health));
+        let mounts = details.mounts.iter().take(MAX_ITEMS);
+        Self {
+            id: short_id(&details.id).to_owned(),
+            name: text(details.display_name()),
+            image: text(&config.image),
+            created: details.created.clone(),
+            state: StateView::new(details, text),
+            health: health.and_then(|health| HealthView::new(health, text)),
+            command: has_command.then(|| truncate(&redactor.command(words), MAX_TEXT)),
+            working_dir: command_text(&config.working_dir),
+            user: command_text(&config.user),
+            env,
+            labels: labels.unwrap_or_default(),
+            compose_project: compose::project_of(&config.labels).map(|name| text(name)),
+            compose_service: compose::service_name(&config.labels).map(|name| text(name)),
+            mounts: has_mounts.then(|| mounts.map(|at| mount(at, text)).collect()),
+            ports: has_network.then(|| published_ports(details)),
+            networks: has_network.then(|| networks(details, text)),
+            restart_policy: has_limits.then(|| restart_policy(host)),
+            limits: has_limits.then(|| Limits::new(host)),
+            privileged: host.privileged,
+            log_driver: has_limits.then(|| text(&host.log_config.driver)),
+            processes: None,
+            changes: None,
+            redacted: None,
+            note: (omitted > 0)
+                .then(|| format!("Left out for length: {omitted} variables and labels.")),
+        }
+    }
+}
+
+impl StateView {
+    fn new(details: &ContainerDetails, text: &impl Fn(&str) -> String) -> Self {
+        let state = &details.state;
+        let (ended, code) = (has_ended(state), state.exit_code);
+        // The engine writes the year 1 for "never".
+        let time = |at: &String| (!at.is_empty() && !at.starts_with("0001-")).then(|| at.clone());
+        let meaning = || exit_meaning(code, state.oom_killed).into_owned();
+        Self {
+            status: text(&state.status),
+            started_at: time(&state.started_at),
+            finished_at: time(&state.finished_at),
+            exit_code: ended.then_some(code),
+            exit_meaning: ended.then(meaning),
+            oom_killed: state.oom_killed,
+            error: text(&state.error),
+            restart_count: details.restart_count,
+        }
+    }
+}
+
+/// Whether the exit code is meaningful: a container that never ran has 0, unless it could not be
+/// started.
+pub(super) fn has_ended(state: &ContainerState) -> bool {
+    let never_run = state.status == "created" && state.exit_code == 0;
+    !never_run && !matches!(&*state.status, "running" | "paused")
+}
+
+impl HealthView {
+    fn new(health: &Health, text: &impl Fn(&str) -> String) -> Option<Self> {
+        // Podman's value for no health check.
+        if matches!(&*health.status, "" | "none") {
+            return None;
+        }
+        let last_probe = health.log.last().map(|probe| ProbeView {
+            at: probe.end.clone(),
+            exit_code: probe.exit_code,
+            output: text(probe.output.trim()),
+        });
+        Some(Self {
+            status: text(&health.status),
+            failing_streak: health.failing_streak,
+            last_probe,
+        })
+    }
+}
+
+impl Limits {
+    fn new(host: &HostConfig) -> Self {
+        let set = |limit: i64| (limit > 0).then_some(limit);
+        Self {
+            memory_bytes: set(host.memory),
+            cpus: set(host.nano_cpus).map(|cpus| cpus as f64 / 1e9),
+            pids: set(host.pids_limit),
+        }
+    }
+}
+
+/// Replaces the names of networks and volumes that the rules hide.
+fn hide_names(details: &mut ContainerDetails, denied: &BTreeSet<String>) {
+    let mounts = details.mounts.iter_mut();
+    for mount in mounts.filter(|mount| denied.contains(&mount.name)) {
+        HIDDEN.clone_into(&mut mount.name);
+    }
+    for name in denied {
+        if let Some(endpoint) = details.network_settings.networks.remove(name) {
+            let networks = &mut details.network_settings.networks;
+            networks.insert(HIDDEN.to_owned(), endpoint);
+        }
+    }
+}
+
+/// The variables that fit; counts the others.
+fn env(env: &[String], redactor: &Redactor, omitted: &mut usize) -> Vec<String> {
+    let shown = env.iter();
+    let shown = shown.map(|variable| truncate(&redactor.assignment(variable), MAX_TEXT));
+    let fitting = fitting(shown.collect(), MAX_LIST_BYTES);
+    *omitted += fitting.omitted;
+    fitting.rows
+}
+
+/// The labels that fit; counts the others. Leaves out those of compose.
+fn labels(
+    labels: &BTreeMap<String, String>,
+    redactor: &Redactor,
+    omitted: &mut usize,
+) -> BTreeMap<String, String> {
+    let own = labels.iter();
+    let own = own.filter(|(key, _)| !key.starts_with("com.docker.compose."));
+    let shown = own.map(|(key, value)| {
+        let value = truncate(&redactor.named(key, value), MAX_TEXT);
+        (truncate(&redactor.text(key), MAX_TEXT), value)
+    });
+    let fitting = fitting(shown.collect(), MAX_LIST_BYTES);
+    *omitted += fitting.omitted;
+    fitting.rows.into_iter().collect()
+}
+
+/// `/srv/data -> /data (bind, ro)`.
+fn mount(mount: &MountPoint, text: &impl Fn(&str) -> String) -> String {
+    let source = match &*mount.name {
+        "" => &mount.source,
+        name => name,
+    };
+    let mode = if mount.writable { "rw" } else { "ro" };
+    let line = format!("{source} -> {} ({}, {mode})", mount.destination, mount.kind);
+    text(&line)
+}
+
+/// The published ports; if it does not run, those that will be published.
+fn published_ports(details: &ContainerDetails) -> Vec<String> {
+    match ports_of_bindings(&details.network_settings.ports) {
+        none if none.is_empty() => ports_of_bindings(&details.host_config.port_bindings),
+        ports => ports,
+    }
+}
+
+fn networks(
+    details: &ContainerDetails,
+    text: &impl Fn(&str) -> String,
+) -> BTreeMap<String, String> {
+    let networks = details.network_settings.networks.iter().take(MAX_ITEMS);
+    let shown = networks.map(|(name, network)| (text(name), text(&network.ip_address)));
+    shown.collect()
+}
+
+/// `no`, `always`, `on-failure:3`.
+fn restart_policy(host: &HostConfig) -> String {
+    let policy = &host.restart_policy;
+    match (&*policy.name, policy.maximum_retry_count) {
+        ("", _) => "no".to_owned(),
+        (name, 1..) => format!("{name}:{}", policy.maximum_retry_count),
+        (name, _) => name.to_owned(),
+    }
+}
+
+/// Processes and files that are shown, and the longest line in characters.
+const MAX_LINES: usize = 60;
+const MAX_LINE: usize = 200;
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct Top {
+    titles: Vec<String>,
+    processes: Vec<Vec<String>>,
+}
+
+/// A changed file, with its index in `CAD`: changed, added, deleted.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Change {
+    path: String,
+    kind: usize,
+}
+
+/// The processes, in the form of `ps`.
+async fn processes(
+    docker: &Docker,
+    container: &ContainerDetails,
+    redactor: &Redactor,
+) -> Result<Vec<String>, ToolError> {
+    let path = Path::container(&container.container_id()?, "/top");
+    let Top { titles, processes } = docker.engine.get(path).await?;
+    let mut lines = vec![titles.join(" ")];
+    let shown = processes.iter().map(|process| {
+        let line = redactor.command(process.iter().map(String::as_str));
+        line.chars().take(MAX_LINE).collect()
+    });
+    lines.extend(truncate_list(shown, MAX_LINES));
+    Ok(lines)
+}
+
+/// The changed files, in the form of `docker diff`.
+async fn changes(
+    docker: &Docker,
+    container: &ContainerDetails,
+    redactor: &Redactor,
+) -> Result<Vec<String>, ToolError> {
+    let path = Path::container(&container.container_id()?, "/changes");
+    // The engine writes null for an empty list.
+    let changes: Option<Vec<Change>> = docker.engine.get(path).await?;
+    let changes = changes.unwrap_or_default();
+    let lines = changes.iter().map(|change| {
+        let kind = ["C", "A", "D"].get(change.kind).unwrap_or(&"?");
+        let line = redactor.text(&format!("{kind} {}", change.path));
+        line.chars().take(MAX_LINE).collect()
+    });
+    Ok(truncate_list(lines, MAX_LINES))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn containers(count: i64) -> Vec<ContainerSummary> {
-        let one = |number| ContainerSummary {
-            id: format!("{number:064x}"),
-            names: vec![format!("/shop-service-{number}")],
-            image: "registry.example.com/team/service:1.2.3".into(),
-            created: 1_700_000_000 + number / 2,
-            state: "running".into(),
-            status: "Up 5 minutes (healthy)".into(),
-            ..ContainerSummary::default()
-        };
-        (0..count).map(one).collect()
-    }
-
-    fn list(arguments: &str, listed: Vec<ContainerSummary>) -> Containers {
-        let tool: ListContainers = serde_json::from_str(arguments).unwrap();
-        tool.select(listed, &Redactor::new(true))
-    }
-
-    #[test]
-    fn pages_are_small_and_together_all() {
-        for limit in ["", r#""limit":500,"#] {
-            let (mut names, mut offset) = (Vec::new(), 0);
-            loop {
-                let arguments = format!(r#"{{{limit}"offset":{offset}}}"#);
-                let listed = list(&arguments, containers(200));
-                let json = serde_json::to_string(&listed).unwrap();
-                let bytes = json.len() + serde_json::to_string(&json).unwrap().len();
-                assert!(bytes < 16_000, "{bytes}");
-                assert!(listed.containers.len() > 20 || listed.omitted.is_none());
-                names.extend(listed.containers.into_iter().map(|row| row.name));
-                offset = names.len();
-                match listed.omitted {
-                    None => break,
-                    Some(omitted) => assert_eq!((listed.total, omitted), (Some(200), 200 - offset)),
-                }
-                let next = format!("offset: {offset} ");
-                assert!(listed.note.unwrap().contains(&next));
-            }
-            names.sort();
-            names.dedup();
-            assert_eq!(names.len(), 200);
-        }
-        assert!(list("{}", Vec::new()).note.unwrap().contains("all: true"));
-    }
-
-    #[test]
-    fn filters_select() {
-        for (arguments, expected) in [
-            (r#"{"name":"/SERVICE-19"}"#, 11),
-            (r#"{"state":"running","image":"team/","limit":9}"#, 9),
-            (r#"{"state":"healthy","limit":20}"#, 20),
-            (r#"{"state":"exited"}"#, 0),
-            (r#"{"label":"a"}"#, 0),
-            (r#"{"label":"a=b"}"#, 0),
-            (r#"{"image":"nginx"}"#, 0),
-            (r#"{"project":"shop"}"#, 0),
-        ] {
-            let count = list(arguments, containers(200)).containers.len();
-            assert_eq!(count, expected, "{arguments}");
-        }
-    }
-
-    #[test]
-    fn the_order_is_stable_and_newest_first() {
-        let reversed = containers(10).into_iter().rev().collect();
-        let ids = |listed: Containers| -> Vec<String> {
-            listed.containers.into_iter().map(|row| row.id).collect()
-        };
-        assert_eq!(ids(list("{}", reversed)), ids(list("{}", containers(10))));
-    }
 
     #[test]
     fn health_is_read_from_the_status() {

@@ -17,8 +17,10 @@ pub(super) use upstream::redact::Redactor;
 pub(super) use upstream::text::{fitting, newest_lines, truncate};
 pub(super) use upstream::time::rfc3339;
 
-pub(super) use super::object_change::ObjectChange;
+pub(super) use crate::deadline::{Deadline, Seconds, cancelled};
 pub(super) use crate::docker::{Action, Docker};
+
+use std::fmt::Display;
 
 /// The first 12 characters of an id, which is the form in which Docker shows it.
 pub(super) fn short_id(id: &str) -> &str {
@@ -71,12 +73,6 @@ pub(super) fn conflict(text: impl Into<String>) -> ToolError {
     ToolError::new(ToolErrorKind::Conflict, text)
 }
 
-/// The error of a cancelled call; the caller does not receive it.
-pub(super) fn cancelled() -> ToolError {
-    ToolError::new(ToolErrorKind::Cancelled, "Cancelled by the caller.")
-}
-
-/// Longest value of a label, in characters.
 const MAX_LABEL: usize = 200;
 
 /// The labels with their values redacted, at most `max`.
@@ -91,10 +87,27 @@ pub(super) fn redacted_labels(
     labels.collect()
 }
 
-/// Truncates the beginning of `text` to about `max` bytes once it is twice as long.
-pub(crate) fn keep_end(text: &mut String, max: usize) {
-    if text.len() > 2 * max {
-        let from = text.ceil_char_boundary(text.len() - max);
-        text.drain(..from);
+/// A change that was made.
+#[skip_serializing_none]
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ObjectChange {
+    name: String,
+    /// `created`, `removed`, `connected`, …
+    done: &'static str,
+    note: Option<String>,
+}
+
+impl ObjectChange {
+    pub(super) fn new(name: impl Display, done: &'static str) -> Self {
+        Self {
+            name: name.to_string(),
+            done,
+            note: None,
+        }
+    }
+
+    pub(super) fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into());
+        self
     }
 }

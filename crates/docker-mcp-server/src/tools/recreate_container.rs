@@ -1,23 +1,26 @@
-//! `recreate_container`.
+//! `recreate_container`. A replacement ends as a whole: with the new container, or with the old one.
+//!
+//! The old one first gets another name, `NAME.before-ID`, which marks it until the new one is healthy. If this server
+//! is killed in between, or the engine, then [`recover`] finds the mark and brings back the old one.
 
-mod comparison;
-mod dependants;
-mod kept_name;
-mod replacement;
-mod request;
+mod options;
 
-pub(super) use kept_name::is_kept;
-pub(crate) use replacement::recover;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use futures_util::stream;
+use serde_json::{Map, Value, json};
 
-use self::comparison::{Asked, differences};
-use self::kept_name::permit_begin;
-use self::replacement::{Replacement, describe};
+use self::options::{Asked, Described, Request, differences, merge};
+use super::lifecycle::{self, grace, last_lines};
 use super::prelude::*;
-use super::stop_container::grace;
+use crate::docker::{HIDDEN, explain};
+use crate::engine::{ContainerSummary, Engine, EngineError, exit_meaning};
+use crate::policy::{KEPT, REPLACES, Subject};
+use crate::unix_time;
 
-/// Default of [`RecreateContainer::timeout_seconds`].
 const DEFAULT_TIMEOUT: u32 = 60;
 
 /// Replace a container by one with the same options and some changes, such as a newer image. The old
@@ -30,7 +33,7 @@ pub(super) struct RecreateContainer {
     /// Arguments of create_container: env and labels are merged (null removes one), others replaced.
     #[serde(default)]
     changes: Map<String, Value>,
-    /// For the new one to get healthy; default 60.
+    /// Time for the new one to get healthy; default 60.
     timeout_seconds: Option<Bounded<1, 600>>,
     /// Its name again, if the user cannot be asked.
     confirm: Option<String>,
@@ -66,24 +69,29 @@ impl Tool for RecreateContainer {
             )));
         }
         permit_begin(&docker.engine, &before).await?;
-        dependants::permit_none(docker, &before).await?;
+        permit_none(docker, &before).await?;
         let inspect = async || {
             let described = describe(&docker.engine, &id).await;
             described.map_err(|failure| docker.engine.explain(failure))
         };
         let old = inspect().await?;
         let changes = std::mem::take(&mut self.changes);
-        let request = request::merge(&old.container, &old.defaults, changes)?;
+        let request = merge(&old.container, &old.defaults, changes)?;
         let new_image = request.body.image.clone().unwrap_or_default();
         let image = ImageName::new(&new_image);
         let image = image.map_err(|error| ToolError::invalid_argument(error.to_string()))?;
-        docker.image(&image).await?;
+        let new_id = docker.image(&image).await?.id;
         docker.permit_container(name, &request.body).await?;
         for (network, _) in &request.networks {
             docker.permit_network(network.as_str()).await?;
         }
+        let is_moved = new_image == before.config.image && new_id != before.image;
+        let by_now = match is_moved {
+            true => ", which is another image by now",
+            false => "",
+        };
         let loss = format!(
-            "Replaces `{name}` by a new container of `{new_image}`: it is down for a moment, and loses \
+            "Replaces `{name}` by a new container of `{new_image}`{by_now}: it is down for a moment, and loses \
              its log and the files that it wrote outside of volumes."
         );
         docker.confirm(call, &loss, name, &self.confirm).await?;
@@ -120,7 +128,610 @@ impl Tool for RecreateContainer {
             state: after.state.status.clone(),
             image: new_image,
             health: after.state.health.map(|health| health.status),
-            note,
+            note: note.or_else(|| {
+                let next = "It did not run before: start_container starts it.";
+                (!was_running).then(|| next.to_owned())
+            }),
         })
+    }
+}
+
+const MAX_CONCURRENT_READS: usize = 8;
+/// The options that may name another container, and what they share.
+const SHARED: [(&str, &str); 3] = [
+    ("NetworkMode", "network"),
+    ("PidMode", "processes"),
+    ("IpcMode", "IPC"),
+];
+
+/// Errors when others use the network or another namespace of the container, or links to it: they would be cut off,
+/// and could not be started again.
+async fn permit_none(docker: &Docker, container: &ContainerDetails) -> Result<(), ToolError> {
+    let listed = docker.engine.containers(true).await?;
+    let mut reads = Vec::new();
+    for other in listed.iter().filter(|other| other.id != container.id) {
+        reads.push(dependant(docker, other, container));
+    }
+    let dependants = stream::iter(reads).buffered(MAX_CONCURRENT_READS);
+    let dependants: Vec<Option<String>> = dependants.collect().await;
+    let dependants: Vec<String> = dependants.into_iter().flatten().collect();
+    if dependants.is_empty() {
+        return Ok(());
+    }
+    let name = container.display_name();
+    Err(conflict(format!(
+        "`{name}` cannot be replaced while other containers share what is its own: {}. They would be cut off \
+         and could not start again. Remove these first, and create them again afterwards.",
+        dependants.join(", ")
+    )))
+}
+
+/// The name of the other container, and what it shares of `owner`; `None` if it shares nothing.
+async fn dependant(
+    docker: &Docker,
+    other: &ContainerSummary,
+    owner: &ContainerDetails,
+) -> Option<String> {
+    let id = ContainerName::new(&other.id).ok()?;
+    let details = docker.engine.try_get(Path::container(&id, "/json")).await;
+    // It may have been removed meanwhile.
+    let details: Value = details.ok()?;
+    let shared = shared(&details["HostConfig"], owner)?;
+    let name = match docker.policy.permits(&Subject::from(other)) {
+        true => other.display_name(),
+        false => HIDDEN,
+    };
+    Some(format!("`{name}` ({shared})"))
+}
+
+/// The namespace of `owner` that a container with this `HostConfig` shares.
+fn shared(host: &Value, owner: &ContainerDetails) -> Option<&'static str> {
+    let name = owner.display_name();
+    let is_owner =
+        |other: &str| other == name || (!other.is_empty() && owner.id.starts_with(other));
+    let option = SHARED.iter().find(|(option, _)| {
+        let mode = host[option].as_str().unwrap_or_default();
+        mode.strip_prefix("container:").is_some_and(is_owner)
+    });
+    let mut links = host["Links"].as_array().into_iter().flatten();
+    let is_linked = links.any(|link| {
+        let link = link.as_str().unwrap_or_default().trim_start_matches('/');
+        link.split(':').next().is_some_and(is_owner)
+    });
+    let link = is_linked.then_some("a link");
+    option.map(|(_, shared)| *shared).or(link)
+}
+
+/// The time for which a container without health check has to run.
+const MIN_UPTIME: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// The time for a removal that was begun already.
+const REMOVAL_TIME: Duration = Duration::from_secs(10);
+/// The attempts to bring back old containers, and the delay between them.
+const MAX_ATTEMPTS: u32 = 12;
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
+struct Replacement {
+    docker: Docker,
+    /// The id of the old container.
+    old: ContainerName,
+    /// Its name, which the new one gets.
+    name: ContainerName,
+    /// For the new one to get healthy; `None` if the old one did not run, so the new one is not started.
+    timeout: Option<Duration>,
+}
+
+/// The reason why the old container is there again, or is not.
+struct Failure {
+    cause: ToolError,
+    /// The end of the log of the new container.
+    log: Option<String>,
+    /// The error of the way back.
+    rollback: Option<ToolError>,
+}
+
+impl Failure {
+    fn explain(self, name: &str, kept: &str) -> ToolError {
+        let cause = self.cause.message();
+        let mut text = match &self.rollback {
+            None => format!("`{name}` was not replaced; the old container is as it was. {cause}"),
+            Some(error) => format!(
+                "`{name}` was not replaced, and bringing back the old container failed, too: {} It has the name \
+                 `{kept}`, and comes back once the engine allows it, or by renaming it. The first error: {cause}",
+                error.message()
+            ),
+        };
+        if let Some(log) = self.log {
+            text = format!("{text} The new container wrote:\n{log}");
+        }
+        ToolError::new(self.cause.kind(), text)
+    }
+}
+
+/// Brings back the old containers of replacements that have broken off: at the start of this server, when the engine
+/// comes back, and after a call that could not.
+pub(crate) async fn recover(docker: Arc<Docker>) {
+    loop {
+        docker.broken_off.notified().await;
+        for _ in 0..MAX_ATTEMPTS {
+            if roll_back_all(&docker).await {
+                break;
+            }
+            tokio::time::sleep(RETRY_INTERVAL).await;
+        }
+    }
+}
+
+/// Returns false if the engine did not answer.
+async fn roll_back_all(docker: &Docker) -> bool {
+    let filter = format!(r#"{{"name":["{KEPT}"]}}"#);
+    let path = Path::to("/containers/json").query("filters", &filter);
+    let listed = docker.engine.try_get(path.query("all", true)).await;
+    let listed: Vec<ContainerSummary> = match listed {
+        Ok(listed) => listed,
+        Err(_) => return false,
+    };
+    let mut answers = true;
+    for container in listed.iter().filter(|container| is_kept(container)) {
+        let kept = container.display_name();
+        let name = kept.rsplit_once(KEPT).map_or("", |(name, _)| name);
+        let names = (ContainerName::new(name), ContainerName::new(&container.id));
+        // A call that is under way ends by itself.
+        let (Ok(name), Ok(old), Ok(_lock)) = (names.0, names.1, Lock::take(&container.id)) else {
+            continue;
+        };
+        let replacement = Replacement {
+            docker: docker.clone(),
+            timeout: ran(kept).then_some(Duration::ZERO),
+            name: name.clone(),
+            old,
+        };
+        let failure = replacement.roll_back(conflict("The replacement broke off."));
+        let failure = failure.await;
+        let rollback = failure.rollback.as_ref().map(ToolError::kind);
+        answers &= !matches!(
+            rollback,
+            Some(ToolErrorKind::Unavailable | ToolErrorKind::Timeout)
+        );
+        let error = failure.explain(name.as_str(), kept);
+        let error = Redactor::new(true).text(error.message());
+        tracing::warn!("{error}");
+    }
+    answers
+}
+
+/// A container and the `Config` of its image; without the image everything counts as set by the user.
+async fn describe(engine: &Engine, id: &ContainerName) -> Result<Described, EngineError> {
+    let container: Value = engine.try_get(Path::container(id, "/json")).await?;
+    let image = ImageName::new(container["Image"].as_str().unwrap_or_default());
+    let mut image: Value = match image.map(|image| Path::to("/images").id(&image).then("/json")) {
+        Ok(path) => engine.try_get(path).await.unwrap_or_default(),
+        Err(_) => Value::Null,
+    };
+    Ok(Described {
+        container,
+        defaults: image["Config"].take(),
+    })
+}
+
+impl Replacement {
+    /// Replaces the container, which is as `old` describes it. Returns the new one, and a remark.
+    /// Errors when another call replaces it, and when the old one is there again.
+    async fn run(
+        self,
+        old: Described,
+        request: Request,
+        grace: u32,
+    ) -> Result<(ContainerDetails, Option<String>), ToolError> {
+        let lock = Lock::take(self.old.as_str())
+            .map_err(|_| under_way(self.name.as_str(), &self.kept_name()))?;
+        self.begin().await?;
+        let done = match self.start(&old, &request, grace).await {
+            Ok(()) => self.settle(&old, &request).await,
+            Err(cause) => Err(self.roll_back(cause).await),
+        };
+        drop(lock);
+        done.map_err(|failure| self.fail(failure))
+    }
+
+    fn kept_name(&self) -> String {
+        let ran = self.timeout.is_some();
+        kept_name(self.name.as_str(), self.old.as_str(), ran)
+    }
+
+    fn fail(&self, failure: Failure) -> ToolError {
+        if failure.rollback.is_some() {
+            self.docker.broken_off.notify_one();
+        }
+        failure.explain(self.name.as_str(), &self.kept_name())
+    }
+
+    /// Gives the old one its other name, which only one call can do.
+    async fn begin(&self) -> Result<(), ToolError> {
+        let path = Path::container(&self.old, "/rename").query("name", self.kept_name());
+        let renamed = self.engine().try_post(path, None, Duration::ZERO).await;
+        let Err(failure) = renamed else { return Ok(()) };
+        let is_refused = matches!(failure, EngineError::Refused { .. });
+        let cause = self.explain("rename", failure);
+        if !is_refused {
+            // It may take effect yet.
+            return Err(self.fail(self.roll_back(cause).await));
+        }
+        match self.engine().try_inspect(&self.old).await {
+            Ok(old) if is_kept_name(old.display_name(), &old.id) => {
+                Err(under_way(self.name.as_str(), old.display_name()))
+            }
+            _ => Err(cause),
+        }
+    }
+
+    /// Errors when the new container differs from the old one in more than was asked for.
+    async fn compare(&self, old: &Described, request: &Request) -> Result<(), ToolError> {
+        let new = self.engine().try_inspect(&self.name).await;
+        let new = match new {
+            Ok(new) => describe(self.engine(), &new.container_id()?).await,
+            Err(failure) => Err(failure),
+        };
+        let new = new.map_err(|failure| self.explain("inspect", failure))?;
+        let found = differences(old, &new, &request.asked);
+        if found.is_empty() {
+            return Ok(());
+        }
+        let found = found.join(", ");
+        Err(conflict(format!(
+            "The new one would differ in more than was asked for: {found}. Name these in `changes` if \
+             there is an argument for them, or replace it with the docker command."
+        )))
+    }
+
+    /// Waits for the new container and removes one of the two.
+    async fn settle(
+        &self,
+        old: &Described,
+        request: &Request,
+    ) -> Result<(ContainerDetails, Option<String>), Failure> {
+        let watched = async {
+            let after = self.watch().await?;
+            self.compare(old, request).await?;
+            Ok(after)
+        };
+        let after = match watched.await {
+            Ok(after) => after,
+            Err(cause) => return Err(self.roll_back(cause).await),
+        };
+        // If it cannot be removed it does not come back either.
+        let over = format!("{}{KEPT}over-{}", self.name, short_id(self.old.as_str()));
+        let _ = self.rename(&self.old, &over).await;
+        let removed = self.remove(&self.old).await;
+        let note = removed.err().map(|error| {
+            let error = error.message();
+            format!("The old container could not be removed: {error}")
+        });
+        Ok((after, note))
+    }
+
+    async fn start(&self, old: &Described, request: &Request, grace: u32) -> Result<(), ToolError> {
+        let mut body = json!(request.body);
+        body["Labels"][REPLACES] = self.old.as_str().into();
+        let mut binds = request.kept_volumes.clone();
+        let host = request.body.host_config.as_ref();
+        let own = host.and_then(|host| host.binds.as_ref());
+        binds.extend(own.into_iter().flatten().cloned());
+        body["HostConfig"]["Binds"] = json!(binds);
+        if let Some(address) = &request.mac_address {
+            body["MacAddress"] = address.clone();
+        }
+        let path = Path::to("/containers/create").query("name", &self.name);
+        self.post("create", path, Some(&body), 0).await?;
+        for (network, endpoint) in &request.networks {
+            let body = json!({"Container": self.name, "EndpointConfig": endpoint});
+            let path = Path::to("/networks").id(network).then("/connect");
+            self.post("connect", path, Some(&body), 0).await?;
+        }
+        // Before the old one is stopped.
+        self.compare(old, request).await?;
+        if self.timeout.is_none() {
+            return Ok(());
+        }
+        let path = Path::container(&self.old, "/stop").query("t", grace);
+        self.post("stop", path, None, grace).await?;
+        lifecycle::start(&self.docker, &self.name, &self.name).await
+    }
+
+    /// Polls the new container until it is healthy, or without health check has run for a while.
+    async fn watch(&self) -> Result<ContainerDetails, ToolError> {
+        let began = tokio::time::Instant::now();
+        loop {
+            let now = self.inspect(&self.name).await?;
+            // A server elsewhere, which does not know of this one, may have brought back the old one.
+            if !self.is_new(&now) {
+                return Err(conflict("The new one is not there any more."));
+            }
+            let Some(timeout) = self.timeout else {
+                return Ok(now);
+            };
+            if now.state.status != "created" && (!now.state.runs() || now.restart_count > 0) {
+                return Err(self.end_of_run(&now).await);
+            }
+            let has_lasted = began.elapsed() >= MIN_UPTIME.min(timeout);
+            match progress(&now, has_lasted, &self.docker.redactor_of(&now))? {
+                true => return Ok(now),
+                false if began.elapsed() >= timeout => {
+                    let seconds = timeout.as_secs();
+                    let text = format!("The new one was not healthy after {seconds} s.");
+                    return Err(conflict(text));
+                }
+                false => tokio::time::sleep(POLL_INTERVAL).await,
+            }
+        }
+    }
+
+    /// How the new container ended. A container that its restart policy has started again has lost its exit
+    /// code; the event of the end still has it.
+    async fn end_of_run(&self, now: &ContainerDetails) -> ToolError {
+        let mut code = Some(now.state.exit_code);
+        if now.state.runs() {
+            let period = (
+                unix_time::from_timestamp(&now.created).unwrap_or_default(),
+                None,
+            );
+            let (kind, own, limit) = (Some("container"), Some(&*now.id), self.engine().timeout());
+            let past = self.docker.past_events(period, kind, own, limit).await;
+            let exit = past.events.iter().rfind(|event| event.is_exit());
+            code = exit.and_then(|event| event.attribute("exitCode")?.parse().ok());
+        }
+        conflict(match code {
+            Some(code) => {
+                let meaning = exit_meaning(code, now.state.oom_killed);
+                format!("The new one ended with exit code {code} ({meaning}).")
+            }
+            None => "The new one ended and was started again by its restart policy.".to_owned(),
+        })
+    }
+
+    /// Brings back the old container. Every step may have been done already.
+    async fn roll_back(&self, cause: ToolError) -> Failure {
+        let mut log = None;
+        let undo = async {
+            // First: without the old one, the new one is all that is left.
+            let old = self.inspect(&self.old).await?;
+            match self.engine().try_inspect(&self.name).await {
+                Ok(new) if self.is_new(&new) => {
+                    log = last_lines(self.engine(), self.docker.redact, &new).await;
+                    self.remove(&new.container_id()?).await?;
+                }
+                Ok(other) if other.id != self.old.as_str() => {
+                    return Err(conflict("Another container has its name now."));
+                }
+                _ => {}
+            }
+            // Its name last: by that it is known what is left to do.
+            if self.timeout.is_some() && !old.state.is_alive() {
+                lifecycle::start(&self.docker, &self.name, &self.old).await?;
+            }
+            if old.display_name() != self.name.as_str() {
+                self.rename(&self.old, self.name.as_str()).await?;
+            }
+            Ok(())
+        };
+        let rollback = undo.await.err();
+        Failure {
+            cause,
+            log,
+            rollback,
+        }
+    }
+
+    fn is_new(&self, container: &ContainerDetails) -> bool {
+        let label = container.config.labels.get(REPLACES);
+        label.is_some_and(|label| label == self.old.as_str())
+    }
+
+    fn engine(&self) -> &Engine {
+        &self.docker.engine
+    }
+
+    async fn inspect(&self, id: &ContainerName) -> Result<ContainerDetails, ToolError> {
+        let details = self.engine().try_inspect(id).await;
+        details.map_err(|failure| self.explain("inspect", failure))
+    }
+
+    async fn rename(&self, id: &ContainerName, name: &str) -> Result<(), ToolError> {
+        let path = Path::container(id, "/rename").query("name", name);
+        self.post("rename", path, None, 0).await
+    }
+
+    /// Removes a container. A removal that was begun is waited for.
+    async fn remove(&self, id: &ContainerName) -> Result<(), ToolError> {
+        let began = tokio::time::Instant::now();
+        loop {
+            let path = Path::container(id, "").query("force", true);
+            match self.engine().try_delete(path).await {
+                Err(failure)
+                    if failure.is_removal_under_way() && began.elapsed() < REMOVAL_TIME =>
+                {
+                    tokio::time::sleep(POLL_INTERVAL).await;
+                }
+                Err(failure) if !failure.is_no_such_container() => {
+                    return Err(self.explain("remove", failure));
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    async fn post(
+        &self,
+        verb: &'static str,
+        path: Path,
+        body: Option<&Value>,
+        seconds: u32,
+    ) -> Result<(), ToolError> {
+        let action = Action::on_container(verb, self.name.as_str());
+        self.docker
+            .post(action, path, body, seconds)
+            .await
+            .map(drop)
+    }
+
+    fn explain(&self, verb: &'static str, failure: EngineError) -> ToolError {
+        let action = Action::on_container(verb, self.name.as_str());
+        explain(self.engine(), failure, action, &[])
+    }
+}
+
+/// Whether the new container is as it should be; `has_lasted` if it has run for a while.
+/// Errors when it never will be.
+fn progress(
+    now: &ContainerDetails,
+    has_lasted: bool,
+    redactor: &Redactor,
+) -> Result<bool, ToolError> {
+    let state = &now.state;
+    let is_new = state.status == "created";
+    let health = state.health.as_ref();
+    // Podman has an empty health without a check.
+    match health.map_or("", |health| &*health.status) {
+        "" | "none" => Ok(!is_new && has_lasted),
+        "healthy" => Ok(true),
+        "unhealthy" => {
+            let probe = health.and_then(|health| health.log.last());
+            let output = probe.map_or("", |probe| probe.output.trim());
+            let output = redactor.text(output);
+            let output = truncate(&output, 300);
+            let text = format!("The health check of the new one failed: {output}");
+            Err(conflict(text.trim_end_matches([' ', ':'])))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// After the name of an old container that has to run if it comes back.
+const RAN: &str = ".up";
+
+/// The name of the container with this id while its replacement is not known to be healthy.
+fn kept_name(name: &str, id: &str, ran: bool) -> String {
+    let ran = if ran { RAN } else { "" };
+    format!("{name}{KEPT}{}{ran}", short_id(id))
+}
+
+/// Whether the old container with this name ran when its replacement began.
+fn ran(name: &str) -> bool {
+    name.ends_with(RAN)
+}
+
+/// Whether it is the old container of a replacement.
+pub(crate) fn is_kept(container: &ContainerSummary) -> bool {
+    is_kept_name(container.display_name(), &container.id)
+}
+
+/// Whether this is the name that the container with this id has while it is replaced.
+fn is_kept_name(name: &str, id: &str) -> bool {
+    let kept = name.rsplit_once(KEPT);
+    kept.is_some_and(|(replaced, _)| name == kept_name(replaced, id, ran(name)))
+}
+
+/// Refuses a container that another call replaces: the old one, and the new one until the old one is gone.
+async fn permit_begin(engine: &Engine, container: &ContainerDetails) -> Result<(), ToolError> {
+    let name = container.display_name();
+    if is_kept_name(name, &container.id) {
+        return Err(under_way(name, name));
+    }
+    let label = container.config.labels.get(REPLACES);
+    let old = label.and_then(|label| ContainerName::new(label).ok());
+    let Some(old) = old else { return Ok(()) };
+    match engine.try_inspect(&old).await {
+        Ok(old) if is_kept_name(old.display_name(), &old.id) => {
+            Err(under_way(name, old.display_name()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A file that is locked while a process of this machine replaces a container. The system unlocks it if that is killed.
+struct Lock {
+    path: PathBuf,
+    _file: Option<File>,
+}
+
+/// Another process is at work.
+struct Locked;
+
+impl Lock {
+    fn take(id: &str) -> Result<Self, Locked> {
+        let path = std::env::temp_dir().join(format!("docker-mcp-server-{id}.lock"));
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let file = match file {
+            // Of another user.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(Locked),
+            // No place for files: the name of the old container alone tells.
+            Err(_) => None,
+            Ok(file) => match file.try_lock() {
+                Err(TryLockError::WouldBlock) => return Err(Locked),
+                _ => Some(file),
+            },
+        };
+        Ok(Self { path, _file: file })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn under_way(name: &str, kept: &str) -> ToolError {
+    conflict(format!(
+        "`{name}` is being replaced by another call: until that ends, its old container has the name \
+         `{kept}`. Nothing was done; look at it again with get_container."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn containers_that_share_something_are_found() {
+        let owner = ContainerDetails {
+            id: "ab12".repeat(16),
+            name: "/vpn".to_owned(),
+            ..ContainerDetails::default()
+        };
+        for (host, expected) in [
+            (json!({"NetworkMode": "container:vpn"}), Some("network")),
+            (
+                json!({"NetworkMode": format!("container:{}", owner.id)}),
+                Some("network"),
+            ),
+            (json!({"NetworkMode": "container:vpn2"}), None),
+            (json!({"NetworkMode": "vpn"}), None),
+            (json!({"PidMode": "container:vpn"}), Some("processes")),
+            (json!({"IpcMode": "container:ab12"}), Some("IPC")),
+            (json!({"IpcMode": "container:"}), None),
+            (json!({"Links": ["/vpn:/app/gate"]}), Some("a link")),
+            (json!({"Links": ["/db:/app/vpn"]}), None),
+        ] {
+            assert_eq!(shared(&host, &owner), expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn old_container_of_a_replacement_is_known_by_its_name() {
+        let id = "0123456789abcdef";
+        for (name, expected) in [
+            ("/web.before-0123456789ab", true),
+            ("/web.before-0123456789ab.up", true),
+            ("/web.before-0123456789ab.down", false),
+            ("/web.before-x.before-0123456789ab", true),
+            ("/web.before-ba9876543210", false),
+            ("/web.before-over-0123456789ab", false),
+            ("/web", false),
+        ] {
+            let summary = json!({"Id": id, "Names": [name]});
+            let summary = serde_json::from_value(summary).unwrap();
+            assert_eq!(is_kept(&summary), expected, "{name}");
+        }
     }
 }

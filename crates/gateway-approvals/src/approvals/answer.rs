@@ -8,16 +8,21 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use gateway_access::Right;
 use gateway_store::events::{Event, EventStatus, kind};
-use gateway_store::state::{Entry, EntryKind, Expected};
+use gateway_store::state::{Entry, EntryKind, Expected, StateStore};
+use hmac_sha256::Hash;
+use mcp_client::Endpoint;
 use mcp_core::server::Principal;
 use mcp_serve::OwnPaths;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
+use upstream::text::hexadecimal;
+use upstream::time::rfc3339;
+use uuid::Uuid;
 
-use super::Approvals;
-use super::record::{self, Approval, ApprovalStatus, now};
-use super::webhook::{ANSWER_PATH, token_hash};
+use super::record::{Approval, ApprovalStatus, now};
+use super::{Approvals, record};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,32 +50,68 @@ enum Decision {
     Show,
 }
 
-/// The effect of an answer.
-pub enum Answered {
-    /// The decision is stored.
-    Decided(Box<Approval>),
-    /// The arguments of the call with this id, with their hidden values.
-    Shown(String, String),
-}
+/// Longest time until the gateway of a call takes a decision: it reads what others store every 250 ms.
+const MAX_DECISION_DELAY: Duration = Duration::from_secs(10);
 
-impl Answered {
-    /// `{"id": …, "status": …}`, or `{"id": …, "arguments": …}`.
-    pub fn into_json(self) -> Value {
-        match self {
-            Self::Decided(approval) => json!({"id": approval.id, "status": approval.status.name()}),
-            Self::Shown(id, arguments) => json!({"id": id, "arguments": arguments}),
-        }
+/// The answer to a decision about a call that is not made any more.
+const ENDED: Refusal = (409, "the call has ended, or its gateway does not answer");
+
+const NO_STORE: Refusal = (503, "the store is not available; try again later");
+
+/// A status of HTTP and the reason.
+pub type Refusal = (u16, &'static str);
+
+/// Decides about a call that waits, as it was stored in `entry`.
+///
+/// # Errors
+/// Others were faster, or no gateway takes an approval: it is withdrawn then.
+pub async fn decide(
+    state: &StateStore,
+    before: Approval,
+    entry: &Entry,
+    status: ApprovalStatus,
+    by: &str,
+) -> Result<Approval, Refusal> {
+    let decided = before.decided(status, by, now());
+    let change = record::store(&decided, Expected::entry(Some(entry)));
+    match state.change(vec![change]).await {
+        Ok(true) if status == ApprovalStatus::Approved => taken(state, decided, before).await,
+        Ok(true) => Ok(decided),
+        Ok(false) => Err((409, "it was decided by others meanwhile")),
+        Err(_) => Err(NO_STORE),
     }
 }
 
-/// Longest time until the gateway of a call takes a decision: it reads what others store every 250 ms.
-pub const MAX_DECISION_DELAY: Duration = Duration::from_secs(10);
-
-/// The answer to a decision about a call that is not made any more.
-const ENDED: Refusal = (409, "the call has ended; nothing was done");
-
-/// A status and the reason.
-type Refusal = (u16, &'static str);
+/// Waits until the gateway of a call uses its approval up, right before it makes the call. If it does not, the call
+/// is as it was `before`: its gateway is gone, which is not known yet.
+async fn taken(
+    state: &StateStore,
+    decided: Approval,
+    before: Approval,
+) -> Result<Approval, Refusal> {
+    let mut entries = state.subscribe();
+    let until = Instant::now() + MAX_DECISION_DELAY;
+    loop {
+        let known = Arc::clone(&entries.borrow_and_update());
+        let entry = known.get(EntryKind::Approval, &decided.id);
+        let stored = entry.and_then(Entry::read::<Approval>);
+        match stored.map(|stored| stored.status) {
+            Some(ApprovalStatus::Used) => return Ok(decided),
+            Some(ApprovalStatus::Approved) => {}
+            _ => return Err(ENDED),
+        }
+        if let Ok(Ok(())) = timeout_at(until, entries.changed()).await {
+            continue;
+        }
+        let change = record::store(&before, Expected::entry(entry));
+        match state.change(vec![change]).await {
+            Ok(true) => return Err(ENDED),
+            // The gateway was faster.
+            Ok(false) => {}
+            Err(_) => return Err(NO_STORE),
+        }
+    }
+}
 
 impl OwnPaths for Approvals {
     fn prefix(&self) -> &'static str {
@@ -89,38 +130,40 @@ impl OwnPaths for Approvals {
                 Ok(answer) => self.decide(id, caller, answer).await,
                 Err(_) => Err((400, INVALID)),
             };
-            match decided {
-                Ok(answered) => (200, answered.into_json().to_string()),
-                Err((status, reason)) => (status, json!({"error": reason}).to_string()),
-            }
+            response(decided)
         })
     }
 }
 
+/// The status of HTTP and the body of an answer.
+fn response(decided: Result<Value, Refusal>) -> (u16, String) {
+    let (status, body) = match decided {
+        Ok(answered) => (200, answered),
+        Err((status, reason)) => (status, json!({"error": reason})),
+    };
+    (status, body.to_string())
+}
+
 impl Approvals {
-    /// Takes an answer that was given on the page: `{"id": …, "answer": "approve"}`, `"refuse"` or `"show"`.
-    ///
-    /// # Errors
-    /// A status of HTTP and the reason.
-    pub async fn decide_on_page(
-        &self,
-        caller: Option<&Principal>,
-        body: &[u8],
-    ) -> Result<Answered, (u16, &'static str)> {
-        let PageAnswer { id, answer } = serde_json::from_slice(body).map_err(|_| (400, INVALID))?;
-        let answer = AnswerBody {
-            answer,
-            token: None,
-        };
-        self.decide(&id, caller, answer).await
+    /// Takes an answer that was given on the page: `{"id": …, "answer": "approve"}`, `"refuse"` or `"show"`. Returns the
+    /// status of HTTP and the body.
+    pub async fn decide_on_page(&self, caller: Option<&Principal>, body: &[u8]) -> (u16, String) {
+        response(match serde_json::from_slice(body) {
+            Ok(PageAnswer { id, answer }) => {
+                let token = None;
+                self.decide(&id, caller, AnswerBody { answer, token }).await
+            }
+            Err(_) => Err((400, INVALID)),
+        })
     }
 
+    /// Returns `{"id": …, "status": …}`, or `{"id": …, "arguments": …}` with the hidden values.
     async fn decide(
         &self,
         id: &str,
         caller: Option<&Principal>,
         AnswerBody { answer, token }: AnswerBody,
-    ) -> Result<Answered, Refusal> {
+    ) -> Result<Value, Refusal> {
         let mut entries = self.state.entries();
         if entries.get(EntryKind::Approval, id).is_none() {
             // It may wait at another gateway, since a moment. A failure leaves what is known.
@@ -151,21 +194,12 @@ impl Approvals {
             Decision::Refuse => ApprovalStatus::Refused,
             Decision::Show => return self.show(&approval, &by),
         };
-        let decided = approval.decided(status, &by, now());
-        let change = record::store(&decided, Expected::entry(Some(entry)));
-        match self.state.change(vec![change]).await {
-            Ok(true) if status == ApprovalStatus::Approved => {
-                let taken = self.taken(decided, approval).await?;
-                Ok(Answered::Decided(Box::new(taken)))
-            }
-            Ok(true) => Ok(Answered::Decided(Box::new(decided))),
-            Ok(false) => Err((409, "it was decided by others meanwhile")),
-            Err(_) => Err((503, "the store is not available; try again later")),
-        }
+        let decided = decide(&self.state, approval, entry, status, &by).await?;
+        Ok(json!({"id": decided.id, "status": decided.status.name()}))
     }
 
     /// Shows the arguments of a call that waits here, and records who has seen them.
-    fn show(&self, approval: &Approval, by: &str) -> Result<Answered, Refusal> {
+    fn show(&self, approval: &Approval, by: &str) -> Result<Value, Refusal> {
         let parked = self.parked.lock();
         let Some(call) = parked.get(&approval.id) else {
             return Err((409, "the call waits at another gateway: ask that one"));
@@ -182,39 +216,12 @@ impl Approvals {
         });
         let event = Event::new(kind::APPROVAL, EventStatus::Success, facts);
         self.log.record(event);
-        Ok(Answered::Shown(approval.id.clone(), arguments))
+        Ok(json!({"id": approval.id, "arguments": arguments}))
     }
 
     /// True if a call of this gateway does not wait any more.
     fn has_left(&self, approval: &Approval) -> bool {
         approval.gateway == self.gateway && !self.parked.lock().contains_key(&approval.id)
-    }
-
-    /// Waits until the gateway of a call uses its approval up, right before it makes the call. If it does not, the call
-    /// is as it was `before`: its gateway is gone, which is not known yet.
-    async fn taken(&self, decided: Approval, before: Approval) -> Result<Approval, Refusal> {
-        let mut entries = self.state.subscribe();
-        let until = Instant::now() + MAX_DECISION_DELAY;
-        loop {
-            let known = Arc::clone(&entries.borrow_and_update());
-            let entry = known.get(EntryKind::Approval, &decided.id);
-            let stored = entry.and_then(Entry::read::<Approval>);
-            match stored.map(|stored| stored.status) {
-                Some(ApprovalStatus::Used) => return Ok(decided),
-                Some(ApprovalStatus::Approved) => {}
-                _ => return Err(ENDED),
-            }
-            if let Ok(Ok(())) = timeout_at(until, entries.changed()).await {
-                continue;
-            }
-            let change = record::store(&before, Expected::entry(entry));
-            match self.state.change(vec![change]).await {
-                Ok(true) => return Err(ENDED),
-                // The gateway was faster.
-                Ok(false) => {}
-                Err(_) => return Err((503, "the store is not available; try again later")),
-            }
-        }
     }
 
     /// Returns the name under which a decision is recorded, if it may be made.
@@ -246,4 +253,81 @@ impl Approvals {
             false => Ok(caller.name.to_string()),
         }
     }
+}
+
+/// The path of the answer, before the id.
+pub(super) const ANSWER_PATH: &str = "/approvals/";
+
+/// Timeout of one attempt.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The delays before further attempts.
+const RETRY_DELAYS: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(25),
+];
+
+/// The URL for one call, and the token that answers it.
+pub(super) struct Webhook {
+    url: String,
+    token: String,
+}
+
+impl Webhook {
+    pub(super) fn new(url: String) -> Self {
+        let (one, two) = (Uuid::new_v4().simple(), Uuid::new_v4().simple());
+        let token = format!("{one}{two}");
+        Self { url, token }
+    }
+
+    pub(super) fn token_hash(&self) -> String {
+        token_hash(&self.token)
+    }
+
+    /// Sends the call in the background, until the handle is dropped.
+    pub(super) fn send(self, approval: &Approval) -> AbortOnDropHandle<()> {
+        let message = json!({
+            "id": approval.id,
+            "tool": approval.tool,
+            "backend": approval.backend,
+            "who": approval.principal,
+            "client": approval.client,
+            "effect": approval.effect,
+            "description": approval.description,
+            "rule": approval.rule,
+            "arguments": approval.arguments,
+            "hash": approval.hash,
+            "expires": rfc3339(approval.expires),
+            "answer": {"path": format!("{ANSWER_PATH}{}", approval.id), "token": self.token},
+        });
+        let (id, url) = (approval.id.clone(), self.url);
+        let send = async move {
+            let mut delays = RETRY_DELAYS.into_iter();
+            loop {
+                let Ok(endpoint) = Endpoint::new(&url) else {
+                    return;
+                };
+                let sent = Box::pin(endpoint.post_json(message.to_string()));
+                let problem = match tokio::time::timeout(SEND_TIMEOUT, sent).await {
+                    Ok(Ok(())) => return,
+                    Ok(Err(error)) => error.to_string(),
+                    Err(_) => "no response in time".to_owned(),
+                };
+                tracing::warn!(
+                    approval = id,
+                    problem,
+                    "the webhook did not take a call that waits"
+                );
+                let Some(delay) = delays.next() else { return };
+                tokio::time::sleep(delay).await;
+            }
+        };
+        AbortOnDropHandle::new(tokio::spawn(send))
+    }
+}
+
+/// Returns the SHA-256 hash of a token, in hexadecimal digits.
+pub(super) fn token_hash(token: &str) -> String {
+    hexadecimal(&Hash::hash(token.as_bytes()))
 }

@@ -207,83 +207,58 @@ mod tests {
     #[test]
     fn what_is_shown_is_what_runs() {
         let token = "a".repeat(MAX_HIDDEN_CHARS);
+        let read_one = |name: &str, text: &str| read(&json!({name: text}).to_string());
+        let hidden = |length: usize| format!("*** ({length} characters are hidden)");
+        let (two, six) = (hidden(2), hidden(6));
         for (name, text, expected) in [
-            ("command", "ls", Some("ls")),
+            ("command", "ls", "ls"),
+            ("command", "a\u{202e}b\u{2066}", "a\\u{202e}b\\u{2066}"),
+            ("command", "a\u{200b}b\u{feff}", "a\\u{200b}b\\u{feff}"),
+            ("command", "a\u{e0041}\u{fe0f}", "a\\u{e0041}\\u{fe0f}"),
+            ("command", "\u{1b}[2Kb\rc\n", "\\u001b[2Kb\\rc\\n"),
+            ("command", "a\u{9b}d\u{7f}", "a\\u{9b}d\\u{7f}"),
             (
                 "command",
-                "a\u{202e}b\u{2066}c",
-                Some("a\\u{202e}b\\u{2066}c"),
+                "a\u{a0}\u{2003}\u{3000}",
+                "a\\u{a0}\\u{2003}\\u{3000}",
             ),
+            ("command", "\\u{202e}", "\\\\u{202e}"),
+            ("command", "***", "***"),
+            ("password", "Hunter-2!", &hidden(9)),
+            ("password", &token, &hidden(MAX_HIDDEN_CHARS)),
             (
                 "command",
-                "a\u{200b}b\u{feff}c",
-                Some("a\\u{200b}b\\u{feff}c"),
-            ),
-            (
-                "command",
-                "a\u{e0041}b\u{fe0f}",
-                Some("a\\u{e0041}b\\u{fe0f}"),
-            ),
-            (
-                "command",
-                "a\u{1b}[2Kb\rc\n\u{9b}d\u{7f}",
-                Some("a\\u001b[2Kb\\rc\\n\\u{9b}d\\u{7f}"),
-            ),
-            (
-                "command",
-                "a\u{a0}b\u{2003}c\u{3000}d",
-                Some("a\\u{a0}b\\u{2003}c\\u{3000}d"),
-            ),
-            ("command", "\\u{202e}", Some("\\\\u{202e}")),
-            ("command", "***", Some("***")),
-            (
-                "password",
-                "Hunter-2!",
-                Some("*** (9 characters are hidden)"),
-            ),
-            ("password", &token, Some("*** (2048 characters are hidden)")),
-            (
-                "command",
-                "run token=abc123 --all",
-                Some("run token=*** (6 characters are hidden) --all"),
+                "run token=abc123 -a",
+                &format!("run token={six} -a"),
             ),
             (
                 "command",
                 "a token=abc123 b token=x9 c",
-                Some(
-                    "a token=*** (6 characters are hidden) b token=*** (2 characters are hidden) c",
-                ),
+                &format!("a token={six} b token={two} c"),
             ),
-            ("password", "$(rm -rf /)", None),
-            ("password", "a b", None),
-            ("password", "a;b", None),
-            ("password", "a|b", None),
-            ("password", "`id`", None),
-            ("password", "a\nb", None),
-            ("password", "a\u{202e}b", None),
-            ("password", "gel\u{f6}scht", None),
-            ("password", &format!("{token}a"), None),
-            ("command", "token=`rm -rf /srv/data`; echo done", None),
-            ("command", "curl -H 'Cookie: a=b; rm -rf /'", None),
-            ("command", "-----BEGIN PRIVATE KEY-----\nrm -rf /", None),
-            ("command", "\u{202e}token=abc123", None),
-            ("command", r#"{"password": "$(id)", "a": 1}"#, None),
         ] {
-            let shown = read(&json!({name: text}).to_string());
-            let shown = shown.map(|shown| shown.text);
-            match expected {
-                Some(expected) => {
-                    assert_eq!(
-                        shown,
-                        Ok(format!("{{\n  \"{name}\": \"{expected}\"\n}}")),
-                        "{text:?}"
-                    );
-                }
-                None => {
-                    let reason = shown.unwrap_err();
-                    assert!(reason.contains(&format!("`{name}`")), "{text:?} {reason}");
-                }
-            }
+            let shown = read_one(name, text).map(|shown| shown.text);
+            let expected = format!("{{\n  \"{name}\": \"{expected}\"\n}}");
+            assert_eq!(shown, Ok(expected), "{text:?}");
+        }
+        for (name, text) in [
+            ("password", "$(rm -rf /)"),
+            ("password", "a b"),
+            ("password", "a;b"),
+            ("password", "a|b"),
+            ("password", "`id`"),
+            ("password", "a\nb"),
+            ("password", "a\u{202e}b"),
+            ("password", "gel\u{f6}scht"),
+            ("password", &format!("{token}a")),
+            ("command", "token=`rm -rf /srv/data`; echo done"),
+            ("command", "curl -H 'Cookie: a=b; rm -rf /'"),
+            ("command", "-----BEGIN PRIVATE KEY-----\nrm -rf /"),
+            ("command", "\u{202e}token=abc123"),
+            ("command", r#"{"password": "$(id)", "a": 1}"#),
+        ] {
+            let reason = read_one(name, text).unwrap_err();
+            assert!(reason.contains(&format!("`{name}`")), "{text:?} {reason}");
         }
         // At any depth, and in names.
         let reason = read(r#"{"a": [{"password": "x y"}]}"#).unwrap_err();

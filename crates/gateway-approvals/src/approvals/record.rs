@@ -9,6 +9,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use upstream::time::Timestamp;
 
+use super::Approvals;
+
 /// A gateway whose entry has not changed for this time is gone.
 const GATEWAY_TIMEOUT: Duration = Duration::from_secs(12);
 
@@ -28,6 +30,14 @@ pub struct Approval {
     pub backend: String,
     /// The caller.
     pub principal: Option<String>,
+    /// The name that the client gives itself.
+    pub client: Option<String>,
+    /// The effect of the tool: `reads`, `additive`, `idempotent` or `destructive`.
+    pub effect: String,
+    /// The backend's text about the tool.
+    pub description: String,
+    /// The line of the file that makes the call wait.
+    pub rule: String,
     /// For people: without secrets, and cut.
     pub arguments: String,
     /// Of the tool and the exact arguments.
@@ -43,7 +53,6 @@ pub struct Approval {
     /// The time of the decision, in seconds since 1970.
     pub decided_at: Option<i64>,
     /// The SHA-256 hash of the token that the webhook has got.
-    #[serde(default)]
     pub(super) token_hash: Option<String>,
 }
 
@@ -61,8 +70,10 @@ pub enum ApprovalStatus {
     Refused,
     /// The time for a decision is over.
     Expired,
-    /// Its client has cancelled it.
+    /// Its client has cancelled it, or has left.
     Cancelled,
+    /// Its caller has lost its token or its role.
+    Revoked,
     /// Its gateway has ended.
     Gone,
 }
@@ -77,6 +88,7 @@ impl ApprovalStatus {
             Self::Refused => "refused",
             Self::Expired => "expired",
             Self::Cancelled => "cancelled",
+            Self::Revoked => "revoked",
             Self::Gone => "gone",
         }
     }
@@ -105,6 +117,26 @@ impl Approval {
         let is_alive =
             seen.is_some_and(|seen| now().abs_diff(seen) <= MAX_CLOCK_SKEW.unsigned_abs());
         self.status_at(now(), is_alive)
+    }
+
+    /// Returns the approval after the next step of its gateway; `None` if there is none. `end` is what has ended the wait
+    /// there. An approval is used up before the call is made, so that it is made once, and not for a caller that has
+    /// left or lost its rights.
+    pub(super) fn next(&self, end: Option<ApprovalStatus>, now: i64) -> Option<Self> {
+        let with = |status| Self {
+            status,
+            ..self.clone()
+        };
+        match (self.status, end) {
+            (ApprovalStatus::Waiting, None) => None,
+            (ApprovalStatus::Waiting, Some(end)) => Some(self.decided(end, "the gateway", now)),
+            // The decision was in time.
+            (ApprovalStatus::Approved, None | Some(ApprovalStatus::Expired)) => {
+                Some(with(ApprovalStatus::Used))
+            }
+            (ApprovalStatus::Approved, Some(end)) => Some(with(end)),
+            _ => Some(self.clone()),
+        }
     }
 
     /// Returns the approval after a decision.
@@ -173,13 +205,121 @@ pub(super) fn is_open(value: &str) -> bool {
 }
 
 /// The change that stores a call in the place of `expected`.
-pub fn store(approval: &Approval, expected: Expected) -> EntryChange {
+pub(super) fn store(approval: &Approval, expected: Expected) -> EntryChange {
     EntryChange::store(EntryKind::Approval, approval.id.clone(), approval, expected)
 }
 
 /// Seconds since 1970.
-pub fn now() -> i64 {
+pub(super) fn now() -> i64 {
     Timestamp::now().as_second()
+}
+
+/// Interval at which a gateway says that it still runs, while calls wait.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(3);
+
+/// Ended approvals are kept for this time, in seconds; events last longer.
+const MAX_AGE: i64 = 7 * 86_400;
+
+/// Limit for the ended approvals, against callers that make calls in order to cancel them.
+const MAX_ENDED: usize = 1_000;
+
+/// Number of approvals that one change removes, and of these changes in one sweep.
+const MAX_REMOVED: usize = 100;
+const MAX_CHANGES: usize = 20;
+
+/// Gateways that were not seen for this time are forgotten, in seconds.
+const MAX_GATEWAY_AGE: i64 = 86_400;
+
+impl Approvals {
+    /// Keeps the approvals up to date while the gateway runs.
+    pub async fn sweep(&self) {
+        loop {
+            // Without a store the next sweep ends a call that has left.
+            let _ = tokio::time::timeout(SWEEP_INTERVAL, self.left.notified()).await;
+            self.sweep_once().await;
+        }
+    }
+
+    async fn sweep_once(&self) {
+        let entries = self.state.entries();
+        self.seen.update(&entries);
+        if !self.parked.lock().is_empty() {
+            let seen = seen(&self.gateway, now());
+            self.state.request_change(vec![seen]);
+        }
+        for (approval, entry) in read_open(&entries) {
+            let Some(end) = self.end(&approval) else {
+                continue;
+            };
+            let end = approval.decided(end, "the gateway", now());
+            let change = store(&end, Expected::Revision(entry.revision));
+            // One gateway of several records it.
+            if let Ok(true) = self.state.change(vec![change]).await {
+                self.receipt(&end, None);
+            }
+        }
+        self.remove_old(&entries);
+    }
+
+    /// The end of an approval that no call waits for.
+    fn end(&self, approval: &Approval) -> Option<ApprovalStatus> {
+        if approval.gateway != self.gateway {
+            let is_gone = !self.seen.is_alive(&approval.gateway);
+            return is_gone.then_some(ApprovalStatus::Gone);
+        }
+        // Each is in `parked` before it is stored.
+        let is_parked = self.parked.lock().contains_key(&approval.id);
+        match approval.status_at(now(), true) {
+            _ if is_parked => None,
+            ApprovalStatus::Expired => Some(ApprovalStatus::Expired),
+            _ => Some(ApprovalStatus::Cancelled),
+        }
+    }
+
+    fn remove_old(&self, entries: &Entries) {
+        let ended = removable(entries, now());
+        for ended in ended.chunks(MAX_REMOVED).take(MAX_CHANGES) {
+            let removed = ended
+                .iter()
+                .map(|(id, entry)| EntryChange::remove(EntryKind::Approval, id, entry));
+            self.state.request_change(removed.collect());
+        }
+        let used = entries.matching(EntryKind::UsedAnswer, "");
+        let expired = used.filter(|(_, entry)| {
+            let expires = entry.read().unwrap_or(0);
+            now() - expires > MAX_CLOCK_SKEW
+        });
+        let expired: Vec<EntryChange> = expired
+            .map(|(nonce, entry)| EntryChange::remove(EntryKind::UsedAnswer, nonce, entry))
+            .take(MAX_REMOVED)
+            .collect();
+        if !expired.is_empty() {
+            self.state.request_change(expired);
+        }
+        for (gateway, entry) in entries.matching(EntryKind::Gateway, "") {
+            let seen = entry.read().unwrap_or(0);
+            if now() - seen > MAX_GATEWAY_AGE {
+                let old = EntryChange::remove(EntryKind::Gateway, gateway, entry);
+                self.state.request_change(vec![old]);
+            }
+        }
+    }
+}
+
+/// The ended approvals that are too many or too old, the oldest first.
+fn removable(entries: &Entries, now: i64) -> Vec<(&str, &Entry)> {
+    let all = entries.matching(EntryKind::Approval, "");
+    let mut ended: Vec<(&str, &Entry)> = all.filter(|(_, entry)| !is_open(&entry.value)).collect();
+    ended.sort_unstable_by_key(|(_, entry)| entry.revision);
+    let too_many = ended.len().saturating_sub(MAX_ENDED);
+    let is_old = |entry: &Entry| {
+        let approval = entry.read::<Approval>();
+        approval.is_some_and(|approval| now - approval.created > MAX_AGE)
+    };
+    let others = ended[too_many..].iter();
+    let old = others.take_while(|(_, entry)| is_old(entry)).count();
+    ended.truncate(too_many + old);
+    ended
 }
 
 #[cfg(test)]
@@ -193,6 +333,10 @@ mod tests {
             tool: "b__x".to_owned(),
             backend: "b".to_owned(),
             principal: None,
+            client: None,
+            effect: String::new(),
+            description: String::new(),
+            rule: String::new(),
             arguments: r#"{"status":"waiting"}"#.to_owned(),
             hash: String::new(),
             created: 0,
@@ -206,8 +350,10 @@ mod tests {
 
     #[test]
     fn open_calls_are_told_by_their_text() {
-        use ApprovalStatus::{Approved, Cancelled, Expired, Gone, Refused, Used, Waiting};
-        for status in [Waiting, Approved, Used, Refused, Expired, Cancelled, Gone] {
+        use ApprovalStatus::{Approved, Cancelled, Expired, Gone, Refused, Revoked, Used, Waiting};
+        for status in [
+            Waiting, Approved, Used, Refused, Expired, Cancelled, Revoked, Gone,
+        ] {
             let change = store(&approval(status), Expected::Any);
             let value = change.value.unwrap();
             assert_eq!(is_open(&value), status.is_open(), "{value}");
@@ -231,13 +377,48 @@ mod tests {
         assert!(seen.is_alive("g"));
     }
 
+    /// The next state of each state, after each end.
     #[test]
-    fn call_of_a_gateway_that_is_gone_has_no_other_end() {
-        let waiting = approval(ApprovalStatus::Waiting);
-        assert_eq!(waiting.status_at(1, true), ApprovalStatus::Waiting);
-        assert_eq!(waiting.status_at(10, true), ApprovalStatus::Expired);
-        assert_eq!(waiting.status_at(1, false), ApprovalStatus::Gone);
-        let used = approval(ApprovalStatus::Used);
-        assert_eq!(used.status_at(10, false), ApprovalStatus::Used);
+    fn approval_is_used_only_after_it_was_approved_in_time() {
+        use ApprovalStatus::{Approved, Cancelled, Expired, Gone, Refused, Revoked, Used, Waiting};
+        let next = |status, end| Some(approval(status).next(end, 1)?.status);
+        let ends = [Expired, Cancelled, Revoked, Gone].map(Some);
+        for end in ends.into_iter().chain([None]) {
+            assert_eq!(next(Waiting, end), end);
+            let is_in_time = matches!(end, None | Some(Expired));
+            let after = if is_in_time { Some(Used) } else { end };
+            assert_eq!(next(Approved, end), after, "{end:?}");
+            for status in [Used, Refused, Revoked] {
+                assert_eq!(next(status, end), Some(status), "{end:?}");
+            }
+        }
+    }
+
+    fn stored(id: usize, status: ApprovalStatus, created: i64) -> (String, String) {
+        let approval = Approval {
+            created,
+            ..approval(status)
+        };
+        (id.to_string(), serde_json::to_string(&approval).unwrap())
+    }
+
+    #[test]
+    fn newest_ended_approvals_of_the_last_week_are_kept() {
+        use ApprovalStatus::{Gone, Refused, Used, Waiting};
+        let now = 2 * MAX_AGE;
+        let ended = (0..MAX_ENDED + 5).map(|id| stored(id, Used, now));
+        let open = (9_000..9_050).map(|id| stored(id, Waiting, now));
+        let entries = Entries::with_kind(EntryKind::Approval, ended.chain(open));
+        let removed: Vec<&str> = removable(&entries, now).iter().map(|(id, _)| *id).collect();
+        assert_eq!(removed, ["0", "1", "2", "3", "4"]);
+
+        let ended = [
+            stored(1, Refused, 0),
+            stored(2, Waiting, 0),
+            stored(3, Gone, now),
+        ];
+        let entries = Entries::with_kind(EntryKind::Approval, ended);
+        let removed: Vec<&str> = removable(&entries, now).iter().map(|(id, _)| *id).collect();
+        assert_eq!(removed, ["1"]);
     }
 }

@@ -65,14 +65,9 @@ pub type RecordedArguments = dyn Fn(&str, &str) -> bool + Send + Sync;
 pub struct ArgumentTypes(String);
 
 impl ArgumentTypes {
-    /// The types of `value`, which need not be an object. Only fields that the schema names are named: any
-    /// other name could be a value by mistake.
-    pub fn new(value: &RawValue, known: &KnownArguments) -> Self {
-        Self::with_values(value, known, |_| false)
-    }
-
-    /// The types of `value`, and the values of the arguments that are recorded, without secrets.
-    pub fn with_values(
+    /// The types of `value`, which need not be an object, and the values of the arguments that are recorded, without
+    /// secrets. Only fields that the schema names are named: any other name could be a value by mistake.
+    pub fn new(
         value: &RawValue,
         known: &KnownArguments,
         is_recorded: impl Fn(&str) -> bool,
@@ -140,15 +135,18 @@ fn recorded(name: &str, json: &str) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    let (cleaned, shown) = (clean(&text), redacted(&text));
+    truncate(&shown(&text), MAX_VALUE_CHARS)
+}
+
+/// A text as the log has it: without secrets, and with hidden characters by their numbers.
+pub(super) fn shown(text: &str) -> String {
+    let (cleaned, shown) = (clean(text), redacted(text));
     // A secret that hidden characters split is not put together again by the reader.
-    let is_split = cleaned != text && cleaned != shown;
-    let shown = match is_split {
+    match cleaned != text && cleaned != shown {
         true => HIDDEN.to_owned(),
-        false if cleaned == shown => visible(&text),
+        false if cleaned == shown => visible(text),
         false => shown.into_owned(),
-    };
-    truncate(&shown, MAX_VALUE_CHARS)
+    }
 }
 
 /// Adds the type and the size of a value; the first byte of JSON determines its type.
@@ -213,7 +211,7 @@ mod tests {
             let raw: Box<RawValue> =
                 serde_json::from_str(&format!("{{\"{name}\":{value},\"name\":\"s3cret\"}}"))
                     .unwrap();
-            let types = ArgumentTypes::with_values(&raw, &known, |recorded| recorded == name);
+            let types = ArgumentTypes::new(&raw, &known, |recorded| recorded == name);
             let expected = serde_json::json!({name: {"value": expected}, "name": "string(6)"});
             assert_eq!(
                 serde_json::from_str::<Value>(types.json()).unwrap(),
@@ -224,7 +222,7 @@ mod tests {
         let long = format!("\"{}\"", "x".repeat(MAX_ARGUMENT_BYTES));
         let raw: Box<RawValue> =
             serde_json::from_str(&format!(r#"{{"name":{long},"container":"web-1"}}"#)).unwrap();
-        let types = ArgumentTypes::with_values(&raw, &known, |name| name == "container");
+        let types = ArgumentTypes::new(&raw, &known, |name| name == "container");
         assert!(
             types.json().contains(r#""container":{"value":"web-1"}"#),
             "{}",
@@ -244,7 +242,8 @@ mod tests {
                 .collect(),
             takes_others: false,
         };
-        ArgumentTypes::new(&raw, &known).json().to_owned()
+        let types = ArgumentTypes::new(&raw, &known, |_| false);
+        types.json().to_owned()
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Counts equal denials: a caller that repeats a denied request writes one event a minute.
+//! Counts equal denials and refusals: a caller that repeats a denied request writes one event a minute.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::event::{Event, FinishedRequest};
+use super::event::Event;
 
 /// Denials of one kind within this time are one event with the first of them, and one with the number of the others.
 const COUNT_INTERVAL: Duration = Duration::from_secs(60);
@@ -20,7 +20,7 @@ const MAX_KINDS: usize = 20_000;
 type Kind = Option<(Arc<str>, String)>;
 
 #[derive(Default)]
-pub(super) struct Denials {
+pub(crate) struct Denials {
     by_principal: HashMap<Option<Arc<str>>, HashMap<Kind, CountedDenials>>,
     kinds: usize,
 }
@@ -34,50 +34,40 @@ struct CountedDenials {
 
 impl Denials {
     /// Returns the event if it is to be written now; counts it otherwise.
-    pub(super) fn admit(&mut self, event: Event, now: Instant) -> Option<Event> {
-        let Some(denied) = event.denied() else {
+    pub(crate) fn admit(&mut self, event: Event, now: Instant) -> Option<Event> {
+        let Some((principal, kind)) = event.refusal() else {
             return Some(event);
         };
-        let mut kinds = self.by_principal.get_mut(&denied.principal);
-        let kind = Some(kind(denied));
-        let is_known = kinds
-            .as_ref()
-            .is_some_and(|kinds| kinds.contains_key(&kind));
-        let is_full = kinds
-            .as_ref()
-            .is_some_and(|kinds| kinds.len() >= MAX_KINDS_OF_PRINCIPAL);
-        let kind = if is_known || !is_full { kind } else { None };
-        if let Some(counted) = kinds.as_mut().and_then(|kinds| kinds.get_mut(&kind)) {
+        let has_room = self.kinds < MAX_KINDS;
+        let kinds = self.by_principal.entry(principal).or_default();
+        let mut kind = Some(kind);
+        if kinds.len() >= MAX_KINDS_OF_PRINCIPAL && !kinds.contains_key(&kind) {
+            kind = None;
+        }
+        if let Some(counted) = kinds.get_mut(&kind) {
             counted.count += 1;
             counted.last = Some(event);
             return None;
         }
-        if self.kinds < MAX_KINDS {
-            let kinds = self
-                .by_principal
-                .entry(denied.principal.clone())
-                .or_default();
-            let first = CountedDenials {
-                since: now,
-                count: 0,
-                last: None,
-            };
-            kinds.insert(kind, first);
+        if has_room {
+            let (since, count, last) = (now, 0, None);
+            kinds.insert(kind, CountedDenials { since, count, last });
             self.kinds += 1;
         }
         Some(event)
     }
 
     /// Takes the events of the denials that were counted: those whose time is over, or all.
-    pub(super) fn take(&mut self, now: Instant, all: bool) -> Vec<Event> {
+    pub(crate) fn take(&mut self, now: Instant, all: bool) -> Vec<Event> {
         let mut taken = Vec::new();
         self.by_principal.retain(|_, kinds| {
-            kinds.retain(|_, counted| {
+            kinds.retain(|kind, counted| {
                 let is_over = now.saturating_duration_since(counted.since) >= COUNT_INTERVAL;
                 if (is_over || all)
                     && let Some(last) = counted.last.take()
                 {
-                    taken.push(last.counted(std::mem::take(&mut counted.count)));
+                    let count = std::mem::take(&mut counted.count);
+                    taken.push(last.counted(count, kind.is_some()));
                 }
                 !is_over
             });
@@ -88,25 +78,13 @@ impl Denials {
     }
 }
 
-fn kind(denied: &FinishedRequest) -> (Arc<str>, String) {
-    let arguments = denied.arguments.as_ref();
-    let arguments = arguments.map_or("", |arguments| arguments.json());
-    let (method, view) = (denied.method.as_deref(), denied.view.as_deref());
-    let kind = format!(
-        "{} {} {:?} {arguments}",
-        method.unwrap_or_default(),
-        view.unwrap_or_default(),
-        denied.denied_by
-    );
-    (Arc::clone(&denied.item), kind)
-}
-
 #[cfg(test)]
 mod tests {
     use mcp_core::server::DeniedBy;
 
     use super::*;
-    use crate::events::{Outcome, TraceId};
+    use crate::events::event::VARIOUS;
+    use crate::events::{FinishedRequest, Outcome, TraceId};
 
     fn denied(principal: &str, item: &str) -> Event {
         let request = FinishedRequest {
@@ -116,7 +94,7 @@ mod tests {
             principal: Some(principal.into()),
             ..FinishedRequest::default()
         };
-        Event::finished(TraceId::random(), request)
+        Event::finished(TraceId::new_v4(), request)
     }
 
     fn counts(events: &[Event]) -> Vec<u64> {
@@ -145,7 +123,7 @@ mod tests {
         assert!(denials.by_principal.is_empty());
         assert!(denials.admit(denied("ada", "b__x"), end).is_some());
         // Others are events of their own.
-        let ok = Event::finished(TraceId::random(), FinishedRequest::default());
+        let ok = Event::finished(TraceId::new_v4(), FinishedRequest::default());
         assert!(denials.admit(ok.clone(), end).is_some() && denials.admit(ok, end).is_some());
     }
 
@@ -156,7 +134,9 @@ mod tests {
         let written = all.filter_map(|event| denials.admit(event, now)).count();
         assert_eq!(written, MAX_KINDS_OF_PRINCIPAL + 1);
         let left = 5_000 - written as u64;
-        assert_eq!(counts(&denials.take(now, true)), [left]);
+        let others = denials.take(now, true);
+        assert_eq!(counts(&others), [left]);
+        assert_eq!(&*others[0].denied().unwrap().item, VARIOUS);
         assert!(denials.admit(denied("ada", "b__x"), now).is_some());
     }
 }

@@ -7,13 +7,22 @@ use mcp_core::server::{DeniedBy, Sender};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use upstream::text::truncate;
 use upstream::time::Timestamp;
 
-use super::argument_types::ArgumentTypes;
+use super::argument_types::{ArgumentTypes, shown};
+use super::own_texts::{OwnTexts, unescaped};
 use super::trace::TraceId;
+
+/// Limits for the text of a failure, in characters: of what is read of it, and of what is recorded.
+const MAX_READ_CHARS: usize = 2_000;
+const MAX_FAILURE_CHARS: usize = 200;
 
 /// Limit for a text from outside, in characters.
 const MAX_TEXT_CHARS: usize = 256;
+
+/// In the event of several requests, in place of what each of them has of its own.
+pub(super) const VARIOUS: &str = "various";
 
 /// The types of events; those up to `TOOL_CALL` are of seed 003.
 pub mod kind {
@@ -52,6 +61,38 @@ pub mod kind {
     pub const EVENTS_REPLACED: &str = "gateway.events_replaced";
     /// Events were lost.
     pub const EVENTS_DROPPED: &str = "gateway.events_dropped";
+
+    /// All types, by which events are found.
+    pub const ALL: [&str; 17] = [
+        STARTED,
+        STOPPED,
+        BACKEND_REGISTERED,
+        BACKEND_DISABLED,
+        BACKEND_STARTED,
+        BACKEND_FAILED,
+        BACKEND_STOPPED,
+        TOOL_CALL,
+        REQUEST,
+        REQUEST_REFUSED,
+        TOOL_CHANGED,
+        TOOL_DECIDED,
+        CONFIRMATION,
+        APPROVAL,
+        CONFIG_CHANGED,
+        EVENTS_REPLACED,
+        EVENTS_DROPPED,
+    ];
+
+    /// Checks a type by which events are to be found.
+    ///
+    /// # Errors
+    /// A text with all types, if there is none of this name.
+    pub fn check(name: &str) -> Result<(), String> {
+        match ALL.contains(&name) {
+            true => Ok(()),
+            false => Err(format!("must be one of {}", ALL.join(", "))),
+        }
+    }
 }
 
 /// The status of an event, by which `get_events` can filter.
@@ -87,7 +128,7 @@ impl EventStatus {
 }
 
 /// The end of a request. Each has exactly one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The backend answered with a result.
@@ -101,6 +142,19 @@ pub enum Outcome {
     /// The client cancelled it or disconnected.
     #[default]
     Cancelled,
+}
+
+impl Outcome {
+    /// Its name, as in events.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Denied => "denied",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed_out",
+            Self::Cancelled => "cancelled",
+        }
+    }
 }
 
 /// A request that has ended.
@@ -122,6 +176,8 @@ pub struct FinishedRequest {
     pub view: Option<Arc<str>>,
     /// The role and the rule that have allowed it.
     pub permission: Option<Arc<str>>,
+    /// The operator who has approved it.
+    pub approved_by: Option<Arc<str>>,
     /// The program of the client, and its address.
     pub sender: Sender,
     /// The key of the backend that has answered, or would have.
@@ -132,14 +188,47 @@ pub struct FinishedRequest {
     pub request_bytes: usize,
     /// Bytes of the result.
     pub response_bytes: usize,
-    /// The result has characters that no screen shows.
-    pub has_hidden_characters: bool,
     /// The types of its arguments.
     pub arguments: Option<ArgumentTypes>,
     /// The code of the JSON-RPC error, if it ended with one.
     pub error_code: Option<i64>,
+    /// The kind and the text of its failure.
+    pub failure: Option<RequestFailure>,
     /// The number of equal requests that this event stands for, if it is about several.
     pub count: u64,
+}
+
+/// The kind and the text of a failure, for those who read the log; see [`FinishedRequest::fail`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestFailure {
+    /// A word such as `timeout` or `tool_error`.
+    pub(super) kind: Arc<str>,
+    /// The beginning of its text, without secrets and texts of the request, and with hidden characters by their numbers.
+    pub(super) text: String,
+}
+
+impl FinishedRequest {
+    /// Notes the failure that the content of a tool's result tells.
+    pub fn fail_with_content(&mut self, content: &str, own: &OwnTexts) {
+        let blocks: Vec<Value> = serde_json::from_str(content).unwrap_or_default();
+        let text = blocks.iter().find_map(|block| block["text"].as_str());
+        self.fail("tool_error", text.unwrap_or_default(), own);
+    }
+
+    /// Notes a failure of this kind. Of a long `text` only the beginning is read. It may quote the texts of the request,
+    /// which are `own`: those that are not in the event anyway are hidden.
+    pub fn fail(&mut self, kind: &str, text: &str, own: &OwnTexts) {
+        let end = text.char_indices().nth(MAX_READ_CHARS);
+        let text = end.map_or(text, |(end, _)| &text[..end]);
+        let arguments = self.arguments.as_ref().map_or("", ArgumentTypes::json);
+        let backend = self.backend.as_deref().unwrap_or_default();
+        let known = [&*self.item, backend, arguments];
+        let text = own.hide_in(&shown(&unescaped(text)), &known);
+        self.failure = Some(RequestFailure {
+            kind: kind.into(),
+            text: truncate(&text, MAX_FAILURE_CHARS),
+        });
+    }
 }
 
 /// A new event. Contains no secret, and no value of an argument that the operator has not named.
@@ -158,12 +247,19 @@ pub(super) enum EventDetails {
     Facts(Value),
 }
 
+/// The caller of a request that was denied or refused; the item; and the rest of what equal ones have in common.
+type Refusal = (Option<Arc<str>>, (Arc<str>, String));
+
 impl Event {
     /// The event of a request that has just ended.
     pub fn finished(trace_id: TraceId, mut request: FinishedRequest) -> Self {
         // Cut here and not by the writer, to save memory in the queue.
         if request.item.len() > MAX_TEXT_CHARS {
             request.item = short(&request.item).into();
+        }
+        // Such as of a request whose client has left.
+        if request.outcome != Outcome::Ok && request.failure.is_none() {
+            request.fail(request.outcome.name(), "", &OwnTexts::default());
         }
         let status = match request.outcome {
             Outcome::Ok => EventStatus::Success,
@@ -181,44 +277,55 @@ impl Event {
         }
     }
 
-    /// The view of the request that it is about.
-    pub(super) fn view(&self) -> Option<&Arc<str>> {
+    /// The request that it is about.
+    pub(super) fn request(&self) -> Option<&FinishedRequest> {
         match &self.details {
-            EventDetails::Request(request) => request.view.as_ref(),
+            EventDetails::Request(request) => Some(request),
             EventDetails::Facts(_) => None,
         }
     }
 
-    /// The reason why a request was denied, if it was.
-    pub(super) fn denied_by(&self) -> Option<DeniedBy> {
+    /// The facts that equal requests share which were denied, or refused before they were read. `None` for other events.
+    pub(super) fn refusal(&self) -> Option<Refusal> {
         match &self.details {
-            EventDetails::Request(request) => request.denied_by,
-            EventDetails::Facts(_) => None,
-        }
-    }
-
-    /// The owner of the token of the request that it is about.
-    pub(super) fn principal(&self) -> Option<&str> {
-        match &self.details {
-            EventDetails::Request(request) => request.principal.as_deref(),
-            EventDetails::Facts(facts) => facts["principal"].as_str(),
+            EventDetails::Facts(facts) if self.event_type == kind::REQUEST_REFUSED => {
+                let caller = facts["principal"].as_str().map(Arc::from);
+                Some((caller, ("".into(), facts["reason"].to_string())))
+            }
+            _ => {
+                let denied = self.denied()?;
+                let arguments = denied.arguments.as_ref();
+                let rest = format!(
+                    "{} {} {:?} {}",
+                    denied.method.as_deref().unwrap_or_default(),
+                    denied.view.as_deref().unwrap_or_default(),
+                    denied.denied_by,
+                    arguments.map_or("", |arguments| arguments.json())
+                );
+                Some((denied.principal.clone(), (Arc::clone(&denied.item), rest)))
+            }
         }
     }
 
     /// The request, if it was denied.
     pub(super) fn denied(&self) -> Option<&FinishedRequest> {
-        match &self.details {
-            EventDetails::Request(request) => {
-                (request.outcome == Outcome::Denied).then_some(&**request)
-            }
-            EventDetails::Facts(_) => None,
-        }
+        self.request()
+            .filter(|request| request.outcome == Outcome::Denied)
     }
 
-    /// Returns the event of `count` equal requests.
-    pub(super) fn counted(mut self, count: u64) -> Self {
-        if let EventDetails::Request(request) = &mut self.details {
-            request.count = count;
+    /// Returns the event of `count` requests. Without `are_equal` they were about several items.
+    pub(super) fn counted(mut self, count: u64, are_equal: bool) -> Self {
+        match &mut self.details {
+            EventDetails::Facts(facts) => facts["count"] = count.into(),
+            EventDetails::Request(request) => {
+                request.count = count;
+                if !are_equal {
+                    request.item = VARIOUS.into();
+                    request.arguments = None;
+                    request.denial = Some(VARIOUS.into());
+                    request.failure = None;
+                }
+            }
         }
         self
     }
@@ -227,7 +334,7 @@ impl Event {
     pub fn new(event_type: &'static str, status: EventStatus, facts: Value) -> Self {
         Self {
             timestamp: Timestamp::now(),
-            trace_id: TraceId::random(),
+            trace_id: TraceId::new_v4(),
             event_type,
             status,
             details: EventDetails::Facts(facts),

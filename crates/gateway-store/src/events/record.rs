@@ -1,7 +1,6 @@
 //! An event as it is stored, and as `get_events` shows it.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
 
 use serde::Serialize;
 use serde::ser::{SerializeStruct as _, Serializer};
@@ -21,12 +20,12 @@ const SCHEMA_VERSION: &str = "1.0";
 
 /// Limit for the metadata of an event, in bytes.
 const MAX_METADATA_BYTES: usize = 16 * 1024;
-/// The bytes that the metadata of most calls fits into.
-const USUAL_METADATA_BYTES: usize = 512;
 
 /// A stored event. Serializes to the format of seed 003.
 #[derive(Clone, Debug)]
 pub struct Record {
+    /// Its place in the order in which the store got its events; 0 before that.
+    pub position: i64,
     /// The time at which it was recorded.
     pub timestamp: Timestamp,
     /// The id of its request.
@@ -39,68 +38,84 @@ pub struct Record {
     pub source: Cow<'static, str>,
     /// The gateway that has recorded it, where several can share the store.
     pub replica: Option<String>,
-    /// The owner of the token of its request, for the limits of the store; not read from a store.
-    pub(super) principal: Option<Box<str>>,
+    /// The members of the metadata by which events are found; empty in a record that was read.
+    pub(super) columns: Columns,
     /// Everything else, as the text of a JSON object.
     pub metadata: String,
 }
 
-impl Record {
-    /// Converts the columns of a store.
-    pub(super) fn from_columns(
-        micros: i64,
-        trace_id: [u8; 16],
-        event_type: String,
-        status: i64,
-        source: String,
-        metadata: String,
-    ) -> Self {
+/// The members of the metadata that have a column.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Columns {
+    pub(super) principal: Option<Box<str>>,
+    pub(super) view: Option<Box<str>>,
+    pub(super) backend: Option<Box<str>>,
+    pub(super) item: Option<Box<str>>,
+    pub(super) outcome: Option<Box<str>>,
+    pub(super) kind: Option<Box<str>>,
+}
+
+impl Columns {
+    fn new(metadata: &Value) -> Self {
+        let member = |name: &str| metadata[name].as_str().map(|text| short(text).into());
         Self {
-            timestamp: Timestamp::from_microsecond(micros).unwrap_or_default(),
-            trace_id: TraceId::from_bytes(trace_id),
-            event_type: event_type.into(),
-            status: EventStatus::from_number(status),
-            source: source.into(),
-            replica: None,
-            principal: None,
-            metadata,
+            principal: member("principal"),
+            view: member("view"),
+            backend: member("backend"),
+            item: member("tool_name").or_else(|| member("item")),
+            outcome: member("outcome"),
+            kind: member("kind"),
         }
     }
+}
 
-    /// Leaves out the rules of the operator, and makes a request that a role denies look like one for an unknown item: the caller's own events must not tell
-    /// it what is there.
+impl Record {
+    /// Leaves out the rules of the operator, and makes a request that a role denies look like one for an unknown item:
+    /// the caller's own events must not tell it what is there.
     pub fn hide_denial(&mut self) {
         let metadata = serde_json::from_str::<Map<String, Value>>(&self.metadata);
         let Ok(mut metadata) = metadata else { return };
         let is_denied = metadata.remove("denial").is_some();
         if is_denied {
             metadata.insert("outcome".to_owned(), json!(Outcome::Failed));
+            metadata.remove("kind");
+            metadata.remove("error");
         }
         // `rule` and `decided_by` are of approvals.
-        let hidden = ["allowed_by", "rule", "decided_by"];
+        let hidden = ["allowed_by", "approved_by", "rule", "decided_by"];
         let hidden = hidden.map(|name| metadata.remove(name).is_some());
         if hidden.contains(&true) || is_denied {
             self.metadata = Value::Object(metadata).to_string();
         }
     }
-
-    /// Microseconds since 1970-01-01 UTC.
-    pub(super) fn micros(&self) -> i64 {
-        self.timestamp.as_microsecond()
-    }
 }
 
 impl From<Event> for Record {
     fn from(event: Event) -> Self {
+        let (members, arguments) = match event.details {
+            EventDetails::Request(request) => (metadata(&request), Some(request.arguments)),
+            EventDetails::Facts(facts) => (facts, None),
+        };
+        let mut metadata = members.to_string();
+        if let Some(arguments) = arguments {
+            // They are JSON already.
+            metadata.pop();
+            let arguments = arguments.as_ref().map_or("null", ArgumentTypes::json);
+            metadata.extend([r#","arguments":"#, arguments, "}"]);
+        }
+        if metadata.len() > MAX_METADATA_BYTES {
+            r#"{"cut":true}"#.clone_into(&mut metadata);
+        }
         Self {
+            position: 0,
             timestamp: event.timestamp,
             trace_id: event.trace_id,
             event_type: event.event_type.into(),
             status: event.status,
             source: SOURCE.into(),
             replica: None,
-            principal: event.principal().map(|name| short(name).into()),
-            metadata: metadata(&event.details),
+            columns: Columns::new(&members),
+            metadata,
         }
     }
 }
@@ -125,94 +140,37 @@ impl Serialize for Record {
     }
 }
 
-fn metadata(details: &EventDetails) -> String {
-    // Serializing these types cannot fail, and JSON is UTF-8.
-    let json = match details {
-        EventDetails::Request(request) => request_metadata(request),
-        EventDetails::Facts(facts) => serde_json::to_string(facts).ok(),
-    };
-    let json = json.unwrap_or_default();
-    match json.len() <= MAX_METADATA_BYTES {
-        true => json,
-        false => r#"{"cut":true}"#.to_owned(),
+/// The metadata of a request but its arguments; for a tool call the first three members are those of seed 003.
+fn metadata(request: &FinishedRequest) -> Value {
+    #[expect(clippy::cast_precision_loss, reason = "exact for a century")]
+    let micros = request.duration.as_micros() as f64;
+    let (method, item) = (request.method.as_deref(), short(&request.item));
+    let failure = request.failure.as_ref();
+    let error = failure.map(|failure| failure.text.as_str());
+    let mut metadata = json!({
+        "tool_name": method.is_none().then_some(item),
+        "method": method,
+        "item": method.is_some().then_some(item),
+        "backend": request.backend.as_deref().map(short),
+        "duration_ms": micros / 1e3,
+        "outcome": request.outcome,
+        "denial": request.denial.as_deref().map(short),
+        "allowed_by": request.permission.as_deref().map(short),
+        "approved_by": request.approved_by.as_deref().map(short),
+        "principal": request.principal.as_deref().map(short),
+        "view": request.view.as_deref(),
+        "client": Some(request.sender.client.as_str()).filter(|client| !client.is_empty()),
+        "address": request.sender.address,
+        "request_bytes": request.request_bytes,
+        "response_bytes": request.response_bytes,
+        "error_code": request.error_code,
+        "kind": failure.map(|failure| &*failure.kind),
+        "error": error.filter(|text| !text.is_empty()),
+        "count": Some(request.count).filter(|count| *count > 0),
+    });
+    if let Some(members) = metadata.as_object_mut() {
+        let always = ["backend", "principal", "error_code"];
+        members.retain(|name, value| !value.is_null() || always.contains(&name.as_str()));
     }
-}
-
-/// The metadata of a request, with the types of its arguments, which are JSON already.
-fn request_metadata(request: &FinishedRequest) -> Option<String> {
-    let mut json = Vec::with_capacity(USUAL_METADATA_BYTES);
-    serde_json::to_writer(&mut json, &RequestMetadata::new(request)).ok()?;
-    let mut json = String::from_utf8(json).ok()?;
-    json.pop();
-    let arguments = request.arguments.as_ref();
-    let arguments = arguments.map_or("null", ArgumentTypes::json);
-    json.extend([r#","arguments":"#, arguments, "}"]);
-    Some(json)
-}
-
-/// The metadata of a request but its arguments; for a tool call the first three fields are those of seed 003.
-#[derive(Serialize)]
-struct RequestMetadata<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_name: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    method: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    item: Option<&'a str>,
-    backend: Option<&'a str>,
-    duration_ms: f64,
-    outcome: Outcome,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    denial: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    allowed_by: Option<&'a str>,
-    principal: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    view: Option<&'a str>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    client: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    address: Option<IpAddr>,
-    request_bytes: usize,
-    response_bytes: usize,
-    error_code: Option<i64>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    hidden_characters: bool,
-    #[serde(skip_serializing_if = "is_zero")]
-    count: u64,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the signature that serde needs"
-)]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-impl<'a> RequestMetadata<'a> {
-    fn new(request: &'a FinishedRequest) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "exact for a century")]
-        let micros = request.duration.as_micros() as f64;
-        let (method, item) = (request.method.as_deref(), short(&request.item));
-        Self {
-            tool_name: method.is_none().then_some(item),
-            method,
-            item: method.is_some().then_some(item),
-            backend: request.backend.as_deref().map(short),
-            duration_ms: micros / 1e3,
-            outcome: request.outcome,
-            denial: request.denial.as_deref().map(short),
-            allowed_by: request.permission.as_deref().map(short),
-            principal: request.principal.as_deref().map(short),
-            view: request.view.as_deref(),
-            client: request.sender.client.as_str(),
-            address: request.sender.address,
-            request_bytes: request.request_bytes,
-            response_bytes: request.response_bytes,
-            error_code: request.error_code,
-            hidden_characters: request.has_hidden_characters,
-            count: request.count,
-        }
-    }
+    metadata
 }

@@ -3,7 +3,7 @@
 mod failures;
 mod files;
 mod kill;
-mod large;
+mod plans;
 mod postgres;
 mod store;
 
@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use upstream::time::Timestamp;
 
-use super::store::{MAX_QUERY_LIMIT, OpenStore, Store, StoreFault};
+use super::table::MAX_QUERY_LIMIT;
 use super::*;
+use crate::database::{Connection, Database};
 
 impl Query {
     fn with_trace(mut self, trace_id: TraceId) -> Self {
@@ -39,16 +40,16 @@ impl Query {
     }
 
     fn with_limit(mut self, limit: usize) -> Self {
-        self.limit = limit;
+        self.limit = Some(limit);
         self
     }
 }
 
 /// A temporary folder of a test.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let (process, n) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(format!("mcp-gateway-events-{process}-{n}"));
@@ -56,7 +57,7 @@ impl Scratch {
         Self(path)
     }
 
-    fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         self.0.join("events.db")
     }
 }
@@ -95,49 +96,43 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Records an event and waits until `count` events are written.
-fn write(log: &EventLog, number: usize, count: u64) {
-    log.record(event(number));
-    until("written", || log.health().written == count);
+fn write(database: &Database, number: usize, count: u64) {
+    database.log.record(event(number));
+    until("written", || database.health().written == count);
 }
 
 /// Waits until the log is degraded, and returns the reason.
-fn degraded(log: &EventLog) -> String {
-    until("degraded", || log.health().degraded.is_some());
-    log.health().degraded.unwrap_or_default()
+fn degraded(database: &Database) -> String {
+    until("degraded", || database.health().degraded.is_some());
+    database.health().degraded.unwrap_or_default()
 }
 
 /// The numbers of the events that a query finds.
-fn found(store: &mut dyn Store, query: &Query) -> Vec<usize> {
-    store.find(query).unwrap().iter().map(number).collect()
+fn found(connection: &mut Connection, query: &Query) -> Vec<usize> {
+    let found = find(connection, query).unwrap();
+    found.iter().map(number).collect()
 }
 
 #[test]
 fn call_has_the_format_of_seed_003() {
-    let trace = TraceId::parse("550e8400-e29b-41d4-a716-446655440000").unwrap();
+    let trace = parse_trace("550e8400-e29b-41d4-a716-446655440000").unwrap();
     let arguments = serde_json::from_str(r#"{"workflow":"s3cret"}"#).unwrap();
     let known = KnownArguments::new(&json!({"properties": {"workflow": {}}}));
-    let mut event = Event::finished(
-        trace,
-        FinishedRequest {
-            denied_by: None,
-            denial: None,
-            permission: None,
-            view: None,
-            sender: mcp_core::server::Sender::default(),
-            method: None,
-            outcome: Outcome::TimedOut,
-            principal: Some("alice".into()),
-            backend: Some("n8n".into()),
-            item: format!("n8n__run_workflow\0{}", "x".repeat(5_000)).into(),
-            duration: Duration::from_micros(30_000_042),
-            request_bytes: 21,
-            response_bytes: 0,
-            has_hidden_characters: false,
-            arguments: Some(ArgumentTypes::new(arguments, &known)),
-            error_code: Some(-32001),
-            count: 0,
-        },
-    );
+    let mut request = FinishedRequest {
+        outcome: Outcome::TimedOut,
+        principal: Some("alice".into()),
+        backend: Some("n8n".into()),
+        item: format!("n8n__run_workflow\0{}", "x".repeat(5_000)).into(),
+        duration: Duration::from_micros(30_000_042),
+        request_bytes: 21,
+        response_bytes: 0,
+        arguments: Some(ArgumentTypes::new(arguments, &known, |_| false)),
+        error_code: Some(-32001),
+        ..FinishedRequest::default()
+    };
+    let text = format!("no answer, password=hunter2 {}", "x".repeat(5_000));
+    request.fail("timeout", &text, &OwnTexts::default());
+    let mut event = Event::finished(trace, request);
     event.timestamp = Timestamp::from_microsecond(1_761_057_130_123_456).unwrap();
     let shown = serde_json::to_value(Record::from(event)).unwrap();
     assert_eq!(
@@ -158,7 +153,9 @@ fn call_has_the_format_of_seed_003() {
                 "request_bytes": 21,
                 "response_bytes": 0,
                 "arguments": {"workflow": "string(6)"},
-                "error_code": -32001
+                "error_code": -32001,
+                "kind": "timeout",
+                "error": format!("no answer, password=*** {}…", "x".repeat(176))
             }
         })
     );

@@ -6,33 +6,9 @@ use mcp_core::server::TaskOwner;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
-use super::job::{Claim, SavedTask, TaskRow};
-use crate::events::StoreError;
+use super::worker::{Claim, SavedTask, TaskRow};
+use crate::database::StoreError;
 
-/// Created under the lock of the events, so that gateways that start together do not create them twice.
-const TABLES: &str = "
-    begin;
-    select pg_advisory_xact_lock(7881696731013112436);
-    create table if not exists mcp_sessions (
-        session bytea primary key,
-        gateway integer not null,
-        claimed timestamptz not null default now(),
-        ended timestamptz
-    );
-    create table if not exists mcp_tasks (
-        owner bytea,
-        id text,
-        gateway integer not null,
-        task text not null,
-        has_ended boolean not null,
-        created timestamptz not null default now(),
-        expires timestamptz not null,
-        primary key (owner, id)
-    );
-    create index if not exists mcp_tasks_by_expiry on mcp_tasks (expires);
-    commit;
-    set synchronous_commit = on;
-";
 /// The channel has the number of the table: a database may have several in different schemas.
 const LISTEN: &str = "
     do $$ begin execute format('listen mcp_gateways_%s', 'mcp_sessions'::regclass::oid); end $$
@@ -92,6 +68,9 @@ const SWEEP: &str = "
     delete from mcp_sessions where coalesce(ended, claimed) < now() - interval '8 days';
 ";
 
+/// A value of a statement, and its type.
+type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
 /// The tables over one connection.
 pub(super) struct Tables {
     client: Client,
@@ -99,16 +78,16 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Creates the tables if they are missing, and listens to the other gateways.
+    /// Listens to the other gateways.
     pub(super) async fn open(client: Client, own: i32) -> Result<Self, StoreError> {
-        client.batch_execute(TABLES).await?;
+        client.batch_execute("set synchronous_commit = on").await?;
         client.batch_execute(LISTEN).await?;
         Ok(Self { client, own })
     }
 
     /// Takes the lock of this gateway. Returns false if an earlier connection still has it.
     pub(super) async fn lock(&self) -> Result<bool, StoreError> {
-        let rows = self.query(LOCK, &[(&self.own, Type::INT4)]).await?;
+        let rows = self.query(LOCK, &[self.own()]).await?;
         Ok(rows.first().map(|row| row.try_get(0)).transpose()? == Some(true))
     }
 
@@ -123,10 +102,9 @@ impl Tables {
 
     pub(super) async fn claim(&self, session: u128) -> Result<Claim, StoreError> {
         let handle: &[u8] = &session.to_be_bytes();
-        let handle: (&(dyn ToSql + Sync), Type) = (&handle, Type::BYTEA);
+        let handle: Parameter<'_> = (&handle, Type::BYTEA);
         let claim = CLAIM.replace("ALIVE", ALIVE);
-        let own = (&self.own as &(dyn ToSql + Sync), Type::INT4);
-        let claimed = self.query(&claim, &[handle.clone(), own]).await?;
+        let claimed = self.query(&claim, &[handle.clone(), self.own()]).await?;
         if !claimed.is_empty() {
             return Ok(Claim::Granted);
         }
@@ -142,8 +120,7 @@ impl Tables {
 
     pub(super) async fn end_session(&self, session: u128) -> Result<(), StoreError> {
         let handle: &[u8] = &session.to_be_bytes();
-        let values: [(&(dyn ToSql + Sync), Type); 2] =
-            [(&handle, Type::BYTEA), (&self.own, Type::INT4)];
+        let values: [Parameter<'_>; 2] = [(&handle, Type::BYTEA), self.own()];
         self.query(END_SESSION, &values).await?;
         self.notify(&format!("{ENDED}{session:032x}")).await
     }
@@ -159,23 +136,20 @@ impl Tables {
     }
 
     pub(super) async fn give_up_sessions(&self) -> Result<(), StoreError> {
-        self.query(GIVE_UP_SESSIONS, &[(&self.own, Type::INT4)])
-            .await?;
-        Ok(())
+        self.query(GIVE_UP_SESSIONS, &[self.own()]).await.map(drop)
     }
 
     pub(super) async fn save_task(&self, task: &SavedTask) -> Result<(), StoreError> {
         let lifetime = task.lifetime.as_secs_f64() * 1_000.0;
-        let values: [(&(dyn ToSql + Sync), Type); 6] = [
+        let values: [Parameter<'_>; 6] = [
             (&&task.owner[..], Type::BYTEA),
             (&task.id, Type::TEXT),
-            (&self.own, Type::INT4),
+            self.own(),
             (&task.json, Type::TEXT),
             (&task.has_ended, Type::BOOL),
             (&lifetime, Type::FLOAT8),
         ];
-        self.query(SAVE_TASK, &values).await?;
-        Ok(())
+        self.query(SAVE_TASK, &values).await.map(drop)
     }
 
     /// Returns the task with this id, or all tasks of the owner.
@@ -184,7 +158,7 @@ impl Tables {
         owner: &TaskOwner,
         id: Option<&str>,
     ) -> Result<Vec<TaskRow>, StoreError> {
-        let owner: (&(dyn ToSql + Sync), Type) = (&&owner[..], Type::BYTEA);
+        let owner: Parameter<'_> = (&&owner[..], Type::BYTEA);
         let rows = match &id {
             Some(id) => {
                 let find = FIND_TASK.replace("ALIVE", ALIVE);
@@ -192,10 +166,9 @@ impl Tables {
             }
             None => self.query(LIST_TASKS, &[owner]).await?,
         };
-        let rows = rows
-            .iter()
-            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
-        rows.collect()
+        let rows = rows.iter();
+        rows.map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .collect()
     }
 
     /// Asks the gateway that runs a task to cancel it.
@@ -208,41 +181,27 @@ impl Tables {
     }
 
     async fn notify(&self, text: &str) -> Result<(), StoreError> {
-        self.query(NOTIFY, &[(&text, Type::TEXT)]).await?;
-        Ok(())
+        self.query(NOTIFY, &[(&text, Type::TEXT)]).await.map(drop)
+    }
+
+    /// The number of this gateway, as a value.
+    fn own(&self) -> Parameter<'_> {
+        (&self.own, Type::INT4)
     }
 
     /// Without a prepared statement, which a pooler would not know.
     async fn query(
         &self,
         statement: &str,
-        values: &[(&(dyn ToSql + Sync), Type)],
+        values: &[Parameter<'_>],
     ) -> Result<Vec<Row>, StoreError> {
         Ok(self.client.query_typed(statement, values).await?)
     }
 }
 
 /// The beginnings of notifications: a session has ended, a task is to be cancelled.
-const ENDED: &str = "ended ";
-const CANCEL: &str = "cancel ";
-
-/// A notification of another gateway.
-pub(super) enum News<'a> {
-    SessionEnded(u128),
-    CancelTask(&'a str),
-}
-
-impl<'a> News<'a> {
-    /// Reads a notification; `None` for that of a later version.
-    pub(super) fn read(text: &'a str) -> Option<Self> {
-        match text.strip_prefix(ENDED) {
-            Some(session) => u128::from_str_radix(session, 16)
-                .ok()
-                .map(Self::SessionEnded),
-            None => text.strip_prefix(CANCEL).map(Self::CancelTask),
-        }
-    }
-}
+pub(super) const ENDED: &str = "ended ";
+pub(super) const CANCEL: &str = "cancel ";
 
 /// Interval of removing what has expired.
 pub(super) const SWEEP_INTERVAL: Duration = Duration::from_secs(600);

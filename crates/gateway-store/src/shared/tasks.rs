@@ -11,7 +11,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::job::{Job, SavedTask, TaskQuery};
+use super::worker::{Job, SavedTask, TaskQuery};
 use super::{GONE_AFTER, READ_TIMEOUT, SharedTables, WRITE_TIMEOUT};
 
 /// The random digits at the beginning of an id.

@@ -47,42 +47,6 @@ fn task(number: u32, outcome: &serde_json::Value) -> StoredTask {
 }
 
 #[tokio::test]
-async fn session_moves_between_live_gateways_and_ends_with_a_killed_one() {
-    let Some(location) = location("shared_sessions").await else {
-        return;
-    };
-    let (a, b, c) = (
-        start(&location, 1).await,
-        start(&location, 2).await,
-        start(&location, 3).await,
-    );
-    for tables in [&a, &b, &c] {
-        until("others", || tables.others() == 2).await;
-    }
-    for (tables, session) in [(&a, 1), (&b, 1), (&a, 1), (&a, 2), (&a, 3)] {
-        assert!(tables.claim(session).await, "{session}");
-    }
-    // Ended at one, and known to the others without a question.
-    a.end(2).await;
-    until("the end", || c.has_ended(2)).await;
-    assert!(!b.claim(2).await);
-    // Given up by a gateway that stops.
-    assert!(c.claim(4).await);
-    tokio::task::spawn_blocking(move || c.close())
-        .await
-        .unwrap();
-    until("its end", || a.others() == 1).await;
-    assert!(b.claim(4).await);
-    // Lost with a gateway that is killed.
-    kill(a);
-    until("its end", || b.others() == 0).await;
-    let started = Instant::now();
-    assert!(!b.claim(1).await && b.has_ended(1));
-    assert!(started.elapsed() >= GONE_AFTER);
-    assert!(b.claim(5).await);
-}
-
-#[tokio::test]
 async fn task_of_a_gateway_is_found_cancelled_and_lost_with_it() {
     let Some(location) = location("shared_tasks").await else {
         return;

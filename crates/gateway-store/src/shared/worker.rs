@@ -5,30 +5,64 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use mcp_core::server::TaskOwner;
 use tokio::sync::mpsc::Receiver;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, interval, timeout_at};
 
 use super::Known;
-use super::job::Job;
-use super::tables::{News, SWEEP_INTERVAL, Tables};
-use crate::events::{Notifications, StoreError, StoreFault, connect_to_postgres, in_time};
+use super::tables::{CANCEL, ENDED, SWEEP_INTERVAL, Tables};
+use crate::database::{StoreError, StoreFault, connect_to_postgres, in_time};
 
 /// Time between two attempts to connect, and to get the lock of this gateway.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Writes that wait while the database is away; the oldest are not made.
 const MAX_WAITING_WRITES: usize = 1_000;
 
-/// The reason why a connection is not served any more.
-enum End {
-    Closed,
-    Failed(StoreError),
+/// Work for the thread. An answer that is dropped says that the database cannot be used.
+pub(super) enum Job {
+    Connect(oneshot::Sender<()>),
+    Claim(u128, oneshot::Sender<Claim>),
+    EndSession(u128, Option<oneshot::Sender<()>>),
+    SaveTask(SavedTask),
+    FindTasks(TaskQuery),
+    CancelTask(String, oneshot::Sender<()>),
+    Close,
 }
 
-impl From<StoreError> for End {
-    fn from(error: StoreError) -> Self {
-        Self::Failed(error)
-    }
+/// The outcome of a claim for a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// The session is of this gateway from now on.
+    Granted,
+    /// The session has ended.
+    Ended,
+    /// The session is of a gateway without its lock.
+    OfLostGateway,
 }
+
+/// A task that is to be stored.
+pub(super) struct SavedTask {
+    pub(super) owner: TaskOwner,
+    pub(super) id: String,
+    pub(super) json: String,
+    pub(super) lifetime: Duration,
+    pub(super) has_ended: bool,
+    /// Dropped once it is stored, or has to wait for the database.
+    pub(super) waiter: Option<oneshot::Sender<()>>,
+    pub(super) _bytes: OwnedSemaphorePermit,
+}
+
+/// The tasks of an owner that are asked for: all, or the one with this id.
+pub(super) struct TaskQuery {
+    pub(super) owner: TaskOwner,
+    pub(super) id: Option<String>,
+    /// Dropped if the database cannot be used.
+    pub(super) answer: oneshot::Sender<Vec<TaskRow>>,
+}
+
+/// A row of the tasks: its JSON, and whether its gateway has not got its lock.
+pub(super) type TaskRow = (String, bool);
 
 pub(super) struct Worker {
     address: String,
@@ -51,7 +85,7 @@ impl Worker {
     /// Works until the gateway ends.
     pub(super) async fn run(mut self) {
         let mut failure = None;
-        while let End::Failed(error) = self.follow().await {
+        while let Err(error) = self.follow().await {
             let was_connected = self.known.is_connected.swap(false, Ordering::Relaxed);
             if was_connected || failure.as_ref() != Some(&error.reason) {
                 let reason = &error.reason;
@@ -64,27 +98,14 @@ impl Worker {
         }
     }
 
-    /// Connects, and works until the connection fails or the gateway ends.
-    async fn follow(&mut self) -> End {
+    /// Connects, and works until the gateway ends.
+    async fn follow(&mut self) -> Result<(), StoreError> {
         let connecting = in_time(async {
             let (client, notifications) = connect_to_postgres(&self.address).await?;
             Ok((Tables::open(client, self.known.own).await?, notifications))
         });
-        let (tables, notifications) = match connecting.await {
-            Ok(connected) => connected,
-            Err(error) => return End::Failed(error),
-        };
-        match self.serve(&tables, notifications).await {
-            Ok(()) => End::Closed,
-            Err(end) => end,
-        }
-    }
-
-    async fn serve(
-        &mut self,
-        tables: &Tables,
-        mut notifications: Notifications,
-    ) -> Result<(), End> {
+        let (tables, mut notifications) = connecting.await?;
+        let tables = &tables;
         let mut is_locked = in_time(tables.lock()).await?;
         // Notifications of the time without a connection are lost.
         let ended = in_time(tables.ended_sessions()).await?;
@@ -97,7 +118,7 @@ impl Worker {
             tokio::select! {
                 notification = notifications.recv() => match notification {
                     Some(text) => self.hear(&text),
-                    None => return Err(StoreError::unavailable("the connection has ended").into()),
+                    None => return Err(StoreError::unavailable("the connection has ended")),
                 },
                 job = self.jobs.recv() => match job {
                     Some(Job::Close) => {
@@ -123,14 +144,14 @@ impl Worker {
         }
     }
 
+    /// Reads a notification of another gateway. That of a later version means nothing.
     fn hear(&self, text: &str) {
-        match News::read(text) {
-            Some(News::SessionEnded(session)) => {
-                self.known.ended_sessions.write().insert(session);
-            }
+        if let Some(session) = text.strip_prefix(ENDED) {
+            let session = u128::from_str_radix(session, 16);
+            self.known.ended_sessions.write().extend(session);
+        } else if let Some(id) = text.strip_prefix(CANCEL) {
             // An error means that no task runs here.
-            Some(News::CancelTask(id)) => _ = self.known.cancelled.send(id.into()),
-            None => {}
+            let _ = self.known.cancelled.send(id.into());
         }
     }
 
@@ -138,19 +159,15 @@ impl Worker {
         match job {
             Job::EndSession(..) | Job::SaveTask(_) => {
                 self.keep(job);
-                self.write(tables).await
+                self.write(tables).await?;
             }
-            Job::Connect(done) => {
-                let _ = done.send(());
-                Ok(())
-            }
+            Job::Connect(done) => _ = done.send(()),
             // Requests that have given up would make those after them wait as long.
-            Job::Claim(_, answer) if answer.is_closed() => Ok(()),
-            Job::FindTasks(query) if query.answer.is_closed() => Ok(()),
+            Job::Claim(_, answer) if answer.is_closed() => {}
+            Job::FindTasks(query) if query.answer.is_closed() => {}
             Job::Claim(session, answer) => {
                 let claim = in_time(tables.claim(session)).await?;
                 let _ = answer.send(claim);
-                Ok(())
             }
             Job::FindTasks(query) => {
                 let found = in_time(tables.tasks(&query.owner, query.id.as_deref())).await;
@@ -160,15 +177,14 @@ impl Worker {
                     found => found?,
                 };
                 let _ = query.answer.send(found);
-                Ok(())
             }
             Job::CancelTask(id, done) => {
                 in_time(tables.cancel_task(&id)).await?;
                 let _ = done.send(());
-                Ok(())
             }
-            Job::Close => Ok(()),
+            Job::Close => {}
         }
+        Ok(())
     }
 
     /// Makes the writes that wait, in their order.

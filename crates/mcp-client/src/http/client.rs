@@ -14,11 +14,12 @@ use rustls::ClientConfig;
 use url::Url;
 
 use super::endpoint::{Authorization, Endpoint, Refusal, TlsSource};
-use super::headers::{HeaderList, SessionHeaders};
+use super::headers::SessionHeaders;
 use super::is_event_stream;
+use crate::error::{self, ProxyError};
+use crate::message::HeaderList;
 use crate::proxy::UsedProxy;
 use crate::tls::{self, TlsContents, TlsFiles};
-use crate::unreachable::{self, ProxyError};
 use crate::{Error, RpcError};
 
 /// Timeout of opening a connection.
@@ -26,8 +27,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval of TCP keepalive probes: without them a silent stream would not notice that its server is gone.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// Idle time after which a connection is closed. Node and uvicorn close theirs after 5 s, and a
-/// request at that moment is lost with its outcome unknown: ours must be shorter.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+/// request at that moment is lost with its outcome unknown: ours must be shorter, also on a busy machine.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Limit of the body of an error response, and of an answer to a [`Poster`].
 const MAX_SMALL_BODY: usize = 64 << 10;
 /// Limit of an answer with metadata or tokens.
@@ -39,14 +40,12 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
-/// An HTTP client of one server.
 pub(crate) struct HttpClient {
     connections: Connections,
     endpoint: Endpoint,
     proxy: Option<UsedProxy>,
 }
 
-/// The connections to one server.
 enum Connections {
     Fixed(Client),
     /// The TLS configuration is made of files, and both are made again when one of them has changed.
@@ -85,7 +84,6 @@ impl HttpClient {
         &self.endpoint.origin
     }
 
-    /// The address of the server.
     pub(crate) fn address(&self) -> Option<PeerAddress<'_>> {
         let url = &self.endpoint.url;
         Some(PeerAddress {
@@ -113,17 +111,19 @@ impl HttpClient {
         extra: HeaderList,
         session: &SessionHeaders,
     ) -> Result<Response, Error> {
-        let mut request = self.posting(message, session);
-        for (name, value) in extra {
-            request.headers_mut().insert(name, value);
-        }
+        let request = self.posting(message, extra, session);
         self.send(request, session).await
     }
 
     /// Posts a message to another URL of the server. The response is not read.
-    pub(crate) async fn post_to(&self, url: &Url, message: String) -> Result<(), Error> {
+    pub(crate) async fn post_to(
+        &self,
+        url: &Url,
+        message: String,
+        extra: HeaderList,
+    ) -> Result<(), Error> {
         let session = SessionHeaders::default();
-        let mut request = self.posting(message, &session);
+        let mut request = self.posting(message, extra, &session);
         request.url_mut().clone_from(url);
         self.send(request, &session).await.map(drop)
     }
@@ -153,7 +153,6 @@ impl HttpClient {
         }
     }
 
-    /// Ends a session.
     pub(super) async fn delete(&self, session: &SessionHeaders) -> Result<(), Error> {
         let request = self.request(Method::DELETE, session);
         self.send(request, session).await.map(drop)
@@ -166,11 +165,14 @@ impl HttpClient {
         request
     }
 
-    fn posting(&self, message: String, session: &SessionHeaders) -> Request {
+    fn posting(&self, message: String, extra: HeaderList, session: &SessionHeaders) -> Request {
         let mut request = self.request(Method::POST, session);
         let headers = request.headers_mut();
         headers.insert(header::CONTENT_TYPE, JSON);
         headers.insert(header::ACCEPT, JSON_OR_EVENTS);
+        for (name, value) in extra {
+            headers.insert(name, value);
+        }
         *request.body_mut() = Some(message.into());
         request
     }
@@ -273,7 +275,7 @@ impl HttpClient {
     fn send_error(&self, error: reqwest::Error) -> Error {
         // It may hold a secret in its path.
         let error = error.without_url();
-        let fault = unreachable::find::<hyper::Error>(&error);
+        let fault = error::find::<hyper::Error>(&error);
         if let Some(proxy) = self.proxy.as_ref().filter(|_| error.is_connect()) {
             let proxy = format!("through the proxy {}", proxy.name());
             return self.unreachable(ProxyError { proxy, error });
@@ -282,7 +284,7 @@ impl HttpClient {
             || error.is_builder()
             || fault.is_some_and(hyper::Error::is_canceled);
         // TLS 1.3 refuses a client certificate after the handshake.
-        if was_not_sent || unreachable::reason(&error).is_some() {
+        if was_not_sent || error::reason(&error).is_some() {
             return self.unreachable(error);
         }
         let fault = fault.and_then(http_fault);
@@ -384,7 +386,7 @@ pub(crate) async fn fetch(
 /// Posts a message without a token, and returns what the server says about the token that it wants.
 pub(crate) async fn challenges(endpoint: Endpoint, message: String) -> Result<Refusal, Error> {
     let client = HttpClient::new(endpoint)?;
-    let request = client.posting(message, &SessionHeaders::default());
+    let request = client.posting(message, HeaderList::new(), &SessionHeaders::default());
     let response = client.in_time(client.send_once(request)).await?;
     Ok(refusal(&response, None, false).unwrap_or(Refusal {
         status: response.status(),
@@ -401,7 +403,9 @@ impl Endpoint {
     /// When it cannot be reached, or does not answer with success.
     pub async fn post_json(self, json: String) -> Result<(), Error> {
         let url = self.url.clone();
-        HttpClient::new(self)?.post_to(&url, json).await
+        HttpClient::new(self)?
+            .post_to(&url, json, HeaderList::new())
+            .await
     }
 
     /// Gets a document of at most 256 KiB from it within 10 s, such as the keys of an authorization server.

@@ -1,20 +1,24 @@
 //! The headers of a message: those of the modern era, which repeat parts of the body (2026-07-28, "Request
-//! Metadata"), and those of the session of the legacy era.
+//! Metadata" and "Custom Headers from Tool Parameters"), and those of the session of the legacy era.
+
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use mcp_core::http_headers::{encode, named_member};
+use mcp_core::http_headers::{HeaderParam, encode, header_params, may_declare, named_member};
 use mcp_core::jsonrpc::{Members, string};
 use mcp_core::revision::MODERN;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
-use crate::meta::TraceField;
+use crate::message::{HeaderList, TraceField};
 
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-
-/// The headers of one message, in addition to those of every message.
-pub(crate) type HeaderList = Vec<(HeaderName, HeaderValue)>;
 
 /// The headers of the session of the legacy era, which follow from its handshake.
 #[derive(Clone, Default)]
@@ -81,7 +85,6 @@ pub(crate) fn request_headers(
     headers
 }
 
-/// Returns true for the headers of the modern era.
 pub(super) fn are_modern(headers: &HeaderList) -> bool {
     headers.iter().any(|(name, _)| *name == METHOD)
 }
@@ -101,9 +104,86 @@ pub(super) fn header_value(value: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(&encode(value)).ok()
 }
 
+/// The header parameters of a server's tools, by tool name.
+#[derive(Default)]
+pub(crate) struct HeaderParamCache(Mutex<HashMap<String, Arc<[ToolHeader]>>>);
+
+#[derive(Debug, PartialEq)]
+struct ToolHeader {
+    header: HeaderName,
+    argument: HeaderParam,
+}
+
+impl HeaderParamCache {
+    /// Stores the header parameters of a tool. Returns false if its annotations are invalid: such a
+    /// tool must not be used.
+    pub(crate) fn register(&self, peer: &str, tool: &RawValue) -> bool {
+        #[derive(Deserialize)]
+        struct Tool {
+            name: String,
+        }
+        let is_annotated = may_declare(tool.get());
+        let Ok(Tool { name }) = serde_json::from_str(tool.get()) else {
+            return true;
+        };
+        let parameters = match is_annotated.then(|| parameters(tool)) {
+            None => Vec::new(),
+            Some(Ok(parameters)) => parameters,
+            Some(Err(why)) => {
+                tracing::warn!(peer, tool = ?name, why, "tool skipped: invalid x-mcp-header");
+                return false;
+            }
+        };
+        let mut known = self.0.lock();
+        match parameters.is_empty() {
+            true => known.remove(&name),
+            false => known.insert(name, parameters.into()),
+        };
+        true
+    }
+
+    /// The headers of a `tools/call` with these parameters, if it has any.
+    pub(crate) fn headers(&self, params: Option<&Members>) -> Option<HeaderList> {
+        let known = self.0.lock();
+        if known.is_empty() {
+            return None;
+        }
+        let params = params?;
+        let name = string(params.get("name")?)?;
+        let parameters = known.get(&*name)?.clone();
+        drop(known);
+        let arguments: Value = serde_json::from_str(params.get("arguments")?).ok()?;
+        let value = |parameter: &ToolHeader| {
+            let text = parameter.argument.text(&arguments)?;
+            Some((parameter.header.clone(), header_value(&text)?))
+        };
+        Some(parameters.iter().filter_map(value).collect())
+    }
+}
+
+/// The header parameters of a tool, or the reason why they are invalid.
+fn parameters(tool: &RawValue) -> Result<Vec<ToolHeader>, String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Schema {
+        #[serde(default)]
+        input_schema: Value,
+    }
+    let tool: Schema =
+        serde_json::from_str(tool.get()).map_err(|_| "its schema is not JSON".to_owned())?;
+    let declared = header_params(&tool.input_schema)?.into_iter();
+    let parameter = |argument: HeaderParam| {
+        let header = format!("mcp-param-{}", argument.header).parse();
+        let header = header.map_err(|_| "a header name is not valid".to_owned())?;
+        Ok(ToolHeader { header, argument })
+    };
+    declared.map(parameter).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn modern_requests_repeat_method_and_name() {
@@ -121,5 +201,63 @@ mod tests {
         let read = headers("resources/read", r#"{"uri":"a:b"}"#);
         assert_eq!(read["mcp-name"], "a:b");
         assert!(request_headers(false, "tools/call", None, &[]).is_empty());
+    }
+
+    fn register(cache: &HeaderParamCache, properties: &Value) -> bool {
+        let schema = json!({"type": "object", "properties": properties});
+        let tool = json!({"name": "t", "inputSchema": schema}).to_string();
+        cache.register("peer", &RawValue::from_string(tool).unwrap())
+    }
+
+    #[test]
+    fn annotated_parameters_become_headers() {
+        let cache = HeaderParamCache::default();
+        let properties = json!({
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "deep": {"type": "object", "properties": {
+                "n": {"type": "integer", "x-mcp-header": "N"},
+                "x-mcp-header": {"type": "string"},
+            }},
+            "off": {"type": "boolean", "x-mcp-header": "Off"},
+            "absent": {"type": "string", "x-mcp-header": "Absent"},
+        });
+        assert!(register(&cache, &properties));
+        let read = |params| Members::read(params).unwrap();
+        let params = read(
+            r#"{"name":"t","arguments":{"region":" a","deep":{"n":42},"off":false,"absent":null}}"#,
+        );
+        let headers = cache.headers(Some(&params)).unwrap();
+        let shown: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.to_str().unwrap()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("mcp-param-region", "=?base64?IGE=?="),
+                ("mcp-param-n", "42"),
+                ("mcp-param-off", "false"),
+            ]
+        );
+        let other = read(r#"{"name":"u","arguments":{"region":"a"}}"#);
+        assert!(cache.headers(Some(&other)).is_none());
+        // A tool without cache any more is removed.
+        assert!(register(&cache, &json!({"region": {"type": "string"}})));
+        assert!(cache.headers(Some(&params)).is_none());
+    }
+
+    #[test]
+    fn invalid_annotations_are_rejected() {
+        for property in [
+            json!({"type": "string", "x-mcp-header": "a b"}),
+            json!({"type": "number", "x-mcp-header": "A"}),
+            json!({"anyOf": [{"type": "string", "x-mcp-header": "A"}]}),
+        ] {
+            let properties = json!({"a": property});
+            assert!(
+                !register(&HeaderParamCache::default(), &properties),
+                "{properties}"
+            );
+        }
     }
 }

@@ -1,10 +1,9 @@
 //! Tokens, and the requests for them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
+use mcp_core::clock::unix_time;
 use serde::{Deserialize, Serialize};
 use url::form_urlencoded::{self, Serializer};
 
@@ -270,9 +269,8 @@ pub(super) fn union(scope: Option<String>, more: Option<&str>) -> Option<String>
     (!all.is_empty()).then(|| all.join(" "))
 }
 
-pub(super) fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.unwrap_or_default().as_secs()
+fn now() -> u64 {
+    unix_time().as_secs()
 }
 
 #[cfg(test)]

@@ -124,9 +124,6 @@ impl Command {
     }
 
     /// Returns the file of the program, at its path or in the child's `PATH`.
-    ///
-    /// # Errors
-    /// When there is no such file.
     pub(super) fn find_program(&self) -> io::Result<PathBuf> {
         let is_path = |name: &OsStr| match cfg!(windows) {
             true => name.eq_ignore_ascii_case("PATH"),

@@ -1,15 +1,19 @@
-//! Requests, streams and lists over HTTP.
+//! Requests, streams, lists, sessions, idle connections and failures over HTTP.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use http::Method;
-use mcp_client::{Client, Options};
+use mcp_client::{CallerId, Client, Endpoint, Error, Options};
 use serde_json::json;
 use serde_json::value::RawValue;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use crate::client_info;
-use crate::recorder::recorder;
 use crate::server::*;
 
 #[tokio::test]
@@ -38,6 +42,32 @@ async fn unversioned_request_needs_no_handshake_and_keeps_its_bytes() {
         ("mcp-session-id", None),
     ] {
         assert_eq!(received.header(name), value, "{name}");
+    }
+}
+
+/// The headers of one request, in both transports: the next request does not have them.
+#[tokio::test]
+async fn headers_of_a_request_are_sent_with_it_alone() {
+    for is_sse in [false, true] {
+        let mut server = Server::start(|request| match request.method {
+            Method::GET => open_events(["event: endpoint\ndata: /post\n\n".to_owned()]),
+            _ => result(request, "{}"),
+        })
+        .await;
+        let client = match is_sse {
+            true => Client::builder().sse(server.endpoint()).unwrap(),
+            false => server.client(),
+        };
+        for (method, principal) in [("tools/list", Some("alice")), ("prompts/list", None)] {
+            let header =
+                principal.map(|name| ("x-principal".parse().unwrap(), name.parse().unwrap()));
+            let options = Options::default().headers(header.into_iter().collect());
+            let request = client.request_with(method, &(), options);
+            // A server with the older transport answers in its stream, here never.
+            let _ = timeout(Duration::from_millis(300), request).await;
+            let received = server.next_with(method).await;
+            assert_eq!(received.header("x-principal"), principal, "{method}");
+        }
     }
 }
 
@@ -151,7 +181,7 @@ async fn requests_share_a_connection() {
 async fn all_pages_of_the_tools_are_read() {
     let server = Server::start(|request| {
         let page = match request.json()["params"]["cursor"].as_str() {
-            None => r#"{"tools":[{"name":"a","description":"A","inputSchema":{"type":"object"}}],"nextCursor":"2"}"#,
+            None => r#"{"tools":[{"name":"a","description":"A","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}],"nextCursor":"2"}"#,
             Some("2") => r#"{"tools":[],"nextCursor":"3"}"#,
             _ => r#"{"tools":[{"name":"b","inputSchema":{},"new":1e400}]}"#,
         };
@@ -163,6 +193,8 @@ async fn all_pages_of_the_tools_are_read() {
     assert_eq!(tools[0].description.as_deref(), Some("A"));
     let schema = tools[0].input_schema.as_ref().unwrap().get();
     assert_eq!(schema, r#"{"type":"object"}"#);
+    let hints = tools[0].annotations.as_ref().unwrap().get();
+    assert_eq!(hints, r#"{"readOnlyHint":true}"#);
     let raw = tools[1].raw.get();
     assert_eq!(raw, r#"{"name":"b","inputSchema":{},"new":1e400}"#);
 }
@@ -208,5 +240,441 @@ async fn stream_that_cannot_be_resumed_ends_the_request() {
             server.next().await;
         }
         assert!(server.nothing_received(), "{status}");
+    }
+}
+
+/// A server that answers one request per connection and then calls `then`; counts the connections.
+async fn server<F: Future<Output = ()> + Send>(
+    then: impl Fn(TcpStream) -> F + Clone + Send + Sync + 'static,
+) -> (Client, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let connections = Arc::new(AtomicUsize::new(0));
+    let count = connections.clone();
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            count.fetch_add(1, Ordering::Relaxed);
+            let then = then.clone();
+            tokio::spawn(async move {
+                let body = request(&mut socket).await;
+                let id: serde_json::Value = serde_json::from_str(&body).unwrap();
+                let answer = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, id["id"]);
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+                let reply = format!("{head}content-length: {}\r\n\r\n{answer}", answer.len());
+                socket.write_all(reply.as_bytes()).await.unwrap();
+                then(socket).await;
+            });
+        }
+    });
+    let client = Client::http(Endpoint::new(&url).unwrap());
+    (client.unwrap(), connections)
+}
+
+/// The body of a request that comes in one piece or more.
+async fn request(socket: &mut TcpStream) -> String {
+    let mut text = String::new();
+    loop {
+        let mut bytes = [0; 4096];
+        let read = socket.read(&mut bytes).await.unwrap();
+        text.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+        if let Some((_, body)) = text.split_once("\r\n\r\n")
+            && body.ends_with('}')
+        {
+            return body.to_owned();
+        }
+    }
+}
+
+#[tokio::test]
+async fn connections_that_the_server_closes_fail_no_request() {
+    let (client, connections) = server(async |socket| drop(socket)).await;
+    for _ in 0..50 {
+        client.request("m", &()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(connections.load(Ordering::Relaxed), 50);
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed() {
+    let (ended, mut end) = mpsc::channel(1);
+    let (client, _) = server(move |mut socket| {
+        let ended = ended.clone();
+        async move {
+            assert_eq!(socket.read(&mut [0]).await.unwrap(), 0);
+            ended.send(()).await.unwrap();
+        }
+    })
+    .await;
+    client.request("m", &()).await.unwrap();
+    let early = timeout(Duration::from_secs(1), end.recv()).await;
+    assert!(early.is_err(), "it was not kept");
+    let ended = timeout(Duration::from_secs(20), end.recv()).await;
+    ended.unwrap().unwrap();
+}
+
+/// Opens a new session at every handshake, and loses all open ones at each of the first `restarts`
+/// calls.
+fn losing_sessions(restarts: usize) -> impl Fn(&Received) -> Reply + Send + Sync + 'static {
+    let [sessions, calls, oldest] = [0; 3].map(AtomicUsize::new);
+    move |request| match request.rpc().as_str() {
+        "initialize" => {
+            let id = sessions.fetch_add(1, Ordering::SeqCst).to_string();
+            with_header(result(request, HELLO), "mcp-session-id", &id)
+        }
+        method if method.starts_with("notifications/") => accepted(),
+        _ => {
+            let lost = || reply(404, "application/json", r#"{"error":"Session not found"}"#);
+            let Some(session) = request.header("mcp-session-id") else {
+                return lost();
+            };
+            let session: usize = session.parse().unwrap();
+            if session < oldest.load(Ordering::SeqCst) {
+                return lost();
+            }
+            if calls.fetch_add(1, Ordering::SeqCst) < restarts {
+                oldest.store(session + 1, Ordering::SeqCst);
+                return lost();
+            }
+            result(request, &session.to_string())
+        }
+    }
+}
+
+#[tokio::test]
+async fn lost_session_is_renewed_and_the_request_repeated() {
+    let server = Server::start(losing_sessions(1)).await;
+    let (handler, mut seen) = recorder(None);
+    let client = Client::builder().handler(handler).http(server.endpoint());
+    let client = client.unwrap();
+    client.connect(&client_info()).await.unwrap();
+    let answer = client.request("m", &()).await.unwrap();
+    assert_eq!(answer.get(), "1");
+    let renewed = ("renewed", "2025-06-18".to_owned(), json!(null));
+    assert_eq!(seen.recv().await.unwrap(), renewed);
+}
+
+#[tokio::test]
+async fn concurrent_requests_renew_a_session_once() {
+    let (mut server, client) = Server::connected(losing_sessions(1)).await;
+    let requests = (0..50).map(|_| client.request("m", &()));
+    for answer in futures_util::future::join_all(requests).await {
+        assert_eq!(answer.unwrap().get(), "1");
+    }
+    client.request("last", &()).await.unwrap();
+    let mut handshakes = 0;
+    loop {
+        match server.next().await.rpc().as_str() {
+            "initialize" => handshakes += 1,
+            "last" => break,
+            _ => {}
+        }
+    }
+    assert_eq!(handshakes, 2);
+}
+
+#[tokio::test]
+async fn session_that_is_lost_twice_is_an_error() {
+    let (_server, client) = Server::connected(losing_sessions(2)).await;
+    let error = client.request("m", &()).await.unwrap_err();
+    assert_error!(error, Error::SessionLost { .. });
+    assert!(error.was_not_sent());
+    client.request("m", &()).await.unwrap();
+}
+
+#[tokio::test]
+async fn status_400_about_the_session_means_a_lost_session() {
+    let calls = AtomicUsize::new(0);
+    let (_server, client) = Server::connected(with_session(move |request| {
+        match calls.fetch_add(1, Ordering::Relaxed) {
+            0 => {
+                let sentence = "Bad Request: No valid session ID provided";
+                reply(400, "application/json", rpc_error("null", -32000, sentence))
+            }
+            _ => result(request, "{}"),
+        }
+    }))
+    .await;
+    client.request("m", &()).await.unwrap();
+}
+
+#[tokio::test]
+async fn status_404_about_the_method_is_the_response() {
+    let (mut server, client) = Server::connected(with_session(|_| {
+        let error = rpc_error("2", -32601, "Method not found");
+        reply(404, "application/json", error)
+    }))
+    .await;
+    let error = client.request("m", &()).await.unwrap_err();
+    assert_eq!(error.rpc().unwrap().code, -32601);
+    for expected in ["initialize", "notifications/initialized", "m"] {
+        assert_eq!(server.next().await.rpc(), expected);
+    }
+    assert!(server.nothing_received());
+}
+
+/// The error of a request to a server that always answers with `reply`.
+async fn failure(reply: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Error {
+    let server = Server::start(reply).await;
+    let error = server.client().request("m", &()).await.unwrap_err();
+    for text in [error.to_string(), format!("{error:#}")] {
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+    error
+}
+
+#[track_caller]
+fn assert_protocol(error: &Error, says: &str) {
+    assert_error!(error, Error::Protocol { .. });
+    assert!(error.to_string().contains(says), "{error}");
+}
+
+#[tokio::test]
+async fn rpc_errors_are_typed_and_their_text_is_not_shown() {
+    let error = failure(|request| {
+        let id = &request.json()["id"];
+        let error = json!({"code": -32602, "message": "s3cret", "data": {"kind": "x"}});
+        json(json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string())
+    })
+    .await;
+    let Error::Rpc(rpc) = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!((rpc.code, rpc.message.as_str()), (-32602, "s3cret"));
+    assert_eq!(rpc.data.as_ref().unwrap().get(), r#"{"kind":"x"}"#);
+}
+
+#[tokio::test]
+async fn http_errors_keep_the_rpc_error_of_their_body() {
+    let error = failure(|_| {
+        let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":42900,"message":"s3cret"}}"#;
+        let reply = reply(429, "application/json", body);
+        with_header(reply, "retry-after", "7")
+    })
+    .await;
+    assert_eq!(error.rpc().unwrap().code, 42900);
+    let seven = Some(Duration::from_secs(7));
+    assert_error!(error, Error::Http { status: 429, retry_after, .. } if retry_after == seven);
+    for status in [502, 404] {
+        let error = failure(move |_| reply(status, "text/html", "<p>s3cret")).await;
+        assert_error!(error, Error::Http { status: s, error: None, .. } if s == status);
+    }
+}
+
+#[tokio::test]
+async fn invalid_responses_are_protocol_errors() {
+    let accepted = failure(|_| accepted()).await;
+    assert_protocol(&accepted, "without answering");
+    let html = failure(|_| reply(200, "text/html", "<p>s3cret")).await;
+    assert_protocol(&html, "not a JSON-RPC message");
+    let other = failure(|_| json(r#"{"jsonrpc":"2.0","id":99,"result":"s3cret"}"#)).await;
+    assert_protocol(&other, "another request");
+    let error = failure(|_| json(r#"{"jsonrpc":"2.0","id":1,"error":"s3cret"}"#)).await;
+    assert_protocol(&error, "error object");
+    let gzip = |_: &Received| with_header(json("\x1f\x08s3cret"), "content-encoding", "gzip");
+    assert_protocol(&failure(gzip).await, "Content-Encoding \"gzip\"");
+    let large = |_: &Received| with_header(json("{}"), "x-large", &"s3cret".repeat(100_000));
+    assert_protocol(&failure(large).await, "headers of its answer are too large");
+}
+
+/// Python writes them; `1e400` is JSON.
+#[tokio::test]
+async fn answer_with_invalid_json_fails_its_request_at_once() {
+    for (value, fault) in [
+        ("NaN", "NaN is not a JSON value"),
+        ("[1, -Infinity]", "-Infinity is not a JSON value"),
+        ("{\"s3cret\": 01}", "invalid number at line 1"),
+    ] {
+        for is_stream in [false, true] {
+            let error = failure(move |request| match is_stream {
+                false => json(answer(request, value)),
+                true => open_events([event(answer(request, value))]),
+            })
+            .await;
+            assert_error!(error, Error::InvalidAnswer { .. });
+            assert!(error.to_string().contains(fault), "{error}");
+            assert!(!error.is_transport_failure() && !error.was_not_sent());
+        }
+    }
+    let server = Server::start(|request| result(request, "1e400")).await;
+    let answer = server.client().request("m", &()).await.unwrap();
+    assert_eq!(answer.get(), "1e400");
+}
+
+#[tokio::test]
+async fn unknown_revision_of_the_server_is_an_error() {
+    let hello = r#"{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{}}"#;
+    let server = Server::start(move |request| result(request, hello)).await;
+    let client = server.client();
+    let error = client.initialize(&client_info()).await.unwrap_err();
+    assert_protocol(&error, "protocol version");
+}
+
+#[tokio::test]
+async fn messages_over_the_limit_are_errors() {
+    fn long(request: &Received) -> String {
+        answer(request, &format!(r#""{}""#, "s3cret".repeat(1000)))
+    }
+    let known = |request: &Received| json(long(request));
+    let chunked = |request: &Received| {
+        let reply = events([long(request), String::new()]);
+        with_header(reply, "content-type", "application/json")
+    };
+    let stream = |request: &Received| open_events([event(long(request))]);
+    let answers: [fn(&Received) -> Reply; 3] = [known, chunked, stream];
+    for answer in answers {
+        let server = Server::start(answer).await;
+        let client = Client::http(server.endpoint().max_message(1000)).unwrap();
+        let error = client.request("m", &()).await.unwrap_err();
+        assert_protocol(&error, "longer than 1000 bytes");
+    }
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed() {
+    let mut elsewhere = Server::start(|request| result(request, "1")).await;
+    let location = elsewhere.url.clone();
+    for status in [301, 302, 303, 307, 308] {
+        let location = location.clone();
+        let error = failure(move |_| {
+            let reply = reply(status, "text/plain", "");
+            with_header(reply, "location", &location)
+        })
+        .await;
+        assert_error!(error, Error::Http { status: s, .. } if s == status);
+        assert!(error.to_string().contains("not followed"), "{error}");
+    }
+    assert!(elsewhere.nothing_received());
+}
+
+#[tokio::test]
+async fn refused_connection_means_not_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/s3cret", listener.local_addr().unwrap());
+    drop(listener);
+    let client = Client::http(Endpoint::new(&url).unwrap()).unwrap();
+    let error = client.request("m", &()).await.unwrap_err();
+    assert_error!(error, Error::Unreachable { .. });
+    assert!(error.was_not_sent());
+    assert!(!error.to_string().contains("s3cret"), "{error}");
+}
+
+#[tokio::test]
+async fn broken_stream_without_ids_has_an_unknown_outcome() {
+    let error = failure(|_| events([event(r#"{"jsonrpc":"2.0","method":"n"}"#)])).await;
+    assert_error!(error, Error::Closed { .. });
+    assert!(!error.was_not_sent());
+}
+
+#[tokio::test]
+async fn timeout_cancels_the_request_at_the_server() {
+    let (mut server, client) = Server::connected(with_session(|_| silence())).await;
+    let options = Options::default().timeout(Duration::from_millis(50));
+    let error = client.request_with("slow", &(), options).await.unwrap_err();
+    assert_error!(error, Error::Timeout { .. });
+    let cancelled = server.next_with("notifications/cancelled").await;
+    assert_eq!(cancelled.json()["params"]["requestId"], 2);
+    assert_eq!(cancelled.header("mcp-session-id"), Some("s1"));
+}
+
+#[tokio::test]
+async fn dropped_request_is_cancelled_at_the_server() {
+    let (mut server, client) = Server::connected(with_session(|_| silence())).await;
+    {
+        let mut request = std::pin::pin!(client.request("slow", &()));
+        tokio::select! {
+            _ = &mut request => panic!("answered"),
+            _ = server.next_with(r#""slow""#) => {}
+        }
+    }
+    let cancelled = server.next_with("notifications/cancelled").await;
+    assert_eq!(cancelled.json()["params"]["requestId"], 2);
+}
+
+#[tokio::test]
+async fn handshake_is_never_cancelled() {
+    let mut server = Server::start(|_| silence()).await;
+    let builder = Client::builder().connect_timeout(Duration::from_millis(50));
+    let client = builder.http(server.endpoint()).unwrap();
+    let error = client.initialize(&client_info()).await.unwrap_err();
+    assert_error!(error, Error::Timeout { .. });
+    assert_eq!(server.next().await.rpc(), "initialize");
+    // All spawned tasks have been polled.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(server.nothing_received());
+}
+
+#[tokio::test]
+async fn endless_list_is_what_was_read() {
+    for (page, count) in [("[]", 0), (r#"[{"name":"a"},{"name":"b"}]"#, 2)] {
+        let page = format!(r#"{{"tools":{page},"nextCursor":"again"}}"#);
+        let server = Server::start(move |request| result(request, &page)).await;
+        let listed = server.client().list("tools/list", "tools").await.unwrap();
+        assert_eq!(listed.len(), count);
+    }
+}
+
+#[tokio::test]
+async fn invalid_messages_in_a_stream_are_skipped_and_counted() {
+    let server = Server::start(|request| {
+        let other = event(r#"{"jsonrpc":"2.0","id":99,"result":"of another"}"#);
+        events([
+            event("hello"),
+            other,
+            event(answer(request, r#""mine""#)) + &event("bye"),
+        ])
+    })
+    .await;
+    let client = server.client();
+    assert_eq!(client.request("m", &()).await.unwrap().get(), r#""mine""#);
+    let counted = client.counters();
+    assert_eq!(
+        (counted.invalid_messages, counted.unmatched_responses),
+        (1, 1)
+    );
+}
+
+/// A proxy that has waited long enough answers in the server's place: the server may still ask for that call.
+#[tokio::test]
+async fn question_after_the_answer_of_a_proxy_reaches_no_other_caller() {
+    let question = r#"{"jsonrpc":"2.0","id":"q","method":"roots/list"}"#;
+    let (mut server, client) = Server::connected(with_session(move |request| {
+        if request.method == http::Method::GET {
+            open_events([event(question)])
+        } else if request.body.contains("slow") {
+            reply(504, "text/html", "<h1>504 Gateway Time-out</h1>")
+        } else if request.body.contains("waits") {
+            silence()
+        } else {
+            accepted()
+        }
+    }))
+    .await;
+    let (handler, mut seen) = recorder(Some(json!({"roots": []})));
+    let call = async |name: &str, caller: u64| {
+        let options = Options::default()
+            .handler(handler.clone())
+            .caller(CallerId::Number(caller));
+        let params = json!({"name": name, "arguments": {}});
+        client.request_with("tools/call", &params, options).await
+    };
+    assert!(call("slow", 1).await.is_err());
+    let asked = async {
+        server.next_with("waits").await;
+        let stream = client.listen(&json!({})).await.unwrap();
+        tokio::select! {
+            ended = stream.closed() => panic!("{ended:?}"),
+            answer = server.next_with(r#""id":"q""#) => answer.json(),
+        }
+    };
+    tokio::select! {
+        ended = call("waits", 2) => panic!("{ended:?}"),
+        answer = asked => {
+            let refusal = answer["error"]["message"].as_str().unwrap();
+            assert!(refusal.contains("several callers"), "{answer}");
+            assert!(seen.try_recv().is_err());
+        }
     }
 }

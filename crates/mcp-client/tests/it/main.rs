@@ -14,16 +14,10 @@ macro_rules! assert_error {
 
 mod eras;
 mod http;
-mod http_faults;
-mod http_idle;
 mod oauth;
 mod proxy;
-mod recorder;
 mod server;
-mod sessions;
 mod stdio;
-mod stdio_end;
-mod stdio_faults;
 mod tls;
 
 /// The client under test.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use mcp_client::{Client, Endpoint, Error, Proxy};
+use mcp_client::{Endpoint, Proxy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 
+use crate::server::{last_reply, request_to};
 use crate::tls::{private_ca, serve_private};
 
 /// Reads the head of a request.
@@ -35,13 +36,10 @@ async fn start() -> (String, Arc<Mutex<Vec<String>>>) {
                 seen.lock().await.push(head.clone());
                 let (method, target) = head.split_once(' ').unwrap();
                 let target = target.split(' ').next().unwrap();
-                let knows = head
-                    .to_lowercase()
-                    .contains("proxy-authorization: basic dtpw");
-                let reply =
-                    |status: &str| format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
-                if !knows {
-                    let refused = reply("407 Proxy Authentication Required");
+                let head = head.to_lowercase();
+                if !head.contains("proxy-authorization: basic dtpw") {
+                    let status = "407 Proxy Authentication Required";
+                    let refused = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
                     return socket.write_all(refused.as_bytes()).await.unwrap();
                 }
                 if method == "CONNECT" {
@@ -50,21 +48,12 @@ async fn start() -> (String, Arc<Mutex<Vec<String>>>) {
                     let _ = copy_bidirectional(&mut socket, &mut server).await;
                     return;
                 }
-                let body = r#"{"jsonrpc":"2.0","id":1,"result":2}"#;
-                let head =
-                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
-                let reply = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+                let reply = last_reply(r#"{"jsonrpc":"2.0","id":1,"result":2}"#);
                 socket.write_all(reply.as_bytes()).await.unwrap();
             });
         }
     });
     (address, heads)
-}
-
-async fn request(endpoint: Endpoint) -> Result<String, Error> {
-    let client = Client::http(endpoint)?;
-    let result = client.request("m", &()).await?;
-    Ok(result.get().to_owned())
 }
 
 #[tokio::test]
@@ -74,7 +63,7 @@ async fn https_is_tunnelled_and_the_proxy_sees_no_token() {
     let endpoint = Endpoint::new(&url).unwrap().tls(private_ca());
     let endpoint = endpoint.bearer("s3cret").unwrap();
     let through = |proxy| endpoint.clone().proxy(Proxy::Url(proxy));
-    let answer = request(through(format!("http://u:p@{proxy}"))).await;
+    let answer = request_to(through(format!("http://u:p@{proxy}"))).await;
     assert_eq!(answer.unwrap(), "1");
     let heads = heads.lock().await.join("");
     let target = url.trim_start_matches("https://").trim_end_matches("/mcp");
@@ -87,7 +76,7 @@ async fn http_is_sent_to_the_proxy_with_its_whole_url() {
     let (proxy, heads) = start().await;
     let endpoint = Endpoint::new("http://server.invalid:81/mcp?a=b").unwrap();
     let endpoint = endpoint.proxy(Proxy::Url(format!("http://u:p@{proxy}")));
-    assert_eq!(request(endpoint).await.unwrap(), "2");
+    assert_eq!(request_to(endpoint).await.unwrap(), "2");
     let heads = heads.lock().await.join("");
     assert!(
         heads.starts_with("POST http://server.invalid:81/mcp?a=b HTTP/1.1"),
@@ -100,25 +89,16 @@ async fn http_is_sent_to_the_proxy_with_its_whole_url() {
 async fn failure_of_the_proxy_is_named_without_its_password() {
     let (proxy, _) = start().await;
     let url = serve_private().await;
-    let free = TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let free = listener.local_addr().unwrap().to_string();
+    drop(listener);
     for (proxy, said) in [
-        (
-            format!("http://x:wr0ng@{proxy}"),
-            "proxy authorization required",
-        ),
-        (
-            format!("http://x:wr0ng@{free}"),
-            "failed to create underlying connection",
-        ),
+        (proxy, "proxy authorization required"),
+        (free, "failed to create underlying connection"),
     ] {
+        let proxy = Proxy::Url(format!("http://x:wr0ng@{proxy}"));
         let endpoint = Endpoint::new(&url).unwrap().tls(private_ca());
-        let error = request(endpoint.proxy(Proxy::Url(proxy)))
-            .await
-            .unwrap_err();
+        let error = request_to(endpoint.proxy(proxy)).await.unwrap_err();
         let text = error.to_string();
         assert!(text.contains("through the proxy 127.0.0.1:"), "{text}");
         assert!(

@@ -1,8 +1,8 @@
-//! An HTTP server on loopback with scripted replies.
+//! An HTTP server on loopback with scripted replies, and a handler that records everything.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -12,8 +12,9 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use mcp_client::{Client, Endpoint};
+use mcp_client::{Client, Endpoint, Error, Handler};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -104,6 +105,16 @@ impl Server {
         Client::http(self.endpoint()).unwrap()
     }
 
+    /// A server with a client that has shaken hands.
+    pub(crate) async fn connected(
+        answer: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> (Self, Client) {
+        let server = Self::start(answer).await;
+        let client = server.client();
+        client.initialize(&crate::client_info()).await.unwrap();
+        (server, client)
+    }
+
     /// The next request; waits for it.
     pub(crate) async fn next(&mut self) -> Received {
         self.log.recv().await.unwrap()
@@ -137,6 +148,18 @@ pub(crate) fn with_header(mut reply: Reply, name: &'static str, value: &str) -> 
     reply
 }
 
+/// A whole reply with JSON, after which the connection ends.
+pub(crate) fn last_reply(json: &str) -> String {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+    format!("{head}content-length: {}\r\n\r\n{json}", json.len())
+}
+
+/// The result of a request to this address, by a client of its own.
+pub(crate) async fn request_to(endpoint: Endpoint) -> Result<String, Error> {
+    let result = Client::http(endpoint)?.request("m", &()).await?;
+    Ok(result.get().to_owned())
+}
+
 pub(crate) fn json(body: impl Into<Bytes>) -> Reply {
     reply(200, "application/json", body)
 }
@@ -149,6 +172,12 @@ pub(crate) fn result(request: &Received, result: &str) -> Reply {
 pub(crate) fn answer(request: &Received, result: &str) -> String {
     let id = &request.json()["id"];
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+}
+
+/// A response with an error.
+pub(crate) fn rpc_error(id: &str, code: i32, message: &str) -> String {
+    let error = serde_json::json!({"code": code, "message": message});
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
 }
 
 /// A stream of these pieces that then ends.
@@ -199,3 +228,52 @@ pub(crate) fn with_session(
 }
 
 pub(crate) const HELLO: &str = r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"fake","version":"1"},"instructions":"be kind"}"#;
+
+/// A record: `notification`, `request`, `stderr` or `renewed`; the method or line; the parameters.
+pub(crate) type Seen = (&'static str, String, Value);
+
+pub(crate) struct Recorder {
+    seen: mpsc::UnboundedSender<Seen>,
+    answer: Mutex<Option<Value>>,
+}
+
+/// A handler that answers all requests with `answer`, or never.
+pub(crate) fn recorder(answer: Option<Value>) -> (Arc<Recorder>, mpsc::UnboundedReceiver<Seen>) {
+    let (seen, all) = mpsc::unbounded_channel();
+    let answer = Mutex::new(answer);
+    (Arc::new(Recorder { seen, answer }), all)
+}
+
+impl Recorder {
+    fn record(&self, kind: &'static str, what: &str, params: Option<&RawValue>) {
+        let params = params.map(|params| serde_json::from_str(params.get()).unwrap());
+        let _ = self
+            .seen
+            .send((kind, what.to_owned(), params.unwrap_or_default()));
+    }
+}
+
+impl Handler for Recorder {
+    fn notification(&self, method: &str, params: Option<&RawValue>) {
+        self.record("notification", method, params);
+    }
+
+    fn request(&self, method: &str, params: Option<&RawValue>) -> mcp_client::Reply {
+        self.record("request", method, params);
+        let answer = self.answer.lock().unwrap().clone();
+        Box::pin(async move {
+            match answer {
+                Some(answer) => Ok(serde_json::value::to_raw_value(&answer).unwrap()),
+                None => std::future::pending().await,
+            }
+        })
+    }
+
+    fn stderr(&self, _peer: &str, line: &str) {
+        self.record("stderr", line, None);
+    }
+
+    fn session_renewed(&self, server: &mcp_client::ServerInfo) {
+        self.record("renewed", &server.protocol_version, None);
+    }
+}

@@ -13,6 +13,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
+use crate::server::{last_reply, request_to};
+
 const KEY: &[u8] = include_bytes!("tls/leaf.key.pem");
 const CA: &[u8] = include_bytes!("tls/mutual-ca.pem");
 
@@ -34,9 +36,7 @@ async fn serve(config: ServerConfig) -> String {
             };
             let mut request = [0; 4096];
             let _ = socket.read(&mut request).await;
-            let body = r#"{"jsonrpc":"2.0","id":1,"result":1}"#;
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
-            let reply = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+            let reply = last_reply(r#"{"jsonrpc":"2.0","id":1,"result":1}"#);
             let _ = socket.write_all(reply.as_bytes()).await;
             let _ = socket.shutdown().await;
         }
@@ -49,15 +49,6 @@ pub(crate) fn private_ca() -> rustls::ClientConfig {
     let ca = CertificateDer::from_pem_slice(CA).unwrap();
     roots.add(ca).unwrap();
     tls::config_with_roots(roots).unwrap()
-}
-
-#[tokio::test]
-async fn configured_private_ca_is_trusted() {
-    let endpoint = Endpoint::new(&serve_private().await)
-        .unwrap()
-        .tls(private_ca());
-    let client = Client::http(endpoint).unwrap();
-    assert_eq!(client.request("m", &()).await.unwrap().get(), "1");
 }
 
 /// A file of `tests/it/tls`: of one CA, made with OpenSSL for tests only; all with the key `leaf.key.pem`.
@@ -96,9 +87,7 @@ fn files(ca: Option<&str>, client: Option<&str>) -> TlsFiles {
 }
 
 async fn request(url: &str, files: TlsFiles) -> Result<String, Error> {
-    let client = Client::http(Endpoint::new(url)?.tls_files(files))?;
-    let result = client.request("m", &()).await?;
-    Ok(result.get().to_owned())
+    request_to(Endpoint::new(url)?.tls_files(files)).await
 }
 
 #[tokio::test]
@@ -110,29 +99,15 @@ async fn server_of_a_private_ca_gets_the_client_certificate() {
 
 #[tokio::test]
 async fn error_says_what_to_do() {
-    let mutual_ca = Some("mutual-ca");
+    let (own, ca) = ("mutual-server", || files(Some("mutual-ca"), None));
+    let expired = files(Some("mutual-ca"), Some("expired"));
     for (certificate, asks, files, said) in [
-        ("mutual-server", false, files(None, None), "set `ca`"),
-        ("mutual-server", false, files(Some("ca"), None), "set `ca`"),
-        ("expired", false, files(mutual_ca, None), "has expired"),
-        (
-            "other-name",
-            false,
-            files(mutual_ca, None),
-            "another host name",
-        ),
-        (
-            "mutual-server",
-            true,
-            files(mutual_ca, None),
-            "set `client_cert`",
-        ),
-        (
-            "mutual-server",
-            true,
-            files(mutual_ca, Some("expired")),
-            "refused the client certificate",
-        ),
+        (own, false, files(None, None), "set `ca`"),
+        (own, false, files(Some("ca"), None), "set `ca`"),
+        ("expired", false, ca(), "has expired"),
+        ("other-name", false, ca(), "another host name"),
+        (own, true, ca(), "set `client_cert`"),
+        (own, true, expired, "refused the client certificate"),
     ] {
         let url = start(certificate, asks).await;
         let error = request(&url, files).await.unwrap_err();
@@ -140,20 +115,15 @@ async fn error_says_what_to_do() {
         let text = error.to_string();
         assert!(text.contains(said), "{certificate} {asks}: {text}");
     }
-    let plain = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let plain = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/", plain.local_addr().unwrap());
     tokio::spawn(async move {
-        use tokio::io::AsyncWriteExt as _;
         let (mut socket, _) = plain.accept().await.unwrap();
-        socket
-            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            .await
-            .unwrap();
+        let answer = b"HTTP/1.1 400 Bad Request\r\n\r\n";
+        socket.write_all(answer).await.unwrap();
     });
-    let text = request(&url, files(None, None))
-        .await
-        .unwrap_err()
-        .to_string();
+    let refused = request(&url, files(None, None)).await;
+    let text = refused.unwrap_err().to_string();
     assert!(text.contains("does not speak TLS"), "{text}");
 }
 
@@ -193,6 +163,8 @@ async fn renewed_files_are_used_by_the_next_connection() {
 #[test]
 fn unusable_file_is_named_with_its_field() {
     let (ca, leaf, key) = (file("mutual-ca"), file("mutual-client"), file("leaf.key"));
+    let (nowhere, other) = (file("nowhere"), file("server.key"));
+    let missing = "nowhere.pem cannot be read: entity not found";
     let with_client = |cert: &PathBuf, key: &PathBuf| TlsFiles {
         ca: None,
         client: Some((cert.clone(), key.clone())),
@@ -202,16 +174,12 @@ fn unusable_file_is_named_with_its_field() {
         client: None,
     };
     for (files, field, said) in [
-        (
-            with_ca(&file("nowhere")),
-            "ca",
-            "nowhere.pem cannot be read: entity not found",
-        ),
+        (with_ca(&nowhere), "ca", missing),
         (with_ca(&key), "ca", "has no certificate"),
         (with_client(&key, &key), "client_cert", "has no certificate"),
         (with_client(&leaf, &ca), "client_key", "has no private key"),
         (
-            with_client(&leaf, &file("server.key")),
+            with_client(&leaf, &other),
             "client_key",
             "is not the key of",
         ),

@@ -5,7 +5,7 @@ use crate::era::Era;
 use crate::jsonrpc::{
     ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
 };
-use crate::tool::ToolErrorKind;
+use crate::tool::{ArgumentError, ToolErrorKind};
 
 /// Codes for kinds that the specification has no code for, outside of the range that it reserves.
 mod app {
@@ -24,7 +24,7 @@ impl Error {
         match (self, profile) {
             (Self::Parse(_), _) => PARSE_ERROR,
             (Self::InvalidRequest { .. }, _) => INVALID_REQUEST,
-            (Self::MethodNotFound(_) | Self::TaskSupport(_), _) => METHOD_NOT_FOUND,
+            (Self::MethodNotFound { .. } | Self::TaskSupport(_), _) => METHOD_NOT_FOUND,
             (Self::OfTask(error), _) => error.code(era, profile),
             (Self::Relayed(error), _) => error.code,
             (Self::InvalidParams(_), Spec | Codefluss) | (Self::Malformed(_), _) => INVALID_PARAMS,
@@ -32,7 +32,7 @@ impl Error {
             (Self::InvalidParams(_), Extended) => -32001,
             (Self::ToolNotFound { .. }, Spec | Codefluss) => INVALID_PARAMS,
             (Self::ToolNotFound { .. }, Extended) => -32007,
-            (Self::Seed001ToolNotFound(_), _) => INTERNAL_ERROR,
+            (Self::Seed001ToolNotFound { .. }, _) => INTERNAL_ERROR,
             // The code of the legacy era, which the modern era forbids.
             (Self::ResourceNotFound(_), Spec) if matches!(era, Era::Legacy(_)) => -32002,
             (Self::ResourceNotFound(_), Spec) => INVALID_PARAMS,
@@ -68,7 +68,7 @@ impl Error {
     /// also have been a result.
     pub(crate) fn modern_status(&self) -> u16 {
         match self {
-            Self::MethodNotFound(_) => 404,
+            Self::MethodNotFound { .. } => 404,
             Self::Parse(_)
             | Self::InvalidRequest { .. }
             | Self::Malformed(_)
@@ -102,4 +102,26 @@ fn relayed_status(error: &ErrorObject) -> u16 {
         PARSE_ERROR | INVALID_REQUEST | -32029..=-32020 => 400,
         _ => 200,
     }
+}
+
+/// Bytes of a request that its error repeats: enough to recognise it.
+const MAX_QUOTE: usize = 1000;
+
+/// Truncates text that may come from the peer: a request of megabytes must not be answered with
+/// megabytes.
+pub(crate) fn truncated(mut text: String) -> String {
+    if text.len() > MAX_QUOTE {
+        text.truncate(text.floor_char_boundary(MAX_QUOTE));
+        text.push('…');
+    }
+    text
+}
+
+/// One line that names the invalid field, unless the reason already does.
+pub(crate) fn one_line(error: &ArgumentError) -> String {
+    let ArgumentError { field, reason, .. } = error;
+    truncated(match field.is_empty() || reason.contains(field) {
+        true => reason.clone(),
+        false => format!("{field}: {reason}"),
+    })
 }

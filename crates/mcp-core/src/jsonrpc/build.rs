@@ -1,13 +1,13 @@
 //! Builders of responses (seed 002).
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{
-    INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, Json, METHOD_NOT_FOUND, PARSE_ERROR,
-};
+use super::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, METHOD_NOT_FOUND, PARSE_ERROR};
 
 /// One response, ready to be [encoded](encode).
 #[derive(Clone, Debug)]
@@ -38,17 +38,9 @@ impl Response<'_> {
             Ok(result) => (r#","result":"#, Cow::Borrowed(result.as_str())),
             Err(error) => (r#","error":"#, Cow::Owned(error.to_json())),
         };
-        const START: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
-        let size = START.len() + id.len() + member.len() + body.len() + 1;
-        match out.is_empty() {
-            // Then `out` becomes `Bytes` as it is.
-            true => out.reserve_exact(size),
-            false => out.reserve(size),
+        for part in [r#"{"jsonrpc":"2.0","id":"#, id, member, &*body] {
+            out.extend_from_slice(part.as_bytes());
         }
-        out.extend_from_slice(START);
-        out.extend_from_slice(id.as_bytes());
-        out.extend_from_slice(member.as_bytes());
-        out.extend_from_slice(body.as_bytes());
         out.push(b'}');
     }
 }
@@ -123,20 +115,62 @@ pub fn internal_error<'a>(id: Id<'a>, detail: &str) -> Response<'a> {
     error(id, INTERNAL_ERROR, message, None)
 }
 
+/// One serialised JSON value.
+///
+/// Lists and definitions are shared between all responses; the result of a call belongs to its one
+/// response.
+#[derive(Clone, Debug)]
+pub enum Json {
+    /// Sent in one message.
+    Owned(String),
+    /// Sent in many messages.
+    Shared(Arc<str>),
+}
+
+impl Json {
+    /// Serialises `value`.
+    ///
+    /// # Errors
+    /// A `Serialize` implementation fails, or a map has a key that is not a string.
+    pub fn from_serializable(value: &(impl Serialize + ?Sized)) -> serde_json::Result<Self> {
+        serde_json::to_string(value).map(Self::Owned)
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Owned(text) => text,
+            Self::Shared(text) => text,
+        }
+    }
+
+    /// Makes clones cheap.
+    #[must_use]
+    pub fn shared(self) -> Self {
+        match self {
+            Self::Owned(text) => Self::Shared(text.into()),
+            shared @ Self::Shared(_) => shared,
+        }
+    }
+}
+
+impl From<&RawValue> for Json {
+    fn from(raw: &RawValue) -> Self {
+        Self::Owned(raw.get().to_owned())
+    }
+}
+
+impl From<serde_json::Value> for Json {
+    fn from(value: serde_json::Value) -> Self {
+        Self::Owned(value.to_string())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::value::RawValue;
 
     use super::*;
-
-    #[test]
-    fn response_is_written_with_one_allocation() {
-        let raw = RawValue::from_string(format!("\"{}\"", "i".repeat(50))).unwrap();
-        let result = Json::Owned(format!("[{}]", "1".repeat(500)));
-        let mut out = Vec::new();
-        response(Id::new(&raw).unwrap(), result).write(&mut out);
-        assert_eq!(out.capacity(), out.len());
-    }
 
     #[test]
     fn responses_are_encoded_as_json_rpc() {

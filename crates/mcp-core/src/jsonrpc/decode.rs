@@ -2,12 +2,11 @@
 
 use std::fmt;
 
+use serde::de::{Deserializer as _, Error as _, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::id::Id;
-use super::members::Entries;
-use super::message::{Message, Notification, Request, ResponseIn};
-use super::string::string;
+use super::members::{Entries, string};
+use super::message::{Id, Message, Notification, Request, ResponseIn};
 
 /// The most messages of one batch.
 pub const MAX_BATCH: usize = 50;
@@ -80,17 +79,17 @@ impl From<serde_json::Error> for DecodeError<'_> {
 }
 
 impl<'a> DecodeError<'a> {
-    pub(super) fn invalid(id: Option<Id<'a>>, fault: Fault) -> Self {
+    fn invalid(id: Option<Id<'a>>, fault: Fault) -> Self {
         Self { id, fault }
     }
 }
 
-pub(super) fn utf8(bytes: &[u8]) -> Result<&str, DecodeError<'_>> {
+fn utf8(bytes: &[u8]) -> Result<&str, DecodeError<'_>> {
     std::str::from_utf8(bytes)
         .map_err(|error| DecodeError::invalid(None, Fault::NotJson(format!("not UTF-8: {error}"))))
 }
 
-pub(super) fn decode_str(text: &str) -> Result<Message<'_>, DecodeError<'_>> {
+fn decode_str(text: &str) -> Result<Message<'_>, DecodeError<'_>> {
     match serde_json::from_str(text) {
         Ok(entries) => Envelope::new(entries).decode(),
         // Every object has entries.
@@ -174,63 +173,90 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// The content of one line or one HTTP body.
+#[derive(Debug)]
+pub enum Frame<'a> {
+    /// One message.
+    Single(Message<'a>),
+    /// A JSON array of messages, each of which may be invalid. Never empty.
+    Batch(Vec<Result<Message<'a>, DecodeError<'a>>>),
+}
+
+impl<'a> Frame<'a> {
+    /// Reads one message or one batch.
+    ///
+    /// # Errors
+    /// The frame is not UTF-8, not JSON, an empty batch, a batch of more than [`MAX_BATCH`] messages,
+    /// or an invalid message. An invalid item of a batch is an error of that item only.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError<'a>> {
+        let text = utf8(bytes)?;
+        if !text.trim_ascii_start().starts_with('[') {
+            return decode_str(text).map(Self::Single);
+        }
+        let messages = items(text)?.into_iter().map(|item| decode_str(item.get()));
+        Ok(Self::Batch(messages.collect()))
+    }
+}
+
+/// Reads the items of a batch. Stops at the limit: 4 MiB of `{}` would become 370 MB.
+fn items(text: &str) -> Result<Vec<&RawValue>, DecodeError<'_>> {
+    let mut items = Vec::new();
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let read = deserializer.deserialize_seq(Items(&mut items));
+    match read.and_then(|()| deserializer.end()) {
+        Ok(()) if items.is_empty() => Err(DecodeError::invalid(None, Fault::EmptyBatch)),
+        Ok(()) => Ok(items),
+        Err(error) if error.is_data() && items.len() == MAX_BATCH => {
+            Err(DecodeError::invalid(None, Fault::LargeBatch))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Fills the vector with at most [`MAX_BATCH`] items.
+struct Items<'v, 'a>(&'v mut Vec<&'a RawValue>);
+
+impl<'a> Visitor<'a> for Items<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a batch")
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, mut batch: A) -> Result<(), A::Error> {
+        while self.0.len() < MAX_BATCH {
+            match batch.next_element()? {
+                Some(item) => self.0.push(item),
+                None => return Ok(()),
+            }
+        }
+        match batch.next_element::<IgnoredAny>()? {
+            Some(_) => Err(A::Error::custom("too many")),
+            None => Ok(()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(line: &str, id: Option<&str>, fault: Fault) {
-        let error = decode(line.as_bytes()).unwrap_err();
-        assert_eq!(error.id.map(|id| id.as_json()), id, "id of {line}");
-        assert_eq!(error.fault, fault, "fault of {line}");
-    }
-
     #[test]
-    fn request_keeps_its_bytes() {
-        let line = br#"{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"m","params":{"n":1e400}}"#;
-        let Message::Request(request) = decode(line).unwrap() else {
-            panic!("not a request")
-        };
-        assert_eq!(request.id.as_json(), "123456789012345678901234567890");
-        assert_eq!(request.params.unwrap().get(), r#"{"n":1e400}"#);
-    }
-
-    #[test]
-    fn message_without_id_is_a_notification() {
-        let message = decode(b"{\"jsonrpc\":\"2.0\",\"method\":\"initialized\"}\n").unwrap();
-        assert!(matches!(message, Message::Notification(n) if n.method == "initialized"));
-    }
-
-    #[test]
-    fn errors_name_the_field_and_keep_the_id() {
-        let version = Fault::Wrong("jsonrpc", "\"2.0\"");
-        let no_version = r#"{"id":"a","method":"m"}"#;
-        check(no_version, Some(r#""a""#), Fault::Missing("jsonrpc"));
-        check(
-            r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#,
-            Some("1"),
-            version,
-        );
-        for (rest, fault) in [
-            ("", Fault::Missing("method")),
-            (r#","method":7"#, Fault::Wrong("method", "a string")),
-            (
-                r#","method":"m","params":3"#,
-                Fault::Wrong("params", "an object"),
-            ),
-            (r#","method":"m","method":"n""#, Fault::Duplicate("method")),
+    fn faults_name_their_field_and_what_it_must_be() {
+        let empty = "a batch must contain at least one message";
+        let large = "a batch can contain at most 50 messages";
+        let id = Some("id");
+        for (fault, field, text) in [
+            (Fault::NotJson("no JSON".into()), None, "no JSON"),
+            (Fault::NotAnObject, None, "a message must be a JSON object"),
+            (Fault::EmptyBatch, None, empty),
+            (Fault::LargeBatch, None, large),
+            (Fault::Duplicate("id"), id, "Duplicate field: id"),
+            (Fault::Missing("id"), id, "Missing required field: id"),
+            (Fault::Wrong("id", "a string"), id, "id must be a string"),
         ] {
-            check(
-                &format!(r#"{{"jsonrpc":"2.0","id":1{rest}}}"#),
-                Some("1"),
-                fault,
-            );
+            assert_eq!((fault.field(), &*fault.to_string()), (field, text));
         }
-        for id in ["null", "1.5", "true", "{}", "[1]"] {
-            let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
-            check(&line, None, Fault::Wrong("id", "a string or an integer"));
-        }
-        check("7", None, Fault::NotAnObject);
     }
 
     #[test]
@@ -273,51 +299,5 @@ mod tests {
         assert_eq!(unknown.0, None);
         let both = Fault::Wrong("result", "absent if error is present");
         assert_eq!(response(r#","id":1,"result":1,"error":{}"#), Err(both));
-    }
-
-    #[test]
-    fn faults_name_their_field_and_what_it_must_be() {
-        for (fault, field, text) in [
-            (Fault::NotJson("no JSON".into()), None, "no JSON"),
-            (Fault::NotAnObject, None, "a message must be a JSON object"),
-            (
-                Fault::EmptyBatch,
-                None,
-                "a batch must contain at least one message",
-            ),
-            (
-                Fault::LargeBatch,
-                None,
-                "a batch can contain at most 50 messages",
-            ),
-            (Fault::Duplicate("id"), Some("id"), "Duplicate field: id"),
-            (
-                Fault::Missing("method"),
-                Some("method"),
-                "Missing required field: method",
-            ),
-            (
-                Fault::Wrong("id", "a string"),
-                Some("id"),
-                "id must be a string",
-            ),
-        ] {
-            assert_eq!((fault.field(), &*fault.to_string()), (field, text));
-        }
-    }
-
-    #[test]
-    fn invalid_json_is_a_parse_error() {
-        let lines: [&[u8]; 5] = [
-            b"{",
-            b"{\"a\":1}x",
-            b"\xef\xbb\xbf{}",
-            b"\xff",
-            br#"{"jsonrpc":"2.0","id":1,"method":"\ud8"}"#,
-        ];
-        for line in lines {
-            let error = decode(line).unwrap_err();
-            assert!(matches!(error.fault, Fault::NotJson(_)), "{error:?}");
-        }
     }
 }

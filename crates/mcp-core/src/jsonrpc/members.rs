@@ -6,9 +6,6 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::nesting::{MAX_NESTING, depth};
-use super::string::push_quoted;
-
 /// The members of an object in their order, also those with the same name.
 pub(crate) struct Entries<'a>(pub(crate) Vec<(Cow<'a, str>, &'a RawValue)>);
 
@@ -111,41 +108,76 @@ impl Members {
     /// The object with the member `name` set to this JSON, in its place or at the end, or without that
     /// member. Duplicates of it are removed.
     pub fn encode_with(&self, name: &str, json: Option<&str>) -> String {
-        let mut object = String::new();
-        self.push_with(name, json, &mut object);
-        object
-    }
-
-    /// Adds that object to `out`.
-    pub fn push_with(&self, name: &str, json: Option<&str>, out: &mut String) {
-        out.push('{');
         let first = self.iter().position(|(key, _)| key == name);
         let others = self.iter().enumerate().map(|(at, (key, old))| match key {
             key if key != name => (key, Some(old)),
             key => (key, json.filter(|_| first == Some(at))),
         });
         let members = others.chain(first.is_none().then_some((name, json)));
-        write(members.filter_map(|(key, json)| Some((key, json?))), out);
-        out.push('}');
+        let members = members.filter_map(|(key, json)| Some((key, json?)));
+        format!("{{{}}}", written(members))
     }
 
     /// The object without its braces.
     pub fn inner(&self) -> String {
-        let mut inner = String::new();
-        write(self.iter(), &mut inner);
-        inner
+        written(self.iter())
     }
 }
 
-fn write<'a>(members: impl Iterator<Item = (&'a str, &'a str)>, out: &mut String) {
-    for (at, (key, value)) in members.enumerate() {
-        if at > 0 {
-            out.push(',');
-        }
-        push_quoted(out, key);
-        out.push(':');
-        out.push_str(value);
+fn written<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let members = members.map(|(key, value)| format!("{}:{value}", quoted(key)));
+    members.collect::<Vec<_>>().join(",")
+}
+
+/// The text of a JSON string; `None` for other JSON.
+pub fn string(json: &str) -> Option<Cow<'_, str>> {
+    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') {
+        return serde_json::from_str(json).ok().map(Cow::Owned);
     }
+    Some(Cow::Borrowed(inner))
+}
+
+/// The text as a JSON string.
+pub fn quoted(text: &str) -> String {
+    // A text always serialises.
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+/// Deepest nesting of what a gateway passes on. Deeper JSON kills clients and servers whose parsers recurse:
+/// 1,000 levels are a `RecursionError` in Python.
+pub const MAX_NESTING: usize = 64;
+
+/// Returns true if valid JSON is nested deeper than [`MAX_NESTING`].
+pub fn is_too_deep(json: &str) -> bool {
+    depth(json) > MAX_NESTING
+}
+
+/// The levels of arrays and objects in valid JSON.
+fn depth(json: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let mut bytes = json.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'{' | b'[' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b'"' => {
+                // To the end of the string.
+                while let Some(byte) = bytes.next() {
+                    match byte {
+                        b'"' => break,
+                        b'\\' => _ = bytes.next(),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    deepest
 }
 
 #[cfg(test)]
@@ -206,5 +238,27 @@ mod tests {
         assert_eq!(twice.encode(), r#"{"b":2}"#);
         twice.remove("b");
         assert!(twice.is_empty());
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let nested = |depth| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(!is_too_deep(&nested(MAX_NESTING)));
+        assert!(is_too_deep(&nested(MAX_NESTING + 1)));
+        let object = |depth| Members::read(&format!(r#"{{"a":1,"b":{},"c":[2]}}"#, nested(depth)));
+        assert!(!object(MAX_NESTING - 1).unwrap().is_too_deep());
+        assert!(object(MAX_NESTING).unwrap().is_too_deep());
+        // More brackets than levels.
+        let beside = format!("[[],{}]", nested(MAX_NESTING - 1));
+        assert!(!is_too_deep(&beside));
+        let objects = format!("{}1{}", r#"{"a":"#.repeat(65), "}".repeat(65));
+        assert!(is_too_deep(&objects));
+    }
+
+    #[test]
+    fn breadth_and_text_are_not() {
+        assert!(!is_too_deep(&format!("[{}]", "[],{},".repeat(1000))));
+        let text = "[{".repeat(1000);
+        assert!(!is_too_deep(&format!(r#"["{text}","\"{text}\\"]"#)));
     }
 }

@@ -4,8 +4,6 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::id::Id;
-
 /// One JSON-RPC message that borrows from the bytes it was read from.
 #[derive(Debug)]
 pub enum Message<'a> {
@@ -49,6 +47,37 @@ pub struct ResponseIn<'a> {
 /// True if the message carries a method and an id, that is, expects a response (seed 002).
 pub fn is_request(message: &Message<'_>) -> bool {
     matches!(message, Message::Request(_))
+}
+
+/// The id of a request: a string or an integer, echoed byte for byte.
+///
+/// JSON-RPC discourages fractions and MCP forbids `null`, so those, booleans, arrays and objects
+/// are refused by [`Id::new`]. An integer may have any number of digits: it is never parsed.
+#[derive(Clone, Copy, Debug)]
+pub struct Id<'a>(&'a RawValue);
+
+impl<'a> Id<'a> {
+    /// Accepts a JSON string or a JSON integer; `None` for anything else.
+    pub fn new(raw: &'a RawValue) -> Option<Self> {
+        let text = raw.get();
+        let legal = match text.as_bytes().first() {
+            Some(b'"') => true,
+            Some(b'-' | b'0'..=b'9') => !text.contains(['.', 'e', 'E']),
+            _ => false,
+        };
+        legal.then_some(Self(raw))
+    }
+
+    /// The id as JSON text.
+    pub fn as_json(&self) -> &'a str {
+        self.0.get()
+    }
+}
+
+impl PartialEq for Id<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_json() == other.as_json()
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The audit of requests: reports each use of a tool, a resource or a prompt when it has ended.
 
+use core::net::IpAddr;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,14 +9,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::denial::Denial;
-use super::mcp_method::McpMethod;
-use super::params::MAX_URI;
-use super::received::ReceivedRequest;
-use super::reply::{MessageReply, RequestEnd};
-use super::{Sender, Server};
-use crate::jsonrpc::string;
-use crate::tool::is_longer;
+use super::access::Denial;
+use super::answer::RequestEnd;
+use super::{ClientName, Connection};
+use crate::meta::Meta;
 use crate::trace::TraceContext;
 
 /// Records who used what.
@@ -25,6 +22,41 @@ pub trait Audit: Send + Sync {
 
     /// Records a request that was refused before it was read; `kind` is that of the error.
     fn refused(&self, caller: Option<&Arc<str>>, kind: &'static str);
+}
+
+/// The program that has sent a request, as far as it is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sender {
+    /// The name that it gives itself.
+    pub client: ClientName,
+    /// The address that the request came from; `None` over stdio.
+    pub address: Option<IpAddr>,
+}
+
+impl Sender {
+    /// `meta` is that of the request.
+    pub(super) fn new(
+        meta: &Meta<'_>,
+        connection: Option<&Arc<Connection>>,
+        address: Option<IpAddr>,
+    ) -> Self {
+        #[derive(Deserialize)]
+        struct Info<'a> {
+            #[serde(borrow)]
+            name: Cow<'a, str>,
+        }
+        // Newer clients say it in each request.
+        let info = meta.client_info.map(RawValue::get);
+        let info: Option<Info<'_>> = info.and_then(|info| serde_json::from_str(info).ok());
+        let negotiated = || connection?.negotiated();
+        Self {
+            client: match info {
+                Some(info) => ClientName::new(&info.name),
+                None => negotiated().map(|found| found.client).unwrap_or_default(),
+            },
+            address,
+        }
+    }
 }
 
 /// A request that has ended.
@@ -53,12 +85,15 @@ pub struct AuditedRequest<'a> {
     pub took: Duration,
     /// The arguments of a call of a tool.
     pub arguments: Option<&'a RawValue>,
-    /// Bytes of its parameters.
-    pub request_bytes: usize,
+    /// Its parameters as JSON; empty if it has none.
+    pub params: &'a str,
     /// Bytes of its result.
     pub response_bytes: usize,
     /// The end of it.
     pub end: RequestEnd,
+    /// The message of the error with which it was answered, or the content of a result that says that it has failed, as
+    /// JSON.
+    pub failure: Option<&'a str>,
 }
 
 /// Facts that the handler of a request adds to its audit.
@@ -86,6 +121,21 @@ impl AuditNotes {
         let _ = self.permission.set(rule);
     }
 
+    /// True if the handler writes the record itself.
+    pub(super) fn is_taken_over(&self) -> bool {
+        self.is_recorded.load(Ordering::Relaxed)
+    }
+
+    /// The part of the service that [`AuditNotes::set_target`] has set.
+    pub(super) fn target(&self) -> Option<&Arc<str>> {
+        self.target.get()
+    }
+
+    /// The reason that [`AuditNotes::set_denial`] has set.
+    pub(super) fn denial(&self) -> Option<&Denial> {
+        self.denial.get()
+    }
+
     /// The rule that [`AuditNotes::set_permission`] has set.
     pub fn permission(&self) -> Option<&Arc<str>> {
         self.permission.get()
@@ -96,130 +146,4 @@ impl AuditNotes {
         // Only the first one counts.
         let _ = self.target.set(target);
     }
-}
-
-/// The record of one request, which is written when it is dropped: so is a request whose client has
-/// disconnected.
-pub(super) struct AuditRecord<'a> {
-    audit: &'a dyn Audit,
-    server: &'a Server,
-    received: ReceivedRequest<'a>,
-    sender: Sender,
-    trace: Option<TraceContext>,
-    method: McpMethod,
-    /// From its start to its answer.
-    took: Option<Duration>,
-    notes: Arc<AuditNotes>,
-    end: RequestEnd,
-    response_bytes: usize,
-}
-
-impl<'a> AuditRecord<'a> {
-    /// Begins a record; `None` if requests of this method are not recorded.
-    pub(super) fn new(
-        server: &'a Server,
-        received: ReceivedRequest<'a>,
-        sender: Sender,
-        trace: Option<&TraceContext>,
-        notes: &Arc<AuditNotes>,
-    ) -> Option<Self> {
-        let audit = server.features.audit.as_deref()?;
-        let method = McpMethod::audited(&received.request.method)?;
-        Some(Self {
-            audit,
-            server,
-            received,
-            sender,
-            trace: trace.cloned(),
-            method,
-            took: None,
-            notes: Arc::clone(notes),
-            end: RequestEnd::default(),
-            response_bytes: 0,
-        })
-    }
-
-    /// Notes the answer to the request, and its duration.
-    pub(super) fn answered(&mut self, reply: &MessageReply<'_>, took: Duration) {
-        self.end = reply.end();
-        self.took = Some(took);
-        self.response_bytes = match &reply.response.outcome {
-            Ok(result) => result.as_str().len(),
-            Err(error) => error.message.len(),
-        };
-    }
-
-    /// The name or URI in the parameters.
-    fn item(&self) -> Option<Cow<'_, str>> {
-        let field = match self.method {
-            McpMethod::ReadResource | McpMethod::Subscribe | McpMethod::Unsubscribe => {
-                self.received.params.uri
-            }
-            McpMethod::UpdateTask | McpMethod::CancelTask => self.received.params.task_id,
-            McpMethod::Complete => {
-                let params = self.received.params.text()?;
-                let Completed { reference } = serde_json::from_str(params).ok()?;
-                return reference.name.or(reference.uri).map(Cow::Owned);
-            }
-            _ => self.received.params.name,
-        };
-        string(field?.get())
-    }
-}
-
-impl Drop for AuditRecord<'_> {
-    fn drop(&mut self) {
-        if self.notes.is_recorded.load(Ordering::Relaxed) {
-            return;
-        }
-        let caller = &**self.received.source.caller;
-        // A request with a longer one is refused before any rule is asked.
-        let is_short = |name: &Cow<'_, str>| !is_longer(name, MAX_URI);
-        let mut item = self.item().filter(is_short);
-        if let Some(name) = &mut item {
-            let catalog = self.server.catalog_of(caller);
-            if let RequestEnd::Failed(Some(_)) = self.end
-                && let Some(denial) = catalog.denial(self.method, name)
-            {
-                self.notes.set_denial(denial);
-            }
-            let published = catalog.published(self.method, name);
-            if *published != **name {
-                *name = Cow::Owned(published.to_owned());
-            }
-        }
-        let took = || self.server.uptime().saturating_sub(self.received.started);
-        self.audit.ended(&AuditedRequest {
-            method: &self.received.request.method,
-            item,
-            caller: caller.principal().map(|principal| &principal.name),
-            view: caller.view(),
-            sender: self.sender,
-            trace: self.trace.as_ref(),
-            target: self.notes.target.get(),
-            denial: self.notes.denial.get(),
-            permission: self.notes.permission(),
-            took: self.took.unwrap_or_else(took),
-            arguments: self
-                .method
-                .calls_tool()
-                .then(|| self.received.params.arguments().ok())
-                .flatten(),
-            request_bytes: self.received.params.text().map_or(0, str::len),
-            response_bytes: self.response_bytes,
-            end: self.end,
-        });
-    }
-}
-
-#[derive(Deserialize)]
-struct Completed {
-    #[serde(rename = "ref")]
-    reference: Reference,
-}
-
-#[derive(Deserialize)]
-struct Reference {
-    name: Option<String>,
-    uri: Option<String>,
 }

@@ -1,6 +1,7 @@
-//! The sender of a frame.
+//! The sender of a frame, and its name.
 
 use core::net::IpAddr;
+use std::fmt;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -20,15 +21,24 @@ pub trait Peer: Send + Sync {
     fn disconnect(&self) {}
 }
 
+/// Returns the value of a header of an HTTP request by its name in lower case.
+pub type RequestHeaders = Arc<dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync>;
+
 /// The sender of a frame. It is also the client of unversioned requests, which can be asked nothing.
 #[derive(Clone, Default)]
 pub struct Caller {
     info: ClientInfo,
     peer: Option<Arc<dyn Peer>>,
-    cancelled: Option<Arc<CancellationToken>>,
-    disconnected: Option<Arc<CancellationToken>>,
-    revoked: Option<Arc<CancellationToken>>,
-    address: Option<IpAddr>,
+    /// Cancels its calls.
+    pub(super) cancelled: Option<Arc<CancellationToken>>,
+    /// Cancelled when it has disconnected and cannot resume its stream.
+    pub(super) disconnected: Option<Arc<CancellationToken>>,
+    /// Cancelled when its bearer token is revoked; `None` if it has none.
+    pub(super) revoked: Option<Arc<CancellationToken>>,
+    /// The address that its requests come from; `None` over stdio.
+    pub(super) address: Option<IpAddr>,
+    /// The headers of its request; `None` over stdio, and at a server that relays nothing.
+    pub(super) headers: Option<RequestHeaders>,
     view: Option<Arc<str>>,
 }
 
@@ -86,6 +96,13 @@ impl Caller {
         self
     }
 
+    /// Returns the caller, whose request over HTTP has these headers.
+    #[must_use]
+    pub fn with_headers(mut self, headers: RequestHeaders) -> Self {
+        self.headers = Some(headers);
+        self
+    }
+
     /// Returns the caller, which uses the view with this name. What belongs to it, such as a task, belongs to
     /// it in this view only.
     #[must_use]
@@ -99,22 +116,6 @@ impl Caller {
         self.view.as_ref()
     }
 
-    /// The address that its requests come from; `None` over stdio.
-    pub(super) fn address(&self) -> Option<IpAddr> {
-        self.address
-    }
-
-    /// Cancelled when its bearer token is revoked; `None` if it has none.
-    pub(super) fn revocation(&self) -> Option<&Arc<CancellationToken>> {
-        self.revoked.as_ref()
-    }
-
-    /// The token that cancels its calls.
-    pub(super) fn cancellation(&self) -> Option<&CancellationToken> {
-        self.cancelled.as_deref()
-    }
-
-    /// Its name, if it is known.
     pub(super) fn name(&self) -> Option<&Arc<str>> {
         self.info.name.as_ref()
     }
@@ -123,11 +124,6 @@ impl Caller {
     /// a secret.
     pub(super) fn principal(&self) -> Option<&Arc<Principal>> {
         self.info.principal.as_ref()
-    }
-
-    /// Cancelled when the caller has disconnected and cannot resume its stream.
-    pub(super) fn disconnection(&self) -> Option<&Arc<CancellationToken>> {
-        self.disconnected.as_ref()
     }
 
     /// Completes when the caller has disconnected.
@@ -163,6 +159,72 @@ impl Client for Caller {
     fn disconnect(&self) {
         if let Some(peer) = &self.peer {
             peer.disconnect();
+        }
+    }
+}
+
+/// Limit for the bytes of a name. Each session id has it.
+const MAX_NAME_BYTES: usize = 40;
+
+/// The name that a client gives itself, such as `claude-code`, or the start of it; empty if it gives none. Anybody can
+/// give any name.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClientName {
+    length: u8,
+    bytes: [[u8; 8]; MAX_NAME_BYTES / 8],
+}
+
+impl ClientName {
+    /// The name of a client that gives none.
+    pub const NONE: Self = Self {
+        length: 0,
+        bytes: [[0; 8]; MAX_NAME_BYTES / 8],
+    };
+
+    /// The printable part of `text`, up to the limit.
+    pub fn new(text: &str) -> Self {
+        let mut name = Self::default();
+        for char in text.trim().chars().filter(|char| !char.is_control()) {
+            let at = usize::from(name.length);
+            let end = at + char.len_utf8();
+            let Some(room) = name.bytes.as_flattened_mut().get_mut(at..end) else {
+                break;
+            };
+            char.encode_utf8(room);
+            name.length += char.len_utf8() as u8;
+        }
+        name
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        let bytes = self.bytes.as_flattened().get(..usize::from(self.length));
+        bytes
+            .and_then(|bytes| str::from_utf8(bytes).ok())
+            .unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for ClientName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_is_the_printable_start_of_a_text() {
+        let long = "ä".repeat(30);
+        for (text, expected) in [
+            (" claude-code\n", "claude-code"),
+            ("a\u{1b}[31mb", "a[31mb"),
+            ("", ""),
+            (&*long, &long[..40]),
+        ] {
+            assert_eq!(ClientName::new(text).as_str(), expected);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The current items of a server.
 
+mod tools;
 mod view;
 
 use std::collections::BTreeSet;
@@ -9,11 +10,11 @@ use std::sync::{Arc, PoisonError};
 
 use serde_json::{Value, json};
 
+use self::tools::ToolCatalog;
 pub(super) use self::view::CatalogView;
 use self::view::GroupLists;
 use super::access::Access;
-use super::change_notifier::ViewName;
-use super::tool_catalog::ToolCatalog;
+use super::changes::ViewName;
 use super::{
     Caller, GroupInstructions, Identity, Inclusion, Principal, Server, ServerChange,
     ServerFeatures, ServerItems, ViewItems, WhyMissing,
@@ -40,7 +41,6 @@ pub(super) struct Catalog {
     fingerprints: Fingerprints,
 }
 
-/// The items of one view.
 pub(super) struct ViewCatalog {
     items: ViewItems,
     /// Whether it has a tool, in the order of the catalog.
@@ -59,7 +59,6 @@ struct Fingerprints {
 }
 
 impl Catalog {
-    /// The items of a server with this identity.
     pub(super) fn new(items: ServerItems, identity: &Identity) -> Self {
         let resources = &items.resources;
         let tool_hashes: Box<[u64]> = match items.views.is_empty() {
@@ -127,7 +126,6 @@ impl Catalog {
         changes.map(|(change, views)| (change, views.into()))
     }
 
-    /// The place of the view with this name.
     fn view(&self, name: &str) -> Option<usize> {
         self.views.iter().position(|view| *view.items.name == *name)
     }
@@ -166,7 +164,6 @@ impl ViewCatalog {
 }
 
 impl Fingerprints {
-    /// Hashes of these resources and prompts.
     fn new(resources: &BoundItems<ResourceKind>, prompts: &BoundItems<PromptKind>) -> Self {
         Self {
             tools: 0,
@@ -217,7 +214,12 @@ impl Server {
         add::<ToolKind>(&mut items.tools, more.tools);
         add::<ResourceKind>(&mut items.resources, more.resources);
         add::<PromptKind>(&mut items.prompts, more.prompts);
-        items.why_missing = more.why_missing;
+        items.why_missing = match (items.why_missing, more.why_missing) {
+            (Some(own), Some(more)) => Some(Arc::new(move |tool: &str, view: Option<&str>| {
+                own(tool, view).or_else(|| more(tool, view))
+            })),
+            (own, more) => own.or(more),
+        };
         items.access = more.access;
         items.group_instructions = more.group_instructions;
         items.views = more.views;
@@ -260,6 +262,11 @@ impl Server {
     /// The tokens that the definitions of all listed tools cost a model, about: four bytes are one.
     pub fn listed_tokens(&self) -> usize {
         self.catalog().tools.listed_bytes() / 4
+    }
+
+    /// True if it relays items of other servers.
+    pub fn relays(&self) -> bool {
+        self.features.relays
     }
 
     /// True if there are views.

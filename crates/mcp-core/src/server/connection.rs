@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::change_notifier::Subscription;
-use super::{ChangeNotifier, ClientName, OnDrop, lock};
+use super::changes::{ChangeNotifier, ServerChange, Subscription};
+use super::{Caller, ClientName, OnDrop, Peer, Server, lock};
 use crate::error::Error;
 use crate::jsonrpc::{Id, ResponseIn};
 use crate::revision::Revision;
@@ -318,6 +318,35 @@ impl Connection {
 
     fn state(&self) -> MutexGuard<'_, ConnectionState> {
         lock(&self.state)
+    }
+}
+
+impl Server {
+    /// Sends the changes that `connection` needs to `peer` until the server closes: changes of
+    /// subscribed resources and, after `initialize`, of lists.
+    pub async fn watch(&self, connection: &Connection, caller: &Caller, peer: &dyn Peer) {
+        let mut receiver = self.receive_changes(caller.view());
+        loop {
+            let changes = tokio::select! {
+                () = self.closing.cancelled() => return,
+                changes = receiver.next(|| connection.subscribed()) => changes,
+            };
+            for change in changes {
+                let is_wanted = match &change {
+                    ServerChange::Resource(uri) => {
+                        connection.is_subscribed(uri)
+                            // It may have been allowed when the client subscribed.
+                            && self.catalog_of(caller).watches(uri)
+                    }
+                    _ => connection.negotiated().is_some(),
+                };
+                if is_wanted {
+                    let (method, params) = (change.method(), change.params());
+                    let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
+                    peer.notify(message.to_string());
+                }
+            }
+        }
     }
 }
 

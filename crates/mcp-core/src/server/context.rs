@@ -1,64 +1,96 @@
-//! The context of a request during dispatch.
+//! The context of a request during dispatch: the one value that passes through the methods.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
 
-use super::modern_client::ModernClient;
-use super::operation::Operation;
-use super::outcome::CallEnd;
+use super::answer::Answer;
+use super::audit::{AuditNotes, Sender};
+use super::clients::ModernClient;
 use super::params::{Params, wrong};
-use super::{Caller, Connection};
+use super::record::RequestRecord;
+use super::{Caller, Connection, RequestHeaders};
 use crate::era::Era;
 use crate::error::Error;
 use crate::jsonrpc::Id;
-use crate::tool::{Call, ToolError};
+use crate::tool::{Call, Principal, ToolError};
+use crate::trace::TraceContext;
 
-pub(super) struct Context<'a> {
+/// A request that has passed the checks of its era.
+pub(super) struct RequestContext<'a> {
     pub(super) era: Era,
     pub(super) id: Id<'a>,
     pub(super) params: &'a Params<'a>,
     /// The connection or session of the request, if it has one.
     pub(super) connection: Option<&'a Arc<Connection>>,
-    pub(super) caller: &'a Arc<Caller>,
+    pub(super) caller: &'a Caller,
     /// The request as tools see it.
     pub(super) call: Call,
-    /// The request as the metrics count it.
-    pub(super) operation: &'a Operation<'a>,
+    /// The request as audit, metrics and traces see it.
+    pub(super) record: &'a RequestRecord<'a>,
     /// The client of `call`, in the modern era.
     pub(super) client: Option<Arc<ModernClient>>,
 }
 
-impl<'a> Context<'a> {
-    /// The parameters as JSON.
-    pub(super) fn raw(&self) -> Option<&'a RawValue> {
-        self.params.raw
-    }
-
+impl<'a> RequestContext<'a> {
     /// Parses the parameters as `T`; an error names `field`.
     pub(super) fn parse<T: Deserialize<'a>>(&self, field: &str) -> Result<T, Error> {
         serde_json::from_str(self.params.text().unwrap_or("{}"))
             .map_err(|error| wrong(field, &error.to_string()))
     }
 
-    /// The end of the call with this result.
-    pub(super) fn end<T>(&self, result: Result<T, ToolError>) -> CallEnd<T> {
-        if let Err(error) = &result {
-            self.operation.failed(error.kind().as_str());
+    /// Returns the answer of work that has ended; `done` makes it of the result.
+    pub(super) fn answer<T>(
+        &self,
+        result: Result<T, ToolError>,
+        done: impl FnOnce(T) -> Answer,
+    ) -> Result<Answer, Error> {
+        match result {
+            Ok(result) => Ok(done(result)),
+            Err(error) => match ModernClient::questions_of(self.client.as_deref(), &error) {
+                Some(questions) => Ok(Answer::NeedsInput(questions)),
+                None => Err(error.into()),
+            },
         }
-        end(self.client.as_deref(), result)
     }
 }
 
-/// The end of a call of `client` with this result.
-pub(super) fn end<T>(client: Option<&ModernClient>, result: Result<T, ToolError>) -> CallEnd<T> {
-    match result {
-        Ok(done) => CallEnd::Done(done),
-        Err(error) if error.asks_client() => match client.and_then(ModernClient::take_questions) {
-            Some(questions) => CallEnd::NeedsInput(questions),
-            None => CallEnd::Failed(error),
-        },
-        Err(error) => CallEnd::Failed(error),
-    }
+/// The client's request; an extension of calls on servers that relay.
+#[derive(Clone)]
+pub struct OriginalRequest {
+    /// The JSON of its parameters, not deeper than `MAX_NESTING`; empty if it has none.
+    pub params: Box<str>,
+    /// Its span. It is in the trace of the client, if that has sent one, and else in a new one.
+    pub trace: TraceContext,
+    /// Its era.
+    pub era: Era,
+    /// The timeout of the call.
+    pub timeout: Duration,
+    /// Its connection or session, if it has one.
+    pub connection: Option<Arc<Connection>>,
+    /// The owner of the bearer token of its caller; `None` if it has none.
+    pub principal: Option<Arc<Principal>>,
+    /// The name of the view that its caller uses; `None` for the server itself.
+    pub view: Option<Arc<str>>,
+    /// The client and its address.
+    pub sender: Sender,
+    /// Its headers; `None` over stdio.
+    pub headers: Option<RequestHeaders>,
+    /// Cancelled when the bearer token of its caller is revoked; `None` if it has none.
+    pub revoked: Option<Arc<CancellationToken>>,
+    /// Cancelled when its client has left before the answer and cannot resume the stream. Before the modern era that
+    /// does not cancel the call.
+    pub left: Option<Arc<CancellationToken>>,
+    /// Facts for the audit.
+    pub notes: Arc<AuditNotes>,
+}
+
+/// The request for which a resource is only read to see whether it exists, before a subscription to it; an
+/// extension of the calls of such reads.
+#[derive(Clone, Copy, Debug)]
+pub struct ExistenceCheck {
+    /// `resources/subscribe`, which the audit records, or `subscriptions/listen`.
+    pub method: &'static str,
 }

@@ -1,4 +1,4 @@
-//! Dispatches a frame: splits it into messages, decides the era of each, and calls its method.
+//! Dispatch of a frame: splits it into messages, decides the era of each, and calls its method.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -6,86 +6,93 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::audit::{AuditNotes, AuditRecord};
-use super::batch::check_batched;
+use super::answer::{Answer, FrameReply, MessageReply};
 use super::catalog::CatalogView;
-use super::context::Context;
-use super::legacy_client::LegacyClient;
-use super::mcp_method::McpMethod;
-use super::modern_client::ModernClient;
-use super::operation::Operation;
-use super::outcome::{MethodResult, Outcome};
-use super::params::{Params, wrong};
-use super::received::ReceivedRequest;
-use super::reply::MessageReply;
-use super::request_span::RequestSpan;
-use super::source::Source;
-use super::without_reply::{answered, notified};
-use super::{Caller, FrameReply, IncomingFrame, OriginalRequest, Sender, Server};
+use super::clients::{LegacyClient, ModernClient};
+use super::context::{OriginalRequest, RequestContext};
+use super::method::McpMethod;
+use super::params::{Params, or_empty, wrong};
+use super::record::RequestRecord;
+use super::{IncomingFrame, Server};
 use crate::era::Era;
 use crate::error::Error;
 use crate::jsonrpc::{
-    DecodeError, Frame, Id, Json, MAX_NESTING, Message, Request, Response, is_too_deep,
+    DecodeError, Frame, Id, Json, MAX_NESTING, Message, Notification, Request, Response,
+    is_too_deep,
 };
 use crate::tool::{Call, Client};
 use crate::trace::{self, TraceContext};
+
+/// The kind of a failure of which only the result of a tool tells, as the conventions of OpenTelemetry name it.
+const TOOL_ERROR: &str = "tool_error";
 
 impl Server {
     /// Answers one frame: a message or a batch.
     ///
     /// Boxed, so that the code of all methods is compiled here, once, and not where it is called.
-    pub fn handle<'a>(&'a self, incoming: IncomingFrame<'a>) -> BoxFuture<'a, FrameReply> {
+    pub fn handle<'a>(&'a self, mut from: IncomingFrame<'a>) -> BoxFuture<'a, FrameReply> {
         // A block, since the future of an `async fn` has its arguments twice.
         Box::pin(async move {
-            let connection = incoming.connection.as_ref();
-            let negotiated = connection.and_then(|connection| connection.negotiated());
-            let mut hints = incoming.hints;
+            let negotiated = from.connection.as_ref().and_then(|it| it.negotiated());
+            let hints = &mut from.hints;
             hints.negotiated = hints.negotiated.or(negotiated.map(|found| found.revision));
-            let source = Source {
-                hints: &hints,
-                connection,
-                caller: &Arc::new(incoming.caller),
-            };
-            let message = match Frame::decode(incoming.frame) {
+            let message = match Frame::decode(from.frame) {
                 // Boxed: few frames are batches.
                 Ok(Frame::Batch(messages)) => {
-                    return Box::pin(self.batch(messages, &source)).await;
+                    return Box::pin(self.batch(messages, &from)).await;
                 }
                 Ok(Frame::Single(message)) => Ok(message),
                 Err(error) => Err(error),
             };
-            self.message(message, &source, false)
+            self.message(message, &from, false)
                 .await
-                .map_or_else(FrameReply::accepted, FrameReply::single)
+                .map_or_else(FrameReply::nothing, FrameReply::single)
         })
     }
 
+    /// Answers the messages of a batch, at the same time.
+    async fn batch<'a>(
+        &self,
+        messages: Vec<Result<Message<'a>, DecodeError<'a>>>,
+        from: &IncomingFrame<'_>,
+    ) -> FrameReply {
+        let era = Era::from_headers(&from.hints);
+        if !era.allows_batch() {
+            return FrameReply::single(self.refuse(None, era, &no_batches(era)));
+        }
+        let answers = messages.into_iter();
+        let answers = answers.map(|message| self.message(message, from, true));
+        FrameReply::batch(join_all(answers).await.into_iter().flatten())
+    }
+
     /// Answers one message; `None` if it is not a request.
-    pub(super) async fn message<'a>(
+    async fn message<'a>(
         &self,
         message: Result<Message<'a>, DecodeError<'a>>,
-        source: &Source<'_>,
+        from: &IncomingFrame<'_>,
         in_batch: bool,
     ) -> Option<MessageReply<'a>> {
         match message {
             Ok(Message::Request(request)) => {
                 let params = Params::read(request.params);
-                self.request(request, &params, source, in_batch).await
+                self.request(request, &params, from, in_batch).await
             }
             Ok(Message::Notification(notification)) => {
-                notified(&notification, source);
+                notified(&notification, from);
                 None
             }
             Ok(Message::Response(response)) => {
-                answered(&response, source);
+                if let Some(connection) = &from.connection {
+                    connection.answered(&response);
+                }
                 None
             }
             Err(error) => {
-                let era = Era::from_headers(source.hints);
+                let era = Era::from_headers(&from.hints);
                 Some(self.refuse_at_once(error.id, era, &error.fault.into()))
             }
         }
@@ -96,199 +103,146 @@ impl Server {
         &self,
         request: Request<'a>,
         params: &Params<'a>,
-        source: &Source<'_>,
+        from: &IncomingFrame<'_>,
         in_batch: bool,
     ) -> Option<MessageReply<'a>> {
-        let started = self.clock.uptime();
-        let era = Era::decide_by_meta(source.hints, &request.method, params.meta);
+        let era = Era::decide_by_meta(&from.hints, &request.method, params.meta);
         // Cancelling by request id needs a connection.
-        let cancelled = source.caller.cancellation();
-        let request_token = source.connection.map(|_| {
+        let cancelled = from.caller.cancelled.as_deref();
+        let request_token = from.connection.as_ref().map(|_| {
             let token = cancelled.map(CancellationToken::child_token);
             token.unwrap_or_default()
         });
-        let entered = source.connection.zip(request_token.clone());
+        let entered = from.connection.as_ref().zip(request_token.clone());
         let entered = entered.map(|(connection, token)| connection.enter(request.id, token));
         let _in_flight = match entered.transpose() {
             Ok(guard) => guard,
             Err(error) => return Some(self.refuse_at_once(Some(request.id), era, &error)),
         };
         let request_token = request_token.as_ref();
-        let of_meta = || params.meta().trace();
-        let parent = of_meta().or_else(|| TraceContext::parse(source.hints.trace));
-        let received = ReceivedRequest {
-            request: &request,
-            params,
-            era,
-            source,
-            started,
-        };
-        let (mut span, context) = match RequestSpan::begin(self, received, parent.as_ref()) {
-            Some((span, context)) => (Some(span), Some(context)),
-            // Only servers that relay need a trace that the client has not started.
-            None if parent.is_some() || self.features.relays => {
-                (None, Some(TraceContext::for_request(parent.as_ref())))
-            }
-            None => (None, None),
-        };
-        let is_recorded = self.features.relays || self.features.audit.is_some();
-        let control = Control {
-            operation: Operation::new(self, self.method(&request.method, era), started),
-            cancelled: request_token.or(cancelled),
-            trace: context.clone().filter(|_| self.features.relays),
-            notes: is_recorded.then(Arc::default),
-            sender: match is_recorded {
-                true => Sender::new(&params.meta(), source.connection, source.caller.address()),
-                false => Sender::default(),
-            },
-        };
-        let notes = control.notes.as_ref();
-        let mut record = notes.and_then(|notes| {
-            let trace = context.as_ref();
-            let sender = control.sender;
-            AuditRecord::new(self, received, sender, trace, notes)
-        });
-        let outcome = self.outcome(&request, params, era, source, &control, in_batch);
-        let outcome = pin!(AssertUnwindSafe(outcome).catch_unwind());
-        let outcome = trace::within(context.clone(), outcome).await;
-        let outcome = outcome.unwrap_or_else(|_| {
+        let record = RequestRecord::begin(self, &request, params, era, from);
+        let answer = self.answer(&record, request_token.or(cancelled), in_batch);
+        let answer = pin!(AssertUnwindSafe(answer).catch_unwind());
+        let answer = trace::within(record.trace.clone(), answer).await;
+        let answer = answer.unwrap_or_else(|_| {
             tracing::error!(method = %request.method, "panicked");
             Err(Error::Internal)
         });
         if request_token.is_some_and(CancellationToken::is_cancelled) {
             return None;
         }
-        let took = control.operation.end(&outcome);
-        let reply = match outcome {
-            Ok(result) => {
-                if let (Some(connection), Some(found)) = (source.connection, result.negotiated) {
-                    connection.set_negotiated(found);
-                }
-                MessageReply {
-                    succeeded: !result.is_error,
-                    negotiated: result.negotiated,
-                    response: Response {
-                        id: Some(request.id),
-                        outcome: Ok(result.json),
-                    },
-                    status: 200,
-                }
-            }
-            Err(error) => self.refuse(Some(request.id), era, &error),
-        };
-        self.health.record(reply.succeeded, took);
-        if let Some(record) = &mut record {
-            record.answered(&reply, took);
+        let reply = self.reply(request.id, era, answer);
+        if let (Some(connection), Some(found)) = (&from.connection, reply.negotiated) {
+            connection.set_negotiated(found);
         }
-        if let Some(span) = &mut span {
-            span.answered(&reply);
-        }
+        record.answered(&reply);
         Some(reply)
     }
 
-    /// Computes the result of a request, in the form of its era.
-    async fn outcome(
+    /// Computes the answer to a request, in the form of its era.
+    async fn answer(
         &self,
-        request: &Request<'_>,
-        params: &Params<'_>,
-        era: Era,
-        source: &Source<'_>,
-        control: &Control<'_>,
+        record: &RequestRecord<'_>,
+        cancelled: Option<&CancellationToken>,
         in_batch: bool,
-    ) -> Result<MethodResult, Error> {
-        let method = control.operation.method;
+    ) -> Result<Answer, Error> {
         if in_batch {
-            check_batched(method, era)?;
+            check_batched(record.method, record.era)?;
         }
-        let context = self.context(request, params, method, era, source, control)?;
-        let outcome = self.answer(method, &request.method, &context).await?;
-        if matches!(outcome, Outcome::NeedsInput(_)) {
+        let context = self.context(record, cancelled)?;
+        let answer = self.call(&record.request.method, &context).await?;
+        if matches!(answer, Answer::NeedsInput(_)) {
             // The last round is recorded.
-            control.notes.iter().for_each(|notes| notes.take_over());
+            record.leave_audit();
         }
-        match (outcome, era) {
-            (outcome, Era::Modern) => Ok(self.decorate(method, &request.method, &context, outcome)),
-            (Outcome::Done(result), _) => Ok(result),
-            // Only calls of the modern era end with questions.
-            (Outcome::NeedsInput(_), _) => Err(Error::Internal),
-        }
+        Ok(match context.era {
+            Era::Modern => self.decorate(&context, answer),
+            Era::Legacy(_) | Era::Unversioned => answer,
+        })
     }
 
     /// Builds the context of a request; its errors come before any work.
     fn context<'a>(
         &self,
-        request: &Request<'a>,
-        params: &'a Params<'a>,
-        method: McpMethod,
-        era: Era,
-        source: &Source<'a>,
-        control: &'a Control<'a>,
-    ) -> Result<Context<'a>, Error> {
+        record: &'a RequestRecord<'a>,
+        cancelled: Option<&CancellationToken>,
+    ) -> Result<RequestContext<'a>, Error> {
+        let RequestRecord {
+            request,
+            params,
+            era,
+            from,
+            ..
+        } = *record;
         let mut modern = None;
-        let (client, meta): (Arc<dyn Client>, _) = match (era, source.connection) {
+        let caller = &from.caller;
+        let (client, meta): (Arc<dyn Client>, _) = match (era, &from.connection) {
             (Era::Modern, _) => {
-                let (client, meta) = self.modern_client(request, method, params, source)?;
+                let (client, meta) = self.modern_client(record)?;
                 modern = Some(Arc::clone(&client));
                 (client, meta)
             }
             (Era::Legacy(_), Some(connection)) => {
-                let client = LegacyClient::new(source.caller, connection);
+                let client = LegacyClient::new(caller, connection);
                 (Arc::new(client), params.meta())
             }
-            _ => (Arc::<Caller>::clone(source.caller), params.meta()),
+            _ => (Arc::new(caller.clone()), params.meta()),
         };
-        let mut call = Call::new(client, control.cancelled.cloned());
-        let token = meta.progress_token().filter(|_| method.calls_tool());
-        if let Some(token) = token {
+        let mut call = Call::new(client, cancelled.cloned());
+        let token = meta.progress_token();
+        if let Some(token) = token.filter(|_| record.method.calls_tool()) {
             call = call.with_progress(token.to_owned());
         }
         if self.features.relays {
-            let params = params.text().unwrap_or_default();
-            if is_too_deep(params) {
-                let reason = format!("is nested deeper than {MAX_NESTING} levels");
-                return Err(wrong("params", &reason));
-            }
-            call = call.with_extension(Arc::new(OriginalRequest {
-                params: params.into(),
-                trace: match &control.trace {
-                    Some(trace) => trace.clone(),
-                    None => TraceContext::for_request(None),
-                },
-                era,
-                timeout: self.settings.call_timeout,
-                connection: source.connection.cloned(),
-                principal: source.caller.principal().cloned(),
-                view: source.caller.view().cloned(),
-                sender: control.sender,
-                revoked: source.caller.revocation().cloned(),
-                left: source.caller.disconnection().cloned(),
-                notes: control.notes.clone().unwrap_or_default(),
-            }));
+            let original = self.original(record)?;
+            call = call.with_extension(Arc::new(original));
         }
         let round = modern.as_deref().and_then(ModernClient::round);
         if let Some(round) = round.filter(|round| !round.is_empty()) {
             call = call.with_extension(Arc::clone(round));
         }
-        Ok(Context {
+        Ok(RequestContext {
             era,
             id: request.id,
             params,
-            connection: source.connection,
-            caller: source.caller,
+            connection: from.connection.as_ref(),
+            caller,
             call,
-            operation: &control.operation,
+            record,
             client: modern,
         })
     }
 
+    /// Describes a request for calls that relay it.
+    fn original(&self, record: &RequestRecord<'_>) -> Result<OriginalRequest, Error> {
+        let params = record.params.text().unwrap_or_default();
+        if is_too_deep(params) {
+            let reason = format!("is nested deeper than {MAX_NESTING} levels");
+            return Err(wrong("params", &reason));
+        }
+        let IncomingFrame {
+            caller, connection, ..
+        } = record.from;
+        let trace = record.trace.clone();
+        Ok(OriginalRequest {
+            params: params.into(),
+            trace: trace.unwrap_or_else(|| TraceContext::for_request(None)),
+            era: record.era,
+            timeout: self.settings.call_timeout,
+            connection: connection.clone(),
+            principal: caller.principal().cloned(),
+            view: caller.view().cloned(),
+            sender: record.sender,
+            headers: caller.headers.clone(),
+            revoked: caller.revoked.clone(),
+            left: caller.disconnected.clone(),
+            notes: record.notes.clone().unwrap_or_default(),
+        })
+    }
+
     /// Calls the method; the table for all eras. The future of each call has room for the largest one that is not boxed.
-    async fn answer(
-        &self,
-        method: McpMethod,
-        name: &str,
-        context: &Context<'_>,
-    ) -> Result<Outcome, Error> {
-        match method {
+    async fn call(&self, name: &str, context: &RequestContext<'_>) -> Result<Answer, Error> {
+        match context.record.method {
             McpMethod::Initialize => self.initialize(context),
             McpMethod::Ping => Ok(json!({}).into()),
             McpMethod::Discover => Ok(self.discover(context.caller).into()),
@@ -319,12 +273,25 @@ impl Server {
         }
     }
 
+    /// Answers a method that is not part of the specification.
+    async fn custom(&self, method: &str, context: &RequestContext<'_>) -> Result<Answer, Error> {
+        let mut methods = self.features.methods.iter();
+        let found = methods.find(|(name, _)| *name == method);
+        let (name, bound) = found.ok_or_else(|| Error::MethodNotFound {
+            method: method.to_owned(),
+            similar: self.similar_method(method, context.era),
+        })?;
+        let answer = bound.start(or_empty(context.params.raw)?, &context.call)?;
+        let answer = self.within_limits(name, context, answer).await;
+        context.answer(answer, Answer::from)
+    }
+
     /// A list that is one page.
     fn page(
         &self,
-        context: &Context<'_>,
+        context: &RequestContext<'_>,
         list: impl FnOnce(&CatalogView) -> &Json,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Answer, Error> {
         context.params.check_cursor()?;
         Ok(list(&self.catalog_of(context.caller)).clone().into())
     }
@@ -332,16 +299,34 @@ impl Server {
     /// Refuses a message without any work, and counts it.
     fn refuse_at_once<'a>(&self, id: Option<Id<'a>>, era: Era, error: &Error) -> MessageReply<'a> {
         let reply = self.refuse(id, era, error);
-        self.health.record(reply.succeeded, Duration::ZERO);
+        self.health.record(false, Duration::ZERO);
         reply
     }
 
-    pub(super) fn refuse<'a>(
-        &self,
-        id: Option<Id<'a>>,
-        era: Era,
-        error: &Error,
-    ) -> MessageReply<'a> {
+    /// Builds the reply to a request.
+    fn reply<'a>(&self, id: Id<'a>, era: Era, answer: Result<Answer, Error>) -> MessageReply<'a> {
+        let (json, error, negotiated) = match answer {
+            Ok(Answer::Result(json, _) | Answer::Whole(json) | Answer::Task(json)) => {
+                (json, None, None)
+            }
+            Ok(Answer::ToolFailed(json, _)) => (json, Some(TOOL_ERROR), None),
+            Ok(Answer::Initialized(json, negotiated)) => (json, None, Some(negotiated)),
+            // Only calls of the modern era end with questions, which are a result by now.
+            Ok(Answer::NeedsInput(_)) => return self.refuse(Some(id), era, &Error::Internal),
+            Err(error) => return self.refuse(Some(id), era, &error),
+        };
+        MessageReply {
+            response: Response {
+                id: Some(id),
+                outcome: Ok(json),
+            },
+            status: 200,
+            error,
+            negotiated,
+        }
+    }
+
+    fn refuse<'a>(&self, id: Option<Id<'a>>, era: Era, error: &Error) -> MessageReply<'a> {
         let status = match era {
             // Seed 000: only the body tells errors.
             Era::Unversioned => 200,
@@ -355,18 +340,37 @@ impl Server {
         MessageReply {
             response: Response { id, outcome },
             status,
-            succeeded: false,
+            error: Some(error.kind()),
             negotiated: None,
         }
     }
 }
 
-/// The ties of a request to the outside: its cancellation, its audit, its metrics, its sender and its span.
-struct Control<'a> {
-    operation: Operation<'a>,
-    cancelled: Option<&'a CancellationToken>,
-    /// `None` where nothing records or relays the request.
-    notes: Option<Arc<AuditNotes>>,
-    sender: Sender,
-    trace: Option<TraceContext>,
+/// Returns an error for a request that must not be part of a batch.
+fn check_batched(method: McpMethod, era: Era) -> Result<(), Error> {
+    match (era, method) {
+        (Era::Modern, _) => Err(no_batches(era)),
+        (_, McpMethod::Initialize) => Err(Error::InvalidRequest {
+            detail: "initialize must not be part of a batch".to_owned(),
+            field: Some("method"),
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn no_batches(era: Era) -> Error {
+    Error::InvalidRequest {
+        detail: format!("{} does not support batches", era.revision()),
+        field: None,
+    }
+}
+
+/// Handles a notification. `initialized` and `notifications/initialized` are the same (seed 003), and
+/// unknown ones are ignored, as JSON-RPC demands.
+fn notified(notification: &Notification<'_>, from: &IncomingFrame<'_>) {
+    tracing::trace!(method = %notification.method, "notification");
+    if let ("notifications/cancelled", Some(connection)) = (&*notification.method, &from.connection)
+    {
+        connection.cancel(notification.params);
+    }
 }

@@ -1,27 +1,33 @@
-//! The modern era (2026-07-28): no handshake and no session, every request describes itself.
+//! The modern era (2026-07-28): no handshake and no session, every request describes itself in its `_meta`.
 
-mod envelope;
 mod headers;
-mod multi_round_trip;
+mod rounds;
 mod subscriptions;
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
+use super::answer::Answer;
 use super::catalog::CatalogView;
-use super::context::Context;
-use super::mcp_method::McpMethod;
-use super::modern_client::ModernClient;
-use super::outcome::{MethodResult, Outcome, ResultKind};
-use super::params::Params;
-use super::source::Source;
-use super::{Caller, Server, tasks};
-use crate::era::Era;
+use super::clients::ModernClient;
+use super::context::RequestContext;
+use super::method::McpMethod;
+use super::params::{Params, wrong};
+use super::record::RequestRecord;
+use super::tasks::EXTENSION;
+use super::{Caller, IncomingFrame, Server};
+use crate::era::{Era, Hints};
 use crate::error::{Error, supported_versions};
-use crate::jsonrpc::{Json, Request, string};
+use crate::jsonrpc::{Json, string};
 use crate::meta::Meta;
-use crate::tool::{Client as _, ClientCapabilities};
+use crate::revision::MODERN;
+use crate::tool::{ArgumentError, Client as _, ClientCapabilities, ClientInfo};
+
+const VERSION: &str = "_meta[\"io.modelcontextprotocol/protocolVersion\"]";
+const CAPABILITIES: &str = "_meta[\"io.modelcontextprotocol/clientCapabilities\"]";
+const LOG_LEVEL: &str = "_meta[\"io.modelcontextprotocol/logLevel\"]";
 
 /// Cache hints of a list that cannot change while the server runs: 5 minutes bound how long a client
 /// misses an upgrade. Private, as a cache that is shared would answer callers without a token.
@@ -35,22 +41,27 @@ impl Server {
     /// Reads and checks the facts about a request and its client.
     pub(super) fn modern_client<'a>(
         &self,
-        request: &Request<'_>,
-        method: McpMethod,
-        params: &Params<'a>,
-        source: &Source<'_>,
+        record: &RequestRecord<'a>,
     ) -> Result<(Arc<ModernClient>, Meta<'a>), Error> {
-        let meta = envelope::check(params, source.hints)?;
-        let mut info = envelope::client_info(&meta, source.caller.info())?;
-        headers::check(&request.method, params, source.hints)?;
-        if method == McpMethod::CallTool && source.hints.has_headers {
-            let catalog = self.catalog_of(source.caller);
+        let RequestRecord {
+            request,
+            params,
+            from,
+            method,
+            ..
+        } = *record;
+        let IncomingFrame { hints, caller, .. } = from;
+        let meta = check(params, hints)?;
+        let mut info = client_info(&meta, caller.info())?;
+        headers::check(&request.method, params, hints)?;
+        if method == McpMethod::CallTool && hints.has_headers {
+            let catalog = self.catalog_of(caller);
             let name = params.name.and_then(|name| string(name.get()));
             let declared = name.map(|name| catalog.header_params(&name));
-            headers::check_arguments(declared.unwrap_or_default(), params, source.hints)?;
+            headers::check_arguments(declared.unwrap_or_default(), params, hints)?;
         }
         let round = match method.has_rounds() {
-            true => Some(self.open_round(&request.method, params, source.caller)?),
+            true => Some(self.open_round(&request.method, params, caller)?),
             false => {
                 if !method.resumes_tasks() {
                     // There is no way to ask it.
@@ -59,33 +70,14 @@ impl Server {
                 None
             }
         };
-        let client = ModernClient::new(source.caller, info, round);
+        let client = ModernClient::new(caller, info, round);
         Ok((Arc::new(client), meta))
     }
 
-    /// The result of a request in the form of this era.
-    pub(super) fn decorate(
-        &self,
-        method: McpMethod,
-        name: &str,
-        context: &Context<'_>,
-        outcome: Outcome,
-    ) -> MethodResult {
-        let result = match outcome {
-            Outcome::Done(result) => result,
-            Outcome::NeedsInput(questions) => {
-                let asked = self.input_required(name, context, questions);
-                return self
-                    .with_type("input_required", "", &asked.into(), context.caller)
-                    .into();
-            }
-        };
-        let kind = match result.kind {
-            ResultKind::Whole => return result,
-            ResultKind::Task => "task",
-            ResultKind::Complete => "complete",
-        };
-        let cache = match method {
+    /// The answer to a request in the form of this era.
+    pub(super) fn decorate(&self, context: &RequestContext<'_>, answer: Answer) -> Answer {
+        let caller = context.caller;
+        let cache = match context.record.method {
             McpMethod::ReadResource => CHANGEABLE,
             McpMethod::Discover
             | McpMethod::ListTools
@@ -97,9 +89,21 @@ impl Server {
             },
             _ => "",
         };
-        MethodResult {
-            json: self.with_type(kind, cache, &result, context.caller),
-            ..result
+        match answer {
+            Answer::Result(json, meta) => self
+                .with_type("complete", cache, &json, &meta, caller)
+                .into(),
+            Answer::ToolFailed(json, meta) => {
+                let json = self.with_type("complete", cache, &json, &meta, caller);
+                Answer::ToolFailed(json, String::new())
+            }
+            Answer::Task(json) => self.with_type("task", cache, &json, "", caller).into(),
+            Answer::NeedsInput(questions) => {
+                let asked = self.input_required(context, questions);
+                let json = self.with_type("input_required", "", &asked, "", caller);
+                json.into()
+            }
+            Answer::Whole(_) | Answer::Initialized(..) => answer,
         }
     }
 
@@ -107,7 +111,7 @@ impl Server {
     pub(super) fn discover(&self, caller: &Caller) -> Json {
         let mut capabilities = self.capabilities();
         if self.has_tasks(Era::Modern) {
-            capabilities["extensions"] = json!({tasks::EXTENSION: {}});
+            capabilities["extensions"] = json!({EXTENSION: {}});
         }
         let versions = supported_versions();
         let mut result = json!({"supportedVersions": versions, "capabilities": capabilities});
@@ -115,13 +119,20 @@ impl Server {
         result.into()
     }
 
-    /// The result with its `resultType`, `members` and this server's `serverInfo`.
-    fn with_type(&self, kind: &str, members: &str, result: &MethodResult, caller: &Caller) -> Json {
+    /// The result with its `resultType`, `members` and this server's `serverInfo` beside the other members of `meta`.
+    fn with_type(
+        &self,
+        kind: &str,
+        members: &str,
+        result: &Json,
+        meta: &str,
+        caller: &Caller,
+    ) -> Json {
         let view = caller.view().map(|_| self.catalog_of(caller));
         let info = view.as_ref().and_then(CatalogView::modern_meta);
-        let rest = result.json.as_str().strip_prefix('{').unwrap_or("}");
+        let rest = result.as_str().strip_prefix('{').unwrap_or("}");
         let comma = if rest == "}" { "" } else { "," };
-        let (info, meta) = (info.unwrap_or(&self.modern_meta), &*result.meta);
+        let info = info.unwrap_or(&self.modern_meta);
         let also = if meta.is_empty() { "" } else { "," };
         let parts = [
             r#"{"resultType":""#,
@@ -138,4 +149,57 @@ impl Server {
         ];
         Json::Owned(parts.concat())
     }
+}
+
+fn unsupported(version: impl Into<String>, hints: &Hints<'_>) -> Error {
+    Error::UnsupportedVersion {
+        requested: version.into(),
+        is_old_transport: hints.is_old_transport,
+    }
+}
+
+fn malformed(field: &str, reason: &str) -> Error {
+    Error::Malformed(ArgumentError::new(field, reason))
+}
+
+/// Returns the `_meta` of a request, after a check of its version.
+fn check<'a>(params: &Params<'a>, hints: &Hints<'_>) -> Result<Meta<'a>, Error> {
+    let missing = |field: &str| malformed(field, "is required");
+    let meta = params.modern_meta()?.ok_or_else(|| {
+        // A client of an unknown version may have no such `_meta`: the list of versions helps more.
+        let unknown = hints.protocol_version.filter(|version| *version != MODERN);
+        unknown.map_or_else(|| missing("_meta"), |version| unsupported(version, hints))
+    })?;
+    let version = meta.version.ok_or_else(|| missing(VERSION))?;
+    let version = string(version.get()).ok_or_else(|| malformed(VERSION, "must be a string"))?;
+    if hints.has_headers && hints.protocol_version != Some(&*version) {
+        let header = hints.protocol_version.unwrap_or("absent");
+        return Err(Error::HeaderMismatch(format!(
+            "MCP-Protocol-Version is {header:?} but the body says {version:?}"
+        )));
+    }
+    match version == MODERN && !hints.is_old_transport {
+        true => Ok(meta),
+        false => Err(unsupported(version, hints)),
+    }
+}
+
+/// Reads the client's capabilities; its name is already known to the transport.
+fn client_info(meta: &Meta<'_>, known: &ClientInfo) -> Result<ClientInfo, Error> {
+    let missing = || malformed(CAPABILITIES, "is required");
+    let capabilities = meta.capabilities.ok_or_else(missing)?;
+    let declared: Map<String, Value> = serde_json::from_str(capabilities.get())
+        .map_err(|_| malformed(CAPABILITIES, "must be an object"))?;
+    let level = meta.log_level.map(RawValue::get).map(serde_json::from_str);
+    let log_level = level
+        .transpose()
+        .map_err(|error: serde_json::Error| wrong(LOG_LEVEL, &error.to_string()))?;
+    let extensions = declared.get("extensions");
+    let tasks = extensions.and_then(|extensions| extensions.get(EXTENSION));
+    Ok(ClientInfo {
+        supports_tasks: tasks.is_some_and(Value::is_object),
+        capabilities: ClientCapabilities::read(&Value::Object(declared)),
+        log_level,
+        ..known.clone()
+    })
 }

@@ -118,12 +118,10 @@ impl<'a> Params<'a> {
         or_empty(self.arguments.as_deref())
     }
 
-    /// The URI of a resource.
     pub(super) fn uri(&self) -> Result<Cow<'a, str>, Error> {
         text("uri", self.uri, MAX_URI)
     }
 
-    /// The id of a task.
     pub(super) fn task_id(&self) -> Result<Cow<'a, str>, Error> {
         text("taskId", self.task_id, MAX_TASK_ID)
     }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::context::Context;
-use super::outcome::{CallEnd, Outcome};
+use super::answer::Answer;
+use super::context::RequestContext;
 use super::{Caller, Server};
 use crate::era::Era;
 use crate::error::Error;
@@ -13,25 +13,31 @@ use crate::tool::{Content, ToolError, ToolResult};
 impl Server {
     /// `mcp.callTool`: the result of the tool without an envelope. There is no `isError`, so a failed
     /// tool becomes a JSON-RPC error.
-    pub(super) async fn seed_001_call_tool(&self, context: &Context<'_>) -> Result<Outcome, Error> {
+    pub(super) async fn seed_001_call_tool(
+        &self,
+        context: &RequestContext<'_>,
+    ) -> Result<Answer, Error> {
         let (name, arguments) = context.params.named_call()?;
         let catalog = self.catalog_of(context.caller);
         let Some((tool, counted_as)) = catalog.find_tool(&name) else {
             let why = catalog.why_missing(&name).map(Error::ToolFailed);
-            return Err(why.unwrap_or_else(|| Error::Seed001ToolNotFound(name.into_owned())));
+            return Err(why.unwrap_or_else(|| Error::Seed001ToolNotFound {
+                name: name.into_owned(),
+                available: catalog.tool_names(),
+            }));
         };
-        context.operation.calls(counted_as);
+        context.record.calls(counted_as);
         let admitted = catalog.admit(&tool.0, arguments, &context.call);
         admitted.map_err(Error::ToolFailed)?;
         self.mode(&tool.0, context)?;
-        let end = self.run(tool, arguments, context).await;
-        match end.map_err(Error::InvalidParams)? {
-            CallEnd::Done(ToolResult::Structured(json)) => Ok(json.into()),
-            CallEnd::Done(ToolResult::Content(content)) => Ok(content_value(&content).into()),
-            CallEnd::Done(ToolResult::Relayed(result)) => relayed_value(&result),
-            CallEnd::NeedsInput(questions) => Ok(Outcome::NeedsInput(questions)),
-            CallEnd::Failed(error) if error.is_rpc_error(Era::Unversioned) => Err(error.into()),
-            CallEnd::Failed(error) => Err(Error::ToolFailed(error)),
+        let result = self.run(tool, arguments, context).await;
+        // Nobody can be asked in this dialect.
+        match result.map_err(Error::InvalidParams)? {
+            Ok(ToolResult::Structured(json)) => Ok(json.into()),
+            Ok(ToolResult::Content(content)) => Ok(content_value(&content).into()),
+            Ok(ToolResult::Relayed(result)) => relayed_value(&result),
+            Err(error) if error.is_rpc_error(Era::Unversioned) => Err(error.into()),
+            Err(error) => Err(Error::ToolFailed(error)),
         }
     }
 
@@ -46,7 +52,7 @@ impl Server {
             "version": self.identity.version,
             "description": self.identity.description,
             "status": if degraded.is_none() { "online" } else { "degraded" },
-            "uptime": self.clock.uptime().as_secs(),
+            "uptime": self.uptime().as_secs(),
             "request_count": metrics.total_requests,
             "tools_count": catalog.tool_names().len(),
             "health_metrics": metrics,
@@ -60,7 +66,7 @@ impl Server {
 }
 
 /// The value of another server's `CallToolResult`.
-fn relayed_value(result: &Members) -> Result<Outcome, Error> {
+fn relayed_value(result: &Members) -> Result<Answer, Error> {
     let content = result.get("content").unwrap_or("[]");
     let texts: Vec<Value> = serde_json::from_str(content).unwrap_or_default();
     let text = match texts.as_slice() {

@@ -1,32 +1,18 @@
 //! Tasks: calls that continue after their request was answered. The extension
 //! `io.modelcontextprotocol/tasks` of the modern era, and the experimental tasks of 2025-11-25.
 //!
-//! * [`task`]: the state that the work of a task, polls and subscribers share; [`outcome`]: its end.
-//! * [`lifecycle`]: runs the work of a task, and removes the task when it expires.
-//! * [`calls`]: decides which calls become tasks.
-//! * [`earlier`]: finds the tasks of an earlier process again.
-//! * [`methods`] and [`experimental`]: the methods of both specifications, and of the older one only.
-//! * [`client`]: questions and notifications from the work to its client.
-//! * [`subscription`]: notifications of changes.
-//! * [`elsewhere`]: tasks of other processes.
-//! * [`store`]: the store of tasks, where several processes serve the same clients.
-//! * [`wire`]: the JSON of a task.
+//! * [`task`]: the state that the work of a task, polls and subscribers share, its JSON, its client and its end.
+//! * [`run`]: decides which calls become tasks, runs their work, and removes a task when it expires.
+//! * [`methods`]: the methods of both specifications, and notifications of changes.
+//! * [`store`]: the store of tasks, where several processes serve the same clients, and the tasks of others in it.
 //!
 //! Tasks are kept in memory, each visible only to its caller in its view, and end with the process. Those of a tool that
 //! finds its work at the service again ([`crate::tool::Tool::find_task`]) survive a restart.
 
-pub(super) mod calls;
-mod client;
-mod earlier;
-mod elsewhere;
-mod experimental;
-mod lifecycle;
 mod methods;
-mod outcome;
+mod run;
 mod store;
-mod subscription;
 mod task;
-mod wire;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -34,6 +20,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
+pub(super) use self::run::Mode;
 pub use self::store::{StoredTask, TaskOwner, TaskStore};
 use self::task::Task;
 use super::{Caller, lock};
@@ -162,59 +149,19 @@ fn remove_oldest(tasks: &mut TaskMap) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::Pin;
-
     use serde_json::Map;
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::clock::Clock;
-
-    struct NoTime;
-
-    impl Clock for NoTime {
-        fn uptime(&self) -> Duration {
-            Duration::ZERO
-        }
-
-        fn unix_time(&self) -> Duration {
-            Duration::ZERO
-        }
-
-        fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-            Box::pin(std::future::pending())
-        }
-    }
 
     fn task(id: usize, caller: &Caller) -> Arc<Task> {
         let (closing, none) = (CancellationToken::new(), Map::new());
         let id = format!("{id:032x}");
-        Arc::new(Task::new(
-            id,
-            caller,
-            TTL,
-            &none,
-            &closing,
-            Arc::new(NoTime),
-        ))
+        Arc::new(Task::new(id, caller, TTL, &none, &closing))
     }
 
     fn caller(name: Option<&str>, view: Option<&str>) -> Caller {
         Caller::new(name.map(Into::into), None).with_view(view.map(Into::into))
-    }
-
-    #[test]
-    fn task_is_there_in_its_view_only() {
-        for name in [None, Some("alice")] {
-            let tasks = Tasks::new();
-            let views = [None, Some("a"), Some("b")];
-            let task = tasks
-                .insert(&task(1, &caller(name, Some("a"))))
-                .ok()
-                .unwrap();
-            let found = views.map(|view| tasks.find(&task.id, &caller(name, view)).is_some());
-            assert_eq!(found, [false, true, false], "{name:?}");
-        }
     }
 
     #[test]

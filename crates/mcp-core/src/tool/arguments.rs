@@ -1,12 +1,15 @@
-//! Parses the arguments of a call and explains invalid ones.
+//! Parses the arguments of a call and explains invalid ones. Arguments are read as they are meant: clients write JSON,
+//! numbers and booleans into strings, numbers for ids, and `null` or "" for what is optional. Only values that the tool
+//! refuses are changed; all others keep their bytes.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Number, Value};
+use serde_path_to_error::Segment;
 
-use super::{coerce, schema};
-use crate::jsonrpc::Members;
+use super::schema;
+use crate::jsonrpc::{Members, quoted, string};
 
 /// The member that n8n 1.x clients add to the arguments.
 const TOOL_CALL_ID: &str = "toolCallId";
@@ -37,7 +40,7 @@ impl ArgumentError {
 }
 
 /// Parses arguments, which must be a JSON object, as `T`. Arguments that `T` refuses are read once more as they are
-/// meant by clients that write other types than the schema names (`coerce`).
+/// meant by clients that write other types than the schema names.
 pub(crate) fn parse_arguments<T: DeserializeOwned + JsonSchema>(
     arguments: &RawValue,
 ) -> Result<T, ArgumentError> {
@@ -67,7 +70,7 @@ fn parse_as_meant<T: DeserializeOwned>(
     let is_known = schema["properties"].get(TOOL_CALL_ID).is_some();
     let without_id = without_tool_call_id(arguments).filter(|_| !is_known);
     let mut json = without_id.as_deref().unwrap_or(arguments).get().to_owned();
-    if let Some(coerced) = coerce::to_schema(&json, schema) {
+    if let Some(coerced) = to_schema(&json, schema) {
         json = coerced;
     }
     loop {
@@ -78,7 +81,7 @@ fn parse_as_meant<T: DeserializeOwned>(
         };
         let path: Vec<_> = error.path().iter().collect();
         // Each round leaves out members, so this ends.
-        match coerce::without_blanks(&json, schema, &path) {
+        match without_blanks(&json, schema, &path) {
             Some(shorter) => json = shorter,
             None => {
                 let field = field(error.path().to_string(), error.inner());
@@ -127,6 +130,109 @@ fn reason(error: &serde_json::Error) -> String {
         text.push_str(" […]");
     }
     text
+}
+
+/// Returns the JSON with each value in the type that its schema names; `None` if nothing changes.
+fn to_schema(json: &str, schema: &Value) -> Option<String> {
+    let text = || string(json).map(|text| text.trim().to_owned());
+    match (schema["type"].as_str()?, json.as_bytes().first()?) {
+        ("object", b'{') => change_members(json, |name, value| {
+            to_schema(value, &schema["properties"][name]).map(Some)
+        }),
+        ("array", b'[') => change_items(json, |item| to_schema(item, &schema["items"])),
+        ("object" | "array", b'"') => {
+            let text = text().filter(|text| text.starts_with(['{', '[']))?;
+            serde_json::from_str::<&RawValue>(&text).ok()?;
+            Some(to_schema(&text, schema).unwrap_or(text))
+        }
+        ("integer", b'"') => text()?.parse().ok().map(|value: i64| value.to_string()),
+        ("integer", _) if json.contains(['.', 'e', 'E']) => {
+            let value = json
+                .parse()
+                .ok()
+                .filter(|value: &f64| value.fract() == 0.0)?;
+            Number::from_f64(value)?;
+            Some(format!("{value:.0}"))
+        }
+        ("number", b'"') => {
+            let text = text()?;
+            serde_json::from_str::<Number>(&text).ok().map(|_| text)
+        }
+        ("boolean", b'"') => {
+            let text = text()?.to_ascii_lowercase();
+            matches!(&*text, "true" | "false").then_some(text)
+        }
+        ("string", b'-' | b'0'..=b'9') if !json.contains(['.', 'e', 'E']) => Some(quoted(json)),
+        _ => None,
+    }
+}
+
+/// Returns the JSON without optional members that are `null` or "", below the place that the tool refused: the member
+/// that `path` names, or all if the place is an object. What is left out of one item of a list is left out of all.
+/// `None` if nothing changes.
+fn without_blanks(json: &str, schema: &Value, path: &[&Segment]) -> Option<String> {
+    // Arguments may be nested without end; schemas are not.
+    if !schema.is_object() {
+        return None;
+    }
+    let refused = match path.first() {
+        Some(Segment::Map { key }) => Some(key),
+        Some(Segment::Seq { .. }) => {
+            return change_items(json, |item| {
+                without_blanks(item, &schema["items"], &path[1..])
+            });
+        }
+        _ => None,
+    };
+    if json.starts_with('[') {
+        return change_items(json, |item| without_blanks(item, &schema["items"], &[]));
+    }
+    let required = schema["required"].as_array();
+    let is_optional = |name: &str| required.is_none_or(|all| all.iter().all(|one| one != name));
+    change_members(json, |name, value| {
+        if refused.is_some_and(|refused| refused != name) {
+            return None;
+        }
+        let inner = &schema["properties"][name];
+        let is_text = inner["type"] == "string" && inner.get("enum").is_none();
+        // An empty text may be meant, unless it is the one that was refused.
+        let is_blank = value == "null" || value == r#""""# && (!is_text || path.len() == 1);
+        if is_blank && inner.is_object() && is_optional(name) {
+            return Some(None);
+        }
+        let rest = path.get(1..).unwrap_or_default();
+        without_blanks(value, inner, rest).map(Some)
+    })
+}
+
+/// Returns the object with the members that `change` replaces (`Some(Some(json))`) or removes (`Some(None)`).
+fn change_members(
+    json: &str,
+    change: impl Fn(&str, &str) -> Option<Option<String>>,
+) -> Option<String> {
+    let mut members = Members::read(json)?;
+    let changes = members.iter();
+    let changes = changes.filter_map(|(name, value)| Some((name.to_owned(), change(name, value)?)));
+    let changes: Vec<_> = changes.collect();
+    for (name, value) in &changes {
+        match value {
+            Some(value) => members.set(name, value),
+            None => members.remove(name),
+        }
+    }
+    (!changes.is_empty()).then(|| members.encode())
+}
+
+/// Returns the list with the items that `change` replaces.
+fn change_items(json: &str, change: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let items: Vec<&RawValue> = serde_json::from_str(json).ok()?;
+    let changed: Vec<_> = items.iter().map(|item| change(item.get())).collect();
+    if changed.iter().all(Option::is_none) {
+        return None;
+    }
+    let items = items.iter().zip(changed);
+    let items = items.map(|(item, changed)| changed.unwrap_or_else(|| item.get().to_owned()));
+    Some(format!("[{}]", items.collect::<Vec<_>>().join(",")))
 }
 
 #[cfg(test)]
@@ -183,10 +289,9 @@ mod tests {
         type Error = &'static str;
 
         fn try_from(id: String) -> Result<Self, Self::Error> {
-            if id.is_empty() {
-                Err("is empty")
-            } else {
-                Ok(Self(id))
+            match id.is_empty() {
+                true => Err("is empty"),
+                false => Ok(Self(id)),
             }
         }
     }
@@ -197,48 +302,23 @@ mod tests {
 
     #[test]
     fn arguments_are_read_as_they_are_meant() {
-        for (given, meant) in [
-            (r#"{"step":"1"}"#, r#"{"step":1}"#),
-            (r#"{"step":1.0}"#, r#"{"step":1}"#),
-            (
-                r#"{"step":" 1 ","ratio":"0.5"}"#,
-                r#"{"step":1,"ratio":0.5}"#,
-            ),
-            (
-                r#"{"step":1,"is_loud":"True"}"#,
-                r#"{"step":1,"is_loud":true}"#,
-            ),
-            (
-                r#"{"step":1,"tags":"[\"a\",2]"}"#,
-                r#"{"step":1,"tags":["a","2"]}"#,
-            ),
-            (r#"{"step":1,"id":63}"#, r#"{"step":1,"id":"63"}"#),
-            (
-                r#"{"step":1,"steps":"[{\"name\":\"a\",\"size\":\"2\"}]"}"#,
-                r#"{"step":1,"steps":[{"name":"a","size":2}]}"#,
-            ),
-            (
-                r#"{"step":"1","data":"{\"a\":[null,\"\",\"1\"]}"}"#,
-                r#"{"step":1,"data":{"a":[null,"","1"]}}"#,
-            ),
-            (
-                r#"{"step":1,"tags":null,"is_loud":null,"ratio":null,"order":null,"id":null,"steps":null}"#,
-                r#"{"step":1}"#,
-            ),
-            (
-                r#"{"step":1,"tags":"","is_loud":"","ratio":"","order":"","id":"","steps":"","data":""}"#,
-                r#"{"step":1}"#,
-            ),
-            (
-                r#"{"step":1,"steps":[{"name":"a","size":null},{"name":"b","size":""}]}"#,
-                r#"{"step":1,"steps":[{"name":"a"},{"name":"b"}]}"#,
-            ),
-            // A text that is allowed to be empty stays, and so does what has any type.
-            (
-                r#"{"step":"1","note":"","id":"","input":"[1]"}"#,
-                r#"{"step":1,"note":"","input":"[1]"}"#,
-            ),
-        ] {
+        // The last case: a text that is allowed to be empty stays, and so does what has any type.
+        let cases = r#"
+            {"step":"1"} => {"step":1}
+            {"step":1.0} => {"step":1}
+            {"step":" 1 ","ratio":"0.5"} => {"step":1,"ratio":0.5}
+            {"step":1,"is_loud":"True"} => {"step":1,"is_loud":true}
+            {"step":1,"tags":"[\"a\",2]"} => {"step":1,"tags":["a","2"]}
+            {"step":1,"id":63} => {"step":1,"id":"63"}
+            {"step":1,"steps":"[{\"name\":\"a\",\"size\":\"2\"}]"} => {"step":1,"steps":[{"name":"a","size":2}]}
+            {"step":"1","data":"{\"a\":[null,\"\",\"1\"]}"} => {"step":1,"data":{"a":[null,"","1"]}}
+            {"step":1,"tags":null,"is_loud":null,"ratio":null,"order":null,"id":null,"steps":null} => {"step":1}
+            {"step":1,"tags":"","is_loud":"","ratio":"","order":"","id":"","steps":"","data":""} => {"step":1}
+            {"step":1,"steps":[{"name":"a","size":null},{"name":"b","size":""}]} => {"step":1,"steps":[{"name":"a"},{"name":"b"}]}
+            {"step":"1","note":"","id":"","input":"[1]"} => {"step":1,"note":"","input":"[1]"}
+        "#;
+        for case in cases.trim().lines() {
+            let (given, meant) = case.trim().split_once(" => ").unwrap();
             assert_eq!(parse(given).unwrap(), parse(meant).unwrap(), "{given}");
         }
     }
@@ -258,6 +338,7 @@ mod tests {
         let text = "invalid type: string, expected u8";
         let item = "invalid type: floating point `2.5`, expected a string";
         let null = "invalid type: null, expected u8";
+        let half = "invalid type: floating point `1.5`, expected u8";
         let large = "invalid value: integer `300`, expected u8";
         for (arguments, field, reason) in [
             ("[1]", "", "arguments must be a JSON object"),
@@ -267,20 +348,14 @@ mod tests {
             (r#"{"step":"one"}"#, "step", text),
             (r#"{"step":null}"#, "step", null),
             (r#"{"step":""}"#, "step", text),
-            (
-                r#"{"step":1.5}"#,
-                "step",
-                "invalid type: floating point `1.5`, expected u8",
-            ),
+            (r#"{"step":1.5}"#, "step", half),
             (r#"{"step":1,"step":"2"}"#, "step", "duplicate field `step`"),
             (r#"{"step":1,"tags":["a",2.5]}"#, "tags[1]", item),
             (r#"{"step":300}"#, "step", large),
         ] {
-            let raw = RawValue::from_string(arguments.to_owned()).unwrap();
-            let error = parse_arguments::<Count>(&raw).unwrap_err();
+            let error = parse(arguments).unwrap_err();
             assert_eq!((&*error.field, &*error.reason), (field, reason));
         }
-        let added = RawValue::from_string(r#"{"toolCallId":"1","step":1}"#.to_owned()).unwrap();
-        assert!(parse_arguments::<Count>(&added).is_ok());
+        assert!(parse(r#"{"toolCallId":"1","step":1}"#).is_ok());
     }
 }

@@ -3,8 +3,7 @@
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::relayed::RelayedDefinition;
-use super::{Detail, Effect, Output, TaskSupport, Tool, schema};
+use super::{Output, TaskSupport, Tool, schema};
 use crate::http_headers::header_params;
 use crate::jsonrpc::{Members, string};
 
@@ -196,5 +195,122 @@ impl ToolDefinition {
             tool["execution"] = json!({"taskSupport": self.task.as_str()});
         }
         tool
+    }
+}
+
+/// The fields of a definition that a list shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// `name`, `description`, `parameter_schema` (seed 001).
+    Seed001,
+    /// `name`, `description`, `inputSchema` (2024-11-05).
+    Basic,
+    /// Adds `annotations` (2025-03-26).
+    Annotated,
+    /// Adds `title` and `outputSchema` (2025-06-18 and later).
+    Full,
+    /// Adds `execution`, if a tool may run as a task (2025-11-25 only).
+    Tasks,
+}
+
+impl Detail {
+    /// True if a list of this detail shows the field.
+    pub(super) fn shows(self, field: &str) -> bool {
+        match field {
+            "description" => true,
+            "inputSchema" => self != Self::Seed001,
+            "annotations" => !matches!(self, Self::Seed001 | Self::Basic),
+            "execution" => self == Self::Tasks,
+            _ => matches!(self, Self::Full | Self::Tasks),
+        }
+    }
+}
+
+/// The effect of a call on the service; every tool must declare it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Changes nothing.
+    ReadOnly,
+    /// Only adds: a new run, a new container. Repeating it adds again.
+    Additive,
+    /// Changes something; repeating it changes nothing more.
+    Idempotent,
+    /// May lose data.
+    Destructive,
+    /// Some calls may lose data, others lose nothing: a preview, a new file.
+    PartlyDestructive,
+}
+
+impl Effect {
+    /// Reads the annotations of another server's tool; absent ones have the defaults of the
+    /// specification, which assume the worst (`ToolAnnotations`).
+    pub(super) fn from_annotations(annotations: &Value) -> Self {
+        let is = |name: &str, default: bool| annotations[name].as_bool().unwrap_or(default);
+        if is("readOnlyHint", false) {
+            Self::ReadOnly
+        } else if is("destructiveHint", true) {
+            Self::Destructive
+        } else if is("idempotentHint", false) {
+            Self::Idempotent
+        } else {
+            Self::Additive
+        }
+    }
+
+    /// The tool annotations of the specification (2025-03-26, `ToolAnnotations`).
+    pub fn annotations(self) -> Value {
+        match self {
+            Self::ReadOnly => json!({"readOnlyHint": true}),
+            Self::Additive => json!({"readOnlyHint": false, "destructiveHint": false}),
+            Self::Idempotent => {
+                json!({"readOnlyHint": false, "destructiveHint": false, "idempotentHint": true})
+            }
+            Self::Destructive | Self::PartlyDestructive => {
+                json!({"readOnlyHint": false, "destructiveHint": true})
+            }
+        }
+    }
+}
+
+/// The members that are passed on, in the order of the lists.
+const MEMBERS: [&str; 8] = [
+    "title",
+    "icons",
+    "description",
+    "inputSchema",
+    "outputSchema",
+    "annotations",
+    "execution",
+    "_meta",
+];
+
+/// A tool's original definition. Known members are selected from it and keep their bytes, so that
+/// numbers keep their digits.
+#[derive(Clone, Debug)]
+pub(super) struct RelayedDefinition {
+    pub(super) members: Members,
+    /// The name in the list of seed 001.
+    pub(super) seed_001_name: String,
+}
+
+impl RelayedDefinition {
+    /// The definition as `name`, with the members of `detail`.
+    pub(super) fn encode(&self, name: &str, detail: Detail) -> String {
+        let is_seed_001 = detail == Detail::Seed001;
+        let name = if is_seed_001 {
+            &self.seed_001_name
+        } else {
+            name
+        };
+        let mut text = format!(r#"{{"name":{}"#, Value::from(name));
+        let shown = MEMBERS.iter().filter(|name| detail.shows(name));
+        let renamed = is_seed_001.then_some(("parameter_schema", "inputSchema"));
+        for (name, original) in shown.map(|name| (*name, *name)).chain(renamed) {
+            if let Some(json) = self.members.get(original) {
+                text.push_str(&format!(r#","{name}":{json}"#));
+            }
+        }
+        text.push('}');
+        text
     }
 }

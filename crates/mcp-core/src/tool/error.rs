@@ -136,7 +136,6 @@ impl ToolError {
         }
     }
 
-    /// Takes the JSON-RPC error, if it has one.
     pub(crate) fn take_rpc(&mut self) -> Option<RpcError> {
         self.rpc.take().map(|form| *form)
     }

@@ -212,29 +212,20 @@ mod tests {
             let names = (0..count).map(|at| (format!("name-{at:04}"), json!("short")));
             names.collect::<serde_json::Map<_, _>>().into()
         };
+        let texts = (0..14).map(|at| (at.to_string(), json!("z".repeat(400))));
+        let fields: serde_json::Map<_, _> = texts.collect();
+        let row = |name: &str, value: Value| json!({"rows": [{"id": 1, name: value}]});
+        let lists = json!({"a": vec!["item"; 400], "b": vec![9; 400], "c": "y".repeat(4_000)});
         for (value, expected) in [
             (
                 json!({"rows": vec!["a row of a list"; 900]}),
                 "items of rows",
             ),
-            // One row that holds a long list, and one that holds a long text.
-            (
-                json!({"rows": [{"id": 1, "names": vec!["a name"; 900]}]}),
-                "items of names",
-            ),
-            (
-                json!({"rows": [{"id": 1, "text": "ä\"\n".repeat(9_000)}]}),
-                "bytes of text",
-            ),
+            (row("names", json!(vec!["a name"; 900])), "items of names"),
+            (row("text", "ä\"\n".repeat(9_000).into()), "bytes of text"),
             (json!({"failed": map(900), "count": 1}), "members of failed"),
-            (
-                json!({"a": vec!["item"; 400], "b": vec![9; 400], "c": "y".repeat(4_000)}),
-                "bytes of c",
-            ),
-            (
-                json!({"fields": (0..14).map(|at| (at.to_string(), "z".repeat(400).into())).collect::<serde_json::Map<_, _>>()}),
-                "bytes of",
-            ),
+            (lists, "bytes of c"),
+            (json!({"fields": fields}), "bytes of"),
         ] {
             let short = shorten(&value, 4_000);
             let note = short[NOTE].as_str().unwrap();
@@ -265,10 +256,8 @@ mod tests {
         };
         let cut = page("short", 500);
         assert!(cut.get(NEXT_CURSOR).is_none(), "{cut}");
-        assert!(
-            cut[NOTE].as_str().unwrap().contains("smaller `limit`"),
-            "{cut}"
-        );
+        let note = cut[NOTE].as_str().unwrap();
+        assert!(note.contains("smaller `limit`"), "{note}");
         // All rows are there, one with a shorter text.
         let whole = page(&"z".repeat(9_000), 1);
         assert_eq!(whole[NEXT_CURSOR], "n");

@@ -23,7 +23,7 @@ pub type Toolset<S> = Registry<ToolKind, S>;
 pub struct ToolKind;
 
 impl ItemKind for ToolKind {
-    type ToolDefinition = ToolDefinition;
+    type Definition = ToolDefinition;
     type Bound = dyn BoundTool;
     const NOUN: &'static str = "tool";
 
@@ -95,15 +95,22 @@ impl<S: Send + Sync + 'static> Toolset<S> {
             group: name,
             ..item
         };
-        let items = set.into_items().into_iter().map(in_group);
+        let items = set.items.into_iter().map(in_group);
         items.fold(self, Registry::push)
     }
 
     /// The names of the toolsets, in order.
     pub fn groups(&self) -> Vec<&'static str> {
-        let mut groups: Vec<_> = self.items().iter().map(|tool| tool.group).collect();
+        let mut groups: Vec<_> = self.items.iter().map(|tool| tool.group).collect();
         groups.dedup();
         groups
+    }
+
+    /// The toolset of the tool `name`.
+    pub fn group_of(&self, name: &str) -> Option<&'static str> {
+        let mut tools = self.items.iter();
+        let tool = tools.find(|tool| tool.definition.name == name)?;
+        Some(tool.group)
     }
 
     /// Keeps the tools of the toolsets that are `chosen`: some of [`Toolset::groups`], or [`ALL_TOOLSETS`].
@@ -132,9 +139,14 @@ impl<S: Send + Sync + 'static> Toolset<S> {
         self.retain(|tool| tool.effect == Effect::ReadOnly)
     }
 
+    /// The names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.items.iter().map(|tool| &tool.definition.name)
+    }
+
     /// The definitions, in order.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
-        let definitions = self.items().iter().map(|tool| tool.definition.clone());
+        let definitions = self.items.iter().map(|tool| tool.definition.clone());
         definitions.collect()
     }
 }

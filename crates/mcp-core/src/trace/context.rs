@@ -1,7 +1,6 @@
 //! The context of a trace: W3C Trace Context and W3C Baggage.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::iter;
@@ -163,13 +162,13 @@ impl TraceContext {
 
     /// Its `traceparent`.
     pub fn traceparent(&self) -> String {
-        let mut text = [b'-'; PARENT_LENGTH];
-        write_digits(&mut text[..2], &[0]);
-        write_digits(&mut text[3..35], &self.trace_id.to_be_bytes());
-        write_digits(&mut text[36..52], &self.span_id.to_be_bytes());
-        write_digits(&mut text[53..], &[self.flags]);
-        // Only digits and dashes.
-        str::from_utf8(&text).unwrap_or_default().to_owned()
+        let Self {
+            trace_id,
+            span_id,
+            flags,
+            ..
+        } = self;
+        format!("00-{trace_id:032x}-{span_id:016x}-{flags:02x}")
     }
 }
 
@@ -190,35 +189,17 @@ impl fmt::Debug for TraceContext {
 
 /// Parses digits as the specification wants them: hexadecimal, in lower case.
 fn number(digits: &[u8]) -> Option<u128> {
-    digits.iter().try_fold(0, |number: u128, digit| {
-        let digit = match digit {
-            b'0'..=b'9' => digit - b'0',
-            b'a'..=b'f' => digit - b'a' + 10,
-            _ => return None,
-        };
-        Some((number << 4) | u128::from(digit))
-    })
+    let is_digit = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+    let digits = str::from_utf8(digits).ok()?;
+    u128::from_str_radix(digits, 16)
+        .ok()
+        .filter(|_| digits.as_bytes().iter().all(is_digit))
 }
 
-/// Writes hexadecimal digits, two for each byte. The macro for that takes five times as long.
-fn write_digits(text: &mut [u8], bytes: &[u8]) {
-    const DIGITS: [u8; 16] = *b"0123456789abcdef";
-    for (pair, byte) in text.chunks_exact_mut(2).zip(bytes) {
-        pair.copy_from_slice(&[byte >> 4, byte & 15].map(|half| DIGITS[usize::from(half)]));
-    }
-}
-
-/// Returns a random id, which is no secret (SplitMix64). A hash for each took 1 % of a small call.
+/// Returns a random id, which is no secret.
 fn random_id() -> u64 {
-    thread_local! {
-        static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(0));
-    }
-    let next = STATE.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
-    STATE.set(next);
-    let mixed = (next ^ (next >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     // 0 stands for no id.
-    (mixed ^ (mixed >> 31)).max(1)
+    RandomState::new().hash_one(0).max(1)
 }
 
 #[cfg(test)]

@@ -22,29 +22,3 @@ pub async fn within<F: Future>(context: Option<TraceContext>, future: Pin<&mut F
         None => future.await,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::pin::pin;
-
-    use futures_util::future::join;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn each_future_has_its_own_context() {
-        let work = async |context: Option<TraceContext>| {
-            let body = pin!(async {
-                let seen = current();
-                tokio::task::yield_now().await;
-                (seen, current())
-            });
-            let seen = within(context.clone(), body).await;
-            assert_eq!(seen, (context.clone(), context));
-        };
-        let [one, other] = [(); 2].map(|()| Some(TraceContext::for_request(None)));
-        join(work(one), work(other)).await;
-        work(None).await;
-        assert_eq!(current(), None);
-    }
-}

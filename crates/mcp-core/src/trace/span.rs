@@ -6,10 +6,11 @@ use core::net::IpAddr;
 use tracing::field::Empty;
 use tracing::{Span, info_span};
 
+use super::{TraceContext, tracer};
+
 /// The target of all spans that are to be exported, and of nothing else.
 pub const TARGET: &str = "mcp_trace";
-/// The attribute with the status of a response of HTTP.
-pub(super) const STATUS: &str = "http.response.status_code";
+const STATUS: &str = "http.response.status_code";
 /// The method of a request that names an unknown one.
 const OTHER: &str = "_OTHER";
 /// Limit of a name, in bytes.
@@ -96,7 +97,7 @@ pub(crate) fn answered(request: &McpRequest<'_>) -> Span {
 }
 
 /// The span of a request that this process sends.
-pub(super) fn sent(work: &SpanWork<'_>) -> Span {
+fn sent(work: &SpanWork<'_>) -> Span {
     match work {
         SpanWork::Mcp(request, peer) => mcp("client", request, *peer),
         SpanWork::Http(HttpRequest { method, peer }) => info_span!(
@@ -173,6 +174,73 @@ fn is_known(code: i64) -> bool {
         code,
         -32_700 | -32_603..=-32_600 | -32_042 | -32_029 | -32_022..=-32_020 | -32_012..=-32_000
     )
+}
+
+/// A request that is being sent for another one. Its span ends when it is dropped, as cancelled unless its end was
+/// noted.
+pub struct ClientSpan {
+    context: TraceContext,
+    span: Span,
+    has_ended: bool,
+}
+
+impl ClientSpan {
+    /// Starts the span of a request in the context of the one for which it is sent. `work` describes it for a tracer.
+    pub fn start<'a>(parent: &TraceContext, work: impl FnOnce() -> SpanWork<'a>) -> Self {
+        let (context, span) = match tracer() {
+            None => (parent.clone(), Span::none()),
+            Some(tracer) => {
+                let span = sent(&work());
+                (tracer.place(&span, Some(parent), false), span)
+            }
+        };
+        Self {
+            context,
+            span,
+            has_ended: false,
+        }
+    }
+
+    /// Starts the span of a request of HTTP to the service of this server. Baggage does not leave this machine.
+    pub fn http(parent: TraceContext, method: &str, peer: PeerAddress<'_>) -> Self {
+        let parent = match peer.is_local() {
+            true => parent,
+            false => parent.without_baggage(),
+        };
+        Self::start(&parent, || SpanWork::Http(HttpRequest { method, peer }))
+    }
+
+    /// The context to send with the request.
+    pub fn context(&self) -> &TraceContext {
+        &self.context
+    }
+
+    /// Ends the span of a request of HTTP, with the status of the response if there was one.
+    pub fn end_http(self, status: Option<u16>) {
+        if let Some(status) = status {
+            self.span.record(STATUS, i64::from(status));
+        }
+        self.end(match status {
+            None => Some(SpanError::NoAnswer),
+            Some(status) => (status >= 400).then_some(SpanError::Status(status)),
+        });
+    }
+
+    /// Ends the span.
+    pub fn end(mut self, error: Option<SpanError>) {
+        self.has_ended = true;
+        if let Some(error) = error {
+            failed(&self.span, error);
+        }
+    }
+}
+
+impl Drop for ClientSpan {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            failed(&self.span, SpanError::Cancelled);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Connects to a backend by its configuration.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -12,9 +12,13 @@ use mcp_client::{
     Authorization, Client, ClientInfo, Command, Endpoint, EraChoice, Error, Handler, Refusal,
 };
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::config::{BackendConfig, Child, Remote, RemoteTransport, Secret, Target};
 use crate::credentials::SharedOAuth;
+
+/// The extension of servers with apps.
+pub(crate) const APPS: &str = "io.modelcontextprotocol/ui";
 
 /// Starts or connects to the backend and negotiates the protocol, within `start_timeout`.
 ///
@@ -22,13 +26,17 @@ use crate::credentials::SharedOAuth;
 /// The reason in plain words, without secrets.
 pub(super) async fn connect(
     config: &BackendConfig,
+    era: EraChoice,
     tokens: &SharedOAuth,
     handler: Arc<dyn Handler>,
 ) -> Result<Client, String> {
-    match negotiate(config, tokens, Arc::clone(&handler), era(config)).await {
+    let target = &config.target;
+    let is_sse = matches!(target, Target::Http(remote) if remote.transport == RemoteTransport::Sse);
+    let negotiate = |era, is_sse| negotiate(config, era, is_sse, tokens, Arc::clone(&handler));
+    match negotiate(era, is_sse).await {
         // Some servers of the legacy era exit at an unknown first request.
-        Err(Error::Closed { .. }) if config.is_child() && config.era == EraChoice::Newest => {
-            negotiate(config, tokens, handler, EraChoice::Legacy).await
+        Err(Error::Closed { .. }) if config.is_child() && era == EraChoice::Newest => {
+            negotiate(EraChoice::Legacy, false).await
         }
         // A server that refuses POSTs may be one of 2024-11-05 (2025-11-25, "Backwards Compatibility").
         Err(
@@ -36,10 +44,7 @@ pub(super) async fn connect(
                 status: 400 | 404 | 405,
                 ..
             },
-        ) if config.detects_transport() => {
-            let connected = connect_sse(config, tokens, handler).await;
-            connected.map_err(|_| error)
-        }
+        ) if config.detects_transport() => negotiate(era, true).await.map_err(|_| error),
         connected => connected,
     }
     .map_err(|error| error.to_string())
@@ -47,15 +52,24 @@ pub(super) async fn connect(
 
 async fn negotiate(
     config: &BackendConfig,
+    era: EraChoice,
+    is_sse: bool,
     tokens: &SharedOAuth,
     handler: Arc<dyn Handler>,
-    era: EraChoice,
 ) -> Result<Client, Error> {
+    // A server that speaks HTTP+SSE has no revision of the modern era.
+    let era = match era {
+        EraChoice::Newest if is_sse => EraChoice::Legacy,
+        era => era,
+    };
     // Questions of backends are forwarded to the clients that support them.
     let info = ClientInfo::new("mcp-gateway", env!("CARGO_PKG_VERSION")).with_capabilities(json!({
         "elicitation": {"form": {}, "url": {}},
         "sampling": {},
         "roots": {},
+        // Some servers register the tools of their apps for such clients only. In the newest era each request says
+        // what its client can show.
+        "extensions": {APPS: {"mimeTypes": ["text/html;profile=mcp-app"]}},
     }));
     let builder = Client::builder()
         .connect_timeout(config.start_timeout)
@@ -63,40 +77,32 @@ async fn negotiate(
         .longest_call(config.timeout.unwrap_or_default())
         .handler(handler);
     let client = match &config.target {
-        Target::Http(remote) if remote.transport == RemoteTransport::Sse => {
-            builder.sse(endpoint(remote, tokens)?)?
-        }
         Target::Child(child) => builder.stdio(command(child)?)?,
+        Target::Http(remote) if is_sse => builder.sse(endpoint(remote, tokens)?)?,
         Target::Http(remote) => builder.http(endpoint(remote, tokens)?)?,
     };
-    if let Err(error) = Box::pin(client.connect(&info)).await {
+    let connected = Box::pin(client.connect(&info)).await;
+    let is_itself = || {
+        let server = client.server();
+        server.is_some_and(|server| server.capabilities.get().contains(own_id()))
+    };
+    let connected = connected.and_then(|_| match is_itself() {
+        true => Err(Error::Invalid(
+            "it is this gateway itself: remove it from the backends".to_owned(),
+        )),
+        false => Ok(()),
+    });
+    if let Err(error) = connected {
         client.close().await;
         return Err(error);
     }
     Ok(client)
 }
 
-/// Connects over HTTP+SSE.
-async fn connect_sse(
-    config: &BackendConfig,
-    tokens: &SharedOAuth,
-    handler: Arc<dyn Handler>,
-) -> Result<Client, Error> {
-    let mut config = config.clone();
-    if let Target::Http(remote) = &mut config.target {
-        remote.transport = RemoteTransport::Sse;
-    }
-    negotiate(&config, tokens, handler, era(&config)).await
-}
-
-/// The revisions to negotiate: a server that speaks HTTP+SSE has none of the modern era.
-fn era(config: &BackendConfig) -> EraChoice {
-    match (&config.target, config.era) {
-        (Target::Http(remote), EraChoice::Newest) if remote.transport == RemoteTransport::Sse => {
-            EraChoice::Legacy
-        }
-        (_, era) => era,
-    }
+/// The random id of this process in the capabilities of its server, by which the gateway knows itself.
+pub(crate) fn own_id() -> &'static str {
+    static ID: LazyLock<String> = LazyLock::new(|| Uuid::new_v4().simple().to_string());
+    &ID
 }
 
 fn command(child: &Child) -> Result<Command, Error> {
@@ -193,8 +199,15 @@ impl Authorization for TokenFile {
         std::future::ready(token).boxed()
     }
 
-    fn refused(&self, _: Refusal) -> BoxFuture<'_, Result<(), Error>> {
-        let error = self.unauthorized("it refuses the token of its file");
-        std::future::ready(Err(error)).boxed()
+    /// The file may have been renewed since the request was made: then it is sent again.
+    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Result<(), Error>> {
+        let used = refusal.used;
+        async move {
+            match self.header().await? {
+                renewed if renewed != used => Ok(()),
+                _ => Err(self.unauthorized("it refuses the token of its file")),
+            }
+        }
+        .boxed()
     }
 }

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mcp_client::{CallerId, Client, Counters};
+use mcp_client::{CallerId, Client, Counters, EraChoice};
 use mcp_core::era::Era;
 use parking_lot::Mutex;
-use serde_json::json;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use upstream::redact::redacted;
 
-use super::circuit_breaker::CircuitBreaker;
-use super::supervise::{STREAM_RETRY_INTERVAL, STREAM_TIMEOUT, enable_all_log_levels};
+use super::request::CircuitBreaker;
+use super::supervise::{STREAM_TIMEOUT, enable_all_log_levels};
 use super::{Backend, Caller, connect};
+use crate::config::Isolation;
 
 /// Default of `idle_timeout` for instances.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
@@ -28,8 +28,17 @@ const START_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The instances of one backend.
 #[derive(Default)]
 pub(super) struct Instances {
-    by_caller: Mutex<BTreeMap<CallerId, Arc<Instance>>>,
+    by_caller: Mutex<BTreeMap<InstanceKey, Arc<Instance>>>,
     tasks: TaskTracker,
+}
+
+/// The callers of one instance.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct InstanceKey {
+    /// The only caller; `None` for all that share it.
+    caller: Option<CallerId>,
+    /// Its connection is of the era before 2026-07-28, whatever else the server speaks.
+    pub(super) is_legacy: bool,
 }
 
 /// The instance of one caller.
@@ -89,7 +98,7 @@ impl Instances {
     /// used for the longest time; `None` if all are in use.
     fn lease(
         &self,
-        caller: &CallerId,
+        caller: &InstanceKey,
         limit: usize,
         max_in_flight: usize,
     ) -> Option<(Lease, bool)> {
@@ -118,7 +127,7 @@ impl Instances {
     }
 
     /// Removes an instance, so that the next call starts another one.
-    fn remove(&self, caller: &CallerId, instance: &Arc<Instance>) {
+    fn remove(&self, caller: &InstanceKey, instance: &Arc<Instance>) {
         let mut all = self.by_caller.lock();
         if all
             .get(caller)
@@ -129,7 +138,7 @@ impl Instances {
     }
 
     /// Removes an instance unless a request uses it.
-    fn remove_unused(&self, caller: &CallerId, instance: &Arc<Instance>) -> bool {
+    fn remove_unused(&self, caller: &InstanceKey, instance: &Arc<Instance>) -> bool {
         // Under the lock, so that no request begins to use it.
         let mut all = self.by_caller.lock();
         let is_unused = instance.is_unused();
@@ -210,55 +219,82 @@ impl Drop for Lease {
 }
 
 impl Backend {
+    /// The instance that a caller uses; `None` for the shared process.
+    pub(super) fn instance_key(&self, caller: Option<&Caller>) -> Option<InstanceKey> {
+        let caller = caller?;
+        let is_isolated = caller.isolation != Isolation::Shared;
+        let is_legacy = caller.asks_as_before && self.speaks_both_eras();
+        (is_isolated || is_legacy).then(|| InstanceKey {
+            caller: is_isolated.then(|| caller.id.clone()),
+            is_legacy,
+        })
+    }
+
+    /// True if its connection is of the newest era, and one of an earlier era may be possible. A server that speaks both
+    /// often has questions for clients of the earlier one that it does not ask on a connection of the newer one.
+    fn speaks_both_eras(&self) -> bool {
+        let is_chosen = self.config.era == EraChoice::Newest && !self.config.is_alone;
+        let lacks_legacy = self.lacks_legacy.load(Ordering::Relaxed);
+        is_chosen && !lacks_legacy && self.era() == Some(Era::Modern)
+    }
+
     /// Returns the instance of a caller and its client; not the instance `exited`, which has ended.
     ///
     /// # Errors
-    /// The reason, to follow the name of the backend.
+    /// The reason, to follow the name of the backend. `None` if it does not speak the era of the instance.
     pub(super) async fn lease(
         self: &Arc<Self>,
         caller: &Caller,
+        key: &InstanceKey,
         exited: Option<&Lease>,
-    ) -> Result<(Lease, Client), String> {
+    ) -> Result<(Lease, Client), Option<String>> {
         if let Some(Lease(instance)) = exited {
-            self.instances.remove(&caller.id, instance);
+            self.instances.remove(key, instance);
         }
         let limit = self.config.max_instances as usize;
         let max_in_flight = self.config.max_in_flight as usize;
-        let leased = self.instances.lease(&caller.id, limit, max_in_flight);
+        let leased = self.instances.lease(key, limit, max_in_flight);
         let Some((lease, is_new)) = leased else {
-            return Err(format!(
+            return Err(Some(format!(
                 "serves {limit} callers at the moment, the limit of `max_instances`; try again later"
-            ));
+            )));
         };
         if is_new {
             let (backend, caller) = (Arc::clone(self), caller.clone());
-            let instance = Arc::clone(&lease.0);
+            let (key, instance) = (key.clone(), Arc::clone(&lease.0));
             self.instances
                 .tasks
-                .spawn(async move { backend.run_instance(&caller, &instance).await });
+                .spawn(async move { backend.run_instance(&caller, &key, &instance).await });
         }
         let client = lease.client().await.map_err(|reason| {
-            format!("does not start for this caller ({reason}); try again later")
+            let is_spoken = !key.is_legacy || !self.lacks_legacy.load(Ordering::Relaxed);
+            is_spoken.then(|| format!("does not start for this caller ({reason}); try again later"))
         })?;
         Ok((lease, client))
     }
 
     /// Keeps the instance of a caller, if there is one, from being ended as idle.
     pub(crate) fn keep_instance(&self, caller: Option<&Caller>) -> Option<Lease> {
+        let key = self.instance_key(caller)?;
         let all = self.instances.by_caller.lock();
-        all.get(&caller?.id).map(Lease::new)
+        all.get(&key).map(Lease::new)
     }
 
     /// Starts an instance, and ends it when it is not needed any more.
-    async fn run_instance(self: &Arc<Self>, caller: &Caller, instance: &Arc<Instance>) {
+    async fn run_instance(
+        self: &Arc<Self>,
+        caller: &Caller,
+        key: &InstanceKey,
+        instance: &Arc<Instance>,
+    ) {
         let reason = tokio::select! {
-            reason = self.serve_instance(&caller.id, instance) => reason,
-            () = caller.left() => "its caller has left".to_owned(),
+            reason = self.serve_instance(key, instance) => reason,
+            () = caller.left(), if key.caller.is_some() => "its caller has left".to_owned(),
             () = instance.end.cancelled() => "it was ended for a restart or for others".to_owned(),
             () = self.removed.cancelled() => "the backend is stopped".to_owned(),
         };
         tracing::debug!(backend = %self.key, reason, "an instance has ended");
-        self.instances.remove(&caller.id, instance);
+        self.instances.remove(key, instance);
         // Requests that still wait for its start get an error.
         let client = instance.client.send_replace(Some(Err(reason)));
         if let Some(Ok(client)) = client {
@@ -270,33 +306,40 @@ impl Backend {
     /// Starts an instance and waits until it has ended by itself or is idle. Returns the reason.
     async fn serve_instance(
         self: &Arc<Self>,
-        caller: &CallerId,
+        key: &InstanceKey,
         instance: &Arc<Instance>,
     ) -> String {
-        let client = match connect::connect(&self.config, &self.tokens, self.notifications()).await
-        {
+        let era = match key.is_legacy {
+            true => EraChoice::Legacy,
+            false => self.config.era,
+        };
+        let connecting = connect::connect(&self.config, era, &self.tokens, self.notifications());
+        let client = match connecting.await {
             Ok(client) => client,
             Err(reason) => {
                 let reason = redacted(&reason).into_owned();
-                tracing::warn!(backend = %self.key, "an instance does not start: {reason}");
+                if key.is_legacy {
+                    tracing::debug!(backend = %self.key, "speaks the newest era only: {reason}");
+                    self.lacks_legacy.store(true, Ordering::Relaxed);
+                } else {
+                    tracing::warn!(backend = %self.key, "an instance does not start: {reason}");
+                }
                 let failed = Some(Err(reason.clone()));
                 instance.client.send_replace(failed);
-                tokio::time::sleep(START_RETRY_INTERVAL).await;
+                if !key.is_legacy {
+                    tokio::time::sleep(START_RETRY_INTERVAL).await;
+                }
                 return reason;
             }
         };
         enable_all_log_levels(&client).await;
         let opened = Notify::new();
+        // A resource changes in the instance whose caller has changed it.
         let listening = async {
-            // In the modern era servers do not ask on this stream.
-            if matches!(client.era(), Era::Legacy(_)) {
-                loop {
-                    // Logged there.
-                    let _ = self.follow_stream(&client, &json!({}), &opened).await;
-                    tokio::time::sleep(STREAM_RETRY_INTERVAL).await;
-                }
+            match client.era() {
+                Era::Unversioned => opened.notify_one(),
+                _ => _ = self.listen(&client, &opened).await,
             }
-            opened.notify_one();
             std::future::pending().await
         };
         let serving = async {
@@ -305,7 +348,7 @@ impl Backend {
             let idle_timeout = self.config.idle_timeout.unwrap_or(IDLE_TIMEOUT);
             loop {
                 instance.unused(idle_timeout).await;
-                if self.instances.remove_unused(caller, instance) {
+                if self.instances.remove_unused(key, instance) {
                     return "it was idle".to_owned();
                 }
             }
@@ -326,8 +369,11 @@ mod tests {
     fn failing_instance_does_not_cut_off_the_others() {
         let instances = Instances::default();
         let lease = |caller: &str| {
-            let caller = CallerId::Name(caller.into());
-            let (lease, _) = instances.lease(&caller, 9, 1).unwrap();
+            let key = InstanceKey {
+                caller: Some(CallerId::Name(caller.into())),
+                is_legacy: false,
+            };
+            let (lease, _) = instances.lease(&key, 9, 1).unwrap();
             lease
         };
         let (alice, bob) = (lease("alice"), lease("bob"));

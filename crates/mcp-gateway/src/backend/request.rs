@@ -2,21 +2,22 @@
 //! being started, and one retry if the first try certainly had no effect.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use gateway_store::events::{EventStatus, kind};
 use mcp_client::{Client, Error, Options, RpcError};
-use mcp_core::jsonrpc::{ErrorObject, INTERNAL_ERROR, Members};
+use mcp_core::era::Era;
+use mcp_core::jsonrpc::{ErrorObject, INTERNAL_ERROR, INVALID_REQUEST, Members};
 use mcp_core::tool::{ToolError, ToolErrorKind};
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 use upstream::redact::redacted;
 
-use super::circuit_breaker::CircuitBreaker;
 use super::instances::Lease;
 use super::{Backend, BackendState, BackendStatus, Caller};
-use crate::config::Isolation;
 
 /// Longest wait for a free place at a busy backend.
 const CONCURRENCY_WAIT: Duration = Duration::from_secs(5);
@@ -86,8 +87,10 @@ struct Route {
     breaker: Arc<CircuitBreaker>,
     /// The generation of the shared process.
     generation: u64,
-    /// The caller's own instance, and a place there.
-    lease: Option<(Lease, OwnedSemaphorePermit)>,
+    /// A place at the shared process, or at the instance.
+    permit: OwnedSemaphorePermit,
+    /// The instance of its caller.
+    lease: Option<Lease>,
 }
 
 impl Backend {
@@ -100,17 +103,22 @@ impl Backend {
         may_repeat: bool,
         caller: Option<&Caller>,
     ) -> Result<Box<RawValue>, RequestError> {
-        // Before the shared process is looked for, which is stopped only while no request has a permit.
-        let has_instance = self.has_instance(caller);
-        let _permit = match has_instance {
-            true => None,
-            false => Some(self.enter_queue(&self.permits).await?),
-        };
-        let isolation = self.config.isolation;
-        let options = options.caller(caller.and_then(|caller| caller.attributed(isolation)));
-        let route = self.route(caller, None).await?;
-        let sent = self.send(&route.client, &route.breaker, method, params, &options);
-        let error = match sent.await {
+        let options = options.caller(caller.and_then(|caller| caller.attributed.clone()));
+        let mut caller = caller.cloned();
+        let mut route = self.route(caller.as_ref(), None).await?;
+        let mut sent = self
+            .send(&route.client, &route.breaker, method, params, &options)
+            .await;
+        if self.asks_in_newest_era(caller.as_ref(), &sent) {
+            // In the newest era the answer to a question comes with the same call again, so that this one is repeated there.
+            drop(route);
+            caller = caller.map(Caller::in_newest_era);
+            route = self.route(caller.as_ref(), None).await?;
+            let again = self.send(&route.client, &route.breaker, method, params, &options);
+            sent = again.await;
+        }
+        let caller = caller.as_ref();
+        let error = match sent {
             Ok(result) => return Ok(result),
             Err(error) => error,
         };
@@ -120,7 +128,7 @@ impl Backend {
         }
         // The client of a child that has exited stays closed; the restarted child has another one.
         let route = match self.config.is_child() {
-            true => self.route(caller, Some(&route)).await?,
+            true => self.route(caller, Some(route)).await?,
             false => {
                 // Its place, which the second try takes again.
                 drop(route);
@@ -144,43 +152,65 @@ impl Backend {
         }
     }
 
-    /// Returns the client for a request: of the caller's own instance with `isolation`, else of the
+    /// Returns the client for a request: of the instance of its caller if it has one, else of the
     /// shared process; not that of `exited`, which has ended.
     async fn route(
         self: &Arc<Self>,
         caller: Option<&Caller>,
-        exited: Option<&Route>,
+        exited: Option<Route>,
     ) -> Result<Route, RequestError> {
-        if let Some(caller) = caller.filter(|_| self.has_instance(caller)) {
-            let exited = exited.and_then(|route| route.lease.as_ref());
-            let exited = exited.map(|(lease, _)| lease);
-            let leased = self.lease(caller, exited).await;
-            let (lease, client) = leased.map_err(|reason| self.unavailable(&reason))?;
+        while let Some((caller, key)) = caller.zip(self.instance_key(caller)) {
+            let exited = exited.as_ref().and_then(|route| route.lease.as_ref());
+            let (lease, client) = match self.lease(caller, &key, exited).await {
+                Ok(leased) => leased,
+                Err(Some(reason)) => return Err(self.unavailable(&reason)),
+                // Its key is another one now.
+                Err(None) => continue,
+            };
             let permit = self.enter_queue(lease.permits()).await?;
             self.enter(lease.breaker())?;
             return Ok(Route {
                 client,
                 breaker: Arc::clone(lease.breaker()),
                 generation: 0,
-                lease: Some((lease, permit)),
+                permit,
+                lease: Some(lease),
             });
         }
+        let exited = exited.filter(|route| route.lease.is_none());
+        let generation = exited.as_ref().map(|route| route.generation);
+        // Before the shared process is looked for, which is stopped only while no request has a permit.
+        let permit = match exited {
+            Some(route) => route.permit,
+            None => self.enter_queue(&self.permits).await?,
+        };
         self.enter(&self.breaker)?;
-        if exited.is_none() {
+        if generation.is_none() {
             self.requests.fetch_add(1, Ordering::Relaxed);
         }
-        let (client, generation) = self.client(exited.map(|route| route.generation)).await?;
+        let (client, generation) = self.client(generation).await?;
         Ok(Route {
             client,
             breaker: Arc::clone(&self.breaker),
             generation,
+            permit,
             lease: None,
         })
     }
 
-    /// Returns true if a caller has a process or session of its own.
-    pub(super) fn has_instance(&self, caller: Option<&Caller>) -> bool {
-        caller.is_some() && self.config.isolation != Isolation::Shared
+    /// True if a server that speaks both eras wants to ask a question, and can do so on a connection of the newest era
+    /// only: SDKs name the type of the specification then.
+    fn asks_in_newest_era(
+        &self,
+        caller: Option<&Caller>,
+        sent: &Result<Box<RawValue>, Error>,
+    ) -> bool {
+        let says_so = |error: &RpcError| {
+            error.code == i64::from(INVALID_REQUEST)
+                && error.message.contains("InputRequiredResult")
+        };
+        matches!(sent, Err(Error::Rpc(error)) if says_so(error))
+            && self.instance_key(caller).is_some_and(|key| key.is_legacy)
     }
 
     /// Waits for a free place at a busy process or session.
@@ -227,7 +257,7 @@ impl Backend {
         match &answer {
             // Not counted for a child: its supervisor restarts it with a backoff.
             Err(Error::Closed { .. } | Error::Unreachable { .. }) if self.config.is_child() => {}
-            Err(error) if error.is_transport_failure() => {
+            Err(error) if is_silence(error) => {
                 if breaker.failed() {
                     tracing::warn!(backend = %self.key, %error, "does not answer; circuit breaker open");
                 }
@@ -293,6 +323,16 @@ impl Backend {
     }
 }
 
+/// True if there was no answer at all, or that of a proxy in the place of the server. A wrong answer is one, too: it says
+/// nothing about the requests of others.
+fn is_silence(error: &Error) -> bool {
+    match error {
+        Error::Protocol { .. } => false,
+        Error::Http { status, .. } => (502..=504).contains(status) && error.is_transport_failure(),
+        error => error.is_transport_failure(),
+    }
+}
+
 /// A request in the queue, which is counted until it is dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
@@ -313,6 +353,10 @@ impl From<Error> for RequestError {
     fn from(error: Error) -> Self {
         match error {
             Error::Rpc(error) => Self::Rpc(error),
+            // Whatever else its body says, the client's own token is not meant.
+            Error::Http { status: 401, .. } => Self::Unavailable(format!(
+                "{error}: it rejects the gateway's credentials, not those of this client."
+            )),
             Error::Http {
                 error: Some(error), ..
             } => Self::Rpc(error),
@@ -320,10 +364,217 @@ impl From<Error> for RequestError {
             Error::Http { status: 429, .. } | Error::Busy { .. } => Self::Unavailable(format!(
                 "{error}: it is overloaded; try again in a few seconds."
             )),
-            Error::Http {
-                status: 401 | 403, ..
-            } => Self::Unavailable(format!("{error}: it rejects the gateway's credentials.")),
+            Error::Http { status: 403, .. } => {
+                Self::Unavailable(format!("{error}: it rejects the gateway's credentials."))
+            }
             error => Self::Broken(error),
         }
+    }
+}
+
+/// Transport failures in a row that open the circuit.
+const MAX_FAILURES: u32 = 5;
+/// The time until an open circuit lets one call try.
+const OPEN_TIME: Duration = Duration::from_secs(30);
+
+/// Closed while calls succeed, open while they fail, and half open while one call tries.
+///
+/// Only transport failures count: an error that the backend has answered with is an answer.
+#[derive(Default)]
+pub(crate) struct CircuitBreaker {
+    state: Mutex<BreakerState>,
+    /// True while a probe runs after a timeout.
+    is_probed: AtomicBool,
+}
+
+#[derive(Default)]
+struct BreakerState {
+    failures: u32,
+    /// The time of the next try; `None` while closed.
+    open_until: Option<Instant>,
+}
+
+impl CircuitBreaker {
+    /// Lets a call pass, or returns the time until the next try. Then one call passes, and the others
+    /// are rejected until it has ended.
+    pub(crate) fn enter(&self) -> Result<(), Duration> {
+        let mut state = self.state.lock();
+        let Some(until) = state.open_until else {
+            return Ok(());
+        };
+        let now = Instant::now();
+        if now < until {
+            return Err(until - now);
+        }
+        state.open_until = Some(now + OPEN_TIME);
+        Ok(())
+    }
+
+    /// Closes the circuit: the backend has answered.
+    pub(crate) fn succeeded(&self) {
+        *self.state.lock() = BreakerState::default();
+    }
+
+    /// Counts a transport failure. Returns true if that has opened the circuit.
+    pub(crate) fn failed(&self) -> bool {
+        let mut state = self.state.lock();
+        state.failures += 1;
+        if state.failures < MAX_FAILURES {
+            return false;
+        }
+        let was_closed = state.open_until.is_none();
+        state.open_until = Some(Instant::now() + OPEN_TIME);
+        was_closed
+    }
+
+    /// Begins a probe. Returns false if one runs.
+    pub(crate) fn begin_probe(&self) -> bool {
+        !self.is_probed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Ends the probe.
+    pub(crate) fn end_probe(&self) {
+        self.is_probed.store(false, Ordering::Relaxed);
+    }
+
+    /// The time until the next try; `None` while closed.
+    pub(crate) fn open_for(&self) -> Option<Duration> {
+        let until = self.state.lock().open_until?;
+        Some(until.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// Timeout of a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
+
+impl Backend {
+    /// Probes the process or session of a caller after the timeout of a call, which a slow tool or a hanging
+    /// backend can cause: sends pings until one is answered or its circuit breaker opens.
+    pub(crate) fn probe_after_timeout(self: &Arc<Self>, caller: Option<&Caller>) {
+        let instance = self.keep_instance(caller);
+        let breaker = match &instance {
+            Some(lease) => Arc::clone(lease.breaker()),
+            // Its instance has ended.
+            None if self.instance_key(caller).is_some() => return,
+            None => Arc::clone(&self.breaker),
+        };
+        if !breaker.begin_probe() {
+            return;
+        }
+        let backend = Arc::clone(self);
+        tokio::spawn(async move {
+            while breaker.open_for().is_none() {
+                let client = match &instance {
+                    Some(lease) => lease.started(),
+                    None => backend.status().client,
+                };
+                let Some(client) = client else { break };
+                let (params, options) = (Members::default(), Options::default());
+                let options = options.timeout(PROBE_TIMEOUT);
+                let method = probe_method(&client);
+                let sent = backend.send(&client, &breaker, method, &params, &options);
+                match sent.await {
+                    Err(error) if error.is_transport_failure() => {}
+                    // An error of the backend is an answer as well.
+                    _ => break,
+                }
+                tokio::time::sleep(PROBE_TIMEOUT / 10).await;
+            }
+            breaker.end_probe();
+        });
+    }
+
+    /// Probes a server over HTTP without end, since nothing else shows that it has gone. The answer to a probe counts for
+    /// no circuit breaker: a server may not know its method. Ends if the server refuses credentials that the next
+    /// connection reads again.
+    pub(super) async fn probe(self: &Arc<Self>, client: &Client) {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(self.signals.probe_interval) => {}
+                () = self.failed.notified() => {}
+            }
+            let options = Options::default().timeout(PROBE_TIMEOUT);
+            let params = Members::default();
+            let method = probe_method(client);
+            let answer = Box::pin(client.request_members(method, &params, &options)).await;
+            self.note_fault(&answer);
+            match answer {
+                Err(Error::Timeout { .. }) => self.probe_after_timeout(None),
+                Err(Error::Http { status: 401, .. } | Error::Unauthorized { .. })
+                    if self.config.reads_secrets() =>
+                {
+                    return;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Notes whether an answer shows that a server over HTTP cannot be used at all, or that it can again.
+    pub(super) fn note_fault(&self, answer: &Result<Box<RawValue>, Error>) {
+        let fault = match answer {
+            Err(error @ (Error::Unreachable { .. } | Error::Unauthorized { .. })) => {
+                Some(redacted(&error.to_string()).into_owned())
+            }
+            Err(error @ Error::Http { status: 401, .. }) => {
+                Some(format!("{error}: it rejects the gateway's credentials"))
+            }
+            Err(error) if error.is_transport_failure() => return,
+            _ => None,
+        };
+        let mut known = self.fault.lock();
+        if *known == fault {
+            return;
+        }
+        let before = std::mem::replace(&mut *known, fault.clone());
+        drop(known);
+        match (before, fault) {
+            (None, Some(reason)) => {
+                self.failed.notify_one();
+                tracing::warn!(backend = %self.key, "failed: {reason}");
+                self.record(kind::BACKEND_FAILED, EventStatus::Failure, Some(&reason));
+            }
+            (Some(_), None) => {
+                self.breaker.succeeded();
+                tracing::info!(backend = %self.key, "answers again");
+                self.record(kind::BACKEND_STARTED, EventStatus::Success, None);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A request that every server answers.
+fn probe_method(client: &Client) -> &'static str {
+    match client.era() {
+        Era::Modern => "server/discover",
+        Era::Legacy(_) | Era::Unversioned => "ping",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn circuit_opens_after_five_failures_and_lets_one_call_try_later() {
+        let breaker = CircuitBreaker::default();
+        for _ in 0..2 {
+            breaker.succeeded();
+            for _ in 0..4 {
+                assert!(!breaker.failed());
+            }
+        }
+        assert!(breaker.enter().is_ok());
+        assert!(breaker.failed());
+        assert_eq!(breaker.enter(), Err(OPEN_TIME));
+        tokio::time::advance(OPEN_TIME).await;
+        assert!(breaker.enter().is_ok());
+        assert!(breaker.enter().is_err(), "one at a time");
+        assert!(!breaker.failed(), "it was open already");
+        tokio::time::advance(OPEN_TIME).await;
+        assert!(breaker.enter().is_ok());
+        breaker.succeeded();
+        assert!(breaker.enter().is_ok() && breaker.open_for().is_none());
     }
 }

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use gateway_approvals::pins::HoldReason;
 use mcp_client::{Client, Error};
 use mcp_core::era::Era;
-use mcp_core::jsonrpc::{METHOD_NOT_FOUND, Members, string};
-use serde_json::Value;
+use mcp_core::jsonrpc::{METHOD_NOT_FOUND, Members, member, string};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::owners::fits;
 
 /// One item of a list.
 #[derive(Clone)]
@@ -18,6 +20,9 @@ pub(crate) struct ListedItem {
     pub(crate) definition: Box<RawValue>,
 }
 
+/// The name under which the instructions of a backend are compared with those that were approved, as if they were a tool.
+pub(crate) const INSTRUCTIONS: &str = "(instructions)";
+
 /// The lists of a backend at one time, in the backend's order.
 #[derive(Clone, Default)]
 pub(crate) struct Snapshot {
@@ -25,7 +30,9 @@ pub(crate) struct Snapshot {
     pub(crate) resources: Vec<ListedItem>,
     pub(crate) templates: Vec<ListedItem>,
     pub(crate) prompts: Vec<ListedItem>,
-    /// The hashes of the tools; none if they are not compared.
+    /// Its instructions for the model, as an item with the name [`INSTRUCTIONS`].
+    pub(crate) instructions: Option<ListedItem>,
+    /// The hashes of the pinned items; none if they are not compared.
     pub(super) hashes: Vec<String>,
     /// The tools that are held back.
     pub(crate) held: BTreeMap<String, HoldReason>,
@@ -65,7 +72,34 @@ impl Snapshot {
             let prompts = list(client, "prompts/list", "prompts", "name");
             snapshot.prompts = optional(client, prompts.await)?;
         }
+        let instructions = client
+            .server()
+            .and_then(|server| server.instructions.clone());
+        let instructions = instructions.filter(|text| !text.trim().is_empty());
+        snapshot.instructions = instructions.and_then(|text| {
+            let definition = json!({"name": INSTRUCTIONS, "instructions": text});
+            Some(ListedItem {
+                id: INSTRUCTIONS.to_owned(),
+                definition: RawValue::from_string(definition.to_string()).ok()?,
+            })
+        });
         Ok(snapshot)
+    }
+
+    /// True if a tool is shown by an app (`_meta.ui`).
+    pub(crate) fn has_apps(&self) -> bool {
+        let names_app = |tool: &ListedItem| {
+            let meta = member(tool.definition.get(), "_meta").unwrap_or_default();
+            ["ui", "ui/resourceUri"]
+                .iter()
+                .any(|name| member(meta, name).is_some())
+        };
+        self.tools.iter().any(names_app)
+    }
+
+    /// The items whose definitions are compared with those that were approved.
+    pub(super) fn pinned(&self) -> impl Iterator<Item = &ListedItem> {
+        self.tools.iter().chain(&self.instructions)
     }
 
     /// Moves templates from the list of resources, where seed 000 has them, to their own. Braces are not
@@ -100,19 +134,6 @@ impl ListedItem {
         let definition = RawValue::from_string(members.encode()).ok()?;
         Some(Self { definition, ..self })
     }
-}
-
-/// Returns true if `uri` starts and ends like `template`. The part between is left to the backend:
-/// RFC 6570 has more levels than are worth parsing here.
-pub(crate) fn fits(template: &str, uri: &str) -> bool {
-    let Some((start, rest)) = template.split_once('{') else {
-        return template == uri;
-    };
-    let end = rest.rsplit_once('}').map_or("", |(_, end)| end);
-    let inner = uri
-        .strip_prefix(start)
-        .and_then(|uri| uri.strip_suffix(end));
-    !start.is_empty() && inner.is_some_and(|inner| !inner.is_empty())
 }
 
 async fn list(

@@ -3,37 +3,42 @@
 
 use std::collections::BTreeSet;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use gateway_approvals::pins::ToolChange;
 use gateway_store::events::{Event, EventStatus, kind};
-use mcp_client::{Client, Error};
+use mcp_client::{Client, Error, Handler, Reply, RpcError, ServerInfo, Unattributed};
 use mcp_core::era::Era;
+use mcp_core::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND};
 use mcp_core::server::SubscribedUris;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use upstream::random;
 use upstream::redact::redacted;
 
-use super::backoff::Backoff;
 use super::snapshot::Snapshot;
 use super::{Backend, BackendState, connect};
+use crate::config::Isolation;
 
 /// Changes are collected for this time before the lists are read again.
 const REFRESH_DEBOUNCE: Duration = Duration::from_millis(100);
 /// Interval between two tries to open the stream of notifications.
-pub(super) const STREAM_RETRY_INTERVAL: Duration = Duration::from_secs(5);
+const STREAM_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Longest wait for this stream before calls are forwarded.
 pub(super) const STREAM_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval for reading the lists of an HTTP server again, since its restart cannot be seen.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(300);
 
+/// Characters of the last line of a child in the reason of its end.
+const MAX_REASON_CHARS: usize = 200;
+
 /// The reason why a backend does not run any more.
-enum ExitReason {
+pub(super) enum ExitReason {
     Removed,
     /// `gateway_restart` was called.
     Restart,
@@ -95,8 +100,10 @@ impl Backend {
             status.state = BackendState::Starting;
             status.next_try = None;
         });
-        let client = match connect::connect(&self.config, &self.tokens, self.notifications()).await
-        {
+        self.begin_lines();
+        let (config, handler) = (&self.config, self.notifications());
+        let connecting = connect::connect(config, config.era, &self.tokens, handler);
+        let client = match connecting.await {
             Ok(client) => client,
             Err(reason) => return ExitReason::Failed(reason),
         };
@@ -113,6 +120,7 @@ impl Backend {
         backoff.on_running();
         self.breaker.succeeded();
         self.fault.lock().take();
+        self.lacks_legacy.store(false, Ordering::Relaxed);
         let opened = Notify::new();
         let mut listening = pin!(self.listen(&client, &opened));
         // Some servers ask only on this stream: a question before it is open would be lost.
@@ -126,6 +134,7 @@ impl Backend {
             status.generation += 1;
             status.client = Some(client.clone());
         });
+        self.end_lines();
         tracing::info!(backend = %self.key, tools = self.snapshot().tools.len(), "running");
         self.record(kind::BACKEND_STARTED, EventStatus::Success, None);
         tokio::select! {
@@ -178,17 +187,17 @@ impl Backend {
     /// Records a failure. Returns the delay before the next start, or `None` after the last try.
     fn on_failure(&self, reason: String, backoff: &mut Backoff) -> Option<Duration> {
         // The reason may quote the backend's stderr or an error message.
-        let reason = redacted(&reason).into_owned();
-        let jitter = random::fraction();
-        let wait = if self.config.is_child() {
-            backoff.next_delay(jitter)
-        } else {
-            Some(backoff.next_remote_delay(jitter))
-        };
+        let mut reason = redacted(&reason).into_owned();
+        if let Some(line) = self.last_line() {
+            let line: String = line.chars().take(MAX_REASON_CHARS).collect();
+            reason.push_str(&format!("; its last line: {line:?}"));
+        }
+        let longest = (!self.config.is_child()).then_some(MAX_REMOTE_DELAY);
+        let wait = backoff.next_delay(random::fraction()).or(longest);
         let next = wait.map_or("no more tries until gateway_restart".to_owned(), |wait| {
             format!("next try in {:.1} s", wait.as_secs_f64())
         });
-        tracing::warn!(backend = %self.key, tries = backoff.tries(), "failed: {reason}; {next}");
+        tracing::warn!(backend = %self.key, tries = backoff.tries, "failed: {reason}; {next}");
         self.record(kind::BACKEND_FAILED, EventStatus::Failure, Some(&reason));
         self.status.send_modify(|status| {
             status.state = match wait {
@@ -224,7 +233,7 @@ impl Backend {
 
     /// Receives the backend's notifications of changed lists and of the resources that clients are
     /// subscribed to. Notifies `opened` after the first try to open the stream.
-    async fn listen(&self, client: &Client, opened: &Notify) -> ExitReason {
+    pub(super) async fn listen(&self, client: &Client, opened: &Notify) -> ExitReason {
         let mut watched = self.signals.changes.subscribed_uris();
         let mut subscribed = BTreeSet::new();
         let mut missing = BTreeSet::new();
@@ -272,7 +281,7 @@ impl Backend {
     }
 
     /// Follows the stream of notifications until its end. Notifies `opened` after the try to open it.
-    pub(super) async fn follow_stream(
+    async fn follow_stream(
         &self,
         client: &Client,
         filter: &Value,
@@ -377,5 +386,196 @@ pub(super) async fn enable_all_log_levels(client: &Client) {
         if let Err(error) = Box::pin(client.request("logging/setLevel", &params)).await {
             tracing::debug!(backend = client.peer(), %error, "did not accept a log level");
         }
+    }
+}
+
+/// Tries before the operator has to start it.
+const MAX_START_TRIES: u32 = 5;
+/// A backend that ran for this time starts again with the shortest delay.
+const RESET_AFTER: Duration = Duration::from_secs(300);
+/// The longest delay for a remote server, which the gateway cannot start. Its tries have no limit.
+const MAX_REMOTE_DELAY: Duration = Duration::from_secs(16);
+
+/// Counts the tries of one backend. The delays are 1, 2, 4, 8 and 16 s, each with 20 % jitter, so
+/// that backends which failed together are not started together.
+#[derive(Default)]
+struct Backoff {
+    tries: u32,
+    up_since: Option<Instant>,
+}
+
+impl Backoff {
+    /// Notes that the backend runs.
+    fn on_running(&mut self) {
+        self.up_since = Some(Instant::now());
+    }
+
+    /// Returns the delay before the next try, or `None` after the last one. `jitter` is between 0 and 1.
+    fn next_delay(&mut self, jitter: f64) -> Option<Duration> {
+        let is_long = |since: Instant| since.elapsed() >= RESET_AFTER;
+        if self.up_since.take().is_some_and(is_long) {
+            self.tries = 0;
+        }
+        if self.tries >= MAX_START_TRIES {
+            return None;
+        }
+        let delay = Duration::from_secs(1 << self.tries);
+        self.tries += 1;
+        Some(delay.mul_f64(0.8 + 0.4 * jitter.clamp(0.0, 1.0)))
+    }
+
+    /// Starts again with the shortest delay.
+    fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Handles the notifications of a backend. The reference is weak, since the backend owns the client
+/// that owns this handler.
+pub(super) struct Notifications(pub(super) Weak<Backend>);
+
+impl Handler for Notifications {
+    fn notification(&self, method: &str, params: Option<&RawValue>) {
+        let Some(backend) = self.0.upgrade() else {
+            return;
+        };
+        match method {
+            "notifications/tools/list_changed"
+            | "notifications/resources/list_changed"
+            | "notifications/prompts/list_changed" => backend.lists_changed.notify_one(),
+            "notifications/resources/updated" => {
+                if let Some(uri) = uri(params) {
+                    backend.updated(uri);
+                }
+            }
+            "notifications/message" => {
+                let params = redacted(params.map_or("", RawValue::get));
+                tracing::debug!(backend = %backend.key, ?params, "log message");
+            }
+            _ => {}
+        }
+    }
+
+    /// Outside of a call there is no client to ask; the gateway itself has no roots. During calls of several
+    /// clients, `roots/list` is refused like any question: an empty list would be a statement about clients
+    /// that were not asked, and a server may take it for "no limits".
+    fn request(&self, method: &str, _: Option<&RawValue>) -> Reply {
+        let answer = if method == "roots/list" {
+            RawValue::from_string(r#"{"roots":[]}"#.to_owned())
+                .map_err(|_| RpcError::new(INTERNAL_ERROR, "Internal error"))
+        } else {
+            let text = "Only during a call is there a client that can be asked";
+            Err(RpcError::new(METHOD_NOT_FOUND, text))
+        };
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn unattributed(&self, method: &str, reason: Unattributed) -> RpcError {
+        let Some(backend) = self.0.upgrade() else {
+            return RpcError::new(INTERNAL_ERROR, "Internal error");
+        };
+        let text = match reason {
+            Unattributed::CallersLeft => "The client that could answer has left.".to_owned(),
+            Unattributed::SeveralCallers => backend.refusal_advice(),
+        };
+        if backend.warned_of_refusal.swap(true, Ordering::Relaxed) {
+            tracing::debug!(backend = %backend.key, method, "refused a question: {text}");
+        } else {
+            tracing::warn!(backend = %backend.key, method, "refused a question: {text}");
+        }
+        RpcError::new(INVALID_REQUEST, text)
+    }
+
+    fn stderr(&self, _: &str, line: &str) {
+        if let Some(backend) = self.0.upgrade() {
+            let line = backend.keep_line(line);
+            tracing::info!(target: "mcp_gateway::stderr", backend = %backend.key, ?line);
+        }
+    }
+
+    fn session_renewed(&self, _: &ServerInfo) {
+        if let Some(backend) = self.0.upgrade() {
+            tracing::info!(backend = %backend.key, "started a new session; the server did not know the old one");
+            backend.lists_changed.notify_one();
+        }
+    }
+}
+
+impl Backend {
+    /// Returns the reason why a question is refused while several clients could be meant, and the setting
+    /// that helps.
+    pub(crate) fn refusal_advice(&self) -> String {
+        let key = &self.key;
+        let advice = match self.config.isolation {
+            Isolation::Unset | Isolation::Shared => format!(
+                "`isolation = \"session\"` or `isolation = \"principal\"` in [backends.{key}] gives \
+                 each client its own process or session; clients of 2026-07-28 need a token for that \
+                 (`--token-file`)"
+            ),
+            Isolation::Session => format!(
+                "clients of 2026-07-28 have no session, so those with the same token share a process or \
+                 session; give each its own token (`--token-file`) and set `isolation = \"principal\"` in \
+                 [backends.{key}]"
+            ),
+            Isolation::Principal => {
+                "these clients have neither a token nor a session, so they share a process \
+                                     or session; set up tokens (`--token-file`)"
+                    .to_owned()
+            }
+        };
+        format!(
+            "Several calls of the backend {key} are in progress, or were left in the last minute, so the \
+             client to ask is not certain: {advice}. `gateway_restart` ends calls that were left."
+        )
+    }
+
+    /// Returns the handler of messages that belong to no call.
+    pub(crate) fn notifications(&self) -> Arc<dyn Handler> {
+        Arc::clone(&self.notifications)
+    }
+}
+
+fn uri(params: Option<&RawValue>) -> Option<String> {
+    let params: Value = serde_json::from_str(params?.get()).ok()?;
+    Some(params["uri"].as_str()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(backoff: &mut Backoff) -> Option<u64> {
+        backoff.next_delay(0.5).map(|delay| delay.as_secs())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn delays_double_and_end() {
+        let mut backoff = Backoff::default();
+        for expected in [1, 2, 4, 8, 16] {
+            assert_eq!(seconds(&mut backoff), Some(expected));
+            backoff.on_running();
+        }
+        assert_eq!(seconds(&mut backoff), None);
+        backoff.reset();
+        assert_eq!(seconds(&mut backoff), Some(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn backoff_resets_after_5_minutes() {
+        let mut backoff = Backoff::default();
+        assert_eq!(seconds(&mut backoff), Some(1));
+        backoff.on_running();
+        tokio::time::advance(Duration::from_secs(299)).await;
+        assert_eq!(seconds(&mut backoff), Some(2));
+        backoff.on_running();
+        tokio::time::advance(Duration::from_secs(300)).await;
+        assert_eq!(seconds(&mut backoff), Some(1));
+    }
+
+    #[test]
+    fn jitter_is_20_percent() {
+        let mut backoff = Backoff::default();
+        assert_eq!(backoff.next_delay(0.0), Some(Duration::from_millis(800)));
+        assert_eq!(backoff.next_delay(1.0), Some(Duration::from_millis(2400)));
     }
 }

@@ -1,25 +1,18 @@
 //! `mcp-gateway approvals`: the calls that wait for an operator.
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand};
 use gateway_approvals::approvals::{self, Approval, ApprovalStatus};
 use gateway_approvals::pins::printable;
-use gateway_store::state::{Entries, Entry, EntryKind, Expected, StateDatabase};
+use gateway_store::state::{Entries, Entry};
 use upstream::time::rfc3339;
 
-use super::{Failure, open_state, print, user};
+use super::{Failure, open, print, user, wait};
 use crate::config::Options;
 
 /// The fewest digits that choose an approval.
 const MIN_ID_DIGITS: usize = 6;
-
-/// Attempts to store a decision.
-const MAX_ATTEMPTS: usize = 5;
-
-/// Interval at which the command looks whether the gateway has taken a decision.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Shows, approves and refuses the calls that wait for an operator.
 ///
@@ -68,8 +61,8 @@ pub(super) fn run(command: ApprovalsCommand) -> ExitCode {
 }
 
 fn list(all: bool, options: Options) -> Result<u8, Failure> {
-    let (mut database, _) = open_state(options)?;
-    let entries = read(&mut *database)?;
+    let (database, _) = open(options)?;
+    let entries = database.state.entries();
     for (approval, _) in approvals::read(&entries) {
         let status = approval.status_in(&entries);
         if all || status == ApprovalStatus::Waiting {
@@ -80,10 +73,19 @@ fn list(all: bool, options: Options) -> Result<u8, Failure> {
 }
 
 fn show(chosen: Chosen) -> Result<u8, Failure> {
-    let (mut database, _) = open_state(chosen.options)?;
-    let entries = read(&mut *database)?;
+    let (database, _) = open(chosen.options)?;
+    let entries = database.state.entries();
     let (approval, _) = find(&entries, &chosen.id)?;
     print(&line(&approval, approval.status_in(&entries)));
+    let client = approval.client.as_deref().unwrap_or("-");
+    for (name, value) in [
+        ("client", client),
+        ("effect", &approval.effect),
+        ("description", &approval.description),
+        ("rule", &approval.rule),
+    ] {
+        print(&printable(&format!("{name:<12} {value}")));
+    }
     approval
         .arguments
         .lines()
@@ -93,59 +95,22 @@ fn show(chosen: Chosen) -> Result<u8, Failure> {
 }
 
 fn decide(chosen: Chosen, status: ApprovalStatus) -> Result<u8, Failure> {
-    let (mut database, _) = open_state(chosen.options)?;
-    for _ in 0..MAX_ATTEMPTS {
-        let entries = read(&mut *database)?;
-        let (approval, entry) = find(&entries, &chosen.id)?;
-        let before = approval.status_in(&entries);
-        if before != ApprovalStatus::Waiting {
-            let text = format!("nothing done: the call is {} already", before.name());
-            return Err(Failure(1, text));
-        }
-        let decided = approval.decided(status, &user(), approvals::now());
-        let change = approvals::store(&decided, Expected::Revision(entry.revision));
-        if database.apply(&[change]).map_err(Failure::unavailable)? {
-            if status == ApprovalStatus::Approved && !is_taken(&mut *database, &approval)? {
-                let text = "nothing done: the call has ended, or its gateway does not answer";
-                return Err(Failure(1, text.to_owned()));
-            }
-            print(&line(&decided, status));
-            return Ok(0);
-        }
+    let (database, _) = open(chosen.options)?;
+    let entries = database.state.entries();
+    let (approval, entry) = find(&entries, &chosen.id)?;
+    let nothing_done = |why: &str| Failure(1, format!("nothing done: {why}"));
+    let before = approval.status_in(&entries);
+    if before != ApprovalStatus::Waiting {
+        return Err(nothing_done(&format!(
+            "the call is {} already",
+            before.name()
+        )));
     }
-    Err(Failure(
-        1,
-        "nothing done: the call is changing all the time".to_owned(),
-    ))
-}
-
-/// Waits until the gateway of an approved call uses the approval up, right before it makes the call. If it does not, the
-/// approval is withdrawn: the call is as it was `before`.
-fn is_taken(database: &mut dyn StateDatabase, before: &Approval) -> Result<bool, Failure> {
-    let until = Instant::now() + approvals::MAX_DECISION_DELAY;
-    loop {
-        let entries = read(database)?;
-        let Some(entry) = entries.get(EntryKind::Approval, &before.id) else {
-            return Ok(false);
-        };
-        match entry.read::<Approval>().map(|approval| approval.status) {
-            Some(ApprovalStatus::Used) => return Ok(true),
-            Some(ApprovalStatus::Approved) => {}
-            _ => return Ok(false),
-        }
-        if Instant::now() < until {
-            std::thread::sleep(POLL_INTERVAL);
-            continue;
-        }
-        let change = approvals::store(before, Expected::Revision(entry.revision));
-        if database.apply(&[change]).map_err(Failure::unavailable)? {
-            return Ok(false);
-        }
-    }
-}
-
-fn read(database: &mut dyn StateDatabase) -> Result<Entries, Failure> {
-    Entries::read(database).map_err(Failure::unavailable)
+    let user = user();
+    let decided = approvals::decide(&database.state, approval, &entry, status, &user);
+    let decided = wait(decided)?.map_err(|(_, why)| nothing_done(why))?;
+    print(&line(&decided, status));
+    Ok(0)
 }
 
 fn find(entries: &Entries, id: &str) -> Result<(Approval, Entry), Failure> {

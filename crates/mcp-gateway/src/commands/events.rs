@@ -1,13 +1,15 @@
 //! `mcp-gateway events`: prints, follows and exports the event log of a gateway, which may be running.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::{Context as _, bail};
 use clap::Parser;
 use gateway_store::events::{
-    EventStatus, OpenStore, Record, Store, StoreError, StoreFault, StoreLocation, kind,
+    EventReader, EventStatus, Outcome, Query, Record, StoreError, StoreFault, StoreLocation,
+    TraceId, kind, parse_trace,
 };
 use serde_json::Value;
 use upstream::time::{Since, Timestamp};
@@ -17,6 +19,8 @@ use crate::config::Options;
 
 /// Events that are read at a time.
 const PAGE: usize = 1_000;
+
+const UNREADABLE: &str = "the event log cannot be read";
 
 /// The time between two looks for new events.
 const INTERVAL: Duration = Duration::from_millis(300);
@@ -35,7 +39,7 @@ pub(super) struct Events {
     /// All events that match, and not only the newest: with `--json` an export.
     #[arg(long, conflicts_with = "limit")]
     all: bool,
-    /// The number of events.
+    /// The number of events, at most 10,000.
     #[arg(long, short = 'n', default_value_t = 100, value_name = "NUMBER")]
     limit: usize,
     /// Age such as 15m, 24h or 7d, or a time such as 2026-01-31T12:00:00Z.
@@ -44,6 +48,9 @@ pub(super) struct Events {
     /// Only requests of this principal.
     #[arg(long, value_name = "NAME")]
     principal: Option<String>,
+    /// Only requests of this view.
+    #[arg(long, value_name = "NAME")]
+    view: Option<String>,
     /// Only of this backend.
     #[arg(long, value_name = "KEY")]
     from: Option<String>,
@@ -51,14 +58,26 @@ pub(super) struct Events {
     #[arg(long, value_name = "NAME")]
     item: Option<String>,
     /// Only events of this type, such as gateway.tool_call.
-    #[arg(long = "type", value_name = "TYPE")]
+    #[arg(long = "type", value_name = "TYPE", value_parser = event_type)]
     event_type: Option<String>,
     /// Only with this status: success, failure or pending.
     #[arg(long, value_parser = status)]
     status: Option<EventStatus>,
     /// Only with this outcome: ok, denied, failed, timed_out or cancelled.
-    #[arg(long)]
-    outcome: Option<String>,
+    #[arg(long, value_parser = outcome)]
+    outcome: Option<Outcome>,
+    /// Only failures of this kind, such as timeout or tool_error.
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// Only events that name this, such as a container in a recorded argument: who did what to it, and by which rule.
+    #[arg(long, value_name = "TEXT")]
+    about: Option<String>,
+    /// Only of the request with this id.
+    #[arg(long, value_name = "ID", value_parser = trace)]
+    trace: Option<TraceId>,
+    /// Only of the gateway with this id, where several share the store.
+    #[arg(long, value_name = "ID")]
+    replica: Option<String>,
     #[command(flatten)]
     options: Options,
 }
@@ -73,71 +92,32 @@ pub(super) fn run(events: Events) -> ExitCode {
             return ExitCode::from(CONFIG_ERROR);
         }
     };
+    // Such as `head`, which has read enough.
+    let has_read_enough = |error: &io::Error| matches!(error.kind(), io::ErrorKind::BrokenPipe);
     match events.print(&location) {
-        Ok(()) => ExitCode::SUCCESS,
-        // Such as `head`, which has read enough.
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-            ExitCode::SUCCESS
-        }
-        Err(failure) => {
-            complain(failure.to_string());
+        Err(failure) if !failure.downcast_ref().is_some_and(has_read_enough) => {
+            complain(format!("{failure:#}"));
             ExitCode::FAILURE
         }
-    }
-}
-
-/// Why events are not printed.
-enum Failure {
-    Store(String),
-    Output(io::Error),
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Store(reason) => f.write_str(reason),
-            Self::Output(error) => write!(f, "cannot write: {error}"),
-        }
-    }
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self::Store(format!("the event log cannot be read: {}", error.reason))
-    }
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::Output(error)
+        _ => ExitCode::SUCCESS,
     }
 }
 
 impl Events {
-    fn print(&self, location: &StoreLocation) -> Result<(), Failure> {
-        let mut reader = Reader::open(location, self.since)?;
+    fn print(&self, location: &StoreLocation) -> anyhow::Result<()> {
+        let mut reader = Reader::open(location, self.query())?;
         let mut out = BufWriter::new(io::stdout().lock());
-        let mut newest = VecDeque::new();
-        loop {
-            let page = reader.page()?;
-            if page.is_empty() {
-                break;
+        if self.all {
+            loop {
+                let page = reader.page().context(UNREADABLE)?;
+                if page.is_empty() {
+                    break;
+                }
+                self.write_all(&mut out, &page)?;
             }
-            for record in page.into_iter().filter(|record| self.matches(record)) {
-                if self.all {
-                    self.write(&mut out, &record)?;
-                    continue;
-                }
-                if newest.len() >= self.limit {
-                    newest.pop_front();
-                }
-                if self.limit > 0 {
-                    newest.push_back(record);
-                }
-            }
-        }
-        for record in &newest {
-            self.write(&mut out, record)?;
+        } else {
+            let newest = reader.newest(self.limit).context(UNREADABLE)?;
+            self.write_all(&mut out, &newest)?;
         }
         out.flush()?;
         if !self.follow {
@@ -145,76 +125,58 @@ impl Events {
         }
         loop {
             std::thread::sleep(INTERVAL);
-            let page = match reader.page() {
-                Ok(page) => page,
+            match reader.page() {
+                Ok(page) => self.write_all(&mut out, &page)?,
                 // The gateway has begun a new file.
                 Err(error) if error.fault == StoreFault::Replaced => {
-                    reader = Reader::open(location, None)?;
-                    continue;
+                    reader = Reader::open(location, reader.query)?;
                 }
-                Err(error) => return Err(error.into()),
-            };
-            for record in page.iter().filter(|record| self.matches(record)) {
-                self.write(&mut out, record)?;
+                Err(error) => return Err(error).context(UNREADABLE),
             }
             out.flush()?;
         }
     }
 
-    fn matches(&self, record: &Record) -> bool {
-        let is = |wanted: Option<&String>, found: &str| wanted.is_none_or(|wanted| wanted == found);
-        if !is(self.event_type.as_ref(), &record.event_type)
-            || self.status.is_some_and(|status| status != record.status)
-        {
-            return false;
+    fn query(&self) -> Query {
+        Query {
+            event_type: self.event_type.clone(),
+            status: self.status,
+            principal: self.principal.as_deref().map(Into::into),
+            backend: self.from.clone(),
+            item: self.item.clone(),
+            outcome: self.outcome,
+            kind: self.kind.clone(),
+            about: self.about.clone(),
+            since: self.since,
+            view: self.view.as_deref().map(Into::into),
+            trace_id: self.trace,
+            replica: self.replica.clone(),
+            ..Query::default()
         }
-        let filters = [
-            (&self.principal, ["principal", "principal"]),
-            (&self.from, ["backend", "backend"]),
-            (&self.item, ["tool_name", "item"]),
-            (&self.outcome, ["outcome", "outcome"]),
-        ];
-        if filters.iter().all(|(wanted, _)| wanted.is_none()) {
-            return true;
-        }
-        let metadata: Value = serde_json::from_str(&record.metadata).unwrap_or_default();
-        filters.iter().all(|(wanted, members)| {
-            let mut found = members
-                .iter()
-                .filter_map(|member| metadata[*member].as_str());
-            wanted
-                .as_ref()
-                .is_none_or(|wanted| found.any(|found| found == wanted))
-        })
     }
 
-    fn write(&self, out: &mut impl io::Write, record: &Record) -> io::Result<()> {
-        match self.json {
-            true => serde_json::to_writer(&mut *out, record)?,
-            false => out.write_all(line(record).as_bytes())?,
+    fn write_all(&self, out: &mut impl io::Write, records: &[Record]) -> io::Result<()> {
+        for record in records {
+            match self.json {
+                true => serde_json::to_writer(&mut *out, record)?,
+                false => out.write_all(line(record).as_bytes())?,
+            }
+            out.write_all(b"\n")?;
         }
-        out.write_all(b"\n")
+        Ok(())
     }
 }
 
-/// An event in one line: time, who, what, how it ended, and why.
+/// An event in one line: time, who, what, how it ended, why, the rule that has allowed it, and who has approved it.
 fn line(record: &Record) -> String {
     let metadata: Value = serde_json::from_str(&record.metadata).unwrap_or_default();
     let text = |member: &str| metadata[member].as_str().unwrap_or_default();
-    let or = |one: &str, other: &str| {
-        if one.is_empty() {
-            other.to_owned()
-        } else {
-            one.to_owned()
-        }
+    let first = |members: &[&str]| {
+        let mut texts = members.iter().map(|member| text(member));
+        let found = texts.find(|text| !text.is_empty());
+        found.unwrap_or_default().to_owned()
     };
-    let who = or(text("principal"), "-");
-    let what = or(&or(text("tool_name"), text("item")), text("backend"));
-    let status = match record.status {
-        EventStatus::Success => "success",
-        EventStatus::Failure => "failure",
-        EventStatus::Pending => "pending",
-    };
+    let status = format!("{:?}", record.status).to_lowercase();
     let arguments = metadata["arguments"].as_object();
     let values = arguments
         .into_iter()
@@ -224,22 +186,26 @@ fn line(record: &Record) -> String {
             Some(format!("{name}={value}"))
         });
     let values: Vec<String> = values.collect();
-    let end = or(text("outcome"), status);
-    let end = match metadata["count"].as_u64() {
-        Some(count) if record.event_type == kind::REQUEST => format!("{end} ({count} times)"),
-        _ => end,
-    };
-    let why = or(&or(text("denial"), text("reason")), text("error"));
+    let mut end = metadata["outcome"].as_str().unwrap_or(&status).to_owned();
+    if let Some(count) = metadata["count"].as_u64()
+        && record.event_type == kind::REQUEST
+    {
+        end += &format!(" ({count} times)");
+    }
+    let approved = metadata["approved_by"].as_str();
+    let approved = approved.map(|by| format!("approved by {by}"));
     let from = [text("client"), text("address")].join(" ");
     let fields = [
         format!("{:.3}", record.timestamp),
         record.event_type.to_string(),
-        who,
-        what,
+        metadata["principal"].as_str().unwrap_or("-").to_owned(),
+        first(&["tool_name", "item", "backend"]),
         values.join(" "),
         end,
         from.trim().to_owned(),
-        why,
+        first(&["denial", "reason", "error"]),
+        text("allowed_by").to_owned(),
+        approved.unwrap_or_default(),
     ];
     let fields = fields.iter().filter(|field| !field.is_empty());
     let line: Vec<&str> = fields.map(String::as_str).collect();
@@ -252,62 +218,58 @@ fn line(record: &Record) -> String {
 
 /// Reads the events of a store in their order.
 struct Reader {
-    store: Box<dyn Store>,
-    /// The position of the last event.
-    last: i64,
-    since: i64,
-    /// The positions that are read again, since another gateway may have added events between them.
-    seen: VecDeque<i64>,
-    is_seen: HashSet<i64>,
+    events: EventReader,
+    query: Query,
+    /// The last positions, after the first of which is read again: another gateway may have added events between them.
+    seen: BTreeSet<i64>,
 }
 
 impl Reader {
-    fn open(location: &StoreLocation, since: Option<Timestamp>) -> Result<Self, Failure> {
-        let missing = match location {
-            StoreLocation::Memory => {
-                let text = "the gateway keeps its events in memory: set `events.store` to a file or a database";
-                Some(text.to_owned())
-            }
+    fn open(location: &StoreLocation, query: Query) -> anyhow::Result<Self> {
+        match location {
+            StoreLocation::Memory => bail!(
+                "the gateway keeps its events in memory: set `events.store` to a file or a database"
+            ),
             StoreLocation::File(path) if !path.exists() => {
-                Some(format!("there is no event log at {}", path.display()))
+                bail!("there is no event log at {}", path.display())
             }
-            _ => None,
-        };
-        match missing {
-            Some(text) => Err(Failure::Store(text)),
-            None => Ok(Self {
-                store: location.open()?,
-                last: i64::MIN,
-                since: since.map_or(i64::MIN, Timestamp::as_microsecond),
-                seen: VecDeque::new(),
-                is_seen: HashSet::new(),
-            }),
+            _ => {}
         }
+        Ok(Self {
+            events: EventReader::open(location).context(UNREADABLE)?,
+            query,
+            seen: BTreeSet::new(),
+        })
+    }
+
+    /// The newest events; the next ones come after them.
+    fn newest(&mut self, count: usize) -> Result<Vec<Record>, StoreError> {
+        // Also without any of them, those after the last one come next.
+        self.query.limit = Some(count.max(1));
+        let found = self.events.find(&self.query)?;
+        let mut newest = self.unseen(found);
+        newest.drain(..newest.len().saturating_sub(count));
+        Ok(newest)
+    }
+
+    /// Notes the positions of these events, and returns those that were not seen before.
+    fn unseen(&mut self, mut found: Vec<Record>) -> Vec<Record> {
+        found.retain(|record| self.seen.insert(record.position));
+        while self.seen.len() > PAGE {
+            self.seen.pop_first();
+        }
+        found
     }
 
     /// The next events; none if there are no more yet.
     fn page(&mut self) -> Result<Vec<Record>, StoreError> {
         loop {
-            // With several gateways an event may become visible after later ones.
-            let again = self.seen.front().map_or(self.last, |first| first - 1);
+            let again = self.seen.first().map_or(i64::MIN, |first| first - 1);
             let limit = PAGE + self.seen.len();
-            let found = self.store.read(again, self.since, limit)?;
+            self.query.limit = Some(limit);
+            let found = self.events.read(again, &self.query)?;
             let is_last = found.len() < limit;
-            let mut page = Vec::new();
-            for (position, record) in found {
-                if !self.is_seen.insert(position) {
-                    continue;
-                }
-                self.last = self.last.max(position);
-                self.seen.push_back(position);
-                page.push(record);
-            }
-            self.seen.make_contiguous().sort_unstable();
-            while self.seen.len() > PAGE {
-                if let Some(old) = self.seen.pop_front() {
-                    self.is_seen.remove(&old);
-                }
-            }
+            let page = self.unseen(found);
             if is_last || !page.is_empty() {
                 return Ok(page);
             }
@@ -316,13 +278,25 @@ impl Reader {
 }
 
 fn since(text: &str) -> Result<Timestamp, String> {
-    let since = Since::parse(text.trim());
-    let since =
-        since.ok_or("must be an age such as 24h, or a time such as 2026-01-31T12:00:00Z")?;
+    let expected = "must be an age such as 24h, or a time such as 2026-01-31T12:00:00Z";
+    let since = Since::parse(text.trim()).ok_or(expected)?;
     Ok(since.from(Timestamp::now()))
+}
+
+fn event_type(text: &str) -> Result<String, String> {
+    kind::check(text).map(|()| text.to_owned())
+}
+
+fn trace(text: &str) -> Result<TraceId, String> {
+    parse_trace(text).ok_or_else(|| "must be a UUID or 32 hexadecimal digits".to_owned())
 }
 
 fn status(text: &str) -> Result<EventStatus, String> {
     let status = serde_json::from_value(text.into());
     status.map_err(|_| "must be success, failure or pending".to_owned())
+}
+
+fn outcome(text: &str) -> Result<Outcome, String> {
+    let outcome = serde_json::from_value(text.into());
+    outcome.map_err(|_| "must be ok, denied, failed, timed_out or cancelled".to_owned())
 }

@@ -1,6 +1,5 @@
 //! `mcp-gateway explain`: says which line of the configuration allows or denies an item to a principal.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -9,7 +8,7 @@ use mcp_core::server::{AccessItem, Principal};
 use mcp_core::suggestion::suggestion;
 use serde_json::value::RawValue;
 
-use super::CONFIG_ERROR;
+use super::{Failure, load, print};
 use crate::config::{Config, Options};
 
 /// Says which line of the configuration allows or denies a tool, prompt or resource to a principal.
@@ -42,25 +41,14 @@ pub(super) fn run(explain: Explain) -> ExitCode {
         args,
         options,
     } = explain;
-    let (line, code) = match options.load() {
-        Err(error) => (error.to_string(), ExitCode::from(CONFIG_ERROR)),
-        Ok((config, _)) => {
-            let principal = named(principal);
-            match explained(
-                &config,
-                principal.as_ref(),
-                view.as_deref(),
-                &item,
-                args.as_deref(),
-            ) {
-                Ok(text) => (text, ExitCode::SUCCESS),
-                Err(text) => (text, ExitCode::FAILURE),
-            }
-        }
-    };
-    // A closed pipe changes nothing.
-    let _ = writeln!(std::io::stdout(), "{line}");
-    code
+    let explained = load(options).and_then(|config| {
+        let principal = named(principal);
+        let (view, args) = (view.as_deref(), args.as_deref());
+        let text = explained(&config, principal.as_ref(), view, &item, args);
+        print(&text.map_err(|text| Failure(1, text))?);
+        Ok(0)
+    });
+    Failure::exit_code(explained)
 }
 
 /// The decisions of the role and of the view about an item. The error is that one of them denies it.
@@ -105,8 +93,10 @@ fn explained(
         let (decision, backend) = match as_item(item) {
             AccessItem::Tool { name, .. } => (view.decide_missing(name), ""),
             // Only a backend that runs tells its resources.
-            uri if view.backends.is_some() => (view.decide(uri), ", if one of its backends has it"),
-            uri => (view.decide(uri), ""),
+            uri if view.backends.is_some() => {
+                (view.decide(uri, None), ", if one of its backends has it")
+            }
+            uri => (view.decide(uri, None), ""),
         };
         let is_allowed = decision.is_allowed();
         let backend = if is_allowed { backend } else { "" };
@@ -135,7 +125,7 @@ fn as_item(text: &str) -> AccessItem<'_> {
 
 /// The decision about an item, and about a call of it if there are arguments. The error is that it is denied.
 fn decide(role: &Role, item: &str, arguments: Option<&RawValue>) -> Result<String, String> {
-    let decision = role.decide(as_item(item));
+    let decision = role.decide(as_item(item), None);
     let mut text = decision.to_string();
     if !decision.is_allowed() {
         return Err(text);

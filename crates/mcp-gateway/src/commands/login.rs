@@ -84,15 +84,3 @@ fn open_browser(page: &str) {
     let command = command.args(&program[1..]).arg(page).stdin(Stdio::null());
     let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
 }
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory as _;
-
-    use super::*;
-
-    #[test]
-    fn command_line_is_valid() {
-        Login::command().debug_assert();
-    }
-}

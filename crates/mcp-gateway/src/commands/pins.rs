@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use gateway_approvals::pins::{self, Pin, PinStatus, printable};
-use gateway_store::events::{Event, EventLog, EventStatus, StoreLocation, kind};
-use gateway_store::state::{Entries, Entry, Expected, StateDatabase};
+use gateway_store::database::Database;
+use gateway_store::events::{Event, EventStatus, kind};
+use gateway_store::state::{Entry, Expected};
 use serde_json::json;
 
-use super::{Failure, open_state, print, user};
+use super::{Failure, open, print, user, wait};
 use crate::config::{Options, PinMode};
 
 /// Digits of a hash that are shown in lists, and the fewest that choose a definition.
@@ -70,7 +71,7 @@ pub(super) fn run(command: PinsCommand) -> ExitCode {
 }
 
 fn list(selection: Selection) -> Result<u8, Failure> {
-    let mut store = Store::open(selection.options)?;
+    let store = Store::open(selection.options)?;
     for (_, pin, _) in store.find(selection.name.as_deref())? {
         let definition = pin.offered.as_ref().or(pin.approved.as_ref());
         let (hash, since) = definition.map_or(("", ""), |found| (&*found.hash, &*found.since));
@@ -82,7 +83,7 @@ fn list(selection: Selection) -> Result<u8, Failure> {
 }
 
 fn show(selection: Selection) -> Result<u8, Failure> {
-    let mut store = Store::open(selection.options)?;
+    let store = Store::open(selection.options)?;
     let mut found = 0;
     for (_, pin, _) in store.find(selection.name.as_deref())? {
         let Some(offered) = &pin.offered else {
@@ -118,7 +119,7 @@ fn decide(choice: Choice, approve: bool) -> Result<u8, Failure> {
         let text = format!("--hash: needs at least {SHORT_HASH} digits");
         return Err(Failure(1, text));
     }
-    let mut store = Store::open(choice.options)?;
+    let store = Store::open(choice.options)?;
     let offered = |pin: &Pin| pin.offered.as_ref().map(|offered| offered.hash.clone());
     // The definitions of this moment; the gateway may write them again, but not others in their place.
     let wanted = store.find(Some(&choice.name))?.into_iter();
@@ -156,13 +157,10 @@ fn decide(choice: Choice, approve: bool) -> Result<u8, Failure> {
             pins::store((*key).clone(), pin, Expected::Revision(entry.revision))
         });
         let changes: Vec<_> = changes.collect();
-        if store
-            .database
-            .apply(&changes)
-            .map_err(Failure::unavailable)?
-        {
+        let stored = wait(store.database.state.change(changes))?;
+        if stored.map_err(Failure::unavailable)? {
             let decided: Vec<Pin> = decided.into_iter().map(|(_, pin, _)| pin).collect();
-            store.record(&decided, &wanted, approve)?;
+            store.record(&decided, &wanted, approve);
             return Ok(0);
         }
     }
@@ -174,16 +172,14 @@ fn decide(choice: Choice, approve: bool) -> Result<u8, Failure> {
 
 /// The pins of a gateway.
 struct Store {
-    location: StoreLocation,
-    retention: gateway_store::events::Retention,
-    database: Box<dyn StateDatabase>,
+    database: Database,
     /// Backends whose tools are not compared.
     off: Vec<String>,
 }
 
 impl Store {
     fn open(options: Options) -> Result<Self, Failure> {
-        let (database, config) = open_state(options)?;
+        let (database, config) = open(options)?;
         let off = config
             .backends
             .iter()
@@ -191,15 +187,14 @@ impl Store {
         Ok(Self {
             database,
             off: off.map(|(key, _)| key.to_string()).collect(),
-            location: config.events,
-            retention: config.retention,
         })
     }
 
     /// Returns the pins of a backend, or of one tool; all of them for `None`.
-    fn find(&mut self, name: Option<&str>) -> Result<Vec<(String, Pin, Entry)>, Failure> {
-        let entries = Entries::read(&mut *self.database).map_err(Failure::unavailable)?;
-        let mut found = pins::read(&entries, "");
+    fn find(&self, name: Option<&str>) -> Result<Vec<(String, Pin, Entry)>, Failure> {
+        let state = &self.database.state;
+        wait(state.refresh())?.map_err(Failure::unavailable)?;
+        let mut found = pins::read(&state.entries(), "");
         found.retain(|(_, pin, _)| {
             let is_chosen = name.is_none_or(|name| pin.backend == name || pin.name() == name);
             is_chosen && !self.off.contains(&pin.backend)
@@ -217,20 +212,13 @@ impl Store {
     }
 
     /// Records decisions in the event log, and prints them.
-    fn record(
-        &self,
-        decided: &[Pin],
-        wanted: &[(String, String)],
-        approve: bool,
-    ) -> Result<(), Failure> {
+    fn record(&self, decided: &[Pin], wanted: &[(String, String)], approve: bool) {
         let word = if approve {
             PinStatus::Approved
         } else {
             PinStatus::Refused
         }
         .name();
-        let log = EventLog::start(self.location.clone(), self.retention.clone());
-        let log = log.map_err(|error| Failure(1, format!("decided, but not recorded: {error}")))?;
         for (pin, (_, hash)) in decided.iter().zip(wanted) {
             let facts = json!({
                 "backend": pin.backend,
@@ -239,10 +227,11 @@ impl Store {
                 "hash": hash,
                 "by": pin.decided.as_ref().map(|decided| &decided.by),
             });
-            log.record(Event::new(kind::TOOL_DECIDED, EventStatus::Success, facts));
+            self.database
+                .log
+                .record(Event::new(kind::TOOL_DECIDED, EventStatus::Success, facts));
             print(&format!("{word:<9} {hash} {}", printable(&pin.name())));
         }
-        log.close();
-        Ok(())
+        self.database.close();
     }
 }

@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use gateway_access::Filter;
-use http::Uri;
+use http::{HeaderName, Uri};
 use mcp_client::tls::TlsFiles;
 use mcp_client::{EraChoice, Proxy};
 use mcp_core::trace::{PeerAddress, TraceContext};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::tool_override::ToolOverride;
-use super::{DisabledReason, OAuthSettings, PinPolicy, Secret};
+use super::file::ToolOverride;
+use super::{OAuthSettings, PinPolicy};
 
 /// The configuration of a backend. Has no `Debug`: arguments, addresses and variables may hold secrets.
 #[derive(Clone, PartialEq)]
@@ -38,6 +41,8 @@ pub(crate) struct BackendConfig {
     /// Limit of concurrent requests; more of them wait for some seconds.
     pub(crate) max_in_flight: u32,
     pub(crate) isolation: Isolation,
+    /// It may ask the clients of its calls: their users, their models and for their folders.
+    pub(crate) questions: bool,
     /// Limit of instances with `isolation`; at the limit, the one that was not used for the longest time
     /// is ended.
     pub(crate) max_instances: u32,
@@ -50,16 +55,35 @@ pub(crate) struct BackendConfig {
 }
 
 /// The callers that share a child process, or a session over HTTP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Isolation {
-    /// All of them.
+    /// Not set: all with the same token, and all callers without a token.
     #[default]
+    #[serde(skip)]
+    Unset,
+    /// All of them.
     Shared,
     /// All with the same token, or without tokens all of a session.
     Principal,
     /// All of a session or connection, or without one all with the same token.
     Session,
+}
+
+impl Isolation {
+    /// That of a caller, with or without a token.
+    pub(crate) fn of_caller(self, has_token: bool) -> Self {
+        match self {
+            Self::Unset if has_token => Self::Principal,
+            Self::Unset => Self::Shared,
+            set => set,
+        }
+    }
+
+    /// True if callers without a token share a process or session.
+    pub(super) fn is_shared(self) -> bool {
+        matches!(self, Self::Unset | Self::Shared)
+    }
 }
 
 /// The transport of a backend.
@@ -101,6 +125,10 @@ pub(crate) struct Remote {
     pub(crate) tls: TlsFiles,
     pub(crate) proxy: Proxy,
     pub(crate) oauth: Option<Box<OAuthSettings>>,
+    /// Headers of the client's request that are passed on with its calls.
+    pub(crate) forward_headers: Vec<HeaderName>,
+    /// The header with the name of the client's principal.
+    pub(crate) identity_header: Option<HeaderName>,
 }
 
 /// The transport to a server on the network.
@@ -160,8 +188,9 @@ impl BackendConfig {
             start_timeout: super::START_TIMEOUT,
             idle_timeout: None,
             max_in_flight: super::MAX_IN_FLIGHT,
-            isolation: Isolation::Shared,
-            max_instances: super::MAX_INSTANCES,
+            isolation: Isolation::Unset,
+            questions: true,
+            max_instances: super::MAX_INSTANCES_UNSET,
             tools: BTreeMap::new(),
             pins: PinPolicy::default(),
             disabled: None,
@@ -173,7 +202,206 @@ impl BackendConfig {
         matches!(&self.target, Target::Http(remote) if remote.transport == RemoteTransport::Detect)
     }
 
+    /// True if a new connection reads headers from files, which may have changed.
+    pub(crate) fn reads_secrets(&self) -> bool {
+        let Target::Http(remote) = &self.target else {
+            return false;
+        };
+        let mut headers = remote.headers.values();
+        headers.any(|value| matches!(value, Secret::File(_)))
+    }
+
     pub(crate) fn is_child(&self) -> bool {
         matches!(self.target, Target::Child(_))
+    }
+}
+
+/// The reason why a backend is not used. Completes the sentence "The backend is not used: …".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DisabledReason {
+    /// Its field `disabled` is set.
+    Configured,
+    /// This environment variable is not set.
+    MissingVariable(String),
+    /// Another server of the file has its name.
+    Duplicate {
+        /// The name in the file.
+        name: String,
+        key: BackendKey,
+    },
+    /// Its address is of the local link, where clouds serve the credentials of the machine.
+    LinkLocal,
+    /// It needs the file `envFile`.
+    EnvFile,
+}
+
+impl DisabledReason {
+    /// Returns true if the backend was meant to be used.
+    pub(crate) fn is_fault(&self) -> bool {
+        *self != Self::Configured
+    }
+}
+
+impl fmt::Display for DisabledReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Configured => f.write_str("disabled by the configuration"),
+            Self::MissingVariable(name) => {
+                write!(f, "the environment variable {name} is not set")
+            }
+            Self::Duplicate { name, key } => write!(
+                f,
+                "{name:?} gets the name `{key}`, which another server of the file has: rename one of them"
+            ),
+            Self::LinkLocal => f.write_str(
+                "its address is link-local (169.254.0.0/16, fe80::/10), which needs `allow_link_local = true`",
+            ),
+            Self::EnvFile => {
+                f.write_str("`envFile` is not supported: use `env`, with ${NAME} or file:PATH")
+            }
+        }
+    }
+}
+
+/// A header, a token or an environment variable of a backend, given as text or as a file.
+///
+/// It has no `Debug` and no `Display`, so that it reaches neither logs nor errors. A file is read at
+/// every connection, so a changed secret needs no restart.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Secret {
+    Text(String),
+    File(PathBuf),
+}
+
+impl Secret {
+    /// Returns the value; that of a file is trimmed.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is empty, or cannot be a secret.
+    pub(crate) fn read(&self) -> io::Result<String> {
+        let path = match self {
+            Self::Text(text) => return Ok(text.clone()),
+            Self::File(path) => path.clone(),
+        };
+        let secret = mcp_serve::Secret::new(None, Some(path)).get()?;
+        secret.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the file is empty"))
+    }
+}
+
+/// A longer prefix would leave too little room for the name of a tool.
+const MAX_KEY_LEN: usize = 20;
+
+/// The limit of the APIs of language models: a longer name makes them reject the whole request.
+pub(crate) const MAX_NAME_LEN: usize = 64;
+
+/// True for the letters that a name of a tool may have in all of these APIs.
+pub(crate) fn is_portable(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || letter == '_' || letter == '-'
+}
+
+/// The key of a backend: `^[a-z][a-z0-9-]{0,19}$`.
+///
+/// Without underscores, so that the prefix `KEY__` belongs to one backend only.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct BackendKey(Arc<str>);
+
+impl BackendKey {
+    /// # Errors
+    /// The rule for keys, if `text` does not follow it.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        let mut letters = text.bytes();
+        let first = letters.next().unwrap_or_default();
+        let legal =
+            |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'-';
+        if first.is_ascii_lowercase() && letters.all(legal) && text.len() <= MAX_KEY_LEN {
+            Ok(Self(text.into()))
+        } else {
+            Err(
+                "the name of a backend must start with a-z and have at most 20 characters of a-z, 0-9 and -",
+            )
+        }
+    }
+
+    /// Converts a name of another host's configuration to a key: `My Server_2` → `my-server-2`.
+    /// `None` if it has no letter.
+    pub(crate) fn nearest(name: &str) -> Option<Self> {
+        let mut text = String::new();
+        for letter in name.chars().map(|letter| letter.to_ascii_lowercase()) {
+            match letter {
+                'a'..='z' => text.push(letter),
+                '0'..='9' if !text.is_empty() => text.push(letter),
+                _ if !text.is_empty() && !text.ends_with('-') => text.push('-'),
+                _ => {}
+            }
+        }
+        text.truncate(MAX_KEY_LEN);
+        Self::parse(text.trim_end_matches('-')).ok()
+    }
+
+    /// Returns the key with a number at its end: `files-2`.
+    pub(crate) fn numbered(&self, number: u32) -> Option<Self> {
+        let end = format!("-{number}");
+        let start = &self.0[..self.0.len().min(MAX_KEY_LEN - end.len())];
+        Self::parse(&format!("{start}{end}")).ok()
+    }
+
+    /// Returns true if a tool with this name belongs to the backend, as far as its name shows.
+    pub(crate) fn is_prefix_of(&self, tool: &str) -> bool {
+        let item = tool.strip_prefix(self.as_str());
+        item.is_some_and(|item| ["__", ":", "."].iter().any(|mark| item.starts_with(mark)))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn shared(&self) -> Arc<str> {
+        self.0.clone()
+    }
+}
+
+impl fmt::Display for BackendKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_is_short_and_has_no_underscore() {
+        for good in ["n8n", "a", "my-server-2", "abcdefghijklmnopqrst"] {
+            assert_eq!(BackendKey::parse(good).unwrap().as_str(), good);
+        }
+        for bad in [
+            "",
+            "2n",
+            "-a",
+            "A",
+            "a_b",
+            "a.b",
+            "a:b",
+            "ä",
+            "a\n",
+            &"a".repeat(21),
+        ] {
+            assert!(BackendKey::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_other_hosts_become_keys() {
+        for (name, key) in [
+            ("My Server_2", "my-server-2"),
+            ("github", "github"),
+            ("@scope/server-everything", "scope-server-everyth"),
+            ("42 tools", "tools"),
+            ("__x__", "x"),
+        ] {
+            assert_eq!(BackendKey::nearest(name).unwrap().as_str(), key);
+        }
+        assert_eq!(BackendKey::nearest("§42"), None);
     }
 }

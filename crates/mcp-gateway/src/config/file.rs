@@ -4,26 +4,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gateway_access::{Filter, Rule};
+use gateway_access::{EffectName, Filter, Rule};
+use gateway_approvals::approvals::ApprovalConfig;
 use gateway_store::events::StoreLocation;
 use mcp_client::EraChoice;
+use mcp_client::oauth::GrantType;
+use mcp_client::tls::TlsFiles;
+use mcp_core::jsonrpc::Members;
+use mcp_core::suggestion::nearest;
+use mcp_core::tool::Effect;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::approvals::ApprovalsTable;
-use super::duration::ConfigDuration;
-use super::error::{Problem, line_at, line_of};
-use super::expand::{Environment, reason};
-use super::oauth::OAuthEntry;
-use super::protocol::Protocol;
-use super::reader::FieldReader;
-use super::roles::{self, RoleEntry};
-use super::views::{self, ViewEntry};
+use super::reader::{ConfigDuration, Environment, FieldReader, Problem, Protocol, line_at, reason};
+use super::roles::{RoleEntry, ViewEntry};
 use super::{
     BackendConfig, BackendKey, Child, Config, ConfigError, DisabledReason, FirstSight, Isolation,
-    PinMode, PinPolicy, Remote, RemoteTransport, Target, ToolOverride,
+    PinMode, PinPolicy, Remote, RemoteTransport, Secret, Target, roles,
 };
 
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
@@ -31,7 +34,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 /// Minimum for the event log: its write-ahead log alone takes 8 MiB.
 const MIN_MEGABYTES: u64 = 16;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ConfigFile {
     #[serde(default)]
@@ -46,15 +49,17 @@ struct ConfigFile {
     #[serde(default)]
     roles: BTreeMap<String, RoleEntry>,
     #[serde(default)]
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
     principals: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     views: BTreeMap<String, ViewEntry>,
     /// Read before, with the command line: the options of every server.
     #[expect(dead_code, reason = "only accepted here")]
+    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
     server: Option<IgnoredAny>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct BackendEntry {
     command: Option<Vec<String>>,
@@ -62,10 +67,14 @@ struct BackendEntry {
     env_pass: Option<Vec<String>>,
     cwd: Option<String>,
     url: Option<String>,
+    #[schemars(with = "Option<String>")]
     protocol: Option<Protocol>,
     #[serde(alias = "type")]
     transport: Option<String>,
     headers: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    forward_headers: Vec<String>,
+    identity_header: Option<String>,
     token: Option<String>,
     ca: Option<String>,
     client_cert: Option<String>,
@@ -84,7 +93,9 @@ struct BackendEntry {
     idle_timeout: Option<ConfigDuration>,
     max_in_flight: Option<u32>,
     #[serde(default)]
+    #[schemars(with = "Option<Isolation>")]
     isolation: Isolation,
+    questions: Option<bool>,
     max_instances: Option<u32>,
     #[serde(default)]
     tools: BTreeMap<String, ToolOverride>,
@@ -96,7 +107,7 @@ struct BackendEntry {
     disabled: bool,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct EventsTable {
     store: Option<String>,
@@ -105,6 +116,53 @@ struct EventsTable {
     megabytes: Option<u64>,
     #[serde(default)]
     record: Vec<String>,
+}
+
+/// The JSON Schema of the file in TOML, of which `server` is that of the table with this name.
+pub(crate) fn schema(server: Value) -> Value {
+    let settings =
+        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let generated = settings
+        .into_generator()
+        .into_root_schema_for::<ConfigFile>();
+    let mut schema = generated.to_value();
+    without_null(&mut schema);
+    if let Some(file) = schema.as_object_mut() {
+        // The command writes its own.
+        file.remove("$schema");
+        file.remove("title");
+    }
+    schema["properties"]["server"] = server;
+    schema
+}
+
+/// Removes the type `null` of optional fields, which TOML does not have.
+fn without_null(schema: &mut Value) {
+    match schema {
+        Value::Array(all) => all.iter_mut().for_each(without_null),
+        Value::Object(members) => {
+            if members.get("default").is_some_and(Value::is_null) {
+                members.remove("default");
+            }
+            if let Some(Value::Array(types)) = members.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    members.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(Value::Array(choices)) = members.get_mut("anyOf") {
+                choices.retain(|choice| choice["type"] != "null");
+                if let [Value::Object(only)] = choices.as_slice() {
+                    let only = only.clone();
+                    members.remove("anyOf");
+                    members.extend(only);
+                }
+            }
+            members.values_mut().for_each(without_null);
+        }
+        _ => {}
+    }
 }
 
 /// Parses a TOML file; `name` stands for it in errors. `base` has the values of absent fields.
@@ -131,10 +189,8 @@ pub(super) fn parse_table(
         let field = error.path().to_string();
         wrong(text, name, field.trim_start_matches('.'), error.inner())
     })?;
-    file.check(text, environment, base).map_err(|problem| {
-        let line = line_of(text, &problem.field);
-        problem.at(name, line)
-    })
+    file.check(text, environment, base)
+        .map_err(|problem| problem.at(name, text))
 }
 
 fn wrong(text: &str, name: &str, field: &str, error: &toml::de::Error) -> ConfigError {
@@ -156,12 +212,25 @@ fn without_values(message: &str) -> String {
         "duplicate",
     ];
     if has_no_value.iter().any(|start| first.starts_with(start)) {
-        return first.to_owned();
+        return with_suggestion(first);
     }
     match first.find("expected ") {
-        Some(at) => first[at..].to_owned(),
+        Some(at) => first[at..].replace("a sequence", r#"a list, such as ["npx", "-y", "server"]"#),
         None if first.contains(['"', '`']) => "this value cannot be used here".to_owned(),
         None => first.to_owned(),
+    }
+}
+
+/// Replaces the list of all names by the one that is meant, if one is similar.
+fn with_suggestion(message: &str) -> String {
+    let mut names = message.split('`').skip(1).step_by(2);
+    let unknown = names.next().unwrap_or_default();
+    match nearest(unknown, names).first() {
+        Some(known) => {
+            let (start, _) = message.split_once(',').unwrap_or((message, ""));
+            format!("{start}; did you mean `{known}`?")
+        }
+        None => message.to_owned(),
     }
 }
 
@@ -176,7 +245,11 @@ impl ConfigFile {
         config.roles = roles::build(text, &self.roles, &self.principals)?.map(Arc::new);
         let is_bare = self.backends.iter();
         let is_bare = is_bare.map(|(key, entry)| (key.clone(), entry.bare));
-        config.views = views::build(text, self.views, &is_bare.collect())?;
+        let is_bare = is_bare.collect();
+        for (name, entry) in self.views {
+            let view = entry.build(text, &name, &is_bare)?;
+            config.views.push(Arc::new(view));
+        }
         config.approvals = self
             .approvals
             .unwrap_or_default()
@@ -201,6 +274,53 @@ impl ConfigFile {
 }
 
 impl BackendEntry {
+    /// Checks the lists of names and the tables of tools, which are about the names in the backend's own list.
+    fn check_names(&self, name: &str) -> Result<(), Problem> {
+        if let Some((tool, _)) = self.tools.iter().find(|(_, tool)| tool.is_empty()) {
+            let text = "needs `title`, `description` or `effect`";
+            return Err(Problem::new(&["backends", name, "tools", tool], text));
+        }
+        let prefix = format!("{name}__");
+        for (list, patterns) in [("allow", &self.allow), ("deny", &self.deny)] {
+            if let Some(pattern) = patterns.iter().find(|text| text.starts_with(&prefix)) {
+                let text = format!(
+                    "{pattern:?} matches nothing: the names are those of the backend itself, without `{prefix}`"
+                );
+                return Err(Problem::new(&["backends", name, list], text));
+            }
+        }
+        let mut tools = self.tools.keys();
+        if let Some(tool) = tools.find(|tool| tool.starts_with(&prefix)) {
+            let text = format!("is the name of the backend itself, without `{prefix}`");
+            return Err(Problem::new(&["backends", name, "tools", tool], text));
+        }
+        Ok(())
+    }
+
+    /// The limits of concurrent requests and of instances.
+    fn limits(&self, name: &str) -> Result<(u32, u32), Problem> {
+        let wrong = |field: &str, text: &str| {
+            let at = ["backends", name, field];
+            Err(Problem::new(&at, text))
+        };
+        let max_in_flight = self.max_in_flight.unwrap_or(super::MAX_IN_FLIGHT);
+        if max_in_flight == 0 {
+            return wrong("max_in_flight", "must be more than 0");
+        }
+        if self.max_instances.is_some() && self.isolation.is_shared() {
+            let text = "needs `isolation = \"principal\"` or `isolation = \"session\"`";
+            return wrong("max_instances", text);
+        }
+        let max_instances = self.max_instances.unwrap_or(match self.isolation {
+            Isolation::Unset => super::MAX_INSTANCES_UNSET,
+            _ => super::MAX_INSTANCES,
+        });
+        if max_instances == 0 {
+            return wrong("max_instances", "must be more than 0");
+        }
+        Ok((max_in_flight, max_instances))
+    }
+
     fn check(
         self,
         name: &str,
@@ -215,24 +335,10 @@ impl BackendEntry {
         if idle.is_some_and(|idle| idle.is_zero()) {
             return Err(wrong("idle_timeout", "must be more than 0"));
         }
-        let max_in_flight = self.max_in_flight.unwrap_or(super::MAX_IN_FLIGHT);
-        if max_in_flight == 0 {
-            return Err(wrong("max_in_flight", "must be more than 0"));
-        }
+        let (max_in_flight, max_instances) = self.limits(name)?;
+        self.check_names(name)?;
         let era = self.protocol.unwrap_or_default().into();
-        let is_shared = self.isolation == Isolation::Shared;
-        if self.max_instances.is_some() && is_shared {
-            let text = "needs `isolation = \"principal\"` or `isolation = \"session\"`";
-            return Err(wrong("max_instances", text));
-        }
-        let max_instances = self.max_instances.unwrap_or(super::MAX_INSTANCES);
-        if max_instances == 0 {
-            return Err(wrong("max_instances", "must be more than 0"));
-        }
-        if let Some((tool, _)) = self.tools.iter().find(|(_, tool)| tool.is_empty()) {
-            let text = "needs `title`, `description` or `effect`";
-            return Err(Problem::new(&["backends", name, "tools", tool], text));
-        }
+        let is_shared = self.isolation.is_shared();
         let filter = Filter::new(&self.allow, &self.deny);
         let disabled = self.disabled.then_some(DisabledReason::Configured);
         let check_absent = |fields: &[(&str, bool)], text: &str| {
@@ -246,6 +352,8 @@ impl BackendEntry {
                 let foreign = [
                     ("transport", self.transport.is_some()),
                     ("headers", self.headers.is_some()),
+                    ("forward_headers", !self.forward_headers.is_empty()),
+                    ("identity_header", self.identity_header.is_some()),
                     ("token", self.token.is_some()),
                     ("ca", self.ca.is_some()),
                     ("client_cert", self.client_cert.is_some()),
@@ -286,6 +394,11 @@ impl BackendEntry {
                 let oauth = self
                     .oauth
                     .map(|entry| entry.check(name, &mut reader).map(Box::new));
+                let of_callers = reader.of_callers(
+                    &self.forward_headers,
+                    self.identity_header.as_deref(),
+                    self.headers.as_ref(),
+                )?;
                 let files = [self.ca, self.client_cert, self.client_key];
                 let remote = Remote {
                     tls: reader.tls(&url, files)?,
@@ -295,7 +408,9 @@ impl BackendEntry {
                     written,
                     transport: transport.transpose()?.unwrap_or_default(),
                     headers: reader.secrets("headers", self.headers)?,
-                    token: reader.token(self.token)?,
+                    token: reader.optional_secret("token", self.token)?,
+                    forward_headers: of_callers.0,
+                    identity_header: of_callers.1,
                 };
                 Target::Http(remote)
             }
@@ -319,6 +434,7 @@ impl BackendEntry {
             idle_timeout: idle,
             max_in_flight,
             isolation: self.isolation,
+            questions: self.questions.unwrap_or(true),
             max_instances,
             tools: self.tools,
             pins: pins.with(self.pins, self.first_sight),
@@ -377,9 +493,212 @@ fn checked_timeout(
     }
 }
 
+/// Limit of `timeout`.
+const MAX_APPROVAL_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ApprovalsTable {
+    #[serde(default)]
+    #[schemars(with = "Option<Vec<String>>")]
+    confirm: Vec<Spanned<String>>,
+    #[serde(default)]
+    #[schemars(with = "Option<Vec<String>>")]
+    approve: Vec<Spanned<String>>,
+    timeout: Option<ConfigDuration>,
+    webhook: Option<String>,
+    #[serde(default)]
+    allow_own: bool,
+}
+
+impl ApprovalsTable {
+    pub(super) fn build(
+        self,
+        text: &str,
+        environment: &Environment<'_>,
+    ) -> Result<ApprovalConfig, Problem> {
+        let wrong = |problem: String| Problem::new(&["approvals", "webhook"], problem);
+        let webhook = self.webhook.as_deref().map(|webhook| {
+            let url = environment.text(webhook);
+            let url = url.map_err(|error| wrong(reason(&error)))?;
+            let text = "must start with http:// or https:// and name a host, without a user name or password";
+            if mcp_client::Endpoint::new(&url).is_err() {
+                return Err(wrong(text.to_owned()));
+            }
+            Ok(url.to_string())
+        });
+        let webhook = webhook.transpose()?;
+        let timeout = self.timeout.map_or(
+            ApprovalConfig::DEFAULT_TIMEOUT,
+            |ConfigDuration(timeout)| timeout,
+        );
+        if timeout.is_zero() || timeout > MAX_APPROVAL_TIMEOUT {
+            let text = "must be more than 0 and at most 24 h";
+            return Err(Problem::new(&["approvals", "timeout"], text));
+        }
+        let rules = |list, patterns: &[_]| roles::rules(text, &"approvals".into(), list, patterns);
+        Ok(ApprovalConfig {
+            confirm: rules("confirm", &self.confirm)?,
+            approve: rules("approve", &self.approve)?,
+            timeout,
+            webhook,
+            allow_own: self.allow_own,
+        })
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OAuthEntry {
+    grant: Grant,
+    client_id: Option<String>,
+    client_secret: Option<String>,
+    client_metadata: Option<String>,
+    scope: Option<String>,
+    issuer: Option<String>,
+    ca: Option<String>,
+    redirect_port: Option<u16>,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Grant {
+    ClientCredentials,
+    Login,
+}
+
+/// The way in which the gateway gets tokens for a backend. Has no `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct OAuthSettings {
+    /// The name of the backend.
+    pub(crate) backend: String,
+    pub(crate) grant: GrantType,
+    pub(crate) client_id: Option<String>,
+    pub(crate) client_secret: Option<Secret>,
+    pub(crate) client_metadata: Option<String>,
+    pub(crate) scope: Option<String>,
+    pub(crate) issuer: Option<String>,
+    /// The CA of the authorization server.
+    pub(crate) tls: TlsFiles,
+    pub(crate) redirect_port: u16,
+}
+
+impl OAuthEntry {
+    pub(super) fn check(
+        self,
+        backend: &str,
+        reader: &mut FieldReader<'_>,
+    ) -> Result<OAuthSettings, Problem> {
+        let wrong = |field: &str, text: &str| {
+            Err(Problem::new(&["backends", backend, "oauth", field], text))
+        };
+        let grant = match self.grant {
+            Grant::ClientCredentials => GrantType::ClientCredentials,
+            Grant::Login => GrantType::Login,
+        };
+        if grant == GrantType::ClientCredentials && self.client_id.is_none() {
+            let text = "`client_credentials` needs `client_id` and `client_secret`";
+            return wrong("grant", text);
+        }
+        if grant == GrantType::ClientCredentials && self.client_secret.is_none() {
+            let text = "needs `client_secret` with `client_credentials`";
+            return wrong("client_id", text);
+        }
+        if self.client_secret.is_some() && self.client_id.is_none() {
+            return wrong("client_secret", "needs `client_id`");
+        }
+        if self.client_id.is_some() && self.issuer.is_none() {
+            let text = "needs `issuer`, the authorization server that knows it: the backend could name another one";
+            return wrong("client_id", text);
+        }
+        let mut text = |text| reader.optional("oauth", text);
+        let (client_id, scope) = (text(self.client_id)?, text(self.scope)?);
+        let (issuer, document) = (text(self.issuer)?, text(self.client_metadata)?);
+        let is_known = reader.missing.is_none();
+        let is_secure = |url: &String| url.starts_with("https://");
+        let is_url = |url: &String| is_secure(url) || url.starts_with("http://");
+        if is_known && !issuer.as_ref().is_none_or(is_url) {
+            return wrong("issuer", "must be the URL of an authorization server");
+        }
+        if is_known && !document.as_ref().is_none_or(is_secure) {
+            return wrong("client_metadata", "must be a URL with https://");
+        }
+        Ok(OAuthSettings {
+            backend: backend.to_owned(),
+            grant,
+            client_id,
+            client_secret: reader.optional_secret("oauth", self.client_secret)?,
+            client_metadata: document,
+            scope,
+            issuer,
+            tls: reader.tls("https://", [self.ca, None, None])?,
+            redirect_port: self.redirect_port.unwrap_or(0),
+        })
+    }
+}
+
+/// The table `[backends.KEY.tools.NAME]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToolOverride {
+    title: Option<String>,
+    description: Option<String>,
+    effect: Option<EffectName>,
+}
+
+impl ToolOverride {
+    /// True if roles may allow the tool to more callers without it.
+    pub(crate) fn restricts(&self) -> bool {
+        self.effect
+            .is_some_and(|effect| effect != EffectName::Reads)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The definition of the tool with these texts and this effect.
+    pub(crate) fn applied_to(&self, definition: &RawValue) -> Option<Box<RawValue>> {
+        let mut members = Members::read(definition.get())?;
+        let mut annotations: Map<String, Value> = members
+            .get("annotations")
+            .and_then(|json| serde_json::from_str(json).ok())
+            .unwrap_or_default();
+        if let Some(title) = &self.title {
+            members.set("title", &json!(title).to_string());
+            annotations.remove("title");
+        }
+        if let Some(description) = &self.description {
+            members.set("description", &json!(description).to_string());
+        }
+        if let Some(effect) = self.effect {
+            for hint in ["readOnlyHint", "destructiveHint", "idempotentHint"] {
+                annotations.remove(hint);
+            }
+            if let Value::Object(hints) = effect_of(effect).annotations() {
+                annotations.extend(hints);
+            }
+        }
+        if !annotations.is_empty() || members.get("annotations").is_some() {
+            members.set("annotations", &Value::Object(annotations).to_string());
+        }
+        RawValue::from_string(members.encode()).ok()
+    }
+}
+
+fn effect_of(name: EffectName) -> Effect {
+    match name {
+        EffectName::Reads => Effect::ReadOnly,
+        EffectName::Additive => Effect::Additive,
+        EffectName::Idempotent => Effect::Idempotent,
+        EffectName::Destructive => Effect::Destructive,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::reader::line_of;
 
     #[test]
     fn field_is_found_in_its_line() {
@@ -395,5 +714,27 @@ mod tests {
             let parts: Vec<String> = field.split('.').map(str::to_owned).collect();
             assert_eq!(line_of(text, &parts), expected, "{field}");
         }
+    }
+
+    #[test]
+    fn texts_and_effect_take_the_place_of_the_tools_own() {
+        let own = r#"{"name":"x","title":"X","description":"Own.","inputSchema":{"type":"object"},"annotations":{"title":"A","readOnlyHint":true,"openWorldHint":false}}"#;
+        let own = RawValue::from_string(own.to_owned()).unwrap();
+        let parse = |text: &str| toml::from_str::<ToolOverride>(text).unwrap();
+        let applied = |text: &str| {
+            let applied = parse(text).applied_to(&own).unwrap();
+            serde_json::from_str::<Value>(applied.get()).unwrap()
+        };
+        let found = applied("title = \"T\"\ndescription = \"D.\"\neffect = \"idempotent\"");
+        assert_eq!(
+            found,
+            json!({"name": "x", "title": "T", "description": "D.", "inputSchema": {"type": "object"},
+                "annotations": {"openWorldHint": false, "readOnlyHint": false, "destructiveHint": false, "idempotentHint": true}})
+        );
+        assert_eq!(
+            applied("description = \"D.\"")["annotations"]["readOnlyHint"],
+            true
+        );
+        assert!(toml::from_str::<ToolOverride>("effect = \"writes\"").is_err());
     }
 }

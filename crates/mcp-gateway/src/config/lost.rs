@@ -10,13 +10,13 @@ use gateway_access::NO_ROLE;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::Problem;
+use super::reader::Problem;
 
 /// Tables that must not become empty.
 const TABLES: [&str; 3] = ["backends", "roles", "principals"];
 
 /// Fields without which more is allowed. `*` stands for any name.
-const FIELDS: [&[&str]; 24] = [
+const FIELDS: [&[&str]; 25] = [
     &["pins"],
     &["first_sight"],
     &["approvals", "confirm"],
@@ -29,10 +29,12 @@ const FIELDS: [&[&str]; 24] = [
     &["roles", "*", "arguments"],
     &["roles", "*", "limit"],
     &["roles", "*", "views"],
+    &["roles", "*", "questions"],
     &["backends", "*", "allow"],
     &["backends", "*", "deny"],
     &["backends", "*", "bare"],
     &["backends", "*", "isolation"],
+    &["backends", "*", "questions"],
     &["backends", "*", "pins"],
     &["backends", "*", "first_sight"],
     &["backends", "*", "disabled"],
@@ -40,32 +42,21 @@ const FIELDS: [&[&str]; 24] = [
     &["views", "*", "backends"],
     &["views", "*", "allow"],
     &["views", "*", "deny"],
-    &["views", "*", "tools", "*", "effect"],
 ];
 
 /// More fields are not named in an error.
 const MAX_NAMED: usize = 5;
 
-/// The kinds of files.
-#[derive(Clone, Copy)]
-pub(super) enum FileText<'a> {
-    Toml(&'a str),
-    /// The file of another host, which cannot be cut off and has no restrictions of the gateway.
-    Json,
-}
-
-/// Compares a changed file, which is valid, with the one in use.
+/// Compares a changed file, which is valid, with the one in use. `None` is the file of another host, which cannot be cut
+/// off and has no restrictions of the gateway.
 ///
 /// # Errors
 /// The restrictions that are gone, and what to write if that is meant.
-pub(super) fn check(before: FileText<'_>, after: FileText<'_>) -> Result<(), Problem> {
-    let FileText::Toml(before) = before else {
+pub(super) fn check(before: Option<&str>, after: Option<&str>) -> Result<(), Problem> {
+    let Some(before) = before else {
         return Ok(());
     };
-    let (text, is_json) = match after {
-        FileText::Toml(text) => (text, false),
-        FileText::Json => ("", true),
-    };
+    let (text, is_json) = (after.unwrap_or_default(), after.is_none());
     let (Ok(before), Ok(table)) = (DeTable::parse(before), DeTable::parse(text)) else {
         return Ok(());
     };
@@ -189,6 +180,7 @@ fn restricts(path: &[String], value: &DeValue<'_>) -> bool {
     };
     match value {
         DeValue::Array(list) => !list.is_empty(),
+        DeValue::Boolean(is_set) if path.ends_with(&["questions".to_owned()]) => !is_set,
         DeValue::Boolean(is_set) => *is_set,
         DeValue::String(text) => !open.contains(&text.as_ref()),
         _ => true,
@@ -258,6 +250,7 @@ fn instead(path: &[String]) -> String {
         "first_sight" => "`first_sight = \"trust\"`".to_owned(),
         "isolation" => "`isolation = \"shared\"`".to_owned(),
         "bare" | "disabled" => format!("`{field} = false`"),
+        "questions" => "`questions = true`".to_owned(),
         "arguments" => "`arguments = {}`".to_owned(),
         "allow" | "views" => format!("`{field} = [\"*\"]`"),
         _ => format!("the new value of `{field}`, or restart the gateway"),

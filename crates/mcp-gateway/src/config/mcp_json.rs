@@ -1,20 +1,20 @@
 //! Parses the configuration of an MCP host: Claude Desktop, Claude Code and Cursor (`mcpServers`), VS
 //! Code (`servers`). Everything else in these files is ignored.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 
-use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use jsonc_parser::ParseOptions;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::error::Problem;
-use super::expand::Environment;
-use super::reader::FieldReader;
+use super::reader::{Environment, FieldReader, Problem};
 use super::{
     BackendConfig, BackendKey, Child, Config, ConfigError, DisabledReason, Remote, RemoteTransport,
     Target,
 };
+use crate::servers::SERVERS;
 
 /// The field of the servers: of most hosts, and of VS Code.
 const SERVER_FIELDS: [&str; 2] = ["mcpServers", "servers"];
@@ -52,13 +52,7 @@ pub(super) fn parse(
         field: String::new(),
         problem: "is not a JSON object with `mcpServers` or `servers`".to_owned(),
     })?;
-    let mut config = read(&file, environment, base).map_err(|problem| problem.at(name, None))?;
-    for name in repeated_names(text) {
-        if let Some(key) = BackendKey::nearest(&name) {
-            add_duplicate(&mut config, &name, key);
-        }
-    }
-    Ok(config)
+    read(&file, environment, base).map_err(|problem| problem.at(name, text))
 }
 
 fn read(
@@ -117,29 +111,6 @@ fn add_duplicate(config: &mut Config, name: &str, key: BackendKey) {
     config.backends.insert(free, duplicate);
 }
 
-/// Returns the names of servers that are in the file again: a map keeps only the last of them.
-fn repeated_names(text: &str) -> Vec<String> {
-    let file = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default());
-    let Some(file) = file.ok().and_then(|file| file.value) else {
-        return Vec::new();
-    };
-    let servers = file.as_object().and_then(|file| {
-        let settings = file.get_object("mcp");
-        let mut fields = SERVER_FIELDS.into_iter();
-        fields.find_map(|field| {
-            file.get_object(field)
-                .or_else(|| settings?.get_object(field))
-        })
-    });
-    let mut seen = BTreeSet::new();
-    let names = servers.into_iter().flat_map(|servers| &servers.properties);
-    let names = names.map(|server| server.name.as_str());
-    names
-        .filter(|name| !seen.insert(name.to_string()))
-        .map(str::to_owned)
-        .collect()
-}
-
 impl ServerEntry {
     fn check(self, at: [&str; 2], environment: &Environment<'_>) -> Result<BackendConfig, Problem> {
         let configured = self.disabled.then_some(DisabledReason::Configured);
@@ -177,4 +148,58 @@ impl ServerEntry {
             ..BackendConfig::new(target)
         })
     }
+}
+
+/// Parses one `--backend`.
+pub(super) fn parse_option(
+    text: &str,
+    environment: &Environment<'_>,
+) -> Result<(BackendKey, BackendConfig), Problem> {
+    let (name, target) = text.split_once('=').ok_or_else(|| {
+        let expected = "must be `NAME=COMMAND` or `NAME=URL`, such as `files=npx -y @modelcontextprotocol/server-filesystem .`";
+        Problem::new(&[], expected)
+    })?;
+    let (name, target) = (name.trim(), target.trim());
+    let key = BackendKey::parse(name).map_err(|text| Problem::new(&[name], text))?;
+    let mut reader = FieldReader::new(["backends", name], environment);
+    let target = if target.starts_with("http://") || target.starts_with("https://") {
+        Target::Http(Remote {
+            url: reader.url(target)?,
+            written: target.to_owned(),
+            ..Remote::default()
+        })
+    } else {
+        // In paths of Windows a backslash escapes nothing.
+        let target = match cfg!(windows) {
+            true => Cow::Owned(target.replace('\\', r"\\")),
+            false => Cow::Borrowed(target),
+        };
+        let argv = shlex::split(&target)
+            .ok_or_else(|| Problem::new(&[name], "has a quote that is not closed"))?;
+        Target::Child(Child {
+            written: argv.clone(),
+            argv: reader.command(argv)?,
+            ..Child::default()
+        })
+    };
+    let backend = BackendConfig {
+        disabled: reader.missing,
+        ..BackendConfig::new(target)
+    };
+    Ok((key, backend))
+}
+
+/// The servers of this workspace, at their default ports.
+pub(super) fn local() -> Vec<(BackendKey, BackendConfig)> {
+    let backend = |(name, _, port): (&str, &str, u16)| {
+        let url = format!("http://127.0.0.1:{port}/mcp");
+        let remote = Remote {
+            written: url.clone(),
+            url,
+            ..Remote::default()
+        };
+        let key = BackendKey::parse(name).ok()?;
+        Some((key, BackendConfig::new(Target::Http(remote))))
+    };
+    SERVERS.iter().copied().filter_map(backend).collect()
 }

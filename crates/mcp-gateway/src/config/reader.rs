@@ -1,14 +1,46 @@
 //! Reads the fields of one backend: expands variables and validates.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use mcp_client::Proxy;
+use gateway_access::Rule;
+use http::HeaderName;
 use mcp_client::tls::TlsFiles;
+use mcp_client::{EraChoice, Proxy, Revision};
+use mcp_core::revision::MODERN;
+use mcp_serve::expand::expand;
+pub(super) use mcp_serve::expand::{ExpandError, is_variable};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+use toml::de::DeTable;
 
-use super::error::Problem;
-use super::expand::{Environment, ExpandError, is_variable, reason};
 use super::{DisabledReason, Secret};
+
+/// Headers of a client that no backend gets: they have credentials, or are about one connection.
+const RESERVED_HEADERS: [&str; 15] = [
+    "accept",
+    "authorization",
+    "baggage",
+    "connection",
+    "cookie",
+    "expect",
+    "host",
+    "keep-alive",
+    "last-event-id",
+    "origin",
+    "set-cookie",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// The beginnings of others, and of those that the gateway writes itself.
+const RESERVED_PREFIXES: [&str; 4] = ["content-", "mcp-", "proxy-", "trace"];
 
 /// Reads the fields of one backend. A variable that is not set disables this backend only.
 pub(super) struct FieldReader<'a> {
@@ -74,12 +106,7 @@ impl<'a> FieldReader<'a> {
         for (name, text) in texts.unwrap_or_default() {
             let legal = match field {
                 "env" => is_variable(&name),
-                _ => {
-                    !name.is_empty()
-                        && name.bytes().all(|byte| {
-                            byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
-                        })
-                }
+                _ => name.parse::<HeaderName>().is_ok(),
             };
             if !legal {
                 return Err(self.wrong(field, format!("{name:?} is not a valid name here")));
@@ -91,8 +118,45 @@ impl<'a> FieldReader<'a> {
         Ok(secrets)
     }
 
-    pub(super) fn token(&mut self, text: Option<String>) -> Result<Option<Secret>, Problem> {
-        text.map_or(Ok(None), |text| self.secret("token", &text))
+    /// Reads `forward_headers` and `identity_header`; `own` are the fixed headers of the backend.
+    pub(super) fn of_callers(
+        &self,
+        forwarded: &[String],
+        identity: Option<&str>,
+        own: Option<&BTreeMap<String, String>>,
+    ) -> Result<(Vec<HeaderName>, Option<HeaderName>), Problem> {
+        let read = |field: &str, name: &str| {
+            let read = name.parse::<HeaderName>();
+            let read = read.map_err(|_| self.wrong(field, format!("{name:?} is not a header")))?;
+            let text = read.as_str();
+            let is_reserved = RESERVED_HEADERS.contains(&text)
+                || RESERVED_PREFIXES
+                    .iter()
+                    .any(|start| text.starts_with(start));
+            if is_reserved {
+                let text = format!(
+                    "{name:?} is a header with credentials, of the connection or of the protocol, which is not passed on"
+                );
+                return Err(self.wrong(field, text));
+            }
+            let mut fixed = own.into_iter().flatten();
+            if fixed.any(|(own, _)| own.eq_ignore_ascii_case(text)) {
+                return Err(self.wrong(field, format!("{name:?} is in `headers` too")));
+            }
+            Ok(read)
+        };
+        let forwarded = forwarded.iter().map(|name| read("forward_headers", name));
+        let forwarded: Vec<HeaderName> = forwarded.collect::<Result<_, _>>()?;
+        let identity = identity.map(|name| read("identity_header", name));
+        let identity = identity.transpose()?;
+        match identity.as_ref().filter(|name| forwarded.contains(name)) {
+            // A client could give itself any name.
+            Some(name) => {
+                let text = format!("{:?} is in `forward_headers` too", name.as_str());
+                Err(self.wrong("identity_header", text))
+            }
+            None => Ok((forwarded, identity)),
+        }
     }
 
     /// Reads the files `ca`, `client_cert` and `client_key`.
@@ -101,14 +165,10 @@ impl<'a> FieldReader<'a> {
         url: &str,
         [ca, cert, key]: [Option<String>; 3],
     ) -> Result<TlsFiles, Problem> {
-        let mut path = |field: &str, text: Option<String>| match text {
-            Some(text) => self.text(field, &text).map(Some),
-            None => Ok(None),
-        };
         let texts = [
-            path("ca", ca)?,
-            path("client_cert", cert)?,
-            path("client_key", key)?,
+            self.optional("ca", ca)?,
+            self.optional("client_cert", cert)?,
+            self.optional("client_key", key)?,
         ];
         let [ca, cert, key] = texts.map(|text| Some(self.environment.folder.join(text?)));
         let client = match (cert, key) {
@@ -160,21 +220,34 @@ impl<'a> FieldReader<'a> {
     }
 
     pub(super) fn folder(&mut self, folder: Option<String>) -> Result<Option<PathBuf>, Problem> {
-        let Some(folder) = folder else {
-            return Ok(None);
-        };
-        let folder = self.text("cwd", &folder)?;
-        Ok(Some(self.environment.folder.join(folder)))
+        let folder = self.optional("cwd", folder)?;
+        Ok(folder.map(|folder| self.environment.folder.join(folder)))
     }
 
-    pub(super) fn secret(&mut self, field: &str, text: &str) -> Result<Option<Secret>, Problem> {
+    pub(super) fn optional_secret(
+        &mut self,
+        field: &str,
+        text: Option<String>,
+    ) -> Result<Option<Secret>, Problem> {
+        text.map_or(Ok(None), |text| self.secret(field, &text))
+    }
+
+    fn secret(&mut self, field: &str, text: &str) -> Result<Option<Secret>, Problem> {
         match self.environment.secret(text) {
             Ok(secret) => Ok(Some(secret)),
             Err(error) => self.unset(field, error).map(|()| None),
         }
     }
 
-    pub(super) fn text(&mut self, field: &str, text: &str) -> Result<String, Problem> {
+    pub(super) fn optional(
+        &mut self,
+        field: &str,
+        text: Option<String>,
+    ) -> Result<Option<String>, Problem> {
+        text.map(|text| self.text(field, &text)).transpose()
+    }
+
+    fn text(&mut self, field: &str, text: &str) -> Result<String, Problem> {
         match self.environment.text(text) {
             Ok(text) => Ok(text),
             Err(error) => self.unset(field, error).map(|()| String::new()),
@@ -191,4 +264,205 @@ impl<'a> FieldReader<'a> {
             other => Err(self.wrong(field, reason(&other))),
         }
     }
+}
+
+/// An error in the configuration. Contains no value of it, which may be secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ConfigError {
+    /// The file, or the option of the command line.
+    pub(crate) origin: String,
+    /// The line, counted from 1, if it is known.
+    pub(crate) line: Option<usize>,
+    /// The field, such as `backends.docker.timeout`; empty if it is not known.
+    pub(crate) field: String,
+    /// The error, and the expected value.
+    pub(crate) problem: String,
+}
+
+impl std::error::Error for ConfigError {}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.origin)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if !self.field.is_empty() {
+            write!(f, ": {}", self.field)?;
+        }
+        write!(f, ": {}", self.problem)
+    }
+}
+
+/// An error in one field, without its file.
+pub(super) struct Problem {
+    /// `None` for that of the field.
+    pub(super) line: Option<usize>,
+    pub(super) field: Vec<String>,
+    pub(super) text: String,
+}
+
+impl Problem {
+    pub(super) fn new(field: &[&str], text: impl Into<String>) -> Self {
+        Self {
+            line: None,
+            field: field.iter().map(|&part| part.to_owned()).collect(),
+            text: text.into(),
+        }
+    }
+
+    /// An error in one pattern of a list.
+    pub(super) fn of_rule(rule: &Rule, text: String) -> Self {
+        Self {
+            line: Some(rule.line),
+            ..Self::new(&rule.field(), text)
+        }
+    }
+
+    /// The error in a file with this text.
+    pub(super) fn at(self, origin: &str, text: &str) -> ConfigError {
+        ConfigError {
+            origin: origin.to_owned(),
+            line: self.line.or_else(|| line_of(text, &self.field)),
+            field: self.field.join("."),
+            problem: self.text,
+        }
+    }
+}
+
+/// Returns the line of a byte, counted from 1.
+pub(super) fn line_at(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count()
+}
+
+/// Returns the line of a field in a file in TOML, counted from 1; the line of its table if the field is absent.
+pub(super) fn line_of(text: &str, field: &[String]) -> Option<usize> {
+    let file = DeTable::parse(text).ok()?;
+    let mut table = Some(file.get_ref());
+    let mut at = None;
+    for part in field {
+        let found = table?.iter().find(|(key, _)| *key.get_ref() == *part);
+        let Some((key, value)) = found else { break };
+        at = Some(key.span().start);
+        table = value.get_ref().as_table();
+    }
+    at.map(|at| line_at(text, at))
+}
+
+/// The environment variables, and the folder of relative paths.
+pub(super) struct Environment<'a> {
+    pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
+    pub(super) folder: &'a Path,
+}
+
+impl<'a> Environment<'a> {
+    /// The variables of this process.
+    pub(super) fn of_process(folder: &'a Path) -> Self {
+        let variable = &|name: &str| std::env::var(name).ok();
+        Self { variable, folder }
+    }
+
+    /// Expands the variables in `text`.
+    pub(super) fn text(&self, text: &str) -> Result<String, ExpandError> {
+        expand(text, self.variable)
+    }
+
+    /// Expands a text or `file:PATH` to a secret.
+    pub(super) fn secret(&self, text: &str) -> Result<Secret, ExpandError> {
+        let text = self.text(text)?;
+        Ok(match text.strip_prefix("file:") {
+            Some(path) => Secret::File(self.folder.join(path)),
+            None => Secret::Text(text),
+        })
+    }
+}
+
+/// The text of an error. The `${input:NAME}` of an editor's `mcp.json` has one of its own.
+pub(super) fn reason(error: &ExpandError) -> String {
+    let input = match error {
+        ExpandError::Unknown(reference) => reference.strip_prefix("input:"),
+        _ => None,
+    };
+    match input {
+        Some(input) => format!(
+            "the gateway cannot ask for the input `{input}`: use an environment variable, ${{NAME}}, or file:PATH"
+        ),
+        None => error.to_string(),
+    }
+}
+
+/// A duration: seconds as a number, or a text like `500ms`, `30s`, `5m`, `2h`, `7d`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ConfigDuration(pub(super) Duration);
+
+impl JsonSchema for ConfigDuration {
+    fn schema_name() -> Cow<'static, str> {
+        "Duration".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [
+            {"type": "number", "exclusiveMinimum": 0},
+            {"type": "string", "pattern": "^([0-9]+(ms|s|m|h|d|w|y))+$"},
+        ]})
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrText {
+    Seconds(f64),
+    Text(String),
+}
+
+impl<'de> Deserialize<'de> for ConfigDuration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let duration = match NumberOrText::deserialize(deserializer) {
+            Ok(NumberOrText::Seconds(seconds)) => Duration::try_from_secs_f64(seconds).ok(),
+            Ok(NumberOrText::Text(text)) => upstream::time::parse_duration(&text),
+            Err(_) => None,
+        };
+        duration.map(Self).ok_or_else(|| {
+            D::Error::custom(
+                "expected seconds, or a string like \"500ms\", \"30s\", \"5m\", \"2h\" or \"7d\"",
+            )
+        })
+    }
+}
+
+/// `mcp` (the newest revision that the backend supports), a revision, or `rpc` (no handshake, seed 000).
+#[derive(Default, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Protocol(EraChoice);
+
+impl TryFrom<String> for Protocol {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let era = match text.as_str() {
+            "mcp" => EraChoice::Newest,
+            "rpc" => EraChoice::Unversioned,
+            MODERN => EraChoice::Modern,
+            revision => match Revision::parse(revision) {
+                Some(revision) => EraChoice::Revision(revision),
+                None => return Err(unknown()),
+            },
+        };
+        Ok(Self(era))
+    }
+}
+
+impl From<Protocol> for EraChoice {
+    fn from(Protocol(era): Protocol) -> Self {
+        era
+    }
+}
+
+fn unknown() -> String {
+    let revisions = Revision::ALL.map(Revision::as_str).join(", ");
+    format!("expected one of mcp, rpc, {revisions}, {MODERN}")
 }

@@ -1,39 +1,49 @@
 //! Parses the tables `[roles.NAME]` and `[principals]`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use gateway_access::{
     ArgumentPattern, ArgumentPatterns, EffectName, GUARDED_OWN_TOOL, Limit, NO_ROLE, OWN_TOOLS,
-    PrincipalLine, Rate, Right, Role, Roles, Rule,
+    OwnTool, PrincipalLine, Rate, Right, Role, Roles, Rule, View, ViewTool, WITHOUT_VIEW,
 };
 use mcp_core::suggestion::suggestion;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::approvals::{self, Approve};
-use super::error::{Problem, line_at};
+use super::backend::{MAX_NAME_LEN, is_portable};
+use super::reader::{Problem, line_at, line_of};
 use super::{BackendKey, Config};
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RoleEntry {
     #[serde(default)]
     inherits: Vec<String>,
     #[serde(default)]
+    #[schemars(with = "Option<Vec<String>>")]
     allow: Vec<Spanned<String>>,
     #[serde(default)]
+    #[schemars(with = "Option<Vec<String>>")]
     deny: Vec<Spanned<String>>,
     #[serde(default)]
+    #[schemars(with = "Option<Vec<String>>")]
     confirm: Vec<Spanned<String>>,
     #[serde(default)]
-    approve: Approve,
+    #[schemars(with = "Option<Vec<String>>")]
+    approve: Vec<Spanned<String>>,
     effects: Option<Vec<EffectName>>,
     #[serde(default)]
     own: Vec<Right>,
+    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
     arguments: Option<Spanned<BTreeMap<String, toml::Value>>>,
+    #[schemars(with = "Option<String>")]
     limit: Option<Spanned<String>>,
+    #[schemars(with = "Option<Vec<String>>")]
     views: Option<Vec<Spanned<String>>>,
+    questions: Option<bool>,
 }
 
 /// The name of the principals that have no entry of their own.
@@ -52,17 +62,11 @@ pub(super) fn build(
             false => Err(Problem::new(&["principals"], text)),
         };
     }
-    let builder = Builder::new(text, roles)?;
-    let mut built = vec![Role {
-        name: NO_ROLE.to_owned(),
-        ..Role::default()
-    }];
+    let builder = Builder { text, roles };
+    let mut built = vec![Role::named(NO_ROLE)];
     for (name, entry) in roles {
-        builder.check(name, entry)?;
-        let mut role = Role {
-            name: name.clone(),
-            ..Role::default()
-        };
+        check(name, entry)?;
+        let mut role = Role::named(name);
         builder.add(&mut role, name, &mut Vec::new())?;
         built.push(role);
     }
@@ -91,18 +95,34 @@ pub(super) fn build(
     }))
 }
 
-/// Checks that each rule can match something: a name begins with that of a backend.
-pub(super) fn check_backends(config: &Config) -> Result<(), (usize, Problem)> {
-    let roles = config.roles.iter().flat_map(|roles| &roles.roles);
-    let of_roles = roles.flat_map(Role::rules);
+/// Checks what is known only with all backends, also those of the command line: that each rule, view and new name of a
+/// tool can match something.
+pub(super) fn validate(config: &Config) -> Result<(), Problem> {
+    let roles = || config.roles.iter().flat_map(|roles| &roles.roles);
     let of_all = config.approvals.confirm.iter();
-    let mut rules = of_roles.chain(of_all).chain(&config.approvals.approve);
-    rules.try_for_each(|rule| check_rule(rule, config))
+    let of_all = of_all.chain(&config.approvals.approve);
+    for rule in roles().flat_map(Role::rules).chain(of_all) {
+        check_rule(rule, config)?;
+    }
+    for view in &config.views {
+        check_view(view, config)?;
+    }
+    let views = config.views.iter().map(|view| &*view.name);
+    let views: Vec<&str> = views.chain([WITHOUT_VIEW]).collect();
+    for rule in roles().flat_map(|role| role.views.iter().flatten()) {
+        if !views.iter().any(|name| rule.matches(name)) {
+            let hint = suggestion(&rule.pattern, views.iter().copied());
+            let text = format!("{:?} matches no view{hint}", rule.pattern);
+            return Err(Problem::of_rule(rule, text));
+        }
+    }
+    Ok(())
 }
 
 /// True for a rule that asks a person and matches tools of the gateway that are never asked about, and no other:
 /// `*` is about the tools of backends, too.
-fn is_only_own(rule: &Rule, literal: &str, config: &Config) -> bool {
+fn is_only_own(rule: &Rule, config: &Config) -> bool {
+    let literal = literal(&rule.pattern);
     let has_bare = config.backends.values().any(|backend| backend.bare);
     let is_own = OWN_TOOLS.iter().any(|tool| rule.matches(tool));
     let mut backends = config.backends.keys();
@@ -110,108 +130,110 @@ fn is_only_own(rule: &Rule, literal: &str, config: &Config) -> bool {
     rule.needs_person() && is_own && !is_other && !rule.matches(GUARDED_OWN_TOOL)
 }
 
-fn check_rule(rule: &Rule, config: &Config) -> Result<(), (usize, Problem)> {
+fn check_rule(rule: &Rule, config: &Config) -> Result<(), Problem> {
+    let pattern = rule.pattern.as_str();
     let has_bare = config.backends.values().any(|backend| backend.bare);
-    let is_uri = rule.pattern.contains(':');
-    let literal = rule.pattern.split(['*', '?']).next().unwrap_or_default();
+    let is_guarded = pattern == GUARDED_OWN_TOOL && rule.needs_person();
+    let keys = || config.backends.keys().map(BackendKey::as_str);
+    let text = match unknown_backend(pattern, keys()) {
+        _ if is_guarded => return Ok(()),
+        _ if OWN_TOOLS.contains(&pattern) || is_only_own(rule, config) => {
+            match rule.needs_person() {
+                true => format!(
+                    "names a tool of the gateway; of these a person can be asked about {GUARDED_OWN_TOOL} only, and \
+                     `own` allows the others"
+                ),
+                false => "names a tool of the gateway, which `own` allows".to_owned(),
+            }
+        }
+        Some(key) if !has_bare => format!(
+            "{pattern:?} matches nothing: names begin with that of a backend and `__`{}",
+            suggestion(key, keys())
+        ),
+        _ => return Ok(()),
+    };
+    Err(Problem::of_rule(rule, text))
+}
+
+/// The part of a pattern before its first wildcard.
+fn literal(pattern: &str) -> &str {
+    pattern.split(['*', '?']).next().unwrap_or_default()
+}
+
+/// The backend with whose name begin all names that a pattern matches, if it is none of these.
+fn unknown_backend<'a, 'b>(
+    pattern: &'a str,
+    mut known: impl Iterator<Item = &'b str>,
+) -> Option<&'a str> {
+    let literal = literal(pattern);
     let key = match literal.split_once("__") {
         Some((key, _)) => key,
-        None if is_only_own(rule, literal, config) => literal,
-        None if literal.len() < rule.pattern.len() => return Ok(()),
+        None if literal.len() < pattern.len() => return None,
         None => literal,
     };
-    let is_known = config.backends.keys().any(|known| known.as_str() == key);
-    let is_own = OWN_TOOLS.contains(&literal);
-    let is_guarded = literal == GUARDED_OWN_TOOL && rule.needs_person();
-    if is_uri || has_bare && !is_own || is_known || is_guarded {
-        return Ok(());
+    let is_uri = pattern.contains(':');
+    (!is_uri && !known.any(|known| known == key)).then_some(key)
+}
+
+/// The rules of a list, with the lines of their patterns in a file with this text.
+pub(super) fn rules(
+    text: &str,
+    table: &Arc<str>,
+    list: &'static str,
+    patterns: &[Spanned<String>],
+) -> Result<Vec<Rule>, Problem> {
+    let rules = patterns.iter().map(|pattern| {
+        let line = line_at(text, pattern.span().start);
+        let rule = Rule::new(pattern.as_ref().clone(), Arc::clone(table), list, line);
+        match rule.pattern.trim().is_empty() {
+            true => Err(Problem::new(
+                &rule.field(),
+                "must not have an empty pattern",
+            )),
+            false => Ok(rule),
+        }
+    });
+    rules.collect()
+}
+
+/// Checks that no pattern is in both lists.
+fn check_both(allow: &[Rule], deny: &[Rule]) -> Result<(), Problem> {
+    let is_denied = |rule: &&Rule| deny.iter().any(|other| other.pattern == rule.pattern);
+    match allow.iter().find(is_denied) {
+        Some(rule) => {
+            let text = format!("{:?} is in `deny` too", rule.pattern);
+            Err(Problem::new(&rule.field(), text))
+        }
+        None => Ok(()),
     }
-    let keys = config.backends.keys().map(BackendKey::as_str);
-    let text = match is_own || is_only_own(rule, literal, config) {
-        true if rule.needs_person() => format!(
-            "names a tool of the gateway; of these a person can be asked about {GUARDED_OWN_TOOL} only, and `own` \
-             allows the others"
-        ),
-        true => "names a tool of the gateway, which `own` allows".to_owned(),
-        false => format!(
-            "{:?} matches nothing: names begin with that of a backend and `__`{}",
-            rule.pattern,
-            suggestion(key, keys)
-        ),
-    };
-    Err((rule.line, Problem::new(&rule.field(), text)))
+}
+
+const NEEDS_ALLOW: &str = "needs `allow`, whose rules it limits";
+
+fn check(name: &str, entry: &RoleEntry) -> Result<(), Problem> {
+    let wrong = |field: &str, text: &str| Err(Problem::new(&["roles", name, field], text));
+    if [NO_ROLE, DEFAULT].contains(&name) {
+        return Err(Problem::new(&["roles", name], "is a reserved name"));
+    }
+    if entry.effects.as_ref().is_some_and(Vec::is_empty) {
+        return wrong("effects", "must name at least one effect");
+    }
+    if entry.effects.is_some() && entry.allow.is_empty() {
+        return wrong("effects", NEEDS_ALLOW);
+    }
+    if !entry.deny.is_empty() && entry.allow.is_empty() && entry.inherits.is_empty() {
+        let text = "needs `allow` or `inherits`: a role that only denies allows nothing";
+        return wrong("deny", text);
+    }
+    Ok(())
 }
 
 struct Builder<'a> {
     text: &'a str,
     roles: &'a BTreeMap<String, RoleEntry>,
-    /// The patterns for arguments and the limit that each role declares itself.
-    declared: BTreeMap<&'a str, (Option<Arc<ArgumentPatterns>>, Option<Limit>)>,
 }
 
-impl<'a> Builder<'a> {
-    /// Each is parsed once, and not for each role that inherits it.
-    fn new(text: &'a str, roles: &'a BTreeMap<String, RoleEntry>) -> Result<Self, Problem> {
-        let mut declared = BTreeMap::new();
-        for (name, entry) in roles {
-            let wrong = |field, text: String| Problem::new(&["roles", name, field], text);
-            let arguments = entry.arguments.as_ref().map(|arguments| {
-                let line = line_at(text, arguments.span().start);
-                let patterns = argument_patterns(name, arguments.as_ref())?;
-                let table = format!("roles.{name}").into();
-                Ok(Arc::new(ArgumentPatterns::new(patterns, table, line)))
-            });
-            let limit = entry.limit.as_ref().map(|limit| {
-                let rate =
-                    Rate::parse(limit.as_ref()).map_err(|text| wrong("limit", text.to_owned()))?;
-                let (role, line) = (name.as_str().into(), line_at(text, limit.span().start));
-                Ok(Limit { rate, role, line })
-            });
-            declared.insert(name.as_str(), (arguments.transpose()?, limit.transpose()?));
-        }
-        Ok(Self {
-            text,
-            roles,
-            declared,
-        })
-    }
-
-    fn check(&self, name: &str, entry: &RoleEntry) -> Result<(), Problem> {
-        let wrong = |field: &str, text: String| Err(Problem::new(&["roles", name, field], text));
-        if [NO_ROLE, DEFAULT].contains(&name) {
-            return Err(Problem::new(&["roles", name], "is a reserved name"));
-        }
-        if entry.effects.as_ref().is_some_and(Vec::is_empty) {
-            return wrong("effects", "must name at least one effect".to_owned());
-        }
-        if entry.effects.is_some() && entry.allow.is_empty() {
-            return wrong("effects", "needs `allow`, whose rules it limits".to_owned());
-        }
-        if entry.arguments.is_some() && entry.allow.is_empty() {
-            return wrong(
-                "arguments",
-                "needs `allow`, whose rules it limits".to_owned(),
-            );
-        }
-        let denied = |rule: &&Spanned<String>| {
-            let denied = |other: &Spanned<String>| other.as_ref() == rule.as_ref();
-            entry.deny.iter().any(denied)
-        };
-        if let Some(rule) = entry.allow.iter().find(denied) {
-            return wrong("allow", format!("{:?} is in `deny` too", rule.as_ref()));
-        }
-        let blank = |rule: &&Spanned<String>| rule.as_ref().trim().is_empty();
-        if entry
-            .allow
-            .iter()
-            .chain(&entry.deny)
-            .any(|rule| blank(&rule))
-        {
-            return wrong("allow", "must not have an empty pattern".to_owned());
-        }
-        Ok(())
-    }
-
+impl Builder<'_> {
     /// Adds the rules of the role `name` and of those that it inherits from to `role`. `path` has the roles
     /// through which it was reached.
     fn add(&self, role: &mut Role, name: &str, path: &mut Vec<String>) -> Result<(), Problem> {
@@ -223,31 +245,27 @@ impl<'a> Builder<'a> {
         if path.iter().any(|other| other == name) {
             return Err(Problem::new(&field, format!("{name} inherits from itself")));
         }
-        let declared: Arc<str> = format!("roles.{name}").into();
-        let rule = |list: &'static str, pattern: &Spanned<String>| {
-            let line = line_at(self.text, pattern.span().start);
-            Rule::new(pattern.as_ref().clone(), Arc::clone(&declared), list, line)
-        };
-        role.deny
-            .extend(entry.deny.iter().map(|pattern| rule("deny", pattern)));
-        let of_persons = approvals::rules(&entry.confirm, &entry.approve, rule);
-        let wrong = |text| Problem::new(&["roles", name, "approve"], text);
-        let [confirm, approve] = of_persons.map_err(wrong)?;
-        role.confirm.extend(confirm);
-        role.approve.extend(approve);
-        let (arguments, limit) = self.declared.get(name).cloned().unwrap_or_default();
-        let allowed = |pattern| {
-            let rule = rule("allow", pattern).with_effects(entry.effects.clone());
-            rule.with_arguments(arguments.clone())
-        };
-        role.allow.extend(entry.allow.iter().map(allowed));
+        let table: Arc<str> = format!("roles.{name}").into();
+        let rules = |list, patterns: &[_]| rules(self.text, &table, list, patterns);
+        let (mut allow, deny) = (rules("allow", &entry.allow)?, rules("deny", &entry.deny)?);
+        check_both(&allow, &deny)?;
+        let arguments = self.arguments(name, entry)?;
+        for rule in &mut allow {
+            rule.effects.clone_from(&entry.effects);
+            rule.arguments.clone_from(&arguments);
+        }
+        role.allow.extend(allow);
+        role.deny.extend(deny);
+        role.confirm.extend(rules("confirm", &entry.confirm)?);
+        role.approve.extend(rules("approve", &entry.approve)?);
         role.rights.extend(&entry.own);
         // The own list counts, otherwise those that are inherited.
         if let Some(views) = &entry.views {
-            let views = views.iter().map(|pattern| rule("views", pattern));
+            let views = rules("views", views)?;
             role.views.get_or_insert_default().extend(views);
         }
         let own_views = role.views.clone().filter(|_| entry.views.is_some());
+        let limit = self.limit(name, entry)?;
         let has_own = path.is_empty() && limit.is_some();
         if let Some(limit) = limit {
             let known = role.limit.as_ref();
@@ -261,6 +279,11 @@ impl<'a> Builder<'a> {
             self.add(role, inherited, path)?;
         }
         path.pop();
+        // The own word counts, otherwise one inherited `false` is enough.
+        role.questions = match entry.questions {
+            Some(own) if path.is_empty() => own,
+            inherited => role.questions && inherited.unwrap_or(true),
+        };
         if own.is_some() {
             role.limit = own;
         }
@@ -268,6 +291,37 @@ impl<'a> Builder<'a> {
             role.views = own_views;
         }
         Ok(())
+    }
+
+    fn arguments(
+        &self,
+        name: &str,
+        entry: &RoleEntry,
+    ) -> Result<Option<Arc<ArgumentPatterns>>, Problem> {
+        let Some(arguments) = &entry.arguments else {
+            return Ok(None);
+        };
+        let patterns = argument_patterns(name, arguments.as_ref())?;
+        if entry.allow.is_empty() {
+            return Err(Problem::new(&["roles", name, "arguments"], NEEDS_ALLOW));
+        }
+        Ok(Some(Arc::new(ArgumentPatterns {
+            patterns,
+            table: format!("roles.{name}").into(),
+            line: line_at(self.text, arguments.span().start),
+        })))
+    }
+
+    fn limit(&self, name: &str, entry: &RoleEntry) -> Result<Option<Limit>, Problem> {
+        let Some(limit) = &entry.limit else {
+            return Ok(None);
+        };
+        let rate = Rate::parse(limit.as_ref());
+        Ok(Some(Limit {
+            rate: rate.map_err(|text| Problem::new(&["roles", name, "limit"], text))?,
+            role: name.into(),
+            line: line_at(self.text, limit.span().start),
+        }))
     }
 }
 
@@ -280,7 +334,7 @@ fn argument_patterns(
     let pattern = |(name, value): (&String, &toml::Value)| {
         let pattern = match value {
             toml::Value::String(text) => Some(ArgumentPattern::texts([text.as_str()])),
-            toml::Value::Boolean(flag) => Some(ArgumentPattern::flag(*flag)),
+            toml::Value::Boolean(flag) => Some(ArgumentPattern::Flag(*flag)),
             toml::Value::Array(texts) if !texts.is_empty() => {
                 let texts: Option<Vec<&str>> = texts.iter().map(toml::Value::as_str).collect();
                 texts.map(ArgumentPattern::texts)
@@ -297,4 +351,214 @@ fn unknown(name: &str, roles: &BTreeMap<String, RoleEntry>, or_none: bool) -> St
     let none = or_none.then_some(NO_ROLE);
     let names = roles.keys().map(String::as_str).chain(none);
     format!("there is no role {name:?}{}", suggestion(name, names))
+}
+
+/// One view, with its texts for clients.
+#[derive(PartialEq)]
+pub(crate) struct ViewConfig {
+    pub(crate) view: Arc<View>,
+    pub(crate) title: Option<String>,
+    /// For the model, in place of those of the gateway.
+    pub(crate) instructions: Option<String>,
+}
+
+impl Deref for ViewConfig {
+    type Target = View;
+
+    fn deref(&self) -> &View {
+        &self.view
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ViewEntry {
+    backends: Option<Vec<String>>,
+    #[schemars(with = "Option<Vec<String>>")]
+    allow: Option<Vec<Spanned<String>>>,
+    #[serde(default)]
+    #[schemars(with = "Option<Vec<String>>")]
+    deny: Vec<Spanned<String>>,
+    #[serde(default)]
+    own: Vec<OwnTool>,
+    title: Option<String>,
+    instructions: Option<String>,
+    #[serde(default)]
+    tools: BTreeMap<String, ViewToolEntry>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ViewToolEntry {
+    name: String,
+}
+
+/// Longest title and instructions of a view, in characters: every conversation pays for them.
+const MAX_TITLE_CHARS: usize = 100;
+const MAX_INSTRUCTIONS_CHARS: usize = 4_000;
+
+impl ViewEntry {
+    /// Builds the view of a file with this text. `is_bare` has all backends, and whether their names are published as
+    /// they are.
+    pub(super) fn build(
+        self,
+        text: &str,
+        name: &str,
+        is_bare: &BTreeMap<String, bool>,
+    ) -> Result<ViewConfig, Problem> {
+        let wrong = |field: &str, text: String| Problem::new(&["views", name, field], text);
+        let is_legal = |letter: char| is_portable(letter) && !letter.is_ascii_uppercase();
+        if !(1..=MAX_NAME_LEN).contains(&name.len()) || !name.chars().all(is_legal) {
+            let text = "the name of a view has at most 64 characters of a-z, 0-9, - and _";
+            return Err(Problem::new(&["views", name], text));
+        }
+        let mut backends = BTreeSet::new();
+        for key in self.backends.iter().flatten() {
+            let key = BackendKey::parse(key).map_err(|text| wrong("backends", text.to_owned()))?;
+            backends.insert(key.to_string());
+        }
+        if self.backends.is_some() && backends.is_empty() {
+            return Err(wrong(
+                "backends",
+                "must name a backend; without it the view has all".into(),
+            ));
+        }
+        for (field, text, limit) in [
+            ("title", &self.title, MAX_TITLE_CHARS),
+            ("instructions", &self.instructions, MAX_INSTRUCTIONS_CHARS),
+        ] {
+            let length = text.as_ref().map_or(1, |text| text.trim().chars().count());
+            if !(1..=limit).contains(&length) {
+                return Err(wrong(field, format!("must have 1 to {limit} characters")));
+            }
+        }
+        let table: Arc<str> = format!("views.{name}").into();
+        let rules = |list, patterns: &[_]| rules(text, &table, list, patterns);
+        let allow = match &self.allow {
+            Some(patterns) if patterns.is_empty() => {
+                let text = "must have a pattern; without it the view allows all";
+                return Err(wrong("allow", text.to_owned()));
+            }
+            Some(patterns) => rules("allow", patterns)?,
+            None => {
+                let line = line_of(text, &["views".to_owned(), name.to_owned()]);
+                let (all, table) = ("*".to_owned(), Arc::clone(&table));
+                vec![Rule::new(all, table, "allow", line.unwrap_or(1))]
+            }
+        };
+        let rules = Role {
+            deny: rules("deny", &self.deny)?,
+            allow,
+            ..Role::named(name)
+        };
+        check_both(&rules.allow, &rules.deny)?;
+        let view = View {
+            tools: tools(name, self.tools, &rules)?,
+            name: name.into(),
+            others: backends
+                .iter()
+                .any(|key| is_bare.get(key) == Some(&true))
+                .then(|| {
+                    let others = is_bare.keys().filter(|key| !backends.contains(*key));
+                    others.cloned().collect()
+                }),
+            backends: self.backends.map(|_| backends),
+            rules,
+            own: self.own,
+        };
+        Ok(ViewConfig {
+            view: Arc::new(view),
+            title: self.title.map(|title| title.trim().to_owned()),
+            instructions: self.instructions.map(|text| text.trim().to_owned()),
+        })
+    }
+}
+
+/// Checks the tables of tools of the view `view`.
+fn tools(
+    view: &str,
+    entries: BTreeMap<String, ViewToolEntry>,
+    rules: &Role,
+) -> Result<Vec<ViewTool>, Problem> {
+    let mut names = BTreeMap::new();
+    let mut tools = Vec::new();
+    for (original, entry) in entries {
+        let at = ["views", view, "tools", original.as_str()];
+        let wrong = |text: String| Err(Problem::new(&at, text));
+        let wrong_name = |text: String| Err(Problem::new(&[&at[..], &["name"]].concat(), text));
+        if OWN_TOOLS.contains(&original.as_str()) {
+            return wrong("is a tool of the gateway, which keeps its name".to_owned());
+        }
+        let item = mcp_core::server::AccessItem::Tool {
+            name: &original,
+            effect: None,
+        };
+        let decision = rules.decide(item, None);
+        if !decision.is_allowed() {
+            return wrong(format!("is not in the view: {decision}"));
+        }
+        let name = entry.name;
+        if !(1..=MAX_NAME_LEN).contains(&name.len()) || !name.chars().all(is_portable) {
+            return wrong_name(format!("{name:?} does not match ^[a-zA-Z0-9_-]{{1,64}}$"));
+        }
+        if OWN_TOOLS.contains(&name.as_str()) {
+            return wrong_name(format!("{name:?} is the name of a tool of the gateway"));
+        }
+        if let Some(other) = names.insert(name.clone(), original.clone()) {
+            return wrong_name(format!("{name:?} is the name of {other} here, too"));
+        }
+        if name != original {
+            tools.push(ViewTool { original, name });
+        }
+    }
+    Ok(tools)
+}
+
+/// Checks that the backends of a view exist, that its rules and tools can match something there, and that no new name may
+/// be that of another tool.
+fn check_view(view: &View, config: &Config) -> Result<(), Problem> {
+    let all = || config.backends.keys();
+    for key in view.backends.iter().flatten() {
+        if !all().any(|known| known.as_str() == key) {
+            let names = all().map(BackendKey::as_str);
+            let text = format!("there is no backend {key}{}", suggestion(key, names));
+            return Err(Problem::new(&["views", &view.name, "backends"], text));
+        }
+    }
+    let own = || {
+        config
+            .backends
+            .iter()
+            .filter(|(key, _)| view.has_backend(key.as_str()))
+    };
+    let has_bare = own().any(|(_, backend)| backend.bare);
+    let keys = || own().map(|(key, _)| key.as_str());
+    // The reason why a name or pattern matches nothing in the view.
+    let unknown = |pattern: &str| {
+        let key = unknown_backend(pattern, keys()).filter(|_| !has_bare)?;
+        Some(match OWN_TOOLS.contains(&pattern) {
+            true => "names a tool of the gateway, which `own` allows".to_owned(),
+            false => format!(
+                "{pattern:?} matches nothing: names begin with that of a backend of the view and `__`{}",
+                suggestion(key, keys())
+            ),
+        })
+    };
+    for rule in view.rules.allow.iter().chain(&view.rules.deny) {
+        if let Some(text) = unknown(&rule.pattern) {
+            return Err(Problem::of_rule(rule, text));
+        }
+    }
+    for tool in &view.tools {
+        let at = ["views", &*view.name, "tools", tool.original.as_str()];
+        if let Some(text) = unknown(&tool.original) {
+            return Err(Problem::new(&at, text));
+        }
+        let renamed = &tool.name;
+        if let Some(key) = all().find(|key| key.is_prefix_of(renamed)) {
+            let text = format!("{renamed:?} may be the name of another tool of the backend {key}");
+            return Err(Problem::new(&[&at[..], &["name"]].concat(), text));
+        }
+    }
+    Ok(())
 }

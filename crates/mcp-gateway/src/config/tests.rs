@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use mcp_client::EraChoice;
 
-use super::expand::Environment;
+use super::reader::Environment;
 use super::*;
 
 fn variable(name: &str) -> Option<String> {
@@ -119,7 +119,7 @@ fn all_fields_of_a_file_are_read() {
     let baggage = ["files", "n8n", "codefluss", "trusted"];
     let baggage = baggage.map(|key| backend(&config, key).baggage);
     assert_eq!(baggage, [true, true, false, true]);
-    assert_eq!(files.isolation, Isolation::Shared);
+    assert_eq!(files.isolation, Isolation::Unset);
     assert!(files.filter.allows("read_file") && !files.filter.allows("read_secret"));
     let child = child(files);
     assert_eq!(
@@ -148,22 +148,6 @@ fn all_fields_of_a_file_are_read() {
     assert_eq!(codefluss.disabled, Some(DisabledReason::Configured));
     assert!(matches!(&codefluss.target, Target::Http(remote) if remote.token.is_some()));
     assert_eq!(codefluss.era, EraChoice::Unversioned);
-}
-
-#[test]
-fn missing_variable_disables_one_backend() {
-    let config = toml(
-        r#"
-        [backends.a]
-        url = "https://${NOWHERE}/"
-        token = "${NOTHING}"
-        [backends.b]
-        command = ["b"]
-        "#,
-    );
-    let why = DisabledReason::MissingVariable("NOWHERE".to_owned());
-    assert_eq!(backend(&config, "a").disabled, Some(why));
-    assert_eq!(backend(&config, "b").disabled, None);
 }
 
 #[test]
@@ -249,23 +233,12 @@ fn configurations_of_other_hosts_are_read() {
         matches!(everything, Target::Http(remote) if remote.url == "http://127.0.0.1:8080/mcp")
     );
     assert!(backend(&config, "local").is_child());
-    let twice = r#"{"servers": {
-        "a b": {"command": "1"}, "A-B": {"command": "2"}, "x": {"command": "3"}, "x": {"command": "4"}
-    }}"#;
+    let twice = r#"{"servers": {"a b": {"command": "1"}, "A-B": {"command": "2"}}}"#;
     let config = parse("mcp.json", twice).unwrap();
-    let commands = ["a-b", "x"].map(|key| self::child(backend(&config, key)).argv.concat());
-    assert_eq!(
-        commands,
-        ["1", "4"],
-        "the last of two members, as in all parsers"
-    );
-    for (key, name, other) in [("a-b-2", "\"A-B\"", "`a-b`"), ("x-2", "\"x\"", "`x`")] {
-        let reason = backend(&config, key).disabled.as_ref().unwrap().to_string();
-        assert!(
-            reason.starts_with(&format!("{name} gets the name {other}")),
-            "{reason}"
-        );
-    }
+    assert_eq!(self::child(backend(&config, "a-b")).argv.concat(), "1");
+    let reason = backend(&config, "a-b-2").disabled.as_ref().unwrap();
+    let expected = "\"A-B\" gets the name `a-b`";
+    assert!(reason.to_string().starts_with(expected), "{reason}");
     let settings = r#"{"editor.x": 1, "mcp": {"servers": {"a": {"command": "a"}}}}"#;
     assert_eq!(parse("settings.json", settings).unwrap().backends.len(), 1);
 }

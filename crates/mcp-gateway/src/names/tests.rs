@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use gateway_access::OWN_TOOLS;
 use proptest::prelude::*;
 
-use super::published::MAX_NAME_LEN;
 use super::*;
 
 fn key(text: &str) -> BackendKey {
@@ -158,7 +157,7 @@ proptest! {
         for published in &names.published {
             let name = &*published.name;
             prop_assert!((1..=MAX_NAME_LEN).contains(&name.len()), "{name}");
-            prop_assert!(name.chars().all(published::is_portable), "{name}");
+            prop_assert!(name.chars().all(is_portable), "{name}");
             prop_assert!(!OWN_TOOLS.contains(&name));
             let [colon, dot] = published.aliases();
             let forms = [name.to_owned(), published.plain.to_string(), colon, dot];

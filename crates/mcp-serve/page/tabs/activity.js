@@ -6,14 +6,72 @@ import { Badge, Empty, Failure, List, Loading, clock, count, foreign, html, mill
 
 const FIRST = 1000;
 const MOST = 10_000;
+/** Equal failures within so many rows are one row. */
+const NEAR = 8;
+/** The time before a changed filter is asked for, while a person may type, in milliseconds. */
+const TYPED = 250;
 /** @type {Record<string, string>} */
 const KIND = { success: "good", failure: "bad", pending: "warn" };
+const OUTCOMES = ["ok", "denied", "failed", "timed_out", "cancelled"];
 
 /** What an event is about. @param {any} event */
 const subject = (event) => {
   const facts = event.metadata ?? {};
   return facts.tool_name ?? [facts.method, facts.item].filter(Boolean).join(" ") ?? "";
 };
+
+/** True for the end of a request, whatever it asked for. @param {any} event */
+export const isCall = (event) => event.metadata?.duration_ms !== undefined;
+
+/**
+ * The address of a form with the recorded arguments of a call; the log has only the types of the others.
+ * @param {any} metadata
+ */
+export function again({ tool_name, arguments: recorded }) {
+  const values = Object.entries(recorded ?? {}).filter(([, value]) => value?.value !== undefined);
+  const filled = Object.fromEntries(values.map(([name, { value }]) => [name, value]));
+  return `#try/${[tool_name, JSON.stringify(filled)].map(encodeURIComponent).join("/")}`;
+}
+
+/** Why it ended so: the rule that has denied it, the reason or the error, and the rule that has allowed it. @param {any} event */
+const why = (event) => {
+  const facts = event.metadata ?? {};
+  return [facts.denial ?? facts.reason ?? facts.error, facts.allowed_by].filter(Boolean).join(" · ");
+};
+
+/** The recorded values of its arguments. @param {any} event */
+const values = (event) => Object.entries(event.metadata?.arguments ?? {})
+  .filter(([, argument]) => argument.value !== undefined).map(([name, argument]) => `${name}=${argument.value}`).join(" ");
+
+/** What {@link alike} returns, of each event once. @type {WeakMap<any, string>} */
+const kinds = new WeakMap();
+
+/** Equal for events that differ in their time only. @param {any} event */
+function alike(event) {
+  const facts = event.metadata ?? {};
+  const kind = kinds.get(event) ?? JSON.stringify([event.event_type, subject(event), values(event), facts.outcome, facts.principal, facts.backend, why(event)]);
+  kinds.set(event, kind);
+  return kind;
+}
+
+/** The number of events that a row stands for, if it is not one. @type {WeakMap<any, number>} */
+const times = new WeakMap();
+
+/** Makes one row of events near each other that failed in the same way. @param {any[]} events */
+function folded(events) {
+  const rows = /** @type {any[]} */ ([]);
+  for (const event of events) {
+    const number = event.metadata?.count ?? 1;
+    const near = event.status === "failure" ? rows.slice(-NEAR) : [];
+    const same = near.find((row) => row.status === "failure" && alike(row) === alike(event));
+    if (same) times.set(same, (times.get(same) ?? 1) + number);
+    else {
+      times.set(event, number);
+      rows.push(event);
+    }
+  }
+  return rows;
+}
 
 /** @param {any} event */
 const id = (event) => `${event.timestamp} ${event.trace_id} ${event.event_type} ${subject(event)}`;
@@ -31,7 +89,7 @@ function textOf(event) {
 }
 
 export function Activity(/** @type {any} */ { tick, where, go }) {
-  const [filters, setFilters] = useState({ event_type: "", status: "", since: "", trace_id: "", replica: "" });
+  const [filters, setFilters] = useState(/** @type {Record<string, string>} */ ({}));
   const [text, setText] = useState("");
   const [errorsFirst, setErrorsFirst] = useState(false);
   const [most, setMost] = useState(FIRST);
@@ -40,7 +98,8 @@ export function Activity(/** @type {any} */ { tick, where, go }) {
   const [isHeld, setHeld] = useState(false);
   const [backend, chosen] = where;
   const newest = useRef(/** @type {any[]} */ ([]));
-  const asked = Object.fromEntries(Object.entries(filters).filter(([, value]) => value));
+  const of = backend && backend !== "*" ? backend : "";
+  const asked = Object.fromEntries(Object.entries({ ...filters, backend: of }).filter(([name, value]) => value && (name !== "trace_id" || value.length >= 32)));
   const shape = JSON.stringify([asked, most]);
   const last = useRef("");
   const loader = useRef(/** @type {any} */ (null));
@@ -67,40 +126,44 @@ export function Activity(/** @type {any} */ { tick, where, go }) {
   }, [shape]);
   useEffect(() => {
     if (isHeld && last.current === shape) return;
+    setTimeout(() => loader.current.ask(), last.current && last.current !== shape ? TYPED : 0);
     last.current = shape;
-    loader.current.ask();
   }, [shape, tick.events, isHeld]);
   if (!events) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  let shown = events.filter((event) => {
-    if (backend && backend !== "*" && event.metadata?.backend !== backend) return false;
-    return words.every((word) => textOf(event).includes(word));
-  });
+  const found = events.filter((event) => words.every((word) => textOf(event).includes(word)));
+  let shown = folded(found);
   if (errorsFirst) shown = [...shown.filter((event) => event.status === "failure"), ...shown.filter((event) => event.status !== "failure")];
-  const types = [...new Set(events.map((event) => event.event_type))].sort();
-  const backends = [...new Set(events.map((event) => event.metadata?.backend).filter(Boolean))].sort();
-  const replicas = [...new Set([...events.map((event) => event.replica), filters.replica].filter(Boolean))].sort();
   const set = (/** @type {string} */ name) => (/** @type {any} */ event) => setFilters({ ...filters, [name]: event.target.value });
-  const event = shown.find((one) => id(one) === chosen);
+  /** The values of `read` in the events, and `chosen`. @param {(event: any) => any} read @param {string} [chosen] */
+  const seen = (read, chosen) => [...new Set([...events.map(read), chosen].filter(Boolean))].sort();
+  /** A choice of a filter. @param {string} label @param {string} all @param {string} name @param {string[]} options */
+  const choice = (label, all, name, options) => html`<select aria-label=${label} value=${filters[name] ?? ""} onChange=${set(name)}>
+    <option value="">${all}</option>${options.map((one) => html`<option value=${one}>${one.replace("gateway.", "").replace("_", " ")}</option>`)}</select>`;
+  /** A text of a filter. @param {string} label @param {string} name */
+  const field = (label, name) => html`<input aria-label=${label} placeholder=${label} value=${filters[name] ?? ""} onInput=${set(name)} spellcheck="false" size="10" />`;
+  const replicas = seen((event) => event.replica, filters.replica);
+  const event = found.find((one) => id(one) === chosen);
   return html`<div class="filters" role="search">
       <input type="search" aria-label="Search the events" placeholder="Search" value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} />
       <select aria-label="Backend" value=${backend ?? "*"} onChange=${(/** @type {any} */ event) => go("activity", event.target.value)}>
-        <option value="*">All backends</option>${[...new Set([...backends, ...(backend && backend !== "*" ? [backend] : [])])].map((one) => html`<option value=${one}>${one}</option>`)}</select>
-      <select aria-label="Type" value=${filters.event_type} onChange=${set("event_type")}><option value="">All types</option>
-        ${[...new Set([...types, ...(filters.event_type ? [filters.event_type] : [])])].map((one) => html`<option value=${one}>${one.replace("gateway.", "")}</option>`)}</select>
-      <select aria-label="Outcome" value=${filters.status} onChange=${set("status")}><option value="">All outcomes</option>
-        <option value="failure">failure</option><option value="success">success</option><option value="pending">pending</option></select>
-      <select aria-label="Since" value=${filters.since} onChange=${set("since")}><option value="">All times</option>
+        <option value="*">All backends</option>${seen((event) => event.metadata?.backend, of).map((one) => html`<option value=${one}>${one}</option>`)}</select>
+      ${choice("Type", "All types", "event_type", seen((event) => event.event_type, filters.event_type))}
+      ${choice("Status", "All statuses", "status", ["failure", "success", "pending"])}
+      ${choice("Outcome", "All outcomes", "outcome", OUTCOMES)}
+      ${choice("Kind", "All kinds", "kind", seen((event) => event.metadata?.kind, filters.kind))}
+      ${choice("Principal", "All principals", "principal", seen((event) => event.metadata?.principal, filters.principal))}
+      ${choice("View", "All views", "view", seen((event) => event.metadata?.view, filters.view))}
+      ${replicas.length > 1 && choice("Replica", "All replicas", "replica", replicas)}
+      <select aria-label="Since" value=${filters.since ?? ""} onChange=${set("since")}><option value="">All times</option>
         <option value="5m">5 minutes</option><option value="1h">1 hour</option><option value="24h">1 day</option><option value="7d">7 days</option></select>
-      ${replicas.length > 1 && html`<select aria-label="Replica" value=${filters.replica} onChange=${set("replica")}><option value="">All replicas</option>
-        ${replicas.map((one) => html`<option value=${one}>${one}</option>`)}</select>`}
-      <input aria-label="Trace" placeholder="Trace" value=${filters.trace_id} onChange=${set("trace_id")} spellcheck="false" size="12" />
+      ${field("Tool", "item")} ${field("About", "about")} ${field("Trace", "trace_id")}
       <label class="check"><input type="checkbox" checked=${errorsFirst} onChange=${() => setErrorsFirst(!errorsFirst)} /> Errors first</label>
       <button class="small" onClick=${() => setHeld(!isHeld)} aria-pressed=${isHeld}>${isHeld ? "Go on" : "Pause"}</button>
-      <span class="muted" role="status">${count(shown.length)} events${isHeld ? ", paused" : ""}</span>
+      <span class="muted" role="status">${count(found.length)} events${isHeld ? ", paused" : ""}</span>
     </div>
     <${Failure} error=${error} />
-    ${!shown.length ? html`<${Empty} title=${events.length ? "No event matches." : "Nothing has happened yet."}><p>Calls of clients appear here at once.</p><//>`
+    ${!shown.length ? html`<${Empty} title=${events.length || Object.keys(asked).length ? "No event matches." : "Nothing has happened yet."}><p>Calls of clients appear here at once.</p><//>`
       : html`<div class="split">
         <div class="column"><${List} rows=${shown} height=${46} label="Events" id=${id} chosen=${chosen}
           choose=${(/** @type {any} */ one) => go("activity", backend ?? "*", id(one))} row=${row} />
@@ -115,16 +178,18 @@ function row(event) {
   const who = [facts.principal, facts.client].filter(Boolean).join(" · ");
   return html`<span class="muted number">${clock(event.timestamp)}</span>
     <span class="grow"><b><bdi>${foreign(subject(event) || event.event_type.replace("gateway.", ""))}</bdi></b><br />
-      <span class="muted"><bdi>${foreign([subject(event) ? event.event_type.replace("gateway.", "") : "", facts.backend, event.replica, who].filter(Boolean).join(" · "))}</bdi></span></span>
-    <${Badge} kind=${KIND[event.status]}>${facts.outcome ?? event.status}<//>
+      <span class="muted"><bdi>${foreign([subject(event) ? event.event_type.replace("gateway.", "") : "", facts.tool_name ? "" : facts.backend, values(event), event.replica, who, why(event)].filter(Boolean).join(" · "))}</bdi></span></span>
+    <${Badge} kind=${KIND[event.status]}>${facts.outcome ?? event.status}${(times.get(event) ?? 1) > 1 && ` × ${count(times.get(event) ?? 1)}`}<//>
     <span class="muted number took">${facts.duration_ms === undefined ? "" : milliseconds(facts.duration_ms)}</span>`;
 }
 
 function Detail(/** @type {any} */ { event, tick }) {
   const { value, error } = useLoaded((signal) => data("events", { trace_id: event.trace_id, most: 500 }, signal), tick.events, 2000);
   return html`<article class="detail" aria-label="Event">
-    <h2><bdi>${foreign(subject(event) || event.event_type)}</bdi> <${Badge} kind=${KIND[event.status]}>${event.status}<//></h2>
+    <h2><bdi>${foreign(subject(event) || event.event_type)}</bdi> <${Badge} kind=${KIND[event.status]}>${event.metadata?.outcome ?? event.status}<//></h2>
     <p class="muted">${new Date(event.timestamp).toLocaleString("en-GB")} · trace <code>${event.trace_id}</code>${event.replica && html` · replica <code>${event.replica}</code>`}</p>
+    ${why(event) && html`<p class=${event.status === "failure" ? "failure foreign" : "foreign"}>${event.metadata.kind && html`<b>${event.metadata.kind}</b> `}<bdi>${foreign(why(event))}</bdi></p>`}
+    ${isCall(event) && event.metadata.tool_name && html`<div class="buttons"><a class="button small" href=${again(event.metadata)}>Try again${event.metadata.arguments && " with the recorded arguments"}</a></div>`}
     <h3>Trace</h3>
     <${Failure} error=${error} />
     ${value ? html`<${Waterfall} events=${value} />` : html`<${Loading} />`}

@@ -5,7 +5,14 @@ import { data } from "../server.js";
 import { Badge, Decision, Empty, Failure, Loading, foreign, html, useEffect, useLoaded, useState } from "../ui.js";
 
 /** @type {Record<string, string>} */
-const KIND = { waiting: "warn", approved: "good", used: "good", refused: "bad" };
+const KIND = { waiting: "warn", approved: "good", used: "good", refused: "bad", revoked: "bad" };
+
+/** A button that lets the browser tell of new calls, while it has not been asked. */
+function Notify() {
+  const [state, setState] = useState("Notification" in window ? Notification.permission : "denied");
+  const ask = () => Notification.requestPermission().then(setState);
+  return state === "default" && html`<p><button type="button" onClick=${ask}>Notify me of calls that wait</button></p>`;
+}
 
 export function Approvals(/** @type {any} */ { tick }) {
   const { value, error, reload } = useLoaded((signal) => data("approvals", {}, signal), tick.events);
@@ -35,10 +42,13 @@ export function Approvals(/** @type {any} */ { tick }) {
   const ended = value.calls.filter((/** @type {any} */ call) => !waiting.includes(call));
   return html`<${Failure} error=${error ?? failed} />
     ${!value.may_decide && html`<p class="warning">To decide here you need a token whose role has <code>approve</code> in <code>own</code>. The command <code>mcp-gateway approvals</code> decides in a terminal.</p>`}
+    ${value.may_decide && html`<${Notify} />`}
     ${!waiting.length && html`<${Empty} title="No call waits."><p>Calls of tools that match <code>approve</code> in the configuration wait here for a person.</p><//>`}
     ${waiting.map((/** @type {any} */ call, /** @type {number} */ at) => html`<section class="card wide" key=${call.id}>
       <h2><bdi>${foreign(call.tool)}</bdi> <${Badge} kind="warn">waits ${Math.max(0, Math.round(call.expires - now))} s more<//></h2>
-      <p class="muted">Asked by <bdi>${foreign(call.principal ?? "a client without a token")}</bdi> at ${new Date(call.created * 1000).toLocaleTimeString("en-GB")}</p>
+      <p class="muted">Asked by <bdi>${foreign(call.principal ?? "a client without a token")}</bdi>${call.client && html`, with <bdi>${foreign(call.client)}</bdi>,`} at ${new Date(call.created * 1000).toLocaleTimeString("en-GB")}</p>
+      ${call.effect && html`<p>Effect: <b>${call.effect}</b>. The backend <bdi>${foreign(call.backend)}</bdi> says: <bdi>${foreign(call.description || "nothing")}</bdi></p>`}
+      ${call.rule && html`<p class="muted">It waits because of ${foreign(call.rule)}</p>`}
       <pre tabindex="0">${foreign(whole[call.id] ?? call.arguments)}</pre>
       ${value.may_decide && !whole[call.id] && /\(\d+ characters are hidden\)/.test(call.arguments)
         && html`<button type="button" onClick=${() => show(call.id)}>Show the hidden values</button>`}

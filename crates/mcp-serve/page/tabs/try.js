@@ -21,12 +21,22 @@ export function Try(/** @type {any} */ { me, tick, where, go }) {
   return html`<div class="filters"><label for="tool">Tool</label>
       <input id="tool" type="search" list="tools" class="grow" value=${text} onInput=${pick} placeholder="Name" autocomplete="off" spellcheck="false" />
       <datalist id="tools">${value.tools.map((tool) => html`<option value=${tool.definition.name} />`)}</datalist></div>
-    ${chosen ? html`<${Call} key=${name} tool=${chosen} />` : html`<${Empty} title=${name ? "There is no such tool." : "Choose a tool."} />`}`;
+    ${chosen ? html`<${Call} key=${where.join("/")} tool=${chosen} given=${where[1]} />` : html`<${Empty} title=${name ? "There is no such tool." : "Choose a tool."} />`}`;
 }
 
-function Call(/** @type {any} */ { tool }) {
+/** The texts of a form with these arguments. @param {string | undefined} json @returns {Record<string, string>} */
+function filled(json) {
+  try {
+    const entries = Object.entries(JSON.parse(json ?? "{}"));
+    return Object.fromEntries(entries.map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)]));
+  } catch {
+    return {};
+  }
+}
+
+function Call(/** @type {any} */ { tool, given }) {
   const definition = tool.definition;
-  const [texts, setTexts] = useState(/** @type {Record<string, string>} */ ({}));
+  const [texts, setTexts] = useState(filled(given));
   const [wrong, setWrong] = useState({});
   const [json, setJson] = useState(/** @type {string | null} */ (null));
   const [run, setRun] = useState(/** @type {any} */ (null));

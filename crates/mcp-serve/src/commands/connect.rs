@@ -1,15 +1,16 @@
 //! `SERVER connect HOST`: writes the server into the file in which a host lists its servers.
 
-mod environment;
-
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
+use clap::parser::ValueSource;
 use clap::{Arg, Command, Parser};
-use mcp_hosts::{Folders, Format, HOSTS, Host, Launch, Own, Plan, Server, Token};
+use mcp_hosts::{Folders, Format, HOSTS, Host, Launch, Own, Plan, Token};
+
+use super::{fail, print};
 
 /// Writes this server into the file of a host, so that the host uses it.
 ///
@@ -61,15 +62,8 @@ pub(super) struct Connect {
 /// Runs the command; `server` is the command line of the server.
 pub(super) fn run(connect: &Connect, program: &str, server: &Command) -> ExitCode {
     match connect.act(program, server) {
-        Ok(text) => {
-            // A closed pipe changes nothing.
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "{program}: {error:#}");
-            ExitCode::FAILURE
-        }
+        Ok(text) => print(text.as_bytes()),
+        Err(error) => fail(program, error),
     }
 }
 
@@ -78,8 +72,9 @@ impl Connect {
     fn act(&self, program: &str, server: &Command) -> anyhow::Result<String> {
         let host = Host::find(&self.host).context("this host is not known")?;
         let name = self.name.clone().unwrap_or_else(|| short(program));
+        let own = self.own(program);
         if self.undo {
-            let plan = mcp_hosts::disconnect(host, &self.path(host)?, &name, &self.own(program))?;
+            let plan = mcp_hosts::disconnect(host, &self.path(host)?, &name, &own)?;
             return self.finish(host, plan, &[]);
         }
         let launch = match &self.http {
@@ -87,41 +82,32 @@ impl Connect {
             None => Launch::Program {
                 command: own_path()?,
                 args: self.arguments(server)?,
-                env: environment::variables(server),
+                env: variables(server),
             },
         };
-        let entry = Server { name, launch }.entry(host);
-        let entry = entry.map_err(anyhow::Error::msg)?;
+        let entry = mcp_hosts::entry(host, &name, &launch);
+        let (entry, warnings) = entry.map_err(anyhow::Error::msg)?;
         if host.format == Format::Node {
             warn(&[format!("{}: {}", host.name, host.after)]);
-            return Ok(format!("{:#}\n", entry.value));
+            return Ok(format!("{entry:#}\n"));
         }
-        let name = self.name.clone().unwrap_or_else(|| short(program));
-        let own = self.own(program);
-        let plan = mcp_hosts::connect(host, &self.path(host)?, &name, &entry.value, &own)?;
-        self.finish(host, plan, &entry.warnings)
+        let plan = mcp_hosts::connect(host, &self.path(host)?, &name, &entry, &own)?;
+        self.finish(host, plan, &warnings)
     }
 
     fn finish(&self, host: &Host, plan: Plan, warnings: &[String]) -> anyhow::Result<String> {
         warn(warnings);
-        let file = plan.path().display().to_string();
-        if !plan.changes() {
-            return Ok(format!("nothing to do: {file} has this entry\n"));
+        if plan.diff.is_empty() {
+            return Ok(format!(
+                "nothing to do: {} has this entry\n",
+                plan.path().display()
+            ));
         }
-        let mut text = plan.diff().to_owned();
+        let mut text = plan.diff.clone();
         if self.dry_run {
-            text.push_str("nothing was written\n");
-            return Ok(text);
+            return Ok(text + "nothing was written\n");
         }
-        let (copy, removes) = (plan.copy(), plan.removes());
-        plan.apply()?;
-        text.push_str(&match removes {
-            true => format!("removed: {file}\n"),
-            false => format!("written: {file}\n"),
-        });
-        if let Some(copy) = copy {
-            text.push_str(&format!("the file as it was: {}\n", copy.display()));
-        }
+        text.push_str(&plan.apply()?);
         text.push_str(&format!("next: {}\n", host.after));
         Ok(text)
     }
@@ -152,7 +138,7 @@ impl Connect {
     fn address(&self, url: &str, program: &str) -> anyhow::Result<Launch> {
         let is_http = url.starts_with("http://") || url.starts_with("https://");
         anyhow::ensure!(
-            is_http && !environment::has_password(url),
+            is_http && !has_password(url),
             "--http must be a URL that starts with http:// or https://, without a password"
         );
         let token = match (&self.token_env, &self.token_file) {
@@ -162,7 +148,8 @@ impl Connect {
                 Some(Token::File(file.display().to_string()))
             }
             (None, None) => {
-                environment::is_set("MCP_TOKEN").then(|| Token::Variable("MCP_TOKEN".to_owned()))
+                let set = std::env::var_os("MCP_TOKEN").filter(|value| !value.is_empty());
+                set.map(|_| Token::Variable("MCP_TOKEN".to_owned()))
             }
         };
         Ok(Launch::Url {
@@ -174,54 +161,41 @@ impl Connect {
 
     /// The arguments of the entry. Secrets do not belong there: every process of the machine can read them.
     fn arguments(&self, server: &Command) -> anyhow::Result<Vec<String>> {
+        // Another option may come from the environment of the host.
+        let parser = crate::config::without_blank_variables(server.clone());
+        let parser = parser
+            .no_binary_name(true)
+            .mut_args(|arg| arg.required(false));
+        let parsed = parser.try_get_matches_from(&self.options);
+        let parsed = parsed
+            .map_err(|error| anyhow::anyhow!("the options after `--`: {}", first_line(&error)))?;
         let mut args = vec!["--stdio".to_owned()];
-        args.extend(self.options.iter().cloned());
-        let parsed = crate::config::without_blank_variables(server.clone()).no_binary_name(true);
-        if let Err(error) = parsed.try_get_matches_from(&args) {
-            let is_missing = error.kind() == clap::error::ErrorKind::MissingRequiredArgument;
-            anyhow::ensure!(is_missing, "the options after `--`: {}", first_line(&error));
-        }
-        // The option whose value is the next word.
-        let mut named: Option<&Arg> = None;
-        for option in args.iter_mut().skip(1) {
-            if let Some(arg) = named.take().filter(|_| !option.starts_with("--")) {
-                *option = argument(arg, std::mem::take(option))?;
+        for arg in server.get_arguments() {
+            let id = arg.get_id().as_str();
+            if parsed.value_source(id) != Some(ValueSource::CommandLine) {
                 continue;
             }
-            let (long, value) = match option.split_once('=') {
-                Some((long, value)) => (long.to_owned(), Some(value.to_owned())),
-                None => (option.clone(), None),
-            };
-            let mut known = server.get_arguments();
-            let is_named = |arg: &&Arg| {
-                arg.get_long()
-                    .is_some_and(|name| long == format!("--{name}"))
-            };
-            let Some(arg) = known.find(is_named) else {
+            let long = arg.get_long().unwrap_or_default();
+            if !arg.get_action().takes_values() {
+                args.push(format!("--{long}"));
                 continue;
-            };
-            match value {
-                _ if environment::is_secret(arg) => return Err(secret(arg)),
-                Some(value) => *option = format!("{long}={}", argument(arg, value)?),
-                None => named = arg.get_action().takes_values().then_some(arg),
+            }
+            for value in parsed.get_raw(id).into_iter().flatten() {
+                let value = value.to_string_lossy().into_owned();
+                if is_secret(arg) || has_password(&value) {
+                    return Err(secret(arg));
+                }
+                args.push(format!("--{long}={}", absolute(arg, value)));
             }
         }
         Ok(args)
     }
 }
 
-/// The value of an option of this server, for a command line.
-fn argument(arg: &Arg, value: String) -> anyhow::Result<String> {
-    match environment::has_password(&value) {
-        true => Err(secret(arg)),
-        false => Ok(environment::absolute(arg, value)),
-    }
-}
-
 fn secret(arg: &Arg) -> anyhow::Error {
     let long = arg.get_long().unwrap_or_default();
     let name = arg.get_env().unwrap_or_default().to_string_lossy();
-    let what = match environment::is_secret(arg) {
+    let what = match is_secret(arg) {
         true => format!(
             "is a secret and does not belong on a command line: set {name} or {name}_FILE instead"
         ),
@@ -253,15 +227,22 @@ pub(super) fn short(program: &str) -> String {
 /// The path of this program, by the folder of `PATH` in which it is found: that one stays after an update.
 fn own_path() -> anyhow::Result<String> {
     let own = std::env::current_exe().context("cannot find the path of this program")?;
-    let real = own.canonicalize().unwrap_or_else(|_| own.clone());
-    let name = own.file_name().map(PathBuf::from).unwrap_or_default();
+    let name = own.file_name().unwrap_or_default();
+    let found = on_path(name.as_ref());
+    let is_own = found.canonicalize().ok() == own.canonicalize().ok();
+    text(if is_own { &found } else { &own })
+}
+
+/// The file of a command, which may be a bare name.
+pub(super) fn on_path(command: &Path) -> PathBuf {
+    if command.components().count() > 1 {
+        return command.to_owned();
+    }
     let folders = std::env::var_os("PATH").unwrap_or_default();
-    let mut folders = std::env::split_paths(&folders).filter(|folder| folder.is_absolute());
-    let found = folders.find_map(|folder| {
-        let path = folder.join(&name);
-        (path.canonicalize().ok()? == real).then_some(path)
-    });
-    text(&found.unwrap_or(own))
+    let folders = std::env::split_paths(&folders).filter(|folder| folder.is_absolute());
+    let mut files = folders.map(|folder| folder.join(command));
+    let found = files.find(|file| file.is_file());
+    found.unwrap_or_else(|| command.to_owned())
 }
 
 /// The path of `mcp-gateway`, which is this program or beside it.
@@ -278,4 +259,108 @@ fn gateway(program: &str) -> anyhow::Result<Option<String>> {
 fn text(path: &Path) -> anyhow::Result<String> {
     let text = path.to_str().map(str::to_owned);
     text.context("the path of this program is not UTF-8")
+}
+
+/// Variables of servers on the network, which a host that starts the program does not need; beside those of access and TLS.
+const OF_HTTP: [&str; 7] = [
+    "MCP_BIND",
+    "MCP_PORT",
+    "MCP_RATE_LIMIT",
+    "MCP_SSE",
+    "MCP_STDIO",
+    "MCP_STREAM_LIMIT",
+    "MCP_TOKEN",
+];
+
+/// The variables of the server that are set now.
+fn variables(server: &Command) -> Vec<(String, Option<String>)> {
+    let variable = |arg: &Arg| {
+        let name = arg.get_env()?.to_str()?.to_owned();
+        let of_http = OF_HTTP.contains(&name.as_str())
+            || matches!(arg.get_help_heading(), Some("Access" | "TLS"));
+        let value = std::env::var(&name).ok();
+        let value = value.filter(|value| !value.is_empty() && !of_http)?;
+        let is_hidden = is_secret(arg) || has_password(&value);
+        Some((name, (!is_hidden).then(|| absolute(arg, value))))
+    };
+    server.get_arguments().filter_map(variable).collect()
+}
+
+/// True if the value of an option is a secret, and not the name of a file with one.
+fn is_secret(arg: &Arg) -> bool {
+    let names = arg.get_value_names().unwrap_or_default();
+    let secrets = ["KEY", "TOKEN", "SECRET", "NAME=TOKEN", "PASSWORD"];
+    arg.is_hide_env_values_set() || names.iter().any(|name| secrets.contains(&name.as_str()))
+}
+
+/// The value of an option with each path on this machine from the root: hosts start programs in a folder of their own.
+fn absolute(arg: &Arg, value: String) -> String {
+    let names = arg.get_value_names().unwrap_or_default();
+    let is = |searched: &[&str]| names.iter().any(|name| searched.contains(&name.as_str()));
+    let one = |value: &str| match value.split_once('=') {
+        Some((name, path)) if is(&["NAME=FILE"]) => format!("{name}={}", from_root(path)),
+        _ if is(&["FILE", "DIR"]) => from_root(value),
+        _ => value.to_owned(),
+    };
+    match arg.get_value_delimiter() {
+        Some(delimiter) => {
+            let values: Vec<_> = value.split(delimiter).map(one).collect();
+            values.join(&delimiter.to_string())
+        }
+        None => one(&value),
+    }
+}
+
+fn from_root(path: &str) -> String {
+    let absolute = std::path::absolute(path.trim()).ok();
+    let absolute = absolute.and_then(|path| path.to_str().map(str::to_owned));
+    // An empty path has none.
+    absolute.unwrap_or_else(|| path.to_owned())
+}
+
+/// True if an address among the values has a password. A user name alone is one in a URL of HTTP, where tokens
+/// stand in its place, but not in `ssh://me@host`.
+fn has_password(values: &str) -> bool {
+    values.split(',').any(|value| {
+        let (scheme, rest) = value.split_once("://").unwrap_or(("", value));
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let user = authority.rsplit_once('@').map(|(user, _)| user);
+        user.is_some_and(|user| user.contains(':') || scheme.contains("http"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arg(name: &'static str) -> Arg {
+        Arg::new("a").value_name(name)
+    }
+
+    #[test]
+    fn paths_on_this_machine_are_written_from_the_root() {
+        let root = from_root("a");
+        let list = arg("FILE").value_delimiter(',');
+        assert_eq!(absolute(&list, "a,a".into()), format!("{root},{root}"));
+        let named = arg("NAME=FILE").value_delimiter(',');
+        let expected = format!("x={root},y={root}");
+        assert_eq!(absolute(&named, "x=a,y=a".into()), expected);
+        assert_eq!(absolute(&arg("REMOTE_DIR"), "a".into()), "a");
+        assert_eq!(absolute(&arg("DIR"), "a".into()), root);
+    }
+
+    #[test]
+    fn user_name_is_no_password_except_in_a_url_of_http() {
+        for with in [
+            "tcp://u:pw@h",
+            "n8n=http://u:pw@h/mcp",
+            "https://TOKEN@h",
+            "ssh://h,tcp://:pw@h",
+        ] {
+            assert!(has_password(with), "{with}");
+        }
+        for without in ["ssh://me@host", "http://h/@x", "me@host", "a:b,c", ""] {
+            assert!(!has_password(without), "{without}");
+        }
+    }
 }

@@ -1,29 +1,32 @@
 //! `SERVER doctor`: looks for what keeps a server from working, and says what to do.
 
-mod configuration;
-mod entries;
-mod files;
-mod port;
-mod report;
-
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser};
+use clap::builder::{OsStr, Resettable};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Id, Parser};
 use mcp_client::{Client, ClientInfo, Endpoint};
+use mcp_core::tool::Detail;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
-use self::port::Listening;
-use self::report::Report;
-use super::connect::short;
-use super::print;
-use crate::config::{self, Applied};
+use crate::commands::connect::short;
+use crate::commands::print;
+use crate::config::{Applied, Problem, SetOption, Setting};
 use crate::key::Key;
-use crate::{Command, Product, Running, Service};
+use crate::{Command, Options, Product, Running, Service, config, log};
+
+mod entries;
 
 /// Timeout of each question to a running server and to a host's entry.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -72,7 +75,7 @@ pub(super) fn run<S: Service, O: Args + 'static>(
         places,
         mut problems,
     } = config::apply(command, args);
-    let command = configuration::without_faulty_variables(command, args, &mut problems);
+    let command = without_faulty_variables(command, args, &mut problems);
     for problem in problems {
         report.fail("config", problem.to_string(), "");
     }
@@ -80,7 +83,7 @@ pub(super) fn run<S: Service, O: Args + 'static>(
     let doctor = parsed.and_then(|matches| {
         let doctor = Doctor::<O>::from_arg_matches(&matches)?;
         if doctor.values {
-            print(configuration::values(&command, &matches, &places).as_bytes());
+            print(values(&command, &matches, &places).as_bytes());
         }
         Ok(doctor)
     });
@@ -122,33 +125,33 @@ async fn examine<S: Service, O: Args + 'static>(
     let (name, options) = (product.identity.name.clone(), command.common.clone());
     let server = product.options_command();
     let address = SocketAddr::from((options.bind, options.port.unwrap_or(product.port)));
-    files::examine(report, &server);
-    let tools = configuration::examine(report, &mut product, &command);
+    examine_files(report, &server);
+    for sentence in config::misspelled_variables(&server) {
+        report.warn("config", sentence, "rename the variable, or remove it");
+    }
+    let tools = examine_configuration(report, &mut product, &command);
     let running = make(report, product, command, is_offline);
     report.end_configuration();
     if is_offline {
         return;
     }
-    let listening = port::examine(report, address, &name, options.tls_cert.is_some()).await;
-    let url = format!("http://{}/mcp", port::reachable(address));
-    match (&listening, running) {
+    let is_running = examine_port(report, address, &name, options.tls_cert.is_some()).await;
+    let url = format!("http://{}/mcp", reachable(address));
+    let token = options.token.as_deref();
+    match running {
         // The service of a gateway is its backends, of which a running one tells.
-        (Listening::Own, _) if S::RELAYS => {
-            examine_backends(report, &url, options.token.as_deref()).await;
-        }
-        (_, Some(running)) => examine_service(report, running).await,
-        (_, None) => {}
+        _ if is_running && S::RELAYS => examine_backends(report, &url, token).await,
+        Some(running) => examine_service(report, running).await,
+        None => {}
     }
-    match &listening {
-        Listening::Own => {
-            running_tools(report, &url, options.token.as_deref()).await;
-        }
-        _ if S::RELAYS => report.warn(
+    match is_running {
+        true => running_tools(report, &url, token).await,
+        false if S::RELAYS => report.warn(
             "context",
             "the tools of the backends are known to a running gateway only".to_owned(),
             "start it, and run this command again",
         ),
-        _ => report.context("the default list", &tools),
+        false => report.context("the default list", &tools),
     }
     entries::examine(report, &name, &short(&name), address.port(), &server).await;
 }
@@ -167,7 +170,13 @@ fn make<S: Service, O: Args + 'static>(
     if let Some(check) = check {
         product.connect = check.connect;
     }
+    let tokens = command.common.tokens();
     let running = Key::random().and_then(|key| product.assemble(command, &key));
+    if let (Ok(running), Ok(tokens)) = (&running, tokens)
+        && let Some(owners) = tokens.owners()
+    {
+        running.service().follow_tokens(owners);
+    }
     let failed = |error| report.fail("config", format!("{error:#}"), "");
     running.map_err(failed).ok()
 }
@@ -223,11 +232,19 @@ async fn examine_backends(report: &mut Report, url: &str, token: Option<&str>) {
             _ => report.fail("service", format!("backend {name}: {state}: {error}"), ""),
         }
     }
+    if let Some(lost) = status["decisions"].as_str() {
+        report.fail("service", lost.to_owned(), "");
+    }
+    let unmatched = status["unmatched_rules"].as_array().into_iter().flatten();
+    for rule in unmatched.filter_map(Value::as_str) {
+        report.warn("config", rule.to_owned(), "correct or remove the rule");
+    }
 }
 
 /// Lists the tools of the running server: what each conversation pays.
 async fn running_tools(report: &mut Report, url: &str, token: Option<&str>) {
-    match list(url, token).await {
+    let listed = async { tools_of(&client(url, token)?).await };
+    match listed.await {
         Ok(tools) => report.context("the running server", &tools),
         Err(error) => report.warn(
             "context",
@@ -235,10 +252,6 @@ async fn running_tools(report: &mut Report, url: &str, token: Option<&str>) {
             "set MCP_TOKEN to a token of it",
         ),
     }
-}
-
-async fn list(url: &str, token: Option<&str>) -> anyhow::Result<Vec<String>> {
-    tools_of(&client(url, token)?).await
 }
 
 fn client(url: &str, token: Option<&str>) -> anyhow::Result<Client> {
@@ -264,4 +277,354 @@ async fn tools_of(client: &Client) -> anyhow::Result<Vec<String>> {
     let tools =
         tools.with_context(|| format!("no answer within {} s", QUESTION_TIMEOUT.as_secs()))?;
     Ok(tools?.iter().map(|tool| tool.get().to_owned()).collect())
+}
+
+/// The options that are set, each with its value, unless that is a secret, and its source.
+fn values(command: &clap::Command, matches: &ArgMatches, places: &HashMap<Id, String>) -> String {
+    let mut text = String::new();
+    let settings = config::settings(command);
+    for SetOption { key, value, source } in config::set_options(&settings, matches, places) {
+        let _ = writeln!(text, "{key} = {value} ({source})");
+    }
+    text
+}
+
+/// Finds the variables with values that cannot be used, and leaves them out: clap does not name them.
+fn without_faulty_variables(
+    command: clap::Command,
+    args: &[OsString],
+    problems: &mut Vec<Problem>,
+) -> clap::Command {
+    let lenient = command.clone().ignore_errors(true);
+    let given = lenient.try_get_matches_from(args).ok();
+    command.mut_args(|arg| {
+        let Some(variable) = arg.get_env().map(ToOwned::to_owned) else {
+            return arg;
+        };
+        let id = arg.get_id().as_str();
+        let source = given.as_ref().and_then(|given| given.value_source(id));
+        let value = std::env::var_os(&variable);
+        let Some(value) = value.filter(|_| source != Some(ValueSource::CommandLine)) else {
+            return arg;
+        };
+        let key = String::new();
+        let fault = match value.to_str() {
+            Some(text) => Setting { key, arg: &arg }.fault(&[text.to_owned()]),
+            None => Some("is no UTF-8 text".to_owned()),
+        };
+        let Some(text) = fault else {
+            return arg;
+        };
+        problems.push(Problem {
+            place: variable.to_string_lossy().into_owned(),
+            ..Problem::new(text)
+        });
+        arg.env(Resettable::<OsStr>::Reset)
+    })
+}
+
+/// Checks usable options with the files that they name, and the tools that they leave. Returns these as JSON.
+fn examine_configuration<S: Service, O: Args + 'static>(
+    report: &mut Report,
+    product: &mut Product<S, O>,
+    command: &Command<O>,
+) -> Vec<String> {
+    let options = &command.common;
+    let mut fail = |error: anyhow::Error| report.fail("config", format!("{error:#}"), "");
+    let _ = log::filter(&options.log).map_err(&mut fail);
+    let _ = product.check_key(command).map_err(&mut fail);
+    let functions = product.functions.clone();
+    let tools = product.product_tools(&command.product).choose(options);
+    product.functions = functions;
+    let tools = tools.map(|tools| {
+        let tools = tools.definitions().into_iter();
+        tools
+            .map(|tool| tool.render(Detail::Full).to_string())
+            .collect()
+    });
+    let tools = tools.map_err(&mut fail).unwrap_or_default();
+    if let Some(check) = &product.check {
+        let (problems, unused) = (check.problems, check.unused);
+        let found = problems(&command.product).into_iter();
+        for problem in found.chain(unused(&command.product)) {
+            report.fail("config", problem.to_string(), "");
+        }
+    }
+    if !options.stdio {
+        examine_access(report, options);
+    }
+    tools
+}
+
+/// Checks the tokens and certificates of clients.
+fn examine_access(report: &mut Report, options: &Options) {
+    match options.tokens() {
+        Err(error) => report.fail(
+            "token",
+            format!("{error:#}"),
+            "set MCP_TOKEN or MCP_TOKEN_FILE",
+        ),
+        Ok(found) if found.oauth.is_some() => {
+            report.ok("token", "clients need a token of an issuer".to_owned());
+        }
+        Ok(found) if !found.tokens.is_empty() => {
+            report.ok("token", "clients need a token".to_owned());
+        }
+        Ok(_) if options.bind.is_loopback() => {
+            report.ok("token", "none: only this machine can connect".to_owned());
+        }
+        Ok(_) => report.warn(
+            "token",
+            "none, and other machines can connect".to_owned(),
+            "set MCP_TOKEN or MCP_TOKEN_FILE",
+        ),
+    }
+    if let Err(error) = options.tls() {
+        report.fail(
+            "tls",
+            format!("{error:#}"),
+            "correct --tls-cert and --tls-key",
+        );
+    }
+}
+
+/// Checks the files with secrets that the environment names.
+fn examine_files(report: &mut Report, server: &clap::Command) {
+    for arg in server.get_arguments() {
+        let Some(name) = arg.get_env().and_then(|name| name.to_str()) else {
+            continue;
+        };
+        let is_secret = ["TOKEN", "KEY", "CREDENTIAL"]
+            .iter()
+            .any(|word| name.contains(word));
+        if !is_secret || !name.ends_with("_FILE") {
+            continue;
+        }
+        let path = std::env::var_os(name).unwrap_or_default();
+        if path.to_str().is_some_and(|path| path.trim().is_empty()) {
+            continue;
+        }
+        let path = Path::new(&path);
+        match std::fs::File::open(path).and_then(|file| file.metadata()) {
+            Err(error) => {
+                let text = format!("{name}: {}: {error}", path.display());
+                report.fail("file", text, "write the secret to it, with mode 600");
+            }
+            Ok(facts) if is_shared(&facts) => {
+                let text = format!("{name}: other users can read {}", path.display());
+                report.warn("file", text, "chmod 600");
+            }
+            Ok(_) => {
+                let text = match cfg!(unix) {
+                    true => format!("{name}: only this user can read {}", path.display()),
+                    false => format!("{name}: {} can be read", path.display()),
+                };
+                report.ok("file", text);
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+fn is_shared(facts: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    facts.permissions().mode() & 0o044 != 0
+}
+
+/// On Windows a file has the rights of its folder, which are not looked at.
+#[cfg(not(unix))]
+fn is_shared(_: &std::fs::Metadata) -> bool {
+    false
+}
+
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+
+const MAX_RESPONSE: u64 = 64 << 10;
+
+/// The address at which a server with this one can be asked.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        ip if ip.is_unspecified() => {
+            SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), address.port())
+        }
+        _ => address,
+    }
+}
+
+async fn examine_port(report: &mut Report, address: SocketAddr, name: &str, has_tls: bool) -> bool {
+    match TcpListener::bind(address) {
+        Ok(_) => {
+            let text = format!("{} is free: {name} does not run", address.port());
+            report.ok("port", text);
+            return false;
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
+        Err(error) => {
+            let text = format!("{address} cannot be used: {error}");
+            report.fail("port", text, "choose another --bind or --port");
+            return false;
+        }
+    }
+    let help = get(reachable(address), "/mcp").await;
+    let text = |member: &str| help.as_ref().and_then(|help| help[member].as_str());
+    let port = address.port();
+    match text("name") {
+        Some(found) if found == name => {
+            let version = text("version").unwrap_or("of an unknown version");
+            report.ok("port", format!("{found} {version} runs on {port}"));
+            return true;
+        }
+        None if has_tls => {
+            let text = format!("{port} is in use, and is not asked over TLS");
+            report.ok("port", text);
+        }
+        found => {
+            let user = found.unwrap_or("a program that is no server of this kind");
+            let text = format!("{port} is in use by {user}");
+            report.fail("port", text, "stop that program, or choose another --port");
+        }
+    }
+    false
+}
+
+async fn get(address: SocketAddr, path: &str) -> Option<Value> {
+    let asked = async {
+        let mut stream = TcpStream::connect(address).await.ok()?;
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut response = String::new();
+        stream
+            .take(MAX_RESPONSE)
+            .read_to_string(&mut response)
+            .await
+            .ok()?;
+        let (_, body) = response.split_once("\r\n\r\n")?;
+        serde_json::from_str(body).ok()
+    };
+    tokio::time::timeout(REPLY_TIMEOUT, asked).await.ok()?
+}
+
+/// More tokens than this are a warning.
+const MAX_TOKENS: usize = 20_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    Ok,
+    Warn,
+    Fail,
+}
+
+#[derive(Serialize)]
+struct Finding {
+    status: Status,
+    check: &'static str,
+    text: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    advice: String,
+}
+
+/// All findings. No secret is in them: values of options are not.
+#[derive(Default)]
+struct Report {
+    findings: Vec<Finding>,
+    /// True if the configuration cannot be used.
+    is_refused: bool,
+}
+
+impl Report {
+    fn add(&mut self, status: Status, check: &'static str, text: String, advice: &str) {
+        self.findings.push(Finding {
+            status,
+            check,
+            text,
+            advice: advice.to_owned(),
+        });
+    }
+
+    fn ok(&mut self, check: &'static str, text: String) {
+        self.add(Status::Ok, check, text, "");
+    }
+
+    fn warn(&mut self, check: &'static str, text: String, advice: &str) {
+        self.add(Status::Warn, check, text, advice);
+    }
+
+    fn fail(&mut self, check: &'static str, text: String, advice: &str) {
+        self.add(Status::Fail, check, text, advice);
+    }
+
+    /// Adds the cost of a list of tools, for each backend of a gateway: four bytes of JSON count as one token.
+    fn context(&mut self, whose: &str, tools: &[String]) {
+        #[derive(Deserialize)]
+        struct Named {
+            name: String,
+        }
+        let mut parts: BTreeMap<String, usize> = BTreeMap::new();
+        let mut bytes = 0;
+        for tool in tools {
+            let named: Option<Named> = serde_json::from_str(tool).ok();
+            let name = named.map(|tool| tool.name).unwrap_or_default();
+            if let Some((backend, _)) = name.split_once("__") {
+                *parts.entry(backend.to_owned()).or_default() += tool.len();
+            }
+            bytes += tool.len();
+        }
+        let tokens = bytes / 4;
+        let mut text = format!("about {tokens} tokens for {} tools of {whose}", tools.len());
+        if !parts.is_empty() {
+            let parts: Vec<_> = parts
+                .iter()
+                .map(|(key, bytes)| format!("{key} {}", bytes / 4))
+                .collect();
+            text.push_str(&format!(" ({})", parts.join(", ")));
+        }
+        match tokens > MAX_TOKENS {
+            true => self.warn(
+                "context",
+                text,
+                "offer fewer: --toolsets, --read-only, or `search_above` and `allow` of the gateway",
+            ),
+            false => self.ok("context", text),
+        }
+    }
+
+    fn print(&self, json: bool) -> ExitCode {
+        let mut text = String::new();
+        if json {
+            text = serde_json::to_string_pretty(&self.findings).unwrap_or_default() + "\n";
+        } else {
+            for finding in &self.findings {
+                let status = match finding.status {
+                    Status::Ok => "ok",
+                    Status::Warn => "warn",
+                    Status::Fail => "fail",
+                };
+                let (check, found, advice) = (finding.check, &finding.text, &finding.advice);
+                text.push_str(&format!("{status:<5}{check:<9}{found}\n"));
+                if !advice.is_empty() {
+                    text.push_str(&format!("{:14}{advice}\n", ""));
+                }
+            }
+        }
+        print(text.as_bytes());
+        match self.is_refused {
+            true => ExitCode::from(config::UNUSABLE),
+            false => ExitCode::from(u8::from(self.has_failed())),
+        }
+    }
+
+    /// Ends the findings about the configuration: it cannot be used if any of them is a failure.
+    fn end_configuration(&mut self) {
+        self.is_refused = self.has_failed();
+        if !self.is_refused {
+            self.ok("config", "it can be used".to_owned());
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        let mut findings = self.findings.iter();
+        findings.any(|finding| finding.status == Status::Fail)
+    }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use serde_json::{Map, Value, json};
 
-use super::print;
+use super::{fail, print};
 use crate::config::{self, Kind, Setting};
 
 /// Prints the JSON Schema of the configuration file, for editors.
@@ -28,11 +28,10 @@ pub(super) fn run(mut command: clap::Command, whole: Option<fn(Value) -> Value>)
     }
     match serde_json::to_string_pretty(&schema) {
         Ok(text) => print(format!("{text}\n").as_bytes()),
-        Err(error) => super::fail(command.get_name(), &format!("{error}\n")),
+        Err(error) => fail(command.get_name(), error),
     }
 }
 
-/// The schema of a table with these settings.
 fn table(settings: &[Setting<'_>]) -> Value {
     let properties = settings.iter();
     let properties: Map<String, Value> = properties

@@ -1,7 +1,6 @@
 //! `SERVER token add|list|revoke`: changes the token file, which running servers follow.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use jiff::Timestamp;
 use mcp_core::duration::parse_duration;
 
+use super::{fail, print};
 use crate::token_file::TokenFile;
 
 /// Adds, lists and revokes the bearer tokens of the clients of a server.
@@ -58,18 +58,10 @@ struct Place {
     token_file: PathBuf,
 }
 
-/// Runs the command.
 pub(super) fn run(token: Token, server: &str) -> ExitCode {
     match act(token.action, Timestamp::now()) {
-        Ok(text) => {
-            // A closed pipe changes nothing.
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "{server}: {error:#}");
-            ExitCode::FAILURE
-        }
+        Ok(text) => print(text.as_bytes()),
+        Err(error) => fail(server, error),
     }
 }
 

@@ -180,7 +180,7 @@ fn every_problem_is_told_with_its_line_key_and_nearest_name() {
            own_url = \"${\"\nown_keys = [1]\nbody_limit = 1.5\nsession_key = \"file:nowhere\"\n",
             vec![
                 "F:8: allowed_hosts: a text of the list must not contain ','",
-                "F:3: bind: invalid IP address syntax",
+                "F:3: bind: it must be the IP address of this machine, such as 0.0.0.0 for all, or localhost",
                 "F:14: body_limit: must be a whole number",
                 "F:4: call_timeout: 0 is not in 1..=600",
                 "F:9: error_profile: must be one of spec, codefluss, extended",
@@ -209,5 +209,5 @@ fn every_problem_is_told_with_its_line_key_and_nearest_name() {
     let missing = File(Path::new("/nowhere.toml").to_owned());
     let (_, problems) = missing.options(&[]);
     std::mem::forget(missing);
-    assert_eq!(problems, ["F: cannot be read: entity not found"]);
+    assert_eq!(problems, ["F: cannot be read: there is no such file"]);
 }

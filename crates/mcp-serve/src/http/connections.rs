@@ -23,7 +23,6 @@ const ROOM_TIMEOUT: Duration = Duration::from_millis(500);
 /// Interval at which a listener without any room looks for a connection that could make some.
 const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The client of one connection.
 pub(super) struct ClientConnection {
     pub(super) address: IpAddr,
     /// True beyond the limit of connections: it has one request, for health or metrics.
@@ -34,7 +33,9 @@ pub(super) struct ClientConnection {
     requests: AtomicUsize,
     /// True after the refusal of a request whose body has not arrived.
     is_sending: AtomicBool,
-    /// Cancelled once it has to make room for another connection.
+    /// True once it has to make room for another connection.
+    makes_room: AtomicBool,
+    /// Cancelled when it makes room, and when the listener closes.
     ending: CancellationToken,
 }
 
@@ -42,14 +43,16 @@ pub(super) struct ClientConnection {
 pub(super) struct OpenRequest<'a>(&'a AtomicUsize);
 
 impl ClientConnection {
-    pub(super) fn new(address: IpAddr, is_reserved: bool) -> Self {
+    /// A connection that ends with `ending`.
+    pub(super) fn new(address: IpAddr, is_reserved: bool, ending: CancellationToken) -> Self {
         Self {
             address,
             is_reserved,
             has_token: AtomicBool::new(false),
             requests: AtomicUsize::new(0),
             is_sending: AtomicBool::new(false),
-            ending: CancellationToken::new(),
+            makes_room: AtomicBool::new(false),
+            ending,
         }
     }
 
@@ -73,14 +76,17 @@ impl ClientConnection {
         self.is_sending.load(Ordering::Relaxed)
     }
 
-    /// Completes once it has to make room for another connection.
+    /// Completes once it has to make room for another connection, or the listener closes.
     pub(super) async fn ending(&self) {
         self.ending.cancelled().await;
     }
 
-    /// Completes once it has made no room within its time, and no request is being answered.
+    /// Completes for a connection that ends once it has made no room within its time, and no request is being
+    /// answered; never when the listener closes.
     pub(super) async fn overdue(&self) {
-        self.ending().await;
+        if !self.makes_room.load(Ordering::Relaxed) {
+            return std::future::pending().await;
+        }
         sleep(ROOM_GRACE).await;
         while !self.is_idle() {
             sleep(ROOM_GRACE).await;
@@ -109,6 +115,8 @@ pub(super) struct Connections {
     reserved: Arc<Semaphore>,
     /// True if connections without a token make room. Otherwise anybody could lock out the clients that have one.
     makes_room: bool,
+    /// Cancelled when the listener closes.
+    closing: CancellationToken,
     open: OpenConnections,
 }
 
@@ -125,12 +133,12 @@ pub(super) struct Place {
 }
 
 impl Connections {
-    /// `needs_token` is true if requests need a token.
-    pub(super) fn new(limits: &Limits, needs_token: bool) -> Self {
+    pub(super) fn new(limits: &Limits, needs_token: bool, closing: CancellationToken) -> Self {
         Self {
             usual: Arc::new(Semaphore::new(limits.max_connections)),
             reserved: Arc::new(Semaphore::new(limits.reserved_connections)),
             makes_room: needs_token,
+            closing,
             open: OpenConnections::default(),
         }
     }
@@ -181,7 +189,8 @@ impl Connections {
         permit: OwnedSemaphorePermit,
         is_reserved: bool,
     ) -> Place {
-        let client = Arc::new(ClientConnection::new(address, is_reserved));
+        let ending = self.closing.child_token();
+        let client = Arc::new(ClientConnection::new(address, is_reserved, ending));
         Place {
             number: self.open.add(Arc::clone(&client)),
             connections: Arc::clone(self),
@@ -214,7 +223,12 @@ impl OpenConnections {
         idle().for_each(|client| *counts.entry(client.address).or_default() += 1);
         let most = counts.values().copied().max().unwrap_or_default();
         let chosen = idle().find(|client| counts.get(&client.address) == Some(&most));
-        chosen.inspect(|client| client.ending.cancel()).is_some()
+        let Some(chosen) = chosen else {
+            return false;
+        };
+        chosen.makes_room.store(true, Ordering::Relaxed);
+        chosen.ending.cancel();
+        true
     }
 }
 
@@ -231,12 +245,16 @@ mod tests {
     #[test]
     fn oldest_idle_connection_of_the_address_with_the_most_makes_room() {
         let open = OpenConnections::default();
-        let client = |last: u8| Arc::new(ClientConnection::new([127, 0, 0, last].into(), false));
-        let clients = [1, 2, 2, 2, 1, 2].map(client);
+        let client = |last: u8, is_reserved| {
+            let address = [127, 0, 0, last].into();
+            let ending = CancellationToken::new();
+            Arc::new(ClientConnection::new(address, is_reserved, ending))
+        };
+        let clients = [1, 2, 2, 2, 1, 2].map(|last| client(last, false));
         for client in &clients {
             open.add(Arc::clone(client));
         }
-        open.add(Arc::new(ClientConnection::new([127, 0, 0, 2].into(), true)));
+        open.add(client(2, true));
         clients[1].set_authenticated();
         let request = clients[2].open_request();
         let ended = || {

@@ -97,7 +97,6 @@ impl Guard {
         !self.any_host || self.needs_token()
     }
 
-    /// True if requests need a token.
     pub(super) fn needs_token(&self) -> bool {
         !self.tokens.is_empty() || self.oauth.is_some()
     }
@@ -185,4 +184,29 @@ fn is_loopback(host: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    /// Else the address that clients are told for OAuth answers them 403.
+    #[test]
+    fn host_of_the_oauth_resource_is_allowed() {
+        let command = crate::Command::<crate::NoOptions>::try_parse_from([
+            "x",
+            "--auth-issuer=https://issuer.test",
+            "--auth-resource=https://Agents.example:8443/mcp",
+        ]);
+        let oauth = command.unwrap().common.tokens().unwrap().oauth;
+        let guard = Guard::new(Tokens::default(), &[]).with_oauth(oauth);
+        for (host, is_allowed) in [
+            ("agents.example:8443", true),
+            ("agents.example", true),
+            ("issuer.test", false),
+        ] {
+            let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]);
+            let checked = guard.check_host(&Uri::from_static("/mcp"), &headers);
+            assert_eq!(checked.is_ok(), is_allowed, "{host}");
+        }
+    }
+}

@@ -19,9 +19,6 @@ const PARAM_PREFIX: &str = "mcp-param-";
 
 /// Rejects a header of the protocol that is repeated with another value: a proxy may route by one value
 /// and this server by the other. Some clients send every header twice.
-///
-/// # Errors
-/// `HeaderMismatch`, naming the header.
 pub(super) fn check_unambiguous(headers: &HeaderMap) -> Result<(), Error> {
     for name in [VERSION, METHOD, NAME, SESSION] {
         let first = headers.get(&name);
@@ -66,7 +63,6 @@ pub(super) fn is_unencoded(headers: &HeaderMap) -> bool {
     encodings.all(|value| value.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
-/// The era that the headers indicate.
 pub(super) fn era(headers: &HeaderMap) -> Era {
     Era::from_headers(&hints(headers))
 }
@@ -173,4 +169,32 @@ impl Accepts {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn headers(name: &HeaderName, values: &[&'static str]) -> HeaderMap {
+        let values = values.iter().copied().map(HeaderValue::from_static);
+        HeaderMap::from_iter(values.map(|value| (name.clone(), value)))
+    }
+
+    #[test]
+    fn lists_of_a_trace_on_several_lines_are_one() {
+        for (lines, joined) in [
+            (&["a=1"][..], Some("a=1")),
+            (&["a=1", "b=2"], Some("a=1,b=2")),
+            (&["a=1", "a=1"], Some("a=1")),
+            (&["", "a=1"], Some(",a=1")),
+            (&["", ""], None),
+            (&[], None),
+        ] {
+            let headers = headers(&HeaderName::from_static("baggage"), lines);
+            assert_eq!(list(&headers, "baggage").as_deref(), joined, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn session_that_is_repeated_with_another_id_is_refused() {
+        assert!(check_unambiguous(&headers(&SESSION, &["a", "a"])).is_ok());
+        assert!(check_unambiguous(&headers(&SESSION, &["a", "b"])).is_err());
+    }
+}

@@ -1,15 +1,17 @@
 //! The accept loop: opens, serves and closes connections.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use axum::Router;
+use axum::body::Body;
 use futures_util::FutureExt as _;
 use http::Request;
 use hyper::body::Incoming;
@@ -22,12 +24,10 @@ use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower_service::Service as _;
 
 use super::connections::{ClientConnection, Connections, Place};
-use super::limits::Limits;
-use super::open_files;
-use super::service::HttpService;
+use super::limits::{self, Limits};
+use super::router::HttpService;
 use crate::Tls;
 
 /// Bytes of the head of one request; a larger head is answered with 431.
@@ -91,19 +91,16 @@ impl Listener {
     /// Serves until `stop`, then waits for requests in flight until the grace period is over. Work that still
     /// runs after the grace period is detached.
     pub async fn serve(self, stop: CancellationToken) {
-        let limits = *self.service.app.limits();
-        open_files::allow(limits.max_connections + limits.reserved_connections);
-        let connections = Arc::new(Connections::new(
-            &limits,
-            self.service.app.guard.needs_token(),
-        ));
+        let limits = self.service.app.limits;
+        limits::allow(limits.max_connections + limits.reserved_connections);
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
+        let needs_token = self.service.app.guard.needs_token();
+        let connections = Arc::new(Connections::new(&limits, needs_token, closing.clone()));
         let following = self.tls.clone().map(|tls| tokio::spawn(tls.follow()));
         let serve = |stream, place: Place| {
-            let (router, tls) = (self.service.router(), self.tls.clone());
-            let closing = closing.clone();
+            let (service, tls) = (self.service.clone(), self.tls.clone());
             tasks.spawn(async move {
-                let served = connection(router, tls, stream, (&place.client, &limits), closing);
+                let served = connection(service, tls, stream, &place.client, limits);
                 if let Err(error) = served.await {
                     tracing::debug!(%error, "a connection broke");
                 }
@@ -162,49 +159,44 @@ async fn accept(
     Ok((stream, connections.place(peer.ip()).await?))
 }
 
-/// Serves a connection until `stop`, or until its client closes it.
+/// Serves a connection until it has to end, or until its client closes it.
 async fn connection(
-    router: Router,
+    service: HttpService,
     tls: Option<Arc<Tls>>,
     stream: TcpStream,
-    (client, limits): (&Arc<ClientConnection>, &Limits),
-    stop: CancellationToken,
+    client: &Arc<ClientConnection>,
+    mut limits: Limits,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     // Answers are small; Nagle's algorithm would delay each by 40 ms.
     let _ = stream.set_nodelay(true);
-    let mut limits = *limits;
     if client.is_reserved {
         limits.head_timeout = limits.head_timeout.min(RESERVED_HEAD_TIMEOUT);
     }
     let Some(tls) = tls else {
-        return serve(router, stream, client, &limits, stop).await;
+        return serve(service, stream, client, &limits).await;
     };
     // Boxed: it is large, and connections without TLS have none.
     let handshake = Box::pin(tls.acceptor().accept(stream));
     let stream = tokio::select! {
         done = timeout(limits.head_timeout, handshake) => done??,
-        () = stop.cancelled() => return Ok(()),
         () = client.ending() => return Ok(()),
     };
-    Box::pin(serve(router, stream, client, &limits, stop)).await
+    Box::pin(serve(service, stream, client, &limits)).await
 }
 
 async fn serve(
-    router: Router,
+    service: HttpService,
     stream: impl AsyncRead + AsyncWrite + Send,
     client: &Arc<ClientConnection>,
     limits: &Limits,
-    stop: CancellationToken,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(limits.write_timeout));
-    let service = service_fn(move |mut request: Request<Incoming>| {
+    let service = &service;
+    let answer = service_fn(move |mut request: Request<Incoming>| async move {
         request.extensions_mut().insert(Arc::clone(client));
-        let answer = router.clone().call(request);
-        async move {
-            let _request = client.open_request();
-            answer.await
-        }
+        let _request = client.open_request();
+        Ok::<_, Infallible>(service.answer(request.map(Body::new)).await)
     });
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -215,25 +207,22 @@ async fn serve(
         .max_buf_size(MAX_HEAD_BYTES)
         // No `pipeline_flush`: it delays a response until the next request is there, and never
         // sends the response to an invalid head.
-        .serve_connection(TokioIo::new(Box::pin(stream)), service);
-    let mut stopping = pin!(async {
-        tokio::select! {
-            () = stop.cancelled() => {}
-            () = client.ending() => {}
-        }
+        .serve_connection(TokioIo::new(Box::pin(stream)), answer);
+    let mut ending = pin!(client.ending());
+    let served = poll_fn(|cx| match ending.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(None),
+        Poll::Pending => Pin::new(&mut connection).poll(cx).map(Some),
     });
-    let mut is_stopping = false;
-    let served = poll_fn(|cx| {
-        if !is_stopping && stopping.as_mut().poll(cx).is_ready() {
-            is_stopping = true;
+    let served = match served.await {
+        Some(served) => served,
+        None => {
             Pin::new(&mut connection).graceful_shutdown();
+            tokio::select! {
+                served = &mut connection => served,
+                // hyper waits for the head of a first request, and the client may not read.
+                () = client.overdue() => return Err("it was idle at the limit of connections".into()),
+            }
         }
-        Pin::new(&mut connection).poll(cx)
-    });
-    let served = tokio::select! {
-        served = served => served,
-        // hyper waits for the head of a first request, and the client may not read.
-        () = client.overdue() => return Err("it was idle at the limit of connections".into()),
     };
     let stream = connection.into_parts().io.into_inner();
     linger(stream, client.is_sending(), limits.head_timeout).await;

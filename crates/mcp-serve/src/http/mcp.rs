@@ -1,58 +1,40 @@
 //! The path `/mcp`: `POST` calls the server, `GET` opens or resumes a stream of a session, `DELETE` ends
 //! a session.
 
-mod post;
-mod sse;
-
 use std::sync::Arc;
 
 use axum::response::Response;
+use bytes::Bytes;
+use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use http::StatusCode;
-use http::header::WWW_AUTHENTICATE;
-use mcp_core::error::Error;
-use mcp_core::server::{Caller, FrameReply, Server};
-use mcp_core::sign::Signer;
+use http::header::{HeaderValue, WWW_AUTHENTICATE};
+use hyper::body::Body as _;
+use mcp_core::era::{Era, Hints};
+use mcp_core::error::{Credentials, Error};
+use mcp_core::server::{Caller, FrameReply, IncomingFrame, Negotiated, Peer};
 use mcp_core::tool::ToolError;
+use mcp_core::trace::TraceFields;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
-use super::events::{
-    EventStream, InFlightCall, MessageSender, ResumableStreams, ServerMessage, lost_request,
+use crate::http::app::App;
+use crate::http::events::{
+    InFlightCall, MessageSender, Output, ReplayPolicy, kept_alive, lost_request, request_digits,
 };
-use super::headers::{era, last_event_id, session_id};
-use super::limits::Limits;
-use super::reply::{self, Refusal};
-use super::request::HttpRequest;
-use super::session::{Session, Sessions};
-use super::stream_slots::{StreamSlot, StreamSlots};
-use crate::SharedSessions;
+use crate::http::headers::{Accepts, SESSION, era, last_event_id, session_id};
+use crate::http::limits::StreamSlot;
+use crate::http::reply::Refusal;
+use crate::http::request::{HttpRequest, read_body};
+use crate::http::session::Session;
+use crate::http::{headers, reply};
 use crate::key::process_id;
-use crate::oauth::ResourceServer;
-use sse::SseSessions;
 
 /// The unit of the memory of bodies.
-const KIB: usize = 1024;
+pub(super) const KIB: usize = 1024;
 
 /// Bytes of a body whose memory is not counted.
 const SMALL_BODY: u64 = 64 * 1024;
-
-pub(super) struct McpEndpoint {
-    server: Arc<Server>,
-    sessions: Sessions,
-    streams: Arc<ResumableStreams>,
-    slots: Arc<StreamSlots>,
-    limits: Limits,
-    /// Says to clients without a token where they get one.
-    oauth: Option<Arc<ResourceServer>>,
-    /// One permit for each request in flight.
-    in_flight: Arc<Semaphore>,
-    /// One permit for each KiB of large request bodies.
-    body_memory: Arc<Semaphore>,
-    /// The sessions of `/sse`, which may not be served.
-    sse: Arc<SseSessions>,
-    /// Set if other processes may serve the same sessions.
-    shared: Option<Arc<dyn SharedSessions>>,
-}
 
 /// The room that a request takes until its end.
 pub(super) struct RequestPermit {
@@ -73,36 +55,7 @@ impl BodyPermit {
     }
 }
 
-impl McpEndpoint {
-    pub(super) fn new(
-        server: Arc<Server>,
-        signer: Signer,
-        limits: Limits,
-        oauth: Option<Arc<ResourceServer>>,
-        shared: Option<Arc<dyn SharedSessions>>,
-    ) -> Self {
-        Self {
-            server,
-            sessions: Sessions::new(signer),
-            streams: Arc::default(),
-            slots: Arc::new(StreamSlots::new(limits.max_streams_per_client)),
-            limits,
-            oauth,
-            in_flight: Arc::new(Semaphore::new(limits.max_in_flight)),
-            body_memory: Arc::new(Semaphore::new(limits.max_body_memory / KIB)),
-            sse: Arc::default(),
-            shared,
-        }
-    }
-
-    pub(super) fn server(&self) -> &Server {
-        &self.server
-    }
-
-    pub(super) fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
+impl App {
     /// Takes a slot for a stream of the client of a request.
     ///
     /// # Errors
@@ -112,16 +65,27 @@ impl McpEndpoint {
         slot.ok_or_else(|| Box::new(reply::too_many_streams(self.limits.max_streams_per_client)))
     }
 
-    /// Returns a stream of the client of a request, which ends with its connection.
-    pub(super) fn events(
+    /// Returns a stream of the client of a request, which ends with its token.
+    pub(super) fn stream(
         &self,
-        first: Option<Vec<u8>>,
-        messages: Receiver<ServerMessage>,
-        call: InFlightCall,
+        events: impl Stream<Item = Bytes> + Send + 'static,
         request: &HttpRequest,
-    ) -> EventStream {
-        let (keep_alive, revocation) = (self.limits.keep_alive_interval, request.revocation());
-        EventStream::new(first, messages, call, keep_alive, revocation)
+    ) -> Response {
+        let events = kept_alive(events, self.limits.keep_alive_interval);
+        reply::events(events.take_until(Box::pin(request.revoked())))
+    }
+
+    /// Returns a stream on which a client only listens, and with which its connection ends.
+    pub(super) fn idle_stream(
+        &self,
+        events: impl Stream<Item = Bytes> + Send + 'static,
+        request: &HttpRequest,
+        slot: StreamSlot,
+    ) -> Response {
+        let events = events.inspect(move |_| _ = &slot);
+        let mut response = self.stream(events, request);
+        reply::end_connection(&mut response);
+        response
     }
 
     /// Takes a permit for a request in flight; `None` at the limit.
@@ -141,29 +105,6 @@ impl McpEndpoint {
         permit.ok().map(|permit| BodyPermit(Some(permit)))
     }
 
-    /// Waits until the server closes.
-    pub(super) fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
-        let server = Arc::clone(&self.server);
-        async move { server.closed().await }
-    }
-
-    /// The number of sessions in memory.
-    pub(super) fn sessions(&self) -> usize {
-        self.sessions.len() + self.sse.len()
-    }
-
-    /// The number of open streams on which clients listen.
-    pub(super) fn open_streams(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// The number of requests in flight.
-    pub(super) fn calls_in_flight(&self) -> usize {
-        self.limits
-            .max_in_flight
-            .saturating_sub(self.in_flight.available_permits())
-    }
-
     /// Resumes an interrupted stream, else opens the stream that reports changes to a session.
     pub(super) async fn get(&self, request: &HttpRequest) -> Response {
         let Some(session) = self.session(request).await else {
@@ -174,12 +115,9 @@ impl McpEndpoint {
         if let Some(id) = lost.and_then(lost_request) {
             return self.lost(&id, request);
         }
-        let replay = last.and_then(|last| {
-            self.streams
-                .resume(session.id(), last, self.limits.keep_alive_interval)
-        });
+        let replay = last.and_then(|last| self.streams.resume(session.id(), last));
         if let Some(replay) = replay {
-            return reply::events(replay.until(request.revocation()));
+            return self.stream(replay, request);
         }
         // First, so that the stream that this one replaces frees its slot.
         let slot = match self.stream_slot(request) {
@@ -198,8 +136,8 @@ impl McpEndpoint {
             }
             FrameReply::nothing()
         };
-        let call = InFlightCall::new(watch, Some(Arc::new(client_gone)));
-        reply::idle_stream(self.events(None, messages, call, request).in_slot(slot))
+        let call = InFlightCall::new(watch, Some(messages), Some(Arc::new(client_gone)));
+        self.idle_stream(call.into_events(None), request, slot)
     }
 
     /// Answers the client of a stream that another process had with the error of its request.
@@ -209,9 +147,8 @@ impl McpEndpoint {
              call again.",
         ));
         let answer = FrameReply::failed(id, era(&request.headers), &error, self.server.profile());
-        let (_, messages) = MessageSender::new();
-        let call = InFlightCall::new(std::future::ready(answer), None);
-        reply::events(self.events(None, messages, call, request))
+        let call = InFlightCall::new(std::future::ready(answer), None, None);
+        self.stream(call.into_events(None), request)
     }
 
     /// Ends a session.
@@ -219,7 +156,7 @@ impl McpEndpoint {
         let id = session_id(&request.headers);
         let session = self.session(request).await;
         let handle = session.map(|session| session.handle());
-        let ended = id.filter(|id| self.sessions.end(id, &request.owner(), request.share()));
+        let ended = id.filter(|id| self.sessions.end(id, &request.owner(), &request.share()));
         let (Some(id), Some(handle)) = (ended, handle) else {
             return self.refuse(request, None, Error::SessionNotFound.into());
         };
@@ -250,7 +187,7 @@ impl McpEndpoint {
         };
         tracing::debug!(kind = error.kind(), "refused");
         let mut response = reply::refused(&error, era(&request.headers), self.server.profile());
-        let oauth = self.oauth.as_ref();
+        let oauth = self.guard.oauth();
         if let Some(challenge) = oauth.and_then(|oauth| oauth.challenge_in(&error, view)) {
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
@@ -261,7 +198,7 @@ impl McpEndpoint {
     }
 
     /// Refuses a message whose body was not read to its end.
-    fn refuse_unread(&self, request: HttpRequest, refusal: Refusal) -> Response {
+    pub(super) fn refuse_unread(&self, request: HttpRequest, refusal: Refusal) -> Response {
         let response = self.refuse(&request, request.view.as_deref(), refusal);
         request.unread(response)
     }
@@ -278,7 +215,7 @@ impl McpEndpoint {
         if session.is_claimed(|| shared.claim(handle)).await && !shared.has_ended(handle) {
             return Some(session);
         }
-        self.sessions.end(id, &owner, request.share());
+        self.sessions.end(id, &owner, &request.share());
         self.streams.forget(id);
         self.server.forget(id);
         None
@@ -288,4 +225,222 @@ impl McpEndpoint {
 /// Returns true if this process has made the event with this id.
 fn is_of_this_process(event: &str) -> bool {
     event.starts_with(&format!("{:08x}", process_id()))
+}
+
+/// A request whose body was read.
+pub(super) struct Received {
+    session: Option<Session>,
+    pub(super) message: Bytes,
+    pub(super) permit: RequestPermit,
+}
+
+impl App {
+    /// Answers a message, or a batch of them.
+    pub(super) async fn post(&self, mut request: HttpRequest) -> Response {
+        match self.receive(&mut request).await {
+            Ok(received) => self.call(request, received).await,
+            Err(refusal) => self.refuse_unread(request, refusal),
+        }
+    }
+
+    /// Receives a request. Cheap checks come first: it is refused before its body is read.
+    pub(super) async fn receive(&self, request: &mut HttpRequest) -> Result<Received, Refusal> {
+        if self.in_flight.available_permits() == 0 {
+            return Err(Refusal::Busy);
+        }
+        if !headers::is_json(&request.headers) {
+            return Err(Refusal::Unsupported(
+                "send the message as Content-Type: application/json",
+            ));
+        }
+        if !headers::is_unencoded(&request.headers) {
+            return Err(Refusal::Unsupported(
+                "send the message without Content-Encoding",
+            ));
+        }
+        let session = self.session_of_post(request).await?;
+        let expected = request.body().size_hint().upper().unwrap_or(u64::MAX);
+        let mut memory = self.body_permit(expected).ok_or(Refusal::Busy)?;
+        let message = read_body(request.body(), &self.limits).await?;
+        memory.keep(message.len());
+        // The body may have taken longer than its token was valid.
+        if request.is_revoked() {
+            return Err(Refusal::Error(Error::Unauthorized(Credentials::Invalid)));
+        }
+        // After the body: a slow body must not take the permit of another request.
+        let permit = self.permit().ok_or(Refusal::Busy)?;
+        Ok(Received {
+            session,
+            message,
+            permit: RequestPermit {
+                _request: permit,
+                _body: memory,
+            },
+        })
+    }
+
+    /// Opens the session that the request names. The modern era has no sessions and ignores their ids.
+    async fn session_of_post(&self, request: &HttpRequest) -> Result<Option<Session>, Refusal> {
+        let id = headers::session_id(&request.headers);
+        if id.is_none() || headers::era(&request.headers) == Era::Modern {
+            return Ok(None);
+        }
+        let session = self.session(request).await;
+        session.map(Some).ok_or(Error::SessionNotFound.into())
+    }
+
+    /// Calls the server. Replies with JSON if the answer comes first and the client accepts JSON; with a stream of events
+    /// if the call sends messages before.
+    async fn call(&self, mut request: HttpRequest, received: Received) -> Response {
+        let accepts = Accepts::of(&request.headers);
+        let is_subscription = headers::is_subscription(&request.headers);
+        let (peer, messages) = accepts.events.then(MessageSender::new).unzip();
+        let replay = received.session.as_ref().map(|session| {
+            // Another process, which may be asked for the stream, reads the id of the request in those of the events.
+            let is_shared = self.shared.is_some();
+            ReplayPolicy {
+                request: is_shared
+                    .then(|| request_digits(&received.message))
+                    .flatten(),
+                ..session.replay_policy()
+            }
+        });
+        let (mut call, _accepting) = self.start(&mut request, received, peer.zip(messages));
+        if !accepts.events {
+            return self.json(call.answer().await, &request);
+        }
+        // A client that accepts only events gets its stream at once.
+        let first = match accepts.json || is_subscription {
+            true => call.next().await,
+            false => call.next().now_or_never().flatten(),
+        };
+        let first = match first {
+            Some(Output::Answer(answer)) if accepts.json || answer.status != 200 => {
+                return self.json(answer, &request);
+            }
+            Some(Output::Answer(mut answer)) => {
+                let session = self.new_session(answer.negotiated.take(), &request);
+                let events = call.into_events(Some(Output::Answer(answer)));
+                return with_session(self.stream(events, &request), session);
+            }
+            first if is_subscription => {
+                return match self.stream_slot(&request) {
+                    Ok(slot) => self.idle_stream(call.into_events(first), &request, slot),
+                    Err(refused) => *refused,
+                };
+            }
+            first => first,
+        };
+        match replay.filter(|_| self.streams.make_room()) {
+            Some(policy) => match self.streams.start(policy, first, call) {
+                Some(replay) => self.stream(replay, &request),
+                None => reply::busy(),
+            },
+            None => self.stream(call.into_events(first), &request),
+        }
+    }
+
+    /// Starts a call. Returns also the permit of a subscription until it is accepted: its resources are checked before.
+    /// Then it only waits, and the limit of streams applies.
+    fn start(
+        &self,
+        request: &mut HttpRequest,
+        received: Received,
+        peer: Option<(MessageSender, Receiver<Output>)>,
+    ) -> (InFlightCall, Option<RequestPermit>) {
+        let Received {
+            session,
+            message,
+            permit,
+        } = received;
+        let client_gone = Arc::<CancellationToken>::default();
+        let (sender, messages) = peer.unzip();
+        // Before the modern era a client that disconnects does not cancel its call.
+        let is_cancelled = headers::era(&request.headers) == Era::Modern;
+        let caller = Caller::new(
+            session.as_ref().map(|session| Arc::clone(session.id())),
+            sender.map(|sender| Arc::new(sender) as Arc<dyn Peer>),
+        );
+        let caller = request
+            .identified(caller)
+            .with_cancellation(is_cancelled.then(|| Arc::clone(&client_gone)))
+            .with_disconnect(Some(Arc::clone(&client_gone)));
+        let is_subscription = headers::is_subscription(&request.headers);
+        let (permit, accepting) = match is_subscription {
+            true => (None, Some(permit)),
+            false => (Some(permit), None),
+        };
+        let server = Arc::clone(&self.server);
+        let headers = std::mem::take(&mut request.headers);
+        // Else a stream that lasts would keep the read buffer of hyper, of which they are parts: 8 KiB.
+        let (headers, message) = match is_subscription {
+            true => (headers::copied(&headers), Bytes::copy_from_slice(&message)),
+            false => (headers, message),
+        };
+        let headers = Arc::new(headers);
+        let caller = match server.relays() {
+            true => {
+                let headers = Arc::clone(&headers);
+                let header = move |name: &str| Some(headers.get(name)?.as_bytes().to_vec());
+                caller.with_headers(Arc::new(header))
+            }
+            false => caller,
+        };
+        let answer = async move {
+            let params = headers::params(&headers);
+            let lists = ["tracestate", "baggage"].map(|name| headers::list(&headers, name));
+            let [state, baggage] = lists.each_ref().map(Option::as_deref);
+            let parent = headers.get("traceparent").map(headers::text);
+            let hints = Hints {
+                params: &params,
+                trace: TraceFields {
+                    parent,
+                    state,
+                    baggage,
+                },
+                has_headers: true,
+                ..headers::hints(&headers)
+            };
+            let connection = session.as_ref();
+            let connection = connection.map(|session| Arc::clone(&session.connection));
+            let frame = IncomingFrame {
+                frame: &message,
+                hints,
+                connection,
+                caller,
+            };
+            let answer = server.handle(frame).await;
+            drop(permit);
+            answer
+        };
+        let call = InFlightCall::new(answer, messages, Some(client_gone));
+        (call, accepting)
+    }
+
+    fn json(&self, answer: FrameReply, request: &HttpRequest) -> Response {
+        let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
+        let response = match answer.body {
+            Some(body) => reply::json(status, body),
+            None => reply::empty(status),
+        };
+        with_session(response, self.new_session(answer.negotiated, request))
+    }
+
+    /// Returns the id of the session that an `initialize` request has negotiated.
+    fn new_session(
+        &self,
+        negotiated: Option<Negotiated>,
+        request: &HttpRequest,
+    ) -> Option<HeaderValue> {
+        let id = self.sessions.create_id(negotiated?, &request.owner())?;
+        HeaderValue::try_from(id).ok()
+    }
+}
+
+/// The response with the id of a new session, if there is one.
+fn with_session(mut response: Response, session: Option<HeaderValue>) -> Response {
+    if let Some(id) = session {
+        response.headers_mut().insert(SESSION, id);
+    }
+    response
 }

@@ -4,33 +4,31 @@
 //! `POST /page/mcp` is `POST /mcp`, and what the service shows beside it is decided by the service. `assets` has the
 //! files, without anything of the server.
 
-mod assets;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use assets::ASSETS;
 use axum::extract::Request;
 use axum::response::Response;
 use http::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
-use http::request::Parts;
 use http::{Method, StatusCode, Uri};
+use mcp_core::clock::unix_time;
 use mcp_core::error::{Credentials, Error};
-use mcp_core::server::{FrameReply, Principal};
+use mcp_core::server::FrameReply;
+use mcp_hosts::{Folders, Format, HOSTS, Host, Launch, System, Token, file_with};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::app::App;
-use super::body;
-use super::events::{InFlightCall, MessageSender};
-use super::headers::check_unambiguous;
-use super::mcp::McpEndpoint;
-use super::reply;
-use super::request::HttpRequest;
 use crate::PageData;
-use crate::clock::unix_time;
 use crate::config::SetOption;
-use crate::page_data::PageContent;
-use assets::ASSETS;
+use crate::http::app::App;
+use crate::http::events::{InFlightCall, MessageSender};
+use crate::http::headers::check_unambiguous;
+use crate::http::reply::{self, failure};
+use crate::http::request::{HttpRequest, read_body};
+
+mod assets;
 
 /// The folder of everything but the page itself.
 const FOLDER: &str = "/page/";
@@ -67,23 +65,19 @@ const HEADERS: [(&str, &str); 7] = [
 const SETTINGS: &str = "settings";
 
 /// The page of a server.
-pub(super) struct Page {
+pub(crate) struct Page {
     /// Content of the service beside its tools.
-    data: Option<Arc<dyn PageData>>,
+    pub(crate) data: Option<Arc<dyn PageData>>,
     /// The options of the server that are set.
-    options: Vec<SetOption>,
+    pub(crate) options: Vec<SetOption>,
 }
 
 impl Page {
-    pub(super) fn new(PageContent { data, options }: PageContent) -> Self {
-        Self { data, options }
-    }
-
     /// True for a request of a browser for the page, and for the paths that only it uses.
-    pub(super) fn is_asked(head: &Parts) -> bool {
-        let is_read = matches!(head.method, Method::GET | Method::HEAD);
-        match head.uri.path() {
-            "/" => is_read && accepts_html(&head.headers),
+    pub(super) fn is_asked(request: &Request) -> bool {
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+        match request.uri().path() {
+            "/" => is_read && accepts_html(request.headers()),
             path => path.starts_with(FOLDER),
         }
     }
@@ -97,7 +91,7 @@ impl Page {
         let checked = app.check_host(&request);
         let checked = checked.and_then(|()| Ok(check_unambiguous(&request.headers)?));
         if let Err(refusal) = checked {
-            let refused = app.mcp.refuse(&request, None, refusal);
+            let refused = app.refuse(&request, None, refusal);
             return request.unread(refused);
         }
         match request.method {
@@ -126,14 +120,14 @@ impl Page {
             Error::Unauthorized(_) => {
                 failure(StatusCode::UNAUTHORIZED, "this token is not valid here")
             }
-            error => app.mcp.refuse(request, None, error.into()),
+            error => app.refuse(request, None, error.into()),
         })?;
         let is_call = path == "mcp" || view.is_some();
         app.check_page(request, is_call)
-            .map_err(|refusal| app.mcp.refuse(request, None, refusal))?;
+            .map_err(|refusal| app.refuse(request, None, refusal))?;
         if let Some(name) = view {
             let principal = request.principal().map(|principal| &**principal);
-            let view = app.server().view(principal, name);
+            let view = app.server.view(principal, name);
             let missing = || failure(StatusCode::NOT_FOUND, "there is no such view");
             request.view = Some(view.ok_or_else(missing)?);
         }
@@ -142,25 +136,29 @@ impl Page {
 
     async fn post(&self, app: &App, mut request: HttpRequest) -> Response {
         if path(&request.uri) == "mcp" || request.view.is_some() {
-            return app.mcp.post(request).await;
+            return app.post(request).await;
         }
-        let mut limits = *app.limits();
+        let mut limits = app.limits;
         limits.max_body_bytes = limits.max_body_bytes.min(MAX_BODY_BYTES);
-        let Ok(read) = body::read(request.body(), &limits).await else {
+        let Ok(read) = read_body(request.body(), &limits).await else {
             let refused = failure(StatusCode::BAD_REQUEST, "the body cannot be read");
             return request.unread(refused);
         };
         match path(&request.uri) {
             "me" => self.me(app, &request),
-            path => self.of_service(&app.mcp, path, &request, &read).await,
+            "hosts" => match serde_json::from_slice(&read) {
+                Ok(address) => host_entries(&address),
+                Err(error) => failure(StatusCode::BAD_REQUEST, &error.to_string()),
+            },
+            path => self.of_service(app, path, &request, &read).await,
         }
     }
 
     /// The server, and the person who looks at it.
     fn me(&self, app: &App, request: &HttpRequest) -> Response {
-        let server = app.server().identity();
+        let server = app.server.identity();
         let principal = request.principal().map(|principal| &**principal);
-        let views = app.server().views(principal);
+        let views = app.server.views(principal);
         let views: Vec<&str> = views.iter().map(|name| &**name).collect();
         let me = json!({
             "server": {"name": server.name, "version": server.version, "description": server.description},
@@ -168,14 +166,14 @@ impl Page {
             "needs_token": app.guard.needs_token(),
             "views": views,
             "has_data": self.data.is_some(),
-            "degraded": app.server().degraded().map(|reason| reason.to_string()),
+            "degraded": app.server.degraded().map(|reason| reason.to_string()),
         });
         reply::json(StatusCode::OK, me.to_string())
     }
 
     async fn of_service(
         &self,
-        mcp: &McpEndpoint,
+        app: &App,
         path: &str,
         request: &HttpRequest,
         body: &[u8],
@@ -188,12 +186,12 @@ impl Page {
         };
         let caller = request.principal();
         if path == "live" {
-            return self.live(data, mcp, request);
+            return self.live(data, app, request);
         }
         let Some(topic) = path.strip_prefix("data/") else {
             return failure(StatusCode::NOT_FOUND, "there is no such path");
         };
-        let Some(_permit) = mcp.permit() else {
+        let Some(_permit) = app.permit() else {
             return reply::busy();
         };
         let (status, mut json) = data.answer(topic, caller, body).await;
@@ -213,15 +211,16 @@ impl Page {
     }
 
     /// A stream that says when something has changed, until the token ends or the server closes.
-    fn live(&self, data: &Arc<dyn PageData>, mcp: &McpEndpoint, request: &HttpRequest) -> Response {
-        let slot = match mcp.stream_slot(request) {
+    fn live(&self, data: &Arc<dyn PageData>, app: &App, request: &HttpRequest) -> Response {
+        let slot = match app.stream_slot(request) {
             Ok(slot) => slot,
             Err(refused) => return *refused,
         };
         let (sender, messages) = MessageSender::new();
         let gone = CancellationToken::new();
-        let (data, left, closed) = (Arc::clone(data), gone.clone(), mcp.closed());
-        let caller: Option<Arc<Principal>> = request.principal().cloned();
+        let (data, left) = (Arc::clone(data), gone.clone());
+        let server = Arc::clone(&app.server);
+        let caller = request.principal().cloned();
         let expires = request.credential.as_ref();
         let expires = expires.and_then(|credential| credential.expires());
         let remaining = expires.map_or(Duration::MAX, |expires| {
@@ -245,13 +244,13 @@ impl Page {
             tokio::select! {
                 () = changes => {}
                 () = left.cancelled() => {}
-                () = closed => {}
+                () = server.closed() => {}
                 () = tokio::time::sleep(remaining) => {}
             }
             FrameReply::nothing()
         };
-        let call = InFlightCall::new(watch, Some(Arc::new(gone)));
-        reply::idle_stream(mcp.events(None, messages, call, request).in_slot(slot))
+        let call = InFlightCall::new(watch, Some(messages), Some(Arc::new(gone)));
+        app.idle_stream(call.into_events(None), request, slot)
     }
 }
 
@@ -292,8 +291,56 @@ fn accepts_html(headers: &HeaderMap) -> bool {
     accepted.is_some_and(|value| value.contains("text/html"))
 }
 
-fn failure(status: StatusCode, reason: &str) -> Response {
-    reply::json(status, json!({"error": reason}).to_string())
+/// The program that serves hosts which cannot call a URL themselves.
+const BRIDGE: &str = "mcp-gateway";
+
+const TOKEN: &str = "MCP_TOKEN";
+
+/// The address of a server as the page sees it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Address {
+    /// The name of the entry.
+    name: String,
+    url: String,
+    needs_token: bool,
+}
+
+/// Answers with a list of all hosts.
+fn host_entries(address: &Address) -> Response {
+    let entries: Vec<_> = HOSTS.iter().map(|host| entry(host, address)).collect();
+    reply::json(StatusCode::OK, Value::from(entries).to_string())
+}
+
+fn entry(host: &Host, address: &Address) -> Value {
+    let token = address
+        .needs_token
+        .then(|| Token::Variable(TOKEN.to_owned()));
+    let launch = Launch::Url {
+        url: address.url.clone(),
+        token,
+        bridge: Some(BRIDGE.to_owned()),
+    };
+    let file = host.path(&Folders::shown(System::Linux), false);
+    let mut shown = json!({
+        "id": host.id,
+        "name": host.name,
+        "client": host.client,
+        "file": file.map(|file| file.display().to_string()),
+        "after": host.after,
+    });
+    match mcp_hosts::entry(host, &address.name, &launch) {
+        Ok((entry, warnings)) => {
+            shown["text"] = match host.format {
+                Format::Node => format!("{entry:#}").into(),
+                _ => file_with(host, &address.name, &entry).map_or(Value::Null, Value::from),
+            };
+            shown["entry"] = entry;
+            shown["notes"] = json!(warnings);
+        }
+        Err(reason) => shown["notes"] = json!([reason]),
+    }
+    shown
 }
 
 #[cfg(test)]

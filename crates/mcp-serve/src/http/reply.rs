@@ -1,4 +1,5 @@
-//! HTTP responses.
+//! HTTP responses, and those to other origins (Fetch Standard, "CORS protocol"): a page of an admitted origin may call
+//! the server and read its responses. The guard has refused other origins before.
 
 use std::convert::Infallible;
 
@@ -6,21 +7,25 @@ use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
-use http::StatusCode;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
-    WWW_AUTHENTICATE,
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap,
+    HeaderName, HeaderValue, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
+use http::{Method, StatusCode};
 use mcp_core::era::Era;
 use mcp_core::error::{Error, ErrorCodes};
+use mcp_core::server::FrameReply;
 use serde_json::Value;
-
-use super::events::EventStream;
 
 /// The reason of a refusal because of `Host` or `Origin`.
 pub(super) const FOREIGN_HOST: &str = "foreign_host";
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// Seconds after which a request that meets a limit may be sent again.
+const SOON: HeaderValue = HeaderValue::from_static("1");
 
 pub(super) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
@@ -29,11 +34,15 @@ pub(super) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
     response
 }
 
+/// The reason of a failure that is none of the protocol, as JSON.
+pub(super) fn failure(status: StatusCode, reason: &str) -> Response {
+    json(status, serde_json::json!({"error": reason}).to_string())
+}
+
 pub(super) fn empty(status: StatusCode) -> Response {
     status.into_response()
 }
 
-/// A stream of events.
 pub(super) fn events(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     let headers = [
         (CONTENT_TYPE, "text/event-stream"),
@@ -45,14 +54,6 @@ pub(super) fn events(events: impl Stream<Item = Bytes> + Send + 'static) -> Resp
     (headers, body).into_response()
 }
 
-/// A stream on which a client only listens, and with which its connection ends.
-pub(super) fn idle_stream(events: EventStream) -> Response {
-    let mut response = self::events(events);
-    end_connection(&mut response);
-    response
-}
-
-/// Announces the end of the connection.
 pub(super) fn end_connection(response: &mut Response) {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
@@ -89,8 +90,7 @@ pub(super) fn because(reason: &'static str, mut response: Response) -> Response 
 
 /// The response to an unsupported body: 415, with advice.
 pub(super) fn unsupported(advice: &str) -> Response {
-    let body = serde_json::json!({"error": advice});
-    let response = json(StatusCode::UNSUPPORTED_MEDIA_TYPE, body.to_string());
+    let response = failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, advice);
     because("unsupported_media_type", response)
 }
 
@@ -105,10 +105,8 @@ pub(super) fn refused(error: &Error, era: Era, codes: ErrorCodes) -> Response {
         Error::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
         _ => StatusCode::BAD_REQUEST,
     };
-    let mut body = Vec::new();
-    let outcome = Err(error.render(era, codes));
-    mcp_core::jsonrpc::Response { id: None, outcome }.write(&mut body);
-    let mut response = json(status, body);
+    let reply = FrameReply::failed("null", era, error, codes);
+    let mut response = json(status, reply.body.unwrap_or_default());
     if matches!(error, Error::Unauthorized(_)) {
         response
             .headers_mut()
@@ -124,21 +122,17 @@ pub(super) fn refused(error: &Error, era: Era, codes: ErrorCodes) -> Response {
 
 /// The response of a server at its limit: 503.
 pub(super) fn busy() -> Response {
-    let body = serde_json::json!({"error": "the server is at its limit of requests, try again"});
-    let mut response = json(StatusCode::SERVICE_UNAVAILABLE, body.to_string());
-    response
-        .headers_mut()
-        .insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    let error = "the server is at its limit of requests, try again";
+    let mut response = failure(StatusCode::SERVICE_UNAVAILABLE, error);
+    response.headers_mut().insert(RETRY_AFTER, SOON);
     because("busy", response)
 }
 
 /// The response to a client at its limit of streams: 429.
 pub(super) fn too_many_streams(limit: usize) -> Response {
     let error = format!("this client has reached the limit of {limit} open streams; close one");
-    let body = serde_json::json!({"error": error});
-    let mut response = json(StatusCode::TOO_MANY_REQUESTS, body.to_string());
-    let soon = HeaderValue::from_static("1");
-    response.headers_mut().insert(RETRY_AFTER, soon);
+    let mut response = failure(StatusCode::TOO_MANY_REQUESTS, &error);
+    response.headers_mut().insert(RETRY_AFTER, SOON);
     because("too_many_streams", response)
 }
 
@@ -149,4 +143,39 @@ pub(super) fn method_not_allowed(help: &Value) -> Response {
         .headers_mut()
         .insert(ALLOW, HeaderValue::from_static("POST"));
     response
+}
+
+/// Response headers that a page may read, in addition to the CORS-safelisted ones.
+const EXPOSED_HEADERS: HeaderValue =
+    HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate, Retry-After");
+
+const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
+
+/// Seconds for which a browser may keep the answer to a preflight request.
+const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
+
+/// Answers a preflight request.
+pub(super) fn preflight(headers: &HeaderMap) -> Response {
+    let mut response = empty(StatusCode::NO_CONTENT);
+    let allowed = response.headers_mut();
+    allowed.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+    allowed.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+    // All of them: clients send further headers of the protocol (`Mcp-Param-…`) and trace context.
+    if let Some(names) = headers.get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        allowed.insert(ACCESS_CONTROL_ALLOW_HEADERS, names.clone());
+    }
+    response
+}
+
+/// Returns true for a preflight request. Browsers send it without a token.
+pub(super) fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
+    *method == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// Allows a page of `origin` to read the response.
+pub(super) fn allow(response: &mut Response, origin: HeaderValue) {
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS);
+    headers.append(VARY, HeaderValue::from_static("Origin"));
 }

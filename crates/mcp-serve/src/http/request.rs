@@ -1,4 +1,4 @@
-//! One request, once its client is known.
+//! One request, once its client is known, and its body, which is read within its limits of size and time.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -6,17 +6,25 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use http::{HeaderMap, Method, Uri};
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use http::header::{EXPECT, HeaderMap, TRANSFER_ENCODING};
+use http::{Method, StatusCode, Uri};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Body as _;
+use mcp_core::error::Error;
 use mcp_core::server::{Caller, Principal};
 use parking_lot::Mutex;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
-use super::body;
-use super::connections::ClientConnection;
-use super::reply;
-use super::stream_slots::Revocation;
+use crate::http::connections::ClientConnection;
+use crate::http::limits::Limits;
+use crate::http::reply;
+use crate::http::reply::Refusal;
 use crate::tokens::Credential;
 
-/// A request. As an extractor, which `admit` makes it, it has passed the checks in front of every path.
+/// A request. As an extractor it has passed the checks in front of every path.
 pub(super) struct HttpRequest {
     pub(super) method: Method,
     pub(super) uri: Uri,
@@ -38,7 +46,8 @@ impl HttpRequest {
         let connection = connection.cloned().unwrap_or_else(|| {
             let peer = head.extensions.get().map(SocketAddr::ip);
             let address = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-            Arc::new(ClientConnection::new(address, false))
+            let ending = CancellationToken::new();
+            Arc::new(ClientConnection::new(address, false, ending))
         });
         Self {
             method: head.method,
@@ -92,10 +101,15 @@ impl HttpRequest {
         credential.is_some_and(|credential| credential.revoked.is_cancelled())
     }
 
-    /// Returns the revocation of its token, which ends its streams.
-    pub(super) fn revocation(&self) -> Revocation {
-        let credential = self.credential.as_ref();
-        Revocation::new(credential.map(|credential| (*credential.revoked).clone()))
+    /// Completes once its token is not valid any more.
+    pub(super) fn revoked(&self) -> impl Future<Output = ()> + Send + use<> {
+        let credential = self.credential.clone();
+        async move {
+            match credential {
+                Some(credential) => credential.revoked.cancelled().await,
+                None => std::future::pending().await,
+            }
+        }
     }
 
     /// Completes the client of a call with what is known of it here.
@@ -111,10 +125,56 @@ impl HttpRequest {
     /// Completes the response to a request whose body was not read: unless that has arrived, it announces the end of
     /// the connection. Otherwise a client would send its next request into a closed connection.
     pub(super) fn unread(mut self, mut response: Response) -> Response {
-        if !body::has_arrived(self.body.get_mut(), &self.headers) {
+        if !has_arrived(self.body.get_mut(), &self.headers) {
             reply::end_connection(&mut response);
             self.connection.set_sending();
         }
         response
     }
+}
+
+/// Bytes of a refused body that are read to keep its connection.
+const MAX_DISCARDED_BYTES: usize = 64 * 1024;
+
+/// Reads a body of at most `limits.max_body_bytes` bytes. Refuses a larger declared length before reading
+/// anything.
+pub(super) async fn read_body(body: &mut Body, limits: &Limits) -> Result<Bytes, Refusal> {
+    let too_large = Refusal::Error(Error::TooLarge(limits.max_body_bytes));
+    if body.size_hint().lower() > limits.max_body_bytes as u64 {
+        return Err(too_large);
+    }
+    let body = Limited::new(body, limits.max_body_bytes).collect();
+    match timeout(limits.body_timeout, body).await {
+        Ok(Ok(read)) => Ok(read.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large),
+        // The connection broke, or the chunks are not valid HTTP.
+        Ok(Err(_)) => Err(Refusal::Body(StatusCode::BAD_REQUEST, "broken_body")),
+        Err(_) => Err(Refusal::Body(StatusCode::REQUEST_TIMEOUT, "slow_body")),
+    }
+}
+
+/// Returns true if the end of the body of a request has arrived, as [`has_arrived`] does.
+pub(super) fn is_over(request: &mut Request) -> bool {
+    let headers = std::mem::take(request.headers_mut());
+    let is_over = has_arrived(request.body_mut(), &headers);
+    *request.headers_mut() = headers;
+    is_over
+}
+
+/// Returns true if the end of a body has arrived. Discards the part that has arrived, without waiting for
+/// more. Returns false for a body that waits for `100 Continue`, and for a chunked one, because a proxy may
+/// see another end.
+pub(super) fn has_arrived(body: &mut Body, headers: &HeaderMap) -> bool {
+    if headers.contains_key(EXPECT) || headers.contains_key(TRANSFER_ENCODING) {
+        return false;
+    }
+    let mut discarded = 0;
+    while !body.is_end_stream() && discarded <= MAX_DISCARDED_BYTES {
+        match body.frame().now_or_never() {
+            Some(Some(Ok(frame))) => discarded += frame.data_ref().map_or(0, Bytes::len),
+            Some(None) => return true,
+            Some(Some(Err(_))) | None => return false,
+        }
+    }
+    body.is_end_stream()
 }

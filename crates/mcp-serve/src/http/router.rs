@@ -1,26 +1,30 @@
-//! The paths of a server, and what their responses have in common.
+//! The paths of a server, for a listener or for the router of another program.
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use http::header::ORIGIN;
 use http::{Method, StatusCode};
+use mcp_core::server::Server;
+use mcp_core::sign::Signer;
+use prometheus_client::registry::Registry;
 use serde_json::json;
+use tower_service::Service as _;
 
-use super::app::App;
-use super::connections::ClientConnection;
-use super::headers::{Accepts, session_id};
-use super::page::Page;
-use super::reply::{self, FOREIGN_HOST, Refused};
-use super::request::HttpRequest;
-use super::{body, cors, metrics};
+use crate::http::app::{App, Extras};
+use crate::http::connections::ClientConnection;
+use crate::http::guard::Guard;
+use crate::http::headers::{Accepts, session_id};
+use crate::http::limits::Limits;
+use crate::http::page::Page;
+use crate::http::reply::{FOREIGN_HOST, Refused};
+use crate::http::request::{HttpRequest, is_over, read_body};
+use crate::http::{metrics, reply};
 
-/// The paths of a server.
-pub(super) fn paths(app: &Arc<App>, page: Option<Arc<Page>>, serves_sse: bool) -> Router {
+pub(super) fn paths(app: &Arc<App>, serves_sse: bool) -> Router {
     let mcp = post(post_mcp)
         .get(get_mcp)
         .head(not_allowed)
@@ -39,66 +43,24 @@ pub(super) fn paths(app: &Arc<App>, page: Option<Arc<Page>>, serves_sse: bool) -
     paths
         .method_not_allowed_fallback(unknown)
         .fallback(unknown)
-        .layer(from_fn_with_state((Arc::clone(app), page), around))
         .with_state(Arc::clone(app))
 }
 
-/// Answers a request: a page of an admitted origin may read the response, refusals are counted, and the end of the
-/// connection is announced where the body of the request may still arrive.
-async fn around(
-    State((app, page)): State<(Arc<App>, Option<Arc<Page>>)>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let (head, mut body) = request.into_parts();
-    let connection = head.extensions.get::<Arc<ClientConnection>>().cloned();
-    let is_reserved = connection.as_ref().is_some_and(|client| client.is_reserved);
-    let origin = head.headers.get(ORIGIN).cloned();
-    // The path of a `POST` reads its body.
-    let is_read = head.method == Method::POST || body::has_arrived(&mut body, &head.headers);
-    let page = page.filter(|_| Page::is_asked(&head));
-    let is_of_health = matches!(head.uri.path(), "/healthz" | "/readyz" | "/metrics");
-    let request = Request::from_parts(head, body);
-    let mut response = match page {
-        // So that a server at its limit is not taken for dead.
-        _ if is_reserved && !is_of_health => reply::busy(),
-        Some(ref page) => page.answer(&app, request).await,
-        None => next.run(request).await,
-    };
-    let refused = response.extensions().get().map(|Refused(reason)| *reason);
-    if let Some(reason) = refused {
-        app.refusals.count(reason);
-    }
-    let is_admitted = !matches!(refused, Some(FOREIGN_HOST | "forbidden"));
-    if let Some(origin) = origin.filter(|_| page.is_none() && is_admitted)
-        && app.guard.allows_pages()
-    {
-        cors::allow(&mut response, origin);
-    }
-    if !is_read || app.is_draining() {
-        reply::end_connection(&mut response);
-    }
-    if let Some(connection) = connection.filter(|_| !is_read) {
-        connection.set_sending();
-    }
-    response
-}
-
 async fn post_mcp(State(app): State<Arc<App>>, request: HttpRequest) -> Response {
-    app.mcp.post(request).await
+    app.post(request).await
 }
 
 async fn get_mcp(State(app): State<Arc<App>>, request: HttpRequest) -> Response {
     let has_session = session_id(&request.headers).is_some();
     match has_session && Accepts::of(&request.headers).events {
-        true => app.mcp.get(&request).await,
+        true => app.get(&request).await,
         false => reply::method_not_allowed(&app.help(&request)),
     }
 }
 
 async fn delete_mcp(State(app): State<Arc<App>>, request: HttpRequest) -> Response {
     match session_id(&request.headers) {
-        Some(_) => app.mcp.delete(&request).await,
+        Some(_) => app.delete(&request).await,
         None => reply::method_not_allowed(&app.help(&request)),
     }
 }
@@ -108,11 +70,11 @@ async fn not_allowed(State(app): State<Arc<App>>, request: HttpRequest) -> Respo
 }
 
 async fn open_sse(State(app): State<Arc<App>>, request: HttpRequest) -> Response {
-    app.mcp.open_sse(&request)
+    app.open_sse(&request)
 }
 
 async fn post_sse(State(app): State<Arc<App>>, request: HttpRequest) -> Response {
-    app.mcp.post_sse(request).await
+    app.post_sse(request).await
 }
 
 async fn health(_: HttpRequest) -> Response {
@@ -123,7 +85,7 @@ async fn ready(State(app): State<Arc<App>>, _: HttpRequest) -> Response {
     if app.is_draining() {
         return reply::json(StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"stopping"}"#);
     }
-    match app.server().degraded() {
+    match app.server.degraded() {
         None => reply::json(StatusCode::OK, r#"{"status":"online"}"#),
         Some(reason) => {
             let body = json!({"status": "degraded", "reason": reason});
@@ -139,9 +101,9 @@ async fn show_metrics(State(app): State<Arc<App>>, request: HttpRequest) -> Resp
 /// Answers a request to any other path: one of the service's own, or of OAuth clients, or an unknown one.
 async fn unknown(State(app): State<Arc<App>>, mut request: HttpRequest) -> Response {
     if let Some(paths) = app.own_paths(&request) {
-        let Ok(read) = body::read(request.body(), app.limits()).await else {
-            let refused = r#"{"error":"the body cannot be read"}"#;
-            return request.unread(reply::json(StatusCode::BAD_REQUEST, refused));
+        let Ok(read) = read_body(request.body(), &app.limits).await else {
+            let refused = reply::failure(StatusCode::BAD_REQUEST, "the body cannot be read");
+            return request.unread(refused);
         };
         let caller = request.principal().map(|caller| &**caller);
         let (status, json) = paths.post(request.uri.path(), caller, &read).await;
@@ -155,5 +117,115 @@ async fn unknown(State(app): State<Arc<App>>, mut request: HttpRequest) -> Respo
     match is_read.then(|| app.metadata(request.uri.path())).flatten() {
         Some(metadata) => reply::json(StatusCode::OK, metadata),
         None => app.unknown(&request),
+    }
+}
+
+/// The paths `/mcp`, `/healthz`, `/readyz` and `/metrics` of a server. [`Listener`](crate::Listener)
+/// serves them; [`HttpService::router`] is for another program with axum.
+///
+/// They check tokens, hosts and origins, and apply the rate limit and the limits of bodies and of requests
+/// in flight. The program around them provides:
+///
+/// - the limits of connections ([`Limits::max_connections`], [`Limits::head_timeout`],
+///   [`Limits::write_timeout`], [`Limits::shutdown_grace`]), and TLS;
+/// - the `Host` header as the client sent it;
+/// - the address of the client as the request extension [`SocketAddr`](std::net::SocketAddr). Clients without a token
+///   are limited by it; if it is missing, they share the rate limit and the limit of streams;
+/// - at the end a call of [`HttpService::close`], which ends the streams that wait for changes.
+#[derive(Clone)]
+pub struct HttpService {
+    pub(super) app: Arc<App>,
+    paths: Router,
+    page: Option<Arc<Page>>,
+}
+
+impl HttpService {
+    /// The paths of `server`. `/metrics` shows the content of `registry`.
+    pub fn new(
+        server: Arc<Server>,
+        guard: Guard,
+        signer: Signer,
+        limits: Limits,
+        registry: Registry,
+    ) -> Self {
+        Self::with(server, guard, signer, limits, registry, Extras::default())
+    }
+
+    pub(crate) fn with(
+        server: Arc<Server>,
+        guard: Guard,
+        signer: Signer,
+        limits: Limits,
+        registry: Registry,
+        extras: Extras,
+    ) -> Self {
+        let app = App::new(server, guard, signer, limits, registry, &extras);
+        let page = extras.page.map(Arc::new);
+        let paths = paths(&app, extras.sse);
+        Self { app, paths, page }
+    }
+
+    /// The paths, for the router of another program.
+    pub fn router(&self) -> Router {
+        let service = self.clone();
+        Router::new().fallback(move |request: Request| async move { service.answer(request).await })
+    }
+
+    /// Answers a request: a page of an admitted origin may read the response, refusals are counted, and the end of the
+    /// connection is announced where the body of the request may still arrive.
+    pub(super) async fn answer(&self, mut request: Request) -> Response {
+        let app = &self.app;
+        let connection = request.extensions().get::<Arc<ClientConnection>>().cloned();
+        let is_reserved = connection.as_ref().is_some_and(|client| client.is_reserved);
+        let origin = request.headers().get(ORIGIN).cloned();
+        // The path of a `POST` reads its body.
+        let is_read = request.method() == Method::POST || is_over(&mut request);
+        let page = self.page.as_ref().filter(|_| Page::is_asked(&request));
+        let is_of_health = matches!(request.uri().path(), "/healthz" | "/readyz" | "/metrics");
+        let mut response = match page {
+            // So that a server at its limit is not taken for dead.
+            _ if is_reserved && !is_of_health => reply::busy(),
+            // Boxed: it is most of what each open connection would hold for its next request.
+            Some(page) => Box::pin(page.answer(app, request)).await,
+            None => self.paths.clone().call(request).await.into_response(),
+        };
+        let refused = response.extensions().get().map(|Refused(reason)| *reason);
+        if let Some(reason) = refused {
+            app.refusals.get_or_create(&[("reason", reason)]).inc();
+        }
+        let is_admitted = !matches!(refused, Some(FOREIGN_HOST | "forbidden"));
+        if let Some(origin) = origin.filter(|_| page.is_none() && is_admitted)
+            && app.guard.allows_pages()
+        {
+            reply::allow(&mut response, origin);
+        }
+        if !is_read || app.is_draining() {
+            reply::end_connection(&mut response);
+        }
+        if let Some(connection) = connection.filter(|_| !is_read) {
+            connection.set_sending();
+        }
+        response
+    }
+
+    /// Says where the page for people is: at `url`, or at the origin that is known to OAuth clients.
+    pub(crate) fn tell_page(&self, url: Option<String>) {
+        let public = self.app.guard.oauth().map(|oauth| oauth.origin());
+        let url = public.map(|origin| format!("{origin}/")).or(url);
+        let place = url.as_deref().unwrap_or("/, by HTTPS or localhost");
+        match self.app.guard.needs_token() {
+            true => tracing::info!("the page is at {place}; sign in with a token"),
+            false => tracing::info!("the page is at {place}"),
+        }
+    }
+
+    /// Says in `/readyz` that this process ends, and in each response that its connection ends with it.
+    pub(crate) fn drain(&self) {
+        self.app.drain();
+    }
+
+    /// Ends the streams that wait for changes, so that their connections can be closed.
+    pub fn close(&self) {
+        self.app.server.close();
     }
 }

@@ -4,14 +4,18 @@
 //! negotiation, its time, and the principal. So a session survives a restart of the server and is valid
 //! in every process with the same key, and memory for sessions has a limit.
 //!
-//! Kept in memory are requests in flight, open questions to clients, subscriptions, revocations, and the sessions that
-//! were used, as many as there is room for.
+//! Kept in memory are requests in flight, open questions to clients, subscriptions, and the sessions that were used, as
+//! many as there is room for; kept in a file ([`ended`]) are those that a client has ended.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod ended;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use mcp_core::clock::unix_time;
 use mcp_core::revision::Revision;
 use mcp_core::server::{ClientName, Connection, Negotiated};
 use mcp_core::sign::Signer;
@@ -19,8 +23,8 @@ use mcp_core::tool::ClientCapabilities;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
+use self::ended::{EndedFile, EndedSession, EndedSessions};
 use super::events::ReplayPolicy;
-use crate::clock::unix_time;
 use crate::key::{handle, process_id};
 
 /// A client must initialize again after this time.
@@ -30,8 +34,6 @@ const MAX_CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
 /// Sessions in memory at the same time. Beyond that, those that lose nothing are removed, and if there are none, the
 /// oldest of the client with the most sessions: a client that opens many ends its own and no other's.
 const MAX_LIVE_SESSIONS: usize = 10_000;
-/// Ended sessions that are remembered. Beyond that, the oldest of the client with the most is forgotten.
-const MAX_REVOKED_SESSIONS: usize = 100_000;
 
 /// The random bytes in a session id.
 const RANDOM_BYTES: usize = 16;
@@ -39,6 +41,8 @@ const RANDOM_BYTES: usize = 16;
 pub(super) struct Sessions {
     signer: Signer,
     live: Mutex<LiveSessions>,
+    /// `None` where the end of a session is kept elsewhere, or need not be.
+    file: Option<EndedFile>,
 }
 
 #[derive(Default)]
@@ -46,15 +50,7 @@ struct LiveSessions {
     /// By session id.
     connections: HashMap<Arc<str>, Arc<LiveSession>>,
     next_serial: u64,
-    revoked: RevokedSessions,
-}
-
-/// The sessions that have ended.
-#[derive(Default)]
-struct RevokedSessions {
-    ids: HashSet<String>,
-    /// The same ids, oldest first, by client.
-    by_client: HashMap<String, VecDeque<String>>,
+    ended: EndedSessions,
 }
 
 struct LiveSession {
@@ -69,9 +65,6 @@ struct LiveSession {
     connection: Arc<Connection>,
 }
 
-/// A session with its id. As long as the connection is held, the session is in use.
-type OpenSession = (Arc<str>, Arc<Connection>, Arc<LiveSession>);
-
 /// The content of a session id.
 #[derive(Clone, Debug, PartialEq)]
 struct VerifiedId {
@@ -84,7 +77,7 @@ struct VerifiedId {
     handle: u128,
 }
 
-/// The session of a request.
+/// A session that is open. As long as the connection is held, the session is in use.
 pub(super) struct Session {
     id: Arc<str>,
     live: Arc<LiveSession>,
@@ -92,10 +85,17 @@ pub(super) struct Session {
 }
 
 impl Sessions {
-    pub(super) fn new(signer: Signer) -> Self {
+    /// Sessions with ids that `signer` signs. The file with this path keeps those that were ended.
+    pub(super) fn new(signer: Signer, ended: Option<PathBuf>) -> Self {
+        let file = ended.map(EndedFile::new);
+        let live = LiveSessions {
+            ended: file.as_ref().map(EndedSessions::read).unwrap_or_default(),
+            ..LiveSessions::default()
+        };
         Self {
             signer,
-            live: Mutex::default(),
+            live: Mutex::new(live),
+            file,
         }
     }
 
@@ -155,34 +155,38 @@ impl Sessions {
         client: impl FnOnce() -> String,
     ) -> Option<Session> {
         let known = self.live.lock().find(id, principal);
-        let (id, connection, live) = match known {
-            Some(known) => known,
-            None => {
-                let verified = self.verify(id, principal)?;
-                let mut live = self.live.lock();
-                if live.revoked.ids.contains(id) {
-                    return None;
-                }
-                // Another request may have opened it meanwhile.
-                let known = live.find(id, principal);
-                known.unwrap_or_else(|| live.add(id, client(), verified))
-            }
-        };
-        Some(Session {
-            id,
-            connection,
-            live,
-        })
+        if known.is_some() {
+            return known;
+        }
+        let verified = self.verify(id, principal)?;
+        let mut live = self.live.lock();
+        if live.ended.contains(verified.handle) {
+            return None;
+        }
+        // Another request may have opened it meanwhile.
+        let known = live.find(id, principal);
+        Some(known.unwrap_or_else(|| live.add(id, client(), verified)))
     }
 
     /// Ends a session of `client`. Returns false if it is unknown or has ended before.
-    pub(super) fn end(&self, id: &str, principal: &str, client: String) -> bool {
-        if self.verify(id, principal).is_none() {
+    pub(super) fn end(&self, id: &str, principal: &str, client: &str) -> bool {
+        let Some(VerifiedId { handle, issued, .. }) = self.verify(id, principal) else {
             return false;
+        };
+        let session = EndedSession {
+            handle,
+            issued,
+            client: self.signer.number("client", client.as_bytes()),
+        };
+        let is_new = {
+            let mut live = self.live.lock();
+            live.end(id);
+            live.ended.add(session)
+        };
+        if let (Some(file), true) = (&self.file, is_new) {
+            file.add(session);
         }
-        let mut live = self.live.lock();
-        live.end(id);
-        live.revoked.add(id, client)
+        is_new
     }
 
     /// Checks the signature of an id, and that it has not expired.
@@ -222,14 +226,14 @@ impl VerifiedId {
 
 impl LiveSessions {
     /// Returns the session with this id if it is in memory and belongs to `principal`.
-    fn find(&self, id: &str, principal: &str) -> Option<OpenSession> {
+    fn find(&self, id: &str, principal: &str) -> Option<Session> {
         let (id, live) = self.connections.get_key_value(id)?;
         let is_open =
             live.verified.principal == principal && live.verified.is_valid_at(unix_time());
         is_open.then(|| live.opened(id))
     }
 
-    fn add(&mut self, id: &str, client: String, verified: VerifiedId) -> OpenSession {
+    fn add(&mut self, id: &str, client: String, verified: VerifiedId) -> Session {
         let connection = Connection::from_negotiated(verified.negotiated)
             .with_id(verified.number)
             .of_process(process_id());
@@ -288,36 +292,17 @@ impl LiveSessions {
 }
 
 impl LiveSession {
-    fn opened(self: &Arc<Self>, id: &Arc<str>) -> OpenSession {
-        (
-            Arc::clone(id),
-            Arc::clone(&self.connection),
-            Arc::clone(self),
-        )
+    fn opened(self: &Arc<Self>, id: &Arc<str>) -> Session {
+        Session {
+            id: Arc::clone(id),
+            connection: Arc::clone(&self.connection),
+            live: Arc::clone(self),
+        }
     }
 
     /// True if no request uses it, and its id says everything about it.
     fn is_unused(&self) -> bool {
         Arc::strong_count(&self.connection) <= 1 && self.connection.is_idle()
-    }
-}
-
-impl RevokedSessions {
-    /// Adds a session; false if it has ended before.
-    fn add(&mut self, id: &str, client: String) -> bool {
-        if !self.ids.insert(id.to_owned()) {
-            return false;
-        }
-        let of_client = self.by_client.entry(client).or_default();
-        of_client.push_back(id.to_owned());
-        if self.ids.len() > MAX_REVOKED_SESSIONS {
-            let largest = self.by_client.values_mut().max_by_key(|ids| ids.len());
-            if let Some(oldest) = largest.and_then(VecDeque::pop_front) {
-                self.ids.remove(&oldest);
-            }
-            self.by_client.retain(|_, ids| !ids.is_empty());
-        }
-        true
     }
 }
 
@@ -336,13 +321,12 @@ impl Session {
     }
 
     /// Returns the policy for streams of this session.
-    pub(super) fn replay_policy(&self, keep_alive: Duration) -> ReplayPolicy {
+    pub(super) fn replay_policy(&self) -> ReplayPolicy {
         let negotiated = self.connection.negotiated();
         ReplayPolicy {
             session: Arc::clone(&self.id),
             polls: negotiated
                 .is_some_and(|negotiated| negotiated.revision >= Revision::V2025_11_25),
-            keep_alive,
             request: None,
         }
     }

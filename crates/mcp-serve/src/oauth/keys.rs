@@ -1,20 +1,24 @@
-//! The keys of an issuer, fetched at the start, for a key that is not known, and now and then.
+//! The keys of an issuer, fetched at the start, for a key that is not known, and now and then. Signatures are verified by
+//! *ring*, which TLS has in the tree already.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
+use jsonwebtoken::errors::{ErrorKind, Result};
 use jsonwebtoken::jwk::{Jwk, PublicKeyUse};
-use jsonwebtoken::{Algorithm, DecodingKey};
+use jsonwebtoken::signature::{Error, Verifier};
+use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, DecodingKeyKind, EncodingKey};
 use parking_lot::RwLock;
+use ring::signature::{self as signatures, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::crypto::family;
-use super::fetch;
+use crate::oauth::get_json;
 use crate::tokens::{Digest, digest};
 
 /// The time between two fetches without a reason.
@@ -41,7 +45,6 @@ pub(super) enum Source {
     File(PathBuf),
 }
 
-/// An issuer and its keys.
 pub(super) struct IssuerKeys {
     /// Exactly the `iss` of its tokens.
     pub(super) name: String,
@@ -172,8 +175,8 @@ impl IssuerKeys {
 
     async fn fetch(&self) -> anyhow::Result<Vec<Key>> {
         let set: KeySet = match &self.source {
-            Source::Discovery => fetch::json(&self.discover().await?).await?,
-            Source::Url(url) => fetch::json(url).await?,
+            Source::Discovery => get_json(&self.discover().await?).await?,
+            Source::Url(url) => get_json(url).await?,
             Source::File(path) => {
                 let text = std::fs::read(path);
                 let text = text.with_context(|| format!("cannot read {}", path.display()))?;
@@ -202,7 +205,7 @@ impl IssuerKeys {
             format!("{origin}/.well-known/oauth-authorization-server{path}"),
             format!("{issuer}/.well-known/openid-configuration"),
         ] {
-            match fetch::json::<IssuerMetadata>(&url).await {
+            match get_json::<IssuerMetadata>(&url).await {
                 Ok(metadata) if metadata.issuer == self.name => return Ok(metadata.jwks_uri),
                 Ok(metadata) => {
                     failure = Some(anyhow::anyhow!("{url} is that of {:?}", metadata.issuer));
@@ -244,5 +247,82 @@ impl Key {
         name.is_none_or(|name| self.name.as_deref() == Some(name))
             && self.algorithm.as_ref().is_none_or(of_algorithm)
             && family(algorithm) == Some(self.key.family())
+    }
+}
+
+static RING: CryptoProvider = CryptoProvider {
+    signer_factory: signer,
+    verifier_factory: verifier,
+    key_utils: KeyUtils::new_unimplemented(),
+};
+
+/// Installs *ring*, unless the program has installed another provider.
+pub(super) fn install_ring() {
+    // Installed before: nothing to do.
+    let _ = RING.install_default();
+}
+
+fn signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>> {
+    Err(ErrorKind::InvalidAlgorithm.into())
+}
+
+/// The family of the keys for an algorithm; `None` for an algorithm that is not known here.
+pub(super) fn family(algorithm: Algorithm) -> Option<AlgorithmFamily> {
+    Some(match algorithm {
+        Algorithm::RS256
+        | Algorithm::RS384
+        | Algorithm::RS512
+        | Algorithm::PS256
+        | Algorithm::PS384
+        | Algorithm::PS512 => AlgorithmFamily::Rsa,
+        Algorithm::ES256 | Algorithm::ES384 => AlgorithmFamily::Ec,
+        Algorithm::EdDSA => AlgorithmFamily::Ed,
+        _ => return None,
+    })
+}
+
+fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
+    // A public key is never the secret of an HMAC.
+    if family(*algorithm) != Some(key.family()) {
+        return Err(ErrorKind::InvalidKeyFormat.into());
+    }
+    Ok(Box::new(RingVerifier(*algorithm, key.clone())))
+}
+
+struct RingVerifier(Algorithm, DecodingKey);
+
+impl JwtVerifier for RingVerifier {
+    fn algorithm(&self) -> Algorithm {
+        self.0
+    }
+}
+
+impl Verifier<Vec<u8>> for RingVerifier {
+    fn verify(&self, message: &[u8], signature: &Vec<u8>) -> std::result::Result<(), Error> {
+        let rsa = match self.0 {
+            Algorithm::RS256 => Some(&signatures::RSA_PKCS1_2048_8192_SHA256),
+            Algorithm::RS384 => Some(&signatures::RSA_PKCS1_2048_8192_SHA384),
+            Algorithm::RS512 => Some(&signatures::RSA_PKCS1_2048_8192_SHA512),
+            Algorithm::PS256 => Some(&signatures::RSA_PSS_2048_8192_SHA256),
+            Algorithm::PS384 => Some(&signatures::RSA_PSS_2048_8192_SHA384),
+            Algorithm::PS512 => Some(&signatures::RSA_PSS_2048_8192_SHA512),
+            _ => None,
+        };
+        let verified = match (rsa, self.1.kind()) {
+            (Some(parameters), DecodingKeyKind::RsaModulusExponent { n, e }) => {
+                RsaPublicKeyComponents { n, e }.verify(parameters, message, signature)
+            }
+            (None, DecodingKeyKind::SecretOrDer(key)) => {
+                let algorithm: &dyn signatures::VerificationAlgorithm = match self.0 {
+                    Algorithm::ES256 => &signatures::ECDSA_P256_SHA256_FIXED,
+                    Algorithm::ES384 => &signatures::ECDSA_P384_SHA384_FIXED,
+                    Algorithm::EdDSA => &signatures::ED25519,
+                    _ => return Err(Error::new()),
+                };
+                UnparsedPublicKey::new(algorithm, key).verify(message, signature)
+            }
+            _ => return Err(Error::new()),
+        };
+        verified.map_err(|_| Error::new())
     }
 }

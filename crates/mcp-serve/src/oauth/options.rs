@@ -7,11 +7,9 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use jsonwebtoken::Algorithm;
 
-use super::fetch::check_url;
-use super::keys::{IssuerKeys, Source};
-use super::metadata::Metadata;
+use super::keys::{IssuerKeys, Source, install_ring};
 use super::token::Rules;
-use super::{ResourceServer, crypto};
+use super::{Metadata, ResourceServer, check_url};
 
 /// The options of the resource server. Without an issuer there is none.
 #[derive(Args, Clone, Default)]
@@ -107,9 +105,6 @@ pub(crate) struct OauthOptions {
 
 impl OauthOptions {
     /// Creates the resource server; `None` without an issuer.
-    ///
-    /// # Errors
-    /// If an option is unusable or missing. Names the option.
     pub(crate) fn build(&self) -> anyhow::Result<Option<ResourceServer>> {
         let filled = |list: &[String]| -> Vec<String> {
             let list = list.iter().map(|text| text.trim().to_owned());
@@ -172,7 +167,7 @@ impl OauthOptions {
         }
         let types = filled(&self.types).into_iter();
         let types = types.map(|kind| kind.to_ascii_lowercase());
-        crypto::install();
+        install_ring();
         Ok(Some(ResourceServer {
             rules: Rules {
                 has_one_issuer: keys.len() == 1,

@@ -9,7 +9,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use mcp_core::server::Principal;
 use serde_json::{Map, Value};
 
-use super::metadata::view_resource;
+use super::view_resource;
 use crate::tokens::Credential;
 
 /// Seconds by which the clocks of an issuer and this machine may differ.

@@ -19,6 +19,10 @@ impl Folder {
     fn file(&self) -> PathBuf {
         self.0.join("tokens")
     }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(self.file()).unwrap()
+    }
 }
 
 impl Drop for Folder {
@@ -36,13 +40,11 @@ fn added_token_is_valid_and_only_its_hash_is_stored() {
         .add("ada", Some("oncall".into()), Some(expires))
         .unwrap();
     assert!(token.starts_with("mcp_") && token.len() == 47, "{token}");
-    let text = std::fs::read_to_string(folder.file()).unwrap();
+    let text = folder.text();
     assert!(!text.contains(&token[4..]));
     assert!(text.starts_with("ada sha256:"));
-    assert!(
-        text.ends_with(" role=oncall expires=2099-01-31T12:00:00Z\n"),
-        "{text}"
-    );
+    let end = " role=oncall expires=2099-01-31T12:00:00Z\n";
+    assert!(text.ends_with(end), "{text}");
     let mode = folder.file().metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let tokens = Tokens::parse(&text).unwrap();
@@ -79,23 +81,15 @@ fn comments_order_and_other_lines_stay() {
     let file = TokenFile::new(link.clone());
     file.add("eve", None, None).unwrap();
     assert!(link.symlink_metadata().unwrap().is_symlink());
-    let text = std::fs::read_to_string(folder.file()).unwrap();
-    assert!(
-        text.starts_with(&format!("{before}\neve sha256:")),
-        "{text}"
-    );
+    let start = format!("{before}\neve sha256:");
+    assert!(folder.text().starts_with(&start), "{}", folder.text());
     let now = "2026-01-31T12:00:00.5Z".parse().unwrap();
     file.revoke("ada", now).unwrap();
     file.revoke("eve", now).unwrap();
     let gone = |name: &str| format!("# {name} was revoked at 2026-01-31T12:00:00Z");
-    assert_eq!(
-        std::fs::read_to_string(folder.file()).unwrap(),
-        format!(
-            "# team a\n{}\n\n  # team b\nbob s2-of-16-characters\n{}\n",
-            gone("ada"),
-            gone("eve")
-        )
-    );
+    let (ada, eve) = (gone("ada"), gone("eve"));
+    let expected = format!("# team a\n{ada}\n\n  # team b\nbob s2-of-16-characters\n{eve}\n");
+    assert_eq!(folder.text(), expected);
 }
 
 #[test]
@@ -119,7 +113,7 @@ fn unusable_changes_are_refused_and_leave_the_file() {
     }
     let error = file.revoke("eve", Timestamp::now()).unwrap_err();
     assert!(error.to_string().contains("there is no token"), "{error:#}");
-    assert_eq!(std::fs::read_to_string(folder.file()).unwrap(), text);
+    assert_eq!(folder.text(), text);
     assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
     let nowhere = TokenFile::new(folder.0.join("no/tokens"));
     assert!(nowhere.add("ada", None, None).is_err());
@@ -130,24 +124,14 @@ fn unusable_changes_are_refused_and_leave_the_file() {
 fn commands_at_the_same_time_lose_nothing() {
     let folder = Folder::new("lock");
     let add = |at: usize| {
-        let path = folder.file();
-        move || {
-            TokenFile::new(path)
-                .add(&format!("n{at}"), None, None)
-                .unwrap()
-        }
+        let file = TokenFile::new(folder.file());
+        move || file.add(&format!("n{at}"), None, None).unwrap()
     };
     let threads: Vec<_> = (0..8).map(|at| std::thread::spawn(add(at))).collect();
-    let tokens: Vec<String> = threads
-        .into_iter()
-        .map(|thread| thread.join().unwrap())
-        .collect();
-    let text = std::fs::read_to_string(folder.file()).unwrap();
-    let valid = Tokens::parse(&text).unwrap();
-    assert!(
-        tokens
-            .iter()
-            .all(|token| valid.credential(token.as_bytes()).is_some()),
-        "{text}"
-    );
+    let tokens = threads.into_iter().map(|thread| thread.join().unwrap());
+    let tokens: Vec<String> = tokens.collect();
+    let valid = Tokens::parse(&folder.text()).unwrap();
+    for token in tokens {
+        assert!(valid.credential(token.as_bytes()).is_some(), "{token}");
+    }
 }

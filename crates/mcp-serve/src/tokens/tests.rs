@@ -4,29 +4,23 @@ use std::time::Duration;
 
 use super::*;
 
-fn owner(tokens: &Tokens, given: &[u8]) -> Option<String> {
-    tokens
-        .credential(given)
-        .map(|credential| credential.principal.name.to_string())
+/// The credential of the token that begins with `start`, as all of these tests end in the same way.
+fn credential(tokens: &Tokens, start: &str) -> Option<Arc<Credential>> {
+    tokens.credential(format!("{start}-0123456789abcde").as_bytes())
+}
+
+/// The owner of that token; empty if it is not valid.
+fn owner(tokens: &Tokens, start: &str) -> String {
+    let credential = credential(tokens, start);
+    credential.map_or_else(String::new, |found| found.principal.name.to_string())
 }
 
 #[test]
 fn token_belongs_to_a_principal() {
     let tokens = Tokens::parse("# agents\nclaude abc-0123456789abcde\n\n  cursor   def-0123456789abcde \nghi-0123456789abcde\n").unwrap();
-    assert_eq!(
-        owner(&tokens, b"abc-0123456789abcde").as_deref(),
-        Some("claude")
-    );
-    assert_eq!(
-        owner(&tokens, b"def-0123456789abcde").as_deref(),
-        Some("cursor")
-    );
-    assert_eq!(
-        owner(&tokens, b"ghi-0123456789abcde").as_deref(),
-        Some("client")
-    );
-    assert_eq!(owner(&tokens, b"ab-0123456789abcde"), None);
-    assert_eq!(owner(&tokens, b""), None);
+    let owners = ["abc", "def", "ghi", "ab"].map(|start| owner(&tokens, start));
+    assert_eq!(owners, ["claude", "cursor", "client", ""]);
+    assert!(tokens.credential(b"").is_none());
 }
 
 #[test]
@@ -67,26 +61,23 @@ fn hashed_token_has_a_role_and_ends() {
         "ada sha256:{hash} expires=2099-01-01T00:00:00+01:00 role=oncall\nbob b-0123456789abcde expires=2020-01-01T00:00:00Z"
     );
     let tokens = Tokens::parse(&tokens).unwrap();
-    let credential = tokens.credential(b"abc-0123456789abcde").unwrap();
+    let credential = credential(&tokens, "abc").unwrap();
     assert_eq!(credential.principal.role(), Some("oncall"));
-    assert_eq!(owner(&tokens, b"b-0123456789abcde"), None);
+    assert_eq!(owner(&tokens, "b"), "");
     assert!(!tokens.is_empty());
     // An end that is moved, and another role, are another credential: its streams end.
     tokens
         .replace(&format!("ada sha256:{hash} role=oncall"))
         .unwrap();
     assert!(credential.revoked.is_cancelled());
-    assert_eq!(
-        owner(&tokens, b"abc-0123456789abcde").as_deref(),
-        Some("ada")
-    );
+    assert_eq!(owner(&tokens, "abc"), "ada");
 }
 
 #[test]
 fn last_token_can_be_revoked_and_one_is_still_required() {
     let tokens = Tokens::parse("ada a-0123456789abcde").unwrap();
     tokens.replace("# ada was revoked").unwrap();
-    assert_eq!(owner(&tokens, b"a-0123456789abcde"), None);
+    assert_eq!(owner(&tokens, "a"), "");
     assert!(!tokens.is_empty());
 }
 
@@ -95,12 +86,7 @@ fn replaced_tokens_are_revoked_and_kept_ones_are_not() {
     let tokens =
         Tokens::parse("alice a-0123456789abcde\nbob b-0123456789abcde\ncarol c-0123456789abcde")
             .unwrap();
-    let [alice, bob, carol] = [
-        b"a-0123456789abcde",
-        b"b-0123456789abcde",
-        b"c-0123456789abcde",
-    ]
-    .map(|given| tokens.credential(given).unwrap());
+    let [alice, bob, carol] = ["a", "b", "c"].map(|start| credential(&tokens, start).unwrap());
     for unusable in [
         "",
         "x y-0123456789abcde z",
@@ -111,29 +97,16 @@ fn replaced_tokens_are_revoked_and_kept_ones_are_not() {
         "a\u{1b} a-0123456789abcde",
     ] {
         assert!(tokens.replace(unusable).is_err(), "{unusable:?}");
-        assert_eq!(
-            owner(&tokens, b"a-0123456789abcde").as_deref(),
-            Some("alice")
-        );
+        assert_eq!(owner(&tokens, "a"), "alice");
     }
     tokens
         .replace("dave d-0123456789abcde\nalice a-0123456789abcde\nbob new-0123456789abcde")
         .unwrap();
-    assert!(Arc::ptr_eq(
-        &tokens.credential(b"a-0123456789abcde").unwrap(),
-        &alice
-    ));
+    assert!(Arc::ptr_eq(&credential(&tokens, "a").unwrap(), &alice));
     assert!(!alice.revoked.is_cancelled());
     assert!(bob.revoked.is_cancelled() && carol.revoked.is_cancelled());
-    assert_eq!(owner(&tokens, b"b-0123456789abcde"), None);
-    assert_eq!(
-        owner(&tokens, b"new-0123456789abcde").as_deref(),
-        Some("bob")
-    );
-    assert_eq!(
-        owner(&tokens, b"d-0123456789abcde").as_deref(),
-        Some("dave")
-    );
+    let owners = ["b", "new", "d"].map(|start| owner(&tokens, start));
+    assert_eq!(owners, ["", "bob", "dave"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,11 +118,7 @@ async fn token_file_is_followed() {
     let following = tokio::spawn(Arc::clone(&tokens).follow(secret, "a-0123456789abcde".into()));
     let known = async |wait: Duration| {
         tokio::time::sleep(wait).await;
-        ["a", "b", "c"].map(|token| {
-            tokens
-                .credential(format!("{token}-0123456789abcde").as_bytes())
-                .is_some()
-        })
+        ["a", "b", "c"].map(|start| credential(&tokens, start).is_some())
     };
     let (once, twice) = (READ_INTERVAL * 6 / 5, READ_INTERVAL * 2);
     assert_eq!(known(once).await, [true, false, false]);

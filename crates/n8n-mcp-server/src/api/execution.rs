@@ -9,18 +9,21 @@ use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use serde_json::value::RawValue;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use upstream::http::{HttpFailure, Method};
 
-use super::shared::SharedAnswer;
+use super::shared::{SharedAnswer, shared};
 use super::workflow::readable;
-use super::{Api, N8nFailure as _, Page};
+use super::{Api, N8nFailure as _, Page, after};
 
 /// The delay of a page for each caller that waits for it: n8n, which also runs their workflows, is
 /// busy with it.
 const PAGE_SPACING: Duration = Duration::from_millis(10);
 
-/// The query of a list of executions.
+/// The time within which n8n runs an execution that was stopped before its start.
+const STOP_CHECK_DELAY: Duration = Duration::from_millis(300);
+const MAX_STOPS: u32 = 3;
+
 #[derive(Clone, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ExecutionFilter {
@@ -37,7 +40,6 @@ pub(crate) struct ExecutionFilter {
 }
 
 impl ExecutionFilter {
-    /// The newest executions, of one workflow or of all.
     pub(crate) fn newest(workflow: Option<&Id>, status: Option<&'static str>, limit: u32) -> Self {
         Self {
             workflow: workflow.cloned(),
@@ -94,8 +96,7 @@ impl Api {
         } else {
             Duration::ZERO
         };
-        let pages = &self.shared_pages;
-        pages.get(filter.clone(), since, spacing, request).await
+        shared(&self.shared_pages, filter.clone(), since, spacing, request).await
     }
 
     /// The JSON of an execution with its data, shared with all callers that ask for it since `since`; `None`
@@ -113,11 +114,10 @@ impl Api {
                 Err(failure) => Err(failure.into()),
             }
         };
-        let shared = &self.shared_executions;
-        shared.get(id.clone(), since, Duration::ZERO, request).await
+        let executions = &self.shared_executions;
+        shared(executions, id.clone(), since, Duration::ZERO, request).await
     }
 
-    /// Runs a failed execution again and waits for its end, at most for `within`.
     pub(crate) async fn retry(
         &self,
         id: &Id,
@@ -141,18 +141,32 @@ impl Api {
     }
 
     /// Stops an execution. Succeeds also if it has ended already.
+    ///
+    /// n8n gives an execution its row before it counts it among the active ones. In between it answers OK to a
+    /// stop, marks the row as canceled, and then runs the execution all the same: so the status is read again.
     pub(crate) async fn stop(&self, id: &Id) -> Result<(), ToolError> {
         let path = ["executions", id.as_str(), "stop"];
-        match self.request(Method::POST, &path).json().await {
-            Ok(IgnoredAny) => Ok(()),
-            // Also of an execution that has just begun: n8n cannot stop it yet.
-            Err(failure) if failure.is_conflict() || failure.is_missing() => {
-                match self.execution(id, false).await? {
-                    Some(execution) if !execution.status.has_ended() => Err(failure.into()),
-                    _ => Ok(()),
+        for _ in 0..MAX_STOPS {
+            let failure = match self.request(Method::POST, &path).json().await {
+                Ok(IgnoredAny) => {
+                    sleep(STOP_CHECK_DELAY).await;
+                    None
                 }
+                // Also of an execution that has just begun: n8n cannot stop it yet.
+                Err(failure) if failure.is_conflict() || failure.is_missing() => Some(failure),
+                Err(failure) => return Err(failure.into()),
+            };
+            let now = self.execution(id, false).await;
+            let now = now.map_err(|error| after("n8n was told to stop it.", error.into()))?;
+            if now.is_none_or(|execution| execution.status.has_ended()) {
+                return Ok(());
             }
-            Err(failure) => Err(failure.into()),
+            if let Some(failure) = failure {
+                return Err(failure.into());
+            }
         }
+        Err(ToolError::conflict(format!(
+            "n8n was told to stop execution {id}, and it still runs."
+        )))
     }
 }

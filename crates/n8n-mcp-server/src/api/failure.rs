@@ -2,7 +2,8 @@
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde::Deserialize;
-use upstream::http::{ErrorResponse, FailureTexts, Fault, HttpFailure, Method, StatusCode};
+use upstream::http::{ErrorResponse, FailureTexts, HttpFailure, Method, StatusCode};
+use upstream::redact::redacted_code;
 use upstream::text::{clean, truncate};
 
 use ToolErrorKind::{Conflict, Forbidden, NotFound, Unauthorized, Unavailable, Upstream};
@@ -10,22 +11,20 @@ use ToolErrorKind::{Conflict, Forbidden, NotFound, Unauthorized, Unavailable, Up
 /// n8n's reasons against publishing have a line for each fault of each node.
 const MAX_COMPLAINT_CHARS: usize = 4_000;
 
-/// The reason against n8n 1.
 pub(super) const N8N_1: &str =
     "n8n at {address} is n8n 1, and this server needs n8n 2: update n8n.";
 
-const HAS_HAPPENED: &str = "n8n has accepted the request all the same: do not repeat it before \
-    you have looked.";
-const MAY_HAVE_HAPPENED: &str = "It may have happened all the same: look before you repeat it.";
-
 pub(super) const WORDING: FailureTexts = FailureTexts {
-    unreachable: "n8n at {address} cannot be reached. Start it, or set N8N_URL to its address.",
+    unreachable: "n8n at {address} cannot be reached: {cause}. Start it, or set N8N_URL to \
+        its address.",
     timeout: "n8n at {address} did not answer within {seconds} s.",
     interrupted: "n8n at {address} closed the connection before its answer was complete.",
     too_large: "n8n's answer is larger than {mib} MiB. Request less, for example with a smaller \
                 limit.",
     unreadable: "The server at {address} does not answer like n8n's API. Check N8N_URL: it must \
         be the address of n8n itself, with its path prefix if it has one.",
+    may_have_changed: "It may have happened all the same: look before you repeat it.",
+    has_changed: "n8n has accepted the request all the same: do not repeat it before you have looked.",
     no_credential: "No API key for n8n at {address} is configured. Create one in n8n (Settings > \
                     n8n API) and set N8N_API_KEY or N8N_API_KEY_FILE.",
     credential_unreadable: "The file that N8N_API_KEY_FILE names cannot be read (yet); it must \
@@ -146,19 +145,9 @@ pub(crate) trait N8nFailure {
     fn is_conflict(&self) -> bool;
 }
 
-/// The error of a change, which may have happened in spite of it.
-pub(crate) fn change_error(
-    failure: HttpFailure,
-    explain: impl FnOnce(HttpFailure) -> ToolError,
-) -> ToolError {
-    let addition = match failure.fault() {
-        // With a status of success.
-        Fault::Unreadable(_) | Fault::TooLarge(_) => HAS_HAPPENED,
-        _ if failure.is_ambiguous() => MAY_HAVE_HAPPENED,
-        _ => return explain(failure),
-    };
-    let error = explain(failure);
-    let message = format!("{} {addition}", error.message());
+/// The error of a later step, which says what was done before it.
+pub(crate) fn after(done: &str, error: ToolError) -> ToolError {
+    let message = format!("{done} {}", error.message());
     ToolError::new(error.kind(), message).caused_by(error)
 }
 
@@ -166,7 +155,8 @@ impl N8nFailure for HttpFailure {
     fn complaint(&self) -> Option<String> {
         let refusal = self.refusal();
         let refusal = refusal.filter(|one| one.status() == StatusCode::BAD_REQUEST)?;
-        message(refusal).map(|text| truncate(clean(text.trim()).trim(), MAX_COMPLAINT_CHARS))
+        message(refusal)
+            .map(|text| truncate(redacted_code(&clean(&text)).trim(), MAX_COMPLAINT_CHARS))
     }
 
     fn is_unknown_operation(&self) -> bool {
@@ -188,8 +178,9 @@ impl N8nFailure for HttpFailure {
     }
 }
 
-/// The scope of an API key that a request needs, for which n8n itself replies only "Forbidden": n8n's name of it, for example `workflow:read`; `None` if it is not known.
-fn scope(method: &Method, path: &[&str]) -> Option<String> {
+/// The scope of an API key that a request needs, for which n8n itself replies only "Forbidden": n8n's name of
+/// it, for example `workflow:read`; `None` if it is not known.
+pub(crate) fn scope(method: &Method, path: &[&str]) -> Option<String> {
     let resource = match *path.first()? {
         "audit" => return Some("securityAudit:generate".to_owned()),
         "source-control" => "sourceControl",
@@ -198,6 +189,9 @@ fn scope(method: &Method, path: &[&str]) -> Option<String> {
         "data-tables" => "dataTable",
         "community-packages" => "communityPackage",
         "projects" if path.get(2) == Some(&"folders") => "folder",
+        "projects" if path.get(2) == Some(&"users") && *method != Method::GET => {
+            return Some("project:manageMembers".to_owned());
+        }
         "workflows" if path.get(2) == Some(&"tags") => "workflowTags",
         plural => plural.strip_suffix('s')?,
     };
@@ -228,23 +222,14 @@ mod tests {
     fn scopes_are_named_as_n8n_names_them() {
         for (method, path, expected) in [
             ("GET", "workflows", "workflow:list"),
-            ("GET", "workflows/1", "workflow:read"),
-            ("POST", "workflows", "workflow:create"),
             ("POST", "workflows/1/activate", "workflow:activate"),
-            ("PUT", "workflows/1", "workflow:update"),
             ("PUT", "workflows/1/tags", "workflowTags:update"),
-            ("GET", "executions/1", "execution:read"),
             ("POST", "executions/1/retry", "execution:retry"),
-            ("DELETE", "executions/1", "execution:delete"),
             ("POST", "audit", "securityAudit:generate"),
             ("POST", "source-control/pull", "sourceControl:pull"),
             ("PUT", "workflows/1/transfer", "workflow:move"),
-            ("GET", "workflows/1/history", "workflow:read"),
             ("GET", "projects/1/folders", "folder:list"),
-            ("POST", "projects/1/folders", "folder:create"),
-            ("DELETE", "projects/1/folders/2", "folder:delete"),
             ("POST", "data-tables/1/rows", "dataTableRow:create"),
-            ("POST", "community-packages", "communityPackage:install"),
         ] {
             let path: Vec<_> = path.split('/').collect();
             let found = scope(&method.parse().unwrap(), &path);

@@ -1,7 +1,6 @@
 //! Asks n8n whether it would publish a draft: a copy is created, n8n refuses to publish it, and it is
 //! deleted.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,32 +11,30 @@ use n8n_workflow::publish_check::{COPY_NAME, PublishCheck, is_copy};
 use n8n_workflow::{Id, Workflow};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::sync::{Mutex, Notify};
-use tokio::time::sleep;
+use tokio::sync::Mutex;
 use upstream::http::{HttpFailure, Method};
 use upstream::time::since;
 
-use super::write::unwritable;
 use super::{Api, N8nFailure as _};
 
 /// Further answers would show faults of few drafts.
 const MAX_REQUESTS: usize = 12;
-/// Much longer than a check needs its copy: one that is seen again after it was left behind. It may also be
-/// that of another server, whose check then fails.
-const COPY_GRACE: Duration = Duration::from_secs(15);
-/// The same by n8n's clock, which may differ from ours.
+/// Much longer than a check needs its copy, by n8n's clock: an older one of another server was left behind.
 const MAX_COPY_AGE: Duration = Duration::from_secs(600);
+
+/// The reason for which a verdict is missing whose copy could not be deleted.
+const COPY_STAYS: &str =
+    "the copy cannot be deleted yet; this server deletes it before the next check";
 
 /// Facts about how this n8n can be asked.
 #[derive(Default)]
 pub(super) struct PublishChecks {
     /// This n8n never publishes a copy; `None` before it was asked.
     is_possible: Mutex<Option<bool>>,
-    /// Wakes [`Api::delete_lost_copies`].
-    lost_copy: Notify,
+    /// The names of copies that may be left behind; `None` before the copies of earlier servers were looked for.
+    left: Mutex<Option<Vec<String>>>,
 }
 
-/// A workflow that may be a copy, in a list.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct CopyRow {
@@ -59,9 +56,6 @@ enum Answer {
 impl Api {
     /// All reasons for which n8n would not publish the draft; `is_active` if its webhooks are in use
     /// by itself.
-    ///
-    /// # Errors
-    /// Why n8n cannot be asked.
     pub(crate) async fn publish_findings(
         self: &Arc<Self>,
         draft: &Draft,
@@ -70,6 +64,7 @@ impl Api {
         // A caller that goes away must not leave the copy behind.
         let (api, check) = (Arc::clone(self), PublishCheck::new(draft, is_active));
         let check = tokio::spawn(async move {
+            api.delete_left_copies().await?;
             match api.never_publishes().await {
                 Ok(true) => api.ask(check).await,
                 Ok(false) => Ok(None),
@@ -84,7 +79,6 @@ impl Api {
         }
     }
 
-    /// Asks n8n once.
     async fn never_publishes(&self) -> Result<bool, ToolError> {
         let mut is_possible = self.publish_checks.is_possible.lock().await;
         if let Some(known) = *is_possible {
@@ -117,12 +111,8 @@ impl Api {
     }
 
     async fn try_to_publish(&self, copy: &Draft) -> Result<Answer, ToolError> {
-        let lost_copy = &self.publish_checks.lost_copy;
-        let writable = copy.writable().map_err(unwritable)?;
-        let made = self
-            .write(Method::POST, &["workflows"], &[], writable)
-            .await;
-        let (workflow, _) = match made {
+        let (body, _) = copy.body().map_err(ToolError::invalid_argument)?;
+        let workflow = match self.write(Method::POST, &["workflows"], &body).await {
             Ok(made) => made,
             Err(failure) => {
                 if let Some(complaint) = self.complaint(&failure) {
@@ -130,10 +120,10 @@ impl Api {
                 }
                 // n8n may have made the copy, or may still do so.
                 if failure.is_transient() || failure.refusal().is_none() {
-                    lost_copy.notify_one();
-                    self.delete_copy_with_name(&copy.name).await.ok();
+                    self.remember_copy(&copy.name).await;
+                    self.delete_left_copies().await.ok();
                 }
-                return Err(failure.into());
+                return Err(failure.without_effect().into());
             }
         };
         let id = Id::try_from(workflow.id)
@@ -143,55 +133,46 @@ impl Api {
         let answer = request.json::<Workflow>().await;
         if answer.is_ok() {
             // If that fails: the deletion deactivates it, too.
-            self.act_alone(&id, "deactivate").await.ok();
+            self.act(&id, "deactivate").await.ok();
         }
-        let deleted = self.delete_workflow(&id).await;
-        deleted.inspect_err(|_| lost_copy.notify_one())?;
+        if let Err(error) = self.delete_workflow(&id).await {
+            self.remember_copy(&copy.name).await;
+            return Err(ToolError::new(error.kind(), COPY_STAYS).caused_by(error));
+        }
         match answer {
             Ok(_) => Ok(Answer::Published),
             Err(failure) if failure.is_conflict() => Ok(Answer::Conflict),
             Err(failure) => match self.complaint(&failure) {
                 Some(complaint) => Ok(Answer::Refused(complaint)),
-                None => Err(failure.into()),
+                None => Err(failure.without_effect().into()),
             },
         }
     }
 
-    /// Deletes the copies that were left behind: by a server that was stopped, at first, and by this one,
-    /// whenever a deletion has failed. Never ends.
-    pub(crate) async fn delete_lost_copies(&self) {
-        loop {
-            let mut seen = HashSet::new();
-            loop {
-                // n8n may not answer yet.
-                if let Ok(copies) = self.copies().await {
-                    for copy in &copies {
-                        let is_old = since(&copy.created_at).is_some_and(|age| age > MAX_COPY_AGE);
-                        if is_old || seen.contains(&copy.id) {
-                            // If that fails: again in the next round.
-                            self.delete_workflow(&copy.id).await.ok();
-                        }
-                    }
-                    if copies.is_empty() {
-                        break;
-                    }
-                    seen = copies.into_iter().map(|copy| copy.id).collect();
-                }
-                sleep(COPY_GRACE).await;
-            }
-            self.publish_checks.lost_copy.notified().await;
-        }
+    async fn remember_copy(&self, name: &str) {
+        let mut left = self.publish_checks.left.lock().await;
+        left.get_or_insert_default().push(name.to_owned());
     }
 
-    async fn delete_copy_with_name(&self, name: &str) -> Result<(), ToolError> {
-        let copies = self.copies().await?;
-        for copy in copies.iter().filter(|copy| copy.name == name) {
-            self.delete_workflow(&copy.id).await?;
+    /// Deletes the copies that were left behind: by servers that were stopped, and by this one when a deletion failed.
+    async fn delete_left_copies(&self) -> Result<(), ToolError> {
+        let mut left = self.publish_checks.left.lock().await;
+        if left.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(());
         }
+        let mut names = left.clone().unwrap_or_default();
+        for copy in self.copies().await? {
+            let is_old = since(&copy.created_at).is_some_and(|age| age > MAX_COPY_AGE);
+            if is_old || names.contains(&copy.name) {
+                self.delete_workflow(&copy.id).await?;
+                names.retain(|name| *name != copy.name);
+            }
+        }
+        // n8n may still make the others.
+        *left = Some(names);
         Ok(())
     }
 
-    /// The copies of all checks that n8n has.
     async fn copies(&self) -> Result<Vec<CopyRow>, HttpFailure> {
         let query = [("name", COPY_NAME), ("excludePinnedData", "true")];
         let (mut rows, _): (Vec<CopyRow>, _) = self.all(&["workflows"], &query).await?;

@@ -1,13 +1,16 @@
-//! Shares one answer among all callers that ask n8n for the same at the same time.
+//! Shares one answer among all callers that ask n8n for the same at the same time, and the request ids that
+//! executions hold: of many runs at the same time, each reads each execution at most once for all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use tokio::time::{Instant, sleep};
 use upstream::http::HttpFailure;
+
+use crate::production_url::REQUEST_ID;
 
 /// The longest delay of a request for which others wait, too.
 const MAX_DELAY: Duration = Duration::from_millis(500);
@@ -43,105 +46,108 @@ impl From<SharedFailure> for ToolError {
 /// An answer that several callers receive.
 pub(crate) type SharedAnswer<T> = Result<Arc<T>, SharedFailure>;
 
-/// The last answer, and when it was asked for.
-type Slot<V> = tokio::sync::Mutex<Option<(Instant, V)>>;
+/// Values by key, each kept for as long as a caller holds it.
+pub(super) type Slots<K, T> = Mutex<HashMap<K, Weak<T>>>;
 
-/// Answers by request. An answer is dropped when no caller waits for it.
-pub(crate) struct Shared<K, V> {
-    slots: Mutex<HashMap<K, Arc<Slot<V>>>>,
+/// Answers by request, each with the moment in which it was asked for.
+pub(super) type Shared<K, V> = Slots<K, tokio::sync::Mutex<Option<(Instant, V)>>>;
+
+/// The value of this key, which is a new one if no other caller holds it.
+pub(super) fn slot<K: Eq + Hash, T: Default>(slots: &Slots<K, T>, key: K) -> Arc<T> {
+    let mut slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
+    slots.retain(|_, slot| slot.strong_count() > 0);
+    if let Some(slot) = slots.get(&key).and_then(Weak::upgrade) {
+        return slot;
+    }
+    let slot = Arc::default();
+    slots.insert(key, Arc::downgrade(&slot));
+    slot
 }
 
-impl<K, V> Default for Shared<K, V> {
-    fn default() -> Self {
-        Self {
-            slots: Mutex::default(),
-        }
-    }
-}
-
-impl<K: Clone + Eq + Hash, V: Clone> Shared<K, V> {
-    /// The answer to `request`, or to an equal one of another caller that was sent after `since`. Each
-    /// caller that waits delays the request by `spacing`, so that it serves more of them.
-    pub(crate) async fn get(
-        &self,
-        key: K,
-        since: Instant,
-        spacing: Duration,
-        request: impl Future<Output = V>,
-    ) -> V {
-        let lease = self.lease(key);
-        let mut last = lease.slot.lock().await;
-        if let Some((sent, answer)) = &*last
-            && *sent >= since
-        {
-            return answer.clone();
-        }
-        // Without the map's and this caller's.
-        let others = Arc::strong_count(&lease.slot).saturating_sub(2);
-        let others = u32::try_from(others).unwrap_or(u32::MAX);
-        sleep(spacing.saturating_mul(others).min(MAX_DELAY)).await;
-        let sent = Instant::now();
-        let answer = request.await;
-        *last = Some((sent, answer.clone()));
-        answer
-    }
-
-    fn lease(&self, key: K) -> Lease<'_, K, V> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = Arc::clone(slots.entry(key.clone()).or_default());
-        Lease {
-            shared: self,
-            key,
-            slot,
-        }
-    }
-}
-
-/// A caller's share of a slot.
-struct Lease<'a, K: Eq + Hash, V> {
-    shared: &'a Shared<K, V>,
+/// The answer to `request`, or to an equal one of another caller that was sent after `since`. Each caller that
+/// waits delays the request by `spacing`, so that it serves more of them.
+pub(super) async fn shared<K: Eq + Hash, V: Clone>(
+    answers: &Shared<K, V>,
     key: K,
-    slot: Arc<Slot<V>>,
+    since: Instant,
+    spacing: Duration,
+    request: impl Future<Output = V>,
+) -> V {
+    let slot = slot(answers, key);
+    let mut last = slot.lock().await;
+    if let Some((sent, answer)) = &*last
+        && *sent >= since
+    {
+        return answer.clone();
+    }
+    let others = Arc::strong_count(&slot).saturating_sub(1);
+    let others = u32::try_from(others).unwrap_or(u32::MAX);
+    sleep(spacing.saturating_mul(others).min(MAX_DELAY)).await;
+    let sent = Instant::now();
+    let answer = request.await;
+    *last = Some((sent, answer.clone()));
+    answer
 }
 
-impl<K: Eq + Hash, V> Drop for Lease<'_, K, V> {
-    fn drop(&mut self) {
-        let slots = self.shared.slots.lock();
-        let mut slots = slots.unwrap_or_else(PoisonError::into_inner);
-        if Arc::strong_count(&self.slot) <= 2 {
-            slots.remove(&self.key);
+/// Executions that are remembered, the newest.
+const MAX_KNOWN: usize = 2_000;
+const ID_LEN: usize = 36;
+
+#[derive(Default)]
+pub(crate) struct RequestIds {
+    known: Mutex<BTreeMap<u64, Vec<String>>>,
+}
+
+impl RequestIds {
+    /// Remembers the ids in the JSON of an execution; false if it holds none.
+    pub(crate) fn read(&self, execution: u64, json: &str) -> bool {
+        let ids: Vec<_> = request_ids(json).map(str::to_owned).collect();
+        let has_ids = !ids.is_empty();
+        if has_ids {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.insert(execution, ids);
+            if known.len() > MAX_KNOWN {
+                known.pop_first();
+            }
         }
+        has_ids
     }
+
+    /// True if the execution holds ids, and not this one.
+    pub(crate) fn is_of_another(&self, execution: u64, request_id: &str) -> bool {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let ids = known.get(&execution);
+        ids.is_some_and(|ids| ids.iter().all(|id| id != request_id))
+    }
+}
+
+/// The values of the header, as far as they have the form of an id.
+fn request_ids(json: &str) -> impl Iterator<Item = &str> {
+    json.split(REQUEST_ID).skip(1).filter_map(|rest| {
+        let start = rest.find(|one: char| one.is_ascii_hexdigit())?;
+        // Quotes, a colon, blanks.
+        let id = rest.get(start..start + ID_LEN).filter(|_| start < 8)?;
+        let is_id = |one: u8| one.is_ascii_hexdigit() || one == b'-';
+        id.bytes().all(is_id).then_some(id)
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-    use futures_util::future::join_all;
-
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn concurrent_callers_share_requests_that_were_sent_after_they_asked() {
-        let (shared, sent) = (Shared::default(), AtomicU32::new(0));
-        let ask = |key: &'static str| {
-            let request = async {
-                sleep(Duration::from_millis(5)).await;
-                sent.fetch_add(1, Relaxed)
-            };
-            shared.get(key, Instant::now(), Duration::from_millis(1), request)
-        };
-        // The first is served alone: the others ask once its request is under way.
-        let first = ask("a");
-        let later = async {
-            sleep(Duration::from_millis(1)).await;
-            join_all((0..50).map(|_| ask("a"))).await
-        };
-        let (first, later) = tokio::join!(first, later);
-        assert_eq!((first, later), (0, vec![1; 50]));
-        assert_eq!(ask("a").await, 2, "nothing is kept");
-        assert_eq!(ask("b").await, 3);
-        assert!(shared.slots.lock().unwrap().is_empty());
+    #[test]
+    fn execution_with_another_id_is_not_read_again() {
+        let ids = RequestIds::default();
+        let [ours, theirs] = [1, 2].map(|at| uuid::Uuid::from_u128(at).to_string());
+        let json = |id: &str| format!(r#"{{"headers":{{"{REQUEST_ID}":"{id}","x":"y"}}}}"#);
+        assert!(ids.read(7, &json(&theirs)));
+        assert!(ids.is_of_another(7, &ours) && !ids.is_of_another(7, &theirs));
+        // It may still be saved.
+        assert!(!ids.read(8, "{}") && !ids.read(8, &json("none")));
+        assert!(!ids.is_of_another(8, &ours));
+        // Ours, which called the workflow again, or theirs that passed our header on.
+        assert!(ids.read(9, &(json(&theirs) + &json(&ours))));
+        assert!(!ids.is_of_another(9, &ours));
     }
 }

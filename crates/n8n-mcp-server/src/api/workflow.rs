@@ -1,28 +1,36 @@
-//! Reads workflows.
+//! Reads and writes workflows, as far as the operator's policy allows. A change is read, checked and written, and
+//! another one in between would be lost: so each workflow is written by one call at a time. Retries only deletions,
+//! which are idempotent.
 
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::stream;
+use futures_util::stream::{StreamExt as _, TryStreamExt as _};
 use mcp_core::tool::ToolError;
-use n8n_workflow::{Id, UnpublishedDraft, Workflow, WorkflowRow};
-use serde::de::DeserializeOwned;
+use mcp_core::tool::ToolErrorKind::{Forbidden, NotFound};
+use n8n_workflow::draft::{Draft, called_workflows};
+use n8n_workflow::publish_check::hide_names;
+use n8n_workflow::{Execution, Id, UnpublishedDraft, Workflow};
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::time::Instant;
+use serde_json::{Value, json};
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::{Instant, sleep, sleep_until};
 use upstream::http::{HttpFailure, Method, StatusCode};
 use upstream::redact::redacted;
 use upstream::text::truncate;
 
-use super::{Api, N8nFailure as _, Page};
+use super::shared::{shared, slot};
+use super::{Api, N8nFailure as _, Page, after};
+use crate::policy::{NEW_IS_CLOSED, REVIEW_TAG, not_open};
 
-/// Characters of the reason for which an answer cannot be read.
 const MAX_CAUSE: usize = 200;
-/// The error for a cursor that n8n rejects.
 pub(crate) const UNKNOWN_CURSOR: &str = "`cursor` is not a cursor of n8n. Pass the `next_cursor` \
     of the previous page, or leave `cursor` out for the first page.";
 
-/// The query of a list of workflows.
 #[derive(Clone, Default, Serialize)]
 pub(crate) struct WorkflowFilter {
     /// Names of tags, separated by commas; the workflow has all of them.
@@ -42,7 +50,7 @@ impl Api {
     pub(crate) async fn workflows(
         &self,
         filter: &WorkflowFilter,
-    ) -> Result<(Page<WorkflowRow>, Vec<String>), ToolError> {
+    ) -> Result<(Page<Workflow>, Vec<String>), ToolError> {
         let request = self.request(Method::GET, &["workflows"]);
         let request = request
             .query(filter)
@@ -60,7 +68,6 @@ impl Api {
         Ok((Page { data, next_cursor }, unreadable))
     }
 
-    /// A workflow, if the policy allows it.
     pub(crate) async fn workflow(&self, id: &Id) -> Result<Workflow, ToolError> {
         let workflow = self.get(&["workflows", id.as_str()], &[]).await;
         let workflow = workflow.map_err(|failure| explain(failure, id))?;
@@ -72,7 +79,7 @@ impl Api {
     pub(crate) async fn shared_workflow(&self, id: &Id) -> Result<Arc<Workflow>, ToolError> {
         let request = async { Ok(Arc::new(self.workflow(id).await?)) };
         let (workflows, now) = (&self.shared_workflows, Instant::now());
-        let workflow = workflows.get(id.clone(), now, Duration::ZERO, request);
+        let workflow = shared(workflows, id.clone(), now, Duration::ZERO, request);
         Ok(workflow.await?)
     }
 
@@ -109,12 +116,6 @@ impl Api {
             (found.changed_by, found.changed_at) = (version.authors, version.created_at);
         }
         Some(found)
-    }
-
-    /// The active workflows with this tag, with their nodes.
-    pub(crate) async fn tagged(&self, tag: &str) -> Result<Vec<Workflow>, ToolError> {
-        self.all_workflows(&[("tags", tag), ("active", "true")])
-            .await
     }
 
     /// The workflows of a query, with their nodes, as far as they can be read.
@@ -162,9 +163,509 @@ fn cause(error: &serde_json::Error) -> String {
 fn explain(failure: HttpFailure, id: &Id) -> ToolError {
     if failure.is_missing() {
         ToolError::not_found(format!(
-            "n8n has no workflow {id}. list_workflows shows those that it has."
+            "n8n has no workflow {id}. list_workflows shows the workflows of n8n."
         ))
     } else {
         failure.into()
+    }
+}
+
+/// Longer than for other requests: n8n activates an active workflow again when it changes.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(20);
+/// The longest time that n8n needs to deactivate a workflow before it deletes it: if all of its
+/// workers are busy, the deactivation waits for n8n's next poll, every 15 s.
+const DEACTIVATION_TIMEOUT: Duration = Duration::from_secs(20);
+/// The time until n8n runs a version that it has published.
+const PUBLISHING_TIME: Duration = Duration::from_millis(1_500);
+const DELETE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Deserialize)]
+pub(super) struct TagRow {
+    id: String,
+    pub(super) name: String,
+}
+
+/// The right to change a workflow, for as long as it lives.
+pub(crate) struct WorkflowLock {
+    id: Id,
+    _guard: OwnedMutexGuard<()>,
+}
+
+impl Api {
+    pub(crate) async fn lock(&self, id: &Id) -> WorkflowLock {
+        let lock = slot(&self.locks, id.clone());
+        WorkflowLock {
+            id: id.clone(),
+            _guard: lock.lock_owned().await,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct WrittenWorkflow {
+    pub(crate) workflow: Workflow,
+    /// Names of the parts that n8n did not accept.
+    pub(crate) left_out: Vec<String>,
+    /// The effect on what is live, in words.
+    pub(crate) note: Option<String>,
+    /// The live version has not changed, as it was wanted or since others have changed the draft.
+    pub(crate) is_draft: bool,
+}
+
+const LIVE: &str = "It is active: the change is live in a moment.";
+const DRAFT: &str = "Written as a draft: the version that is live has not changed. activate_workflow publishes the \
+    draft; publish=true does so with a change.";
+
+/// n8n takes a change of whatever came before it, and nothing locks a workflow for other programs.
+const OVERLAPPED: &str = "Somebody else has changed the workflow in the same moment, and their change may be gone from \
+    it: compare with the versions of list_workflow_versions.";
+
+/// The changes that this server has made last, by workflow.
+#[derive(Default)]
+pub(super) struct OwnChanges(Mutex<HashMap<Id, OwnChange>>);
+
+#[derive(Default)]
+struct OwnChange {
+    /// The draft, if it differs from what is live by changes of this server only.
+    draft: Option<String>,
+    published: Option<Instant>,
+}
+
+impl OwnChanges {
+    fn with<T>(&self, id: &Id, use_it: impl FnOnce(&mut OwnChange) -> T) -> T {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        use_it(all.entry(id.clone()).or_default())
+    }
+}
+
+impl Api {
+    /// Waits until n8n runs what was published last: it answers before that.
+    pub(crate) async fn settle(&self, id: &Id) {
+        let published = self.own_changes.with(id, |one| one.published);
+        if let Some(published) = published {
+            sleep_until(published + PUBLISHING_TIME).await;
+        }
+    }
+
+    /// Remembers that n8n was made to publish another version of an active workflow.
+    pub(crate) fn note_published(&self, id: &Id) {
+        let now = Instant::now();
+        self.own_changes.with(id, |one| one.published = Some(now));
+    }
+
+    pub(crate) async fn create_workflow(
+        &self,
+        draft: &Draft,
+    ) -> Result<WrittenWorkflow, ToolError> {
+        self.policy.check_create()?;
+        let (body, left_out) = draft.body().map_err(ToolError::invalid_argument)?;
+        let created = self.write(Method::POST, &["workflows"], &body).await;
+        let workflow = created.map_err(|failure| self.explain(failure))?;
+        let id = Id::try_from(workflow.id.clone()).map_err(|reason| {
+            ToolError::upstream("n8n returned an invalid id for the workflow.").caused_by(reason)
+        })?;
+        if !self.policy.is_open() && self.workflow(&id).await.is_err() {
+            let left = format!("Workflow {id} was created, and the operator does not allow it.");
+            let deleted = self.delete_workflow(&id).await;
+            deleted.map_err(|error| after(&left, error))?;
+            return Err(ToolError::forbidden(NEW_IS_CLOSED));
+        }
+        if let Err(error) = self.mark_for_review(&id).await {
+            // Without its tag it could be started without a review.
+            let left = format!("Workflow {id} was created and could not be marked for a review.");
+            let deleted = self.delete_workflow(&id).await;
+            deleted.map_err(|error| after(&left, error))?;
+            return Err(error);
+        }
+        Ok(WrittenWorkflow {
+            workflow,
+            left_out,
+            ..WrittenWorkflow::default()
+        })
+    }
+
+    /// Replaces a workflow that is still as it was `read`. If it is active and its draft is what is live, or
+    /// differs from it by changes of this server only, `publish` makes the change live.
+    ///
+    /// # Errors
+    /// Also if it was changed since. Nothing was written then.
+    pub(crate) async fn replace_workflow(
+        self: &Arc<Self>,
+        lock: WorkflowLock,
+        read: &Workflow,
+        draft: &Draft,
+        publish: bool,
+    ) -> Result<WrittenWorkflow, ToolError> {
+        let (api, draft) = (Arc::clone(self), draft.clone());
+        let version = (read.updated_at.clone(), read.version_id.clone());
+        // A caller that goes away must not leave a change half done, nor let the next one in before n8n
+        // has ended it.
+        let change = async move {
+            let written = api.replace_locked(&lock.id, version, &draft, publish).await;
+            drop(lock);
+            written
+        };
+        let written = tokio::spawn(change).await;
+        written.unwrap_or_else(|error| {
+            let message = "The change was stopped before its end. Read the workflow again.";
+            Err(ToolError::upstream(message).caused_by(error))
+        })
+    }
+
+    async fn replace_locked(
+        &self,
+        id: &Id,
+        version: (String, Option<String>),
+        draft: &Draft,
+        publish: bool,
+    ) -> Result<WrittenWorkflow, ToolError> {
+        let (body, left_out) = draft.body().map_err(ToolError::invalid_argument)?;
+        // Before the change, so that nothing starts it in between.
+        self.mark_for_review(id).await?;
+        let before = self.workflow(id).await?;
+        if (&before.updated_at, &before.version_id) != (&version.0, &version.1) {
+            return Err(changed_meanwhile(id));
+        }
+        self.policy.check_write(&before)?;
+        // n8n is asked to publish exactly the version that was written.
+        let written = self
+            .write(Method::PUT, &["workflows", id.as_str()], &body)
+            .await;
+        let workflow = written.map_err(|failure| self.explain(failure))?;
+        let counted = before.version_counter.zip(workflow.version_counter);
+        let is_alone = counted.is_none_or(|(before, now)| now <= before + 1);
+        let mut written = WrittenWorkflow {
+            note: workflow.active.then(|| LIVE.to_owned()),
+            workflow,
+            left_out,
+            ..WrittenWorkflow::default()
+        };
+        if let Some(unpublished) = written.workflow.unpublished_draft() {
+            let old = before.unpublished_draft().map(|old| old.draft_version);
+            let new = unpublished.draft_version.clone();
+            // Otherwise the draft held changes of others that are not live: they would be published, too.
+            let is_ours = self.own_changes.with(id, |one| {
+                let is_ours = old.is_none() || old == one.draft;
+                one.draft = is_ours.then_some(new);
+                is_ours
+            });
+            written.is_draft = !publish || !is_ours;
+            written.note = Some(if !publish {
+                DRAFT.to_owned()
+            } else if is_ours {
+                self.publish(&mut written.workflow, id, unpublished).await
+            } else {
+                format!(
+                    "Written as a draft, and not published: the draft already differed from the version that is \
+                     live ({}), which has not changed. activate_workflow publishes the whole draft, with those \
+                     differences.",
+                    unpublished.live_version
+                )
+            });
+        }
+        if !is_alone {
+            let note = written
+                .note
+                .take()
+                .map(|note| note + " ")
+                .unwrap_or_default();
+            written.note = Some(note + OVERLAPPED);
+        }
+        Ok(written)
+    }
+
+    /// Publishes a version; returns what became of it, in words.
+    async fn publish(&self, workflow: &mut Workflow, id: &Id, version: UnpublishedDraft) -> String {
+        let path = ["workflows", id.as_str(), "activate"];
+        let body = json!({"versionId": version.draft_version});
+        let request = self.request(Method::POST, &path).body(&body);
+        let failure = match request.timeout(CHANGE_TIMEOUT).json::<IgnoredAny>().await {
+            Ok(_) => {
+                self.note_published(id);
+                return LIVE.to_owned();
+            }
+            Err(failure) => failure,
+        };
+        let is_refused = failure.refusal().is_some() && !failure.is_transient();
+        let reason = self.explain(failure).message().to_owned();
+        match self.workflow(id).await {
+            Ok(now) if now.active_version_id.as_ref() == Some(&version.draft_version) => {
+                self.note_published(id);
+                LIVE.to_owned()
+            }
+            Ok(now) if is_refused => {
+                // n8n deactivates a workflow whose triggers it cannot start.
+                workflow.active = now.active;
+                let live = match now.active {
+                    true => "The version that is live has not changed.",
+                    false => "n8n has deactivated the workflow.",
+                };
+                format!(
+                    "Written as a draft, which n8n does not publish: {reason} {live} Mend the draft; \
+                     activate_workflow publishes it."
+                )
+            }
+            _ => format!(
+                "Written as a draft. It is not known whether n8n has published it: {reason} get_workflow shows \
+                 whether the draft differs from what is live."
+            ),
+        }
+    }
+
+    /// Writes a definition; the last version of an active workflow stays live.
+    pub(super) async fn write(
+        &self,
+        method: Method,
+        path: &[&str],
+        body: &Value,
+    ) -> Result<Workflow, HttpFailure> {
+        let query = (method == Method::PUT).then_some(("publishIfActive", "false"));
+        let request = self
+            .request(method, path)
+            .query(query.as_slice())
+            .body(body);
+        request.timeout(CHANGE_TIMEOUT).json().await
+    }
+
+    /// Moves a workflow, whose definition is `draft` at this moment, to a folder of its project, or to its `root`.
+    pub(crate) async fn move_to_folder(
+        &self,
+        WorkflowLock { id, .. }: &WorkflowLock,
+        draft: &Draft,
+        folder: &Id,
+    ) -> Result<(), ToolError> {
+        let folder = Some(folder.as_str()).filter(|folder| *folder != "root");
+        let (mut body, left_out) = draft.body().map_err(ToolError::invalid_argument)?;
+        if !left_out.is_empty() {
+            self.mark_for_review(id).await?;
+        }
+        body["parentFolderId"] = json!(folder);
+        let path = ["workflows", id.as_str()];
+        match self.write(Method::PUT, &path, &body).await {
+            Ok(_) => Ok(()),
+            Err(failure) if failure.is_missing() => Err(ToolError::not_found(
+                "The workflow's project has no such folder. read_n8n_api shows the folders of a project; n8n \
+                 has folders only with a licence.",
+            )),
+            Err(failure) => Err(self.explain(failure)),
+        }
+    }
+
+    /// Applies `activate`, `deactivate`, `archive` or `unarchive` to a workflow that no other call changes.
+    pub(crate) async fn act(&self, id: &Id, action: &str) -> Result<Workflow, ToolError> {
+        let path = ["workflows", id.as_str(), action];
+        let request = self.request(Method::POST, &path).body(&json!({}));
+        let changed = request.timeout(CHANGE_TIMEOUT).json().await;
+        changed.map_err(|failure| self.explain(failure))
+    }
+
+    pub(crate) async fn delete_workflow(&self, id: &Id) -> Result<(), ToolError> {
+        let retry_until = Instant::now() + DEACTIVATION_TIMEOUT;
+        let mut has_failed = false;
+        loop {
+            let path = ["workflows", id.as_str()];
+            let failure = match self.request(Method::DELETE, &path).json().await {
+                Ok(IgnoredAny) => return Ok(()),
+                Err(failure) => failure,
+            };
+            // n8n's own work on the workflow makes the deletion fail, sometimes after the fact.
+            let fails = failure.status() == Some(StatusCode::INTERNAL_SERVER_ERROR);
+            // It is still being deactivated: nothing was deleted.
+            let is_busy = failure.is_conflict();
+            if has_failed && failure.is_missing() {
+                return Ok(());
+            }
+            if (fails || is_busy) && Instant::now() < retry_until {
+                has_failed |= fails;
+                sleep(DELETE_RETRY_INTERVAL).await;
+                continue;
+            }
+            return Err(if is_busy {
+                ToolError::conflict(
+                    "n8n is still deactivating the workflow and has not deleted it. Try again in a \
+                     while.",
+                )
+            } else {
+                self.explain(failure)
+            });
+        }
+    }
+
+    async fn tags(&self) -> Result<Vec<TagRow>, HttpFailure> {
+        Ok(self.all(&["tags"], &[]).await?.0)
+    }
+
+    /// Replaces the tags of a workflow; creates those that do not exist yet.
+    pub(crate) async fn set_tags(&self, id: &Id, names: &[String]) -> Result<(), ToolError> {
+        let setting = async {
+            let known = self.tags().await?;
+            let find = |known: &[TagRow], name: &str| {
+                let found = known.iter().find(|tag| tag.name == *name);
+                found.cloned()
+            };
+            let mut ids = Vec::new();
+            for name in names {
+                let tag = match find(&known, name) {
+                    Some(tag) => tag,
+                    None => match self
+                        .send(Method::POST, &["tags"], &json!({ "name": name }))
+                        .await
+                    {
+                        Ok(tag) => tag,
+                        // Another call has made it meanwhile.
+                        Err(failure) if failure.is_conflict() => {
+                            find(&self.tags().await?, name).ok_or(failure)?
+                        }
+                        Err(failure) => return Err(failure),
+                    },
+                };
+                ids.push(json!({"id": tag.id}));
+            }
+            let path = ["workflows", id.as_str(), "tags"];
+            let body = Value::Array(ids);
+            let IgnoredAny = self.send(Method::PUT, &path, &body).await?;
+            Ok(())
+        };
+        setting.await.map_err(|failure| self.explain(failure))
+    }
+
+    /// n8n's message about an invalid request, without names of workflows that are not allowed.
+    pub(super) fn complaint(&self, failure: &HttpFailure) -> Option<String> {
+        let is_open = |id: &str| self.policy.admits_id(id) == Some(true);
+        Some(hide_names(&failure.complaint()?, is_open))
+    }
+
+    fn explain(&self, failure: HttpFailure) -> ToolError {
+        if let Some(complaint) = self.complaint(&failure) {
+            return ToolError::invalid_argument(format!("n8n refuses this: {complaint}"));
+        }
+        if failure.is_conflict() {
+            return ToolError::conflict(
+                "n8n refuses this: another active workflow has a webhook with the same method and \
+                 path, or the workflow is being changed right now.",
+            );
+        }
+        failure.into()
+    }
+}
+
+/// The error for a workflow that has changed since it was read.
+pub(crate) fn changed_meanwhile(id: &Id) -> ToolError {
+    ToolError::conflict(format!(
+        "Workflow {id} was changed since it was read; nothing was written. Read it again with get_workflow \
+         and repeat the change."
+    ))
+}
+
+const MAX_LOOKUPS: usize = 8;
+
+impl Api {
+    pub(super) fn admit(&self, workflow: &Workflow, id: &Id) -> Result<(), ToolError> {
+        let is_open = self.policy.admits(workflow);
+        is_open.then_some(()).ok_or_else(|| not_open(id))
+    }
+
+    /// The same, asking n8n only if the policy depends on tags or projects.
+    pub(crate) async fn admit_id(&self, id: &Id) -> Result<(), ToolError> {
+        match self.policy.admits_id(id.as_str()) {
+            Some(true) => Ok(()),
+            Some(false) => Err(not_open(id)),
+            None => self.workflow(id).await.map(drop),
+        }
+    }
+
+    /// Rejects references of `draft` to workflows that the policy does not allow, except ids that it
+    /// had `before`. Where the workflow is known only when it runs, other nodes decide which: that is
+    /// rejected even if it is old.
+    pub(crate) async fn admit_called(
+        &self,
+        before: Option<&Draft>,
+        draft: &Draft,
+    ) -> Result<(), ToolError> {
+        if self.policy.is_open() {
+            return Ok(());
+        }
+        let old = before.map(called_workflows).unwrap_or_default();
+        let called = called_workflows(draft).into_iter();
+        for (place, id) in called.filter(|one| one.1.is_none() || !old.contains(one)) {
+            let admitted = match &id {
+                Some(id) => self.admit_id(id).await,
+                None => Err(ToolError::forbidden("")),
+            };
+            match admitted {
+                Err(error) if error.kind() == Forbidden => {
+                    let id = id.map_or("only known when it runs".to_owned(), |id| id.to_string());
+                    return Err(ToolError::forbidden(format!(
+                        "Nothing was written: {place} starts a workflow ({id}), and the operator \
+                         limits this server to certain workflows (N8N_ALLOW_WORKFLOWS, \
+                         N8N_DENY_WORKFLOWS). Name one of those by its id."
+                    )));
+                }
+                // One that n8n does not have starts nothing.
+                Err(error) if error.kind() != NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Rejects an execution of a workflow that the policy does not allow, or of an unknown one.
+    pub(crate) async fn admit_execution(&self, execution: &Execution) -> Result<(), ToolError> {
+        match &execution.workflow_id {
+            Some(workflow) => self.admit_id(workflow).await,
+            None if self.policy.is_open() => Ok(()),
+            None => Err(not_open(&execution.id)),
+        }
+    }
+
+    /// The `executions` in their place, or `None` for those whose workflows the policy does not allow.
+    pub(crate) async fn admitted(
+        &self,
+        executions: Vec<Execution>,
+    ) -> Result<Vec<Option<Execution>>, ToolError> {
+        let workflows = executions.iter().filter_map(|one| one.workflow_id.clone());
+        let open = self.open_workflows(workflows.collect()).await?;
+        let is_open = |one: &Execution| match &one.workflow_id {
+            Some(id) => open.contains(id),
+            None => self.policy.is_open(),
+        };
+        Ok(executions
+            .into_iter()
+            .map(|one| Some(one).filter(is_open))
+            .collect())
+    }
+
+    pub(crate) async fn open_workflows(
+        &self,
+        workflows: HashSet<Id>,
+    ) -> Result<HashSet<Id>, ToolError> {
+        if self.policy.is_open() {
+            return Ok(workflows);
+        }
+        let asked = stream::iter(workflows).map(|id| async move {
+            match self.admit_id(&id).await {
+                Ok(()) => Ok(Some(id)),
+                // Not allowed, or deleted since: then its tags and projects are unknown.
+                Err(error) if matches!(error.kind(), Forbidden | NotFound) => Ok(None),
+                Err(error) => Err(error),
+            }
+        });
+        let asked: Vec<Option<Id>> = asked.buffer_unordered(MAX_LOOKUPS).try_collect().await?;
+        Ok(asked.into_iter().flatten().collect())
+    }
+
+    /// Tags a workflow that was written here as one that a person must review before it is started,
+    /// if the operator requires that.
+    pub(super) async fn mark_for_review(&self, id: &Id) -> Result<(), ToolError> {
+        if !self.policy.requires_review {
+            return Ok(());
+        }
+        let tags: Vec<TagRow> = self.get(&["workflows", id.as_str(), "tags"], &[]).await?;
+        let mut names: Vec<String> = tags.into_iter().map(|tag| tag.name).collect();
+        if names.iter().any(|name| name == REVIEW_TAG) {
+            return Ok(());
+        }
+        names.push(REVIEW_TAG.to_owned());
+        self.set_tags(id, &names).await
     }
 }

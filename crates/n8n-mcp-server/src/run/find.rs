@@ -17,8 +17,8 @@ use serde_json::value::RawValue;
 use tokio::sync::SetOnce;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::outcome::Run;
 use crate::api::{Api, ExecutionFilter, SharedFailure};
+use crate::outcome::Run;
 use crate::production_url::REQUEST_ID;
 use crate::service::N8n;
 
@@ -61,11 +61,10 @@ pub(super) struct Search {
     pub(super) others: Mutex<HashSet<Id>>,
 }
 
-/// The number of the newest execution of this workflow; 0 if none exists.
-pub(super) async fn newest(api: &Api, workflow: &Id) -> Result<u64, SharedFailure> {
+pub(crate) async fn newest(api: &Api, workflow: &Id) -> Result<u64, SharedFailure> {
     let filter = ExecutionFilter::newest(Some(workflow), None, 1);
     let page = api.shared_executions(&filter, Instant::now()).await?;
-    let newest = page.data.first().and_then(|row| number(&row_id(row)?));
+    let newest = page.data.first().and_then(|row| row_id(row)?.number());
     Ok(newest.unwrap_or(0))
 }
 
@@ -168,7 +167,6 @@ impl Search {
         failed.map_or(Ok(None), Err)
     }
 
-    /// The execution, if it holds the request id.
     async fn read(&self, id: &Id, since: Instant) -> Result<Option<Execution>, SharedFailure> {
         let read = self.api.shared_execution(id, since).await?;
         let Some(raw) = &*read else {
@@ -178,8 +176,9 @@ impl Search {
         if raw.get().contains(&self.request_id) {
             return Ok(execution);
         }
-        let has_another =
-            number(id).is_some_and(|number| self.api.request_ids.read(number, raw.get()));
+        let has_another = id
+            .number()
+            .is_some_and(|number| self.api.request_ids.read(number, raw.get()));
         if has_another || execution.is_none_or(|execution| execution.status.has_ended()) {
             self.others().insert(id.clone());
         }
@@ -211,7 +210,6 @@ impl Search {
         Ok(new)
     }
 
-    /// Stops the execution and returns its id.
     async fn stop(&self) -> Id {
         let id = tokio::select! {
             id = self.execution.wait() => id.clone(),
@@ -239,7 +237,8 @@ impl Search {
     /// True if the execution holds the request id of another run.
     fn is_of_another(&self, id: &Id) -> bool {
         let ids = &self.api.request_ids;
-        number(id).is_some_and(|number| ids.is_of_another(number, &self.request_id))
+        id.number()
+            .is_some_and(|number| ids.is_of_another(number, &self.request_id))
     }
 
     fn others(&self) -> MutexGuard<'_, HashSet<Id>> {
@@ -247,7 +246,7 @@ impl Search {
     }
 
     fn is_after(&self, id: &Id) -> bool {
-        match (number(id), self.after) {
+        match (id.number(), self.after) {
             (Some(number), Some(after)) => number > after,
             _ => true,
         }
@@ -277,7 +276,6 @@ pub(super) async fn stop(
     ToolError::new(ToolErrorKind::Cancelled, text)
 }
 
-/// The id of a row of a list.
 fn row_id(row: &RawValue) -> Option<Id> {
     #[derive(Deserialize)]
     struct Row {
@@ -286,8 +284,4 @@ fn row_id(row: &RawValue) -> Option<Id> {
     serde_json::from_str::<Row>(row.get())
         .ok()
         .map(|row| row.id)
-}
-
-fn number(id: &Id) -> Option<u64> {
-    id.as_str().parse().ok()
 }

@@ -6,16 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError};
-use n8n_workflow::{Execution, Id, Status, Workflow};
-use serde_json::Value;
+use n8n_workflow::{Execution, Id, Status};
 use tokio::time::{Instant, sleep, timeout_at};
 use upstream::http::HttpFailure;
 
 use super::find::{ENDED_FIRST, RUNNING_FIRST, Search};
-use super::outcome::Run;
-use super::start::{StartedRun, UrlRun};
 use crate::api::SharedFailure;
 use crate::builtin_mcp::McpStart;
+use crate::outcome::{Kept, Run};
+use crate::production_url::Pending;
 use crate::production_url::{UrlAnswer, UrlReply};
 use crate::service::N8n;
 
@@ -35,6 +34,34 @@ const LATE_REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 /// The least time for a search: n8n answers in milliseconds, a busy one in a second.
 const MIN_SEARCH_TIMEOUT: Duration = Duration::from_secs(2);
 
+pub(super) enum StartedRun {
+    /// Through a production URL: its execution holds our request id.
+    ByUrl(UrlRun),
+    /// Through n8n's MCP server, which returns the execution's id.
+    ByMcp(McpStart),
+}
+
+pub(super) struct UrlRun {
+    pub(super) reply: Pending<UrlAnswer>,
+    /// The reply comes at the end of the run.
+    pub(super) replies_at_end: bool,
+    pub(super) is_webhook: bool,
+}
+
+impl UrlRun {
+    pub(super) fn reply(&self) -> Option<&UrlReply> {
+        match self.reply.answer() {
+            Some(UrlAnswer::Reply(reply)) => Some(reply),
+            _ => None,
+        }
+    }
+
+    /// The reply, if it comes at the end of the run.
+    pub(super) fn reply_at_end(&self) -> Option<&UrlReply> {
+        self.reply().filter(|_| self.replies_at_end)
+    }
+}
+
 pub(super) struct ExecutionWatch<'a> {
     pub(super) n8n: &'a N8n,
     pub(super) search: Arc<Search>,
@@ -44,9 +71,6 @@ pub(super) struct ExecutionWatch<'a> {
 
 impl ExecutionWatch<'_> {
     /// Finds the execution and waits for its end, until the deadline.
-    ///
-    /// # Errors
-    /// When nothing was started, or that is unknown.
     pub(super) async fn follow_to_end(&self, run: StartedRun) -> Result<Run, ToolError> {
         match run {
             StartedRun::ByUrl(run) => self.follow_url_run(run).await,
@@ -339,42 +363,9 @@ impl<'a> Deadline<'a> {
         (interval * 3 / 2).min(max)
     }
 
-    /// Reports the elapsed time to the client.
     pub(super) fn progress(&self, message: &str) {
         let total = self.limit().as_secs_f64();
         let done = self.started.elapsed().as_secs_f64().min(total);
         self.call.progress(done, Some(total), message);
-    }
-}
-
-/// Whether n8n may keep the executions of a workflow. Without a setting the instance decides, which
-/// keeps all unless its operator has changed that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kept {
-    /// Executions that succeed.
-    pub(super) successes: bool,
-    /// Executions that fail.
-    pub(super) failures: bool,
-}
-
-impl Kept {
-    pub(super) fn new(workflow: &Workflow) -> Self {
-        let keeps = |setting: &str| {
-            let setting = workflow.settings.get(setting);
-            setting.and_then(Value::as_str) != Some("none")
-        };
-        Self {
-            successes: keeps("saveDataSuccessExecution"),
-            failures: keeps("saveDataErrorExecution"),
-        }
-    }
-
-    /// Whether n8n may keep an execution whose trigger has replied at its end, with success or not;
-    /// `None` for a reply from its start.
-    pub(super) fn after_reply(self, succeeded: Option<bool>) -> bool {
-        match succeeded {
-            Some(true) => self.successes,
-            Some(false) | None => self.successes || self.failures,
-        }
     }
 }

@@ -1,23 +1,25 @@
-//! Plans a run: chooses the trigger and builds the one request that starts it. Sends nothing.
+//! Plans a run: chooses the trigger and builds the one request that starts it, from the caller's parameters:
+//! to a webhook, a chat or a form, or to n8n's MCP server. Sends nothing.
 
-mod request;
-#[cfg(test)]
-mod tests;
+use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::ToolError;
 use n8n_workflow::Workflow;
-use n8n_workflow::trigger::{Trigger, TriggerKind, triggers};
-use serde_json::{Map, Value};
+use n8n_workflow::trigger::{
+    COMPUTED_FIELDS, FormField, FormFieldKind, Trigger, TriggerKind, Webhook, triggers,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use upstream::http::Method;
+use upstream::http::header::{HeaderName, HeaderValue};
+use upstream::http::multipart::Part;
 
 use crate::builtin_mcp::McpRequest;
-use crate::production_url::UrlRequest;
+use crate::production_url::{Body, FormFile, FormValue, REQUEST_ID, UrlRequest};
+use crate::start_method::variant_name;
 use crate::start_method::{Access, StartMethod};
-use crate::variant_name::variant_name;
-
-use request::{chat_request, file_parts, form_request, mcp_request, webhook_request};
-
-pub(crate) use request::HttpInput;
-pub(in crate::run) use request::{form_body, webhook_body};
 
 /// The chosen trigger, and the request that starts it, with the parameters.
 #[derive(Debug)]
@@ -27,7 +29,7 @@ pub(crate) struct RunPlan {
     pub(crate) start: Start,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) enum Start {
     Url(UrlRequest),
     Mcp(McpRequest),
@@ -38,9 +40,6 @@ impl RunPlan {
     ///
     /// Prefers URLs to n8n's MCP server, and among triggers that only that server starts, those
     /// that take parameters. If two are equally good, the caller must choose.
-    ///
-    /// # Errors
-    /// When no trigger can be started, or the parameters do not fit.
     pub(crate) fn new(
         workflow: &Workflow,
         trigger: Option<&str>,
@@ -52,7 +51,8 @@ impl RunPlan {
         let name = &workflow.name;
         if workflow.is_archived {
             return Err(ToolError::conflict(format!(
-                "Workflow \"{name}\" is archived. Unarchive and activate it in n8n."
+                "Workflow \"{name}\" is archived: unarchive_workflow and activate_workflow (toolset \
+                 lifecycle) bring it back."
             )));
         }
         let all = triggers(workflow);
@@ -163,4 +163,524 @@ fn names<'a>(triggers: impl Iterator<Item = &'a Trigger<'a>>) -> String {
 
 fn shown(trigger: &Trigger<'_>) -> String {
     format!("`{}` ({})", trigger.node.name, variant_name(&trigger.kind))
+}
+
+fn url_request(
+    trigger: &Trigger<'_>,
+    way: StartMethod,
+    method: Method,
+    path: Vec<String>,
+) -> UrlRequest {
+    UrlRequest {
+        way,
+        method,
+        path,
+        query: Vec::new(),
+        headers: Vec::new(),
+        body: None,
+        replies_at_end: way == StartMethod::Chat || trigger.replies_at_end(),
+        credential: None,
+    }
+}
+
+/// The request to a webhook, with the parameters in its path and in its body or query.
+fn webhook_request(
+    trigger: &Trigger<'_>,
+    mut parameters: Map<String, Value>,
+    http: HttpInput,
+    files: Vec<(String, FormValue)>,
+    reserved: Option<&str>,
+) -> Result<UrlRequest, ToolError> {
+    let webhook = trigger.webhook().map_err(ToolError::conflict)?;
+    let method = http.method(&webhook)?;
+    let headers = http.headers(reserved)?;
+    let mut path = vec!["webhook".to_owned()];
+    for segment in webhook.path {
+        path.push(match segment.strip_prefix(':') {
+            Some(name) => path_parameter(name, parameters.remove(name))?,
+            None => segment,
+        });
+    }
+    let (body, mut pairs) = if files.is_empty() {
+        webhook_body(&method, parameters)
+    } else if takes_body(&method) {
+        let texts = query(&parameters).map(|(name, text)| (name, FormValue::Text(text)));
+        (Some(Body::Form(texts.chain(files).collect())), Vec::new())
+    } else {
+        return Err(ToolError::invalid_argument(format!(
+            "`files` cannot be sent with {method}: only POST, PUT and PATCH have a body."
+        )));
+    };
+    pairs.extend(query(&http.query));
+    let request = url_request(trigger, StartMethod::Webhook, method, path);
+    Ok(UrlRequest {
+        body,
+        query: pairs,
+        headers,
+        ..request
+    })
+}
+
+pub(super) fn webhook_body(
+    method: &Method,
+    parameters: Map<String, Value>,
+) -> (Option<Body>, Vec<(String, String)>) {
+    if takes_body(method) {
+        (Some(Body::Json(Value::Object(parameters))), Vec::new())
+    } else {
+        (None, query(&parameters).collect())
+    }
+}
+
+fn path_parameter(name: &str, value: Option<Value>) -> Result<String, ToolError> {
+    let plain = value.filter(|value| value.is_string() || value.is_number() || value.is_boolean());
+    let text = plain.as_ref().map(as_text).unwrap_or_default();
+    // n8n splits at slashes; the others would remove the segment.
+    if text.is_empty() || text == "." || text == ".." || text.contains('/') {
+        return Err(ToolError::invalid_argument(format!(
+            "`parameters.{name}` is part of the webhook's path: pass a text or number without slashes."
+        )));
+    }
+    Ok(text)
+}
+
+fn chat_request(
+    trigger: &Trigger<'_>,
+    mut parameters: Map<String, Value>,
+    request_id: &str,
+) -> Result<UrlRequest, ToolError> {
+    let id = trigger.chat_id().map_err(ToolError::conflict)?.to_owned();
+    let text = chat_text(&mut parameters)?;
+    let mut body = parameters;
+    body.insert("action".into(), "sendMessage".into());
+    body.insert("chatInput".into(), text.into());
+    // A new conversation, unless the caller continues one.
+    body.entry("sessionId").or_insert_with(|| request_id.into());
+    // The chat trigger saves the body, not the headers.
+    let metadata = body.entry("metadata").or_insert_with(|| json!({}));
+    let metadata = metadata.as_object_mut().ok_or_else(|| {
+        ToolError::invalid_argument("`parameters.metadata` of a chat must be an object.")
+    })?;
+    metadata.insert("mcpRequestId".into(), request_id.into());
+    let path = vec!["webhook".into(), id, "chat".into()];
+    Ok(UrlRequest {
+        body: Some(Body::Json(Value::Object(body))),
+        ..url_request(trigger, StartMethod::Chat, Method::POST, path)
+    })
+}
+
+/// The message for the chat: `chatInput`, or the only parameter if that is a text.
+fn chat_text(parameters: &mut Map<String, Value>) -> Result<String, ToolError> {
+    let key = match parameters.keys().next() {
+        Some(only) if parameters.len() == 1 => only.clone(),
+        _ => "chatInput".to_owned(),
+    };
+    match parameters.remove(&key) {
+        Some(Value::String(text)) => Ok(text),
+        _ => Err(ToolError::invalid_argument(
+            "The trigger is a chat: pass its message as `parameters.chatInput`.",
+        )),
+    }
+}
+
+/// Seconds after which n8n ends a test; the most that it accepts.
+const TEST_TIMEOUT: u32 = 3_600;
+
+/// The call of n8n's MCP server that starts the trigger.
+fn mcp_request(
+    trigger: &Trigger<'_>,
+    way: StartMethod,
+    (parameters, http): (Map<String, Value>, HttpInput),
+    request_id: &str,
+) -> Result<McpRequest, ToolError> {
+    let name = trigger.node.name.as_str();
+    // A manual trigger takes parameters only in a test.
+    if way == StartMethod::McpTest || trigger.kind == TriggerKind::Manual && !parameters.is_empty()
+    {
+        // Pins the trigger's output. n8n saves members beside `json` and hides them from nodes:
+        // `mcpRequestId` identifies the execution while n8n waits for its end.
+        let pinned = json!([{"json": parameters, "mcpRequestId": request_id}]);
+        return Ok(McpRequest {
+            way: StartMethod::McpTest,
+            arguments: json!({"triggerNodeName": name, "pinData": {name: pinned},
+                "timeout": TEST_TIMEOUT}),
+        });
+    }
+    let mode = match way {
+        StartMethod::McpProduction => "production",
+        _ => "manual",
+    };
+    let mut arguments = json!({"triggerNodeName": name, "executionMode": mode});
+    if let Some(inputs) = inputs(trigger, parameters, http, request_id)? {
+        arguments["inputs"] = inputs;
+    }
+    Ok(McpRequest { way, arguments })
+}
+
+/// The input of the trigger in the form of n8n's MCP server.
+fn inputs(
+    trigger: &Trigger<'_>,
+    mut parameters: Map<String, Value>,
+    http: HttpInput,
+    request_id: &str,
+) -> Result<Option<Value>, ToolError> {
+    match trigger.kind {
+        TriggerKind::Webhook => {
+            let webhook = trigger.webhook().map_err(ToolError::conflict)?;
+            let method = http.method(&webhook)?;
+            let mut headers: Map<_, _> = texts(http.headers(None)?);
+            headers.insert(REQUEST_ID.into(), request_id.into());
+            let mut inputs = json!({"method": method.as_str(), "headers": headers});
+            let mut pairs = texts(query(&http.query));
+            if takes_body(&method) {
+                inputs["body"] = parameters.into();
+            } else {
+                pairs.extend(texts(query(&parameters)));
+            }
+            if !pairs.is_empty() {
+                inputs["query"] = pairs.into();
+            }
+            Ok(Some(json!({ "webhookData": inputs })))
+        }
+        TriggerKind::Chat => {
+            let text = chat_text(&mut parameters)?;
+            Ok(Some(json!({ "chatInput": text })))
+        }
+        TriggerKind::Form => {
+            let fields = trigger.fields().unwrap_or_default();
+            let is_file = |field: &&FormField| matches!(field.kind, FormFieldKind::File { .. });
+            let mut files = fields.iter().filter(is_file);
+            match files.find(|field| parameters.contains_key(&field.name)) {
+                Some(file) => Err(ToolError::invalid_argument(format!(
+                    "`parameters.{}` is a file of the form, which n8n's MCP server cannot pass on: \
+                     leave it out, or activate the workflow and take the authentication from its \
+                     form.",
+                    file.name
+                ))),
+                None => Ok(Some(json!({ "formData": parameters }))),
+            }
+        }
+        _ if parameters.is_empty() => Ok(None),
+        kind => Err(ToolError::invalid_argument(format!(
+            "Trigger `{}` ({}) takes no parameters. Leave `parameters` out.",
+            trigger.node.name,
+            variant_name(&kind)
+        ))),
+    }
+}
+
+fn takes_body(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
+}
+
+fn texts(pairs: impl IntoIterator<Item = (String, String)>) -> Map<String, Value> {
+    let pairs = pairs.into_iter();
+    pairs.map(|(name, text)| (name, text.into())).collect()
+}
+
+fn query(parameters: &Map<String, Value>) -> impl Iterator<Item = (String, String)> {
+    let given = parameters.iter().filter(|(_, value)| !value.is_null());
+    given.map(|(name, value)| (name.clone(), as_text(value)))
+}
+
+/// Texts as they are, everything else as JSON.
+fn as_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Bytes of all headers; Node.js refuses requests with more than 16 KiB.
+const MAX_HEADERS: usize = 8 * 1024;
+/// Headers that this server or its HTTP client sets, or by which a proxy says where a request comes
+/// from: n8n compares that with the addresses that a webhook allows.
+const RESERVED: &[&str] = &[
+    REQUEST_ID,
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "forwarded",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "x-real-ip",
+];
+const RESERVED_PREFIXES: &[&str] = &["proxy-", "x-forwarded-"];
+
+#[derive(Default)]
+pub(crate) struct HttpInput {
+    pub(crate) method: Option<String>,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) query: Map<String, Value>,
+    pub(crate) files: Map<String, Value>,
+}
+
+impl HttpInput {
+    /// Rejects arguments that a trigger of this kind cannot receive.
+    fn check_kind(&self, trigger: &Trigger<'_>, way: StartMethod) -> Result<(), ToolError> {
+        let is_webhook = trigger.kind == TriggerKind::Webhook;
+        let given = [
+            ("method", !is_webhook && self.method.is_some()),
+            ("headers", !is_webhook && !self.headers.is_empty()),
+            ("query", !is_webhook && !self.query.is_empty()),
+            (
+                "files",
+                way != StartMethod::Webhook && !self.files.is_empty(),
+            ),
+        ];
+        let Some((argument, _)) = given.into_iter().find(|(_, is_wrong)| *is_wrong) else {
+            return Ok(());
+        };
+        let why = if is_webhook {
+            "n8n's MCP server cannot pass files on"
+        } else {
+            "only webhooks take it; pass the data as `parameters`"
+        };
+        Err(ToolError::invalid_argument(format!(
+            "Trigger `{}` ({}) cannot receive `{argument}`: {why}.",
+            trigger.node.name,
+            variant_name(&trigger.kind)
+        )))
+    }
+
+    /// Rejects a second `authorization`.
+    fn check_user(&self, access: &Access) -> Result<(), ToolError> {
+        let mut names = self.headers.keys();
+        match names.find(|name| name.eq_ignore_ascii_case("authorization")) {
+            Some(name) if access.sends_user => Err(ToolError::invalid_argument(format!(
+                "`headers` has {name:?}, which this server sets to the user in the address of n8n (N8N_URL, \
+                 N8N_WEBHOOK_URL): leave it out."
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The method to use: the given one, if the webhook takes it.
+    fn method(&self, webhook: &Webhook) -> Result<Method, ToolError> {
+        let wanted = self.method.as_deref().map(str::trim);
+        let is_it =
+            |one: &&Method| wanted.is_none_or(|wanted| one.as_str().eq_ignore_ascii_case(wanted));
+        webhook.methods.iter().find(is_it).cloned().ok_or_else(|| {
+            let wanted = wanted.unwrap_or_default();
+            let names: Vec<&str> = webhook.methods.iter().map(Method::as_str).collect();
+            ToolError::invalid_argument(format!(
+                "The webhook does not take `method` {wanted:?}. It takes: {}.",
+                names.join(", ")
+            ))
+        })
+    }
+
+    /// The headers, of which none replaces what this server sends, such as the one of the credential
+    /// (`reserved`).
+    fn headers(&self, reserved: Option<&str>) -> Result<Vec<(String, String)>, ToolError> {
+        let mut size = 0;
+        let mut headers = Vec::new();
+        for (given, value) in &self.headers {
+            let wrong = |why: &str| {
+                Err(ToolError::invalid_argument(format!(
+                    "`headers` has {given:?}, {why}."
+                )))
+            };
+            let name = given.to_ascii_lowercase();
+            size += name.len() + value.len();
+            if HeaderName::try_from(name.as_str()).is_err() {
+                return wrong("which is no name of a header");
+            }
+            if HeaderValue::try_from(value.as_str()).is_err() {
+                return wrong(
+                    "whose value cannot be sent: it has a line break or a control character",
+                );
+            }
+            if reserved.is_some_and(|reserved| reserved.eq_ignore_ascii_case(&name)) {
+                return wrong(
+                    "which holds the configured credential of this webhook (N8N_WEBHOOK_CREDENTIALS): \
+                     leave it out",
+                );
+            }
+            let mut prefixes = RESERVED_PREFIXES.iter();
+            if RESERVED.contains(&name.as_str()) || prefixes.any(|prefix| name.starts_with(prefix))
+            {
+                return wrong("which this server or a proxy sets: leave it out");
+            }
+            headers.push((name, value.clone()));
+        }
+        if size > MAX_HEADERS {
+            return Err(ToolError::invalid_argument(format!(
+                "`headers` has {size} bytes; at most {MAX_HEADERS} are sent."
+            )));
+        }
+        Ok(headers)
+    }
+}
+
+/// The request that a browser sends for the form with these parameters in its fields.
+fn form_request(
+    trigger: &Trigger<'_>,
+    parameters: Map<String, Value>,
+    request_id: &str,
+) -> Result<UrlRequest, ToolError> {
+    let body = form_body(trigger.fields().as_deref(), parameters)?;
+    let mut path = vec!["form".to_owned()];
+    path.extend(trigger.form_path().map_err(ToolError::conflict)?);
+    Ok(UrlRequest {
+        // The trigger saves the query, not the headers.
+        query: vec![("mcpRequestId".into(), request_id.into())],
+        body: Some(body),
+        ..url_request(trigger, StartMethod::Form, Method::POST, path)
+    })
+}
+
+/// The fields of a form, as a browser sends them. If an expression computes them, their numbers are the
+/// names of the parameters.
+pub(super) fn form_body(
+    fields: Option<&[FormField]>,
+    mut parameters: Map<String, Value>,
+) -> Result<Body, ToolError> {
+    let mut body = Vec::new();
+    let Some(fields) = fields else {
+        for (key, value) in parameters {
+            if !is_number_of_field(&key) {
+                return Err(ToolError::invalid_argument(format!(
+                    "`parameters.{key}` is not known. {COMPUTED_FIELDS}"
+                )));
+            }
+            if !value.is_null() {
+                body.push((key, FormValue::Text(as_text(&value))));
+            }
+        }
+        return Ok(Body::Form(body));
+    };
+    for field in fields {
+        let given = parameters.remove(&field.name);
+        match given.filter(|value| !value.is_null()) {
+            Some(value) => {
+                let key = format!("field-{}", field.index);
+                match field.kind {
+                    FormFieldKind::File { several } => {
+                        let files = files(&field.name, value, several)?;
+                        let files = files.into_iter().map(FormValue::File);
+                        body.extend(files.map(|file| (key.clone(), file)));
+                    }
+                    _ => body.push((key, FormValue::Text(as_input(field, value)))),
+                }
+            }
+            None if field.required => {
+                return Err(ToolError::invalid_argument(format!(
+                    "The form asks for `parameters.{}`. {}",
+                    field.name,
+                    field_names(fields)
+                )));
+            }
+            None => {}
+        }
+    }
+    if let Some(unknown) = parameters.keys().next() {
+        return Err(ToolError::invalid_argument(format!(
+            "The form has no field {unknown:?}. {}",
+            field_names(fields)
+        )));
+    }
+    Ok(Body::Form(body))
+}
+
+/// True for `field-0`, `field-1` and so on.
+fn is_number_of_field(key: &str) -> bool {
+    let number = key.strip_prefix("field-");
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|c| c.is_ascii_digit()))
+}
+
+/// The text that a browser sends: options are a list, even if there is only one.
+fn as_input(field: &FormField, value: Value) -> String {
+    match value {
+        Value::Array(_) => value.to_string(),
+        one => match field.kind {
+            FormFieldKind::Radio(_) | FormFieldKind::Choices(_) => json!([one]).to_string(),
+            _ => as_text(&one),
+        },
+    }
+}
+
+fn field_names(fields: &[FormField]) -> String {
+    if fields.is_empty() {
+        return "It has no fields.".to_owned();
+    }
+    let names = fields.iter().map(|field| format!("`{}`", field.name));
+    format!("Its fields are: {}.", names.collect::<Vec<_>>().join(", "))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileArgument {
+    name: Option<String>,
+    r#type: Option<String>,
+    text: Option<String>,
+    base64: Option<String>,
+}
+
+/// The parts of a form for files by field.
+fn file_parts(given: Map<String, Value>) -> Result<Vec<(String, FormValue)>, ToolError> {
+    let mut parts = Vec::new();
+    for (field, value) in given {
+        let all = files(&field, value, true)?.into_iter();
+        parts.extend(all.map(|file| (field.clone(), FormValue::File(file))));
+    }
+    Ok(parts)
+}
+
+/// Parses the value of `field`: a text, an object, or a list of those.
+fn files(field: &str, value: Value, several: bool) -> Result<Vec<FormFile>, ToolError> {
+    match value {
+        Value::Array(all) if several || all.len() == 1 => {
+            all.into_iter().map(|one| file(field, one)).collect()
+        }
+        Value::Array(_) => Err(wrong(field, "takes one file")),
+        one => file(field, one).map(|file| vec![file]),
+    }
+}
+
+fn file(field: &str, value: Value) -> Result<FormFile, ToolError> {
+    const SHAPE: &str = "is a file: pass its text, or {\"name\", \"type\", \"text\" or \"base64\"}";
+    let given = match value {
+        Value::String(text) => FileArgument {
+            name: None,
+            r#type: None,
+            text: Some(text),
+            base64: None,
+        },
+        other => serde_json::from_value(other).map_err(|_| wrong(field, SHAPE))?,
+    };
+    let (content, name, media_type) = match (given.text, given.base64) {
+        (Some(text), None) => (text.into_bytes(), "file.txt", "text/plain"),
+        (None, Some(text)) => {
+            let content = STANDARD.decode(text.trim());
+            let content =
+                content.map_err(|_| wrong(field, "has a `base64` that is not valid base64"))?;
+            (content, "file.bin", "application/octet-stream")
+        }
+        _ => return Err(wrong(field, SHAPE)),
+    };
+    let media_type = given.r#type.unwrap_or_else(|| media_type.to_owned());
+    // It becomes a header, so its syntax is checked.
+    if Part::text("").mime_str(&media_type).is_err() {
+        return Err(wrong(
+            field,
+            "has a `type` that is not a media type such as text/csv",
+        ));
+    }
+    Ok(FormFile {
+        name: given.name.unwrap_or_else(|| name.to_owned()),
+        media_type,
+        content,
+    })
+}
+
+fn wrong(field: &str, what: &str) -> ToolError {
+    ToolError::invalid_argument(format!("`{field}` {what}."))
 }

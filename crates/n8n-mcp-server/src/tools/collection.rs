@@ -1,4 +1,8 @@
-//! Lists, changes and deletes objects in n8n's collections.
+//! Lists, changes and deletes objects in n8n's collections. Some lists are filtered here, since n8n knows neither
+//! the policy of this server nor archived workflows: before they are cut, so that a page has rows as long as there
+//! are any.
+
+use std::future::Future;
 
 use mcp_core::tool::{Bounded, Call, ToolError};
 use n8n_workflow::Id;
@@ -10,14 +14,13 @@ use serde_json::Value;
 use upstream::http::{HttpFailure, Method};
 use upstream::redact::HIDDEN;
 
-use crate::api::{N8nFailure as _, Page, change_error};
+use crate::api::{N8nFailure as _, Page};
 use crate::service::N8n;
 
 /// Page size of every list.
 pub(super) type Limit = Bounded<1, 250>;
 
 pub(super) const DEFAULT_LIMIT: u32 = 100;
-/// Longer than any cursor of n8n.
 const MAX_CURSOR_LEN: usize = 1_000;
 
 /// All of n8n's objects of one kind.
@@ -35,18 +38,8 @@ pub(crate) struct Deleted {
 }
 
 impl Collection {
-    /// One page of the list.
-    pub(super) async fn page<T: DeserializeOwned>(
-        &self,
-        n8n: &N8n,
-        limit: Option<Limit>,
-        cursor: Option<String>,
-    ) -> Result<(Vec<T>, Option<String>), ToolError> {
-        self.page_of(n8n, &[], &[], limit, cursor).await
-    }
-
     /// One page of the list, or of one below it, with an additional query: rows and next cursor.
-    pub(super) async fn page_of<T: DeserializeOwned>(
+    pub(super) async fn page<T: DeserializeOwned>(
         &self,
         n8n: &N8n,
         below: &[&str],
@@ -64,7 +57,6 @@ impl Collection {
         Ok((page.data, page.next_cursor))
     }
 
-    /// Sends a change of the list, or of an object `below` it.
     pub(super) async fn send<T: DeserializeOwned>(
         &self,
         n8n: &N8n,
@@ -74,7 +66,7 @@ impl Collection {
     ) -> Result<T, ToolError> {
         let path = [&[self.path], below].concat();
         let sent = n8n.api.send(method, &path, body).await;
-        sent.map_err(|failure| refused_change(failure, self.missing))
+        sent.map_err(|failure| refusal(failure, self.missing))
     }
 
     /// Deletes an object, once the user has agreed to the `loss` (`{id}` stands for the id).
@@ -91,7 +83,7 @@ impl Collection {
         call.confirm(&loss, id, confirm.as_deref()).await?;
         let request = n8n.api.request(Method::DELETE, &[self.path, id]);
         let deleted = request.json::<IgnoredAny>().await;
-        deleted.map_err(|failure| refused_change(failure, self.missing))?;
+        deleted.map_err(|failure| refusal(failure, self.missing))?;
         let deleted = id.to_owned();
         Ok(Deleted { deleted })
     }
@@ -121,11 +113,6 @@ pub(super) fn refuse_placeholder(name: &str, given: &impl Serialize) -> Result<(
     )))
 }
 
-/// The error for a failed change, which may have happened in spite of it.
-pub(super) fn refused_change(failure: HttpFailure, missing: &str) -> ToolError {
-    change_error(failure, |failure| refusal(failure, missing))
-}
-
 /// The error for a failed request: n8n's own words about wrong arguments, `missing` for an unknown
 /// id.
 pub(super) fn refusal(failure: HttpFailure, missing: &str) -> ToolError {
@@ -139,4 +126,67 @@ pub(super) fn refusal(failure: HttpFailure, missing: &str) -> ToolError {
         return ToolError::conflict("n8n has that already, or it is in use.");
     }
     failure.into()
+}
+
+const MAX_PAGES: usize = 8;
+/// Between n8n's cursor and the number of its rows that were shown already; not in any cursor of n8n.
+const SKIP_MARK: char = '~';
+
+#[derive(Debug, PartialEq)]
+pub(super) struct FilteredPage<T> {
+    pub(super) rows: Vec<T>,
+    /// The cursor of the next page.
+    pub(super) next_cursor: Option<String>,
+    /// Texts about rows that cannot be read.
+    pub(super) unreadable: Vec<String>,
+}
+
+/// Returns at most `limit` rows. `fetch` returns a page of n8n by its cursor, with `None` for the rows
+/// to leave out.
+pub(super) async fn filtered_page<T, F>(
+    limit: usize,
+    cursor: Option<&str>,
+    fetch: impl Fn(Option<String>) -> F,
+) -> Result<FilteredPage<T>, ToolError>
+where
+    F: Future<Output = Result<FilteredPage<Option<T>>, ToolError>>,
+{
+    check_cursor(cursor)?;
+    let (mut cursor, mut skip) = read_cursor(cursor.unwrap_or_default());
+    let (mut kept, mut unreadable) = (Vec::new(), Vec::new());
+    for _ in 0..MAX_PAGES {
+        let page = fetch(cursor.clone()).await?;
+        unreadable.extend(page.unreadable);
+        for (at, row) in page.rows.into_iter().enumerate().skip(skip) {
+            if kept.len() == limit && row.is_some() {
+                let cursor = cursor.unwrap_or_default();
+                return Ok(FilteredPage {
+                    rows: kept,
+                    next_cursor: Some(format!("{cursor}{SKIP_MARK}{at}")),
+                    unreadable,
+                });
+            }
+            kept.extend(row);
+        }
+        (cursor, skip) = (page.next_cursor, 0);
+        if cursor.is_none() || kept.len() == limit {
+            break;
+        }
+    }
+    Ok(FilteredPage {
+        rows: kept,
+        next_cursor: cursor,
+        unreadable,
+    })
+}
+
+/// n8n's cursor, and the number of rows of its page to skip.
+fn read_cursor(text: &str) -> (Option<String>, usize) {
+    let marked = text.rsplit_once(SKIP_MARK);
+    let marked = marked.and_then(|(cursor, skip)| Some((cursor, skip.parse().ok()?)));
+    let (cursor, skip) = marked.unwrap_or((text, 0));
+    (
+        Some(cursor.to_owned()).filter(|cursor| !cursor.is_empty()),
+        skip,
+    )
 }

@@ -6,12 +6,12 @@ use std::collections::{BTreeSet, HashMap};
 use n8n_workflow::Workflow;
 
 use crate::tools::collection::DEFAULT_LIMIT;
-use crate::tools::filtered_page::filtered_page;
+use crate::tools::collection::{FilteredPage, filtered_page};
 use crate::tools::prelude::*;
 
 const CREDENTIALS: Collection = Collection {
     path: "credentials",
-    missing: "n8n has no such credential. list_credentials shows those that it has.",
+    missing: "n8n has no such credential. list_credentials shows the credentials of n8n.",
 };
 const TRANSFERS: Collection = Collection {
     path: "credentials",
@@ -37,14 +37,14 @@ pub(crate) fn credentials() -> Toolset<N8n> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListCredentials {
-    /// Only of this type, for example slackApi.
+    /// Show only credentials of this type, for example slackApi.
     r#type: Option<String>,
-    /// Name the workflows that use each.
+    /// Name the workflows that use each credential.
     #[serde(default)]
     uses: bool,
-    /// Page size; default 100.
+    /// The page size is 100 by default.
     limit: Option<Limit>,
-    /// Previous page's `next_cursor`.
+    /// The previous page returns it as `next_cursor`.
     cursor: Option<String>,
 }
 
@@ -61,12 +61,12 @@ struct Credential {
     id: String,
     name: String,
     r#type: String,
-    /// Workflows, if they were asked for.
+    /// The workflows are named if they were asked for.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     used_by: Option<Vec<String>>,
 }
 
-/// The workflows that use each credential, by its id: those that the policy allows.
+/// The workflows that use each credential, by its id: the workflows that the policy allows.
 async fn uses(n8n: &N8n) -> Result<HashMap<String, Vec<String>>, ToolError> {
     let mut uses: HashMap<String, Vec<String>> = HashMap::new();
     let workflows = n8n.api.all_workflows(&[]).await?;
@@ -95,13 +95,22 @@ impl Tool for ListCredentials {
         let size = kind.map_or(self.limit, |_| Limit::new(250));
         let is_it = |one: &Credential| kind.is_none_or(|kind| one.r#type == *kind);
         let fetch = async |cursor| {
-            let (rows, next): (Vec<Credential>, _) = CREDENTIALS.page(n8n, size, cursor).await?;
+            let (rows, next): (Vec<Credential>, _) =
+                CREDENTIALS.page(n8n, &[], &[], size, cursor).await?;
             let rows = rows.into_iter().map(|row| Some(row).filter(is_it));
-            Ok((rows.collect(), next))
+            Ok(FilteredPage {
+                rows: rows.collect(),
+                next_cursor: next,
+                unreadable: Vec::new(),
+            })
         };
         let limit = self.limit.map_or(DEFAULT_LIMIT, Bounded::get) as usize;
         let listed = filtered_page(limit, self.cursor.as_deref(), fetch);
-        let (mut credentials, next_cursor) = listed.await?;
+        let FilteredPage {
+            rows: mut credentials,
+            next_cursor,
+            ..
+        } = listed.await?;
         if self.uses {
             let mut uses = uses(n8n).await?;
             for one in &mut credentials {
@@ -115,11 +124,11 @@ impl Tool for ListCredentials {
     }
 }
 
-/// The fields that a type of credential has, as JSON Schema.
+/// Shows the fields that a type of credential has, as JSON Schema.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetCredentialSchema {
-    /// For example slackApi.
+    /// The type is, for example, slackApi.
     r#type: Id,
 }
 
@@ -147,13 +156,13 @@ impl Tool for GetCredentialSchema {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateCredential {
-    /// Display name.
+    /// The name is shown in n8n.
     name: String,
-    /// For example slackApi.
+    /// The type is, for example, slackApi.
     r#type: Id,
-    /// Its fields, as get_credential_schema describes them.
+    /// get_credential_schema describes the fields.
     data: Map<String, Value>,
-    /// Project that it goes to; default: your own.
+    /// It goes to this project, and to your own by default.
     project_id: Option<Id>,
 }
 
@@ -170,7 +179,7 @@ impl Tool for CreateCredential {
             body["projectId"] = project.as_str().into();
         }
         let created = n8n.api.send(Method::POST, &["credentials"], &body).await;
-        created.map_err(|failure| refused_change(failure, MISSING_TYPE))
+        created.map_err(|failure| refusal(failure, MISSING_TYPE))
     }
 }
 
@@ -179,11 +188,11 @@ impl Tool for CreateCredential {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UpdateCredential {
-    /// From list_credentials.
+    /// list_credentials shows the id.
     credential_id: Id,
-    /// A new display name.
+    /// The credential gets this name.
     name: Option<String>,
-    /// New values of its fields.
+    /// The credential gets these values in its fields.
     #[serde(default)]
     data: Map<String, Value>,
 }
@@ -217,13 +226,13 @@ impl Tool for UpdateCredential {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TestCredential {
-    /// From list_credentials.
+    /// list_credentials shows the id.
     credential_id: Id,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct CredentialTest {
-    /// Absent if n8n has no test for this type.
+    /// It is absent if n8n has no test for this type.
     #[serde(skip_serializing_if = "Option::is_none")]
     works: Option<bool>,
     message: String,
@@ -244,7 +253,8 @@ impl Tool for TestCredential {
         }
         let path = ["credentials", self.credential_id.as_str(), "test"];
         let answer: Result<Answer, _> = n8n.api.request(Method::POST, &path).json().await;
-        let answer = answer.map_err(|failure| refusal(failure, CREDENTIALS.missing))?;
+        let answer =
+            answer.map_err(|failure| refusal(failure.without_effect(), CREDENTIALS.missing))?;
         if answer.message.starts_with(NO_TEST) {
             return Ok(CredentialTest {
                 works: None,
@@ -264,11 +274,11 @@ impl Tool for TestCredential {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TransferCredential {
-    /// From list_credentials.
+    /// list_credentials shows the id.
     credential_id: Id,
-    /// From read_n8n_api.
+    /// read_n8n_api shows the id, at `projects`.
     project_id: Id,
-    /// The credential's id again, once the user has agreed.
+    /// Repeat the credential's id once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -306,9 +316,9 @@ impl Tool for TransferCredential {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DeleteCredential {
-    /// From list_credentials.
+    /// list_credentials shows the id.
     credential_id: Id,
-    /// The id again, once the user has agreed.
+    /// Repeat the id once the user has agreed.
     confirm: Option<String>,
 }
 

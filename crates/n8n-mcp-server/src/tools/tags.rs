@@ -4,7 +4,7 @@ use crate::tools::prelude::*;
 
 const TAGS: Collection = Collection {
     path: "tags",
-    missing: "n8n has no such tag. list_tags shows those that it has.",
+    missing: "n8n has no such tag. list_tags shows the tags of n8n.",
 };
 
 pub(crate) fn tags() -> Toolset<N8n> {
@@ -19,9 +19,9 @@ pub(crate) fn tags() -> Toolset<N8n> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListTags {
-    /// Page size; default 100.
+    /// The page size is 100 by default.
     limit: Option<Limit>,
-    /// Previous page's `next_cursor`.
+    /// The previous page returns it as `next_cursor`.
     cursor: Option<String>,
 }
 
@@ -45,7 +45,7 @@ impl Tool for ListTags {
     type Output = Tags;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tags, ToolError> {
-        let (tags, next_cursor) = TAGS.page(n8n, self.limit, self.cursor).await?;
+        let (tags, next_cursor) = TAGS.page(n8n, &[], &[], self.limit, self.cursor).await?;
         Ok(Tags { tags, next_cursor })
     }
 }
@@ -54,7 +54,7 @@ impl Tool for ListTags {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateTag {
-    /// At most 24 characters.
+    /// A name has at most 24 characters.
     name: String,
 }
 
@@ -75,9 +75,9 @@ impl Tool for CreateTag {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RenameTag {
-    /// From list_tags.
+    /// list_tags shows the id.
     tag_id: Id,
-    /// The new one; at most 24 characters.
+    /// The new name has at most 24 characters.
     name: String,
 }
 
@@ -99,9 +99,9 @@ impl Tool for RenameTag {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DeleteTag {
-    /// From list_tags.
+    /// list_tags shows the id.
     tag_id: Id,
-    /// The id again, once the user has agreed.
+    /// Repeat the id once the user has agreed.
     confirm: Option<String>,
 }
 

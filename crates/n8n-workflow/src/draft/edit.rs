@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Draft, DraftError, FieldSet, name_of, version_of};
+use super::{Draft, is_node_field, is_setting, name_of, version_of};
 use crate::connections::{Connection, MAIN, connections_to_json, parse_connections};
 use crate::expressions;
 
@@ -19,33 +19,33 @@ const MAX_TEXTS: usize = 30;
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Operation {
-    /// The change.
+    /// The operation makes this change.
     op: Op,
-    /// The node, by name; of a connection its start.
+    /// Name the node; of a connection it is the start.
     node: Option<String>,
-    /// The end of a connection; the new name of a node or workflow.
+    /// It is the end of a connection, or the new name of a node or workflow.
     to: Option<String>,
-    /// Of a new node, such as n8n-nodes-base.set.
+    /// A new node has this type, such as n8n-nodes-base.set.
     r#type: Option<String>,
-    /// Its typeVersion.
+    /// The node has this typeVersion.
     version: Option<f64>,
-    /// Merged into the node's; null removes one.
+    /// They are merged into the node's parameters; null removes one.
     parameters: Option<Map<String, Value>>,
-    /// Others of the node: disabled, credentials, onError, notes, position; null removes one.
+    /// Set other fields of the node: disabled, credentials, onError, notes, position; null removes one.
     fields: Option<Map<String, Value>>,
-    /// Merged into the workflow's; null removes one.
+    /// They are merged into the workflow's settings; null removes one.
     settings: Option<Map<String, Value>>,
-    /// Of a connection: main (default) or ai_tool, ai_languageModel …
+    /// A connection is main by default, or ai_tool, ai_languageModel …
     kind: Option<String>,
-    /// Number of the output, from 0.
+    /// Outputs are counted from 0.
     output: Option<u16>,
-    /// Number of the input, from 0.
+    /// Inputs are counted from 0.
     input: Option<u16>,
-    /// Of replace_text: the parameter, such as `jsCode` or `options.a[0].value`.
+    /// replace_text changes this parameter, such as `jsCode` or `options.a[0].value`.
     path: Option<String>,
-    /// A text that is there once.
+    /// This text is there once.
     find: Option<String>,
-    /// The text in its place.
+    /// This text takes its place.
     replace: Option<String>,
 }
 
@@ -69,23 +69,29 @@ enum Op {
 ///
 /// # Errors
 /// The first operation that is not possible, and why; then none is applied.
-pub fn apply(
-    draft: &Draft,
-    shown: &Draft,
-    operations: Vec<Operation>,
-) -> Result<Draft, DraftError> {
-    let mut changed = draft.clone();
+pub fn apply(draft: &Draft, shown: &Draft, operations: Vec<Operation>) -> Result<Draft, String> {
+    let mut changed = Draft {
+        hides_nothing: false,
+        ..draft.clone()
+    };
+    let (mut before, mut shown) = (draft.clone(), shown.clone());
     for (at, operation) in operations.into_iter().enumerate() {
         let op = json!(operation.op);
         let applied = match operation.op {
-            Op::ReplaceText => changed.replace_text(operation, draft, shown),
+            Op::ReplaceText => changed.replace_text(operation, &before, &shown),
+            // The names in expressions change; which text hides what must stay known.
+            Op::RenameNode => {
+                for twin in [&mut before, &mut shown] {
+                    // The node may be a new one.
+                    twin.apply(operation.clone()).ok();
+                }
+                changed.apply(operation)
+            }
             _ => changed.apply(operation),
         };
         applied.map_err(|reason| {
             let op = op.as_str().unwrap_or_default();
-            DraftError(format!(
-                "operations[{at}] ({op}): {reason}. Nothing was changed."
-            ))
+            format!("operations[{at}] ({op}): {reason}. Nothing was changed.")
         })?;
     }
     Ok(changed)
@@ -141,10 +147,7 @@ impl Draft {
             }
             Op::SetSettings => {
                 let settings = required(operation.settings, "settings")?;
-                let unknown = settings
-                    .keys()
-                    .find(|key| !FieldSet::Newest.keeps_setting(key));
-                if let Some(unknown) = unknown {
+                if let Some(unknown) = settings.keys().find(|key| !is_setting(key)) {
                     return Err(format!("n8n has no setting {unknown:?}"));
                 }
                 merge(&mut self.settings, settings);
@@ -165,12 +168,8 @@ impl Draft {
                 "there is a node {name:?} already, or it has no name"
             ));
         }
-        let node = [("name", Value::from(name.as_str())), ("type", kind.into())];
-        self.nodes.push(
-            node.map(|(key, value)| (key.to_owned(), value))
-                .into_iter()
-                .collect(),
-        );
+        let node = json!({"name": name, "type": kind});
+        self.nodes.extend(node.as_object().cloned());
         self.complete();
         self.configure(&name, operation)
     }
@@ -178,8 +177,7 @@ impl Draft {
     /// Changes version, parameters and other fields of a node.
     fn configure(&mut self, name: &str, operation: Operation) -> Result<(), String> {
         let fields = operation.fields.unwrap_or_default();
-        let is_settable =
-            |key: &str| !RESERVED_FIELDS.contains(&key) && FieldSet::Newest.keeps_field(key);
+        let is_settable = |key: &str| !RESERVED_FIELDS.contains(&key) && is_node_field(key);
         if let Some(field) = fields.keys().find(|key| !is_settable(key)) {
             return Err(format!("`fields` cannot contain {field:?}"));
         }
@@ -290,7 +288,6 @@ impl Draft {
         Ok(())
     }
 
-    /// The name, if there is a node of that name.
     fn existing(&self, name: Option<String>) -> Result<String, String> {
         let name = required(name, "node")?;
         if self.node(&name).is_some() {
@@ -304,14 +301,9 @@ impl Draft {
 
 /// The text in the parameters of a node at a path such as `options.a[0].value`.
 fn text_at<'a>(node: &'a mut Map<String, Value>, path: &str) -> Option<&'a mut String> {
-    let path = path.replace('[', ".").replace(']', "");
-    let start = node.get_mut("parameters")?;
-    let found = path.split('.').try_fold(start, |value, key| match value {
-        Value::Object(all) => all.get_mut(key),
-        Value::Array(all) => all.get_mut(key.parse::<usize>().ok()?),
-        _ => None,
-    });
-    match found? {
+    let path = path.replace('~', "~0").replace('/', "~1");
+    let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
+    match node.get_mut("parameters")?.pointer_mut(&pointer)? {
         Value::String(text) => Some(text),
         _ => None,
     }

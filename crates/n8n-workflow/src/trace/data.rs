@@ -1,16 +1,20 @@
-//! Parses the parts of an execution's `data` that are shown.
+//! Parses the parts of an execution's `data` that are shown: the rows of its nodes, their items, redacted and
+//! shortened to fit into a conversation, and files.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
-use serde_json::value::RawValue;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+use serde_with::skip_serializing_none;
 use upstream::redact::Redactor;
 use upstream::text::truncate;
 
 use crate::Workflow;
+use crate::connections::{MAIN, parse_connections};
 use crate::node_type::last_part;
+use crate::workflow::or_default;
 
 /// The message of an error that has none.
 const NO_REASON: &str = "n8n does not say why.";
@@ -18,18 +22,6 @@ const NO_REASON: &str = "n8n does not say why.";
 const TIMED_OUT: &str = "cancelled because it timed out";
 /// Characters of a message that are shown: some messages of nodes hold whole documents.
 pub const MAX_MESSAGE: usize = 1_000;
-
-/// The result of an execution, of which only the needed nodes are parsed.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ResultData {
-    /// By the name of the node; unparsed, because they can be very large and often only that of the
-    /// last node is needed.
-    pub(super) run_data: HashMap<String, Box<RawValue>>,
-    pub(super) last_node_executed: Option<String>,
-    #[serde(deserialize_with = "lenient")]
-    error: Option<NodeError>,
-}
 
 /// The runs of nodes of one execution, in the order in which they ran.
 #[derive(Default)]
@@ -48,11 +40,11 @@ pub(super) struct NodeRun {
     /// Milliseconds.
     pub(super) execution_time: f64,
     pub(super) execution_status: Option<String>,
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "or_default")]
     pub(super) source: Vec<Option<InputSource>>,
     /// By kind of connection, then by output.
     pub(super) data: Option<HashMap<String, Vec<Option<Vec<NodeItem>>>>>,
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "or_default")]
     pub(super) error: Option<NodeError>,
 }
 
@@ -69,16 +61,8 @@ pub(super) struct InputSource {
 pub(super) struct NodeItem {
     #[serde(default)]
     pub(super) json: Box<RawValue>,
-    /// Files, by name of the field; their bytes are elsewhere or left out.
-    pub(super) binary: Option<HashMap<String, BinaryFile>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct BinaryFile {
-    pub(super) file_name: Option<String>,
-    pub(super) mime_type: Option<String>,
-    pub(super) file_size: Option<Value>,
+    /// Files, by name of the field.
+    pub(super) binary: Option<BTreeMap<String, StoredFile>>,
 }
 
 /// An error as n8n saves it, without its stack.
@@ -103,74 +87,33 @@ pub(super) struct ErrorContext {
     pub(super) node_cause: Option<String>,
 }
 
-impl ResultData {
-    /// Reads `data` of an execution; empty if that is not possible: the execution's status is
-    /// still valid.
+impl Trace {
+    /// Reads `data` of an execution as far as that is possible: the execution's status is valid without it.
     pub fn read(raw: Option<&RawValue>) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
         struct Data {
             result_data: ResultData,
         }
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        struct ResultData {
+            run_data: HashMap<String, Box<RawValue>>,
+            last_node_executed: Option<String>,
+            #[serde(deserialize_with = "or_default")]
+            error: Option<NodeError>,
+        }
         let data = raw.map(|raw| serde_json::from_str::<Data>(raw.get()));
         let data = data.transpose().unwrap_or_else(|error| {
             tracing::warn!(%error, "the data of an execution has an unexpected shape");
             None
         });
-        data.unwrap_or_default().result_data
-    }
-
-    /// The items that the last node put out in its last run, over all of its outputs; `workflow` is the
-    /// definition that ran.
-    pub fn last_items(&self, workflow: Option<&RawValue>) -> Option<Vec<Box<RawValue>>> {
-        let last = self.last_node_executed.as_ref()?;
-        let mut last = self.runs(last)?.pop()?;
-        let outputs = last.data.as_mut().and_then(|kinds| kinds.remove("main"));
-        let outputs = outputs.into_iter().flatten();
-        let shown = if self.ends_with_filter(workflow) {
-            1
-        } else {
-            usize::MAX
-        };
-        let items = outputs.take(shown).flatten().flatten();
-        Some(items.map(NodeItem::shown).collect())
-    }
-
-    /// The node that ran last, or waits.
-    pub fn last(self) -> Option<String> {
-        self.last_node_executed
-    }
-
-    /// The node that failed, and its message, which is neither redacted nor truncated.
-    pub fn failure(&self) -> (Option<String>, String) {
-        let error = self.error.as_ref();
-        let node = error.and_then(|error| error.node_name().map(str::to_owned));
-        let node = node.or_else(|| self.last_node_executed.clone());
-        let message = error.and_then(|error| error.message.as_deref().map(without_stack));
-        (node, message.unwrap_or(NO_REASON).to_owned())
-    }
-
-    /// The message of an execution that n8n canceled at the timeout of its workflow.
-    pub fn timeout(&self) -> Option<&str> {
-        self.error.as_ref()?.timeout()
-    }
-
-    fn runs(&self, node: &str) -> Option<Vec<NodeRun>> {
-        serde_json::from_str(self.run_data.get(node)?.get()).ok()
-    }
-}
-
-impl Trace {
-    /// True for an execution that n8n canceled at the timeout of its workflow.
-    pub fn is_timed_out(&self) -> bool {
-        self.error.as_ref().and_then(NodeError::timeout).is_some()
-    }
-
-    /// Reads `data` of an execution, as far as it can be read.
-    pub fn read(raw: Option<&RawValue>) -> Self {
-        let data = ResultData::read(raw);
-        let names = data.run_data.keys();
-        let runs = names.filter_map(|name| Some((name.clone(), data.runs(name)?)));
+        let data = data.unwrap_or_default().result_data;
+        let runs = data.run_data.into_iter();
+        let runs = runs.filter_map(|(name, runs)| {
+            let runs: Vec<NodeRun> = serde_json::from_str(runs.get()).ok()?;
+            Some((name, runs))
+        });
         let mut nodes: Vec<_> = runs.collect();
         let order = |runs: &[NodeRun]| {
             let first = runs.first();
@@ -192,6 +135,54 @@ impl Trace {
         }
     }
 
+    /// The items that the last node put out in its last run, over all of its outputs; `workflow` is the
+    /// definition that ran.
+    pub fn last_items(&self, workflow: Option<&Workflow>) -> Option<Vec<Box<RawValue>>> {
+        let name = self.last.as_ref()?;
+        let last = self.runs(name)?.last()?;
+        let mut nodes = workflow.into_iter().flat_map(|workflow| &workflow.nodes);
+        // The second output of a filter are the items that it leaves out.
+        let is_filter = nodes.any(|node| node.name == *name && last_part(&node.kind) == "filter");
+        let shown = if is_filter { 1 } else { usize::MAX };
+        let items = last.outputs().iter().take(shown).flatten().flatten();
+        Some(items.map(NodeItem::shown).collect())
+    }
+
+    /// The nodes besides the last whose items no other node took.
+    pub fn other_ends(&self) -> Vec<&str> {
+        let sources = self.nodes.iter().flat_map(|(_, runs)| runs);
+        let sources = sources.flat_map(|run| run.source.iter().flatten());
+        let taken: HashSet<_> = sources.map(|source| &source.previous_node).collect();
+        let is_end = |(name, runs): &&(String, Vec<NodeRun>)| {
+            let mut outputs = runs.iter().flat_map(NodeRun::outputs).flatten();
+            outputs.any(|items| !items.is_empty())
+                && Some(name) != self.last.as_ref()
+                && !taken.contains(name)
+        };
+        let ends = self.nodes.iter().filter(is_end);
+        ends.map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// The node that ran last, or waits.
+    pub fn last(&self) -> Option<&str> {
+        self.last.as_deref()
+    }
+
+    /// The node that failed, and its message, which is neither redacted nor truncated.
+    pub fn failure(&self) -> (Option<String>, String) {
+        let error = self.error.as_ref();
+        let node = error.and_then(|error| error.node_name().map(str::to_owned));
+        let node = node.or_else(|| self.last.clone());
+        let message = error.and_then(|error| error.message.as_deref().map(without_stack));
+        (node, message.unwrap_or(NO_REASON).to_owned())
+    }
+
+    /// The message of an execution that n8n canceled at the timeout of its workflow.
+    pub fn timeout(&self) -> Option<&str> {
+        let message = self.error.as_ref()?.message.as_deref().map(without_stack);
+        message.filter(|message| message.contains(TIMED_OUT))
+    }
+
     /// The names of the nodes that ran.
     pub fn names(&self) -> Vec<&str> {
         self.nodes.iter().map(|(name, _)| name.as_str()).collect()
@@ -206,6 +197,22 @@ impl Trace {
     /// True if the node ran.
     pub fn has(&self, node: &str) -> bool {
         self.runs(node).is_some()
+    }
+
+    /// The nodes that put out no items, so that a node behind them never ran.
+    pub fn dead_ends(&self, workflow: &Workflow) -> Vec<&str> {
+        let all = parse_connections(&workflow.connections).unwrap_or_default();
+        let leads_on = |name: &str| {
+            let mut all = all
+                .iter()
+                .filter(|one| one.kind == MAIN && one.from == name);
+            all.any(|one| !self.has(&one.to))
+        };
+        let nodes = self.nodes.iter().filter(|(name, runs)| {
+            let has_items = runs.iter().any(|run| run.items().next().is_some());
+            !has_items && leads_on(name)
+        });
+        nodes.map(|(name, _)| name.as_str()).collect()
     }
 
     /// The type of the node that failed, if the error holds the node.
@@ -227,24 +234,22 @@ impl NodeRun {
         outputs.flatten().flatten().flatten()
     }
 
-    pub(super) fn output(&self, index: usize) -> &[NodeItem] {
+    /// The items that it passed on, by output.
+    fn outputs(&self) -> &[Option<Vec<NodeItem>>] {
         let outputs = self.data.as_ref().and_then(|kinds| kinds.get("main"));
-        let items = outputs.and_then(|outputs| outputs.get(index)?.as_deref());
+        outputs.map(Vec::as_slice).unwrap_or_default()
+    }
+
+    pub(super) fn output(&self, index: usize) -> &[NodeItem] {
+        let items = self.outputs().get(index).and_then(Option::as_deref);
         items.unwrap_or_default()
     }
 }
 
 impl NodeError {
-    /// The name of the node, if the error has one.
     pub(super) fn node_name(&self) -> Option<&str> {
         let node = self.node.as_ref()?;
         node.get("name").unwrap_or(node).as_str()
-    }
-
-    /// The message if n8n has canceled the execution at the timeout of its workflow.
-    fn timeout(&self) -> Option<&str> {
-        let message = self.message.as_deref().map(without_stack);
-        message.filter(|message| message.contains(TIMED_OUT))
     }
 
     /// The message, without its stack and without secrets.
@@ -262,16 +267,6 @@ impl NodeError {
     }
 }
 
-/// Reads a value that is only for explanation; the default if it has an unexpected form.
-fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + DeserializeOwned,
-{
-    let value = Value::deserialize(deserializer)?;
-    Ok(serde_json::from_value(value).unwrap_or_default())
-}
-
 /// A message without its stack, which names files of the service: some nodes put it into the
 /// message.
 pub(super) fn without_stack(message: &str) -> &str {
@@ -279,41 +274,262 @@ pub(super) fn without_stack(message: &str) -> &str {
     &message[..end]
 }
 
-/// One run of a node, without its items.
-#[derive(Deserialize)]
-struct Passed {
-    #[serde(default)]
-    source: Vec<Option<InputSource>>,
-    data: Option<HashMap<String, Vec<Option<Vec<IgnoredAny>>>>>,
+/// The most JSON of items that one answer holds, in bytes; about 8,000 tokens.
+const MAX_SHOWN: usize = 32 * 1024;
+/// Bytes of a text of an item, and elements of a list or members of an object.
+const ITEM_LIMITS: (usize, usize) = (2_000, 100);
+
+/// Converts items to JSON, redacted and truncated to the budget of one answer.
+pub(super) struct ItemBudget<'a> {
+    redactor: &'a Redactor,
+    room: usize,
+    is_cut: bool,
 }
 
-impl ResultData {
-    /// The nodes besides the last whose items no other node took.
-    pub fn other_ends(&self) -> Vec<String> {
-        let (mut ends, mut taken) = (Vec::new(), HashSet::new());
-        for (name, runs) in &self.run_data {
-            let runs: Vec<Passed> = serde_json::from_str(runs.get()).unwrap_or_default();
-            let outputs = runs.iter().filter_map(|run| run.data.as_ref()?.get("main"));
-            let mut outputs = outputs.flatten().flatten();
-            if outputs.any(|items| !items.is_empty())
-                && Some(name) != self.last_node_executed.as_ref()
-            {
-                ends.push(name.clone());
-            }
-            let sources = runs.into_iter().flat_map(|run| run.source).flatten();
-            taken.extend(sources.map(|source| source.previous_node));
+impl<'r> ItemBudget<'r> {
+    pub(super) fn new(redactor: &'r Redactor) -> Self {
+        Self {
+            redactor,
+            room: MAX_SHOWN,
+            is_cut: false,
         }
-        ends.retain(|name| !taken.contains(name));
-        ends.sort_unstable();
-        ends
     }
 
-    /// True if the last node is a filter: its second output are the items that it leaves out.
-    pub(super) fn ends_with_filter(&self, workflow: Option<&RawValue>) -> bool {
-        let workflow = workflow.and_then(|raw| serde_json::from_str::<Workflow>(raw.get()).ok());
-        let nodes = workflow.into_iter().flat_map(|workflow| workflow.nodes);
-        let mut last = nodes.filter(|node| Some(&node.name) == self.last_node_executed.as_ref());
-        last.next()
-            .is_some_and(|node| last_part(&node.kind) == "filter")
+    pub(super) fn items<'a>(
+        &mut self,
+        items: impl IntoIterator<Item = &'a NodeItem>,
+        limit: usize,
+    ) -> Vec<Map<String, Value>> {
+        let mut shown = Vec::new();
+        for item in items {
+            if shown.len() == limit {
+                self.is_cut = true;
+                break;
+            }
+            let mut value = json_of(item);
+            drop_error_stack(&mut value);
+            // Before a part is left out: the rest of a secret may not look like one.
+            self.redactor.json(&mut value);
+            let value = shortened(&value, ITEM_LIMITS, &mut self.is_cut);
+            let size = value.to_string().len();
+            if size > self.room {
+                self.is_cut = true;
+                break;
+            }
+            self.room -= size;
+            // A correct node puts out only objects.
+            shown.push(match value {
+                Value::Object(members) => members,
+                other => Map::from_iter([("json".to_owned(), other)]),
+            });
+        }
+        shown
+    }
+}
+
+impl NodeItem {
+    /// The JSON byte for byte, or with the files that it has.
+    pub(super) fn shown(&self) -> Box<RawValue> {
+        let with_files = self.binary.as_ref().map(|_| to_raw_value(&json_of(self)));
+        with_files
+            .and_then(Result::ok)
+            .unwrap_or_else(|| self.json.clone())
+    }
+}
+
+fn json_of(item: &NodeItem) -> Value {
+    let mut value: Value = serde_json::from_str(item.json.get()).unwrap_or_default();
+    let Some(files) = &item.binary else {
+        return value;
+    };
+    let described = files.iter().map(|(field, file)| {
+        let mut about = json!({"file_name": file.file_name, "mime_type": file.mime_type});
+        if let Some(size) = &file.file_size {
+            about["size"] = size.clone();
+        }
+        (field.clone(), about)
+    });
+    let described: Map<String, Value> = described.collect();
+    match &mut value {
+        Value::Object(members) => _ = members.insert("$binary".into(), described.into()),
+        other => *other = json!({"$binary": described}),
+    }
+    value
+}
+
+/// Takes the stack, which names files of n8n, out of an item with an error that the workflow handled; true if it
+/// had one.
+pub fn drop_error_stack(item: &mut Value) -> bool {
+    let error = item.get_mut("error").and_then(Value::as_object_mut);
+    error.is_some_and(|error| {
+        let stack = error.get("stack").and_then(Value::as_str);
+        let is_stack = stack.is_some_and(|stack| stack.contains("\n    at "));
+        is_stack && error.remove("stack").is_some()
+    })
+}
+
+/// The value with texts of more bytes than the first of these limits truncated, and lists and objects of more
+/// elements than the second.
+pub fn shortened(value: &Value, limits: (usize, usize), is_cut: &mut bool) -> Value {
+    let (text, list) = limits;
+    match value {
+        Value::String(long) if long.len() > text => {
+            *is_cut = true;
+            let end = long.floor_char_boundary(text);
+            format!("{}… ({} bytes)", &long[..end], long.len()).into()
+        }
+        Value::Array(all) => {
+            *is_cut |= all.len() > list;
+            let kept = all.iter().take(list);
+            kept.map(|one| shortened(one, limits, is_cut)).collect()
+        }
+        Value::Object(all) => {
+            *is_cut |= all.len() > list;
+            let kept = all.iter().take(list);
+            kept.map(|(key, one)| (key.clone(), shortened(one, limits, is_cut)))
+                .collect::<Map<_, _>>()
+                .into()
+        }
+        other => other.clone(),
+    }
+}
+
+/// Runs of one node.
+#[skip_serializing_none]
+#[derive(Serialize, JsonSchema)]
+#[expect(
+    missing_docs,
+    reason = "documentation of a member would become a part of a tool's schema"
+)]
+pub struct NodeRow {
+    pub node: String,
+    status: String,
+    /// Absent if it ran once.
+    #[serde(skip_serializing_if = "is_one")]
+    runs: usize,
+    /// Items that it returned in all its runs.
+    items: usize,
+    milliseconds: u64,
+    /// The nodes that its input came from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    from: Vec<String>,
+    error: Option<String>,
+    /// The first items of its last run.
+    output: Option<Vec<Map<String, Value>>>,
+}
+
+/// The rows of these nodes, or of all if there are none, with so many items of each; and whether items were left out
+/// because there are too many or they are too large.
+pub fn node_rows(
+    trace: &Trace,
+    only: &[String],
+    items: usize,
+    redactor: &Redactor,
+) -> (Vec<NodeRow>, bool) {
+    let mut budget = ItemBudget::new(redactor);
+    let nodes = trace.nodes.iter();
+    let nodes = nodes.filter(|(name, _)| only.is_empty() || only.contains(name));
+    let rows = nodes.map(|(name, runs)| row(name, runs, items, &mut budget));
+    (rows.collect(), budget.is_cut)
+}
+
+fn row(name: &str, runs: &[NodeRun], items: usize, budget: &mut ItemBudget<'_>) -> NodeRow {
+    let last = runs.last();
+    let sources = runs.iter().flat_map(|run| run.source.iter().flatten());
+    let mut from: Vec<_> = sources.map(|source| source.previous_node.clone()).collect();
+    from.dedup();
+    let output = (items > 0).then(|| {
+        let all = last.into_iter().flat_map(NodeRun::items);
+        budget.items(all, items)
+    });
+    let status = last.and_then(|run| run.execution_status.clone());
+    let error = last.and_then(|run| run.error.as_ref());
+    let milliseconds = runs.iter().map(|run| run.execution_time.max(0.0) as u64);
+    NodeRow {
+        node: name.to_owned(),
+        status: status.unwrap_or_else(|| "unknown".to_owned()),
+        runs: runs.len(),
+        items: runs.iter().map(|run| run.items().count()).sum(),
+        milliseconds: milliseconds.sum(),
+        from,
+        error: error.map(|error| error.text(budget.redactor)),
+        output,
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_one(count: &usize) -> bool {
+    *count == 1
+}
+
+/// A file that a node put out.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredFile {
+    /// Its name, if it has one.
+    pub file_name: Option<String>,
+    /// Its media type, if that is known.
+    pub mime_type: Option<String>,
+    /// Its bytes in base64; the name of the store if the execution does not hold them.
+    #[serde(default, deserialize_with = "or_default")]
+    pub data: String,
+    pub(super) file_size: Option<Value>,
+    /// Its id in that store.
+    pub id: Option<String>,
+}
+
+impl Trace {
+    /// The file in this `property` of an item of the last run of `node`; by default of the last node, and
+    /// the only property.
+    ///
+    /// # Errors
+    /// When there is none, and what there is.
+    pub fn file(
+        &self,
+        node: Option<&str>,
+        item: usize,
+        property: Option<&str>,
+    ) -> Result<StoredFile, String> {
+        let node = node.or(self.last()).unwrap_or_default();
+        let runs = self.runs(node).ok_or_else(|| {
+            let names = self.names().join(", ");
+            format!("`node` {node:?} has no output in this execution. Nodes that have: {names}.")
+        })?;
+        let items: Vec<_> = runs.last().into_iter().flat_map(NodeRun::items).collect();
+        let count = items.len();
+        let Some(found) = items.get(item) else {
+            return Err(format!(
+                "`item` {item} does not exist: the last run of {node:?} put out {count} items, counted \
+                 from 0."
+            ));
+        };
+        let files: Vec<_> = found.binary.iter().flatten().collect();
+        let file = match property {
+            Some(property) => files.iter().find(|(name, _)| *name == property),
+            None => files.first().filter(|_| files.len() == 1),
+        };
+        file.map(|(_, file)| (*file).clone()).ok_or_else(|| {
+            let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
+            match names.as_slice() {
+                [] => format!("Item {item} of {node:?} has no file."),
+                _ => format!("`property` is one of: {}.", names.join(", ")),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_at_the_place_of_a_cut_are_hidden() {
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        let text = format!("{} {token} {}", "x ".repeat(990), "y ".repeat(99));
+        let item = serde_json::from_value(json!({"json": {"text": text}})).unwrap();
+        let (redactor, items): (_, [NodeItem; 1]) = (Redactor::new(true), [item]);
+        let mut budget = ItemBudget::new(&redactor);
+        let shown = json!(budget.items(&items, 1)).to_string();
+        assert!(budget.is_cut && shown.contains("***") && !shown.contains("ghp_"));
     }
 }

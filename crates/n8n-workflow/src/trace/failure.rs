@@ -1,4 +1,4 @@
-//! Finds the node that failed, with its input and its error.
+//! Finds the node that failed, with its input and its error, and guesses the cause by rules.
 
 use std::sync::LazyLock;
 
@@ -6,52 +6,47 @@ use regex::Regex;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
 use upstream::redact::Redactor;
 use upstream::text::truncate;
 
+use super::data::ItemBudget;
 use super::data::{MAX_MESSAGE, NodeError, NodeItem, NodeRun, Trace, without_stack};
-use super::items::ItemBudget;
 use crate::expressions::visit_texts;
 use crate::workflow::{Node, Workflow};
 
-/// Items of the input that are shown.
 const MAX_INPUT_ITEMS: usize = 3;
+/// Names in messages of errors: `(reading 'a')`, `Module 'fs' is disallowed`, `a.b is not a function`.
+const NAMED_IN_MESSAGE: &str =
+    r#"['"`]([^'"`]+)['"`]|([\w$.]+) is not (?:defined|a function|iterable)"#;
 /// Characters of the source of a failure.
 const MAX_SOURCE: usize = 300;
 
 /// A failed node.
+#[skip_serializing_none]
 #[derive(Default, Serialize, JsonSchema)]
 #[expect(
     missing_docs,
     reason = "documentation of a member would become a part of a tool's schema"
 )]
 pub struct NodeFailure {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     pub message: String,
     /// n8n's text on the message.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The status of a service's answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub http_status: Option<u16>,
     /// n8n's name of the kind of error.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The line of its code.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
     /// The wrong parameter.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub parameter: Option<String>,
     /// The line of code, the expression or the URL.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// Items for which it failed, if the workflow went on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub handled: Option<usize>,
     /// The failed item, counted from 0.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub item: Option<u64>,
     /// The nodes that its input came from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -62,7 +57,6 @@ pub struct NodeFailure {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub input: Vec<Map<String, Value>>,
     /// The node that used it, such as the agent of a model, or that started its workflow.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub used_by: Option<String>,
 }
 
@@ -131,9 +125,10 @@ impl NodeFailure {
         let line = self
             .line
             .and_then(|line| usize::try_from(line).ok()?.checked_sub(1));
-        let line = code
-            .zip(line)
-            .and_then(|(code, line)| code.lines().nth(line));
+        let line = code.and_then(|code| match line {
+            Some(line) => code.lines().nth(line),
+            None => named_line(code, &self.message),
+        });
         let mut expressions = Vec::new();
         let parameters = Value::Object(node.parameters.clone());
         visit_texts(&parameters, "", &mut |path, text| {
@@ -153,6 +148,21 @@ impl NodeFailure {
         let found = line.or(text("url")).or(expression);
         self.source = found.map(|text| truncate(&redactor.text(text.trim()), MAX_SOURCE));
     }
+}
+
+/// The only line of code with what the message of an error names.
+fn named_line<'a>(code: &'a str, message: &str) -> Option<&'a str> {
+    static NAMED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(NAMED_IN_MESSAGE).ok());
+    let named = NAMED.as_ref()?.captures(message);
+    let named = named.and_then(|found| found.iter().skip(1).flatten().next());
+    let parts = match named {
+        Some(named) => vec![named.as_str()],
+        None if message.contains("env vars") => vec!["$env", "process.env"],
+        None => return None,
+    };
+    let is_named = |line: &&str| parts.iter().any(|part| line.contains(part));
+    let mut lines = code.lines().filter(is_named);
+    lines.next().filter(|_| lines.next().is_none())
 }
 
 /// The last node whose errors the workflow handled.
@@ -256,4 +266,218 @@ fn without_tags(text: &str) -> String {
     };
     let words = tag.replace_all(text, " ");
     words.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The probable cause of a failure, and what to try; one sentence each.
+pub struct Cause {
+    /// The probable cause.
+    pub cause: &'static str,
+    /// A remedy to try.
+    pub advice: &'static str,
+}
+
+/// Parts of the message or the description in lower case, separated by bars, any of which matches; cause; advice.
+type Rule = (&'static str, &'static str, &'static str);
+
+const RULES: &[Rule] = &[
+    (
+        "\"supplydata\" method but no \"execute\"",
+        "The node is a part of another one, such as the model or memory of an agent, and a `main` connection leads to it.",
+        "Remove that connection, and connect the node by its ai_ kind to the node that uses it.",
+    ),
+    (
+        "access to env vars denied",
+        "n8n does not let workflows read its environment variables.",
+        "Use a credential or a variable of n8n ($vars), or let n8n's operator set N8N_BLOCK_ENV_ACCESS_IN_NODE=false.",
+    ),
+    (
+        "cancelled because it timed out",
+        "The execution took longer than its workflow may.",
+        "Make it faster, or raise executionTimeout in the settings of the workflow.",
+    ),
+    (
+        "wrong type: ",
+        "A condition compares values of another type than it expects.",
+        "Turn on Convert types where required in the node, or convert the value in the expression: .toNumber(), .toString().",
+    ),
+    (
+        "no respond to webhook node",
+        "The webhook leaves its answer to a Respond to Webhook node, and the workflow has none.",
+        "Add that node, or set the webhook's parameter responseMode to lastNode or onReceived.",
+    ),
+    (
+        "is disallowed",
+        "n8n does not allow code to load this module.",
+        "Do without it, or let n8n's operator list it in NODE_FUNCTION_ALLOW_BUILTIN or NODE_FUNCTION_ALLOW_EXTERNAL.",
+    ),
+    (
+        "doesn't return items properly|did not return items|return an array of objects",
+        "The code returns something else than items.",
+        "Return a list of objects such as [{json: {name: value}}]; an empty list for none.",
+    ),
+    (
+        "referenced node doesn't exist|referenced node does not exist",
+        "An expression of the node names a node that the workflow does not have.",
+        "Write the name in $('…') as the node is called now; get_workflow lists the nodes.",
+    ),
+    (
+        "invalid syntax",
+        "An expression of the node has a syntax error.",
+        "Correct what stands between {{ and }} in the parameter named here.",
+    ),
+    (
+        "workflow is not active and cannot be executed|workflow does not exist|could not find workflow",
+        "The workflow that the node starts does not exist or is not published.",
+        "Choose another workflow in the node, or activate that one.",
+    ),
+    (
+        "credentials not found|does not have any credentials|no credentials|\
+         credential with id|credentials of type",
+        "The node has no credentials, or they were deleted or not shared with the workflow's project.",
+        "Choose credentials in the node; list_credentials (toolset credentials) shows the credentials that exist.",
+    ),
+    (
+        "authorization failed|unauthorized|invalid api key|invalid_auth|\
+         authentication failed|expired token|token expired|invalid_grant",
+        "The service refuses the credentials of the node: wrong, expired or revoked.",
+        "Renew the credentials in n8n and retry the execution.",
+    ),
+    (
+        "forbidden|insufficient permission|insufficient scope|access denied|permission denied",
+        "The credentials are valid but may not do this.",
+        "Give their account or scope the permission, then retry the execution.",
+    ),
+    (
+        "too many requests|rate limit|quota",
+        "The service limits the rate of requests.",
+        "Put a Wait or Loop node before it, or set batching and Retry On Fail in the node; retry later.",
+    ),
+    (
+        "timeout|timed out|etimedout|econnaborted",
+        "The service did not answer in time.",
+        "Retry the execution; if it happens again, ask for less at once or raise the timeout of the node.",
+    ),
+    (
+        "econnrefused|refused the connection|perhaps it is offline|enotfound|eai_again|\
+         econnreset|ehostunreach|getaddrinfo|connection cannot be established|\
+         connect to the server|connection error|unable to verify|certificate",
+        "n8n cannot connect to the address in the node: wrong host or port, the service is down, or its certificate is not trusted.",
+        "Check the URL as n8n's own machine sees it: localhost is n8n itself.",
+    ),
+    (
+        "could not be found|not found - |resource you are requesting",
+        "What the node asks for does not exist at that address.",
+        "Check the URL or the id in the node's parameters against its input.",
+    ),
+    (
+        "bad request",
+        "The service does not accept the request: a parameter is missing or has the wrong form.",
+        "Compare the parameters of the node with its input; an expression may have been empty.",
+    ),
+    (
+        "service was not able to process|internal server error|bad gateway|\
+         service unavailable",
+        "The service itself failed.",
+        "Retry the execution later; set Retry On Fail in the node if it happens often.",
+    ),
+    (
+        "cannot read propert|undefined|is not a function|is not iterable|is not defined|\
+         no path back|referenced node|expressionerror|can't determine which item",
+        "The code or expression uses something that its input does not have.",
+        "Compare the names in it with the input shown here; an earlier node may have returned no \
+         items or items with other fields.",
+    ),
+    (
+        "unexpected token|json parse|is not valid json|valid json|syntaxerror|invalid json|\
+         invalid syntax",
+        "Something that should be JSON or code cannot be parsed.",
+        "Look at the text that the node parses, often an expression inside of quotes or a model's answer.",
+    ),
+    (
+        "could not find property option|parameter|is required|required field|\
+         unrecognized node type|unknown node type",
+        "The node is not set up: a parameter is missing or is one that this version of the node does not have.",
+        "get_node (toolset nodes) shows the parameters; set them in the workflow.",
+    ),
+    (
+        "out of memory|heap|out-of-memory",
+        "n8n ran out of memory.",
+        "Process fewer items at once (Loop Over Items), keep files out of the items, or give n8n \
+         more memory.",
+    ),
+    (
+        "task runner|runner became unresponsive|task request timed out|task execution timed out",
+        "The code did not finish in time, or used up its runner: a loop without an end or too much data.",
+        "Look for a loop that does not end and process fewer items at once; else check that n8n's task runners are up.",
+    ),
+];
+
+impl Cause {
+    /// The cause if n8n crashed during the execution.
+    pub const CRASH: Self = Self {
+        cause: "n8n itself was stopped or ran out of memory while this ran.",
+        advice: "Read n8n's log; if memory was the cause, process fewer items at once. Then retry.",
+    };
+
+    /// The cause of a failure; `node_type` is the type of the node that failed.
+    pub fn from_failure(failed: &NodeFailure, node_type: Option<&str>) -> Self {
+        let name = node_type.and_then(|kind| kind.rsplit('.').next());
+        if name == Some("stopAndError") {
+            return Self {
+                cause: "The workflow ended itself on purpose: a Stop and Error node was reached.",
+                advice: "Look at the condition that leads to it, and at the input shown here.",
+            };
+        }
+        let description = failed.description.as_deref().unwrap_or_default();
+        let text = match failed.http_status {
+            Some(401) => "unauthorized".to_owned(),
+            Some(403) => "forbidden".to_owned(),
+            Some(429) => "too many requests".to_owned(),
+            Some(408 | 504) => "timed out".to_owned(),
+            Some(404) => "could not be found".to_owned(),
+            Some(400 | 409 | 415 | 422) => "bad request".to_owned(),
+            Some(500 | 502 | 503) => "internal server error".to_owned(),
+            _ => format!("{} {description}", failed.message).to_lowercase(),
+        };
+        let is_it = |(parts, ..): &&Rule| parts.split('|').any(|part| text.contains(part));
+        match RULES.iter().find(is_it) {
+            Some(&(_, cause, advice)) => Self { cause, advice },
+            None if matches!(name, Some("code" | "function" | "functionItem")) => Self {
+                cause: "The code of the node threw an error.",
+                advice: match failed.source {
+                    Some(_) => "Read the line of code with the input shown here.",
+                    None => "Read the code (get_workflow with `nodes`) with the input shown here.",
+                },
+            },
+            None => Self {
+                cause: "This kind of failure is not known; read the message.",
+                advice: "Compare the node's parameters (get_workflow with `nodes`) with its input.",
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_is_the_only_one_with_what_the_message_names() {
+        let code = "const a = input.first;\nconst b = a.missing.field;\nlet home = $env.HOME;\nreturn a(b)";
+        for (message, line) in [
+            (
+                "Cannot read properties of undefined (reading 'field')",
+                Some(1),
+            ),
+            ("home2 is not defined", None),
+            ("input.first is not a function", Some(0)),
+            ("access to env vars denied", Some(2)),
+            // Two lines have it.
+            ("Cannot read properties of null (reading 'a')", None),
+            ("boom", None),
+        ] {
+            let expected = line.and_then(|at: usize| code.lines().nth(at));
+            assert_eq!(named_line(code, message), expected, "{message}");
+        }
+    }
 }

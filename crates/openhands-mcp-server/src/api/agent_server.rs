@@ -1,25 +1,29 @@
 //! Requests to the agent server: its API key, a timeout, a bounded response.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mcp_serve::Secret;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
+use upstream::http::header::{DATE, HeaderMap};
 use upstream::http::{
     Client, Method, Request as HttpRequest, RequestBuilder, Response, ServiceProfile, SetupError,
     StatusCode, Url,
 };
+use upstream::time::{Timestamp, parse_http_date};
 
+use crate::api::event_kind;
 use crate::api::failure::{ApiFailure, ApiResult, RequestTarget, WORDING};
-use crate::api::task_id::TaskId;
-use crate::api::version::{KnownVersion, ServerVersion};
+use crate::api::names::TaskId;
 
 /// The header that carries the API key.
 const KEY_HEADER: &str = "X-Session-API-Key";
 /// Timeout of calls that only read. They take milliseconds, unless many agents are being set up.
-const READ_TIMEOUT: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 /// The largest response seen is a conversation with about a hundred model calls, below 1 MB.
 pub(crate) const MAX_BODY: usize = 8 * 1024 * 1024;
 
@@ -36,7 +40,35 @@ pub(crate) struct AgentServer {
     http: Client,
     /// Read before each request, since its file may change.
     key: Arc<Secret>,
-    pub(crate) version: Arc<KnownVersion>,
+    /// The version that was read last; `None` before.
+    version: Arc<Mutex<Option<ServerVersion>>>,
+    clock: Arc<Clock>,
+}
+
+/// The clock of an agent server, which its responses tell.
+#[derive(Default)]
+struct Clock {
+    /// Seconds by which it is ahead of ours.
+    ahead: AtomicI64,
+}
+
+/// Seconds by which clocks differ because of the way of a response, and of a time in whole seconds.
+const MAX_DELAY: i64 = 2;
+
+impl Clock {
+    fn record(&self, headers: &HeaderMap, now: Timestamp) {
+        let date = headers.get(DATE).and_then(|date| date.to_str().ok());
+        if let Some(date) = date.and_then(parse_http_date) {
+            let ahead = date.as_second() - now.as_second();
+            let ahead = if ahead.abs() > MAX_DELAY { ahead } else { 0 };
+            self.ahead.store(ahead, Ordering::Relaxed);
+        }
+    }
+
+    fn at(&self, now: Timestamp) -> Timestamp {
+        let second = now.as_second() + self.ahead.load(Ordering::Relaxed);
+        Timestamp::from_second(second).unwrap_or(now)
+    }
 }
 
 /// One page of a list, and the cursor of the next one.
@@ -57,12 +89,13 @@ impl AgentServer {
             http: Client::new(base, &PROFILE)?,
             key: Arc::new(key),
             version: Arc::default(),
+            clock: Arc::default(),
         })
     }
 
-    /// The address, safe to show.
-    pub(crate) fn address(&self) -> &str {
-        self.http.address()
+    /// The time by the clock of the agent server, in whole seconds.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.at(Timestamp::now())
     }
 
     /// A request with the API key. The segments of `path` are escaped.
@@ -74,7 +107,11 @@ impl AgentServer {
     /// A request without the API key, for endpoints that need none.
     pub(crate) fn open_request(&self, method: Method, path: &[&str]) -> Request {
         let http = self.http.request(method, path.iter().copied());
-        Request { http, target: None }
+        Request {
+            http,
+            target: None,
+            clock: Arc::clone(&self.clock),
+        }
     }
 
     /// A request that carries the API key as a bearer token, too: the OpenHands cloud wants it there.
@@ -109,6 +146,7 @@ pub(crate) struct Request {
     http: HttpRequest,
     /// The object that a 404 reports as missing.
     target: Option<RequestTarget>,
+    clock: Arc<Clock>,
 }
 
 impl Request {
@@ -161,11 +199,25 @@ impl Request {
     /// Sends it and returns the body as bytes.
     pub(crate) async fn send_for_bytes(self) -> ApiResult<Response> {
         let sent = self.http.send().await.map_err(ApiFailure::from);
-        sent.map_err(|failure| failure.with_target(self.target))
+        let response = sent.map_err(|failure| failure.with_target(self.target))?;
+        self.clock.record(&response.headers, Timestamp::now());
+        Ok(response)
     }
 }
 
 impl AgentServer {
+    /// Sends the cheapest request that needs the API key.
+    ///
+    /// # Errors
+    /// The agent server does not answer, or another program does: the failure names it.
+    pub(crate) async fn check(&self) -> ApiResult<()> {
+        let health = self.open_request(Method::GET, &["health"]);
+        health.run().await?;
+        let count = self.get(&["api", "conversations", "count"]);
+        count.send::<u64>().await?;
+        self.read_version().await.map(drop)
+    }
+
     /// Asks the agent server for its version.
     pub(crate) async fn read_version(&self) -> ApiResult<ServerVersion> {
         #[derive(Deserialize)]
@@ -174,49 +226,156 @@ impl AgentServer {
         }
         let request = self.open_request(Method::GET, &["server_info"]);
         let version = match request.send::<ServerInfo>().await {
-            Ok(info) => ServerVersion::new(info.version),
+            Ok(info) => ServerVersion(info.version),
             Err(failure) if failure.is_transient() => return Err(failure),
             // Another program, or a version without this path.
-            Err(_) => ServerVersion::new(None),
+            Err(_) => ServerVersion(None),
         };
-        self.version.set(&version);
+        let mut known = self.version.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref() != Some(&version) {
+            match version.warning() {
+                Some(warning) => tracing::warn!("{warning}"),
+                None => tracing::debug!(%version, "the agent server answers"),
+            }
+            *known = Some(version.clone());
+        }
         Ok(version)
     }
 
     /// The version that was read last.
     pub(crate) async fn known_version(&self) -> ApiResult<ServerVersion> {
-        match self.version.get() {
+        let known = self
+            .version
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        match known {
             Some(known) => Ok(known),
             None => self.read_version().await,
         }
     }
+}
 
-    /// Returns true if tasks start although an MCP server of theirs is down.
-    pub(crate) async fn ignores_dead_servers(&self) -> ApiResult<bool> {
-        Ok(self.known_version().await?.ignores_dead_servers())
+/// The oldest and the newest version with which all tests pass.
+const OLDEST_TESTED: [u32; 3] = [1, 31, 2];
+const NEWEST_TESTED: [u32; 2] = [1, 58];
+
+/// The module of each kind of event. It is the same in all tested versions.
+const MODULES: [(&str, &[&str]); 6] = [
+    ("llm_convertible.action", &[event_kind::ACTION]),
+    ("llm_convertible.message", &[event_kind::MESSAGE]),
+    (
+        "llm_convertible.observation",
+        &[
+            event_kind::OBSERVATION,
+            event_kind::TOOL_ERROR,
+            event_kind::REJECTION,
+        ],
+    ),
+    ("conversation_state", &[event_kind::STATE]),
+    ("conversation_error", &[event_kind::RUN_ERROR]),
+    ("user_action", &[event_kind::PAUSED, event_kind::INTERRUPT]),
+];
+
+/// The version that an agent server reports; `None` if it reports none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ServerVersion(Option<String>);
+
+impl ServerVersion {
+    /// Its three numbers.
+    fn release(&self) -> Option<[u32; 3]> {
+        let mut parts = self.0.as_ref()?.splitn(3, '.');
+        let mut number = || parts.next()?.parse().ok();
+        let (major, minor) = (number()?, number()?);
+        // The last may have a suffix.
+        Some([major, minor, number().unwrap_or(0)])
     }
 
-    /// The value of the `kind` parameter for events of `kind`.
-    pub(crate) async fn kind_filter(&self, kind: &str) -> ApiResult<String> {
-        Ok(self.known_version().await?.kind_filter(kind))
+    /// Says that this version is not tested; `None` if it is.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let is_tested =
+            |release: [u32; 3]| release >= OLDEST_TESTED && release[..2] <= NEWEST_TESTED[..];
+        if self.release().is_some_and(is_tested) {
+            return None;
+        }
+        let ([major, minor, patch], [_, newest]) = (OLDEST_TESTED, NEWEST_TESTED);
+        Some(format!(
+            "The agent server has {self}; this server is tested with {major}.{minor}.{patch} to \
+             {major}.{newest}."
+        ))
+    }
+
+    /// Returns true if tasks start although an MCP server of theirs is down: not up to 1.34 at least, but in
+    /// 1.58.
+    pub(crate) fn ignores_dead_servers(&self) -> bool {
+        let is_newest = |release: [u32; 3]| release[..2] >= NEWEST_TESTED[..];
+        self.release().is_some_and(is_newest)
+    }
+
+    /// The name by which this version filters events of `kind`. Up to 1.46 at least it compares the
+    /// whole name of the class, 1.58 knows both, and only the short name is documented.
+    pub(crate) fn kind_filter(&self, kind: &str) -> String {
+        let is_newer = self
+            .release()
+            .is_some_and(|release| release[..2] > NEWEST_TESTED[..]);
+        let module = MODULES.iter().find(|(_, kinds)| kinds.contains(&kind));
+        match module {
+            Some((module, _)) if !is_newer => format!("openhands.sdk.event.{module}.{kind}"),
+            _ => kind.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for ServerVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(version) => write!(f, "version {}", upstream::text::one_line(version, 40)),
+            None => f.write_str("an unknown version"),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use mcp_core::tool::{ToolError, ToolErrorKind};
-
     use super::*;
 
-    #[tokio::test]
-    async fn missing_response_is_a_timeout() {
-        // The system accepts the connection, but the test does not read from it.
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let server = AgentServer::new(url.parse().unwrap(), Secret::new(None, None)).unwrap();
-        let request = server.get(&["x"]).timeout(Duration::from_millis(50));
-        let failure = request.send::<Value>().await.unwrap_err();
-        assert!(failure.is_transient() && failure.is_ambiguous());
-        assert_eq!(ToolError::from(failure).kind(), ToolErrorKind::Timeout);
+    #[test]
+    fn clock_is_that_of_the_agent_server() {
+        let clock = Clock::default();
+        // Sun, 06 Nov 1994 08:49:37 GMT.
+        for (own, second) in [
+            (784_111_777, 784_111_777),
+            (784_111_778, 784_111_778),
+            (784_111_717, 784_111_777),
+        ] {
+            let own = Timestamp::from_second(own).unwrap();
+            let date = "Sun, 06 Nov 1994 08:49:37 GMT".parse().unwrap();
+            clock.record(&HeaderMap::from_iter([(DATE, date)]), own);
+            assert_eq!(clock.at(own).as_second(), second);
+            clock.record(&HeaderMap::new(), own);
+            assert_eq!(clock.at(own).as_second(), second);
+        }
+    }
+
+    #[test]
+    fn kinds_have_the_names_that_the_version_knows() {
+        let version = |text: &str| ServerVersion(Some(text.into()));
+        let full = "openhands.sdk.event.user_action.PauseEvent";
+        for (text, name, is_tested) in [
+            ("1.31.2", full, true),
+            ("1.31.1", full, false),
+            ("1.58.3", full, true),
+            ("1.59.0", "PauseEvent", false),
+            ("2.0.0", "PauseEvent", false),
+            ("unknown", full, false),
+        ] {
+            assert_eq!(version(text).kind_filter("PauseEvent"), name, "{text}");
+            assert_eq!(version(text).warning().is_none(), is_tested, "{text}");
+        }
+        assert!(version("1.58.2").ignores_dead_servers());
+        assert!(!version("1.34.0").ignores_dead_servers());
+        let newer = version("1.59.0").warning().unwrap();
+        assert!(newer.contains("version 1.59.0; this server is tested with 1.31.2 to 1.58."));
+        assert!(ServerVersion(None).warning().unwrap().contains("unknown"));
     }
 }

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mcp_core::tool::ToolError;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use upstream::http::{Method, StatusCode};
 use upstream::time::{Timestamp, parse_timestamp};
 
-use crate::api::agent_server::{AgentServer, Page};
-use crate::api::failure::ApiResult;
-use crate::api::profiles::NewAgent;
-use crate::api::task_id::TaskId;
+use crate::api::agent_server::{AgentServer, Page, Request};
+use crate::api::failure::{ApiResult, RequestTarget, no_model};
+use crate::api::names::TaskId;
 
 /// The tags of a conversation, by name.
 pub(crate) type Tags = BTreeMap<String, String>;
@@ -21,6 +22,8 @@ const CREATE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Ids in one request.
 pub(crate) const MAX_IDS: usize = 99;
+/// The largest page.
+const PAGE_SIZE: u32 = 100;
 
 /// Parts of a US dollar to which costs are rounded.
 const COST_UNITS: f64 = 1e6;
@@ -34,7 +37,7 @@ pub(crate) struct Conversation {
     /// The title that OpenHands gave it.
     pub(crate) title: Option<String>,
     /// The limit of steps in one run.
-    pub(crate) max_iterations: Option<u32>,
+    pub(crate) max_iterations: Option<u64>,
     #[serde(default)]
     pub(crate) tags: Tags,
     #[serde(default)]
@@ -194,26 +197,29 @@ impl Execution {
 pub(crate) struct NewConversation<'a> {
     /// Chosen by us, which makes the request safe to repeat.
     pub(crate) id: TaskId,
-    pub(crate) agent: &'a NewAgent,
+    /// The id of the agent profile.
+    pub(crate) agent: &'a str,
     /// Absolute, on the machine of the agent server.
     pub(crate) working_dir: &'a str,
     pub(crate) tags: &'a Tags,
     /// The limit of steps in one run.
-    pub(crate) max_iterations: u32,
+    pub(crate) max_iterations: u64,
     /// The actions that need a confirmation; `None` for none.
-    pub(crate) confirmation: Option<ConfirmationPolicy>,
+    pub(crate) confirm: Option<Confirm>,
     /// A plugin that gives the agent more tools.
     pub(crate) plugin: Option<&'a Plugin>,
     /// With a prompt the agent starts at once.
     pub(crate) prompt: Option<&'a str>,
 }
 
-/// The actions for which the agent waits for a confirmation.
-#[derive(Clone, Copy)]
-pub(crate) enum ConfirmationPolicy {
-    AlwaysConfirm,
-    /// Actions that the model finds risky.
-    ConfirmRisky,
+/// The actions that need a permission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Confirm {
+    /// All.
+    Always,
+    /// Risky ones, says the model.
+    Risky,
 }
 
 /// A plugin of a conversation. Holds secrets, so it has no `Debug`.
@@ -233,13 +239,13 @@ impl AgentServer {
     ) -> ApiResult<(Conversation, bool)> {
         let mut body = json!({
             "conversation_id": new.id,
+            "agent_profile_id": new.agent,
             "workspace": {"working_dir": new.working_dir},
             // A title costs a call to the model and is not used here.
             "autotitle": false,
             "tags": new.tags,
             "max_iterations": new.max_iterations,
         });
-        new.agent.add_to(&mut body);
         if let Some(prompt) = new.prompt {
             body["initial_message"] = message(prompt);
         }
@@ -247,11 +253,11 @@ impl AgentServer {
             body["plugins"] = json!([{"source": plugin.directory}]);
             body["secrets"] = json!(plugin.secrets);
         }
-        match new.confirmation {
-            Some(ConfirmationPolicy::AlwaysConfirm) => {
+        match new.confirm {
+            Some(Confirm::Always) => {
                 body["confirmation_policy"] = json!({"kind": "AlwaysConfirm"});
             }
-            Some(ConfirmationPolicy::ConfirmRisky) => {
+            Some(Confirm::Risky) => {
                 body["confirmation_policy"] = json!({"kind": "ConfirmRisky"});
                 // The model judges its own actions. Without an analyzer every action counts as risky.
                 body["security_analyzer"] = json!({"kind": "LLMSecurityAnalyzer"});
@@ -282,6 +288,23 @@ impl AgentServer {
         query.extend(page.map(|page| ("page_id", page)));
         let request = self.get(&["api", "conversations", "search"]);
         request.query(&query).send().await
+    }
+
+    /// All conversations in state `execution`.
+    pub(crate) async fn all_conversations(
+        &self,
+        execution: Execution,
+    ) -> ApiResult<Vec<Conversation>> {
+        let (mut all, mut page) = (Vec::new(), None);
+        loop {
+            let listed = self.conversations(Some(execution), PAGE_SIZE, page.as_deref());
+            let listed = listed.await?;
+            all.extend(listed.items);
+            page = listed.next_page_id;
+            if page.is_none() {
+                return Ok(all);
+            }
+        }
     }
 
     /// Counts the conversations in state `execution`. Takes milliseconds, while agent servers up to 1.31.1 at least take
@@ -329,4 +352,169 @@ impl AgentServer {
 /// A user message with this text.
 pub(crate) fn message(text: &str) -> Value {
     json!({"role": "user", "content": [{"type": "text", "text": text}]})
+}
+
+/// The agent server waits up to 5 s until the interrupted step ends.
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A run is answered before it begins.
+const RUN_TIMEOUT: Duration = Duration::from_secs(5);
+/// A message is answered at the end of the current step, which may take minutes. It takes effect even
+/// if the client does not wait for the response.
+const STEP_TIMEOUT: Duration = Duration::from_secs(4);
+/// Deleting stops a running agent; after an interrupt nothing runs.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(15);
+
+impl AgentServer {
+    /// Adds a user message to the conversation. With `run` the agent starts at once; an agent server
+    /// that is full keeps the message, too.
+    pub(crate) async fn prompt(&self, id: TaskId, text: &str, run: bool) -> ApiResult<()> {
+        let mut body = message(text);
+        body["run"] = json!(run);
+        let timeout = if run { STEP_TIMEOUT } else { INTERRUPT_TIMEOUT };
+        let request = self.command(id, &["events"], timeout);
+        request.json(&body).run().await
+    }
+
+    /// Runs the agent. It takes all actions without a result first: this is a confirmation of them.
+    pub(crate) async fn run(&self, id: TaskId) -> ApiResult<()> {
+        self.command(id, &["run"], RUN_TIMEOUT).run().await
+    }
+
+    /// Stops the agent and its current command at once.
+    pub(crate) async fn interrupt(&self, id: TaskId) -> ApiResult<()> {
+        let request = self.command(id, &["interrupt"], INTERRUPT_TIMEOUT);
+        request.run().await
+    }
+
+    /// Allows or refuses all actions without a result, whatever they are at that moment. A refused agent stops.
+    pub(crate) async fn respond(&self, id: TaskId, accept: bool, reason: &str) -> ApiResult<()> {
+        let path = ["events", "respond_to_confirmation"];
+        let request = self.command(id, &path, INTERRUPT_TIMEOUT);
+        let body = json!({"accept": accept, "reason": reason});
+        request.json(&body).run().await
+    }
+
+    /// Deletes the conversation. Its directory stays.
+    pub(crate) async fn delete(&self, id: TaskId) -> ApiResult<()> {
+        let request = self.task_request(Method::DELETE, id, &[]);
+        request.timeout(DELETE_TIMEOUT).run().await
+    }
+
+    fn command(&self, id: TaskId, path: &[&str], timeout: Duration) -> Request {
+        self.task_request(Method::POST, id, path).timeout(timeout)
+    }
+}
+
+#[derive(Deserialize)]
+struct Settings {
+    active_agent_profile_id: Option<String>,
+    #[serde(default)]
+    llm_api_key_is_set: bool,
+    agent_settings: AgentSettings,
+}
+
+#[derive(Deserialize)]
+struct AgentSettings {
+    agent_kind: Option<String>,
+    llm: Option<Llm>,
+}
+
+#[derive(Deserialize)]
+struct Llm {
+    base_url: Option<Value>,
+}
+
+impl Settings {
+    /// Returns true if a model is set up: by its key, by its endpoint, or as part of the agent.
+    fn have_model(&self) -> bool {
+        let endpoint = self.agent_settings.llm.as_ref();
+        let endpoint = endpoint.and_then(|llm| llm.base_url.as_ref());
+        self.llm_api_key_is_set
+            || endpoint.is_some_and(|url| !url.is_null())
+            || self.agent_settings.agent_kind.as_deref() == Some("acp")
+    }
+}
+
+/// An agent profile. It refers to a model's profile, which holds the key.
+#[derive(Debug, Deserialize)]
+pub(crate) struct AgentProfile {
+    /// Its id, by which tasks are started.
+    pub(crate) id: String,
+    /// Its name, which callers use.
+    pub(crate) name: String,
+    /// Such as `openhands`.
+    pub(crate) agent_kind: Option<String>,
+    /// Name of the model's profile.
+    pub(crate) llm_profile_ref: Option<String>,
+}
+
+/// A model's profile: the model, its endpoint and its key, which is not read.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ModelProfile {
+    pub(crate) name: String,
+    /// Such as `anthropic/claude-sonnet-4-5`.
+    pub(crate) model: Option<String>,
+}
+
+/// The list of agent profiles, without their instructions.
+#[derive(Deserialize)]
+struct Profiles {
+    #[serde(default)]
+    profiles: Vec<AgentProfile>,
+    active_agent_profile_id: Option<String>,
+}
+
+impl AgentServer {
+    /// The id of the agent profile `name`, or of the active one.
+    ///
+    /// # Errors
+    /// There is no usable profile; the error says what to do.
+    pub(crate) async fn profile_id(&self, name: Option<&str>) -> Result<String, ToolError> {
+        #[derive(Deserialize)]
+        struct ProfileDetail {
+            profile: AgentProfile,
+        }
+        let Some(name) = name else {
+            return self.active_profile().await;
+        };
+        let request = self.get(&["api", "agent-profiles", name]);
+        let request = request.with_target(RequestTarget::Profile(name.to_owned()));
+        Ok(request.send::<ProfileDetail>().await?.profile.id)
+    }
+
+    /// The profiles of models.
+    pub(crate) async fn models(&self) -> ApiResult<Vec<ModelProfile>> {
+        #[derive(Deserialize)]
+        struct Models {
+            profiles: Vec<ModelProfile>,
+        }
+        let request = self.get(&["api", "profiles"]);
+        Ok(request.send::<Models>().await?.profiles)
+    }
+
+    /// All agent profiles, and the id of the active one. Empty without a model, because to list them would
+    /// create a broken one.
+    pub(crate) async fn agent_profiles(&self) -> ApiResult<(Vec<AgentProfile>, Option<String>)> {
+        let settings: Settings = self.get(&["api", "settings"]).send().await?;
+        if settings.active_agent_profile_id.is_none() && !settings.have_model() {
+            return Ok((Vec::new(), None));
+        }
+        let listed = self.profiles().await?;
+        Ok((listed.profiles, listed.active_agent_profile_id))
+    }
+
+    async fn active_profile(&self) -> Result<String, ToolError> {
+        let settings: Settings = self.get(&["api", "settings"]).send().await?;
+        // Listing the profiles creates one from the settings if the list is empty. Without a model that
+        // profile would refer to nothing and stay broken, so the list is not requested.
+        let active = match settings.active_agent_profile_id {
+            None if settings.have_model() => self.profiles().await?.active_agent_profile_id,
+            active => active,
+        };
+        active.ok_or_else(no_model)
+    }
+
+    async fn profiles(&self) -> ApiResult<Profiles> {
+        self.get(&["api", "agent-profiles"]).send().await
+    }
 }

@@ -1,14 +1,18 @@
 //! Events of a conversation. They are read by kind and a few at a time, because some are huge: the
 //! system prompt alone is 20 KB.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use upstream::http::Method;
+use upstream::redact::{Redactor, redacted};
+use upstream::text::one_line;
 
 use crate::api::agent_server::{AgentServer, Page};
 use crate::api::failure::ApiResult;
-use crate::api::task_id::TaskId;
+use crate::api::names::TaskId;
 
 /// Kinds of events.
 pub(crate) mod event_kind {
@@ -51,6 +55,7 @@ pub(crate) struct Event {
     pub(crate) source: String,
     /// The tool of an action or observation.
     pub(crate) tool_name: Option<String>,
+    tool_call_id: Option<String>,
     /// The agent's message beside an action.
     #[serde(default)]
     pub(crate) thought: Vec<TextPart>,
@@ -82,12 +87,6 @@ pub(crate) struct EventMessage {
     pub(crate) content: Vec<TextPart>,
 }
 
-pub(crate) struct CommandOutcome {
-    pub(crate) printed: String,
-    /// `None` while it runs, or if the terminal did not tell.
-    pub(crate) exit_code: Option<i64>,
-}
-
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct TextPart {
     /// Empty if the part is an image.
@@ -98,6 +97,8 @@ pub(crate) struct TextPart {
 /// The error that ended a run.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct RunError {
+    #[serde(default)]
+    pub(crate) timestamp: String,
     /// Such as `MaxIterationsReached`.
     pub(crate) code: String,
     /// The agent server's classification, if it has one.
@@ -138,7 +139,7 @@ impl AgentServer {
     }
 
     async fn count(&self, id: TaskId, kind: &str, more: (&str, &str)) -> ApiResult<u64> {
-        let kind = self.kind_filter(kind).await?;
+        let kind = self.known_version().await?.kind_filter(kind);
         let request = self.task_request(Method::GET, id, &["events", "count"]);
         request.query(&[("kind", &*kind), more]).send().await
     }
@@ -213,25 +214,18 @@ impl AgentServer {
         Ok(event.map(|event| event.timestamp))
     }
 
-    /// The outcome of the newest command.
-    pub(crate) async fn last_command(&self, id: TaskId) -> ApiResult<Option<CommandOutcome>> {
-        #[derive(Deserialize)]
-        struct ObservationEvent {
-            observation: Observation,
-        }
-        let events: Vec<ObservationEvent> = self
+    /// The output of the newest command, and its exit code: `None` while it runs, or if the terminal did not tell.
+    pub(crate) async fn last_command(&self, id: TaskId) -> ApiResult<(String, Option<i64>)> {
+        let events: Vec<Event> = self
             .recent_events(id, event_kind::OBSERVATION, OUTPUT_SEARCH_LIMIT)
             .await?;
-        let mut observations = events.into_iter().map(|event| event.observation);
+        let mut observations = events.into_iter().filter_map(|event| event.observation);
         let newest = observations.find(|observation| observation.kind == "TerminalObservation");
-        Ok(newest.map(|observation| CommandOutcome {
-            exit_code: observation.exit_code.filter(|code| *code >= 0),
-            printed: observation
-                .content
-                .into_iter()
-                .map(|part| part.text)
-                .collect(),
-        }))
+        let Some(observation) = newest else {
+            return Ok(Default::default());
+        };
+        let exit_code = observation.exit_code.filter(|code| *code >= 0);
+        Ok((text_of(&observation.content), exit_code))
     }
 
     /// At most `limit` (100) events of `kind`, oldest first, starting at the time `since`. Includes
@@ -275,10 +269,334 @@ impl AgentServer {
         mut query: Vec<(&str, &str)>,
         page: Option<&str>,
     ) -> ApiResult<Page<T>> {
-        let kind = self.kind_filter(kind).await?;
+        let kind = self.known_version().await?.kind_filter(kind);
         query.push(("kind", &kind));
         query.extend(page.map(|page| ("page_id", page)));
         let request = self.task_request(Method::GET, id, &["events", "search"]);
         request.query(&query).send().await
+    }
+}
+
+/// Results in one response.
+const RESULTS_PER_PAGE: &str = "100";
+/// The kind of an action that calls a tool of an MCP server.
+const MCP_ACTION: &str = "MCPToolAction";
+
+/// An action without a result.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PendingAction {
+    /// The id of its event.
+    pub(crate) id: String,
+    /// The tool that it calls.
+    pub(crate) tool: String,
+    /// All arguments of the call.
+    pub(crate) arguments: Map<String, Value>,
+}
+
+/// The result of an action: its output, a refusal, or an error, which names only the call.
+#[derive(Deserialize)]
+struct ResultEvent {
+    action_id: Option<String>,
+    tool_call_id: Option<String>,
+}
+
+impl Event {
+    /// The call that waits; `None` if its arguments were invalid: such an action is never taken.
+    fn pending(self) -> Option<PendingAction> {
+        let mut action = self.action?;
+        let kind = action.remove("kind");
+        if kind.as_ref().and_then(Value::as_str) == Some(MCP_ACTION)
+            && let Some(Value::Object(data)) = action.remove("data")
+        {
+            action = data;
+        }
+        action.retain(|_, value| !value.is_null());
+        Some(PendingAction {
+            id: self.id,
+            tool: self.tool_name.unwrap_or_default(),
+            arguments: action,
+        })
+    }
+}
+
+impl AgentServer {
+    /// The actions without a result, oldest first.
+    pub(crate) async fn pending_actions(&self, id: TaskId) -> ApiResult<Vec<PendingAction>> {
+        let mut pending = Vec::new();
+        let mut page = None;
+        loop {
+            let query = vec![
+                ("sort_order", "TIMESTAMP_DESC"),
+                ("limit", ACTIONS_PER_PAGE),
+            ];
+            let actions: Page<Event> = self
+                .event_page(id, event_kind::ACTION, query, page.as_deref())
+                .await?;
+            let Some(oldest) = actions.items.last() else {
+                break;
+            };
+            let results = self.results_since(id, &oldest.timestamp).await?;
+            let known = pending.len();
+            let open = actions.items.into_iter();
+            let has_result = |action: &Event| {
+                let ids = [Some(&action.id), action.tool_call_id.as_ref()];
+                ids.into_iter().flatten().any(|id| results.contains(id))
+            };
+            let open = open.filter(|action| !has_result(action));
+            pending.extend(open.filter_map(Event::pending));
+            page = actions.next_page_id;
+            // An agent calls no tool before its earlier calls have their results.
+            if page.is_none() || pending.len() == known {
+                break;
+            }
+        }
+        pending.reverse();
+        Ok(pending)
+    }
+
+    /// The ids of actions and calls that have a result.
+    async fn results_since(&self, id: TaskId, time: &str) -> ApiResult<HashSet<String>> {
+        let mut results = HashSet::new();
+        for kind in [
+            event_kind::OBSERVATION,
+            event_kind::REJECTION,
+            event_kind::TOOL_ERROR,
+        ] {
+            let mut page = None;
+            loop {
+                let query = vec![
+                    ("sort_order", "TIMESTAMP"),
+                    ("limit", RESULTS_PER_PAGE),
+                    ("timestamp__gte", time),
+                ];
+                let found: Page<ResultEvent> =
+                    self.event_page(id, kind, query, page.as_deref()).await?;
+                for result in found.items {
+                    results.extend(result.action_id);
+                    if kind == event_kind::TOOL_ERROR {
+                        results.extend(result.tool_call_id);
+                    }
+                }
+                page = found.next_page_id;
+                if page.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(results)
+    }
+}
+
+const RESUME_AFTER_RESTART: &str =
+    "Read get_task_result for what was done, then call resume_task to continue.";
+
+/// The event that ended a run.
+#[derive(Debug)]
+pub(crate) enum RunEnd {
+    Error(RunError),
+    /// A restart of the agent server in the middle of a step.
+    Restart,
+    /// An interrupt by a client.
+    Interrupt,
+}
+
+/// Explains why a run ended early, and what to do about it. `max_iterations` is the limit of its steps.
+pub(crate) fn explain_run_end(
+    end: Option<&RunEnd>,
+    max_iterations: Option<u64>,
+) -> (String, &'static str) {
+    let restarted = match end {
+        Some(RunEnd::Error(error)) => return explain_error(error, max_iterations),
+        Some(RunEnd::Restart) => {
+            "The agent server restarted while the task was running; the current step was lost."
+        }
+        // A restart between two steps leaves no event.
+        _ => "The run ended without a reason, most likely because the agent server restarted.",
+    };
+    (restarted.to_owned(), RESUME_AFTER_RESTART)
+}
+
+/// The agent server's detail of an error quotes the model provider, so only the code and the class of
+/// the error are used.
+fn explain_error(error: &RunError, max_iterations: Option<u64>) -> (String, &'static str) {
+    let code = one_line(&error.code, 60);
+    let class = error.classification.as_ref().map(|c| c.kind.as_str());
+    let (reason, next) = match (code.as_str(), class.unwrap_or_default()) {
+        ("MaxIterationsReached", _) => {
+            let limit = max_iterations.map_or(String::new(), |max| format!(" of {max} steps"));
+            return (
+                format!("The agent reached its limit{limit} before it was done ({code})."),
+                "Read get_task_result; resume_task with a higher max_iterations gives it more.",
+            );
+        }
+        ("MaxBudgetReached", _) => (
+            "The task used up its budget before it was done",
+            "Raise the budget in OpenHands, or run a smaller task.",
+        ),
+        // Agent servers before 1.46 send no class.
+        (_, "auth") | ("LLMAuthenticationError", _) => (
+            "The model provider refuses the agent's credentials",
+            "The operator has to correct the model's key in the OpenHands settings.",
+        ),
+        (_, "quota") => (
+            "The account at the model provider is used up",
+            "The operator has to raise the quota or choose another model in OpenHands.",
+        ),
+        (_, "rate_limit") | ("LLMRateLimitError", _) => (
+            "The model provider limits the rate of requests",
+            "Call resume_task in a few minutes.",
+        ),
+        (_, "config") | ("LLMBadRequestError", "") => (
+            "The agent's model or tools are not set up correctly",
+            "The operator has to correct the OpenHands settings or the agent profile.",
+        ),
+        (_, "transient") | ("LLMTimeoutError" | "LLMServiceUnavailableError", _) => (
+            "The model did not answer, or answered with an error",
+            "Call resume_task; if it fails again, check the model in the OpenHands settings.",
+        ),
+        _ => (
+            "The run failed",
+            "Call resume_task, or run it again; the agent server's log says more.",
+        ),
+    };
+    (format!("{reason} ({code})."), next)
+}
+
+/// Characters of an action in a status or a progress message.
+const MAX_ACTION_CHARS: usize = 160;
+/// Characters of any other event.
+const MAX_LINE_CHARS: usize = 240;
+
+fn text_of(content: &[TextPart]) -> String {
+    content.iter().map(|part| part.text.as_str()).collect()
+}
+
+/// The summary of an event, in one line.
+pub(crate) fn summary(event: &Event) -> String {
+    let line = match event.kind.as_str() {
+        event_kind::ACTION => return action_summary(event),
+        event_kind::OBSERVATION => match &event.observation {
+            Some(observation) => {
+                let printed = text_of(&observation.content);
+                match (observation.exit_code, observation.is_error) {
+                    (Some(code), _) if code != 0 => format!("exit {code}: {printed}"),
+                    (_, true) => format!("error: {printed}"),
+                    _ => printed,
+                }
+            }
+            None => String::new(),
+        },
+        event_kind::MESSAGE => match &event.llm_message {
+            Some(message) => format!("{}: {}", event.source, text_of(&message.content)),
+            None => event.source.clone(),
+        },
+        // The agent server's detail of an error quotes the model provider.
+        event_kind::RUN_ERROR => event.code.clone().unwrap_or_default(),
+        event_kind::REJECTION => event.rejection_reason.clone().unwrap_or_default(),
+        event_kind::TOOL_ERROR => event.tool_name.clone().unwrap_or_default(),
+        _ => String::new(),
+    };
+    one_line(&redacted(&line), MAX_LINE_CHARS)
+}
+
+/// The summary of an action: the tool with its main argument. The model's own description may say anything.
+fn action_summary(event: &Event) -> String {
+    let tool = event.tool_name.as_deref().unwrap_or("tool");
+    // Calls of MCP servers are shown as they are, whatever the model says about them.
+    if let Some(action) = &event.action
+        && action.get("kind").and_then(Value::as_str) == Some("MCPToolAction")
+    {
+        let mut arguments = action.get("data").cloned().unwrap_or_default();
+        Redactor::new(true).json(&mut arguments);
+        return one_line(&redacted(&format!("{tool} {arguments}")), MAX_LINE_CHARS);
+    }
+    let argument = |name: &str| event.action.as_ref()?.get(name).and_then(Value::as_str);
+    // Only the file name: the full path would reveal directories of the agent server.
+    let file = argument("path").and_then(|path| path.rsplit('/').next());
+    let parts = [Some(tool), argument("command"), file];
+    let text = parts.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    one_line(&redacted(&text), MAX_ACTION_CHARS)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn action(action: Value) -> Option<PendingAction> {
+        let event = json!({"id": "a", "kind": "ActionEvent", "timestamp": "t", "tool_name": "x", "tool_call_id": "c",
+            "summary": "a claim", "action": action});
+        let event: Event = serde_json::from_value(event).unwrap();
+        event.pending()
+    }
+
+    #[test]
+    fn arguments_are_those_of_the_call() {
+        let terminal = json!({"kind": "TerminalAction", "command": "a\nb", "timeout": null});
+        let arguments = action(terminal).unwrap().arguments;
+        assert_eq!(json!(arguments), json!({"command": "a\nb"}));
+        let of_server = json!({"kind": "MCPToolAction", "data": {"kind": "x", "n": 1}});
+        let arguments = action(of_server).unwrap().arguments;
+        assert_eq!(json!(arguments), json!({"kind": "x", "n": 1}));
+        assert_eq!(action(Value::Null), None);
+    }
+
+    fn reason_of(code: &str, class: &str) -> String {
+        let error = serde_json::json!({"code": code, "classification": {"kind": class}});
+        let error = serde_json::from_value(error).unwrap();
+        explain_run_end(Some(&RunEnd::Error(error)), Some(500)).0
+    }
+
+    #[test]
+    fn errors_have_distinct_explanations() {
+        assert_eq!(
+            reason_of("MaxIterationsReached", "agent_action"),
+            "The agent reached its limit of 500 steps before it was done (MaxIterationsReached)."
+        );
+        assert!(reason_of("LLMServiceUnavailableError", "transient").contains("model did not"));
+        assert!(reason_of("LLMAuthenticationError", "").contains("credentials"));
+        assert!(reason_of("LLMBadRequestError", "config").contains("set up"));
+        assert!(reason_of("KeyError", "internal").contains("failed (KeyError)"));
+        let restart = explain_run_end(Some(&RunEnd::Restart), None).0;
+        assert!(restart.contains("restarted while"));
+        assert!(explain_run_end(None, None).0.contains("without a reason"));
+    }
+
+    #[track_caller]
+    fn check_event(mut sent: Value, line: &str) {
+        sent["id"] = json!("a");
+        sent["timestamp"] = json!("t");
+        assert_eq!(summary(&serde_json::from_value(sent).unwrap()), line);
+    }
+
+    #[test]
+    fn every_event_is_one_line() {
+        check_event(
+            json!({"kind": "ObservationEvent", "observation": {"kind": "TerminalObservation",
+                "exit_code": 2, "content": [{"type": "text", "text": "no such\nfile"}]}}),
+            "exit 2: no such file",
+        );
+        check_event(
+            json!({"kind": "MessageEvent", "source": "agent",
+                "llm_message": {"role": "assistant", "content": [{"type": "text", "text": "hi"}]}}),
+            "agent: hi",
+        );
+        check_event(
+            json!({"kind": "ConversationErrorEvent", "code": "LLMError", "detail": "key sk-1"}),
+            "LLMError",
+        );
+        check_event(json!({"kind": "PauseEvent"}), "");
+        // Not what the model says about its action.
+        check_event(
+            json!({"kind": "ActionEvent", "tool_name": "terminal", "summary": "List the files",
+                "action": {"command": "ls -l \\\n  src"}}),
+            "terminal ls -l \\ src",
+        );
+        check_event(
+            json!({"kind": "ActionEvent", "tool_name": "n8n_run_workflow",
+                "action": {"kind": "MCPToolAction", "data": {"id": 7, "password": "hunter2"}}}),
+            "n8n_run_workflow {\"id\":7,\"password\":\"***\"}",
+        );
     }
 }

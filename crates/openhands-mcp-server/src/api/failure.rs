@@ -3,11 +3,11 @@
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde::Deserialize;
 use serde_json::Value;
-use upstream::http::{ErrorResponse, FailureTexts, Fault, HttpFailure, StatusCode};
+use upstream::http::{ErrorResponse, FailureTexts, HttpFailure, StatusCode};
 use upstream::redact::redacted;
 use upstream::text::one_line;
 
-use crate::api::task_id::TaskId;
+use crate::api::names::TaskId;
 
 /// The message if another program answers.
 const OTHER_PROGRAM: &str = "The OpenHands agent server at {address} answers, but not as an agent \
@@ -23,13 +23,16 @@ const FULL: &str = "All slots for running tasks are taken. Nothing was started: 
 
 /// The texts of failures.
 pub(crate) const WORDING: FailureTexts = FailureTexts {
-    unreachable: NO_ANSWER,
+    unreachable: "The OpenHands agent server at {address} does not answer: {cause}. Start it or \
+        correct OPENHANDS_URL, then try again.",
     interrupted: NO_ANSWER,
     timeout: "The OpenHands agent server at {address} did not answer within {seconds} s. Try again \
         in a moment.",
     too_large: "The OpenHands agent server at {address} sent an answer that is too large to be \
         read.",
     unreadable: OTHER_PROGRAM,
+    may_have_changed: "",
+    has_changed: "",
     // The agent server may run without a key, so a missing one is no error before a request.
     no_credential: NO_KEY,
     credential_unreadable: NO_KEY,
@@ -65,14 +68,10 @@ pub(crate) enum ApiFailure {
     Http(HttpFailure),
     /// The object in the request's path does not exist.
     Absent(RequestTarget),
-    /// OpenHands V0 answers at this address.
-    V0(String),
     /// An app server is configured, so there is no agent server for all tasks.
     SandboxesOnly,
     /// The agent server of the task does not run.
     SandboxDown(TaskId, SandboxProblem),
-    /// The app server could not start the task; its reason.
-    NotStarted(TaskId, Option<String>),
     /// No response came while the caller waited.
     NoAnswer,
     /// All slots for running tasks are taken.
@@ -88,7 +87,7 @@ pub(crate) enum RequestTarget {
 }
 
 /// The reason why the agent server in the sandbox of a task does not run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SandboxProblem {
     Starting,
     /// The sandbox is paused and can be resumed.
@@ -97,10 +96,18 @@ pub(crate) enum SandboxProblem {
     Broken,
     /// The sandbox has been removed.
     Gone,
-    /// The sandbox, or the conversation in it, could not be started.
-    NotStarted,
+    /// The sandbox, or the conversation in it, could not be started; the reason of the app server, with secrets redacted.
+    NotStarted(Option<String>),
     /// The task was cancelled before it had started.
     Cancelled,
+}
+
+impl SandboxProblem {
+    pub(crate) fn not_started(reason: Option<&str>) -> Self {
+        let reason = reason.unwrap_or_default().trim().trim_end_matches('.');
+        let reason = one_line(&redacted(reason), MAX_REASON_CHARS);
+        Self::NotStarted(Some(reason).filter(|reason| !reason.is_empty()))
+    }
 }
 
 impl From<HttpFailure> for ApiFailure {
@@ -150,22 +157,9 @@ impl ApiFailure {
     }
 
     /// The reason why the sandbox of the task does not run, if that is the failure.
-    pub(crate) fn sandbox_problem(&self) -> Option<SandboxProblem> {
+    pub(crate) fn sandbox_problem(&self) -> Option<&SandboxProblem> {
         match self {
-            Self::SandboxDown(_, sandbox) => Some(*sandbox),
-            Self::NotStarted(..) => Some(SandboxProblem::NotStarted),
-            _ => None,
-        }
-    }
-
-    /// The app server's reason why it could not start the task, with secrets redacted.
-    pub(crate) fn start_reason(&self) -> Option<String> {
-        match self {
-            Self::NotStarted(_, reason) => {
-                let reason = reason.as_deref()?.trim().trim_end_matches('.');
-                let reason = one_line(&redacted(reason), MAX_REASON_CHARS);
-                Some(reason).filter(|reason| !reason.is_empty())
-            }
+            Self::SandboxDown(_, sandbox) => Some(sandbox),
             _ => None,
         }
     }
@@ -218,23 +212,12 @@ impl ApiFailure {
         self.status() == Some(StatusCode::RANGE_NOT_SATISFIABLE)
     }
 
-    /// Returns true if an agent server would not answer this request like that.
-    pub(crate) fn is_other_program(&self) -> bool {
-        let Self::Http(failure) = self else {
-            return false;
-        };
-        match failure.status() {
-            Some(status) => status.is_redirection() || matches!(status.as_u16(), 404 | 405),
-            None => matches!(failure.fault(), Fault::Unreadable(_)),
-        }
-    }
-
     /// Returns true if a retry may help: the agent server is restarting, busy or stalled.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Http(failure) => failure.is_transient(),
             Self::NoAnswer => true,
-            _ => self.sandbox_problem() == Some(SandboxProblem::Starting),
+            _ => self.sandbox_problem() == Some(&SandboxProblem::Starting),
         }
     }
 
@@ -246,7 +229,6 @@ impl ApiFailure {
 
 impl From<ApiFailure> for ToolError {
     fn from(failure: ApiFailure) -> Self {
-        let reason = failure.start_reason();
         match failure {
             ApiFailure::Http(failure) => failure.into(),
             ApiFailure::NoAnswer => Self::new(
@@ -262,32 +244,27 @@ impl From<ApiFailure> for ToolError {
                  there, or leave agent (OPENHANDS_AGENT_PROFILE) out to use the active one."
             )),
             ApiFailure::Full => Self::unavailable(FULL),
-            ApiFailure::V0(address) => Self::upstream(format!(
-                "The server at {address} is OpenHands V0. OpenHands has removed its API, and this \
-                 server does not support it. Install OpenHands 1.x and set OPENHANDS_URL to the \
-                 address of its agent server (package openhands-agent-server)."
-            )),
             ApiFailure::SandboxesOnly => Self::conflict(
                 "This is not possible with the OpenHands V1 app server, because every task has \
                  its own sandbox there. Set OPENHANDS_URL to an agent server to use it.",
             ),
-            ApiFailure::SandboxDown(id, problem) => sandbox_error(id, problem, None),
-            ApiFailure::NotStarted(id, _) => {
-                sandbox_error(id, SandboxProblem::NotStarted, reason.as_deref())
-            }
+            ApiFailure::SandboxDown(id, problem) => sandbox_error(id, &problem),
         }
     }
 }
 
 /// The error for a task whose sandbox does not run.
-fn sandbox_error(id: TaskId, problem: SandboxProblem, reason: Option<&str>) -> ToolError {
-    let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
+fn sandbox_error(id: TaskId, problem: &SandboxProblem) -> ToolError {
+    let reason = match problem {
+        SandboxProblem::NotStarted(Some(reason)) => format!(" ({reason})"),
+        _ => String::new(),
+    };
     let state = match problem {
         SandboxProblem::Starting => "is starting: try again in a few seconds, or call wait_task.",
         SandboxProblem::Paused => "is paused: resume_task or send_message resumes it.",
         SandboxProblem::Broken => "is broken: check it in OpenHands, or run the task again.",
         SandboxProblem::Gone => "was removed, together with all that the task did there.",
-        SandboxProblem::NotStarted => "could not be started: run the task again.",
+        SandboxProblem::NotStarted(_) => "could not be started: run the task again.",
         SandboxProblem::Cancelled => "was removed before the task had started: run it again.",
     };
     let message = format!("The sandbox of task {id} {state}{reason}");

@@ -10,10 +10,7 @@ use upstream::redact::redacted_code;
 use upstream::text::{fitting, one_line, visible};
 
 use super::program::reason;
-use super::snapshot::{
-    EXIT_NO_DIRECTORY, EXIT_NO_GIT, EXIT_TIMEOUT, RANGE, is_object_id, printed_id, run_in,
-};
-use crate::api::{AgentServer, ApiFailure, ApiResult, FileName, ScriptOutput};
+use crate::api::{AgentServer, ApiFailure, ApiResult, FileName, ScriptOutput, shell_quoted};
 
 const COMPARE: &str = include_str!("compare.sh");
 
@@ -75,6 +72,7 @@ impl<'a> ChangedDirectory<'a> {
             ("store", self.store.unwrap_or_default()),
             ("ended", self.others.ended.as_deref().unwrap_or_default()),
             ("others", &self.others.snapshots),
+            ("earlier", &self.others.earlier),
         ]
     }
 }
@@ -84,7 +82,9 @@ impl<'a> ChangedDirectory<'a> {
 pub(crate) struct OtherWork {
     /// The ids of the snapshots before it, oldest first, with blanks between them.
     pub(crate) snapshots: String,
-    /// One began earlier and has not ended yet.
+    /// When others ended that had begun earlier: the agent server's local times, with blanks between them.
+    pub(crate) earlier: String,
+    /// One began earlier and has not ended yet, or its part of this one cannot be told apart.
     pub(crate) is_overlapping: bool,
     /// The end of the work itself: the agent server's local time.
     pub(crate) ended: Option<String>,
@@ -135,8 +135,8 @@ const LOST: &str = "The agent removed or replaced .git, so the files are compare
     commit of the repository that is there now, or with nothing.";
 const UNRECORDED: &str = "The state of the directory before the task is not known, so the files are \
     compared with the last commit: changes may be somebody else's.";
-const LARGE: &str =
-    "Files larger than 20 MB are compared by size and time, and their content is left out.";
+const LARGE: &str = "Files larger than 20 MB are compared by size and hash (beyond 400 MB in all by size and time), \
+    and their content is left out.";
 
 impl Changes {
     /// Reads the changes of a directory from git.
@@ -168,6 +168,16 @@ impl Changes {
             changes.warnings.push(SHARED);
         }
         Ok(changes)
+    }
+
+    /// The diff as text from `offset` on, at most `limit` bytes, whole lines if they fit, with secrets redacted; and the
+    /// start of the rest. It must have been read from that offset.
+    pub(crate) fn diff_text(&self, offset: u64, limit: usize) -> (String, Option<u64>) {
+        let shown = part_end(&self.diff, limit, self.size.saturating_sub(offset));
+        let end = offset + shown as u64;
+        let text = String::from_utf8_lossy(self.diff.get(..shown).unwrap_or_default());
+        let text = visible(&redacted_code(&text));
+        (text, (end < self.size).then_some(end))
     }
 
     /// One line for each change, such as `M src/a.py`, from the file number `skip` on: as many as fit
@@ -202,28 +212,6 @@ pub(crate) fn lines(
         lines.push(format!("… and {} more", count - lines.len()));
     }
     lines
-}
-
-/// A part of a diff as text, with secrets redacted.
-pub(crate) struct DiffText {
-    pub(crate) text: String,
-    /// The start of the rest.
-    pub(crate) next_offset: Option<u64>,
-}
-
-impl DiffText {
-    /// The diff from `offset` on, at most `limit` bytes, whole lines if they fit. `changes` must have
-    /// been read from that offset.
-    pub(crate) fn new(changes: &Changes, offset: u64, limit: usize) -> Self {
-        let diff = &changes.diff;
-        let shown = part_end(diff, limit, changes.size.saturating_sub(offset));
-        let end = offset + shown as u64;
-        let text = String::from_utf8_lossy(diff.get(..shown).unwrap_or_default());
-        Self {
-            text: visible(&redacted_code(&text)),
-            next_offset: (end < changes.size).then_some(end),
-        }
-    }
 }
 
 /// The length of the next part of a text of which `left` bytes are left: whole lines, otherwise whole
@@ -384,9 +372,83 @@ pub(crate) fn parse_list(list: &str) -> (Vec<FileChange>, Vec<String>) {
     (changes, repositories)
 }
 
+/// Files of OpenHands and of this server in a workspace. In a sandbox the agent server itself may run in
+/// the workspace.
+const OWN_FILES: &str = ".mcp-servers/** .openhands-agent-server.log \
+                         workspace/bash_events/*_Bash* workspace/conversations/*/base_state.json \
+                         workspace/conversations/*/events/* workspace/conversations/*/meta.json \
+                         workspace/conversations/*/owner_lease.json \
+                         workspace/conversations/*/.owner_lease.lock";
+
+/// Larger files are compared by size and hash, and their content is left out.
+const LARGE_BYTES: u64 = 20_000_000;
+/// Bytes of such files that an initial snapshot reads, which takes about a second.
+const HASHED_BYTES: u64 = 400_000_000;
+
+/// The timeout of a script with git. It ends by itself, and so removes what it has written: less than the
+/// time after which the agent server kills it.
+pub(crate) const SNAPSHOT_SECONDS: u64 = 8;
+
+/// The exit code of a script that cannot use the directory.
+pub(crate) const EXIT_NO_DIRECTORY: i32 = 74;
+/// The exit codes for a machine without git, and of `timeout`.
+pub(crate) const EXIT_NO_GIT: i32 = 75;
+pub(crate) const EXIT_TIMEOUT: i32 = 124;
+
+const FUNCTIONS: &str = include_str!("snapshot.sh");
+/// The functions that find what a task changed.
+pub(crate) const RANGE: &str = include_str!("range.sh");
+
+/// Commands that take a snapshot of the current directory, keep it in the directory `store`, and print its id.
+pub(crate) fn snapshot_script(store: &str, seconds: u64) -> String {
+    script(&[("store", store)], &["initial_snapshot\n"], seconds)
+}
+
+/// A script with these variables and the functions of `snapshot.sh`. It has a temporary directory.
+pub(crate) fn script(variables: &[(&str, &str)], parts: &[&str], seconds: u64) -> String {
+    let variables = variables.iter();
+    let variables = variables.map(|(name, value)| format!(" {name}={}", shell_quoted(value)));
+    format!(
+        "(\n\
+         work=$(mktemp -d) || exit 76\n\
+         trap 'rm -rf -- \"$work\" || {{ sleep 1; rm -rf -- \"$work\"; }}' EXIT\n\
+         export work own_files='{OWN_FILES}' large={LARGE_BYTES} hashed={HASHED_BYTES}{}\n\
+         timeout -k 1 {seconds} sh -c {}\n\
+         )\n",
+        variables.collect::<String>(),
+        shell_quoted(&format!("{FUNCTIONS}{}", parts.concat())),
+    )
+}
+
+/// Runs a script with these variables and the functions of `snapshot.sh` in `directory`.
+pub(crate) async fn run_in(
+    server: &AgentServer,
+    directory: &str,
+    variables: &[(&str, &str)],
+    parts: &[&str],
+) -> ApiResult<ScriptOutput> {
+    let script = format!(
+        "cd -P -- {} || exit {EXIT_NO_DIRECTORY}\n\
+         command -v git >/dev/null || exit {EXIT_NO_GIT}\n{}",
+        shell_quoted(directory),
+        script(variables, parts, SNAPSHOT_SECONDS)
+    );
+    server.run_script(&script).await
+}
+
+/// The last line of a script's output, if it is a git object id.
+pub(crate) fn printed_id(printed: &str) -> Option<String> {
+    let last = printed.trim_end().lines().next_back()?;
+    is_object_id(last).then(|| last.to_owned())
+}
+
+/// Returns true for the id of a git object.
+pub(crate) fn is_object_id(text: &str) -> bool {
+    matches!(text.len(), 40..=64) && text.chars().all(|c| c.is_ascii_hexdigit())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::snapshot::script;
     use super::*;
 
     #[test]

@@ -10,7 +10,7 @@ use upstream::text::{one_line, visible};
 use super::changes::{
     ChangedDirectory, FileChange, SHARED, decoded, failure_reason, lines, parse_list,
 };
-use super::snapshot::{EXIT_NO_DIRECTORY, RANGE, is_object_id, run_in};
+use super::changes::{EXIT_NO_DIRECTORY, RANGE, is_object_id, run_in, script};
 use crate::api::{AgentServer, TaskId, shell_quoted};
 
 /// Larger bundles are refused.
@@ -18,13 +18,22 @@ const MAX_BUNDLE_BYTES: u64 = 64 << 20;
 /// A bundle is read in parts of this size.
 const PART_BYTES: u64 = 4 << 20;
 /// The author of commits, which is that of OpenHands' own.
-const AUTHOR: &str = "OpenHands";
-const EMAIL: &str = "openhands@all-hands.dev";
+pub(super) const AUTHOR: &str = "OpenHands";
+pub(super) const EMAIL: &str = "openhands@all-hands.dev";
+const IDENTITY: [(&str, &str); 4] = [
+    ("GIT_AUTHOR_NAME", AUTHOR),
+    ("GIT_AUTHOR_EMAIL", EMAIL),
+    ("GIT_COMMITTER_NAME", AUTHOR),
+    ("GIT_COMMITTER_EMAIL", EMAIL),
+];
 /// Characters of a line of git, and of the names in a refusal.
 const MAX_LINE_CHARS: usize = 200;
 const MAX_REFUSED_CHARS: usize = 400;
 
 const COMMIT: &str = include_str!("commit.sh");
+const BRANCH: &str = include_str!("branch.sh");
+/// The timeout of a commit to the branch of a worktree.
+const BRANCH_SECONDS: u64 = 60;
 
 /// Exit codes of the scripts.
 const EXIT_NO_PARENT: i32 = 77;
@@ -51,6 +60,8 @@ pub(crate) struct NewCommit<'a> {
 pub(crate) struct Commit {
     pub(crate) id: String,
     pub(crate) parent: String,
+    /// The commit of the git host on which the work is based.
+    pub(crate) from: String,
     /// Such as `2 files changed, 3 insertions(+)`.
     pub(crate) summary: String,
     /// The first bytes of what it changes.
@@ -59,6 +70,18 @@ pub(crate) struct Commit {
     pub(crate) shared: Option<&'static str>,
     files: Vec<FileChange>,
     left_out: Vec<FileChange>,
+}
+
+/// Commands that commit what a task changed to the branch of its worktree, which is the current directory.
+pub(crate) fn branch_script(
+    directory: &ChangedDirectory<'_>,
+    branch: &str,
+    message: &str,
+) -> String {
+    let mut variables = directory.variables();
+    variables.extend(IDENTITY);
+    variables.extend([("branch", branch), ("message", message)]);
+    script(&variables, &[RANGE, BRANCH], BRANCH_SECONDS)
 }
 
 impl Commit {
@@ -83,18 +106,21 @@ impl Commit {
             ("parent", new.parent.unwrap_or_default()),
             ("host", new.host.unwrap_or_default()),
             ("length", &length),
-            ("GIT_AUTHOR_NAME", AUTHOR),
-            ("GIT_AUTHOR_EMAIL", EMAIL),
-            ("GIT_COMMITTER_NAME", AUTHOR),
-            ("GIT_COMMITTER_EMAIL", EMAIL),
         ]);
+        variables.extend(IDENTITY);
         let printed = run_in(server, directory.path, &variables, &[RANGE, COMMIT]).await?;
         let names = || {
             let names: Vec<_> = printed.text().lines().collect();
             one_line(&visible(&names.join(", ")), MAX_REFUSED_CHARS)
         };
         let refusal = match printed.exit_code {
-            Some(0) => return Self::parse(printed.text()).map(Some),
+            Some(0) => {
+                let mut commit = Self::parse(printed.text())?;
+                if directory.others.is_overlapping {
+                    commit.shared = Some(SHARED);
+                }
+                return Ok(Some(commit));
+            }
             Some(EXIT_UNCHANGED) => return Ok(None),
             Some(EXIT_NO_DIRECTORY) => {
                 "The task's directory is not the top directory of a git repository.".to_owned()
@@ -160,9 +186,10 @@ impl Commit {
             || ToolError::conflict("git printed something unexpected in the task's directory.");
         let mut lines = printed.lines();
         let mut next = || lines.next().ok_or_else(unexpected);
-        let ids = next()?.split_once(' ');
-        let ids = ids.filter(|(id, parent)| is_object_id(id) && is_object_id(parent));
-        let (id, parent) = ids.ok_or_else(unexpected)?;
+        let ids: Vec<&str> = next()?.split(' ').filter(|id| is_object_id(id)).collect();
+        let [id, parent, from] = ids[..] else {
+            return Err(unexpected());
+        };
         let is_shared = next()?.split(' ').any(|note| note == "shared");
         let mut text = || {
             let bytes = decoded(next()?).ok_or_else(unexpected)?;
@@ -171,6 +198,7 @@ impl Commit {
         Ok(Self {
             id: id.to_owned(),
             parent: parent.to_owned(),
+            from: from.to_owned(),
             summary: one_line(&redacted(text()?.trim()), MAX_LINE_CHARS),
             files: parse_list(&text()?).0,
             left_out: parse_list(&text()?).0,
@@ -179,7 +207,7 @@ impl Commit {
         })
     }
 
-    /// The bundle with the objects that the git host lacks.
+    /// The bundle with the objects that the git host, which has the commit `known`, lacks.
     ///
     /// # Errors
     /// It is too large, or git fails, or the agent server.
@@ -188,10 +216,9 @@ impl Commit {
         server: &AgentServer,
         id: TaskId,
         directory: &ChangedDirectory<'_>,
+        known: &str,
     ) -> Result<Vec<u8>, ToolError> {
-        let Self {
-            id: commit, parent, ..
-        } = self;
+        let commit = &self.id;
         // The agent server gives only files of the workspace.
         let file = format!(".mcp-servers/{commit}.bundle");
         let script = format!(
@@ -200,7 +227,7 @@ impl Commit {
              enter .\n\
              GIT_DIR=$(neutral \"$format\") && export GIT_DIR\n\
              git update-ref refs/mcp/commit {commit} &&\n\
-             git bundle create -q \"$file\" refs/mcp/commit ^{parent} || {{ rm -f -- \"$file\"; exit 76; }}\n\
+             git bundle create -q \"$file\" refs/mcp/commit ^{known} || {{ rm -f -- \"$file\"; exit 76; }}\n\
              [ \"$(wc -c < \"$file\")\" -le {MAX_BUNDLE_BYTES} ] || \
              {{ rm -f -- \"$file\"; exit {EXIT_TOO_LARGE}; }}\n"
         );

@@ -73,9 +73,10 @@ tree=$(git write-tree) && was=$(git rev-parse -q --verify "$onto^{tree}") || exi
 GIT_AUTHOR_DATE="@$time +0000" GIT_COMMITTER_DATE="@$time +0000"
 export GIT_AUTHOR_DATE GIT_COMMITTER_DATE
 commit=$(printf '%s\n' "$message" | git -c i18n.commitEncoding=utf-8 commit-tree "$tree" -p "$onto") || exit 76
-echo "$commit $onto"
+echo "$commit $onto $from"
 echo "$notes"
 git diff-tree -r --shortstat "$onto" "$commit" | encoded
 git diff-tree -r -z -M -l0 --name-status --no-commit-id "$onto" "$commit" | head -c 262144 | encoded
 head -c 65536 -- "$work/left-out" | encoded
-git diff-tree -r -p --no-ext-diff --no-textconv "$onto" "$commit" | head -c "$length" | encoded
+# Whatever attributes say, a secret in it is to be found.
+git diff-tree -r -p --text --no-ext-diff --no-textconv "$onto" "$commit" | head -c "$length" | encoded

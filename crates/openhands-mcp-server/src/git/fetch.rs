@@ -8,10 +8,10 @@ use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use super::changes::{EXIT_NO_DIRECTORY, is_object_id, snapshot_script};
 use super::host::{GitHosts, HostedRepository};
+use super::host::{Repository, is_ref_name};
 use super::program::FETCH_TIMEOUT;
-use super::repository::{Repository, is_ref_name};
-use super::snapshot::{EXIT_NO_DIRECTORY, is_object_id, snapshot_script};
 use crate::api::{AgentServer, shell_quoted};
 
 /// The timeout for the snapshot of what was fetched, and of the uploaded files.
@@ -21,16 +21,9 @@ const PART_BYTES: u64 = 4 << 20;
 /// The directory of bundles that are being passed on, below the root of tasks.
 const DIRECTORY: &str = ".mcp-fetches";
 
-/// A fetch that was started.
-pub(crate) struct Fetch {
-    /// The id of the script, which prints the id of the snapshot at the end.
-    pub(crate) script: Uuid,
-    /// The branch, if it is known.
-    pub(crate) branch: Option<String>,
-}
-
 /// Starts fetching the repository into the new directory `name` below `root`. Uploaded files replace those of
-/// the repository. The initial snapshot is kept in `store`. Without a `depth` only one commit is fetched.
+/// the repository. The initial snapshot is kept in `store`. Without a `depth` only one commit is fetched. Returns the id of
+/// the script, which prints the id of the snapshot at the end, and the branch, if it is known.
 ///
 /// # Errors
 /// The git host refuses it, or has no such branch. Later failures end the script with an error.
@@ -40,16 +33,14 @@ pub(crate) async fn start_fetch(
     name: &str,
     (from, depth): (&Repository, Option<u32>),
     hosts: &GitHosts,
-) -> Result<Fetch, ToolError> {
+) -> Result<(Uuid, Option<String>), ToolError> {
     let directory = format!("{root}/{name}");
     let seconds = FETCH_TIMEOUT.as_secs();
     let Some(hosted) = hosts.find(from) else {
         let get = fetch_there(from.branch.as_deref(), depth);
         let script = script((&directory, store), from, from.branch.as_deref(), &get);
-        return Ok(Fetch {
-            script: server.start_script(&script, seconds).await?,
-            branch: from.branch.clone(),
-        });
+        let script = server.start_script(&script, seconds).await?;
+        return Ok((script, from.branch.clone()));
     };
     let refs = hosted.refs().await?;
     let default = refs.default_branch.clone();
@@ -80,7 +71,9 @@ pub(crate) async fn start_fetch(
          git fetch -q --no-write-fetch-head \"$parts/bundle\" '+refs/*:refs/*'\n\
          head=$(git rev-parse refs/mcp/head)\n\
          git update-ref -d refs/mcp/head\n\
-         export GIT_LFS_SKIP_SMUDGE=1\n",
+         export GIT_LFS_SKIP_SMUDGE=1\n\
+         # Git in the terminal of the agent fails at once, and does not ask for the credential that is not there.\n\
+         git config core.askPass true\n",
         parts = shell_quoted(&parts),
     );
     let script = script((&directory, store), from, Some(&branch), &get);
@@ -100,10 +93,7 @@ pub(crate) async fn start_fetch(
             tracing::warn!(directory, ?failure, "cannot end a fetch");
         }
     });
-    Ok(Fetch {
-        script,
-        branch: Some(branch),
-    })
+    Ok((script, Some(branch)))
 }
 
 /// Fetches the repository and passes it on in parts. Returns the commits whose parents are left out.
@@ -218,17 +208,4 @@ pub(crate) fn gaps(printed: &str) -> Option<String> {
         notes.push(format!("files in Git LFS are pointers: {files}"));
     }
     (!notes.is_empty()).then(|| notes.join("; "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::gaps;
-
-    #[test]
-    fn gaps_are_named() {
-        let printed = "submodule a\nsubmodule b c\nlfs x.bin\n5\n";
-        let expected = "submodules are empty: a, b c; files in Git LFS are pointers: x.bin";
-        assert_eq!(gaps(printed).as_deref(), Some(expected));
-        assert_eq!(gaps("5\n"), None);
-    }
 }

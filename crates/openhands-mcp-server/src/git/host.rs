@@ -1,4 +1,4 @@
-//! The git hosts of the configuration, and repositories on them.
+//! Addresses of git repositories, the git hosts of the configuration, and repositories on them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,135 @@ use upstream::http::{
 use upstream::redact::redacted;
 use upstream::text::one_line;
 
-use super::forge::Forge;
-use super::repository::Repository;
 use crate::named_urls::{NamedUrl, OptionNames};
+
+/// A git repository that can be fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Repository {
+    /// Without credentials: a URL, or git's short form for ssh.
+    pub(crate) url: String,
+    /// Branch or tag; `None` for the repository's default.
+    pub(crate) branch: Option<String>,
+}
+
+const MAX_URL_BYTES: usize = 2_000;
+const MAX_BRANCH_BYTES: usize = 200;
+
+impl Repository {
+    /// Checks the address and the name of a branch or tag.
+    ///
+    /// # Errors
+    /// The repository cannot be fetched, or must not be; the text names the argument of the task.
+    pub(crate) fn new(url: &str, branch: Option<&str>) -> Result<Self, &'static str> {
+        let is_odd = |c: char| c.is_control() || c.is_whitespace();
+        if url.len() > MAX_URL_BYTES || url.chars().any(is_odd) {
+            return Err("context.repository is not a URL");
+        }
+        let parsed = parse(url).ok_or("context.repository is not a URL: use https://…")?;
+        // A local path would copy files from outside of the workspace; `ext::` runs programs.
+        if !matches!(parsed.scheme(), "https" | "http" | "ssh" | "git") || !parsed.has_host() {
+            return Err("context.repository must begin with https://, http://, ssh:// or git://");
+        }
+        if parsed.password().is_some()
+            || (parsed.scheme() != "ssh" && !parsed.username().is_empty())
+        {
+            return Err(
+                "context.repository must not contain credentials: the operator configures them",
+            );
+        }
+        // ssh would treat it as an option.
+        let host = parsed.host_str().unwrap_or_default();
+        if host.starts_with('-') || parsed.username().starts_with('-') {
+            return Err("context.repository has no usable host");
+        }
+        if let Some(branch) = branch
+            && !is_ref_name(branch)
+        {
+            return Err("context.branch is not a valid name of a branch or tag");
+        }
+        Ok(Self {
+            url: url.to_owned(),
+            branch: branch.map(str::to_owned),
+        })
+    }
+
+    /// The URL; that of the short form for ssh is an `ssh://` one.
+    pub(crate) fn parsed(&self) -> Option<Url> {
+        parse(&self.url)
+    }
+}
+
+/// Parses a URL, or `user@host:path`.
+fn parse(url: &str) -> Option<Url> {
+    if !url.contains("://")
+        && let Some((host, path)) = url.split_once(':')
+        && host.contains('@')
+        && !host.contains('/')
+        && !path.starts_with(':')
+    {
+        let path = path.trim_start_matches('/');
+        return Url::parse(&format!("ssh://{host}/{path}")).ok();
+    }
+    Url::parse(url).ok()
+}
+
+/// Applies the rules of `git check-ref-format`, and refuses names that look like an option or a full name.
+pub(crate) fn is_ref_name(name: &str) -> bool {
+    let forbidden = |c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c);
+    let part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
+    name.len() <= MAX_BRANCH_BYTES
+        && !name.starts_with('-')
+        && !name.starts_with("refs/")
+        && !name.ends_with('.')
+        && !name.contains("..")
+        && !name.contains("@{")
+        && !name.chars().any(forbidden)
+        && name.split('/').all(part)
+}
+
+/// A program that hosts repositories and has pull requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forge {
+    /// GitHub, also Enterprise.
+    GitHub,
+    GitLab,
+    /// Gitea or Forgejo.
+    Gitea,
+}
+
+impl Forge {
+    /// Splits `gitea+https://…` into the forge and the URL.
+    pub(crate) fn split(url: &str) -> (Option<Self>, &str) {
+        let known = [
+            ("github+", Self::GitHub),
+            ("gitlab+", Self::GitLab),
+            ("gitea+", Self::Gitea),
+            ("forgejo+", Self::Gitea),
+        ];
+        let mut known = known.into_iter();
+        let split = known.find_map(|(name, forge)| Some((Some(forge), url.strip_prefix(name)?)));
+        split.unwrap_or((None, url))
+    }
+
+    /// The forge of a public host.
+    pub(crate) fn known(host: &str) -> Option<Self> {
+        match host {
+            "github.com" => Some(Self::GitHub),
+            "gitlab.com" => Some(Self::GitLab),
+            "codeberg.org" | "gitea.com" => Some(Self::Gitea),
+            _ => None,
+        }
+    }
+
+    /// The name of the user that goes with a token.
+    pub(crate) fn user(self) -> &'static str {
+        match self {
+            Self::GitHub => "x-access-token",
+            Self::GitLab => "oauth2",
+            Self::Gitea => "git",
+        }
+    }
+}
 
 const OPTIONS: OptionNames = OptionNames {
     urls: "OPENHANDS_GIT_HOSTS",
@@ -47,6 +173,8 @@ static PROFILE: ServiceProfile = ServiceProfile {
         interrupted: "The git host {address} closed the connection. Try again.",
         too_large: "The git host {address} answered with more than {mib} MiB.",
         unreadable: "The git host {address} gave an unexpected answer: the URL may be no repository.",
+        may_have_changed: "",
+        has_changed: "",
         no_credential: "There is no token for this git host: the operator sets OPENHANDS_GIT_TOKENS.",
         credential_unreadable: "The token of the git host cannot be read (yet): the operator checks \
                                 OPENHANDS_GIT_TOKEN_FILES.",
@@ -108,7 +236,7 @@ pub(super) struct GitHost {
     forge: Option<Forge>,
     git: Client,
     api: Client,
-    token: Arc<Secret>,
+    token: Secret,
 }
 
 impl GitHost {
@@ -129,7 +257,7 @@ impl GitHost {
         Ok(Self {
             git: Client::new(origin, &PROFILE)?,
             api: Client::new(api, &PROFILE)?,
-            token: Arc::new(token),
+            token,
             url,
             forge,
         })
@@ -137,7 +265,7 @@ impl GitHost {
 }
 
 /// The git hosts for which the operator has configured a credential.
-pub(crate) struct GitHosts(pub(super) Vec<GitHost>);
+pub(crate) struct GitHosts(pub(super) Vec<Arc<GitHost>>);
 
 impl GitHosts {
     /// Parses the options that name the hosts and their tokens. Does not connect.
@@ -153,7 +281,7 @@ impl GitHosts {
         let hosts = hosts.map(|NamedUrl { name, url, token }| {
             let (forge, url) = Forge::split(&url);
             let url = OPTIONS.parse_url(&name, url)?;
-            let host = GitHost::new(url, forge, token);
+            let host = GitHost::new(url, forge, token).map(Arc::new);
             host.with_context(|| format!("{}: {name}", OPTIONS.urls))
         });
         hosts.collect::<anyhow::Result<_>>().map(Self)
@@ -170,7 +298,7 @@ impl GitHosts {
         if !path.iter().all(|part| part.chars().all(is_plain)) {
             return None;
         }
-        let is_below = |host: &&GitHost| {
+        let is_below = |host: &&Arc<GitHost>| {
             let prefix = host.url.path_segments().into_iter().flatten();
             let prefix: Vec<&str> = prefix.filter(|part| !part.is_empty()).collect();
             let is_port = url.scheme() == "ssh" || url.port() == host.url.port();
@@ -189,13 +317,8 @@ impl GitHosts {
             *name = name.strip_suffix(".git").unwrap_or(name).to_owned();
         }
         Some(HostedRepository {
-            forge: host.forge,
-            git: host.git.clone(),
-            api: host.api.clone(),
-            token: Arc::clone(&host.token),
+            host: Arc::clone(host),
             path,
-            // Otherwise its path may be that of the program or of an owner.
-            is_whole: host.url.path() == "/" || Forge::known(host.url.host_str()?).is_some(),
         })
     }
 }
@@ -203,20 +326,26 @@ impl GitHosts {
 /// A repository on a configured host. Requests carry the credential of the host.
 #[derive(Clone)]
 pub(crate) struct HostedRepository {
-    pub(crate) forge: Option<Forge>,
-    git: Client,
-    api: Client,
-    token: Arc<Secret>,
+    host: Arc<GitHost>,
     /// Without `.git` if the forge is known.
-    pub(crate) path: Vec<String>,
-    /// The API is known to be at the root of the host.
-    pub(crate) is_whole: bool,
+    pub(super) path: Vec<String>,
 }
 
 impl HostedRepository {
+    pub(super) fn forge(&self) -> Option<Forge> {
+        self.host.forge
+    }
+
+    /// Returns true if the API is known to be at the root of the host. Otherwise the path of the host may be that of the
+    /// program or of an owner.
+    pub(super) fn is_whole(&self) -> bool {
+        let url = &self.host.url;
+        url.path() == "/" || url.host_str().and_then(Forge::known).is_some()
+    }
+
     /// The address, without a credential.
     pub(crate) fn url(&self) -> String {
-        let address = self.git.address().trim_end_matches('/');
+        let address = self.host.git.address().trim_end_matches('/');
         format!("{address}/{}", self.path.join("/"))
     }
 
@@ -228,18 +357,18 @@ impl HostedRepository {
     /// The address for git.
     pub(super) fn git_url(&self) -> String {
         // GitLab redirects an address without the suffix.
-        let suffix = if self.forge.is_some() { ".git" } else { "" };
+        let suffix = if self.forge().is_some() { ".git" } else { "" };
         format!("{}{suffix}", self.url())
     }
 
     /// The address of the host, without a credential.
     pub(super) fn address(&self) -> &str {
-        self.git.address()
+        self.host.git.address()
     }
 
     /// The setting that allows git the protocol of the host.
     pub(super) fn protocol(&self) -> &'static str {
-        match self.git.base().scheme() {
+        match self.host.git.base().scheme() {
             "http" => "protocol.http.allow",
             _ => "protocol.https.allow",
         }
@@ -250,10 +379,10 @@ impl HostedRepository {
     /// # Errors
     /// The token cannot be read.
     pub(super) fn authorization(&self) -> Result<Option<String>, ToolError> {
-        let token = self.token.get().map_err(Fault::CredentialUnreadable);
-        let token = token.map_err(|fault| self.git.failure(fault))?;
+        let token = self.host.token.get().map_err(Fault::CredentialUnreadable);
+        let token = token.map_err(|fault| self.host.git.failure(fault))?;
         Ok(token.map(|token| {
-            let user = self.forge.map_or("git", Forge::user);
+            let user = self.forge().map_or("git", Forge::user);
             let basic = own_user(&token).unwrap_or_else(|| basic(&format!("{user}:{token}")));
             format!("Authorization: {basic}")
         }))
@@ -261,25 +390,25 @@ impl HostedRepository {
 
     /// The error for a call of git that took too long.
     pub(super) fn timed_out(&self, time: Duration) -> ToolError {
-        self.git.failure(Fault::Timeout(time)).into()
+        self.host.git.failure(Fault::Timeout(time)).into()
     }
 
     /// A request to the API of the forge.
     pub(crate) fn api_request(&self, method: Method, path: Vec<String>) -> Request {
         let value = |token: String| own_user(&token).unwrap_or_else(|| format!("Bearer {token}"));
-        let credential = self.token.get().map(|token| token.map(value));
-        let request = self.api.request(method, path);
+        let credential = self.host.token.get().map(|token| token.map(value));
+        let request = self.host.api.request(method, path);
         request.required_credential("Authorization", credential)
     }
 
     /// Returns true if the API has an address of its own.
     pub(crate) fn has_own_api_host(&self) -> bool {
-        self.api.base().host_str() != self.git.base().host_str()
+        self.host.api.base().host_str() != self.host.git.base().host_str()
     }
 
     /// The error for an answer that is not git's protocol.
     pub(crate) fn unexpected(&self) -> ToolError {
-        let address = self.git.address();
+        let address = self.host.git.address();
         ToolError::upstream(PROFILE.wording.unreadable.replace("{address}", address))
     }
 }
@@ -297,17 +426,36 @@ fn basic(pair: &str) -> String {
 mod tests {
     use super::*;
 
+    #[test]
+    fn unsafe_repositories_are_refused() {
+        let plain = "/srv/secret ../x file:///etc ext::sh -oProxyCommand=x https://user:pw@host/x \
+                     https://token@host/x ssh://-oProxyCommand=x/y git@-oProxyCommand=x:a \
+                     -oProxyCommand=x@host:a u:p@host:a a@ext::sh";
+        let with_space = ["", "ext::sh -c x", "https://host/a b", "https://host/a\nb"];
+        for url in plain.split(' ').chain(with_space) {
+            assert!(Repository::new(url, None).is_err(), "{url:?}");
+        }
+        for branch in "-x refs/heads/x a..b a~1 x.lock a//b .a a:b @{u}"
+            .split(' ')
+            .chain(["", "a b"])
+        {
+            let refused = Repository::new("https://h/r", Some(branch));
+            assert!(refused.is_err(), "{branch:?}");
+        }
+    }
+
     fn hosts(urls: &[&str]) -> GitHosts {
         let host = |text: &&str| {
             let (forge, url) = Forge::split(text);
-            GitHost::new(Url::parse(url).unwrap(), forge, Secret::new(None, None)).unwrap()
+            let host = GitHost::new(Url::parse(url).unwrap(), forge, Secret::new(None, None));
+            Arc::new(host.unwrap())
         };
         GitHosts(urls.iter().map(host).collect())
     }
 
     fn find(hosts: &GitHosts, url: &str) -> Option<String> {
         let found = hosts.find(&Repository::new(url, None).unwrap())?;
-        Some(format!("{} {:?}", found.url(), found.forge))
+        Some(format!("{} {:?}", found.url(), found.forge()))
     }
 
     #[test]
@@ -354,26 +502,6 @@ mod tests {
     }
 
     #[test]
-    fn invalid_hosts_are_refused_without_showing_tokens() {
-        let texts = |text: &str| vec![text.to_owned()];
-        for url in [
-            "x=ssh://git@h",
-            "x=https://u:p@h",
-            "x=svn+https://h",
-            "X=https://h",
-        ] {
-            assert!(
-                GitHosts::parse_options(&texts(url), &[], &[]).is_err(),
-                "{url}"
-            );
-        }
-        let error = GitHosts::parse_options(&[], &texts("very-secret"), &[])
-            .err()
-            .unwrap();
-        assert!(!format!("{error:#}").contains("very-secret"));
-    }
-
-    #[test]
     fn token_with_a_user_is_never_a_bearer_token() {
         assert_eq!(own_user("u:p").as_deref(), Some("Basic dTpw"));
         assert_eq!(own_user("ghp_x"), None);
@@ -386,7 +514,7 @@ mod tests {
             hosts
                 .find(&Repository::new(url, None).unwrap())
                 .unwrap()
-                .forge
+                .forge()
         };
         assert!(matches!(
             forge("https://github.com/acme/a"),

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::time::timeout;
 
+use super::commit::{AUTHOR, EMAIL};
 use super::host::{ABSENT, HostedRepository, NOT_ALLOWED, said};
 
 /// Git hosts answer within a second; the rest is for slow networks.
@@ -20,7 +21,7 @@ const PUSH_TIMEOUT: Duration = Duration::from_secs(120);
 pub(super) const FETCH_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// Settings of each call. Nothing but the host of the repository gets the credential, and none is stored.
-const SETTINGS: [(&str, &str); 8] = [
+const SETTINGS: [(&str, &str); 10] = [
     ("credential.helper", ""),
     ("core.hooksPath", "/dev/null"),
     ("http.followRedirects", "false"),
@@ -30,6 +31,8 @@ const SETTINGS: [(&str, &str); 8] = [
     ("protocol.file.allow", "always"),
     // A push sends only what the host lacks, also if the parent of its commit is not the tip of a branch.
     ("push.negotiate", "true"),
+    ("user.name", AUTHOR),
+    ("user.email", EMAIL),
 ];
 /// Variables that are not for git: tokens of this server, and settings that would change a call.
 const REMOVED: [&str; 4] = ["GIT_", "MCP_", "OPENHANDS_", "SSH_"];
@@ -93,29 +96,23 @@ pub(crate) struct Push<'a> {
     /// The present commit of the branch; `None` creates it.
     pub(crate) old: Option<&'a str>,
     pub(crate) commit: &'a str,
-    /// The parent of the commit, which the host has.
-    pub(crate) parent: &'a str,
-    /// A branch that has the parent.
+    /// The commit of which the bundle has what follows. The host has it.
+    pub(crate) known: &'a str,
+    /// A branch that has it.
     pub(crate) base: &'a str,
-    /// A bundle with the commit, without the parent.
+    /// A bundle with the commit.
     pub(crate) bundle: &'a [u8],
+    /// The parent of the commit, if what it changes is put on the present commit of the branch instead.
+    pub(crate) merged_from: Option<&'a str>,
 }
 
 impl HostedRepository {
     pub(crate) async fn refs(&self) -> Result<Refs, ToolError> {
         let url = self.git_url();
-        let arguments = [
-            "ls-remote",
-            "--symref",
-            &*url,
-            "HEAD",
-            "refs/heads/*",
-            "refs/tags/*",
-        ];
-        let printed = self
-            .remote(Path::new("/"), &arguments, LIST_TIMEOUT)
-            .await?;
-        Ok(Refs::parse(&printed))
+        let mut list = vec!["ls-remote", "--symref", &*url];
+        list.extend(words("HEAD refs/heads/* refs/tags/*"));
+        let printed = self.remote(Path::new("/"), &list, LIST_TIMEOUT);
+        Ok(Refs::parse(&printed.await?))
     }
 
     /// Fetches `wanted`, the full name of a branch or tag or the id of a commit, as `refs/mcp/head`. With a `depth` also
@@ -152,27 +149,21 @@ impl HostedRepository {
         })
     }
 
-    /// Sets the branch to the commit.
+    /// Sets the branch to the commit, or to one with the same changes on what others have added. Returns the new commit of
+    /// the branch.
     ///
     /// # Errors
     /// The branch was not changed, unless the host did not answer.
-    pub(crate) async fn push(&self, push: &Push<'_>) -> Result<(), ToolError> {
+    pub(crate) async fn push(&self, push: &Push<'_>) -> Result<String, ToolError> {
         let (url, directory) = (self.git_url(), self.new_repository().await?);
         let run = async |arguments: &[&str]| {
             let ran = self.remote(directory.path(), arguments, PUSH_TIMEOUT);
             ran.await
         };
         // Hosts without version 2 of git's protocol give only the tips of branches by id.
-        let parent = [
-            "fetch",
-            "-q",
-            "--no-tags",
-            "--depth",
-            "1",
-            &*url,
-            push.parent,
-        ];
-        if run(&parent).await.is_err() {
+        let mut known = words("fetch -q --no-tags --depth 1");
+        known.extend([&*url, push.known]);
+        if run(&known).await.is_err() {
             let base = format!("refs/heads/{}", push.base);
             run(&["fetch", "-q", "--no-tags", &*url, &*base]).await?;
         }
@@ -184,10 +175,19 @@ impl HostedRepository {
         self.git(directory.path(), &unpack, PUSH_TIMEOUT, None)
             .await?;
         let old = push.old.unwrap_or_default();
+        let commit = match push.merged_from {
+            Some(parent) => {
+                let tip = format!("refs/heads/{}", push.branch);
+                run(&["fetch", "-q", "--no-tags", "--depth", "1", &*url, &*tip]).await?;
+                self.merge(directory.path(), (parent, push.commit), old)
+                    .await?
+            }
+            None => push.commit.to_owned(),
+        };
         let lease = format!("--force-with-lease=refs/heads/{}:{old}", push.branch);
-        let new = format!("{}:refs/heads/{}", push.commit, push.branch);
+        let new = format!("{commit}:refs/heads/{}", push.branch);
         let pushed = run(&["push", "--porcelain", &*lease, &*url, &*new]).await;
-        pushed.map(drop).map_err(|error| match error.kind() {
+        pushed.map(|_| commit).map_err(|error| match error.kind() {
             ToolErrorKind::Upstream => ToolError::conflict(format!(
                 "The git host did not take the branch {}. {}",
                 push.branch,
@@ -195,6 +195,49 @@ impl HostedRepository {
             )),
             _ => error,
         })
+    }
+
+    /// Makes a commit on `tip` with the changes from `old` to `new`. Returns `tip` if that has them.
+    ///
+    /// # Errors
+    /// They do not fit to those of others.
+    async fn merge(
+        &self,
+        directory: &Path,
+        (old, new): (&str, &str),
+        tip: &str,
+    ) -> Result<String, ToolError> {
+        let git = async |arguments: &[&str]| {
+            let ran = self.git(directory, arguments, PUSH_TIMEOUT, None).await;
+            ran.map(|printed| printed.trim().to_owned())
+        };
+        // git before 2.40 takes no base: it is the parent of two commits made for this.
+        let of = |commit: &str| format!("{commit}^{{tree}}");
+        let on_old =
+            async |tree: String| git(&["commit-tree", &tree, "-p", old, "-m", "side"]).await;
+        let [others, own] = [on_old(of(tip)).await?, on_old(of(new)).await?];
+        let mut merge = words("merge-tree --write-tree --name-only --no-messages");
+        merge.extend([&*others, &*own]);
+        let merged = self.run(directory, &merge, PUSH_TIMEOUT, None).await?;
+        let printed = String::from_utf8_lossy(&merged.stdout).into_owned();
+        let (tree, names) = printed.split_once('\n').unwrap_or((&printed, ""));
+        match merged.status.code() {
+            Some(0) => {}
+            Some(1) => {
+                let names: Vec<&str> = names.lines().filter(|line| !line.is_empty()).collect();
+                return Err(ToolError::conflict(format!(
+                    "Others have changed the same lines of the branch, and nothing was published: {}. Tell the \
+                     agent with send_message what they are now, or publish to another branch.",
+                    said(&names.join(", "))
+                )));
+            }
+            _ => return Err(self.explain(&String::from_utf8_lossy(&merged.stderr))),
+        }
+        if git(&["rev-parse", &of(tip)]).await? == tree {
+            return Ok(tip.to_owned());
+        }
+        let message = git(&["log", "-1", "--format=%B", new]).await?;
+        git(&["commit-tree", tree, "-p", tip, "-m", &message]).await
     }
 
     async fn new_repository(&self) -> Result<TempDir, ToolError> {
@@ -223,6 +266,25 @@ impl HostedRepository {
         time: Duration,
         header: Option<String>,
     ) -> Result<String, ToolError> {
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = self.run(directory, arguments, time, header).await?;
+        let printed = String::from_utf8_lossy(&stdout).into_owned();
+        match status.success() {
+            true => Ok(printed),
+            false => Err(self.explain(&format!("{}{printed}", String::from_utf8_lossy(&stderr)))),
+        }
+    }
+
+    async fn run(
+        &self,
+        directory: &Path,
+        arguments: &[&str],
+        time: Duration,
+        header: Option<String>,
+    ) -> Result<Output, ToolError> {
         let mut command = Command::new("git");
         for (name, _) in std::env::vars_os() {
             let shown = name.to_string_lossy();
@@ -252,16 +314,7 @@ impl HostedRepository {
         let Ok(ended) = timeout(time, command.output()).await else {
             return Err(self.timed_out(time));
         };
-        let Output {
-            status,
-            stdout,
-            stderr,
-        } = ended.map_err(no_git)?;
-        let printed = String::from_utf8_lossy(&stdout).into_owned();
-        match status.success() {
-            true => Ok(printed),
-            false => Err(self.explain(&format!("{}{printed}", String::from_utf8_lossy(&stderr)))),
-        }
+        ended.map_err(no_git)
     }
 
     /// The error for a call of git that printed this.
@@ -291,6 +344,10 @@ impl HostedRepository {
         let text = text.replace("{address}", self.address());
         ToolError::new(kind, format!("{text} Git says: {reason}"))
     }
+}
+
+fn words(text: &str) -> Vec<&str> {
+    text.split(' ').collect()
 }
 
 /// Git's own reason for a failure, from what it has printed.
@@ -326,18 +383,6 @@ fn no_file(cause: std::io::Error) -> ToolError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn references_and_default_branch_are_read() {
-        let refs = Refs::parse(
-            "ref: refs/heads/trunk\tHEAD\n2\tHEAD\n1\trefs/heads/a/b\n2\trefs/heads/trunk\n3\trefs/tags/v1\n",
-        );
-        assert_eq!(refs.default_branch.as_deref(), Some("trunk"));
-        assert_eq!(refs.branch("a/b"), Some("1"));
-        assert_eq!(refs.branch("v1"), None);
-        assert_eq!(refs.full_name("v1").as_deref(), Some("refs/tags/v1"));
-        assert!(Refs::parse("").default_branch.is_none());
-    }
 
     #[test]
     fn reason_is_that_of_git_without_secrets() {

@@ -5,8 +5,7 @@ use mcp_core::tool::ToolError;
 use serde_json::{Value, json};
 use upstream::http::Method;
 
-use super::forge::Forge;
-use super::host::HostedRepository;
+use super::host::{Forge, HostedRepository};
 
 pub(crate) struct PullRequest<'a> {
     /// The branch with the changes.
@@ -53,7 +52,7 @@ impl HostedRepository {
                  pull_request to false.",
             )
         };
-        let forge = self.forge.ok_or_else(no_forge)?;
+        let forge = self.forge().ok_or_else(no_forge)?;
         let path = self.pulls_path().ok_or_else(no_forge)?;
         let request = self.api_request(Method::POST, path.clone());
         let opened: Value = match request.body(&new.json(forge)).json().await {
@@ -74,7 +73,7 @@ impl HostedRepository {
     /// The path of the list of pull requests; `None` if it is not known. Only below the path of the program
     /// itself is the token sent to it.
     pub(crate) fn pulls_path(&self) -> Option<Vec<String>> {
-        let forge = self.forge?;
+        let forge = self.forge()?;
         let fixed: &[&str] = match forge {
             Forge::GitHub if self.has_own_api_host() => &["repos"],
             Forge::GitHub => &["api", "v3", "repos"],
@@ -84,7 +83,7 @@ impl HostedRepository {
         let fixed = fixed.iter().map(|part| (*part).to_owned());
         Some(match forge {
             // Its groups have any depth, so the path of the program cannot be told from them.
-            Forge::GitLab if !self.is_whole => return None,
+            Forge::GitLab if !self.is_whole() => return None,
             // One segment with escaped slashes.
             Forge::GitLab => fixed
                 .chain([self.path.join("/"), "merge_requests".to_owned()])
@@ -131,60 +130,41 @@ fn address(pull: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use mcp_serve::Secret;
     use upstream::http::Url;
 
-    use crate::git::forge::Forge;
-    use crate::git::host::GitHost;
+    use crate::git::host::{Forge, GitHost};
     use crate::git::{GitHosts, Repository};
 
     #[test]
     fn api_has_a_host_of_its_own_or_is_below_the_path_of_its_program() {
-        for (url, repository, path) in [
-            (
-                "https://github.com",
-                "acme/app",
-                Some("repos/acme/app/pulls"),
-            ),
-            (
-                "https://github.com/acme",
-                "acme/app",
-                Some("repos/acme/app/pulls"),
-            ),
-            (
-                "github+https://x.test",
-                "acme/app",
-                Some("api/v3/repos/acme/app/pulls"),
-            ),
-            (
-                "gitea+https://x.test/git",
-                "git/acme/app",
-                Some("git/api/v1/repos/acme/app/pulls"),
-            ),
-            ("gitea+https://x.test", "app", None),
-            (
-                "gitlab+https://x.test",
-                "a/b/c",
-                Some("api/v4/projects/a/b/c/merge_requests"),
-            ),
-            (
-                "https://gitlab.com/a",
-                "a/b",
-                Some("api/v4/projects/a/b/merge_requests"),
-            ),
-            ("gitlab+https://x.test/git", "git/a/b", None),
-        ] {
+        // The address of the host, a repository and the path of its list; `-` if there is none.
+        let rows = "https://github.com acme/app repos/acme/app/pulls
+            https://github.com/acme acme/app repos/acme/app/pulls
+            github+https://x.test acme/app api/v3/repos/acme/app/pulls
+            gitea+https://x.test/git git/acme/app git/api/v1/repos/acme/app/pulls
+            gitea+https://x.test app -
+            gitlab+https://x.test a/b/c api/v4/projects/a/b/c/merge_requests
+            https://gitlab.com/a a/b api/v4/projects/a/b/merge_requests
+            gitlab+https://x.test/git git/a/b -";
+        for row in rows.lines() {
+            let words: Vec<_> = row.split_whitespace().collect();
+            let [url, repository, path] = words[..] else {
+                panic!("{row}")
+            };
             let (forge, plain) = Forge::split(url);
             let parsed = Url::parse(plain).unwrap();
             let address = format!("git@{}:{repository}.git", parsed.host_str().unwrap());
-            let hosts = GitHosts(vec![
+            let hosts = GitHosts(vec![Arc::new(
                 GitHost::new(parsed, forge, Secret::new(None, None)).unwrap(),
-            ]);
+            )]);
             let found = hosts
                 .find(&Repository::new(&address, None).unwrap())
                 .unwrap();
             let found = found.pulls_path().map(|path| path.join("/"));
-            assert_eq!(found.as_deref(), path, "{url}");
+            assert_eq!(found.as_deref().unwrap_or("-"), path, "{url}");
         }
     }
 }

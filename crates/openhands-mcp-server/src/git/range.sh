@@ -1,6 +1,6 @@
 # Finds what a task changed. `base` is the id of its initial snapshot. `others` has those of other tasks in
 # the directory, oldest first: the first one after the task `ended` (local time) is its end, and one before
-# that is of a task that worked at the same time.
+# that is of a task that worked at the same time. `earlier` has the times at which tasks ended that had begun before.
 
 # Prints the list of snapshot $1. An older one is a tree or commit.
 list() {
@@ -8,7 +8,7 @@ list() {
 }
 
 # Prints the trees of the list in file $1.
-trees() { sed '1d; /^[!~^]/d' "$1"; }
+trees() { sed '1d; /^[!=~^]/d' "$1"; }
 
 # Prints the tree of repository $2 among those in file $1.
 tree_in() {
@@ -43,9 +43,14 @@ range() {
     notes= end=
     [ -n "$base" ] || [ -z "$is_kept" ] || notes=unrecorded
     time_of() { list "$1" | head -n 1 | grep -x '[0-9]*' || echo 0; }
-    if [ -n "$others" ]; then
+    local_time() { date -d "$1" +%s%N 2>/dev/null; }
+    if [ -n "$others$earlier" ]; then
         began=$(time_of "$base")
-        ended=$(date -d "$ended" +%s%N 2>/dev/null)
+        ended=$(local_time "$ended")
+        for time in $earlier; do
+            time=$(local_time "$time")
+            [ "${time:-0}" -le "$began" ] || notes="$notes shared"
+        done
         for id in $others; do
             recorded=$(time_of "$id")
             [ "$recorded" -ge "$began" ] || continue

@@ -2,9 +2,11 @@
 # recorded on its own, with a copy of its index. Nothing is written into the directory or its repositories.
 # `work` is a temporary directory and `store` one that keeps initial snapshots, if there is one.
 # `own_files` has patterns of files that are not the agent's; files of more than `large` bytes are
-# recorded by their size and time.
+# recorded by their size and hash. An initial snapshot reads at most `hashed` bytes of them, the smallest first, and
+# records the others by their size and time.
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES
-export GIT_OPTIONAL_LOCKS=0
+# What is shown is what a commit holds, not what stands for it in this repository.
+export GIT_OPTIONAL_LOCKS=0 GIT_NO_REPLACE_OBJECTS=1
 newline='
 '
 here=$(pwd)
@@ -16,7 +18,7 @@ mkdir -p "$objects" || exit 76
 # No hook or monitor of a repository runs.
 git() {
     command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.splitIndex=false \
-        -c core.safecrlf=false "$@"
+        -c core.safecrlf=false -c core.sparseCheckout=false "$@"
 }
 
 # Prints the repositories below the directory, one a line.
@@ -28,10 +30,41 @@ repositories() {
     done
 }
 
-# Prints the large files below the directory: lines of `size time path`.
+# Prints the large files below the directory, the smallest first: lines of `size time change path`.
 large_files() {
-    find . -name .git -prune -o -type f -size "+${large}c" ! -path "*$newline*" -printf '%s %T@ %P\n' |
-        LC_ALL=C sort
+    find . -name .git -prune -o -type f -size "+${large}c" ! -path "*$newline*" -printf '%s %T@ %C@ %P\n' |
+        LC_ALL=C sort -n
+}
+
+# Prints what stands for the content of the large file $3, which has the path $2 in the directory and the facts $1 in
+# the list of large files: its size and hash, or its size and time. A file is read again only if its facts are others
+# than in the initial snapshot `base`, and if that has a hash of a file of this size.
+large_content() {
+    size=${1%% *} time=${1#* }
+    time=${time%% *} is_hashed=
+    if [ -n "$is_initial" ]; then
+        read=$(($(cat "$work/read" 2>/dev/null || echo 0) + size))
+        [ "$read" -gt "$hashed" ] || is_hashed=1
+        echo "$read" > "$work/read"
+    elif [ -n "$base" ] && [ -f "$store/lists/$base" ]; then
+        known=$(facts=$1 path=$2 LC_ALL=C awk '
+            $0 == "=" ENVIRON["facts"] " " ENVIRON["path"] { is_same = 1 }
+            /^![^ ]* [^ ]* / {
+                match($0, /^![^ ]* [^ ]* /)
+                if (substr($0, RLENGTH + 1) == ENVIRON["path"]) content = substr($0, 2, RLENGTH - 2)
+            }
+            END { print (is_same ? "same" : "other"), content }' "$store/lists/$base")
+        case $known in
+            'same '?*) printf '%s\n' "${known#* }" && return ;;
+            "other $size @"*) ;;
+            "other $size "*) is_hashed=1 ;;
+        esac
+    fi
+    if [ -n "$is_hashed" ]; then
+        hash=$(sha256sum < "$3") && printf '%s %s\n' "$size" "${hash%% *}"
+    else
+        printf '%s @%s\n' "$size" "$time"
+    fi
 }
 
 quoted() { printf '"%s"' "$(printf '%s' "$1" | sed 's/[\\"]/\\&/g')"; }
@@ -75,27 +108,29 @@ unmark() {
     [ ! -s "$work/skipped" ] || git update-index -z --no-skip-worktree --stdin < "$work/skipped"
 }
 
-# Puts the large files of repository $1, whose files have the prefix $2 in the directory, into the index as
-# texts of their size and time, and adds them to the list `large`. The other arguments are pathspecs.
+# Puts the large files of the current repository, whose files have the prefix $1 in the directory, into the index as
+# texts that stand for their content, and adds them to the list `large`. The other arguments are pathspecs.
 record_large() {
     prefix=$1
     shift
     while IFS= read -r line; do
-        path=${line#* * }
+        path=${line#* * * }
         case $path in "$prefix"*) printf '%s %s\n' "${line%" $path"}" "${path#"$prefix"}" ;; esac
     done < "$work/large-files" > "$work/own-large"
     [ -s "$work/own-large" ] || return 0
-    cut -d ' ' -f 3- "$work/own-large" > "$work/names"
+    cut -d ' ' -f 4- "$work/own-large" > "$work/names"
     git ls-files -z -c -o --exclude-standard -- "$@" | tr '\0' '\n' |
         LC_ALL=C grep -Fx -f "$work/names" | LC_ALL=C sort -u > "$work/kept"
     top=$(git rev-parse --show-prefix) || return
     while IFS= read -r line; do
-        path=${line#* * } size_and_time=${line%" ${line#* * }"}
+        path=${line#* * * } facts=${line%" ${line#* * * }"}
         LC_ALL=C grep -Fxq -e "$path" "$work/kept" || continue
-        text=$(printf '%s\n' "$size_and_time" | git hash-object -w --stdin) || return
+        content=$(large_content "$facts" "$prefix$path" "$path") || return
+        text=$(printf '%s\n' "$content" | git hash-object -w --stdin) || return
         printf '100644 %s 0\t%s\0' "$text" "$top$path" >> "$work/entries"
         printf ':(exclude,literal)%s\0' "$path" >> "$work/paths"
-        printf '!%s %s\n' "$size_and_time" "$prefix$path" >> "$work/large"
+        printf '!%s %s\n' "$content" "$prefix$path" >> "$work/large"
+        [ -z "$is_initial" ] || printf '=%s %s\n' "$facts" "$prefix$path" >> "$work/own-facts"
     done < "$work/own-large"
 }
 
@@ -140,13 +175,14 @@ record() (
 )
 
 # Writes the content of all repositories and their list into `$work/end`: a line with the time, lines of
-# `tree repository` and `!size time path` for large files. An initial one has lines of `~path` for ignored
-# files and `^commit`, too.
+# `tree repository` and `!size hash path` for large files. An initial one has lines of `=size time change path` for
+# large files, `~path` for ignored files and `^commit`, too.
 snapshot() {
     set -f
     repositories > "$work/repositories" 2>/dev/null
     large_files > "$work/large-files" 2>/dev/null
     : > "$work/large"
+    : > "$work/own-facts"
     : > "$work/own"
     {
         date +%s%N
@@ -154,12 +190,12 @@ snapshot() {
             tree=$(record "$repository" < /dev/null) || exit 1
             printf '%s %s\n' "$tree" "$repository"
         done || exit 76
-        cat "$work/large" "$work/own"
+        cat "$work/large" "$work/own-facts" "$work/own"
     } > "$work/end" || exit 76
 }
 
 # Prints an id of the content of the list in file $1.
-content_id() { sed '1d; /^[~^]/d' "$1" | git hash-object --stdin; }
+content_id() { sed '1d; /^[=~^]/d' "$1" | git hash-object --stdin; }
 
 # Takes a snapshot that stays in `store`, and prints its id.
 initial_snapshot() {

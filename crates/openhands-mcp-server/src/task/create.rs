@@ -1,26 +1,28 @@
-//! Creating a task. It is a conversation with an id that follows from its key, so to create it twice does nothing.
+//! Creating a task. It is a conversation with an id that follows from its key, so to create it twice does nothing. Behind
+//! a V1 app server it is created in a sandbox.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::tool::{Call, ToolError};
+use mcp_core::tool::{Call, ToolError, ToolErrorKind};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep, timeout_at};
+use upstream::redact::redacted;
 use upstream::text::one_line;
 use uuid::Uuid;
 
-use super::sandbox;
 use super::spec::TaskSpec;
-use super::start_error::{being_started, no_slot, start_before, uncertain};
 use crate::OpenHands;
 use crate::api::{
-    AgentServer, ApiResult, Backend, ConfirmationPolicy, Conversation, Execution, NewAgent,
-    NewConversation, TaskId,
+    AgentServer, ApiFailure, ApiResult, AppServer, Backend, Conversation, Execution,
+    NewAppConversation, NewConversation, SandboxProblem, Servers, TaskId,
 };
+use crate::budget::Limits;
 use crate::callback::CallbackUrl;
-use crate::owner::Owner;
+use crate::git::Repository;
 use crate::runner::{Begun, Runner, Slot, may_retry, tag_stopped, wait_for_start};
-use crate::tags::{ConversationTags, StopReason};
+use crate::service::Owner;
+use crate::tags::{ConversationTags, StopReason, tag};
 use crate::workspace::mcp_servers::{dead_servers, install_plugin};
 use crate::workspace::{absolute_roots, set_up, snapshots};
 
@@ -29,6 +31,8 @@ const MAX_LATE_POLLS: u32 = 10;
 const LATE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The time in which the agent server counts a new task as running.
 const COUNT_TIME: Duration = Duration::from_secs(2);
+/// Characters of the first words of a task.
+const MAX_TITLE_CHARS: usize = 80;
 /// Characters of the names of models in an error.
 const MAX_MODEL_NAMES_CHARS: usize = 300;
 
@@ -42,7 +46,7 @@ pub(crate) async fn create(
     spec: TaskSpec,
 ) -> Result<TaskId, ToolError> {
     let server = &match service.servers.backend().await? {
-        Backend::App(app) => return sandbox::create(service, &app, &spec, call).await,
+        Backend::App(app) => return create_in_sandbox(service, &app, &spec, call).await,
         Backend::Agent(server) => server,
     };
     let owner = service.owner(call);
@@ -60,7 +64,7 @@ pub(crate) async fn create(
         return create_new(service, server, owner.as_ref(), spec, new).await;
     };
     let id = service.key_id(key, call);
-    tags.set_fingerprint(spec.fingerprint());
+    tags.set(tag::FINGERPRINT, Some(spec.fingerprint()));
     // Nothing is uploaded or sent if there is such a task: it may be at work already.
     let found = find(server, id, &tags).await?;
     if found.is_some_and(|task| !may_be_unstarted(&task)) {
@@ -138,9 +142,9 @@ async fn create_new(
     } = new;
     let (answer_by, has_callback) = (spec.answer_by, spec.callback.is_some());
     let has_key = spec.key.is_some();
-    let budget = service.max_budget.apply(&spec.budget)?;
+    let budget = service.max_budget.apply(&spec.limits)?;
     let profile = spec.agent.as_deref().or(service.profile.as_deref());
-    let agent = server.new_agent(profile).await?;
+    let agent = server.profile_id(profile).await?;
     if let Some(model) = &spec.model {
         check_model(server, model).await?;
     }
@@ -166,21 +170,26 @@ async fn create_new(
     let mcp_servers = &service.mcp_servers;
     let dead = dead_servers(server, mcp_servers).await;
     let plugin = install_plugin(server, &shared_root, mcp_servers, &dead).await?;
-    tags.set_title(&spec.task);
-    tags.set_base(workspace.base.as_deref());
-    tags.set_snapshots(&store);
-    tags.set_branch(workspace.branch.as_deref());
+    let branch = workspace.branch.as_deref();
+    // Half of a secret cannot be told from other words.
+    let title = one_line(&redacted(&spec.task), MAX_TITLE_CHARS);
+    tags.set(tag::TITLE, Some(title));
+    tags.set_line(tag::BASE, workspace.base.as_deref());
+    tags.set_if_short(tag::SNAPSHOTS, Some(&store));
+    tags.set_if_short(tag::BRANCH, branch);
+    tags.set_line(tag::GAPS, workspace.gaps);
     if let Some(repository) = &spec.workspace.repository {
-        tags.set_repository(&repository.url, workspace.branch.as_deref());
+        let repository = format!("{} {}", repository.url, branch.unwrap_or_default());
+        tags.set_if_short(tag::REPOSITORY, Some(&repository));
     }
     tags.set_budget(&budget);
-    tags.set_verify(spec.verify.as_deref());
-    tags.set_model(spec.model.as_deref().or(match &agent {
-        NewAgent::Standard { model, .. } => Some(model.as_str()),
-        NewAgent::Profile(_) => None,
-    }));
-    tags.set_callback(spec.callback.as_ref().map(CallbackUrl::as_str));
-    tags.set_dead_servers(&dead);
+    tags.set(tag::VERIFY, spec.verify.clone());
+    tags.set(tag::MODEL, spec.model.clone());
+    let callback = spec.callback.as_ref().map(CallbackUrl::as_str);
+    tags.set(tag::CALLBACK, callback.map(str::to_owned));
+    if !dead.is_empty() {
+        tags.set_line(tag::DEAD_SERVERS, Some(&dead.join(", ")));
+    }
     let (server, runner) = (server.clone(), Arc::clone(&service.runner));
     let start = async move {
         let prompt = spec.prompt();
@@ -189,8 +198,8 @@ async fn create_new(
             agent: &agent,
             working_dir: &workspace.directory,
             tags: tags.as_tags(),
-            max_iterations: budget.iterations,
-            confirmation: spec.confirm.map(ConfirmationPolicy::from),
+            max_iterations: budget.steps,
+            confirm: spec.confirm,
             plugin: plugin.as_ref(),
             prompt: Some(&prompt),
         };
@@ -240,10 +249,10 @@ async fn start(
 ) -> Result<(), ToolError> {
     let mut tags = tags.clone();
     // A model is set between the prompt and the start.
-    let starts_at_once = fetch.is_none() && tags.model().is_none();
+    let starts_at_once = fetch.is_none() && tags.get(tag::MODEL).is_none();
     let prompt = new.prompt.unwrap_or_default();
     match starts_at_once {
-        true => tags.begin_run(),
+        true => tags.begin_run(server.now()),
         false => tags.set_fetch(fetch),
     }
     let new = NewConversation {
@@ -399,11 +408,252 @@ async fn check_model(server: &AgentServer, model: &str) -> Result<(), ToolError>
 /// It is another task with the same key.
 fn check_fingerprint(task: &Conversation, tags: &ConversationTags) -> Result<(), ToolError> {
     let found = ConversationTags::new(task.tags.clone());
-    if found.fingerprint() == tags.fingerprint() {
+    if found.get(tag::FINGERPRINT) == tags.get(tag::FINGERPRINT) {
         return Ok(());
     }
     Err(ToolError::conflict(
         "This idempotency_key was used for another task or file, or with other limits. Use a new \
          key for new work.",
     ))
+}
+
+/// The time for a sandbox to resume, and the poll interval.
+const WAKE_TIMEOUT: Duration = Duration::from_secs(20);
+const WAKE_POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Starts the task in a sandbox, or finds the existing one with its idempotency key. Does not wait for
+/// the sandbox: the app server starts the agent in it.
+///
+/// # Errors
+/// No task was started, unless the message says that this is not certain.
+async fn create_in_sandbox(
+    service: &OpenHands,
+    app: &AppServer,
+    spec: &TaskSpec,
+    call: &Call,
+) -> Result<TaskId, ToolError> {
+    let servers = &service.servers;
+    let id = spec.key.as_deref().map(|key| service.key_id(key, call));
+    let id = id.or(spec.id).unwrap_or_else(TaskId::random);
+    let profile = spec.agent.as_deref().or(service.profile.as_deref());
+    let new = request(id, spec, profile)?;
+    if !service.mcp_servers.is_empty() {
+        return Err(unsupported(
+            "pass MCP servers to a task: add them to OpenHands' own settings instead of \
+             OPENHANDS_MCP_SERVERS",
+        ));
+    }
+    if spec.key.is_some() {
+        match servers.for_task(id).await {
+            Ok(_) => return Ok(id),
+            Err(failure) if failure.is_unknown_task() => {}
+            Err(failure) => match failure.sandbox_problem() {
+                Some(SandboxProblem::NotStarted(_) | SandboxProblem::Cancelled) => {}
+                Some(_) => return Ok(id),
+                None => return Err(failure.into()),
+            },
+        }
+    }
+    let start = async {
+        let started = servers.start(app, &new).await;
+        started.map_err(|failure| match failure.is_ambiguous() {
+            // No retry: it could start the task twice.
+            true => uncertain(id, failure.into()),
+            false => failure.into(),
+        })
+    };
+    start_before(spec.answer_by, id, start).await?;
+    tracing::info!(task = %id, "task started in a sandbox");
+    Ok(id)
+}
+
+/// Returns the agent server of a task. Resumes its sandbox first if it is paused.
+///
+/// # Errors
+/// The sandbox does not run, or not yet.
+pub(super) async fn wake(servers: &Servers, id: TaskId) -> ApiResult<AgentServer> {
+    let is_paused =
+        |failure: &ApiFailure| failure.sandbox_problem() == Some(&SandboxProblem::Paused);
+    match servers.for_task(id).await {
+        Err(failure) if is_paused(&failure) => servers.resume_sandbox(id).await?,
+        found => return found,
+    }
+    let until = Instant::now() + WAKE_TIMEOUT;
+    loop {
+        match servers.for_task(id).await {
+            Err(failure)
+                if Instant::now() < until
+                    && (is_paused(&failure)
+                        || failure.sandbox_problem() == Some(&SandboxProblem::Starting)) =>
+            {
+                sleep(WAKE_POLL_INTERVAL).await;
+            }
+            found => return found,
+        }
+    }
+}
+
+/// This server keeps no state of tasks, and the app server none for it before the sandbox runs.
+const NO_CALLBACK: &str = "keep a URL for the result of a task, so a restart would lose it: leave \
+    callback_url out. wait_task waits for the end, and for clients with tasks of the protocol run_task \
+    does for up to 55 minutes";
+
+/// The request for the app server. The sandbox does not exist before the agent starts, so no files
+/// can be put into it. The agent's limits and permissions are settings of the app server.
+fn request(
+    id: TaskId,
+    spec: &TaskSpec,
+    profile: Option<&str>,
+) -> Result<NewAppConversation, ToolError> {
+    let workspace = &spec.workspace;
+    let agent_profile = profile.map(Uuid::try_parse).transpose();
+    let repository = workspace.repository.as_ref();
+    let hosted = repository.map(hosted);
+    let refusals = [
+        (
+            !workspace.files.is_empty(),
+            "put files into a sandbox before the agent starts: say what is in them in task, or \
+             name a repository that holds them",
+        ),
+        (
+            workspace.directory.is_some(),
+            "choose a workspace: every task has its own sandbox; leave workspace out",
+        ),
+        (
+            workspace.depth.is_some(),
+            "choose how much history is fetched: leave context.depth out",
+        ),
+        (
+            spec.verify.is_some(),
+            "check a task with a command: have the agent run it, and leave verify out",
+        ),
+        (spec.callback.is_some(), NO_CALLBACK),
+        (
+            spec.model.is_some(),
+            "choose the model of one task: name an agent profile with that model in agent",
+        ),
+        (
+            spec.confirm.is_some(),
+            "ask for permissions of one task: set the confirmation mode in OpenHands' settings and \
+             leave confirm out",
+        ),
+        (
+            spec.limits != Limits::default(),
+            "limit one task: set limits in OpenHands' settings and leave max_iterations, \
+             max_seconds and max_cost out",
+        ),
+        (
+            agent_profile.is_err(),
+            "find agent profiles by their name: give the profile's id (a UUID), or leave it out to \
+             use the active one",
+        ),
+        (
+            hosted == Some(None),
+            "check out this repository: it takes those of github.com, gitlab.com and \
+             bitbucket.org, with its own credentials",
+        ),
+    ];
+    if let Some((_, what)) = refusals.iter().find(|(is_asked, _)| *is_asked) {
+        return Err(unsupported(what));
+    }
+    Ok(NewAppConversation {
+        id,
+        prompt: spec.prompt(),
+        repository: hosted.flatten(),
+        branch: repository.and_then(|repository| repository.branch.clone()),
+        agent_profile: agent_profile.ok().flatten(),
+    })
+}
+
+/// The git provider of a repository as the app server calls it, and the repository's name there.
+fn hosted(repository: &Repository) -> Option<(&'static str, String)> {
+    let url = repository.parsed()?;
+    let provider = match url.host_str()? {
+        "github.com" => "github",
+        "gitlab.com" => "gitlab",
+        "bitbucket.org" => "bitbucket",
+        _ => return None,
+    };
+    let name = url.path().trim_matches('/');
+    let name = name.strip_suffix(".git").unwrap_or(name);
+    let is_name = name.split('/').count() >= 2 && !name.split('/').any(str::is_empty);
+    is_name.then(|| (provider, name.to_owned()))
+}
+
+/// The error for a task in a sandbox that goes on with a callback_url.
+pub(super) fn no_callback() -> ToolError {
+    unsupported(NO_CALLBACK)
+}
+
+fn unsupported(what: &str) -> ToolError {
+    ToolError::invalid_argument(format!("The OpenHands V1 app server cannot {what}."))
+}
+
+/// Runs the start of a task, but not beyond `answer_by`.
+///
+/// # Errors
+/// The error of the start, or a timeout, after which the outcome is uncertain.
+pub(super) async fn start_before<T>(
+    answer_by: Instant,
+    id: TaskId,
+    start: impl Future<Output = Result<T, ToolError>>,
+) -> Result<T, ToolError> {
+    timeout_at(answer_by, start).await.unwrap_or_else(|_| {
+        let message = "OpenHands takes too long to start the task.";
+        Err(uncertain(
+            id,
+            ToolError::new(ToolErrorKind::Timeout, message),
+        ))
+    })
+}
+
+/// The error for a start with an uncertain outcome; `error` is the reason.
+pub(super) fn uncertain(id: TaskId, error: ToolError) -> ToolError {
+    let message = format!(
+        "{} It is not known whether the task was started: call get_task_status with task_id {id} \
+         before you run it again.",
+        error.message()
+    );
+    ToolError::new(error.kind(), message).caused_by(error)
+}
+
+/// The error for a call whose time is over while another one starts the task.
+pub(super) fn being_started(id: TaskId) -> ToolError {
+    let message = format!(
+        "Another call with this idempotency_key is starting the task: call get_task_status with \
+         task_id {id}, or repeat this call."
+    );
+    ToolError::new(ToolErrorKind::Timeout, message)
+}
+
+/// The error for a task without a slot.
+pub(super) fn no_slot(error: ApiFailure, has_key: bool) -> ToolError {
+    let error = ToolError::from(error);
+    let again = match has_key {
+        true => "Repeat this call with the same idempotency_key",
+        false => "Run it again",
+    };
+    let message = format!(
+        "All slots for running tasks are taken, and the task was not started. {again} when a task has \
+         ended, or stop one with cancel_task."
+    );
+    ToolError::new(error.kind(), message).caused_by(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repository_has_a_provider_and_a_name() {
+        let name = |url| hosted(&Repository::new(url, None).unwrap());
+        let github = name("https://github.com/owner/name.git");
+        assert_eq!(github, Some(("github", "owner/name".into())));
+        assert_eq!(name("git@github.com:owner/name.git"), github);
+        let gitlab = name("ssh://git@gitlab.com/group/sub/name");
+        assert_eq!(gitlab, Some(("gitlab", "group/sub/name".into())));
+        for other in ["https://git.example.test/a/b", "https://github.com/a"] {
+            assert_eq!(name(other), None, "{other}");
+        }
+    }
 }

@@ -12,11 +12,11 @@ use upstream::http::header::AUTHORIZATION;
 use upstream::http::{Client, Fault, Method, ServiceProfile, Url};
 use upstream::poll::Backoff;
 
+use super::follow::{MAX_WHOLE_RESULT_BYTES, TaskSnapshot};
 use super::report::Report;
-use super::snapshot::{MAX_WHOLE_RESULT_BYTES, TaskSnapshot};
 use crate::OpenHands;
 use crate::api::{ApiResult, Backend, TaskId};
-use crate::tags::{ConversationTags, Delivery};
+use crate::tags::ConversationTags;
 
 /// The intervals at which a task with a URL is read until its end.
 const POLL_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(15));
@@ -145,6 +145,9 @@ async fn try_deliver(service: &OpenHands, id: TaskId) -> ApiResult<bool> {
         return Ok(true);
     };
     if !task.status().is_settled() {
+        if task.needs_run {
+            service.runner.begin_later(id);
+        }
         return Ok(false);
     }
     // A server whose operator does not allow the host leaves it to those that do.
@@ -166,7 +169,15 @@ async fn try_deliver(service: &OpenHands, id: TaskId) -> ApiResult<bool> {
         (None, 1) => id.to_string(),
         (None, _) => format!("{id}-{number}"),
     };
-    let sent = send_with_retries(service, url.as_str(), &key, &json!(report)).await;
+    let report = json!(report);
+    let mut sent = send(service, url.as_str(), &key, &report).await;
+    for delay in RETRIES {
+        if sent.is_ok() {
+            break;
+        }
+        sleep(delay).await;
+        sent = send(service, url.as_str(), &key, &report).await;
+    }
     if let Err(reason) = &sent {
         tracing::warn!(task = %id, reason, "callback_url did not take the result");
     }
@@ -179,30 +190,10 @@ async fn try_deliver(service: &OpenHands, id: TaskId) -> ApiResult<bool> {
     let mut tags = ConversationTags::from_task(&task);
     // Unless the task went on with a URL for its next result.
     if tags.callback().is_some_and(|(_, now)| now == number) {
-        tags.set_delivery(&match sent {
-            Ok(()) => Delivery::Done,
-            Err(reason) => Delivery::Failed(reason),
-        });
+        tags.set_delivery(&sent);
         server.set_tags(id, tags.as_tags()).await?;
     }
     Ok(true)
-}
-
-async fn send_with_retries(
-    service: &OpenHands,
-    url: &str,
-    key: &str,
-    report: &Value,
-) -> Result<(), String> {
-    let mut sent = send(service, url, key, report).await;
-    for delay in RETRIES {
-        if sent.is_ok() {
-            break;
-        }
-        sleep(delay).await;
-        sent = send(service, url, key, report).await;
-    }
-    sent
 }
 
 /// Sends the report; the error is the reason why it was not taken.

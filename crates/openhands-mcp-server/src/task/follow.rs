@@ -1,16 +1,181 @@
-//! Waiting for a task to end, with a progress message for every step.
+//! The state of a task at one moment, waiting for its end, and completion of ids.
 
 use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use upstream::poll::Backoff;
+use upstream::redact::{redacted, redacted_code};
+use upstream::text::{page, tail, visible};
+use upstream::time::Timestamp;
 
-use super::snapshot::TaskSnapshot;
+use super::permission::PendingActions;
 use crate::OpenHands;
-use crate::api::{ApiFailure, ApiResult, Servers, TaskId};
+use crate::api::{
+    AgentServer, ApiFailure, ApiResult, Backend, Conversation, Event, Execution, Servers, TaskId,
+    event_kind, summary,
+};
 use crate::runner::Runner;
-use crate::tags::StopReason;
+use crate::state::{TaskFacts, TaskOutcome, TaskStatus};
+use crate::tags::{StopReason, tag};
+
+/// Bytes of the agent's last message. With the output below and the changed files, a report stays
+/// under 2,000 tokens.
+pub(crate) const MAX_RESULT_BYTES: usize = 4_000;
+/// The same where it costs no tokens: in a resource and a callback.
+pub(crate) const MAX_WHOLE_RESULT_BYTES: usize = 100_000;
+/// Bytes of the last command's output. The end is kept, because it shows the outcome.
+const MAX_OUTPUT_BYTES: usize = 1_500;
+
+/// The state of a task at one moment.
+pub(crate) struct TaskSnapshot {
+    pub(crate) id: TaskId,
+    pub(crate) outcome: TaskOutcome,
+    pub(crate) conversation: Conversation,
+    /// Actions of the agent so far.
+    pub(crate) steps: u64,
+    /// It begins or goes on by itself, once its repository or a slot is there.
+    pub(crate) needs_run: bool,
+    /// The actions for which it waits for permission.
+    pub(crate) pending: Option<PendingActions>,
+    /// The time at which it was read, by the clock of the agent server.
+    pub(crate) now: Timestamp,
+    last_action: Option<Event>,
+    /// Summaries of the actions since the last poll.
+    pub(crate) new_actions: Vec<String>,
+}
+
+/// The last message of a task's agent and the output of its last command, whole.
+pub(crate) struct AgentOutput {
+    pub(crate) result: String,
+    pub(crate) output: String,
+    pub(crate) exit_code: Option<i64>,
+}
+
+impl AgentOutput {
+    /// The last message, at most `max` bytes, and the offset of the rest.
+    pub(crate) fn shown_result(&self, max: usize) -> (Option<String>, Option<u64>) {
+        let (shown, next) = page(&self.result, 0, max);
+        let text = match next {
+            None => shown.to_owned(),
+            Some(next) => format!(
+                "{shown}\n[cut: {next} of {} bytes shown; get_task_result with offset {next} has the rest]",
+                self.result.len()
+            ),
+        };
+        (non_blank(text), next.map(|next| next as u64))
+    }
+
+    /// The end of the output.
+    pub(crate) fn last_output(&self) -> Option<String> {
+        let shown = tail(&self.output, MAX_OUTPUT_BYTES);
+        non_blank(match shown.len() == self.output.len() {
+            true => shown,
+            false => shown.replacen(
+                "shown]",
+                "shown; get_task_result with part output has all]",
+                1,
+            ),
+        })
+    }
+}
+
+/// A part of a text from `offset` on, and the offset of the rest.
+pub(crate) fn part(text: &str, offset: u64) -> (String, Option<u64>) {
+    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+    let (shown, next) = page(text, offset, MAX_RESULT_BYTES);
+    (shown.to_owned(), next.map(|next| next as u64))
+}
+
+fn non_blank(text: String) -> Option<String> {
+    (!text.trim().is_empty()).then_some(text)
+}
+
+impl TaskSnapshot {
+    /// Polls the task for the first time.
+    pub(crate) async fn read(server: &AgentServer, id: TaskId) -> ApiResult<Self> {
+        let conversation = server.conversation(id).await?;
+        let last_action: Option<Event> = server.last_event(id, event_kind::ACTION).await?;
+        let steps = match &last_action {
+            Some(action) => server.count_before(id, action).await? + 1,
+            None => 0,
+        };
+        let facts = TaskFacts::read(server, conversation, steps).await?;
+        let pending = pending(server, &facts.conversation).await?;
+        Ok(Self {
+            id,
+            outcome: facts.outcome(),
+            needs_run: facts.needs_run(),
+            conversation: facts.conversation,
+            steps,
+            pending,
+            now: server.now(),
+            new_actions: last_action.iter().map(summary).collect(),
+            last_action,
+        })
+    }
+
+    /// Polls the task again.
+    pub(crate) async fn refresh(&mut self, server: &AgentServer) -> ApiResult<()> {
+        let conversation = server.conversation(self.id).await?;
+        self.new_actions.clear();
+        loop {
+            let actions = server
+                .actions_after(self.id, self.last_action.as_ref())
+                .await?;
+            self.new_actions.extend(actions.iter().map(summary));
+            self.steps += actions.len() as u64;
+            match actions.into_iter().next_back() {
+                Some(last) => self.last_action = Some(last),
+                None => break,
+            }
+        }
+        let facts = TaskFacts::read(server, conversation, self.steps).await?;
+        (self.outcome, self.needs_run) = (facts.outcome(), facts.needs_run());
+        (self.conversation, self.now) = (facts.conversation, server.now());
+        self.pending = pending(server, &self.conversation).await?;
+        Ok(())
+    }
+
+    pub(crate) fn status(&self) -> TaskStatus {
+        self.outcome.status
+    }
+
+    /// Returns true if the agent waits for permission.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.outcome.status == TaskStatus::WaitingForConfirmation
+    }
+
+    /// A summary of the agent's last action; `None` while actions wait for permission, which are shown whole.
+    pub(crate) fn last_action(&self) -> Option<String> {
+        let action = self.last_action.as_ref();
+        action.filter(|_| !self.is_asking()).map(summary)
+    }
+
+    /// Reads the output so far, even if the task has not ended.
+    pub(crate) async fn read_output(&self, server: &AgentServer) -> ApiResult<AgentOutput> {
+        let mut message = server.final_response(self.id).await?;
+        if message.trim().is_empty() {
+            let thought = self.last_action.iter().flat_map(|action| &action.thought);
+            message = thought.map(|part| part.text.as_str()).collect();
+        }
+        let (printed, exit_code) = server.last_command(self.id).await?;
+        Ok(AgentOutput {
+            // Before they are cut: a secret may lie across a border.
+            result: redacted_code(&visible(&message)).into_owned(),
+            output: redacted(&printed).into_owned(),
+            exit_code,
+        })
+    }
+}
+
+/// The actions for which the task waits for permission.
+async fn pending(server: &AgentServer, task: &Conversation) -> ApiResult<Option<PendingActions>> {
+    Ok(match task.execution_status {
+        Execution::WaitingForConfirmation => Some(PendingActions::read(server, task.id).await?),
+        _ => None,
+    })
+}
 
 /// The poll interval. It grows while nothing new is seen.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -125,4 +290,32 @@ fn report_progress(task: &TaskSnapshot, call: &Call) {
         let done = f64::from(u32::try_from(step).unwrap_or(u32::MAX));
         call.progress(done, None, &format!("Step {step}: {action}"));
     }
+}
+
+/// The newest tasks, whose ids are completed: the agent server takes 10 ms for each.
+const MAX_COMPLETED_TASKS: u32 = 30;
+
+/// Returns the ids of the newest tasks that begin with `value`.
+pub(crate) async fn task_ids(servers: &Servers, value: &str) -> Vec<String> {
+    let newest = newest(servers).await.unwrap_or_default();
+    let ids = newest.into_iter().map(|id| id.to_string());
+    ids.filter(|id| id.starts_with(value)).collect()
+}
+
+async fn newest(servers: &Servers) -> ApiResult<Vec<TaskId>> {
+    Ok(match servers.backend().await? {
+        Backend::App(app) => {
+            let page = app.conversations(MAX_COMPLETED_TASKS, None).await?;
+            page.items.into_iter().map(|task| task.id).collect()
+        }
+        Backend::Agent(server) => {
+            let page = server
+                .conversations(None, MAX_COMPLETED_TASKS, None)
+                .await?;
+            // It is not known who asks, so the ids of principals' tasks are not shown.
+            let tasks = page.items.into_iter();
+            let tasks = tasks.filter(|task| !task.tags.contains_key(tag::OWNER));
+            tasks.map(|task| task.id).collect()
+        }
+    })
 }

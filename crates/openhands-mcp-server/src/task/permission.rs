@@ -1,17 +1,244 @@
-//! Permissions that the agent of a task asks for: asking the user, and sending the answer.
+//! Permissions that the agent of a task asks for: what waits, asking the user, and sending the answer.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use mcp_core::server::PreviousRounds;
 use mcp_core::tool::{Call, InputRequest, ToolError, ToolErrorKind};
-use serde::Deserialize as _;
-use serde_json::{Value, json};
-use upstream::text::head;
+use serde::{Deserialize as _, Serialize};
+use serde_json::{Map, Value, json};
+use serde_with::skip_serializing_none;
+use upstream::redact::{HIDDEN, Redactor, redacted_code};
+use upstream::text::{head, visible};
+use upstream::time::Timestamp;
 
-use super::pending::PendingActions;
 use crate::OpenHands;
-use crate::api::{AgentServer, Conversation, Execution, TaskId};
-use crate::tags::ConversationTags;
+use crate::api::{AgentServer, ApiResult, Conversation, Execution, PendingAction, TaskId};
+use crate::tags::{ConversationTags, StopReason};
+
+/// Bytes of the actions in a report.
+const MAX_SHOWN_BYTES: usize = 5_000;
+/// Bytes of a question to the user, who cannot ask for the rest.
+const MAX_QUESTION_BYTES: usize = 30_000;
+/// Bytes of the actions in an error.
+const MAX_ERROR_BYTES: usize = 3_000;
+/// Characters of the id of a batch.
+const ID_CHARS: usize = 16;
+/// Bytes for the members around an argument.
+const MEMBER_BYTES: usize = 30;
+
+/// All actions that the next approval allows.
+#[derive(Clone, Debug)]
+pub(crate) struct PendingActions {
+    id: String,
+    actions: Vec<ShownAction>,
+    /// Secrets in them that are not shown.
+    hidden: Option<usize>,
+}
+
+/// The actions that wait for respond_confirmation.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Confirmation {
+    /// For respond_confirmation.
+    pub(crate) confirmation_id: String,
+    /// All that is allowed or refused at once.
+    actions: Vec<ShownAction>,
+    /// Parts shown as ***.
+    hidden: Option<usize>,
+    /// Not all is shown: offset of the rest for get_task_result, with part confirmation.
+    next_offset: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct ShownAction {
+    tool: String,
+    arguments: Map<String, Value>,
+}
+
+impl PendingActions {
+    pub(crate) async fn read(server: &AgentServer, id: TaskId) -> ApiResult<Self> {
+        Ok(Self::new(server.pending_actions(id).await?))
+    }
+
+    fn new(actions: Vec<PendingAction>) -> Self {
+        let mut hidden = 0;
+        let ids: Vec<&str> = actions.iter().map(|action| action.id.as_str()).collect();
+        let mut id = TaskId::from_key(&format!("confirmation {ids:?}"))
+            .to_string()
+            .replace('-', "");
+        id.truncate(ID_CHARS);
+        let actions = actions.into_iter().map(|action| {
+            let mut arguments = Value::Object(action.arguments);
+            // Before the redaction, which would leave out what no screen shows.
+            show_all(&mut arguments);
+            let mut redacted = arguments.clone();
+            Redactor::new(true).json(&mut redacted);
+            hidden += hide_words(&mut arguments, &redacted);
+            let arguments = match arguments {
+                Value::Object(arguments) => arguments,
+                _ => Map::new(),
+            };
+            ShownAction {
+                tool: visible(&action.tool),
+                arguments,
+            }
+        });
+        let actions = actions.collect();
+        Self {
+            id,
+            actions,
+            hidden: (hidden > 0).then_some(hidden),
+        }
+    }
+
+    /// Names exactly these actions.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The actions from `offset` on, as far as they fit into a report.
+    pub(crate) fn at_offset(&self, offset: u64) -> Confirmation {
+        self.part(
+            usize::try_from(offset).unwrap_or(usize::MAX),
+            MAX_SHOWN_BYTES,
+        )
+    }
+
+    /// The part that begins at `offset`. Offsets count the bytes of the names and arguments, and some for the members
+    /// around them.
+    fn part(&self, offset: usize, max: usize) -> Confirmation {
+        let window = offset..offset.saturating_add(max);
+        let (mut at, mut actions) = (0, Vec::new());
+        for action in &self.actions {
+            let mut arguments = Map::new();
+            let is_shown = window.contains(&at);
+            at += action.tool.len() + MEMBER_BYTES;
+            for (name, value) in &action.arguments {
+                let has_start = window.contains(&at);
+                at += name.len() + MEMBER_BYTES;
+                let text = text_of(value);
+                let border = |border: usize| text.floor_char_boundary(border.saturating_sub(at));
+                let (from, to) = (border(window.start), border(window.end));
+                if has_start && to == text.len() && from == 0 {
+                    arguments.insert(name.clone(), value.clone());
+                } else if from < to {
+                    let part = text.get(from..to).unwrap_or_default();
+                    arguments.insert(name.clone(), part.into());
+                }
+                at += text.len();
+            }
+            if is_shown || !arguments.is_empty() {
+                let tool = action.tool.clone();
+                actions.push(ShownAction { tool, arguments });
+            }
+        }
+        Confirmation {
+            confirmation_id: self.id.clone(),
+            actions,
+            hidden: self.hidden,
+            next_offset: (window.end < at).then_some(window.end as u64),
+        }
+    }
+
+    /// The question for the user: the actions as text. Lines of an argument are indented, so that no argument looks
+    /// like another action.
+    pub(crate) fn question(&self, id: TaskId) -> String {
+        let shown = self.part(0, MAX_QUESTION_BYTES);
+        let mut text = format!("The agent of task {id} asks whether it may do all of this:\n");
+        for (number, action) in shown.actions.iter().enumerate() {
+            text.push_str(&format!("\n{}. {}\n", number + 1, action.tool));
+            for (name, value) in &action.arguments {
+                let value = text_of(value);
+                let name = name.replace('\n', " ");
+                text.push_str(&match value.contains('\n') {
+                    true => format!("  {name}:\n    {}\n", value.replace('\n', "\n    ")),
+                    false => format!("  {name}: {value}\n"),
+                });
+            }
+        }
+        if self.hidden.is_some() {
+            text.push_str("\nSecrets in it are shown as ***.\n");
+        }
+        if let Some(next) = shown.next_offset {
+            text.push_str(&format!(
+                "\nNOT ALL IS SHOWN: get_task_result with part confirmation and offset {next} has the \
+                 rest. Refuse it unless you have read that.\n"
+            ));
+        }
+        text
+    }
+
+    /// The error for an answer that names other actions.
+    pub(crate) fn conflict(&self) -> ToolError {
+        let shown = serde_json::to_string(&self.part(0, MAX_ERROR_BYTES)).unwrap_or_default();
+        ToolError::conflict(format!(
+            "confirmation_id does not name what the task waits for now, and nothing was allowed or refused. \
+             Read this, and answer with its confirmation_id: {shown}"
+        ))
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Shows characters that no screen shows by their number, also in names.
+fn show_all(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = visible(text),
+        Value::Array(all) => all.iter_mut().for_each(show_all),
+        Value::Object(all) => {
+            let members = std::mem::take(all).into_iter();
+            all.extend(members.map(|(name, mut value)| {
+                show_all(&mut value);
+                (visible(&name), value)
+            }));
+        }
+        _ => {}
+    }
+}
+
+/// Takes over what `redacted` hides, if that is nothing but words: what has the shape of a secret may be a command
+/// (`cookie=a=b; rm -rf x`). Returns the number of hidden words.
+fn hide_words(value: &mut Value, redacted: &Value) -> usize {
+    match (value, redacted) {
+        (Value::String(text), Value::String(redacted)) if text != redacted => {
+            let before = text.matches(HIDDEN).count();
+            *text = match has_same_marks(text, redacted) {
+                true => redacted.clone(),
+                false => text.split_inclusive('\n').map(redacted_words).collect(),
+            };
+            text.matches(HIDDEN).count() - before
+        }
+        (Value::Array(all), Value::Array(redacted)) => {
+            let all = all.iter_mut().zip(redacted);
+            all.map(|(one, redacted)| hide_words(one, redacted)).sum()
+        }
+        (Value::Object(all), Value::Object(redacted)) => {
+            let all = all.values_mut().zip(redacted.values());
+            all.map(|(one, redacted)| hide_words(one, redacted)).sum()
+        }
+        _ => 0,
+    }
+}
+
+fn redacted_words(line: &str) -> Cow<'_, str> {
+    let redacted = redacted_code(line);
+    match has_same_marks(line, &redacted) {
+        true => redacted,
+        false => line.into(),
+    }
+}
+
+/// Returns true if both texts have as many characters that are not those of one word.
+fn has_same_marks(text: &str, redacted: &str) -> bool {
+    let is_mark = |c: &char| !(c.is_alphanumeric() || "_-.+/=~*%@,".contains(*c));
+    let count = |text: &str| text.chars().filter(is_mark).count();
+    count(text) == count(redacted)
+}
 
 const MAX_REASON_BYTES: usize = 2_000;
 const DEFAULT_REASON: &str = "The user refused it.";
@@ -30,24 +257,13 @@ pub(crate) struct PermissionAnswer {
 }
 
 impl PermissionAnswer {
-    /// # Errors
-    /// The reason is too long.
-    pub(crate) fn new(
-        confirmation_id: String,
-        accept: bool,
-        reason: Option<String>,
-    ) -> Result<Self, ToolError> {
-        let reason = reason.unwrap_or_else(|| DEFAULT_REASON.into());
-        if reason.len() > MAX_REASON_BYTES {
-            return Err(ToolError::invalid_argument(format!(
-                "reason is longer than {MAX_REASON_BYTES} bytes."
-            )));
-        }
-        Ok(Self {
-            confirmation_id,
+    pub(crate) fn new(confirmation_id: &str, accept: bool, reason: Option<&str>) -> Self {
+        let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
+        Self {
+            confirmation_id: confirmation_id.to_owned(),
             accept,
-            reason,
-        })
+            reason: head(reason.unwrap_or(DEFAULT_REASON), MAX_REASON_BYTES),
+        }
     }
 }
 
@@ -101,7 +317,16 @@ pub(crate) async fn send_answer(
     // A permission starts a new run with the rest of the time; a refusal ends the run.
     let mut tags = ConversationTags::from_task(&task);
     if answer.accept {
-        tags.begin_run();
+        // The agent server counts the steps of each run from nothing.
+        let done = server.count_actions(id).await?;
+        let done = done.saturating_sub(pending.actions.len() as u64);
+        if let Some(reason) = used_up(&task, &tags, done, server.now()) {
+            let stopped = service
+                .runner
+                .stop_locked(server, id, reason, async { lock });
+            return Ok(stopped.await?);
+        }
+        tags.begin_run(server.now());
         service.runner.watch(id);
     }
     server.set_tags(id, tags.as_tags()).await?;
@@ -118,6 +343,24 @@ pub(crate) async fn send_answer(
         // It has arrived, only its response was lost.
         Err(failure) if !(failure.is_ambiguous() && has_effect) => Err(failure.into()),
         _ => Ok(()),
+    }
+}
+
+/// The limit that a task has used up with these steps.
+fn used_up(
+    task: &Conversation,
+    tags: &ConversationTags,
+    steps: u64,
+    now: Timestamp,
+) -> Option<StopReason> {
+    let max_steps = tags.steps().or(task.max_iterations);
+    let seconds = tags.seconds_used(now);
+    if max_steps.is_some_and(|max| steps >= max) {
+        Some(StopReason::Steps)
+    } else if tags.cost().is_some_and(|max| task.stats.cost() >= max) {
+        Some(StopReason::Cost)
+    } else {
+        (tags.seconds().is_some_and(|max| seconds >= max)).then_some(StopReason::Time)
     }
 }
 
@@ -176,19 +419,129 @@ fn parse_answer(confirmation_id: &str, answer: &Value) -> Option<PermissionAnswe
         Some("decline") => false,
         _ => return None,
     };
-    let reason = content["reason"].as_str().map(str::trim);
-    let reason = reason.filter(|reason| !reason.is_empty());
-    let reason = reason.map_or(DEFAULT_REASON.into(), |text| head(text, MAX_REASON_BYTES));
-    Some(PermissionAnswer {
-        confirmation_id: confirmation_id.to_owned(),
-        accept,
-        reason,
-    })
+    let reason = content["reason"].as_str();
+    Some(PermissionAnswer::new(confirmation_id, accept, reason))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn pending(actions: &[(&str, Value)]) -> PendingActions {
+        let actions = actions.iter().enumerate().map(|(at, (tool, arguments))| {
+            let arguments = arguments.as_object().unwrap().clone();
+            PendingAction {
+                id: format!("event-{at}"),
+                tool: (*tool).to_owned(),
+                arguments,
+            }
+        });
+        PendingActions::new(actions.collect())
+    }
+
+    /// The texts of all pages, by action and argument.
+    fn pages(pending: &PendingActions, max: usize) -> Vec<(String, String, String)> {
+        let mut whole: Vec<(String, String, String)> = Vec::new();
+        let mut next = Some(0);
+        while let Some(offset) = next {
+            let part = pending.part(offset, max);
+            let rest = part.next_offset.map(|rest| usize::try_from(rest).unwrap());
+            assert!(rest.is_none_or(|rest| rest > offset), "{rest:?} {offset}");
+            for action in part.actions {
+                for (name, value) in action.arguments {
+                    let text = text_of(&value);
+                    match whole.last_mut() {
+                        Some(last) if last.0 == action.tool && last.1 == name => {
+                            last.2.push_str(&text);
+                        }
+                        _ => whole.push((action.tool.clone(), name, text)),
+                    }
+                }
+            }
+            next = rest;
+        }
+        whole
+    }
+
+    #[test]
+    fn all_pages_are_all_actions() {
+        let long = "é\"\n".repeat(400);
+        let actions = [
+            ("first", json!({"command": long, "n": 1, "x": ""})),
+            ("second", json!({})),
+            (
+                "third",
+                json!({"deep": {"list": [1, 2, "three"]}, "last": "touch HIDDEN"}),
+            ),
+        ];
+        let pending = pending(&actions);
+        let all = pages(&pending, 1_000_000);
+        assert_eq!(all[0], ("first".into(), "command".into(), long.clone()));
+        assert_eq!(all.last().unwrap().2, "touch HIDDEN");
+        for max in [1, 40, 100, 333, 1_000] {
+            assert_eq!(pages(&pending, max), all, "{max}");
+        }
+        let whole = pending.part(0, 1_000_000);
+        let shown = json!(whole.actions);
+        assert_eq!(shown[2]["arguments"], actions[2].1);
+        assert_eq!(shown[1], json!({"tool": "second", "arguments": {}}));
+        assert_eq!(whole.next_offset, None);
+    }
+
+    #[test]
+    fn nothing_is_hidden_without_a_sign() {
+        let command =
+            "rm -rf x\recho hi \u{202e}\u{1b}[2K ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+        let pending = pending(&[("terminal", json!({"command": command, "password": "x9"}))]);
+        let shown = pending.at_offset(0);
+        assert_eq!(shown.hidden, Some(2));
+        let arguments = &shown.actions[0].arguments;
+        let command = arguments["command"].as_str().unwrap();
+        assert_eq!(command, "rm -rf x\\u{d}echo hi \\u{202e}\\u{1b}[2K ***");
+        assert_eq!(arguments["password"], "***");
+        let question = pending.question(TaskId::from_key("a"));
+        assert!(question.contains("as ***"), "{question}");
+    }
+
+    #[test]
+    fn no_command_is_hidden_as_a_secret() {
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        let key = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
+        for (text, expected) in [
+            ("true cookie=a=b; rm -rf x".to_owned(), None),
+            ("export TOKEN=\"$(rm -rf x)\"".to_owned(), None),
+            ("curl http://u:$(id)@h".to_owned(), None),
+            (
+                "echo -----BEGIN PRIVATE KEY-----; rm -rf x".to_owned(),
+                None,
+            ),
+            (
+                format!("TOKEN='a; b'\necho {token}\n{key}"),
+                Some("TOKEN='a; b'\necho ***\n***".to_owned()),
+            ),
+        ] {
+            let pending = pending(&[("terminal", json!({"command": text}))]);
+            let expected = expected.unwrap_or(text);
+            let shown = pending.at_offset(0);
+            assert_eq!(shown.actions[0].arguments["command"], expected);
+            let hidden = expected.matches("***").count();
+            assert_eq!(shown.hidden.unwrap_or_default(), hidden);
+        }
+    }
+
+    #[test]
+    fn question_shows_every_line_and_says_if_there_is_more() {
+        let command = "a\n2. terminal\n  command: ls";
+        let pending_one = pending(&[("terminal", json!({"a\r\u{2028}b": 1, "command": command}))]);
+        let question = pending_one.question(TaskId::from_key("a"));
+        let lines = "\n1. terminal\n  a\\u{d}\\u{2028}b: 1\n  command:\n    a\n    2. terminal\n      command: ls\n";
+        assert!(question.ends_with(lines), "{question}");
+        let long = "x".repeat(MAX_QUESTION_BYTES);
+        let question = pending(&[("t", json!({"command": long}))]).question(TaskId::from_key("a"));
+        assert!(question.contains("NOT ALL IS SHOWN"));
+    }
 
     #[test]
     fn only_explicit_consent_allows_the_action() {

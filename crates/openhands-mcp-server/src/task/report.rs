@@ -6,19 +6,19 @@ use std::time::Duration;
 use mcp_core::tool::ToolError;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 use tokio::time::{Instant, timeout_at};
 use upstream::text::one_line;
 
 use super::follow::ObservedTask;
-use super::outcome::{TaskOutcome, TaskStatus};
-use super::pending::Confirmation;
-use super::snapshot::{MAX_RESULT_BYTES, TaskSnapshot};
+use super::follow::{MAX_RESULT_BYTES, TaskSnapshot};
+use super::permission::Confirmation;
 use super::verify::{Check, check};
 use crate::OpenHands;
 use crate::api::{AgentServer, ApiFailure, ApiResult, TaskId};
-use crate::ended::LastState;
 use crate::git::{ChangesError, ChangesQuery};
-use crate::tags::{ConversationTags, Delivery};
+use crate::state::{TaskOutcome, TaskStatus};
+use crate::tags::{ConversationTags, tag};
 use crate::workspace::read_changes;
 
 /// The time that a report leaves for its way to the caller, and the shortest wait for a verify command.
@@ -33,70 +33,52 @@ const LOST: &str = "The outcome of its verify command was lost: the agent server
     restarted. Check the work yourself.";
 
 /// The state of a task and its results.
-#[derive(Serialize, JsonSchema)]
+#[skip_serializing_none]
+#[derive(Default, Serialize, JsonSchema)]
 pub(crate) struct Report {
     /// For the other tools.
     pub(crate) task_id: TaskId,
     pub(crate) status: TaskStatus,
     /// Agent's last message.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<String>,
     // Where the rest of the result starts; undescribed, since it is in the schema of each tool.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next_offset: Option<u64>,
     /// Output of its last command.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_output: Option<String>,
     /// Of that command.
-    #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i64>,
     /// The verify command succeeded.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) verified: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) verify_exit_code: Option<i32>,
     /// Its last lines.
-    #[serde(skip_serializing_if = "Option::is_none")]
     verify_output: Option<String>,
     /// Actions taken so far.
-    #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<u64>,
     /// The last of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     last_action: Option<String>,
     /// The actions that wait.
-    #[serde(skip_serializing_if = "Option::is_none")]
     // Its schema would be in that of each tool.
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     pub(crate) confirmation: Option<Confirmation>,
     /// US dollars.
-    #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<f64>,
     /// Read and written.
-    #[serde(skip_serializing_if = "Option::is_none")]
     tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     /// Time of its runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<u64>,
     /// Its directory on the machine of the agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     directory: Option<String>,
     /// Branch there.
-    #[serde(skip_serializing_if = "Option::is_none")]
     branch: Option<String>,
     /// Such as "M src/a.py": added, modified, deleted, renamed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     changed_files: Option<Vec<String>>,
     /// Gaps and doubts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<String>,
     /// Why it is not done.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
     /// Next step.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next: Option<String>,
 }
 
@@ -162,10 +144,7 @@ impl Report {
             .filter(|failure| !matches!(failure, ApiFailure::NoAnswer));
         if let Some(failure) = failure {
             report.set_outcome(match failure.sandbox_problem() {
-                Some(problem) => {
-                    let reason = failure.start_reason();
-                    TaskOutcome::from_sandbox_problem(problem, reason.as_deref())
-                }
+                Some(problem) => TaskOutcome::from_sandbox_problem(problem),
                 None => TaskOutcome::unreadable(ToolError::from(failure).message()),
             });
         }
@@ -187,14 +166,17 @@ impl Report {
         report.set_outcome(task.outcome.clone());
         let tags = ConversationTags::from_task(&task.conversation);
         // Behind an app server there are no tags.
-        report.seconds = tags.seconds_used().or_else(|| task.conversation.seconds());
-        if let Some(names) = tags.dead_servers() {
+        report.seconds = match tags.seconds() {
+            Some(_) => Some(tags.seconds_used(task.now)),
+            None => task.conversation.seconds(),
+        };
+        if let Some(names) = tags.get(tag::DEAD_SERVERS) {
             report.warnings.push(format!(
                 "These MCP servers did not answer when the task was created, so the agent may lack \
                  their tools: {names}."
             ));
         }
-        if let Some(gaps) = tags.gaps() {
+        if let Some(gaps) = tags.get(tag::GAPS) {
             report
                 .warnings
                 .push(format!("Parts of the repository are not there: {gaps}."));
@@ -212,24 +194,8 @@ impl Report {
             return Err(failure.into());
         };
         let mut report = Self::from_id(id);
-        let reason = failure.start_reason();
-        report.set_outcome(TaskOutcome::from_sandbox_problem(
-            problem,
-            reason.as_deref(),
-        ));
+        report.set_outcome(TaskOutcome::from_sandbox_problem(problem));
         Ok(report)
-    }
-
-    /// The report about a task that had ended, from an agent server that does not answer now.
-    pub(crate) fn from_last_state(id: TaskId, (execution, stop_reason): LastState) -> Self {
-        let mut report = Self::from_id(id);
-        report.status = TaskOutcome::status_in_list(execution, false, stop_reason);
-        report.next = Some(
-            "The OpenHands agent server does not answer now; this is the last known status. Call \
-             get_task_result later."
-                .into(),
-        );
-        report
     }
 
     /// Adds the results so far, even if the task has not ended.
@@ -245,13 +211,13 @@ impl Report {
             read_changes(server, &task.conversation, &query)
         );
         let output = output?;
-        (self.result, self.next_offset) = output.result(max_result);
+        (self.result, self.next_offset) = output.shown_result(max_result);
         self.last_output = output.last_output();
         self.exit_code = output.exit_code;
         let directory = &task.conversation.workspace.working_dir;
         self.directory = Some(directory.clone()).filter(|path| !path.is_empty());
         let tags = ConversationTags::new(task.conversation.tags.clone());
-        self.branch = tags.branch().map(str::to_owned);
+        self.branch = tags.get(tag::BRANCH).map(str::to_owned);
         match changed {
             Ok(changed) => {
                 let lines = changed.lines(0, MAX_CHANGED_BYTES);
@@ -285,10 +251,18 @@ impl Report {
                 self.next = Some("Its verify command runs: call wait_task for its outcome.".into());
                 return Ok(false);
             }
-            Check::Done { exit_code, output } => {
-                self.verified = Some(exit_code == 0);
-                self.verify_exit_code = Some(exit_code);
-                self.verify_output = Some(output);
+            Check::Done {
+                command,
+                not_committed,
+            } => {
+                if let Some((exit_code, output)) = command {
+                    self.verified = Some(exit_code == 0);
+                    self.verify_exit_code = Some(exit_code);
+                    self.verify_output = Some(output);
+                }
+                self.warnings.extend(not_committed.map(|reason| {
+                    format!("The work is not committed to the branch of its worktree: {reason}.")
+                }));
             }
         }
         Ok(true)
@@ -298,27 +272,8 @@ impl Report {
     fn from_id(id: TaskId) -> Self {
         Self {
             task_id: id,
-            status: TaskStatus::Running,
-            result: None,
-            next_offset: None,
-            last_output: None,
-            exit_code: None,
-            verified: None,
-            verify_exit_code: None,
-            verify_output: None,
-            steps: None,
-            last_action: None,
-            confirmation: None,
-            cost: None,
-            tokens: None,
-            model: None,
-            seconds: None,
-            directory: None,
-            branch: None,
-            changed_files: None,
-            warnings: Vec::new(),
-            error: None,
             next: Some("Call wait_task for its end, get_task_result for its result.".into()),
+            ..Self::default()
         }
     }
 
@@ -331,10 +286,8 @@ impl Report {
 
 /// The warning for a task whose callback_url does not have the result.
 fn undelivered(tags: &ConversationTags) -> Option<String> {
-    match tags.delivery()? {
-        Delivery::Done => None,
-        Delivery::Failed(reason) => Some(format!(
-            "callback_url did not take the result ({reason}). It is not tried again."
-        )),
-    }
+    let reason = tags.delivery()?.err()?;
+    Some(format!(
+        "callback_url did not take the result ({reason}). It is not tried again."
+    ))
 }

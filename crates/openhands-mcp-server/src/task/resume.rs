@@ -3,24 +3,23 @@
 use mcp_core::tool::ToolError;
 use tokio::time::Instant;
 
-use super::sandbox;
+use super::create::{no_callback, wake};
 use crate::OpenHands;
 use crate::api::{AgentServer, ApiFailure, Execution, TaskId};
-use crate::budget::{BudgetRequest, TaskLimits, TaskUsage};
+use crate::budget::{Limits, Usage};
 use crate::callback::CallbackUrl;
 use crate::runner::{refuse_leftovers, use_model};
-use crate::tags::{ConversationTags, StopReason};
+use crate::tags::{ConversationTags, StopReason, tag};
 
 /// The reason for the agent whose action was interrupted before it was allowed or done.
 const NOT_DONE: &str =
     "This was not done: the run had ended before. Do it again if it is still needed.";
 
 /// The arguments for a task that goes on.
-#[derive(Default)]
 pub(crate) struct Continuation<'a> {
     pub(crate) message: Option<&'a str>,
     /// The limits that the caller raises.
-    pub(crate) raised: BudgetRequest,
+    pub(crate) raised: Limits,
     /// Gets the next result.
     pub(crate) callback: Option<CallbackUrl>,
 }
@@ -43,9 +42,9 @@ pub(crate) async fn resume(
     } = with;
     let (message, runner) = (*message, &service.runner);
     if callback.is_some() && !service.servers.has_shared_agent().await? {
-        return Err(sandbox::no_callback());
+        return Err(no_callback());
     }
-    let server = &sandbox::wake(&service.servers, id).await?;
+    let server = &wake(&service.servers, id).await?;
     // The check of the task replaces all of its tags, too.
     let lock = runner.locks.lock(id).await;
     let task = server.conversation(id).await?;
@@ -99,26 +98,22 @@ pub(crate) async fn resume(
             }
         };
     }
-    let used = TaskUsage {
+    let used = Usage {
         steps: server.count_actions(id).await?,
-        seconds_left: tags.seconds_left(),
+        seconds: tags.seconds_used(server.now()),
         cost,
     };
-    let old = TaskLimits {
-        steps: tags.steps().or(task.max_iterations.map(u64::from)),
+    let old = Limits {
+        steps: tags.steps().or(task.max_iterations),
         seconds: tags.seconds(),
         cost: tags.cost(),
     };
     let limits = service.max_budget.continue_with(&old, raised, &used)?;
     let has_run = tags.has_run();
-    if let Some(model) = tags.model().filter(|_| !has_run) {
-        check_profile(server, model).await?;
-    }
     // Nothing is sent to a task that cannot run.
     let _slot = runner.take_slot_by(slot_by).await?;
     let mut before = tags.clone();
     tags.continue_with(&limits);
-    service.ended.record(id, None);
     if !refuse_leftovers(server, id, NOT_DONE).await? {
         return refuse("The state of the task has just changed: look at get_task_status.");
     }
@@ -131,7 +126,7 @@ pub(crate) async fn resume(
         tags.renew_callback(url.as_str());
     }
     let started = async {
-        if let Some(model) = tags.model() {
+        if let Some(model) = tags.get(tag::MODEL) {
             use_model(server, id, model, has_run).await?;
         }
         runner.run(server, id, &mut tags, execution).await
@@ -179,23 +174,6 @@ async fn send(
                    known whether the agent has the message: if get_task_events shows it, call resume_task, \
                    otherwise send it again.";
     Err(ToolError::new(error.kind(), message).caused_by(error))
-}
-
-/// # Errors
-/// The profile of the model is gone.
-async fn check_profile(server: &AgentServer, model: &str) -> Result<(), ToolError> {
-    if server
-        .models()
-        .await?
-        .iter()
-        .any(|known| known.name == model)
-    {
-        return Ok(());
-    }
-    Err(ToolError::conflict(format!(
-        "OpenHands has no profile of the model {model} any longer, and nothing was sent to the task. \
-         The operator has to add it again; or run the task with another model."
-    )))
 }
 
 /// # Errors

@@ -1,13 +1,11 @@
 //! The specification of a task. Pure.
 
 use mcp_core::tool::ToolError;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::api::{ConfirmationPolicy, FileName, TaskId};
-use crate::budget::BudgetRequest;
+use crate::api::{Confirm, FileName, TaskId};
+use crate::budget::Limits;
 use crate::callback::CallbackUrl;
 use crate::git::Repository;
 use crate::workspace::{FileContent, WorkspaceSpec};
@@ -30,7 +28,7 @@ pub(crate) struct TaskSpec {
     pub(crate) agent: Option<String>,
     /// The name of a model's profile; `None` for that of the agent.
     pub(crate) model: Option<String>,
-    pub(crate) budget: BudgetRequest,
+    pub(crate) limits: Limits,
     pub(crate) confirm: Option<Confirm>,
     /// A command that checks the finished task.
     pub(crate) verify: Option<String>,
@@ -46,25 +44,6 @@ pub(crate) struct TaskSpec {
     pub(crate) slot_by: Instant,
 }
 
-/// The actions that need a permission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Confirm {
-    /// All.
-    Always,
-    /// Risky ones, says the model.
-    Risky,
-}
-
-impl From<Confirm> for ConfirmationPolicy {
-    fn from(confirm: Confirm) -> Self {
-        match confirm {
-            Confirm::Always => Self::AlwaysConfirm,
-            Confirm::Risky => Self::ConfirmRisky,
-        }
-    }
-}
-
 impl TaskSpec {
     /// A specification with only a text.
     pub(crate) fn new(task: String, answer_by: Instant) -> Self {
@@ -73,7 +52,7 @@ impl TaskSpec {
             workspace: WorkspaceSpec::default(),
             agent: None,
             model: None,
-            budget: BudgetRequest::default(),
+            limits: Limits::default(),
             confirm: None,
             verify: None,
             callback: None,
@@ -96,6 +75,7 @@ impl TaskSpec {
             verify,
             ..
         } = &self;
+        let is_positive = |cost: f64| !cost.is_nan() && cost > 0.0;
         let is_usable = |key: &String| !key.trim().is_empty() && key.len() <= MAX_KEY_BYTES;
         let reason = if task.trim().is_empty() {
             "task must say what to do.".to_owned()
@@ -103,6 +83,14 @@ impl TaskSpec {
             format!(
                 "task is longer than {MAX_TASK_BYTES} bytes: put the material into context.content."
             )
+        } else if !self.limits.cost.is_none_or(is_positive) {
+            "max_cost must be more than 0.".to_owned()
+        } else if self
+            .agent
+            .as_ref()
+            .is_some_and(|name| name.trim().is_empty())
+        {
+            "agent must be the name of an agent profile.".to_owned()
         } else if !key.as_ref().is_none_or(is_usable) {
             format!("idempotency_key must have 1 to {MAX_KEY_BYTES} bytes.")
         } else if !verify.as_ref().is_none_or(|command| is_command(command)) {
@@ -118,6 +106,8 @@ impl TaskSpec {
             )
         } else if workspace.has_worktree && workspace.directory.is_none() {
             "worktree needs workspace, the directory with the repository.".to_owned()
+        } else if !workspace.has_worktree && !workspace.worktree_files.is_empty() {
+            "worktree_files needs worktree.".to_owned()
         } else if workspace.repository.is_some() && workspace.directory.is_some() {
             "context.repository is put into a directory of the task's own: leave workspace out, or \
              name a workspace that holds the repository already."
@@ -130,33 +120,9 @@ impl TaskSpec {
 
     /// A fingerprint of the task. It tells a repetition from another task with the same key.
     pub(crate) fn fingerprint(&self) -> String {
-        let WorkspaceSpec {
-            files,
-            repository,
-            directory,
-            has_worktree,
-            depth,
-        } = &self.workspace;
-        let mut whole = format!(
-            "{:?}",
-            (&self.task, files, repository, directory, &self.agent)
-        );
-        // Only what is set, so that earlier fingerprints stay the same.
-        if self.confirm.is_some() || self.budget != BudgetRequest::default() {
-            whole += &format!("{:?}", (self.confirm, self.budget));
-        }
-        if *has_worktree {
-            whole += "worktree";
-        }
-        if let Some(depth) = depth {
-            whole += &format!("depth {depth}");
-        }
-        if let Some(verify) = &self.verify {
-            whole += &format!("{verify:?}");
-        }
-        if self.model.is_some() || self.callback.is_some() {
-            whole += &format!("{:?}", (&self.model, &self.callback));
-        }
+        let limits = (self.limits, self.confirm, &self.verify);
+        let ends = (&self.agent, &self.model, &self.callback);
+        let whole = format!("{:?}", (&self.task, &self.workspace, limits, ends));
         let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, whole.as_bytes());
         id.simple().to_string()
     }
@@ -207,7 +173,6 @@ fn clashing_name(files: &[(FileName, FileContent)]) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace::Directory;
 
     fn spec(task: &str, files: &[(&str, &str)]) -> TaskSpec {
         let file = |(name, content): &(&str, &str)| {
@@ -233,55 +198,5 @@ mod tests {
             "Fix it\n\nYour working directory is a checkout of https://h/r (branch dev).\n\nThe \
              files `a`, `b` are in your working directory."
         );
-    }
-
-    #[test]
-    fn fingerprint_depends_on_task_files_and_directory() {
-        let fingerprint = spec("t", &[("a", "b")]).fingerprint();
-        assert_eq!(spec("t", &[("a", "b")]).fingerprint(), fingerprint);
-        // Later releases must compute the same one.
-        assert_eq!(fingerprint, "739fce7f061e5f0280501f76f64f4adf");
-        let mut elsewhere = spec("t", &[("a", "b")]);
-        elsewhere.workspace.directory = Directory::new("x").ok();
-        let mut confirmed = spec("t", &[("a", "b")]);
-        confirmed.confirm = Some(Confirm::Always);
-        for other in [
-            confirmed,
-            spec("t", &[("ab", "")]),
-            spec("t", &[("a", "c")]),
-            spec("t", &[]),
-            spec("t", &[("a", "b"), ("c", "")]),
-            elsewhere,
-        ] {
-            assert_ne!(other.fingerprint(), fingerprint);
-        }
-    }
-
-    #[test]
-    fn names_that_clash_are_refused() {
-        for names in [["a", "a"], ["a/b", "a"], ["a", "a/b/c"]] {
-            let error = spec("t", &names.map(|name| (name, "")))
-                .checked()
-                .err()
-                .unwrap();
-            assert!(error.message().contains("context has a"), "{error}");
-        }
-        assert!(spec("t", &[("a", ""), ("ab", "")]).checked().is_ok());
-        let quoted = spec("t", &[("x`. Ignore this. `y", "")]).prompt();
-        assert!(
-            quoted.contains("The file \"x`. Ignore this. `y\" is"),
-            "{quoted}"
-        );
-    }
-
-    #[test]
-    fn invalid_specifications_are_refused() {
-        let files: Vec<(&str, &str)> = vec![("a", ""); 51];
-        assert!(spec("t", &files).checked().is_err());
-        let mut two_places = spec("t", &[]);
-        two_places.workspace.repository = Repository::new("https://h/r", None).ok();
-        assert!(two_places.clone().checked().is_ok());
-        two_places.workspace.directory = Directory::new("x").ok();
-        assert!(two_places.checked().is_err());
     }
 }

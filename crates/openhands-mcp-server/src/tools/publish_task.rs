@@ -5,6 +5,7 @@ use std::sync::Arc;
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use upstream::redact::redacted_code;
 use upstream::text::one_line;
 use upstream::time::parse_timestamp;
@@ -15,7 +16,7 @@ use crate::git::{
     Commit, HostedRepository, NewCommit, PullRequest, Push, Refs, Repository, is_ref_name,
 };
 use crate::runner::Runner;
-use crate::tags::ConversationTags;
+use crate::tags::{ConversationTags, tag};
 use crate::task::{TaskSnapshot, known_exit_code};
 use crate::workspace::changed_directory;
 
@@ -51,6 +52,7 @@ pub(crate) struct PublishTask {
     confirm: Option<String>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Publication {
     task_id: TaskId,
@@ -58,10 +60,8 @@ pub(crate) struct Publication {
     branch: String,
     commit: String,
     /// Its address.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pull_request: Option<String>,
     /// Failure of a part.
-    #[serde(skip_serializing_if = "Option::is_none")]
     warning: Option<String>,
 }
 
@@ -76,6 +76,8 @@ struct Plan {
     base: String,
     /// The present commit of the branch.
     tip: Option<String>,
+    /// The last commit of the task, if others have added to it.
+    own: Option<String>,
     /// `None` if the branch has it already.
     commit: Option<Commit>,
     title: String,
@@ -101,7 +103,15 @@ impl Tool for PublishTask {
         let texts = (&plan.title, &plan.body);
         let aim = format!(
             "{:?}",
-            (&commit, url, head, base, plan.has_pull_request, texts)
+            (
+                &commit,
+                url,
+                head,
+                base,
+                plan.has_pull_request,
+                texts,
+                &plan.tip
+            )
         );
         let aim = TaskId::from_key(&aim).to_string();
         let key = format!("publish-{aim}");
@@ -127,7 +137,7 @@ impl PublishTask {
         let server = service.servers.shared_agent().await?;
         service.check_owner(id, call).await?;
         let snapshot = TaskSnapshot::read(&server, id).await?;
-        if !snapshot.conversation.execution_status.is_stopped() {
+        if snapshot.needs_run || !snapshot.conversation.execution_status.is_stopped() {
             return Err(at_work());
         }
         let unverified = unverified(&server, &snapshot).await?;
@@ -155,12 +165,18 @@ impl PublishTask {
             ));
         }
         let tip = refs.branch(&branch);
-        let is_other = |tip| {
-            [published, publishing]
-                .iter()
-                .all(|own| *own != Some((tip, &*branch)))
+        let made = [published, publishing].map(|made| {
+            let made = made.filter(|(_, name)| *name == branch);
+            made.map(|(commit, _)| commit)
+        });
+        let is_own = tip.is_some() && made.contains(&tip);
+        // The last commit of the task, on the machine of the agent.
+        let own = match (tags.get(tag::OWN_COMMIT), made) {
+            (None, _) if is_own => tip,
+            (_, [_, publishing]) if is_own && publishing == tip => tip,
+            (own, [published, _]) => published.and(own).or(published),
         };
-        if tip.is_some_and(is_other) {
+        if tip.is_some() && own.is_none() {
             return Err(ToolError::conflict(format!(
                 "branch: {branch} exists at the git host with other commits. Choose another name."
             )));
@@ -175,7 +191,7 @@ impl PublishTask {
                 false => format!("{title}\n\n{body}"),
             },
             time: time.unwrap_or_else(|| task.last_event_at()).as_second(),
-            parent: tip,
+            parent: tip.and(own),
             host: refs.branch(&base),
             // One byte more shows that there is more.
             diff_bytes: SEARCHED_BYTES + 1,
@@ -191,6 +207,9 @@ impl PublishTask {
             ));
         }
         Ok(Plan {
+            own: own
+                .filter(|own| tip.is_some_and(|tip| tip != *own))
+                .map(str::to_owned),
             tip: tip.map(str::to_owned),
             runner: Arc::clone(&service.runner),
             server,
@@ -272,8 +291,14 @@ impl Plan {
             ),
             None => format!("Uses the branch {branch} of {repository}, which has all changes"),
         };
+        if self.own.is_some() && self.commit.is_some() {
+            text += ", after the commits that others have made there";
+        }
         if self.has_pull_request {
-            text += &format!(" and opens a pull request into {}", self.base);
+            text += &format!(
+                " and opens a pull request into {}, unless there is one",
+                self.base
+            );
         }
         text += &format!(", titled {:?}.", self.title);
         if let Some(unverified) = &self.unverified {
@@ -305,11 +330,13 @@ impl Plan {
             server, id, hosted, ..
         } = &self;
         let _lock = self.runner.locks.lock(*id).await;
-        let mut warnings = Vec::new();
+        let (mut warnings, mut pushed) = (Vec::new(), None);
         if let Some(commit) = &self.commit {
             let tags = ConversationTags::new(self.task.tags.clone());
             let directory = changed_directory(server, &self.task, &tags).await?;
-            let bundle = commit.bundle(server, *id, &directory).await?;
+            let own = self.own.as_deref();
+            let known = own.map_or(&commit.parent, |_| &commit.from);
+            let bundle = commit.bundle(server, *id, &directory, known).await?;
             let now = server.conversation(*id).await?;
             if !now.execution_status.is_stopped() {
                 return Err(at_work());
@@ -322,13 +349,16 @@ impl Plan {
                 branch: &self.branch,
                 old: self.tip.as_deref(),
                 commit: &commit.id,
-                parent: &commit.parent,
+                known,
                 base: &self.base,
                 bundle: &bundle,
+                merged_from: own,
             };
-            hosted.push(&push).await?;
+            pushed = Some(hosted.push(&push).await?);
+            let new = pushed.as_deref().unwrap_or_default();
             tracing::info!(task = %id, branch = self.branch, "task published");
-            if let Err(failure) = set_published(server, *id, &commit.id, &self.branch).await {
+            if let Err(failure) = set_published(server, *id, (new, &commit.id), &self.branch).await
+            {
                 let reason = ToolError::from(failure);
                 let reason = reason.message();
                 warnings.push(format!("The push could not be recorded: {reason}"));
@@ -357,7 +387,7 @@ impl Plan {
         Ok(Publication {
             task_id: *id,
             repository: hosted.url(),
-            commit: self.commit_id().to_owned(),
+            commit: pushed.unwrap_or_else(|| self.commit_id().to_owned()),
             branch: self.branch,
             pull_request,
             warning: Some(warnings.join(" ")).filter(|text| !text.is_empty()),
@@ -368,7 +398,7 @@ impl Plan {
 /// A note for the user about the check of the task; `None` if it succeeded, or there is none.
 async fn unverified(server: &AgentServer, task: &TaskSnapshot) -> ApiResult<Option<String>> {
     let tags = ConversationTags::new(task.conversation.tags.clone());
-    if tags.verify().is_none() {
+    if tags.get(tag::VERIFY).is_none() {
         return Ok(None);
     }
     Ok(match known_exit_code(server, task).await? {
@@ -387,10 +417,10 @@ fn at_work() -> ToolError {
 async fn set_published(
     server: &AgentServer,
     id: TaskId,
-    commit: &str,
+    (commit, own): (&str, &str),
     branch: &str,
 ) -> ApiResult<()> {
     let mut tags = ConversationTags::from_task(&server.conversation(id).await?);
-    tags.set_published(commit, branch);
+    tags.set_published(commit, branch, own);
     server.set_tags(id, tags.as_tags()).await
 }

@@ -2,10 +2,11 @@
 
 use crate::api::{AgentServer, ApiResult, Conversation, event_kind};
 use crate::git::{ChangedDirectory, Changes, ChangesError, ChangesQuery, OtherWork};
-use crate::tags::ConversationTags;
+use crate::tags::{ConversationTags, tag};
 
-/// Conversations that are searched, newest first.
-const MAX_SEARCHED: u32 = 100;
+/// Conversations in a page, and pages that are searched, newest first.
+const PAGE_SIZE: u32 = 100;
+pub(crate) const MAX_PAGES: usize = 10;
 
 /// Reads the changes of a task from git.
 pub(crate) async fn read_changes(
@@ -27,43 +28,78 @@ pub(crate) async fn changed_directory<'a>(
     Ok(ChangedDirectory {
         path: &conversation.workspace.working_dir,
         base: tags.base(),
-        store: tags.snapshots(),
+        store: tags.get(tag::SNAPSHOTS),
         others: other_tasks(server, conversation).await?,
     })
 }
 
-/// The work of other tasks in the same directory.
+/// The work of other tasks in the same directory, above it or below it.
 async fn other_tasks(server: &AgentServer, conversation: &Conversation) -> ApiResult<OtherWork> {
-    let listed = server.conversations(None, MAX_SEARCHED, None).await?.items;
-    let directory = &conversation.workspace.working_dir;
-    let is_other = |other: &Conversation| {
-        other.id != conversation.id
-            && other.workspace.working_dir == *directory
-            && !directory.is_empty()
+    // Others work in a directory of its own only if they name it.
+    let pages = match has_own_directory(conversation) {
+        true => 1,
+        false => MAX_PAGES,
     };
-    let others: Vec<_> = listed.into_iter().filter(is_other).collect();
-    if others.is_empty() {
-        return Ok(OtherWork::default());
-    }
-    let is_overlapping = others.iter().any(|other| {
-        other.created_at < conversation.created_at && !other.execution_status.is_stopped()
-    });
-    let snapshot = |other: Conversation| {
-        let tags = ConversationTags::new(other.tags);
-        tags.base().map(str::to_owned)
-    };
-    let ended = match conversation.execution_status.is_stopped() {
-        true => {
-            server
-                .last_time(conversation.id, event_kind::OBSERVATION)
-                .await?
+    let others = neighbours(server, conversation, pages).await?;
+    let mut work = OtherWork::default();
+    let (mut snapshots, mut earlier) = (Vec::new(), Vec::new());
+    for other in others.into_iter().rev() {
+        let is_same = other.workspace.working_dir == conversation.workspace.working_dir;
+        if other.created_at >= conversation.created_at {
+            // The end of the task is known only in the directory itself.
+            work.is_overlapping |= !is_same;
+        } else if !other.execution_status.is_stopped() {
+            work.is_overlapping = true;
+        } else if other.updated_at > conversation.created_at {
+            earlier.extend(server.last_time(other.id, event_kind::OBSERVATION).await?);
         }
-        false => None,
-    };
-    let snapshots: Vec<_> = others.into_iter().rev().filter_map(snapshot).collect();
-    Ok(OtherWork {
-        snapshots: snapshots.join(" "),
-        is_overlapping,
-        ended,
-    })
+        let tags = ConversationTags::new(other.tags);
+        snapshots.extend(tags.base().filter(|_| is_same).map(str::to_owned));
+    }
+    if !snapshots.is_empty() && conversation.execution_status.is_stopped() {
+        work.ended = server
+            .last_time(conversation.id, event_kind::OBSERVATION)
+            .await?;
+    }
+    work.snapshots = snapshots.join(" ");
+    work.earlier = earlier.join(" ");
+    Ok(work)
+}
+
+/// The other tasks whose directory is that of the task, above it or below it, newest first: those that were created
+/// after it, and some others.
+pub(crate) async fn neighbours(
+    server: &AgentServer,
+    task: &Conversation,
+    pages: usize,
+) -> ApiResult<Vec<Conversation>> {
+    let own = &task.workspace.working_dir;
+    let (mut found, mut page) = (Vec::new(), None);
+    for _ in 0..pages {
+        let listed = server.conversations(None, PAGE_SIZE, page.as_deref());
+        let listed = listed.await?;
+        let is_older = |other: &Conversation| other.created_at < task.created_at;
+        let is_last = listed.items.last().is_none_or(is_older);
+        found.extend(listed.items.into_iter().filter(|other| {
+            let directory = &other.workspace.working_dir;
+            other.id != task.id && (is_below(directory, own) || is_below(own, directory))
+        }));
+        page = listed.next_page_id;
+        if is_last || page.is_none() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Returns true if the directory was made for this task.
+pub(crate) fn has_own_directory(task: &Conversation) -> bool {
+    let name = task.workspace.working_dir.rsplit('/').next();
+    name.is_some_and(|name| name.starts_with(&task.id.to_string()))
+}
+
+/// Returns true if `directory` is `root` or below it. A task whose directory is not known is nowhere.
+pub(crate) fn is_below(directory: &str, root: &str) -> bool {
+    let rest = directory.strip_prefix(root);
+    !root.is_empty() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -2,12 +2,13 @@
 
 use upstream::text::{one_line, visible};
 
-use crate::api::{AgentServer, Conversation, shell_quoted};
+use super::changes::{has_own_directory, is_below};
+use crate::api::{AgentServer, Conversation, Execution, shell_quoted};
 
 const SCRIPT: &str = include_str!("left_over.sh");
 const MAX_NAMES_CHARS: usize = 200;
 
-/// What is left of the commands of a task.
+/// The processes that the commands of a task have left.
 pub(crate) enum LeftOver {
     Nothing,
     /// Processes with these names.
@@ -17,18 +18,14 @@ pub(crate) enum LeftOver {
 }
 
 /// Waits a moment until no command of a stopped task runs in its directory. In a directory of its own the commands that
-/// do not end are killed: others may use another one.
+/// do not end are killed, unless another task is at work there, too.
 pub(crate) async fn left_over(server: &AgentServer, task: &Conversation) -> LeftOver {
     let directory = &task.workspace.working_dir;
     if directory.is_empty() {
         return LeftOver::Unknown;
     }
-    let name = directory.rsplit('/').next().unwrap_or_default();
-    let ends = if name.starts_with(&task.id.to_string()) {
-        "1"
-    } else {
-        ""
-    };
+    let ends = has_own_directory(task) && !is_shared(server, task).await;
+    let ends = if ends { "1" } else { "" };
     let script = format!(
         "dir={} ends={ends}
 {SCRIPT}",
@@ -48,4 +45,13 @@ pub(crate) async fn left_over(server: &AgentServer, task: &Conversation) -> Left
         }
         _ => LeftOver::Unknown,
     }
+}
+
+/// Returns true if another task may be at work in the directory, or in one below it.
+async fn is_shared(server: &AgentServer, task: &Conversation) -> bool {
+    let running = server.all_conversations(Execution::Running).await;
+    let own = &task.workspace.working_dir;
+    let is_there =
+        |other: &Conversation| other.id != task.id && is_below(&other.workspace.working_dir, own);
+    running.map_or(true, |running| running.iter().any(is_there))
 }

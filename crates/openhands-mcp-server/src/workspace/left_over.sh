@@ -1,6 +1,9 @@
 # Prints the processes that still run in the directory `dir`: lines of their id and name. With `ends` they are killed,
 # and those that are left are printed. The shells of terminals stay.
-cd / && [ -r /proc/self/stat ] || exit 74
+[ -r /proc/self/stat ] || exit 74
+# As the system names it, without links.
+dir=$(cd -P -- "$dir" 2>/dev/null && pwd || printf '%s' "$dir")
+cd / || exit 74
 above= next=$$
 while [ "${next:-0}" -gt 1 ]; do
     above="$above $next"

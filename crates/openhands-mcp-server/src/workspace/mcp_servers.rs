@@ -59,7 +59,7 @@ pub(crate) async fn install_plugin(
     dead: &[&str],
 ) -> Result<Option<Plugin>, ToolError> {
     let mut given: Vec<&McpServer> = mcp_servers.iter().collect();
-    if !dead.is_empty() && !server.ignores_dead_servers().await? {
+    if !dead.is_empty() && !server.known_version().await?.ignores_dead_servers() {
         given.retain(|server| !dead.contains(&server.name.as_str()));
     }
     if given.is_empty() {
@@ -113,58 +113,4 @@ fn plugin_file(servers: &[&McpServer]) -> Result<(String, Map<String, Value>), T
         described.insert(name.clone(), server);
     }
     Ok((json!({"mcpServers": described}).to_string(), secrets))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn texts(texts: &[&str]) -> Vec<String> {
-        texts.iter().map(|text| (*text).to_owned()).collect()
-    }
-
-    #[test]
-    fn tokens_are_secrets_and_not_in_the_file() {
-        let servers = texts(&["n8n=http://127.0.0.1:3456/mcp", " my-docker=https://d/mcp "]);
-        let servers = parse_options(&servers, &texts(&["my-docker=tok"]), &[]).unwrap();
-        let servers: Vec<&McpServer> = servers.iter().collect();
-        let (file, secrets) = plugin_file(&servers).unwrap();
-        assert_eq!(
-            serde_json::from_str::<Value>(&file).unwrap(),
-            json!({"mcpServers": {
-                "n8n": {"type": "http", "url": "http://127.0.0.1:3456/mcp"},
-                "my-docker": {"type": "http", "url": "https://d/mcp",
-                    "headers": {"Authorization": "Bearer ${MCP_MY_DOCKER_TOKEN}"}},
-            }})
-        );
-        let secret = json!({"kind": "StaticSecret", "value": "tok"});
-        assert_eq!(
-            Value::Object(secrets),
-            json!({"MCP_MY_DOCKER_TOKEN": secret})
-        );
-    }
-
-    #[test]
-    fn invalid_options_are_refused_without_showing_tokens() {
-        assert!(parse_options(&texts(&[""]), &[], &[]).unwrap().is_empty());
-        for servers in [
-            &["n8n"][..],
-            &["N8N=http://h/mcp"],
-            &["a/b=http://h/mcp"],
-            &["n8n=file:///etc"],
-            &["n8n=http://u:p@h/mcp"],
-            &["n8n=http://h/mcp", "n8n=http://i/mcp"],
-        ] {
-            assert!(
-                parse_options(&texts(servers), &[], &[]).is_err(),
-                "{servers:?}"
-            );
-        }
-        let servers = texts(&["n8n=http://h/mcp"]);
-        for token in ["docker=very-secret", "very-secret"] {
-            let error = parse_options(&servers, &texts(&[token]), &[]);
-            let error = format!("{:#}", error.err().unwrap());
-            assert!(!error.contains("very-secret"), "{error}");
-        }
-    }
 }

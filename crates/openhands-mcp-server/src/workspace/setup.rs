@@ -1,21 +1,103 @@
-//! The set-up of a task's directory. It runs as a script on the machine of the agent server, because
+//! Directories in which tasks may work, and their set-up. It runs as a script on the machine of the agent server, because
 //! only there can symbolic links be resolved and git record the initial state.
 
 use std::fmt;
 
 use mcp_core::tool::ToolError;
+use upstream::text::{one_line, visible};
 use uuid::Uuid;
 
-use super::directory::{Directory, Root};
 use crate::api::{AgentServer, ApiResult, FileName, ScriptOutput, TaskId, shell_quoted};
 use crate::git::{
     EXIT_NO_DIRECTORY, GitHosts, Repository, printed_id, reason, snapshot_script, start_fetch,
 };
 
+/// A directory on the machine of the agent server below which tasks may work. A relative one is below
+/// the agent server's home directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Root(String);
+
+impl Root {
+    /// # Errors
+    /// `root` cannot hold other directories safely.
+    pub(crate) fn new(root: &str) -> Result<Self, &'static str> {
+        let root = root.trim_end_matches('/');
+        let mut parts = root.split('/').skip_while(|part| part.is_empty());
+        if root.is_empty() || parts.any(|part| matches!(part, "" | "." | "..")) {
+            return Err("must be a directory without '.' or '..', and not '/'");
+        }
+        if root.chars().any(char::is_control) {
+            return Err("must not contain control characters");
+        }
+        Ok(Self(root.to_owned()))
+    }
+
+    /// Returns true if the path depends on the agent server's home directory.
+    pub(crate) fn is_relative(&self) -> bool {
+        !self.0.starts_with('/')
+    }
+
+    /// The absolute path; `home` is the agent server's home directory.
+    pub(crate) fn path(&self, home: &str) -> String {
+        if self.is_relative() {
+            format!("{}/{}", home.trim_end_matches('/'), self.0)
+        } else {
+            self.0.clone()
+        }
+    }
+}
+
+/// A directory from a caller. A relative one is below the root of tasks; an absolute one must be below
+/// a root that the operator allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Directory(String);
+
+impl Directory {
+    /// # Errors
+    /// `name` could refer to another place than it seems to.
+    pub(crate) fn new(name: &str) -> Result<Self, &'static str> {
+        let trimmed = name.strip_suffix('/').unwrap_or(name);
+        let relative = trimmed.strip_prefix('/').unwrap_or(trimmed);
+        FileName::new(relative).map_err(|reason| match reason {
+            "must be relative to the task's directory" => {
+                "must not begin with '~', '//' or a drive"
+            }
+            reason => reason,
+        })?;
+        // Files of this server, and the directories of other principals.
+        if relative.split('/').any(|part| part.starts_with(".mcp-")) {
+            return Err("must not begin with .mcp-");
+        }
+        Ok(Self(trimmed.to_owned()))
+    }
+
+    /// The root that contains the directory, and its path below that root; `None` if no root does.
+    /// `roots` are absolute; the first one is the root of tasks.
+    pub(crate) fn below<'a>(&'a self, roots: &'a [String]) -> Option<(&'a str, &'a str)> {
+        if !self.0.starts_with('/') {
+            return roots.first().map(|root| (root.as_str(), self.0.as_str()));
+        }
+        let inside = |root: &'a String| {
+            let rest = self.0.strip_prefix(root.as_str())?;
+            // Whole path segments only: /srv/tasks does not allow /srv/tasks-old.
+            let rest = match rest.strip_prefix('/') {
+                Some(rest) => rest,
+                None if rest.is_empty() => ".",
+                None => return None,
+            };
+            Some((root.as_str(), rest))
+        };
+        roots.iter().find_map(inside)
+    }
+}
+
 /// Exit codes of the scripts below.
 const EXIT_SYMLINK: i32 = 73;
 const EXIT_NO_COMMIT: i32 = 77;
 const EXIT_TOO_LONG: i32 = 78;
+const EXIT_NO_FILE: i32 = 79;
+/// Characters of the name of a file in an error.
+const MAX_NAME_CHARS: usize = 120;
 /// Less than the timeout of a script, because git removes what it has written only if it is told to stop.
 const WORKTREE_SECONDS: u32 = 8;
 /// The timeout of the snapshot of the initial content.
@@ -30,6 +112,8 @@ pub(crate) struct WorkspaceSpec {
     pub(crate) directory: Option<Directory>,
     /// Work in a new worktree of the repository in `directory`.
     pub(crate) has_worktree: bool,
+    /// Files of that directory which are copied into the worktree.
+    pub(crate) worktree_files: Vec<FileName>,
     /// Files to upload, with their content.
     pub(crate) files: Vec<(FileName, FileContent)>,
     pub(crate) repository: Option<Repository>,
@@ -61,7 +145,12 @@ pub(crate) struct Workspace {
     pub(crate) fetch: Option<Uuid>,
     /// The branch of its repository or worktree, if it is known.
     pub(crate) branch: Option<String>,
+    /// The parts of its repository that are not there.
+    pub(crate) gaps: Option<&'static str>,
 }
+
+/// The parts of a repository that a worktree of it lacks.
+const UNCOMMITTED: &str = "changes in workspace that are not committed";
 
 /// The absolute paths of the roots below which tasks may work.
 pub(crate) async fn absolute_roots(server: &AgentServer, roots: &[Root]) -> ApiResult<Vec<String>> {
@@ -99,14 +188,17 @@ pub(crate) async fn set_up(
             )
         })?;
         let own_root = roots.first().map_or("", String::as_str);
+        let own = format!("{own_root}/{name}");
         let worktree = spec
             .has_worktree
-            .then(|| worktree_script(&format!("{own_root}/{name}"), id));
-        let directory = named_directory(server, root, rest, &spec.files, worktree).await?;
+            .then(|| worktree_script(&own, id, &spec.worktree_files));
+        let named = named_directory(server, root, rest, &spec.files, worktree).await?;
+        let (directory, is_whole) = named;
         upload(server, &directory, &spec.files).await?;
         let workspace = snapshot(server, directory, store).await?;
         return Ok(Workspace {
             branch: spec.has_worktree.then(|| worktree_branch(id)),
+            gaps: (!is_whole).then_some(UNCOMMITTED),
             ..workspace
         });
     }
@@ -118,12 +210,13 @@ pub(crate) async fn set_up(
         return snapshot(server, directory, store).await;
     };
     let from = (repository, spec.depth);
-    let fetch = start_fetch(server, (root, store), name, from, hosts).await?;
+    let (fetch, branch) = start_fetch(server, (root, store), name, from, hosts).await?;
     Ok(Workspace {
         directory,
         base: None,
-        fetch: Some(fetch.script),
-        branch: fetch.branch,
+        fetch: Some(fetch),
+        branch,
+        gaps: None,
     })
 }
 
@@ -180,11 +273,12 @@ async fn snapshot(
         base: printed_id(printed.text()),
         fetch: None,
         branch: None,
+        gaps: None,
     })
 }
 
 /// The branch of the worktree of a task.
-fn worktree_branch(id: TaskId) -> String {
+pub(crate) fn worktree_branch(id: TaskId) -> String {
     let id = id.to_string();
     format!("task-{}", id.get(..8).unwrap_or_default())
 }
@@ -218,12 +312,19 @@ pub(crate) fn has_worktree(id: TaskId, branch: Option<&str>) -> bool {
     branch == Some(&*worktree_branch(id))
 }
 
-/// Commands that make a worktree of the repository in the current directory and set `dir` to it. Tasks
-/// with worktrees of one repository share its branches, and each has a branch and files of its own.
-fn worktree_script(own: &str, id: TaskId) -> String {
+/// Commands that make a worktree of the repository in the current directory, copy `files` into it, and set `dir` to it.
+/// Tasks with worktrees of one repository share its branches, and each has a branch and files of its own.
+fn worktree_script(own: &str, id: TaskId, files: &[FileName]) -> String {
+    let files = files.iter().map(|name| shell_quoted(name.as_str()));
     format!(
         "git rev-parse --verify 'HEAD^{{commit}}' >/dev/null && ! git check-ignore -q . \
          || exit {EXIT_NO_COMMIT}\n\
+         from=$dir below=$(git rev-parse --show-prefix)\n\
+         for file in {files}; do\n\
+         [ \"$(realpath -m -- \"$from/$file\")\" = \"$from/$file\" ] || exit {EXIT_SYMLINK}\n\
+         [ -e \"$from/$file\" ] || {{ printf '%s' \"$file\" >&2; exit {EXIT_NO_FILE}; }}\n\
+         done\n\
+         [ -z \"$(GIT_OPTIONAL_LOCKS=0 git status --porcelain --untracked-files=no | head -c 1)\" ] || gaps=1\n\
          # It exists after an attempt that was cut off.\n\
          if git rev-parse -q --verify refs/heads/{branch} >/dev/null\n\
          then set -- -f {own} {branch}; else set -- -b {branch} {own} HEAD; fi\n\
@@ -231,7 +332,14 @@ fn worktree_script(own: &str, id: TaskId) -> String {
          \"$@\" >/dev/null\n\
          case $? in 0) ;; 124) exit {EXIT_TOO_LONG} ;; *) exit {EXIT_NO_COMMIT} ;; esac\n\
          cd -P -- {own} && dir=$(pwd) || exit {EXIT_NO_DIRECTORY}\n\
+         for file in {files}; do\n\
+         to=$dir/$below$file\n\
+         [ \"$(realpath -m -- \"$to\")\" = \"$to\" ] || exit {EXIT_SYMLINK}\n\
+         mkdir -p -- \"$(dirname -- \"$to\")\" && cp -aT -- \"$from/$file\" \"$to\" \
+         || exit {EXIT_NO_DIRECTORY}\n\
+         done\n\
          check\n",
+        files = files.collect::<Vec<_>>().join(" "),
         own = shell_quoted(own),
         branch = worktree_branch(id),
     )
@@ -239,14 +347,14 @@ fn worktree_script(own: &str, id: TaskId) -> String {
 
 /// Creates or reuses the directory that the caller names, and the worktree of it. An existing one may
 /// hold symbolic links, so its path and the paths of all uploaded files must not contain any. A directory that
-/// existed without git stays without it. Returns the absolute path.
+/// existed without git stays without it. Returns the absolute path, and false if changes are not in the worktree.
 async fn named_directory(
     server: &AgentServer,
     root: &str,
     rest: &str,
     files: &[(FileName, FileContent)],
     worktree: Option<String>,
-) -> Result<String, ToolError> {
+) -> Result<(String, bool), ToolError> {
     let files = files.iter().map(|(name, _)| shell_quoted(name.as_str()));
     let files = files.collect::<Vec<_>>().join(" ");
     let script = format!(
@@ -261,8 +369,10 @@ async fn named_directory(
          existed=; [ ! -e \"$dir\" ] || existed=1\n\
          mkdir -p -- \"$dir\" && cd -P -- \"$dir\" || exit {EXIT_NO_DIRECTORY}\n\
          [ \"$(pwd)\" = \"$dir\" ] || exit {EXIT_SYMLINK}\n\
+         gaps=\n\
          {worktree}\
          echo \"$dir\"\n\
+         [ -z \"$gaps\" ] || echo uncommitted\n\
          [ -z \"$existed\" ] && command -v git >/dev/null || exit 0\n\
          git rev-parse -q --is-inside-work-tree >/dev/null 2>&1 && ! git check-ignore -q . \
          || git init -q\n",
@@ -272,7 +382,9 @@ async fn named_directory(
     );
     let printed = run(server, &script).await?;
     match printed.text().split_once('\n') {
-        Some((directory, _)) if directory.starts_with('/') => Ok(directory.to_owned()),
+        Some((directory, more)) if directory.starts_with('/') => {
+            Ok((directory.to_owned(), more.is_empty()))
+        }
         _ => Err(no_directory()),
     }
 }
@@ -291,11 +403,15 @@ async fn run(server: &AgentServer, script: &str) -> Result<ScriptOutput, ToolErr
              Leave worktree out. Git says: {}",
             reason(printed.error())
         ))),
+        Some(EXIT_NO_FILE) => Err(ToolError::not_found(format!(
+            "worktree_files: there is no {} in workspace.",
+            one_line(&visible(printed.error()), MAX_NAME_CHARS)
+        ))),
         // -1 is a timeout. A directory that is printed can be used.
         None | Some(EXIT_TOO_LONG | -1) if !printed.text().contains('\n') => {
             Err(ToolError::conflict(
-                "workspace: git took too long in it. Name a directory with fewer files, or leave worktree \
-             out.",
+                "workspace: git took too long in it, or the copy of worktree_files. Name a directory with \
+                 fewer files, or leave worktree out.",
             ))
         }
         _ => Ok(printed),
@@ -307,4 +423,20 @@ fn no_directory() -> ToolError {
         "The task's directory cannot be created on the agent server: it is a file, or not writable. \
          Name another workspace, or have the operator set OPENHANDS_WORKSPACE_ROOT.",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_a_plain_directory() {
+        let root = Root::new("mcp-tasks/").unwrap();
+        assert!(root.is_relative());
+        assert_eq!(root.path("/home/a/"), "/home/a/mcp-tasks");
+        assert_eq!(Root::new("/srv/tasks").unwrap().path(""), "/srv/tasks");
+        for bad in ["", "/", "..", "/a/../b", "./a", "/a//b", "a\n"] {
+            assert!(Root::new(bad).is_err(), "{bad:?}");
+        }
+    }
 }

@@ -5,18 +5,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_core::trace::PeerAddress;
 use reqwest::{Method, Url, redirect, retry};
 
-use super::failure::{Fault, HttpFailure, Peer};
-use super::profile::ServiceProfile;
+use super::failure::{FailureTexts, Fault, HttpFailure, Peer};
 use super::request::Request;
-use super::url::{display_url, is_loopback};
 
 /// Timeout of opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Idle time after which a connection is closed. Services such as n8n and uvicorn close theirs after
-/// 5 s; ours must be shorter, so that no request meets a closing connection.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+/// 5 s; ours must be shorter, also on a busy machine, so that no request meets a closing connection.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A client of one service. Clones share their connections.
 #[derive(Clone)]
@@ -46,13 +45,14 @@ impl Client {
             .redirect(redirect::Policy::none())
             .retry(retry::never())
             .tls_backend_preconfigured(tls.map_err(|error| SetupError(error.into()))?);
-        if is_loopback(&base) {
+        let host = base.host_str().unwrap_or_default();
+        if (PeerAddress { host, port: None }).is_local() {
             // A proxy cannot reach this machine's own loopback.
             builder = builder.no_proxy();
         }
         Ok(Self {
             http: builder.build().map_err(|error| SetupError(error.into()))?,
-            peer: Peer::new(display_url(&base), &profile.wording),
+            peer: Peer::new(&base, &profile.wording),
             base: Arc::new(base),
             profile,
         })
@@ -80,7 +80,7 @@ impl Client {
         path: impl IntoIterator<Item = S>,
     ) -> Request {
         let path = path.into_iter().map(Into::into).collect();
-        let url = super::url::join_path(&self.base, &path);
+        let url = join_path(&self.base, &path);
         let builder = self.http.request(method.clone(), url);
         Request::new(builder, self.peer.clone(), self.profile, (method, path))
     }
@@ -109,5 +109,95 @@ impl fmt::Display for SetupError {
 impl Error for SetupError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.0.source()
+    }
+}
+
+/// A kind of service: settings of requests and the texts for failures. A constant of each server.
+#[derive(Debug)]
+pub struct ServiceProfile {
+    /// The name that requests carry, such as `n8n-mcp-server/0.1.0`.
+    pub user_agent: &'static str,
+    /// The default timeout of a request, from connecting to the last byte.
+    pub timeout: Duration,
+    /// The default limit of a response, in bytes.
+    pub max_body: usize,
+    /// The texts for failures.
+    pub wording: FailureTexts,
+}
+
+/// Appends path segments to `base`, each of them escaped: a segment cannot change the path. Without segments
+/// the path stays as it is.
+pub fn join_path<S: AsRef<str>>(base: &Url, segments: impl IntoIterator<Item = S>) -> Url {
+    let mut url = base.clone();
+    let mut segments = segments.into_iter().peekable();
+    if segments.peek().is_none() {
+        return url;
+    }
+    // Fails only for URLs without a host, for which there is no client.
+    if let Ok(mut path) = url.path_segments_mut() {
+        path.pop_if_empty();
+        for segment in segments {
+            path.push(match segment.as_ref() {
+                // Unescaped, these would be resolved and change the path.
+                "." => "%2E",
+                ".." => "%2E%2E",
+                segment => segment,
+            });
+        }
+    }
+    url
+}
+
+/// The URL without credentials, query and fragment, which may be shown.
+pub fn display_url(url: &Url) -> String {
+    let mut url = url.clone();
+    // Both fail only for URLs without a host, which have no credentials.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.as_str().trim_end_matches('/').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joined(base: &str, segments: &[&str]) -> String {
+        join_path(&Url::parse(base).unwrap(), segments).into()
+    }
+
+    #[test]
+    fn base_paths_may_end_with_a_slash() {
+        for (base, expected) in [
+            ("http://h:5678", "http://h:5678/api/v1"),
+            ("http://h:5678/", "http://h:5678/api/v1"),
+            ("http://h/n8n", "http://h/n8n/api/v1"),
+            ("http://h/n8n/", "http://h/n8n/api/v1"),
+        ] {
+            assert_eq!(joined(base, &["api", "v1"]), expected);
+        }
+        assert_eq!(joined("http://h/x/?y=z", &[]), "http://h/x/?y=z");
+    }
+
+    #[test]
+    fn segments_cannot_change_the_path() {
+        for (segments, expected) in [
+            (
+                &["a/b", "c?d#e", "ä"][..],
+                "http://h/a%2Fb/c%3Fd%23e/%C3%A4",
+            ),
+            (&["x", "..", "y"], "http://h/x/%252E%252E/y"),
+            (&["x", "."], "http://h/x/%252E"),
+            (&["%2e%2e"], "http://h/%252e%252e"),
+        ] {
+            assert_eq!(joined("http://h", segments), expected);
+        }
+    }
+
+    #[test]
+    fn credentials_are_not_shown() {
+        let url = Url::parse("https://user:secret@n8n.example/p/?key=k#f").unwrap();
+        assert_eq!(display_url(&url), "https://n8n.example/p");
     }
 }

@@ -6,10 +6,13 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_client::Proxy;
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, StatusCode, Url};
 use serde::de::DeserializeOwned;
+
+use super::client::display_url;
 
 /// A response that is not JSON of the expected form; names the member at fault.
 pub type JsonError = serde_path_to_error::Error<serde_json::Error>;
@@ -19,7 +22,7 @@ pub type JsonError = serde_path_to_error::Error<serde_json::Error>;
 /// `{address}` in them is replaced by the address of the service.
 #[derive(Debug)]
 pub struct FailureTexts {
-    /// No connection; nothing was sent.
+    /// No connection; nothing was sent. `{cause}` is the reason.
     pub unreachable: &'static str,
     /// No complete response in time; `{seconds}` is the timeout.
     pub timeout: &'static str,
@@ -29,6 +32,10 @@ pub struct FailureTexts {
     pub too_large: &'static str,
     /// The response is not one of this kind of service.
     pub unreadable: &'static str,
+    /// The addition to a failure after which a change may have been made all the same; may be empty.
+    pub may_have_changed: &'static str,
+    /// The addition to a failure after which a change has been made; may be empty.
+    pub has_changed: &'static str,
     /// A credential is needed and none is configured.
     pub no_credential: &'static str,
     /// The file with the credential cannot be read.
@@ -48,15 +55,27 @@ pub struct FailureTexts {
 #[derive(Clone)]
 pub(super) struct Peer {
     address: Arc<str>,
+    /// The host and port of the proxy to it, if there is one.
+    proxy: Option<Arc<str>>,
     wording: &'static FailureTexts,
+    /// The request changes something there.
+    changes: bool,
 }
 
 impl Peer {
-    pub(super) fn new(address: String, wording: &'static FailureTexts) -> Self {
+    pub(super) fn new(base: &Url, wording: &'static FailureTexts) -> Self {
         Self {
-            address: address.into(),
+            address: display_url(base).into(),
+            proxy: Proxy::Environment.name_for(base).map(Arc::from),
             wording,
+            changes: false,
         }
+    }
+
+    /// The service, for a request with this method.
+    pub(super) fn with_method(mut self, method: &Method) -> Self {
+        self.changes = !method.is_safe();
+        self
     }
 
     pub(super) fn address(&self) -> &str {
@@ -146,7 +165,7 @@ impl ErrorResponse {
     }
 
     /// The seconds of `Retry-After`, if the service sent it.
-    pub fn retry_after(&self) -> Option<u32> {
+    fn retry_after(&self) -> Option<u32> {
         let value = self.headers.get(RETRY_AFTER)?;
         value.to_str().ok()?.parse().ok()
     }
@@ -213,6 +232,32 @@ impl HttpFailure {
         }
     }
 
+    /// Makes it the failure of a request whose effect does not matter, such as a test.
+    #[must_use]
+    pub fn without_effect(mut self) -> Self {
+        self.peer.changes = false;
+        self
+    }
+
+    /// The addition to the error of a change that may have been made, or has been made, all the same.
+    fn about_change(&self) -> &'static str {
+        let Peer {
+            wording, changes, ..
+        } = &self.peer;
+        match &self.fault {
+            _ if !changes => "",
+            Fault::Unreadable(_) | Fault::TooLarge(_) => wording.has_changed,
+            Fault::Interrupted(_) | Fault::Timeout(_) => wording.may_have_changed,
+            Fault::Refused(refusal)
+                if refusal.status.is_server_error()
+                    && refusal.status != StatusCode::SERVICE_UNAVAILABLE =>
+            {
+                wording.may_have_changed
+            }
+            _ => "",
+        }
+    }
+
     /// Returns true if the request may have been carried out without a response.
     pub fn is_ambiguous(&self) -> bool {
         match &self.fault {
@@ -227,30 +272,54 @@ impl HttpFailure {
 }
 
 impl From<HttpFailure> for ToolError {
-    fn from(HttpFailure { fault, peer }: HttpFailure) -> Self {
-        use ToolErrorKind::{Timeout, Unauthorized, Unavailable, Upstream};
-        let Peer { address, wording } = peer;
-        let error = |kind, text: &str| Self::new(kind, text.replace("{address}", &address));
-        match fault {
-            Fault::NoCredential => error(Unauthorized, wording.no_credential),
-            Fault::CredentialUnreadable(cause) => {
-                error(Unauthorized, wording.credential_unreadable).caused_by(cause)
+    fn from(failure: HttpFailure) -> Self {
+        match failure.about_change() {
+            "" => plain(failure),
+            addition => {
+                let error = plain(failure);
+                let message = format!("{} {addition}", error.message());
+                Self::new(error.kind(), message).caused_by(error)
             }
-            Fault::CredentialInvalid => error(Unauthorized, wording.credential_invalid),
-            Fault::Unreachable(cause) => error(Unavailable, wording.unreachable).caused_by(cause),
-            Fault::Timeout(limit) => {
-                let seconds = limit.as_secs().to_string();
-                error(Timeout, &wording.timeout.replace("{seconds}", &seconds))
-            }
-            Fault::Interrupted(cause) => error(Unavailable, wording.interrupted).caused_by(cause),
-            Fault::TooLarge(limit) => {
-                let mib = (limit >> 20).to_string();
-                error(Upstream, &wording.too_large.replace("{mib}", &mib))
-            }
-            Fault::Unreadable(cause) => error(Upstream, wording.unreadable).caused_by(cause),
-            Fault::Refused(refusal) => refused(&refusal, wording, &address),
-            Fault::Unusable(reason) => error(Upstream, reason),
         }
+    }
+}
+
+/// The error, which says nothing about a change.
+fn plain(HttpFailure { fault, peer }: HttpFailure) -> ToolError {
+    use ToolErrorKind::{Timeout, Unauthorized, Unavailable, Upstream};
+    let Peer {
+        address,
+        proxy,
+        wording,
+        ..
+    } = peer;
+    let error = |kind, text: &str| ToolError::new(kind, text.replace("{address}", &address));
+    match fault {
+        Fault::NoCredential => error(Unauthorized, wording.no_credential),
+        Fault::CredentialUnreadable(cause) => {
+            error(Unauthorized, wording.credential_unreadable).caused_by(cause)
+        }
+        Fault::CredentialInvalid => error(Unauthorized, wording.credential_invalid),
+        Fault::Unreachable(cause) => {
+            let mut reason = mcp_client::cause(&cause);
+            if let Some(proxy) = proxy {
+                reason = format!("through the proxy {proxy} of the environment: {reason}");
+            }
+            let text = wording.unreachable.replace("{cause}", &reason);
+            error(Unavailable, &text).caused_by(cause)
+        }
+        Fault::Timeout(limit) => {
+            let seconds = limit.as_secs().to_string();
+            error(Timeout, &wording.timeout.replace("{seconds}", &seconds))
+        }
+        Fault::Interrupted(cause) => error(Unavailable, wording.interrupted).caused_by(cause),
+        Fault::TooLarge(limit) => {
+            let mib = (limit >> 20).to_string();
+            error(Upstream, &wording.too_large.replace("{mib}", &mib))
+        }
+        Fault::Unreadable(cause) => error(Upstream, wording.unreadable).caused_by(cause),
+        Fault::Refused(refusal) => refused(&refusal, wording, &address),
+        Fault::Unusable(reason) => error(Upstream, reason),
     }
 }
 

@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+use super::client::ServiceProfile;
 use super::failure::{ErrorResponse, Fault, HttpFailure, Peer};
-use super::profile::ServiceProfile;
 
 /// A request that is not sent yet.
 #[must_use]
@@ -21,6 +21,8 @@ pub struct Request {
     timeout: Duration,
     max_body: usize,
     target: (Method, Vec<String>),
+    /// The request only reads, so that it may be sent again.
+    is_repeatable: bool,
     has_credential: bool,
     /// A fault that is known before the request is sent.
     fault: Option<Fault>,
@@ -35,9 +37,10 @@ impl Request {
     ) -> Self {
         Self {
             builder,
-            peer,
+            peer: peer.with_method(&target.0),
             timeout: profile.timeout,
             max_body: profile.max_body,
+            is_repeatable: target.0.is_safe(),
             target,
             has_credential: false,
             fault: None,
@@ -66,9 +69,9 @@ impl Request {
         self
     }
 
-    /// Sets the limit of the response, in bytes.
-    pub fn max_body(mut self, bytes: usize) -> Self {
-        self.max_body = bytes;
+    /// Sends the request at most once, whatever its method: for a `GET` that changes something, such as a webhook.
+    pub fn once(mut self) -> Self {
+        self.is_repeatable = false;
         self
     }
 
@@ -121,18 +124,7 @@ impl Request {
     /// # Errors
     /// When there is no response, or one outside 2xx.
     pub async fn send(self) -> Result<Response, HttpFailure> {
-        let (target, has_credential) = (self.target.clone(), self.has_credential);
-        let response = self.send_any_status().await?;
-        if response.status.is_success() {
-            return Ok(response);
-        }
-        let Response {
-            peer,
-            status,
-            headers,
-            body,
-        } = response;
-        Err(peer.failure(refused(target, has_credential, status, headers, body)))
+        self.exchange(false).await
     }
 
     /// Sends the request and returns a response with any status.
@@ -140,22 +132,25 @@ impl Request {
     /// # Errors
     /// When there is no response, or it is too large.
     pub async fn send_any_status(self) -> Result<Response, HttpFailure> {
-        let (peer, limit, max_body) = (self.peer, self.timeout, self.max_body);
+        self.exchange(true).await
+    }
+
+    async fn exchange(self, takes_any_status: bool) -> Result<Response, HttpFailure> {
+        let (peer, limit, max_body) = (self.peer.clone(), self.timeout, self.max_body);
         let exchange = async {
-            let mut response = dispatch(self.builder, self.fault).await?;
+            let mut response = self.answer(takes_any_status).await?;
             let body = read(&mut response, max_body).await?;
-            let headers = std::mem::take(response.headers_mut());
-            Ok((response.status(), headers, body))
+            Ok((response, body))
         };
-        match timeout(limit, exchange).await {
-            Ok(Ok((status, headers, body))) => Ok(Response {
-                status,
-                headers,
+        let ended = timeout(limit, exchange).await;
+        match ended.unwrap_or(Err(Fault::Timeout(limit))) {
+            Ok((mut response, body)) => Ok(Response {
+                status: response.status(),
+                headers: std::mem::take(response.headers_mut()),
                 body,
                 peer,
             }),
-            Ok(Err(fault)) => Err(peer.failure(fault)),
-            Err(_) => Err(peer.failure(Fault::Timeout(limit))),
+            Err(fault) => Err(peer.failure(fault)),
         }
     }
 
@@ -165,24 +160,8 @@ impl Request {
     /// # Errors
     /// When there is no response, or one outside 2xx.
     pub async fn stream(self) -> Result<BodyStream, HttpFailure> {
-        let (peer, limit) = (self.peer, self.timeout);
-        let exchange = async {
-            let mut response = dispatch(self.builder, self.fault).await?;
-            let status = response.status();
-            if status.is_success() {
-                return Ok(response);
-            }
-            let body = read(&mut response, self.max_body).await?;
-            let headers = std::mem::take(response.headers_mut());
-            Err(refused(
-                self.target,
-                self.has_credential,
-                status,
-                headers,
-                body,
-            ))
-        };
-        let started = timeout(limit, exchange).await;
+        let (peer, limit) = (self.peer.clone(), self.timeout);
+        let started = timeout(limit, self.answer(false)).await;
         match started.unwrap_or(Err(Fault::Timeout(limit))) {
             Ok(response) => Ok(BodyStream {
                 response,
@@ -192,6 +171,26 @@ impl Request {
             Err(fault) => Err(peer.failure(fault)),
         }
     }
+
+    /// Sends the request. The body of its response is not read, unless the status is outside 2xx and the caller does
+    /// not take it.
+    async fn answer(self, takes_any_status: bool) -> Result<reqwest::Response, Fault> {
+        let mut response = dispatch(self.builder, self.fault, self.is_repeatable).await?;
+        let status = response.status();
+        if takes_any_status || status.is_success() {
+            return Ok(response);
+        }
+        let body = read(&mut response, self.max_body).await?;
+        let (method, path) = self.target;
+        Err(Fault::Refused(Box::new(ErrorResponse {
+            status,
+            method,
+            path,
+            has_credential: self.has_credential,
+            headers: std::mem::take(response.headers_mut()),
+            body,
+        })))
+    }
 }
 
 /// Sends the request with at most one `Authorization`: a credential of the request takes the place of the
@@ -199,6 +198,7 @@ impl Request {
 async fn dispatch(
     builder: RequestBuilder,
     fault: Option<Fault>,
+    is_repeatable: bool,
 ) -> Result<reqwest::Response, Fault> {
     if let Some(fault) = fault {
         return Err(fault);
@@ -212,7 +212,7 @@ async fn dispatch(
         headers.insert(AUTHORIZATION, last);
     }
     let Some(parent) = trace::current() else {
-        return Ok(http.execute(request).await?);
+        return Ok(execute(&http, request, is_repeatable).await?);
     };
     let (method, url) = (request.method().clone(), request.url().clone());
     let peer = PeerAddress {
@@ -227,14 +227,27 @@ async fn dispatch(
         }
     }
     // Boxed, since it is large.
-    let response = Box::pin(http.execute(request)).await;
-    span.end_http(
-        response
-            .as_ref()
-            .ok()
-            .map(|response| response.status().as_u16()),
-    );
+    let response = Box::pin(execute(&http, request, is_repeatable)).await;
+    let status = response.as_ref().map(|response| response.status().as_u16());
+    span.end_http(status.ok());
     Ok(response?)
+}
+
+/// Sends the request, and again if it may be repeated and the connection ended without a response: the service
+/// may have closed an idle connection while the request was on its way (RFC 9110, section 9.2.2).
+async fn execute(
+    http: &reqwest::Client,
+    request: reqwest::Request,
+    is_repeatable: bool,
+) -> reqwest::Result<reqwest::Response> {
+    let again = match is_repeatable {
+        true => request.try_clone(),
+        false => None,
+    };
+    match (http.execute(request).await, again) {
+        (Err(error), Some(again)) if !error.is_connect() => http.execute(again).await,
+        (response, _) => response,
+    }
 }
 
 /// Escapes the query as a URL, not as a form: a form's `+` for a space and its plain `*` are refused, or
@@ -245,23 +258,6 @@ fn escape_query(url: &mut Url) {
     if let Some(escaped) = escaped.map(|query| query.replace('+', "%20").replace('*', "%2A")) {
         url.set_query(Some(&escaped));
     }
-}
-
-fn refused(
-    (method, path): (Method, Vec<String>),
-    has_credential: bool,
-    status: StatusCode,
-    headers: HeaderMap,
-    body: Vec<u8>,
-) -> Fault {
-    Fault::Refused(Box::new(ErrorResponse {
-        status,
-        method,
-        path,
-        has_credential,
-        headers,
-        body,
-    }))
 }
 
 /// Reads a body of at most `max` bytes.

@@ -337,17 +337,11 @@ mod tests {
     #[test]
     fn text_after_a_key_is_shown() {
         let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
-        for (text, expected) in [
-            (
-                format!("{line}\nq9CpQk2cTFTSz\nStarted123"),
-                "***\n***\nStarted123",
-            ),
-            (
-                format!("{line}\nabcdefgh Started123"),
-                "***\nabcdefgh Started123",
-            ),
+        for (after, expected) in [
+            ("q9CpQk2cTFTSz\nStarted123", "***\n***\nStarted123"),
+            ("abcdefgh Started123", "***\nabcdefgh Started123"),
         ] {
-            let (shown, hidden) = hide_bodies(&text).unwrap();
+            let (shown, hidden) = hide_bodies(&format!("{line}\n{after}")).unwrap();
             assert_eq!(shown, expected);
             assert_eq!(hidden as usize, expected.matches("***").count());
         }
@@ -374,13 +368,10 @@ mod tests {
     /// beginning, or with neither.
     #[test]
     fn no_window_shows_the_inside_of_a_key() {
-        let pem = |label: &str| {
-            (
-                format!("-----BEGIN {label}-----"),
-                format!("-----END {label}-----"),
-            )
-        };
+        let pem = |label: &str| ["BEGIN", "END"].map(|word| format!("-----{word} {label}-----"));
         let ssh2 = "SSH2 ENCRYPTED PRIVATE KEY";
+        let ssh2 = ["BEGIN", "END"].map(|word| format!("---- {word} {ssh2} ----"));
+        let putty = ["Private-Lines: 14", "Private-MAC: 0123abcd"].map(str::to_owned);
         let kinds = [
             (pem("PRIVATE KEY"), 64),
             (pem("ENCRYPTED PRIVATE KEY"), 64),
@@ -392,20 +383,8 @@ mod tests {
             (pem("PRIVATE KEY"), 48),
             (pem("PRIVATE KEY"), 60),
             (pem("PRIVATE KEY"), 100),
-            (
-                (
-                    format!("---- BEGIN {ssh2} ----"),
-                    format!("---- END {ssh2} ----"),
-                ),
-                72,
-            ),
-            (
-                (
-                    "Private-Lines: 14".to_owned(),
-                    "Private-MAC: 0123abcd".to_owned(),
-                ),
-                64,
-            ),
+            (ssh2, 72),
+            (putty, 64),
         ];
         let prefixes = [
             "",
@@ -416,7 +395,7 @@ mod tests {
             "\"",
         ];
         let mut shown_lines = 0;
-        for (at, ((begin, end), width)) in kinds.iter().enumerate() {
+        for (at, ([begin, end], width)) in kinds.iter().enumerate() {
             let lasts = [0, 4, 12, 13, 20, 38, 44];
             for (last, prefix) in [
                 (lasts[at % 7], prefixes[at % 6]),

@@ -324,67 +324,33 @@ mod tests {
 
     #[test]
     fn secrets_are_hidden_in_code_and_in_json_within_texts() {
-        let cases = [
-            ("const apiKey = 'a1 b2';", "const apiKey = '***';"),
-            (
-                "login({password: \"x9\", user: 'bob'})",
-                "login({password: \"***\", user: 'bob'})",
-            ),
-            (
-                r#"{"client_secret": "x9", "n": 1}"#,
-                r#"{"client_secret": "***", "n": 1}"#,
-            ),
-            (
-                r#"\"password\":\"x9\",\"n\":1"#,
-                r#"\"password\":\"***\",\"n\":1"#,
-            ),
-            (
-                "connect with password=hunter2 now",
-                "connect with password=*** now",
-            ),
-            (
-                "AccountName=a;AccountKey=ab+c==;E=1",
-                "AccountName=a;AccountKey=***;E=1",
-            ),
-            ("<password>x9</password>", "<password>***</password>"),
-            (
-                r#"={"name": "X-Api-Key", "value": "x9"}"#,
-                r#"={"name": "X-Api-Key", "value": "***"}"#,
-            ),
-            (
-                "curl -H 'X-Api-Key: x9abcd' h",
-                "curl -H 'X-Api-Key: ***' h",
-            ),
-            ("The API key: x9abcdef", "The API key: ***"),
-            ("https://h/x?key=abc&n=1", "https://h/x?key=***&n=1"),
-            (
-                "x: open http://h:1/#secret=0123456789abcdef to see",
-                "x: open http://h:1/#secret=*** to see",
-            ),
-            // References and calls are no literals.
-            (
-                "const token = next(); f(token=next())",
-                "const token = next(); f(token=next())",
-            ),
-            (
-                r#"{"token": "={{ $json.token }}"}"#,
-                r#"{"token": "={{ $json.token }}"}"#,
-            ),
-            (
-                r#"{"password": "{{ $json.p }}"}"#,
-                r#"{"password": "{{ $json.p }}"}"#,
-            ),
-            (
-                "headers[`x`] = `${token}`; token: string",
-                "headers[`x`] = `${token}`; token: string",
-            ),
-            (
-                "{maxTokens: 4096789, tokenType: 'bearer'}",
-                "{maxTokens: 4096789, tokenType: 'bearer'}",
-            ),
-        ];
-        for (text, expected) in cases {
+        let cases = r#"
+const apiKey = 'a1 b2'; => const apiKey = '***';
+login({password: "x9", user: 'bob'}) => login({password: "***", user: 'bob'})
+{"client_secret": "x9", "n": 1} => {"client_secret": "***", "n": 1}
+\"password\":\"x9\",\"n\":1 => \"password\":\"***\",\"n\":1
+connect with password=hunter2 now => connect with password=*** now
+AccountName=a;AccountKey=ab+c==;E=1 => AccountName=a;AccountKey=***;E=1
+<password>x9</password> => <password>***</password>
+={"name": "X-Api-Key", "value": "x9"} => ={"name": "X-Api-Key", "value": "***"}
+curl -H 'X-Api-Key: x9abcd' h => curl -H 'X-Api-Key: ***' h
+The API key: x9abcdef => The API key: ***
+https://h/x?key=abc&n=1 => https://h/x?key=***&n=1
+x: open http://h:1/#secret=0123456789abcdef to see => x: open http://h:1/#secret=*** to see
+"#;
+        for case in cases.trim().lines() {
+            let (text, expected) = case.split_once(" => ").unwrap();
             assert_eq!(hide(text.into(), Reach::Tokens).0, expected);
+        }
+        // References and calls are no literals.
+        for text in [
+            "const token = next(); f(token=next())",
+            r#"{"token": "={{ $json.token }}"}"#,
+            r#"{"password": "{{ $json.p }}"}"#,
+            "headers[`x`] = `${token}`; token: string",
+            "{maxTokens: 4096789, tokenType: 'bearer'}",
+        ] {
+            assert_eq!(hide(text.into(), Reach::Tokens).0, text);
         }
     }
 
@@ -423,18 +389,5 @@ mod tests {
                 "{text} {shown:?}"
             );
         }
-    }
-
-    #[test]
-    fn long_logs_are_redacted_fast() {
-        let line = "2026-01-31T12:00:00Z level=info msg=\"request done\" status=200 user=bob\n";
-        let lines = line.repeat(20_000);
-        let log = format!("{lines}password=hunter2\n{lines}");
-        let began = std::time::Instant::now();
-        let (shown, hidden) = hide(log.as_str().into(), Reach::Pairs);
-        assert_eq!(hidden, 1);
-        assert_eq!(shown.len(), log.len() - "hunter2".len() + HIDDEN.len());
-        // 3 MB; would take longer if all shapes were matched on every line, in a debug build.
-        assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
     }
 }

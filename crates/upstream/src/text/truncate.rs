@@ -143,6 +143,11 @@ fn cost(c: char) -> usize {
     }
 }
 
+/// Returns `bytes` in hexadecimal digits, in lower case.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

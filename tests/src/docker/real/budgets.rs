@@ -1,47 +1,26 @@
-//! Two hundred containers and a long log: answers are small and quick, and mention omitted rows.
-
-use std::time::{Duration, Instant};
+//! Two hundred containers and a long log: answers are small, and mention omitted rows.
 
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use crate::docker::lab::{Lab, lab};
+use crate::docker::{asked_for, call, calls_of, post};
 use crate::harness::{assert_contains, real};
 
 /// Most bytes of an answer.
 const MAX_ANSWER_BYTES: usize = 16_000;
-/// Far longer than an answer takes, since a test machine is busy.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Lab {
-    /// One request; the whole answer as it travels. The quickest of a few counts: the machine may be
-    /// busy with something else.
+    /// One request; the whole answer as it travels.
     async fn weigh(&self, method: &str, params: Value) -> Value {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        let mut took = Vec::new();
-        for _ in 0..3 {
-            let begin = Instant::now();
-            let reply = self.server.post(body.to_string()).await;
-            took.push(begin.elapsed());
-            let bytes = reply.body.len();
-            assert!(bytes <= MAX_ANSWER_BYTES, "{params}: {bytes} bytes");
-            if took.iter().any(|took| *took < ANSWER_TIMEOUT) {
-                return reply.json();
-            }
-        }
-        panic!("{params}: {took:?}");
-    }
-
-    /// The result of a tool that takes its time.
-    async fn answer(&self, tool: &str, arguments: Value) -> Value {
-        let params = json!({"name": tool, "arguments": arguments});
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        let reply = self.server.post(body.to_string()).await;
+        let reply = post(self, method, params).await;
         let bytes = reply.body.len();
-        assert!(bytes <= MAX_ANSWER_BYTES, "{tool}: {bytes} bytes");
-        let reply: Value = reply.json();
-        let text = reply["result"]["content"][0]["text"].as_str().unwrap();
-        serde_json::from_str(text).unwrap()
+        assert!(
+            bytes <= MAX_ANSWER_BYTES,
+            "{method}: {bytes} bytes, {}",
+            reply.body
+        );
+        reply.json()
     }
 
     async fn weigh_tool(&self, tool: &str, arguments: Value) -> Value {
@@ -50,12 +29,23 @@ impl Lab {
         let text = reply["result"]["content"][0]["text"].as_str().unwrap();
         serde_json::from_str(text).unwrap()
     }
-
-    /// Resident memory of the server, in KiB.
-    fn memory(&self) -> u64 {
-        self.server.memory_kib()
-    }
 }
+
+/// Calls that show many objects.
+const LISTS: &str = r#"
+list_containers | {"all": true, "limit": 500}
+list_images | {"limit": 500}
+list_networks | {}
+list_volumes | {}
+list_compose_projects | {}
+list_compose_projects | {"project": "$PROJECT"}
+get_container_logs | {"project": "$PROJECT", "tail": 2000}
+prune | {"what": "containers"}
+get_system_info | {"disk_usage": true}
+diagnose_host | {}
+list_events | {"limit": 1000}
+get_container_stats | {"top": 100}
+"#;
 
 #[tokio::test]
 async fn answers_with_200_containers_are_small() {
@@ -71,23 +61,7 @@ async fn answers_with_200_containers_are_small() {
     assert!(listed["omitted"].as_u64() >= Some(100), "{listed}");
     assert_contains(&listed["note"], "offset");
     let project = lab.name("shop");
-    for (tool, arguments) in [
-        ("list_containers", json!({"all": true, "limit": 500})),
-        ("list_images", json!({"limit": 500})),
-        ("list_networks", json!({})),
-        ("list_volumes", json!({})),
-        ("list_compose_projects", json!({})),
-        ("list_compose_projects", json!({"project": project})),
-        (
-            "get_container_logs",
-            json!({"project": project, "tail": 2000}),
-        ),
-        ("prune", json!({"what": "containers"})),
-        ("get_system_info", json!({"disk_usage": true})),
-        ("diagnose_host", json!({})),
-        ("list_events", json!({"limit": 1000})),
-        ("get_container_stats", json!({"top": 100})),
-    ] {
+    for (tool, arguments) in calls_of(LISTS, &[("$PROJECT", &project)]) {
         lab.weigh_tool(tool, arguments).await;
     }
     lab.assert_pages_are_all(
@@ -105,8 +79,12 @@ async fn answers_with_200_containers_are_small() {
     lab.weigh("prompts/get", json!({"name": "clean_up_safely"}))
         .await;
     // The names of all: no list of rows, so the bound of all results holds.
-    let down = json!({"project": project, "confirm": project});
-    let down = lab.answer("compose_down", down).await;
+    let mut down = json!({"project": project, "action": "down"});
+    let refused = call(&lab, "compose_service", down.clone()).await;
+    down["confirm"] = json!(asked_for(&refused));
+    let reply = call(&lab, "compose_service", down).await;
+    assert!(reply.to_string().len() <= MAX_ANSWER_BYTES, "{reply}");
+    let down: Value = serde_json::from_str(reply["content"][0]["text"].as_str().unwrap()).unwrap();
     assert_contains(&down["shortened"], "items of removed_containers");
 }
 
@@ -138,7 +116,7 @@ async fn answers_with_a_long_log_are_small() {
                   echo the end; exit 1";
     let name = lab.finish("long", &["sh", "-c", script], json!({})).await;
     let asked = json!({"container": name});
-    let before = lab.memory();
+    let before = lab.server.memory_kib();
     let log = lab.weigh_tool("get_container_logs", asked.clone()).await;
     assert!(log["truncated"] == true && log["note"].is_string(), "{log}");
     assert!(log["log"].as_str().unwrap().ends_with("the end"), "{log}");
@@ -146,7 +124,7 @@ async fn answers_with_a_long_log_are_small() {
     lab.weigh_tool("get_container", asked).await;
     let uri = format!("docker://containers/{name}/logs");
     lab.weigh("resources/read", json!({"uri": uri})).await;
-    let grown = lab.memory().saturating_sub(before);
+    let grown = lab.server.memory_kib().saturating_sub(before);
     assert!(grown < 32 << 10, "{grown} KiB");
 }
 

@@ -1,16 +1,13 @@
 //! Secrets of every known shape, planted in every place: no tool, resource or prompt shows one.
 
-mod outputs;
-
 use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use self::outputs::Outputs;
-use crate::docker::SERVER;
-use crate::docker::lab::{Folder, Lab, lab, merged};
+use crate::docker::lab::{Folder, Lab, lab};
+use crate::docker::{SERVER, asked_for, calls_of, post, succeed};
 use crate::harness::{Server, eventually, real};
 
 /// Begins every secret; those of hexadecimal digits and of capital letters differ only in case and digits.
@@ -87,6 +84,84 @@ async fn plant(lab: &mut Lab) -> [String; 3] {
     ]
 }
 
+/// Objects that are made, shown and removed through the server.
+const CALLS: &str = r#"
+create_volume | {"volume": "$VOLUME", "labels": $VLABELS}
+create_network | {"network": "$NETWORK", "labels": $NLABELS}
+build_image | {"tag": "$IMAGE", "dockerfile": $DOCKERFILE, "build_args": $ARGS, "no_cache": true}
+build_image | {"tag": "$IMAGE", "dockerfile": $DOCKERFAIL, "build_args": $ARGS}
+tag_image | {"image": "$IMAGE", "new_name": "$BOTH"}
+push_image | {"image": "$BOTH", "confirm": "$BOTH"}
+pull_image | {"image": "127.0.0.1:9/x:1"}
+list_images | {"limit": 100}
+list_images | {"image": "$IMAGE"}
+create_container | {"image": "$IMAGE", "name": "$MADE", "env": $ENV, "labels": $LABELS, "command": $WORDS}
+update_container | {"container": "$RUNS", "memory_mb": 64}
+recreate_container | {"container": "$RUNS", "changes": {"env": $ENV}, "confirm": "$RUNS"}
+connect_network | {"network": "$NETWORK", "container": "$RUNS"}
+list_networks | {}
+list_networks | {"network": "$NETWORK"}
+list_volumes | {}
+list_volumes | {"volume": "$VOLUME"}
+connect_network | {"network": "$NETWORK", "container": "$RUNS", "disconnect": true, "confirm": "$RUNS"}
+remove_network | {"network": "$NETWORK", "confirm": "$NETWORK"}
+remove_volume | {"volume": "$VOLUME", "confirm": "$VOLUME"}
+compose_up | {"directory": "$DIR/good", "project": "$PROJECT"}
+compose_up | {"directory": "$DIR/bad", "project": "$PROJECT"}
+compose_up | {"directory": "$DIR/worse", "project": "$PROJECT"}
+compose_config | {"directory": "$DIR/good", "project": "$PROJECT"}
+compose_config | {"directory": "$DIR/bad", "project": "$PROJECT"}
+compose_config | {"directory": "$DIR/worse", "project": "$PROJECT"}
+compose_service | {"project": "$PROJECT", "action": "restart"}
+get_container_logs | {"project": "$PROJECT"}
+list_compose_projects | {}
+list_compose_projects | {"project": "$PROJECT"}
+compose_service | {"project": "$PROJECT", "action": "down", "confirm": "$PROJECT"}
+execute_command | {"container": "$RUNS", "command": [$PRINT], "shell": true, "max_bytes": 60000, "env": $ENV}
+execute_command | {"container": "$RUNS", "command": $ECHO}
+copy_to_container | {"container": "$RUNS", "path": "/tmp/x", "text": $TEXT}
+copy_from_container | {"container": "$RUNS", "path": "/tmp/x", "max_bytes": 60000}
+list_containers | {"all": true, "limit": 50}
+list_events | {"limit": 1000}
+get_system_info | {"disk_usage": true}
+diagnose_host | {}
+prune | {"what": "containers"}
+get_container_stats | {}
+"#;
+
+/// Calls about each container.
+const ON_EACH: &str = r#"
+start_container | {"container": "$ID"}
+get_container | {"container": "$ID"}
+get_container | {"container": "$ID", "sections": ["processes", "changes", "env", "labels", "command"]}
+diagnose_container | {"container": "$ID"}
+get_container_stats | {"container": "$ID"}
+update_container | {"container": "$ID", "paused": true}
+update_container | {"container": "$ID", "paused": false}
+wait_container | {"container": "$ID", "timeout_seconds": 1}
+get_container_logs | {"container": "$ID", "follow_seconds": 1, "tail": 500}
+get_container_logs | {"container": "$ID", "grep": "MII", "timestamps": true}
+get_container_logs | {"container": "$ID", "grep": "=", "timestamps": true}
+get_container_logs | {"container": "$ID", "grep": ":", "timestamps": true}
+get_container_logs | {"container": "$ID", "grep": "b3Bl", "timestamps": true}
+"#;
+/// Other requests: the method, the name of what is asked, and the parameters.
+const OF_EACH: &str = r#"
+resources/read docker://containers/{id} | {"uri": "docker://containers/$ID"}
+resources/read docker://containers/{id} | {"uri": "docker://containers/$ID/logs"}
+resources/read docker://containers/{id} | {"uri": "docker://containers/$ID/stats"}
+prompts/get troubleshoot_container | {"name": "troubleshoot_container", "arguments": {"container": "$ID"}}
+"#;
+const OF_ALL: &str = r#"
+prompts/get review_compose_project | {"name": "review_compose_project", "arguments": {"project": "$SHOP"}}
+prompts/get clean_up_safely | {"name": "clean_up_safely"}
+resources/read docker://containers | {"uri": "docker://containers"}
+resources/read docker://images | {"uri": "docker://images"}
+resources/read docker://compose | {"uri": "docker://compose"}
+resources/read docker://compose/{project} | {"uri": "docker://compose/$SHOP"}
+resources/list resources/list | {}
+"#;
+
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "a table of calls")]
 async fn no_output_shows_a_planted_secret() {
@@ -149,6 +224,9 @@ async fn no_output_shows_a_planted_secret() {
         .into_iter()
         .chain(words.split('»'));
     let words = json!(words.collect::<Vec<_>>());
+    let echo = at("word");
+    let echo = echo.iter().flat_map(|word| word.split('»'));
+    let echo: Vec<_> = ["echo"].into_iter().chain(echo).collect();
     let service = json!({"services": {"web": {"image": "busybox:test", "environment": at("compose"), "labels": members("label"),
         "command": ["sh", "-c", print() + "; sleep 600"], "stop_grace_period": "0s"}}});
     folder.write("good/compose.yml", &service.to_string());
@@ -162,103 +240,36 @@ async fn no_output_shows_a_planted_secret() {
     );
     lab.adopt("made-web-1");
     let both = format!("{registry}/{image}:1");
-    let project_in = |dir: &str| json!({"directory": folder.path().join(dir), "project": project});
-    let tools = [
-        (
-            "create_volume",
-            json!({"volume": volume, "labels": members("volume")}),
-        ),
-        (
-            "create_network",
-            json!({"network": network, "labels": members("network")}),
-        ),
-        (
-            "build_image",
-            json!({"tag": image, "dockerfile": dockerfile, "build_args": members("argument"), "no_cache": true}),
-        ),
-        (
-            "build_image",
-            json!({"tag": image, "dockerfile": format!("{dockerfile}RUN false\n"), "build_args": members("argument")}),
-        ),
-        ("tag_image", json!({"image": image, "new_name": both})),
-        ("push_image", json!({"image": both, "confirm": both})),
-        ("pull_image", json!({"image": format!("{registry}/x:1")})),
-        ("list_images", json!({"limit": 100})),
-        ("get_image", json!({"image": image})),
-        (
-            "create_container",
-            json!({"image": image, "name": made, "env": members("env"), "labels": members("label"), "command": words}),
-        ),
-        (
-            "update_container",
-            json!({"container": runs, "memory_mb": 64}),
-        ),
-        (
-            "recreate_container",
-            json!({"container": runs, "changes": {"env": members("env")}, "confirm": runs}),
-        ),
-        (
-            "connect_network",
-            json!({"network": network, "container": runs}),
-        ),
-        ("list_networks", json!({})),
-        ("list_networks", json!({"network": network})),
-        ("list_volumes", json!({})),
-        ("list_volumes", json!({"volume": volume})),
-        (
-            "disconnect_network",
-            json!({"network": network, "container": runs, "confirm": runs}),
-        ),
-        (
-            "remove_network",
-            json!({"network": network, "confirm": network}),
-        ),
-        (
-            "remove_volume",
-            json!({"volume": volume, "confirm": volume}),
-        ),
-        ("compose_up", project_in("good")),
-        ("compose_up", project_in("bad")),
-        ("compose_up", project_in("worse")),
-        ("compose_config", project_in("good")),
-        ("compose_config", project_in("bad")),
-        ("compose_config", project_in("worse")),
-        (
-            "compose_service",
-            json!({"project": project, "action": "restart"}),
-        ),
-        ("get_container_logs", json!({"project": project})),
-        ("list_compose_projects", json!({})),
-        ("list_compose_projects", json!({"project": project})),
-        (
-            "compose_down",
-            json!({"project": project, "confirm": project}),
-        ),
-        (
-            "execute_command",
-            json!({"container": runs, "command": [print()], "shell": true, "max_bytes": 60_000, "env": members("env")}),
-        ),
-        (
-            "execute_command",
-            json!({"container": runs, "command": at("word").iter().flat_map(|w| w.split('»')).fold(vec!["echo"], |mut all, w| { all.push(w); all })}),
-        ),
-        (
-            "copy_to_container",
-            json!({"container": runs, "path": "/tmp/x", "text": at("text").join("\n")}),
-        ),
-        (
-            "copy_from_container",
-            json!({"container": runs, "path": "/tmp/x", "max_bytes": 60_000}),
-        ),
-        ("list_containers", json!({"all": true, "limit": 50})),
-        ("list_events", json!({"limit": 1000})),
-        ("get_system_info", json!({"disk_usage": true})),
-        ("diagnose_host", json!({})),
-        ("prune", json!({"what": "containers"})),
-        ("get_container_stats", json!({})),
-    ];
+    let text = |value: Value| value.to_string();
+    let calls = calls_of(
+        CALLS,
+        &[
+            ("$IMAGE", &image),
+            ("$BOTH", &both),
+            ("$NETWORK", &network),
+            ("$VOLUME", &volume),
+            ("$RUNS", &runs),
+            ("$MADE", &made),
+            ("$PROJECT", &project),
+            ("$DIR", folder.str()),
+            (
+                "$DOCKERFAIL",
+                &text(json!(format!("{dockerfile}RUN false\n"))),
+            ),
+            ("$DOCKERFILE", &text(json!(dockerfile))),
+            ("$ARGS", &text(members("argument"))),
+            ("$ENV", &text(members("env"))),
+            ("$LABELS", &text(members("label"))),
+            ("$VLABELS", &text(members("volume"))),
+            ("$NLABELS", &text(members("network"))),
+            ("$WORDS", &text(words)),
+            ("$PRINT", &text(json!(print()))),
+            ("$ECHO", &text(json!(echo))),
+            ("$TEXT", &text(json!(at("text").join("\n")))),
+        ],
+    );
     let mut failed = Vec::new();
-    for (tool, arguments) in tools {
+    for (tool, arguments) in calls {
         if outputs.call(tool, arguments).await["result"]["isError"] == true {
             failed.push(tool);
         }
@@ -268,95 +279,29 @@ async fn no_output_shows_a_planted_secret() {
                     compose_config compose_config";
     assert_eq!(failed.join(" "), expected);
     for container in [&runs, &ends, &fails, &made] {
-        let asked = json!({"container": container});
-        let with = |more: Value| merged(asked.clone(), more);
-        let all = ["processes", "changes", "env", "labels", "command"];
-        for (tool, arguments) in [
-            ("start_container", asked.clone()),
-            ("get_container", asked.clone()),
-            ("get_container", with(json!({"sections": all}))),
-            ("diagnose_container", asked.clone()),
-            ("get_container_stats", asked.clone()),
-            ("pause_container", asked.clone()),
-            ("pause_container", with(json!({"unpause": true}))),
-            ("wait_container", with(json!({"timeout_seconds": 1}))),
-            (
-                "get_container_logs",
-                with(json!({"follow_seconds": 1, "tail": 500})),
-            ),
-        ] {
+        for (tool, arguments) in calls_of(ON_EACH, &[("$ID", container)]) {
             outputs.call(tool, arguments).await;
         }
-        // Every part of the log, also of a private key.
-        for tail in 1..=at("text").join("\n").lines().count() {
-            outputs
-                .call("get_container_logs", with(json!({"tail": tail})))
-                .await;
-        }
-        for grep in ["MII", "=", ":", "b3Bl"] {
-            outputs
-                .call(
-                    "get_container_logs",
-                    with(json!({"grep": grep, "timestamps": true})),
-                )
-                .await;
-        }
-        for end in ["", "/logs", "/stats"] {
-            let uri = json!({"uri": format!("docker://containers/{container}{end}")});
-            outputs
-                .ask("docker://containers/{id}", "resources/read", uri)
-                .await;
-        }
-        let prompt = json!({"name": "troubleshoot_container", "arguments": asked});
-        outputs
-            .ask("troubleshoot_container", "prompts/get", prompt)
-            .await;
+        outputs.ask_all(OF_EACH, ("$ID", container)).await;
+    }
+    // Every part of the log, also of a private key; the others say the same, or nothing.
+    for tail in 1..=at("text").join("\n").lines().count() {
+        let part = json!({"container": ends, "tail": tail});
+        outputs.call("get_container_logs", part).await;
     }
     for text in at("text") {
-        outputs
-            .call(
-                "diagnose_container",
-                json!({"container": lab.name("absent"), "error": text}),
-            )
-            .await;
+        let failed = json!({"container": lab.name("absent"), "error": text});
+        outputs.call("diagnose_container", failed).await;
     }
-    let shop =
-        json!({"name": "review_compose_project", "arguments": {"project": lab.name("shop")}});
-    outputs
-        .ask("review_compose_project", "prompts/get", shop)
-        .await;
-    outputs
-        .ask(
-            "clean_up_safely",
-            "prompts/get",
-            json!({"name": "clean_up_safely"}),
-        )
-        .await;
-    for uri in ["docker://containers", "docker://images", "docker://compose"] {
-        outputs
-            .ask(uri, "resources/read", json!({"uri": uri}))
-            .await;
-    }
-    let uri = format!("docker://compose/{}", lab.name("shop"));
-    outputs
-        .ask(
-            "docker://compose/{project}",
-            "resources/read",
-            json!({"uri": uri}),
-        )
-        .await;
-    outputs
-        .ask("resources/list", "resources/list", json!({}))
-        .await;
+    outputs.ask_all(OF_ALL, ("$SHOP", &lab.name("shop"))).await;
     for verb in ["restart", "stop", "kill", "remove"] {
         let arguments = json!({"container": runs, "confirm": runs});
         outputs.call(&format!("{verb}_container"), arguments).await;
     }
     lab.remove(&made).await;
     for image in [both, image] {
-        outputs
-            .call("remove_image", json!({"image": image, "confirm": image}))
-            .await;
+        let removal = json!({"image": image, "confirm": image});
+        outputs.call("remove_image", removal).await;
     }
 
     // Every tool, resource and prompt was asked.
@@ -384,5 +329,88 @@ async fn no_output_shows_a_planted_secret() {
         "{} shown:\n{}",
         shown.len(),
         shown.join("\n")
+    );
+}
+
+/// The outputs of one server, and the secrets in them.
+struct Outputs {
+    server: Server,
+    asked: BTreeSet<String>,
+    shown: BTreeSet<String>,
+}
+
+impl Outputs {
+    fn check(&mut self, output: &str, text: &str) {
+        let text = text.to_lowercase();
+        if !MARKS.iter().any(|mark| text.contains(mark)) {
+            return;
+        }
+        for (place, planted) in planted() {
+            let lower = planted.to_lowercase();
+            let marks = MARKS.iter().filter_map(|mark| {
+                let from = lower.find(mark)?;
+                Some(&lower[from..from + 9])
+            });
+            if marks.into_iter().any(|secret| text.contains(secret)) {
+                self.shown
+                    .insert(format!("{output} shows {place}: {planted}"));
+            }
+        }
+    }
+
+    async fn ask(&mut self, output: &str, method: &str, params: Value) -> Value {
+        let reply = post(&self.server, method, params).await;
+        self.check(output, &reply.body);
+        self.asked
+            .insert(output.split(' ').next().unwrap().to_owned());
+        reply.json()
+    }
+
+    /// Makes the requests of a table, with a value in place of a word.
+    async fn ask_all(&mut self, table: &str, word: (&str, &str)) {
+        for (asked, params) in calls_of(table, &[word]) {
+            let (method, name) = asked.split_once(' ').unwrap();
+            self.ask(name, method, params).await;
+        }
+    }
+
+    /// Calls a tool, and again if it names the `confirm` for what it has shown.
+    async fn call(&mut self, tool: &str, mut arguments: Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        let answer = self.ask(tool, "tools/call", params).await;
+        match asked_for(&answer["result"]) {
+            Some(confirm) if arguments["confirm"].is_string() => {
+                arguments["confirm"] = json!(confirm);
+                let params = json!({"name": tool, "arguments": arguments});
+                self.ask(tool, "tools/call", params).await
+            }
+            _ => answer,
+        }
+    }
+}
+
+#[tokio::test]
+async fn redacted_values_are_counted() {
+    let Some(mut lab) = lab().await else { return };
+    let [_, ends, _] = plant(&mut lab).await;
+    for tool in ["get_container", "get_container_logs", "diagnose_container"] {
+        let answer = succeed!(lab, tool, {"container": ends});
+        assert!(answer["redacted"].as_u64() >= Some(6), "{answer}");
+    }
+    let name = lab
+        .create(
+            "open",
+            &["true"],
+            json!({"Env": ["MODE=open", "DB_PASSWORD=c4n4ry"]}),
+        )
+        .await;
+    let shown = succeed!(lab, "get_container", {"container": name});
+    let env = shown["env"].as_array().unwrap();
+    assert!(env.contains(&json!("MODE=open")) && env.contains(&json!("DB_PASSWORD=***")));
+    let open = Lab::at(lab.host.clone(), &[("DOCKER_MCP_SHOW_SECRETS", "1")]).await;
+    let answer = succeed!(open, "get_container", {"container": name}).to_string();
+    assert!(
+        answer.contains("c4n4ry") && !answer.contains("redacted"),
+        "{answer}"
     );
 }

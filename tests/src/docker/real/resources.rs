@@ -1,11 +1,11 @@
-//! The resources and what they hold.
+//! The resources and the prompts, and what they hold.
 
 use serde_json::{Value, json};
 
-use crate::docker::lab::lab;
+use crate::docker::lab::{Lab, lab};
 use crate::docker::proxy::Proxy;
-use crate::docker::{SERVER, fail, succeed};
-use crate::harness::{Server, stdio_client, wait_until};
+use crate::docker::{SERVER, fail};
+use crate::harness::{Server, assert_contains, wait_until};
 
 /// The content of a resource.
 async fn read(server: &Server, uri: &str) -> Value {
@@ -38,7 +38,7 @@ async fn container_resources_match_the_tools() {
 }
 
 #[tokio::test]
-async fn images_and_compose_projects_are_read() {
+async fn other_resources_are_read_and_names_completed() {
     let Some(mut lab) = lab().await else { return };
     let images = read(&lab.server, "docker://images").await;
     assert!(images.to_string().contains("busybox:test"), "{images}");
@@ -52,11 +52,7 @@ async fn images_and_compose_projects_are_read() {
     let uri = json!({"uri": "docker://compose/no-such-project"});
     let error = lab.server.error("resources/read", uri).await;
     assert_eq!(error["data"]["kind"], "resource_not_found", "{error}");
-}
 
-#[tokio::test]
-async fn missing_resource_is_not_found() {
-    let Some(lab) = lab().await else { return };
     for uri in [
         "docker://containers/no-such-container",
         "docker://nothing",
@@ -65,6 +61,16 @@ async fn missing_resource_is_not_found() {
         let params = json!({"uri": uri});
         let error = lab.server.error("resources/read", params).await;
         assert_eq!(error["data"]["kind"], "resource_not_found", "{error}");
+    }
+
+    let name = lab.create("complete-me", &["true"], json!({})).await;
+    for end in ["", "/logs", "/stats"] {
+        let params = json!({
+            "ref": {"type": "ref/resource", "uri": format!("docker://containers/{{id}}{end}")},
+            "argument": {"name": "id", "value": lab.name("comp")},
+        });
+        let result = lab.server.result("completion/complete", params).await;
+        assert_eq!(result["completion"]["values"], json!([name]));
     }
 }
 
@@ -93,20 +99,6 @@ async fn hostile_uris_reach_no_engine() {
 }
 
 #[tokio::test]
-async fn names_are_completed() {
-    let Some(mut lab) = lab().await else { return };
-    let name = lab.create("complete-me", &["true"], json!({})).await;
-    for end in ["", "/logs", "/stats"] {
-        let params = json!({
-            "ref": {"type": "ref/resource", "uri": format!("docker://containers/{{id}}{end}")},
-            "argument": {"name": "id", "value": lab.name("comp")},
-        });
-        let result = lab.server.result("completion/complete", params).await;
-        assert_eq!(result["completion"]["values"], json!([name]));
-    }
-}
-
-#[tokio::test]
 async fn hidden_container_is_in_no_resource() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.create("hidden", &["true"], json!({})).await;
@@ -125,18 +117,52 @@ async fn hidden_container_is_in_no_resource() {
     server.error("prompts/get", params).await;
 }
 
+impl Lab {
+    async fn prompt(&self, name: &str, arguments: Value) -> String {
+        let params = json!({"name": name, "arguments": arguments});
+        let result = self.server.result("prompts/get", params).await;
+        let text = &result["messages"][0]["content"]["text"];
+        text.as_str().unwrap().to_owned()
+    }
+
+    async fn completions(&self, reference: Value, argument: &str, value: &str) -> Value {
+        let params = json!({"ref": reference, "argument": {"name": argument, "value": value}});
+        let result = self.server.result("completion/complete", params).await;
+        result["completion"]["values"].clone()
+    }
+}
+
 #[tokio::test]
-async fn stdio_serves_resources() {
+async fn prompts_contain_what_is_there() {
     let Some(mut lab) = lab().await else { return };
-    let name = lab.create("stdio", &["true"], json!({})).await;
-    let client = stdio_client(SERVER, &[("DOCKER_HOST", &lab.host)]).await;
-    let uri = format!("docker://containers/{name}");
-    let read = client.request("resources/read", &json!({"uri": uri})).await;
-    assert!(read.unwrap().get().contains(&name));
-    let diagnosis = json!({"container": name});
-    let diagnosis = client.call_tool("diagnose_container", &diagnosis).await;
-    let structured = diagnosis.unwrap().structured_content.unwrap();
-    assert!(structured.get().contains("never_started"));
-    client.close().await;
-    succeed(&lab, "list_containers", json!({})).await;
+    let command = ["sh", "-c", "exit 7"];
+    let name = lab.finish("broken", &command, json!({})).await;
+    let arguments = json!({"container": name});
+    let text = lab.prompt("troubleshoot_container", arguments).await;
+    assert_contains(&text, &name);
+    assert_contains(&text, "exit code 7");
+    let reference = json!({"type": "ref/prompt", "name": "troubleshoot_container"});
+    let values = lab.completions(reference, "container", &lab.name("")).await;
+    assert_eq!(values, json!([name]));
+    let params = json!({"name": "troubleshoot_container", "arguments": {"container": "../x"}});
+    lab.server.error("prompts/get", params).await;
+
+    let project = lab.name("shop");
+    let labels = json!({"Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": project, "com.docker.compose.service": "web"}});
+    let name = lab.create("web", &["true"], labels).await;
+    let arguments = json!({"project": project});
+    let text = lab.prompt("review_compose_project", arguments).await;
+    assert_contains(&text, &format!("service web: container `{name}`"));
+    let reference = json!({"type": "ref/prompt", "name": "review_compose_project"});
+    let values = lab.completions(reference, "project", &project[..12]).await;
+    assert!(values.as_array().unwrap().contains(&json!(project)));
+    let params = json!({"name": "review_compose_project", "arguments": {"project": "nope"}});
+    let error = lab.server.error("prompts/get", params).await;
+    assert!(error.to_string().contains(&project), "{error}");
+
+    let name = lab.finish("old", &["true"], json!({})).await;
+    let text = lab.prompt("clean_up_safely", json!({})).await;
+    assert_contains(&text, &name);
+    assert_contains(&text, "Exited (0)");
+    assert!(text.len() < 16_000);
 }

@@ -1,25 +1,26 @@
 //! Engines with mutual TLS. The engine is real; a TLS proxy is in front of it, since the tests cannot
 //! reach the engine's network.
 
-mod certificates;
-
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::{TLS12, TLS13};
-use rustls::{ServerConfig, SupportedProtocolVersion};
+use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use serde_json::json;
 use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, UnixStream};
-use tokio::task::JoinHandle;
+use tokio::net::UnixStream;
 use tokio_rustls::TlsAcceptor;
+use tokio_util::task::AbortOnDropHandle;
 
-use self::certificates::Authority;
 use crate::docker::lab::{Folder, Lab, lab};
+use crate::docker::proxy::listen;
 use crate::docker::{SERVER, fail, succeed};
 use crate::harness::{Server, real};
 
@@ -29,7 +30,7 @@ struct Encrypted {
     host: String,
     /// The number of accepted clients.
     accepted: Arc<AtomicUsize>,
-    task: JoinHandle<()>,
+    _task: AbortOnDropHandle<()>,
 }
 
 impl Encrypted {
@@ -53,35 +54,26 @@ impl Encrypted {
             .unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let socket = engine.strip_prefix("unix://").unwrap().to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let host = format!("tcp://{}", listener.local_addr().unwrap());
         let accepted = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&accepted);
-        let task = tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let (acceptor, socket) = (acceptor.clone(), socket.clone());
-                let count = Arc::clone(&count);
-                tokio::spawn(async move {
-                    let Ok(mut client) = acceptor.accept(client).await else {
-                        return;
-                    };
-                    count.fetch_add(1, Ordering::Relaxed);
-                    let mut engine = UnixStream::connect(socket).await.unwrap();
-                    let _ = copy_bidirectional(&mut client, &mut engine).await;
-                });
+        let (host, task) = listen(move |client| {
+            let (acceptor, socket) = (acceptor.clone(), socket.clone());
+            let count = Arc::clone(&count);
+            async move {
+                let Ok(mut client) = acceptor.accept(client).await else {
+                    return;
+                };
+                count.fetch_add(1, Ordering::Relaxed);
+                let mut engine = UnixStream::connect(socket).await.unwrap();
+                let _ = copy_bidirectional(&mut client, &mut engine).await;
             }
-        });
+        })
+        .await;
         Self {
             host,
             accepted,
-            task,
+            _task: task,
         }
-    }
-}
-
-impl Drop for Encrypted {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
@@ -160,18 +152,6 @@ async fn invalid_certificate_is_explained() {
     }
 }
 
-#[tokio::test]
-async fn client_without_tls_is_refused() {
-    let Some(authority) = Authority::new() else {
-        return;
-    };
-    let Some(host) = real::docker() else { return };
-    let engine = Encrypted::start(&host, &authority, &TLS13).await;
-    let server = Server::start(SERVER, &[("DOCKER_HOST", &engine.host)]).await;
-    fail(&server, "list_containers", json!({})).await;
-    assert_eq!(engine.accepted.load(Ordering::Relaxed), 0);
-}
-
 /// A docker configuration with one context whose engine wants certificates.
 fn context(folder: &Folder, certificates: &Folder, host: &str, name: &str) {
     let dir = |part: &str| -> PathBuf { folder.path().join("contexts").join(part).join("abc") };
@@ -230,7 +210,97 @@ async fn compose_uses_the_engine_of_a_context() {
     let up = succeed!(server, "compose_up", {"directory": shop.path(), "project": project});
     assert_eq!(up["running"], 1, "{up}");
     assert_eq!(lab.state(&web).await, "running");
-    lab.remove(&web).await;
-    let network = format!("{project}_default");
-    lab.docker.remove_network(&network).await.unwrap();
+}
+
+/// A certificate authority for one engine and one client.
+pub(super) struct Authority(Folder);
+
+impl Authority {
+    /// `None` if there is no `openssl`.
+    pub(super) fn new() -> Option<Self> {
+        let version = Command::new("openssl")
+            .arg("version")
+            .stdout(Stdio::null())
+            .status();
+        if !version.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: there is no openssl to make certificates with");
+            return None;
+        }
+        let authority = Self(Folder::new());
+        authority.make("ca", &["-x509", "-days", "2"]);
+        authority.certify(
+            "server",
+            "serverAuth",
+            "subjectAltName=IP:127.0.0.1,DNS:localhost\n",
+        );
+        authority.certify("client", "clientAuth", "");
+        Some(authority)
+    }
+
+    /// The authority that the engine trusts.
+    pub(super) fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.certificate("ca")).unwrap();
+        roots
+    }
+
+    /// The certificate and the key of the engine.
+    pub(super) fn server(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+        let key = PrivateKeyDer::from_pem_file(self.file("server.key")).unwrap();
+        (vec![self.certificate("server")], key)
+    }
+
+    /// The files of a client, named as in `DOCKER_CERT_PATH`.
+    pub(super) fn client(&self) -> Folder {
+        let folder = Folder::new();
+        for (from, to) in [
+            ("ca.crt", "ca.pem"),
+            ("client.crt", "cert.pem"),
+            ("client.key", "key.pem"),
+        ] {
+            fs::copy(self.file(from), folder.path().join(to)).unwrap();
+        }
+        folder
+    }
+
+    fn certificate(&self, who: &str) -> CertificateDer<'static> {
+        CertificateDer::from_pem_file(self.file(&format!("{who}.crt"))).unwrap()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A key, and a certificate or the request for one.
+    fn make(&self, who: &str, more: &[&str]) {
+        let subject = format!("/CN=mcp test {who}");
+        let args = format!(
+            "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout {who}.key -out {who}.crt"
+        );
+        let args: Vec<&str> = args.split(' ').chain(["-subj", &subject]).collect();
+        self.openssl(&[&args[..], more].concat());
+    }
+
+    fn certify(&self, who: &str, purpose: &str, names: &str) {
+        self.make(who, &[]);
+        let request = self.file("request");
+        fs::rename(self.file(&format!("{who}.crt")), request).unwrap();
+        let extensions = format!("extendedKeyUsage={purpose}\n{names}");
+        fs::write(self.file("extensions"), extensions).unwrap();
+        let args = format!(
+            "x509 -req -in request -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 \
+             -extfile extensions -out {who}.crt"
+        );
+        self.openssl(&args.split(' ').collect::<Vec<_>>());
+    }
+
+    fn openssl(&self, args: &[&str]) {
+        let output = Command::new("openssl")
+            .args(args)
+            .current_dir(self.0.path())
+            .output();
+        let output = output.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "openssl {args:?}: {said}");
+    }
 }

@@ -1,36 +1,28 @@
 //! The toolsets beside the default one.
 
 mod bounds;
-mod compose;
 mod compose_beside;
 mod compose_bounds;
 mod compose_cli;
 mod compose_files;
-mod compose_order;
 mod compose_programs;
-mod compose_yaml;
 mod confirmations;
 mod containers;
 mod exec;
 mod files;
 mod hidden_names;
-mod host;
 mod host_network;
 mod images;
-mod logins;
-mod networks;
 mod policy;
 mod recreate;
 mod registry;
-mod starts;
 mod stdio_session;
 mod system;
-mod waiting;
 
 use serde_json::{Value, json};
 
 use super::super::lab::Lab;
-use super::super::{call, fail, succeed};
+use super::super::{asked_for, call, fail, post, succeed};
 use crate::harness::{Server, assert_contains, real};
 
 /// An engine and a server with all tools and these variables; `None` if there is no engine.
@@ -41,10 +33,27 @@ async fn lab_with(env: &[(&str, &str)]) -> Option<Lab> {
 
 /// With the programs that build and bring up projects.
 async fn cli_lab(env: &[(&str, &str)]) -> Option<Lab> {
-    let (host, dir) = (real::docker()?, real::compose_dir()?);
-    let path = format!("{dir}:/usr/bin:/bin");
+    let (host, path) = (real::docker()?, program_path()?);
     let env = [env, &[("MCP_TOOLSETS", "all"), ("PATH", &path)]].concat();
     Some(Lab::at(host, &env).await)
+}
+
+/// The same on each engine; none without the programs.
+async fn cli_labs(env: &[(&str, &str)]) -> Vec<Lab> {
+    let Some(path) = program_path() else {
+        return Vec::new();
+    };
+    let env = [env, &[("MCP_TOOLSETS", "all"), ("PATH", &path)]].concat();
+    let mut labs = Vec::new();
+    for host in real::docker_engines() {
+        labs.push(Lab::at(host, &env).await);
+    }
+    labs
+}
+
+/// A `PATH` with the programs of Docker; `None` without them.
+fn program_path() -> Option<String> {
+    real::compose_dir().map(|dir| format!("{dir}:/usr/bin:/bin"))
 }
 
 /// As [`lab_with`], with nothing more.
@@ -62,7 +71,7 @@ async fn exec_lab() -> Option<Lab> {
 async fn confirmed(lab: &Lab, tool: &str, mut arguments: Value, target: &str) -> (String, Value) {
     let refused = fail(lab, tool, arguments.clone()).await;
     assert!(refused.contains("Nothing was done yet"), "{refused}");
-    assert_contains(&refused, &format!("confirm: {target:?}"));
+    assert_contains(&refused, &format!("confirm: \"{target}"));
     arguments["confirm"] = json!("something-else");
     let wrong = fail(lab, tool, arguments.clone()).await;
     assert!(wrong.contains("Nothing was done"), "{wrong}");
@@ -79,8 +88,7 @@ fn texts(list: &Value) -> Vec<&str> {
 /// The error text of a call; empty on success.
 async fn refusal(server: &Server, tool: &str, arguments: &Value) -> String {
     let call = json!({"name": tool, "arguments": arguments});
-    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
-    let body: Value = server.post(request.to_string()).await.json();
+    let body = post(server, "tools/call", call).await.json();
     match (&body["error"], &body["result"]["isError"]) {
         (Value::Null, Value::Bool(false)) => String::new(),
         (Value::Null, _) => body["result"]["content"][0]["text"]

@@ -7,75 +7,37 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use super::{Operated, answer};
-use crate::gateway::env::Folder;
-use crate::harness::{assert_contains, assert_lacks, binary, eventually, wait_until};
+use super::{Operated, ROLES, answer};
+use crate::gateway::env::{Folder, Gateway, tokens};
+use crate::harness::{
+    Dialect, assert_contains, assert_lacks, binary, eventually, modern_meta, post_message,
+    rpc_call, wait_until,
+};
 
-const ADA: &str = "ada-has-a-token-of-32-characters!!!";
-const OLGA: &str = "olga-has-a-token-of-32-characters!!";
+const BOTH: (&str, &str) = ("accept", "application/json, text/event-stream");
 
-type Headers = Vec<(&'static str, String)>;
-
-/// The headers and the parameters of a call in each era whose client cannot resume its stream.
-fn eras(session: &str) -> Vec<(&'static str, Headers, Value)> {
-    let accept = |accept: &str| ("accept", accept.to_owned());
-    let both = || accept("application/json, text/event-stream");
-    let version = |version: &str| ("mcp-protocol-version", version.to_owned());
-    let session = || ("mcp-session-id", session.to_owned());
-    let progress = json!({"_meta": {"progressToken": 1}});
-    let modern = json!({"_meta": {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "tests", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }});
+/// The headers and the `_meta` of a call in each era whose client cannot resume its stream.
+fn eras(session: &str) -> Vec<(Vec<(&'static str, &str)>, Value)> {
+    let version = |version| ("mcp-protocol-version", version);
+    let in_session = |accept| vec![version("2025-06-18"), ("mcp-session-id", session), accept];
+    let progress = json!({"progressToken": 1});
+    let mut modern = vec![version("2026-07-28"), BOTH];
+    modern.extend([("mcp-method", "tools/call"), ("mcp-name", "b__echo")]);
     vec![
-        ("plain", vec![], json!({})),
-        ("plain, events", vec![both()], progress.clone()),
-        (
-            "version only",
-            vec![version("2025-11-25"), both()],
-            progress.clone(),
-        ),
-        (
-            "session, JSON",
-            vec![version("2025-06-18"), session(), accept("application/json")],
-            json!({}),
-        ),
-        (
-            "session, no message",
-            vec![version("2025-06-18"), session(), both()],
-            json!({}),
-        ),
-        (
-            "2026-07-28",
-            vec![
-                version("2026-07-28"),
-                both(),
-                ("mcp-method", "tools/call".to_owned()),
-                ("mcp-name", "b__echo".to_owned()),
-            ],
-            modern,
-        ),
+        (vec![], json!({})),
+        (vec![BOTH], progress.clone()),
+        (vec![version("2025-11-25"), BOTH], progress),
+        (in_session(("accept", "application/json")), json!({})),
+        // It gets no message.
+        (in_session(BOTH), json!({})),
+        (modern, modern_meta(json!({}))),
     ]
 }
 
-fn request(
-    url: &str,
-    headers: &[(&'static str, String)],
-    message: &Value,
-) -> reqwest::RequestBuilder {
-    let request = crate::harness::http_client().post(url);
-    let request = request.header("content-type", "application/json");
-    let request = headers.iter().fold(request, |request, (name, value)| {
-        request.header(*name, value)
-    });
-    request.body(message.to_string())
-}
-
-fn echo(mut params: Value) -> Value {
-    params["name"] = json!("b__echo");
-    params["arguments"] = json!({"value": "Ada"});
-    json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
+fn echo(meta: Value) -> Value {
+    let mut call = rpc_call("b__echo", json!({"value": "Ada"}));
+    call["params"]["_meta"] = meta;
+    call
 }
 
 /// No event of a call that was made.
@@ -92,34 +54,16 @@ async fn assert_never_made(gateway: &Operated) {
 #[tokio::test]
 async fn call_that_its_client_leaves_is_never_made() {
     let gateway = Operated::start(Folder::new(), "10m").await;
-    let url = gateway.0.server.url.clone();
-    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "tests", "version": "1"}}});
-    let reply = request(
-        &url,
-        &[("accept", "application/json, text/event-stream".to_owned())],
-        &hello,
-    );
-    let reply = reply.send().await.unwrap();
-    let session = reply.headers()["mcp-session-id"]
-        .to_str()
-        .unwrap()
-        .to_owned();
-    for (era, headers, params) in eras(&session) {
-        let call = request(&url, &headers, &echo(params));
-        let call = tokio::spawn(async move {
-            let reply = call.send().await.unwrap();
-            reply.text().await
-        });
-        let id = gateway.waiting().await;
-        call.abort();
+    let session = gateway.0.session("2025-06-18", &[BOTH]).await;
+    for (headers, meta) in eras(&session) {
+        eprintln!("{headers:?}");
+        let call = echo(meta);
+        let id = tokio::select! {
+            reply = post_message(&gateway.0.url, &headers, &call) => panic!("{reply:?}"),
+            id = gateway.waiting() => id,
+        };
         gateway.until(&id, "cancelled").await;
-        let (code, text) = gateway.command(&["approve", &id]).await;
-        assert_eq!(
-            (code, text.trim()),
-            (1, "nothing done: the call is cancelled already"),
-            "{era}"
-        );
+        gateway.assert_is_over(&id, "cancelled").await;
     }
     assert_never_made(&gateway).await;
 }
@@ -141,10 +85,8 @@ async fn call_over_stdio_ends_when_the_input_is_closed() {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    stdin
-        .write_all(format!("{}\n", echo(json!({}))).as_bytes())
-        .await
-        .unwrap();
+    let call = format!("{}\n", echo(json!({})));
+    stdin.write_all(call.as_bytes()).await.unwrap();
     let id = eventually("a call that waits", async || {
         let (_, list) = folder.command(&store, &["approvals", "list"]).await;
         list.split_whitespace().nth(1).map(str::to_owned)
@@ -152,10 +94,8 @@ async fn call_over_stdio_ends_when_the_input_is_closed() {
     .await;
     drop(stdin);
     let output = child.wait_with_output().await.unwrap();
-    assert_contains(
-        &String::from_utf8(output.stdout).unwrap(),
-        "Nothing was done",
-    );
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_contains(&told, "Nothing was done");
     let (code, text) = folder.command(&store, &["approvals", "approve", &id]).await;
     assert_eq!(code, 1, "{text}");
     // The end is stored: that of the call, or that of its gateway, which has ended, too.
@@ -165,52 +105,45 @@ async fn call_over_stdio_ends_when_the_input_is_closed() {
     assert!(is_over, "{text}");
 }
 
-/// Of ada, who waits, and olga, who decides.
-async fn with_roles() -> Operated {
-    let folder = Folder::new();
-    let tokens = folder.write("tokens", &format!("olga {OLGA}\nada {ADA}\n"));
-    let roles = "[roles.user]\nallow = [\"b__*\"]\n[roles.reader]\nallow = [\"b__greet\"]\n\
-        [roles.strict]\nallow = [\"b__echo\"]\narguments = { value = \"other\" }\n\
-        [roles.operator]\nallow = [\"b__*\"]\nown = [\"approve\"]\n\
-        [principals]\nada = \"user\"\nolga = \"operator\"";
-    Operated::with(folder, roles, &["--token-file", &tokens]).await
-}
+const MORE_ROLES: &str = r#"
+[roles.reader]
+allow = ["b__greet"]
+[roles.strict]
+allow = ["b__echo"]
+arguments = { value = "other" }
+"#;
 
 #[tokio::test]
 async fn call_whose_caller_has_lost_its_role_or_its_token_is_never_made() {
-    let gateway = with_roles().await;
-    let url = gateway.0.server.url.clone();
-    let path = gateway.0.folder.path("gateway.toml");
-    let written = std::fs::read_to_string(&path).unwrap();
-    let bearer = vec![("authorization", format!("Bearer {ADA}"))];
-    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let operated = Operated::guarded(&format!("{MORE_ROLES}{ROLES}")).await;
+    let gateway = &operated.0;
+    let written = gateway.configuration();
     // Only the role `user` has both tools.
     let is_user = async || {
-        let listed = request(&url, &bearer, &list).send().await.unwrap();
-        let listed = listed.text().await.unwrap();
+        let listed = gateway.ask("ada", Dialect::Unversioned, "tools/list", "", "");
+        let listed = listed.await.body;
         listed.contains("b__echo") && listed.contains("b__greet")
     };
     for change in ["ada = \"reader\"", "ada = \"strict\"", "", "revoke"] {
         wait_until("the role of ada", async || is_user().await).await;
-        let call = tokio::spawn(request(&url, &bearer, &echo(json!({}))).send());
-        let id = gateway.waiting().await;
-        match change {
-            "revoke" => gateway.0.folder.write("tokens", &format!("olga {OLGA}\n")),
-            _ => {
-                let changed = written.replace("ada = \"user\"", change);
-                gateway.0.folder.write("gateway.toml", &changed)
+        let change_and_decide = async {
+            let id = operated.waiting().await;
+            match change {
+                "revoke" => _ = gateway.folder.write("tokens", &tokens(&["olga"])),
+                _ => gateway.configure(&written.replace("ada = \"user\"", change)),
             }
+            // Without a decision, too.
+            operated.until(&id, "revoked").await;
+            let (path, yes) = (format!("/approvals/{id}"), json!({"answer": "approve"}));
+            let (status, text) = answer(&gateway.url, &path, Some("olga"), yes).await;
+            assert_eq!(status, 409, "{change}: {text}");
         };
-        // Without a decision, too.
-        gateway.until(&id, "cancelled").await;
-        let yes = json!({"answer": "approve"});
-        let (status, text) = answer(&url, &format!("/approvals/{id}"), Some(OLGA), yes).await;
-        assert_eq!(status, 409, "{change}: {text}");
-        let _ = call.await.unwrap();
+        let call = gateway.post_by("ada", echo(json!({})));
+        tokio::join!(call, change_and_decide);
         wait_until("the changed role", async || !is_user().await).await;
-        gateway.0.folder.write("gateway.toml", &written);
+        gateway.configure(&written);
     }
-    assert_never_made(&gateway).await;
+    assert_never_made(&operated).await;
 }
 
 #[tokio::test]
@@ -218,7 +151,7 @@ async fn call_ends_when_the_gateway_stops() {
     let gateway = Operated::start(Folder::new(), "10m").await;
     let call = gateway.call("Ada");
     let id = gateway.waiting().await;
-    let Operated(crate::gateway::env::Gateway { mut server, folder }) = gateway;
+    let Operated(Gateway { mut server, folder }) = gateway;
     kill(Pid::from_raw(server.pid().cast_signed()), Signal::SIGTERM).unwrap();
     assert_contains(&call.await.unwrap(), "the gateway stops");
     server.wait_for_exit().await;

@@ -2,110 +2,106 @@
 
 use std::sync::{Arc, Mutex};
 
-use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler, Reply};
+use mcp_client::{EraChoice, Handler, Reply};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::{Operated, answer};
-use crate::gateway::env::{CALL_TIMEOUT, Folder, Gateway, stdio_fixture};
+use super::{Operated, ROLES, answer};
+use crate::gateway::env::Gateway;
 use crate::gateway::roles::page::Viewer;
 use crate::harness::{FakeService, Response, assert_contains, assert_lacks, eventually};
 
-/// The arguments of calls, and a part of what a person sees; `None` if the call is refused.
-fn cases() -> Vec<(Value, Option<&'static str>)> {
-    vec![
-        (
-            json!({"command": "ls\u{202e} fr- mr"}),
-            Some(r#""ls\u{202e} fr- mr""#),
-        ),
-        (
-            json!({"command": "a\u{200b}b\u{e0041}\u{fe0f}"}),
-            Some(r#""a\u{200b}b\u{e0041}\u{fe0f}""#),
-        ),
-        (
-            json!({"command": "a\rb\u{9b}\u{1b}[2K"}),
-            Some(r#""a\rb\u{9b}\u001b[2K""#),
-        ),
-        (json!({"\u{2066}x": 1}), Some(r#""\u{2066}x": 1"#)),
-        (
-            json!({"password": "hunter2-of-ada"}),
-            Some(r#""*** (14 characters are hidden)""#),
-        ),
-        (json!({"command": "login", "password": "$(rm -rf /)"}), None),
-        (
-            json!({"command": "token=`rm -rf /srv/data`; echo done"}),
-            None,
-        ),
-        (json!({"list": [{"token": "a\u{202e}b"}]}), None),
-    ]
-}
+/// The arguments of calls, and a part of what a person sees; without it the call is refused.
+const CASES: &str = r#"
+{"command": "ls\u202e fr- mr"} => "ls\u{202e} fr- mr"
+{"command": "a\u200bb\udb40\udc41\ufe0f"} => "a\u{200b}b\u{e0041}\u{fe0f}"
+{"command": "a\rb\u009b\u001b[2K"} => "a\rb\u{9b}\u001b[2K"
+{"\u2066x": 1} => "\u{2066}x": 1
+{"password": "hunter2-of-ada"} => "*** (14 characters are hidden)"
+{"command": "login", "password": "$(rm -rf /)"}
+{"command": "token=`rm -rf /srv/data`; echo done"}
+{"list": [{"token": "a\u202eb"}]}
+"#;
 
-const OLGA: &str = "olga-has-a-token-of-32-characters!!";
+fn cases() -> impl Iterator<Item = (Value, Option<&'static str>)> {
+    CASES.trim().lines().map(|line| {
+        let (value, shown) = line
+            .split_once(" => ")
+            .map_or((line, None), |(value, shown)| (value, Some(shown)));
+        (serde_json::from_str(value).unwrap(), shown)
+    })
+}
 
 #[tokio::test]
 async fn operator_sees_what_runs_on_the_command_line_the_page_and_the_webhook() {
     let program = FakeService::start(|_| Response::json(200, &json!({}))).await;
-    let folder = Folder::new();
-    let tokens = folder.write("tokens", &format!("olga {OLGA}\n"));
-    let lines = format!(
-        "webhook = \"{}/hook\"\n[roles.operator]\nallow = [\"b__*\"]\nown = [\"approve\"]\n[principals]\nolga = \"operator\"",
-        program.url
-    );
-    let gateway = Operated::with(folder, &lines, &["--token-file", &tokens]).await;
-    let page = Viewer::new(&gateway.0, OLGA);
+    let hook = format!("webhook = \"{}/hook\"\n{ROLES}", program.url);
+    let gateway = Operated::guarded(&hook).await;
+    let page = Viewer::of(&gateway.0, "olga");
     for (value, expected) in cases() {
-        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-            "params": {"name": "b__echo", "arguments": {"value": value}}});
-        let request = crate::harness::http_client().post(&gateway.0.server.url);
-        let request = request.header("content-type", "application/json");
-        let request = request.header("authorization", format!("Bearer {OLGA}"));
-        let call = request.body(call.to_string()).send();
+        let call = gateway
+            .0
+            .call_by("olga", "b__echo", json!({"value": value}));
         let Some(expected) = expected else {
-            let refusal = call.await.unwrap().text().await.unwrap();
+            let refusal = call.await.body;
             for part in ["looks like a secret", "`value.", "Nothing was done"] {
                 assert_contains(&refusal, part);
             }
             continue;
         };
-        let call = tokio::spawn(call);
-        let id = gateway.waiting().await;
-        let (_, shown) = gateway.command(&["show", &id]).await;
-        assert_contains(&shown, expected);
-        let (_, waiting) = page.data("approvals", json!({})).await;
-        let waiting: Value = serde_json::from_str(&waiting).unwrap();
-        assert_contains(waiting["calls"][0]["arguments"].as_str().unwrap(), expected);
-        let told = eventually("the webhook", async || {
-            let told = program.requests().pop()?;
-            let told: Value = serde_json::from_slice(&told.body).unwrap();
-            (told["id"] == json!(id)).then_some(told)
-        })
-        .await;
-        assert_contains(told["arguments"].as_str().unwrap(), expected);
-        for place in [&shown, &waiting.to_string(), &told.to_string()] {
-            assert_lacks(place, "hunter2");
-        }
-        // On demand the hidden values are shown to one who may decide, and nothing is decided by it.
-        let (url, path) = (&gateway.0.server.url, format!("/approvals/{id}"));
-        let show = json!({"answer": "show"});
-        let (status, whole) = answer(url, &path, Some(OLGA), show.clone()).await;
-        assert_eq!(status, 200, "{whole}");
-        let (_, on_page) = page
-            .data("decide-call", json!({"id": id, "answer": "show"}))
+        let refuse = async {
+            let id = gateway.waiting().await;
+            let told = eventually("the webhook", async || {
+                let told = program.requests().pop()?.json();
+                (told["id"] == id).then_some(told)
+            })
             .await;
-        assert_eq!(on_page, whole);
-        let whole: Value = serde_json::from_str(&whole).unwrap();
-        let whole = whole["arguments"].as_str().unwrap();
-        match value["password"].as_str() {
-            Some(password) => assert_contains(whole, password),
-            None => assert_contains(whole, expected),
-        }
-        let token = json!({"answer": "show", "token": told["answer"]["token"]});
-        assert_eq!(answer(url, &path, None, token).await.0, 403);
-        assert_eq!(answer(url, &path, None, show).await.0, 401);
-        assert_eq!(gateway.command(&["refuse", &id]).await.0, 0);
-        let answer = call.await.unwrap().unwrap().text().await.unwrap();
-        assert_contains(&answer, "who has refused");
+            check_what_is_shown(&gateway, &page, &told, &value, expected).await;
+            assert_eq!(gateway.command(&["refuse", &id]).await.0, 0);
+        };
+        let (answer, ()) = tokio::join!(call, refuse);
+        assert_contains(&answer.body, "who has refused");
     }
+}
+
+/// `told` is what the webhook got.
+async fn check_what_is_shown(
+    gateway: &Operated,
+    page: &Viewer,
+    told: &Value,
+    value: &Value,
+    expected: &str,
+) {
+    let id = told["id"].as_str().unwrap();
+    let (_, shown) = gateway.command(&["show", id]).await;
+    assert_contains(&shown, expected);
+    let (_, waiting) = page.data("approvals", json!({})).await;
+    let waiting: Value = serde_json::from_str(&waiting).unwrap();
+    assert_contains(&waiting["calls"][0]["arguments"], expected);
+    assert_contains(&told["arguments"], expected);
+    let [effect, description] = ["effect", "description"].map(|part| told[part].as_str().unwrap());
+    assert!(!effect.is_empty(), "{told}");
+    for place in [&shown, &waiting.to_string(), &told.to_string()] {
+        assert_lacks(place, "hunter2");
+        for known in ["approvals.approve", effect, description] {
+            assert_contains(place, known);
+        }
+    }
+    // On demand the hidden values are shown to one who may decide, and nothing is decided by it.
+    let (url, path) = (&gateway.0.url, format!("/approvals/{id}"));
+    let show = json!({"answer": "show"});
+    let (status, whole) = answer(url, &path, Some("olga"), show.clone()).await;
+    assert_eq!(status, 200, "{whole}");
+    let on_page = json!({"id": id, "answer": "show"});
+    assert_eq!(page.data("decide-call", on_page).await.1, whole);
+    let whole: Value = serde_json::from_str(&whole).unwrap();
+    assert_contains(
+        &whole["arguments"],
+        value["password"].as_str().unwrap_or(expected),
+    );
+    let token = json!({"answer": "show", "token": told["answer"]["token"]});
+    assert_eq!(answer(url, &path, None, token).await.0, 403);
+    assert_eq!(answer(url, &path, None, show).await.0, 401);
 }
 
 /// Keeps the questions, and says no.
@@ -122,21 +118,11 @@ impl Handler for Refusing {
 
 #[tokio::test]
 async fn user_is_asked_about_what_runs() {
-    let config = format!(
-        "[approvals]\nconfirm = [\"b__echo\"]\n[backends.b]\n{}\n",
-        stdio_fixture()
-    );
-    let gateway = Gateway::running(Folder::new(), &config).await;
+    let config = "[approvals]\nconfirm = [\"b__echo\"]\n[backends.b]\nFIXTURE\n";
+    let gateway = Gateway::of(config).await;
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let client = Client::builder()
-        .era(EraChoice::Legacy)
-        .timeout(CALL_TIMEOUT);
-    let client = client.handler(Arc::new(Refusing(Arc::clone(&asked))));
-    let client = client
-        .http(Endpoint::new(&gateway.server.url).unwrap())
-        .unwrap();
-    let info = ClientInfo::new("tests", "1").with_capabilities(json!({"elicitation": {}}));
-    client.connect(&info).await.unwrap();
+    let refusing: Arc<dyn Handler> = Arc::new(Refusing(Arc::clone(&asked)));
+    let client = gateway.client(EraChoice::Legacy, Some(refusing)).await;
     for (value, expected) in cases() {
         let call = json!({"name": "b__echo", "arguments": {"value": value}});
         let answer = client.request("tools/call", &call).await;

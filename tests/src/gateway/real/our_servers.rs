@@ -76,6 +76,9 @@ async fn servers_work_as_children() {
 #[tokio::test]
 async fn servers_work_over_http_and_fail_alone() {
     let all = all();
+    if all.is_empty() {
+        return;
+    }
     let mut servers = Vec::new();
     let mut config = String::new();
     for ours in &all {

@@ -1,14 +1,14 @@
 //! Three gateways on one PostgreSQL, and a client that chooses the one for each request.
 
-use std::time::Duration;
-
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use super::empty_database::EmptyDatabase;
-use crate::gateway::env::{Folder, Gateway, legacy_fixture, stdio_fixture};
-use crate::harness::{Server, http_client, wait_until};
-
-pub(super) const TOKEN: &str = "token-of-ada-16-chars";
+use super::EmptyDatabase;
+use crate::gateway::env::{Folder, Gateway, legacy_fixture, token, tokens};
+use crate::harness::{
+    Event, EventStream, Server, http_client, initialize, modern_meta, wait_until,
+};
 
 /// Three replicas with the same key, in front of one server over HTTP (`b`) and of a child each (`old`), which has no
 /// revision later than 2025-11-25.
@@ -17,25 +17,6 @@ pub(super) struct ReplicaGroup {
     pub(super) urls: Vec<String>,
     pub(super) database: EmptyDatabase,
     _backend: Server,
-}
-
-/// A response, read as it comes.
-pub(super) struct Stream {
-    response: reqwest::Response,
-    text: String,
-}
-
-/// An event of a stream.
-#[derive(Debug)]
-pub(super) struct Event {
-    pub(super) id: String,
-    pub(super) data: String,
-}
-
-impl Event {
-    pub(super) fn json(&self) -> Value {
-        serde_json::from_str(&self.data).unwrap()
-    }
 }
 
 impl ReplicaGroup {
@@ -51,27 +32,17 @@ impl ReplicaGroup {
         // Else no resource is offered, since several backends have it.
         let deny = "deny = [\"test://*\", \"codefluss://*\"]";
         let config = format!(
-            "[backends.b]\nurl = {:?}\n[backends.old]\n{}\n{deny}\n[backends.child]\n{}\n{deny}\n{more}",
+            "[backends.b]\nurl = {:?}\n[backends.old]\n{}\n{deny}\n[backends.child]\nFIXTURE\n{deny}\n{more}",
             backend.url,
             legacy_fixture(),
-            stdio_fixture()
         );
         let store = database.address();
         let start = async || {
             let folder = Folder::new();
-            let file = folder.write("gateway.toml", &config);
-            let tokens = folder.write("tokens", &format!("ada {TOKEN}\n"));
-            let args = [
-                "--config",
-                &file,
-                "--events",
-                &store,
-                "--token-file",
-                &tokens,
-            ];
+            let tokens = folder.write("tokens", &tokens(&["ada"]));
+            let args = ["--events", &store, "--token-file", &tokens];
             let env = [("MCP_SESSION_KEY", "one key for all, of 32 characters")];
-            let server = Server::with_args("mcp-gateway", &args, &env).await;
-            Gateway { server, folder }
+            Gateway::with_env(folder, &config, &args, &env).await
         };
         let (a, b, c) = tokio::join!(start(), start(), start());
         let gateways = [a, b, c];
@@ -112,11 +83,8 @@ impl ReplicaGroup {
     /// Ends one of them by a signal, and waits for that.
     pub(super) async fn stop(&mut self, at: usize) {
         let mut gateway = self.gateways[at].take().unwrap();
-        let mut sending = std::process::Command::new("kill");
-        let sent = sending
-            .args(["-TERM", &gateway.server.pid().to_string()])
-            .status();
-        assert!(sent.unwrap().success());
+        let pid = Pid::from_raw(gateway.pid().cast_signed());
+        kill(pid, Signal::SIGTERM).unwrap();
         assert_eq!(gateway.server.wait_for_exit().await, Some(0));
     }
 
@@ -129,7 +97,7 @@ impl ReplicaGroup {
         let method = method.parse().unwrap();
         let builder = http_client()
             .request(method, &self.urls[at])
-            .bearer_auth(TOKEN)
+            .bearer_auth(token("ada"))
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream");
         match session {
@@ -152,17 +120,13 @@ impl ReplicaGroup {
     /// Sends a request of a session to the replica `at`, and returns its response.
     pub(super) async fn ask(&self, at: usize, session: &str, method: &str, params: Value) -> Value {
         let response = self.post(at, session, &request(method, params)).await;
-        let mut stream = Stream::new(response);
-        stream.response(7).await
+        EventStream::new(response).response(7).await
     }
 
     /// Sends a request of the modern era to the replica `at`, and returns its response.
     pub(super) async fn modern(&self, at: usize, method: &str, mut params: Value) -> Value {
         let extensions = json!({"io.modelcontextprotocol/tasks": {}});
-        let meta = &mut params["_meta"];
-        meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
-        meta["io.modelcontextprotocol/clientCapabilities"] =
-            json!({"elicitation": {}, "extensions": extensions});
+        params["_meta"] = modern_meta(json!({"elicitation": {}, "extensions": extensions}));
         let name = params["name"].as_str().or(params["taskId"].as_str());
         let builder = self
             .builder("POST", at, "")
@@ -171,99 +135,29 @@ impl ReplicaGroup {
             .header("mcp-name", name.unwrap_or_default());
         let body = request(method, params.clone()).to_string();
         let response = builder.body(body).send().await.unwrap();
-        Stream::new(response).response(7).await
+        EventStream::new(response).response(7).await
     }
 
     /// Opens a session of 2025-11-25 at the replica `at`.
     pub(super) async fn session(&self, at: usize) -> String {
-        let params = json!({
-            "protocolVersion": "2025-11-25",
-            "capabilities": {"elicitation": {}},
-            "clientInfo": {"name": "tests", "version": "1"},
-        });
-        let reply = self.post(at, "", &request("initialize", params)).await;
-        reply.headers()["mcp-session-id"]
-            .to_str()
-            .unwrap()
-            .to_owned()
+        let reply = self.post(at, "", &initialize("2025-11-25")).await;
+        let id = reply.headers()["mcp-session-id"].to_str();
+        id.unwrap().to_owned()
     }
 
-    /// Opens or resumes a stream of a session at the replica `at`.
-    pub(super) async fn get(&self, at: usize, session: &str, last: Option<&Event>) -> Stream {
+    /// Resumes a stream of a session at the replica `at`.
+    pub(super) async fn resume(&self, at: usize, session: &str, last: &Event) -> EventStream {
         let builder = self.builder("GET", at, session);
-        let builder = match last {
-            Some(last) => builder.header("last-event-id", &last.id),
-            None => builder,
-        };
-        let response = builder.send().await.unwrap();
+        let response = builder.header("last-event-id", &last.id).send();
+        let response = response.await.unwrap();
         assert_eq!(response.status(), 200);
-        Stream::new(response)
+        EventStream::new(response)
     }
 
     /// Ends a session at the replica `at`, and returns the status.
     pub(super) async fn delete(&self, at: usize, session: &str) -> u16 {
         let builder = self.builder("DELETE", at, session);
         builder.send().await.unwrap().status().as_u16()
-    }
-}
-
-impl Stream {
-    pub(super) fn new(response: reqwest::Response) -> Self {
-        let text = String::new();
-        Self { response, text }
-    }
-
-    /// The next event; `None` at the end.
-    pub(super) async fn next(&mut self) -> Option<Event> {
-        let next = async {
-            loop {
-                if let Some((event, rest)) = self.text.split_once("\n\n") {
-                    let field = |name: &str| {
-                        let mut lines = event.lines();
-                        let value = lines.find_map(|line| line.strip_prefix(name));
-                        value.unwrap_or_default().trim().to_owned()
-                    };
-                    let (id, data) = (field("id:"), field("data:"));
-                    self.text = rest.to_owned();
-                    return Some(Event { id, data });
-                }
-                let chunk = self.response.chunk().await.ok()??;
-                self.text.push_str(std::str::from_utf8(&chunk).unwrap());
-            }
-        };
-        let next = tokio::time::timeout(Duration::from_secs(30), next);
-        next.await.expect("an event in time")
-    }
-
-    /// The next message.
-    pub(super) async fn message(&mut self) -> Event {
-        loop {
-            let event = self.next().await.expect("a message");
-            if !event.data.is_empty() {
-                return event;
-            }
-        }
-    }
-
-    async fn json(&mut self) -> Value {
-        let mut text = String::new();
-        while let Some(chunk) = self.response.chunk().await.unwrap() {
-            text.push_str(std::str::from_utf8(&chunk).unwrap());
-        }
-        serde_json::from_str(&text).unwrap()
-    }
-
-    /// The response to the request `id`, on this stream or as JSON.
-    pub(super) async fn response(&mut self, id: u64) -> Value {
-        if self.response.headers()["content-type"] == "application/json" {
-            return self.json().await;
-        }
-        loop {
-            let message = self.message().await.json();
-            if message["id"] == id && message.get("method").is_none() {
-                return message;
-            }
-        }
     }
 }
 

@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::super::env::text;
-use super::{Roles, bearer};
-use crate::harness::{Dialect, assert_contains, assert_lacks, binary, eventually};
+use super::start_with;
+use crate::gateway::env::{Gateway, bearer};
+use crate::harness::{
+    Dialect, assert_contains, assert_lacks, eventually, modern_meta, rpc, rpc_call,
+};
 
 /// Beside the roles of the other tests.
-const CONDITIONS: &str = r#"
+pub(in crate::gateway) const CONDITIONS: &str = r#"
 [roles.judged]
 inherits = ["careful"]
 allow = ["b__greet"]
@@ -21,9 +23,9 @@ limit = "2/h"
 own = ["gateway_status"]
 "#;
 
-async fn start(more: &str) -> Roles {
+async fn start(more: &str) -> Gateway {
     let replaced = [("guest", "judged"), ("reader", "limited")];
-    Roles::start_with(more, CONDITIONS, &replaced).await
+    start_with(more, CONDITIONS, &replaced).await
 }
 
 const REFUSED: &str = "You may call b__greet, but not with these values of: name.";
@@ -33,12 +35,8 @@ const REFUSED: &str = "You may call b__greet, but not with these values of: name
 async fn call_is_judged_with_its_arguments_in_every_dialect_and_spelling() {
     let roles = start("").await;
     for dialect in Dialect::ALL {
-        assert!(
-            roles
-                .names("guest", dialect)
-                .await
-                .contains(&"b__greet".to_owned())
-        );
+        let names = roles.names("guest", dialect).await;
+        assert!(names.contains(&"b__greet".to_owned()), "{names:?}");
         for name in ["b__greet", "b:greet", "b.greet"] {
             for (arguments, allowed) in [
                 (r#"{"name":"web-1"}"#, true),
@@ -51,9 +49,8 @@ async fn call_is_judged_with_its_arguments_in_every_dialect_and_spelling() {
                 (r#"{"name":"web-1","NAME":"db"}"#, false),
             ] {
                 let members = format!(r#""name":{name:?},"arguments":{arguments}"#);
-                let reply = roles
-                    .request("guest", dialect, "tools/call", name, &members)
-                    .await;
+                let reply = roles.ask("guest", dialect, "tools/call", name, &members);
+                let reply = reply.await;
                 let what = format!("{dialect:?} {name} {arguments}: {reply:?}");
                 assert_eq!(reply.body.contains("Hello, web-1!"), allowed, "{what}");
                 if !allowed {
@@ -67,10 +64,9 @@ async fn call_is_judged_with_its_arguments_in_every_dialect_and_spelling() {
         // The patterns of the inherited role.
         for (message, allowed) in [("yes", true), ("no", false)] {
             let members = format!(r#""name":"b__echo","arguments":{{"message":{message:?}}}"#);
-            let reply = roles
-                .request("guest", dialect, "tools/call", "b__echo", &members)
-                .await;
-            assert_eq!(!reply.body.contains("You may call"), allowed, "{reply:?}");
+            let reply = roles.ask("guest", dialect, "tools/call", "b__echo", &members);
+            let is_refused = reply.await.body.contains("You may call");
+            assert_eq!(is_refused, !allowed, "{dialect:?} {message}");
         }
     }
 }
@@ -78,55 +74,44 @@ async fn call_is_judged_with_its_arguments_in_every_dialect_and_spelling() {
 #[tokio::test]
 async fn other_methods_batches_tasks_and_repeated_members_open_nothing() {
     let roles = start("").await;
-    let bearer = bearer("guest");
-    let token = ("authorization", bearer.as_str());
-    let call = |method: &str, params: &str| {
-        format!(r#"{{"jsonrpc":"2.0","id":1,"method":{method:?},"params":{params}}}"#)
-    };
-    let good = r#"{"name":"b__greet","arguments":{"name":"web-1"}}"#;
-    let bad = r#"{"name":"b__greet","arguments":{"name":"db"}}"#;
-    let reply = roles
-        .0
-        .post_with(&[token], call("mcp.callTool", good))
-        .await;
+    let dialect = Dialect::Unversioned;
+    let call = |method: &str, members: &str| dialect.request("1", method, members);
+    let good = r#""name":"b__greet","arguments":{"name":"web-1"}"#;
+    let bad = r#""name":"b__greet","arguments":{"name":"db"}"#;
+    let twice = format!(r#"{good},"arguments":{{"name":"db"}}"#);
+    let two_names = r#""name":"b__echo","name":"b__greet","arguments":{"message":"x","name":"db"}"#;
+    let batch = [call("tools/call", bad), call("mcp.callTool", bad)].join(",");
+    let reply = roles.post_by("guest", call("mcp.callTool", good)).await;
     assert_contains(&reply.body, "Hello, web-1!");
     for body in [
         call("mcp.callTool", bad),
-        format!(
-            "[{},{}]",
-            call("tools/call", bad),
-            call("mcp.callTool", bad)
-        ),
-        call(
-            "tools/call",
-            r#"{"name":"b__greet","arguments":{"name":"web-1"},"arguments":{"name":"db"}}"#,
-        ),
-        call(
-            "tools/call",
-            r#"{"name":"b__echo","name":"b__greet","arguments":{"message":"x","name":"db"}}"#,
-        ),
+        format!("[{batch}]"),
+        call("tools/call", &twice),
+        call("tools/call", two_names),
     ] {
-        let reply = roles.0.post_with(&[token], body.clone()).await;
+        let reply = roles.post_by("guest", body).await;
         assert_lacks(&reply.body, "Hello");
         assert_contains(&reply.body, "error");
     }
-    // A client that takes tasks.
-    let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
-    let params =
-        |name: &str| format!(r#"{{{meta},"name":"b__greet","arguments":{{"name":{name:?}}}}}"#);
+    let takes_tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    for (name, expected) in [("web-1", "Hello, web-1!"), ("db", REFUSED)] {
+        let call = json!({"name": "b__greet", "arguments": {"name": name}});
+        let reply = call_as_modern(&roles, &takes_tasks, call).await;
+        assert_contains(&reply, expected);
+    }
+}
+
+/// Calls `b__greet` as the guest, in the era of 2026-07-28; returns the body of the answer.
+async fn call_as_modern(roles: &Gateway, capabilities: &Value, mut params: Value) -> String {
+    params["_meta"] = modern_meta(capabilities.clone());
     let headers = [
-        token,
+        ("authorization", &*bearer("guest")),
         ("mcp-protocol-version", "2026-07-28"),
         ("mcp-method", "tools/call"),
         ("mcp-name", "b__greet"),
     ];
-    for (name, expected) in [("web-1", "Hello, web-1!"), ("db", REFUSED)] {
-        let reply = roles
-            .0
-            .post_with(&headers, call("tools/call", &params(name)))
-            .await;
-        assert_contains(&reply.body, expected);
-    }
+    let call = rpc("tools/call", params).to_string();
+    roles.post_with(&headers, call).await.body
 }
 
 /// A call of 2025-11-25 that is to run as a task is judged before an operator is asked.
@@ -134,10 +119,10 @@ async fn other_methods_batches_tasks_and_repeated_members_open_nothing() {
 async fn legacy_task_is_judged_with_its_arguments() {
     let role = "[roles.tasks]\nallow = [\"b__greet\"]\napprove = [\"b__greet\"]\n\
         arguments = { name = \"web-*\" }\nown = [\"gateway_status\"]\n";
-    let roles = Roles::start_with("", role, &[("guest", "tasks")]).await;
+    let roles = start_with("", role, &[("guest", "tasks")]).await;
     let ask = async |method: &str, members: &str| {
         let dialect = Dialect::Legacy("2025-11-25");
-        roles.request("guest", dialect, method, "", members).await
+        roles.ask("guest", dialect, method, "", members).await
     };
     let call = async |arguments: &str| {
         let members =
@@ -145,7 +130,7 @@ async fn legacy_task_is_judged_with_its_arguments() {
         ask("tools/call", &members).await
     };
     let waiting = async || {
-        let (folder, store) = (&roles.0.folder, roles.0.folder.path("events.db"));
+        let (folder, store) = (&roles.folder, roles.folder.path("events.db"));
         folder.command(&store, &["approvals", "list"]).await.1
     };
     for arguments in [
@@ -178,15 +163,17 @@ async fn call_tool_is_judged_by_the_tool_that_it_calls() {
     let roles = start("search_above = 5").await;
     let call = async |principal, arguments: Value| {
         let arguments = json!({"name": "b.greet", "arguments": arguments});
-        roles.call(principal, "call_tool", arguments).await
+        roles.told(principal, "call_tool", arguments).await
     };
-    assert_contains(
-        &call("guest", json!({"name": "web-1"})).await,
-        "Hello, web-1!",
-    );
-    assert_contains(&call("guest", json!({"name": "db"})).await, REFUSED);
-    for expected in ["Hello, a!", "Hello, a!", "Try again in"] {
-        assert_contains(&call("reader", json!({"name": "a"})).await, expected);
+    for (principal, name, expected) in [
+        ("guest", "web-1", "Hello, web-1!"),
+        ("guest", "db", REFUSED),
+        ("reader", "a", "Hello, a!"),
+        ("reader", "a", "Hello, a!"),
+        ("reader", "a", "Try again in"),
+    ] {
+        let told = call(principal, json!({"name": name})).await;
+        assert_contains(&told, expected);
     }
 }
 
@@ -195,41 +182,27 @@ async fn call_tool_is_judged_by_the_tool_that_it_calls() {
 #[tokio::test]
 async fn answer_of_the_user_belongs_to_its_call() {
     let role = "[roles.asked]\nallow = [\"b__greet\"]\nconfirm = [\"b__greet\"]\nlimit = \"3/h\"\n";
-    let roles = Roles::start_with("", role, &[("guest", "asked")]).await;
-    let bearer = bearer("guest");
-    let headers = [
-        ("authorization", bearer.as_str()),
-        ("mcp-protocol-version", "2026-07-28"),
-        ("mcp-method", "tools/call"),
-        ("mcp-name", "b__greet"),
-    ];
-    let call = async |more: Value| {
-        let mut params = json!({
-            "name": "b__greet",
-            "arguments": {"name": "Ada"},
-            "_meta": {
-                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
-            },
-        });
+    let roles = start_with("", role, &[("guest", "asked")]).await;
+    let call = async |more: &Value| {
+        let mut params = json!({"name": "b__greet", "arguments": {"name": "Ada"}});
         let members = more.as_object().unwrap().clone();
         params.as_object_mut().unwrap().extend(members);
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        roles.0.post_with(&headers, body.to_string()).await
+        call_as_modern(&roles, &json!({"elicitation": {}}), params).await
     };
-    let asked = call(json!({})).await.json()["result"].clone();
+    let asked: Value = serde_json::from_str(&call(&json!({})).await).unwrap();
+    let asked = &asked["result"];
     let asked_for = asked["inputRequests"].as_object().unwrap();
     let yes = json!({"action": "accept", "content": {"confirm": true}});
     let answers = json!({asked_for.keys().next().unwrap(): yes});
     let answer = json!({"inputResponses": answers, "requestState": asked["requestState"]});
-    assert_contains(&call(answer.clone()).await.body, "Hello, Ada!");
+    assert_contains(&call(&answer).await, "Hello, Ada!");
     // These count.
     let without_state = json!({"inputResponses": answers});
     for more in [&answer, &without_state] {
-        assert_lacks(&call(more.clone()).await.body, "Try again in");
+        assert_lacks(&call(more).await, "Try again in");
     }
     for more in [&answer, &without_state, &json!({})] {
-        assert_contains(&call(more.clone()).await.body, "Try again in");
+        assert_contains(&call(more).await, "Try again in");
     }
 }
 
@@ -238,110 +211,29 @@ async fn answer_of_the_user_belongs_to_its_call() {
 #[tokio::test]
 async fn calls_beyond_the_limit_are_refused_until_a_time() {
     let roles = start("").await;
-    let greet = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": {"name": "b__greet", "arguments": {"name": "Ada"}}});
-    let batch = json!([greet, greet, greet, greet]).to_string();
-    let bearer = bearer("reader");
-    let reply = roles
-        .0
-        .post_with(&[("authorization", &bearer)], batch)
-        .await;
-    assert_eq!(reply.body.matches("Hello, Ada!").count(), 2, "{reply:?}");
-    assert_eq!(
-        reply
-            .body
-            .matches("too many calls. Try again in 1800 s.")
-            .count(),
-        2,
-        "{reply:?}"
-    );
+    let greet = rpc_call("b__greet", json!({"name": "Ada"}));
+    let batch = json!([greet, greet, greet, greet]);
+    let reply = roles.post_by("reader", batch).await.body;
+    let refusal = "too many calls. Try again in 1800 s.";
+    let counts = ["Hello, Ada!", refusal].map(|part| reply.matches(part).count());
+    assert_eq!(counts, [2, 2], "{reply}");
     for dialect in Dialect::ALL {
         let members = r#""name":"b__echo","arguments":{"message":"x"}"#;
-        let reply = roles
-            .request("reader", dialect, "tools/call", "b__echo", members)
-            .await;
+        let reply = roles.ask("reader", dialect, "tools/call", "b__echo", members);
+        let reply = reply.await;
         assert_contains(&reply.body, "b__echo was not called: too many calls.");
         assert_eq!(reply.json()["result"]["isError"], true, "{reply:?}");
     }
-    let status = roles.call("reader", "gateway_status", json!({})).await;
+    let status = roles.told("reader", "gateway_status", json!({})).await;
     assert_contains(&status, "too many calls");
-    let other = roles
-        .call("guest", "b__greet", json!({"name": "web-1"}))
-        .await;
-    assert_contains(&other, "Hello");
+    let name = json!({"name": "web-1"});
+    assert_contains(&roles.told("guest", "b__greet", name).await, "Hello");
     let denied = eventually("the event of a refused call", async || {
-        let found = roles
-            .call("admin", "get_events", json!({"limit": 1000}))
-            .await;
-        let found: Value = serde_json::from_str(&found).unwrap();
-        let found: Vec<Value> = serde_json::from_str(text(&found["result"])).unwrap();
-        let mut found = found.into_iter().map(|event| event["metadata"].clone());
+        let mut found = roles.facts_by("admin").await.into_iter();
         found.find(|event| event["outcome"] == "denied" && event["item"] == "b__echo")
     })
     .await;
     assert_has!(denied, {"principal": "reader"});
     assert_contains(&denied["denial"], "role limited: denied by line ");
     assert_contains(&denied["denial"], "roles.limited.limit: 2/h");
-}
-
-#[tokio::test]
-async fn explain_tells_the_patterns_that_decide() {
-    let roles = start("").await;
-    let file = roles.0.folder.path("gateway.toml");
-    let config = std::fs::read_to_string(&file).unwrap();
-    let line = |text: &str| 1 + config.lines().position(|line| line.contains(text)).unwrap();
-    let arguments = line("arguments = { name =");
-    let allow = format!(
-        "role judged: allowed by line {}: roles.judged.allow: \"b__greet\"",
-        arguments - 1
-    );
-    let patterns = format!("line {arguments}: roles.judged.arguments");
-    let denied = |why: &str| format!("role judged: denied by {patterns}: {why}");
-    for (principal, args, code, expected) in [
-        (
-            "guest",
-            None,
-            0,
-            format!("{allow}, if its arguments match {patterns}"),
-        ),
-        (
-            "guest",
-            Some(r#"{"name":"web-1"}"#),
-            0,
-            format!("{allow}; its arguments match {patterns}"),
-        ),
-        (
-            "guest",
-            Some(r#"{"name":"db"}"#),
-            1,
-            denied("\"name\" does not match"),
-        ),
-        ("guest", Some("{}"), 1, denied("the call has no \"name\"")),
-        (
-            "reader",
-            Some("{}"),
-            0,
-            format!(
-                "role limited: allowed by line {}: roles.limited.allow: \"b__greet\"; limited by line {}: roles.limited.limit: 2/h",
-                line("allow = [\"b__greet\", \"b__echo\"]"),
-                line("limit = ")
-            ),
-        ),
-    ] {
-        let mut command = tokio::process::Command::new(binary("mcp-gateway"));
-        command.args([
-            "explain",
-            "--config",
-            file.as_str(),
-            "--as",
-            principal,
-            "b:greet",
-        ]);
-        if let Some(args) = args {
-            command.args(["--args", args]);
-        }
-        let run = command.output().await.unwrap();
-        assert_eq!(String::from_utf8_lossy(&run.stdout).trim_end(), expected);
-        assert_eq!(run.status.code(), Some(code), "{run:?}");
-    }
 }

@@ -1,8 +1,9 @@
 //! Properties: views × principals × dialects × methods.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Views, shape};
+use super::super::env::{At, Gateway, bearer, shape};
+use super::start;
 use crate::harness::{Dialect, member_texts};
 
 /// Tools that answer at once: their names, those in the view `support`, and whether that view has them.
@@ -24,7 +25,7 @@ const PRINCIPALS: [&str; 4] = ["reader", "oncall", "admin", "desk"];
 /// the role has without it, and less.
 #[tokio::test]
 async fn tool_can_be_called_in_a_view_exactly_if_it_is_listed_there() {
-    let views = Views::start().await;
+    let views = start().await;
     let mut kinds = [0, 0];
     for principal in PRINCIPALS {
         for dialect in Dialect::ALL {
@@ -33,7 +34,7 @@ async fn tool_can_be_called_in_a_view_exactly_if_it_is_listed_there() {
                 let at = (view, principal);
                 let is_there = principal != "desk" || view == "support";
                 if !is_there && !view.is_empty() {
-                    let reply = views.request(at, dialect, "tools/list", "", "").await;
+                    let reply = views.ask(at, dialect, "tools/list", "", "").await;
                     assert_eq!(reply.status, 404, "{at:?} {reply:?}");
                     continue;
                 }
@@ -63,7 +64,7 @@ async fn tool_can_be_called_in_a_view_exactly_if_it_is_listed_there() {
 }
 
 async fn check(
-    views: &Views,
+    views: &Gateway,
     at: (&str, &str),
     dialect: Dialect,
     (original, name): (&str, &str),
@@ -77,7 +78,7 @@ async fn check(
     for method in methods {
         let call = async |header: &str, name: &str| {
             let members = format!(r#""name":{name:?},{arguments}"#);
-            views.request(at, dialect, method, header, &members).await
+            views.ask(at, dialect, method, header, &members).await
         };
         let unknown = shape(&call("b__none", "b__none").await, "b__none");
         let spellings = [
@@ -103,18 +104,12 @@ async fn check(
         }
     }
     if dialect == Dialect::Legacy("2025-03-26") {
-        let one = dialect.request(
-            "1",
-            "tools/call",
-            &format!(r#""name":{name:?},{arguments}"#),
-        );
-        let bearer = super::bearer(at.1);
+        let members = format!(r#""name":{name:?},{arguments}"#);
+        let one = dialect.request("1", "tools/call", &members);
+        let (bearer, path) = (bearer(at.1), At::from(at).path());
         let mut headers = dialect.headers();
         headers.push(("authorization", &bearer));
-        let reply = views
-            .0
-            .post_to(&super::path(at.0), &headers, format!("[{one}]"))
-            .await;
+        let reply = views.post_to(&path, &headers, format!("[{one}]")).await;
         let is_error = reply.json()[0]["error"].is_object();
         assert_eq!(is_error, !is_listed, "{at:?} batch {name}: {reply:?}");
     }
@@ -123,48 +118,50 @@ async fn check(
 /// Resources, templates, prompts and completion: of the backends of the view, by its rules.
 #[tokio::test]
 async fn resources_and_prompts_are_those_of_the_view() {
-    let views = Views::start().await;
+    let views = start().await;
     for dialect in Dialect::ALL {
-        let uris = async |view: &str| {
-            let at = (view, "admin");
-            let listed = views.list(at, dialect, "resources/list", "resources").await;
-            let uris = member_texts(&listed, "uri").into_iter();
-            uris.map(str::to_owned).collect::<Vec<_>>()
+        let list = async |view: &str, list: &str| -> Value {
+            let method = format!("{list}/list");
+            let reply = views.ask((view, "admin"), dialect, &method, "", "").await;
+            reply.json()["result"][list].take()
         };
-        let (all, own, other) = (uris("").await, uris("support").await, uris("other").await);
-        assert!(all.contains(&"test://static-binary".to_owned()), "{all:?}");
-        assert!(own.contains(&"test://static-text".to_owned()), "{own:?}");
-        assert!(!own.contains(&"test://static-binary".to_owned()), "{own:?}");
+        for (view, uri, is_there) in [
+            ("", "test://static-binary", true),
+            ("support", "test://static-text", true),
+            ("support", "test://static-binary", false),
+        ] {
+            let listed = list(view, "resources").await;
+            let uris = member_texts(&listed, "uri");
+            assert_eq!(uris.contains(&uri), is_there, "{view}: {uris:?}");
+        }
         // Both backends have the same URIs; the configuration gives them to the first one.
-        assert!(other.is_empty(), "{other:?}");
-        let read = async |view: &str, uri: &str| {
-            let members = format!(r#""uri":{uri:?}"#);
-            let at = (view, "admin");
-            let reply = views.request(at, dialect, "resources/read", uri, &members);
-            reply.await.json()["result"].is_object()
-        };
-        assert!(read("", "test://static-binary").await);
-        assert!(read("support", "test://static-text").await);
-        assert!(!read("support", "test://static-binary").await);
-        assert!(read("support", "test://template/7/data").await);
-        assert!(!read("other", "test://template/7/data").await);
-        let prompts = async |view: &str| {
-            let at = (view, "admin");
-            let listed = views.list(at, dialect, "prompts/list", "prompts").await;
-            member_texts(&listed, "name").len()
-        };
+        assert_eq!(list("other", "resources").await, json!([]));
+        let prompts = async |view: &str| list(view, "prompts").await.as_array().unwrap().len();
         let (all, other) = (prompts("").await, prompts("other").await);
         assert_eq!(all, 2 * other, "{dialect:?}");
         // Its rules allow `b__test_*`.
         assert_eq!(prompts("support").await, other - 1, "{dialect:?}");
-        let get = async |view: &str, name: &str| -> Value {
-            let members = format!(r#""name":{name:?},"arguments":{{}}"#);
-            let at = (view, "admin");
-            let reply = views.request(at, dialect, "prompts/get", name, &members);
-            reply.await.json()["result"].clone()
-        };
-        assert!(get("support", "b__test_simple_prompt").await.is_object());
-        assert!(get("support", "c__test_simple_prompt").await.is_null());
-        assert!(get("other", "b__test_simple_prompt").await.is_null());
+        for (view, item, is_there) in [
+            ("", "test://static-binary", true),
+            ("support", "test://static-text", true),
+            ("support", "test://static-binary", false),
+            ("support", "test://template/7/data", true),
+            ("other", "test://template/7/data", false),
+            ("support", "b__test_simple_prompt", true),
+            ("support", "c__test_simple_prompt", false),
+            ("other", "b__test_simple_prompt", false),
+        ] {
+            let (method, members) = match item.starts_with("test://") {
+                true => ("resources/read", format!(r#""uri":{item:?}"#)),
+                false => (
+                    "prompts/get",
+                    format!(r#""name":{item:?},"arguments":{{}}"#),
+                ),
+            };
+            let reply = views.ask((view, "admin"), dialect, method, item, &members);
+            let result = reply.await.json()["result"].take();
+            assert_eq!(result.is_object(), is_there, "{view}: {result}");
+            assert!(is_there || result.is_null(), "{view}: {result}");
+        }
     }
 }

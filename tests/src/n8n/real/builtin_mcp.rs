@@ -3,15 +3,35 @@
 use super::*;
 
 #[tokio::test]
-async fn schedule_is_started() {
+async fn triggers_without_a_public_url_are_started() {
     let Some(env) = Env::full().await else { return };
-    let workflow = env.live(vec![schedule(), set("scheduled")]).await;
-    let ran = env.run(&workflow, json!({})).await;
-    assert_has!(ran, {"output": {"result": "scheduled"}, "way": "mcp_production"});
-    assert_eq!(env.execution(&ran).await["workflowId"], *workflow.id);
-    let arguments = json!({"workflow_id": workflow.id, "parameters": {"input": 1}});
-    assert_refused(&env, "run_workflow", arguments, "takes no parameters").await;
-    env.delete(&workflow).await;
+    let mut private = chat();
+    private["parameters"]["public"] = json!(false);
+    let data = json!({"name": "X-Secret", "value": "s"});
+    let secured = env.secured_webhook("headerAuth", "httpHeaderAuth", data);
+    let (secured, credential, _) = secured.await;
+    for (trigger, node, parameters, result) in [
+        (schedule(), set("scheduled"), json!({}), "scheduled"),
+        (
+            private,
+            set("={{ $json.chatInput }}"),
+            json!({"chatInput": "hi"}),
+            "hi",
+        ),
+        (secured, echo(), json!({"input": "in"}), "in"),
+    ] {
+        let is_schedule = trigger["name"] == "Schedule";
+        let workflow = env.live(vec![trigger, node]).await;
+        let ran = env.run(&workflow, parameters).await;
+        assert_has!(ran, {"output": {"result": result}, "way": "mcp_production"});
+        assert_eq!(env.execution(&ran).await["workflowId"], *workflow.id);
+        if is_schedule {
+            let arguments = json!({"workflow_id": workflow.id, "parameters": {"input": 1}});
+            refused!(env, "run_workflow", arguments, "takes no parameters");
+        }
+        env.delete(&workflow).await;
+    }
+    env.delete_credential(&credential).await;
 }
 
 #[tokio::test]
@@ -25,42 +45,6 @@ async fn user_in_the_address_does_not_keep_it_from_being_asked() {
     let ran = run(&session, &workflow, json!({})).await;
     assert_has!(ran, {"output": {"result": "scheduled"}, "way": "mcp_production"});
     n8n.delete(&workflow).await;
-}
-
-#[tokio::test]
-async fn failure_of_a_schedule_is_returned() {
-    let Some(env) = Env::full().await else { return };
-    let workflow = env.live(vec![schedule(), fail("boom")]).await;
-    let ran = env.run(&workflow, json!({})).await;
-    assert_has!(ran, {"status": "failed", "error": {"node": "Stop", "message": "boom"}});
-    env.execution(&ran).await;
-    env.delete(&workflow).await;
-}
-
-#[tokio::test]
-async fn private_chat_is_started() {
-    let Some(env) = Env::full().await else { return };
-    let mut private = chat();
-    private["parameters"]["public"] = json!(false);
-    let workflow = env.live(vec![private, set("={{ $json.chatInput }}")]).await;
-    let ran = env.run(&workflow, json!({"chatInput": "hi"})).await;
-    assert_has!(ran, {"output": {"result": "hi"}, "way": "mcp_production"});
-    env.execution(&ran).await;
-    env.delete(&workflow).await;
-}
-
-#[tokio::test]
-async fn webhook_with_unknown_credential_is_started() {
-    let Some(env) = Env::full().await else { return };
-    let data = json!({"name": "X-Secret", "value": "s"});
-    let (trigger, id, _) = env
-        .secured_webhook("headerAuth", "httpHeaderAuth", data)
-        .await;
-    let workflow = env.live(vec![trigger, echo()]).await;
-    let ran = env.run(&workflow, json!({"input": "in"})).await;
-    assert_has!(ran, {"output": {"result": "in"}, "way": "mcp_production"});
-    env.delete(&workflow).await;
-    env.delete_credential(&id).await;
 }
 
 /// n8n 1 starts only active workflows, and none manually.
@@ -99,7 +83,7 @@ async fn manual_triggers_and_sub_workflows_receive_parameters_in_test_mode() {
 #[tokio::test]
 async fn long_test_is_found_before_its_end() {
     let Some(env) = Env::full().await else { return };
-    let nodes = vec![called_by_another(), wait(8), set("late")];
+    let nodes = vec![called_by_another(), wait(15), set("late")];
     let workflow = env.draft(nodes).await;
     let early = done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 4});
     assert_eq!(early["status"], "running", "{early}");
@@ -109,31 +93,28 @@ async fn long_test_is_found_before_its_end() {
 }
 
 #[tokio::test]
-async fn cancelled_call_stops_a_schedule() {
-    let Some(env) = Env::full().await else { return };
-    let client = stdio_client(SERVER, &env.env()).await;
-    let workflow = env.live(vec![schedule(), wait(60)]).await;
-    let list = format!("/executions?workflowId={}&status=running", workflow.id);
-    let is_running = async |_: &str| env.get(&list).await["data"][0].is_object();
-    let arguments = json!({"workflow_id": workflow.id});
-    run_and_cancel(&client, &arguments, is_running).await;
-    env.wait_until_canceled(&workflow).await;
-    env.delete(&workflow).await;
-    client.close().await;
-}
-
-#[tokio::test]
 async fn workflow_that_cannot_be_run_returns_advice() {
     let Some(env) = Env::urls().await else { return };
     let cases = [
         (vec![manual()], "N8N_MCP_TOKEN"),
         (vec![schedule()], "N8N_MCP_TOKEN"),
-        (vec![webhook("lastNode")], "activate it in n8n"),
+        (vec![webhook("lastNode")], "activate_workflow"),
         (vec![called_by_another()], "N8N_MCP_TOKEN"),
         (vec![set("x")], "no trigger"),
     ];
     for (nodes, advice) in cases {
         let workflow = env.draft(nodes).await;
+        refused!(env, "run_workflow", {"workflow_id": workflow.id}, advice);
+        env.delete(&workflow).await;
+    }
+    let env = Env::full().await.unwrap();
+    let event = node_builders::base("Event", "githubTrigger", 1.0, json!({}));
+    let hidden = json!({"availableInMCP": false});
+    for (node, settings, advice) in [
+        (schedule(), hidden, "Available in MCP"),
+        (event, json!({}), "add a Webhook trigger"),
+    ] {
+        let workflow = env.draft_with(unique("test"), vec![node], settings).await;
         refused!(env, "run_workflow", {"workflow_id": workflow.id}, advice);
         env.delete(&workflow).await;
     }

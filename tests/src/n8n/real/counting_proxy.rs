@@ -9,7 +9,6 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::harness::http_client;
@@ -24,29 +23,7 @@ pub(super) struct CountingProxy {
     /// `http://127.0.0.1:PORT`.
     pub(super) url: String,
     requests: Arc<Mutex<Vec<String>>>,
-    held: Arc<Mutex<Option<Held>>>,
     task: JoinHandle<()>,
-}
-
-/// Requests that are not passed on yet.
-#[derive(Clone)]
-pub(super) struct Held {
-    /// The start of their method and target.
-    prefix: String,
-    reached: Arc<Semaphore>,
-    released: Arc<Semaphore>,
-}
-
-impl Held {
-    /// Waits until one has come.
-    pub(super) async fn reached(&self) {
-        self.reached.acquire().await.unwrap().forget();
-    }
-
-    /// Passes them on, and all that follow.
-    pub(super) fn release(&self) {
-        self.released.close();
-    }
 }
 
 impl CountingProxy {
@@ -55,27 +32,14 @@ impl CountingProxy {
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", socket.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let held = Arc::new(Mutex::new(None::<Held>));
         let (seen, target) = (Arc::clone(&requests), target.to_owned());
-        let holds = Arc::clone(&held);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = socket.accept().await {
                 let (seen, target) = (Arc::clone(&seen), target.clone());
-                let holds = Arc::clone(&holds);
                 let service = service_fn(move |request: Request<Incoming>| {
                     let sent = format!("{} {}", request.method(), request.uri());
-                    let held = holds.lock().unwrap().clone();
-                    let held = held.filter(|held| sent.starts_with(&held.prefix));
                     seen.lock().unwrap().push(sent);
-                    let target = target.clone();
-                    async move {
-                        if let Some(held) = held {
-                            held.reached.add_permits(1);
-                            // An error is the release.
-                            let _ = held.released.acquire().await;
-                        }
-                        forward(target, request).await
-                    }
+                    forward(target.clone(), request)
                 });
                 tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
             }
@@ -83,20 +47,8 @@ impl CountingProxy {
         Self {
             url,
             requests,
-            held,
             task,
         }
-    }
-
-    /// Holds the requests whose method and target start so.
-    pub(super) fn hold(&self, prefix: &str) -> Held {
-        let held = Held {
-            prefix: prefix.to_owned(),
-            reached: Arc::new(Semaphore::new(0)),
-            released: Arc::new(Semaphore::new(0)),
-        };
-        *self.held.lock().unwrap() = Some(held.clone());
-        held
     }
 
     /// The methods and targets of the requests since the last call, without those of the background.

@@ -1,10 +1,13 @@
-//! A server in front of the real n8n, with a client after its handshake.
+//! A server in front of the real n8n, with a client after its handshake; that n8n, used through its own API; and
+//! workflows on it that are made for one test.
 
 use std::ops::Deref;
 
 use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler};
 
+use super::counting_proxy::CountingProxy;
 use super::*;
+use crate::harness::{http_client, real};
 
 /// Derefs to the n8n; `done` and `refused` take it as a client.
 pub(super) struct Env {
@@ -31,6 +34,19 @@ impl Env {
         let n8n = Instance::new()?;
         let server = Box::pin(Server::with_args(SERVER, args, &n8n.env())).await;
         Some(Self::connected(server, n8n).await)
+    }
+
+    /// Without that token, too, and with a proxy that counts the requests to n8n.
+    pub(super) async fn counted() -> Option<(CountingProxy, Self)> {
+        let n8n = Instance::new()?;
+        let proxy = CountingProxy::start(&n8n.config.url).await;
+        let [_, key] = n8n.env_without_mcp();
+        let (args, env) = (
+            ["--toolsets", "all"],
+            [("N8N_URL", proxy.url.as_str()), key],
+        );
+        let server = Box::pin(Server::with_args(SERVER, &args, &env)).await;
+        Some((proxy, Self::connected(server, n8n).await))
     }
 
     async fn connected(server: Server, n8n: Instance) -> Self {
@@ -91,4 +107,239 @@ impl AsClient for Env {
     fn as_client(&self) -> &Client {
         &self.client
     }
+}
+
+pub(super) struct Instance {
+    pub(super) config: real::N8n,
+}
+
+/// A workflow that was made for a test.
+pub(super) struct TestWorkflow {
+    pub(super) id: String,
+    pub(super) name: String,
+}
+
+impl TestWorkflow {
+    /// From the answer of a tool.
+    pub(super) fn from_json(workflow: &Value) -> Self {
+        let text = |member: &str| workflow[member].as_str().unwrap().to_owned();
+        Self {
+            id: text("id"),
+            name: text("name"),
+        }
+    }
+}
+
+impl Instance {
+    /// `None` if there is no n8n.
+    pub(super) fn new() -> Option<Self> {
+        real::n8n().map(|config| Self { config })
+    }
+
+    /// The environment of a server that may use everything.
+    pub(super) fn env(&self) -> [(&str, &str); 3] {
+        let [url, key] = self.env_without_mcp();
+        [url, key, ("N8N_MCP_TOKEN", &self.config.mcp_token)]
+    }
+
+    pub(super) fn env_without_mcp(&self) -> [(&str, &str); 2] {
+        [
+            ("N8N_URL", &self.config.url),
+            ("N8N_API_KEY", &self.config.api_key),
+        ]
+    }
+
+    /// One request to n8n's own API.
+    pub(super) async fn api(&self, method: &str, path: &str, body: Option<Value>) -> Value {
+        let (status, text) = self.try_api(method, path, body).await;
+        let is_success = (200..300).contains(&status);
+        assert!(is_success, "{method} {path}: {status} {text}");
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    async fn try_api(&self, method: &str, path: &str, body: Option<Value>) -> (u16, String) {
+        let url = format!("{}/api/v1{path}", self.config.url);
+        let request = http_client().request(method.parse().unwrap(), url);
+        let mut request = request.header("X-N8N-API-KEY", &self.config.api_key);
+        if let Some(body) = body {
+            let request_with_type = request.header("content-type", "application/json");
+            request = request_with_type.body(body.to_string());
+        }
+        let response = request.send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Value {
+        self.api("GET", path, None).await
+    }
+
+    /// Makes a workflow of nodes in a row. Its name is unique.
+    pub(super) async fn draft(&self, nodes: Vec<Value>) -> TestWorkflow {
+        self.draft_with(unique("test"), nodes, json!({})).await
+    }
+
+    pub(super) async fn draft_with(
+        &self,
+        name: String,
+        nodes: Vec<Value>,
+        more: Value,
+    ) -> TestWorkflow {
+        let mut connections = json!({});
+        for pair in nodes.windows(2) {
+            let to = json!({"node": pair[1]["name"], "type": "main", "index": 0});
+            connections[pair[0]["name"].as_str().unwrap()] = json!({ "main": [[to]] });
+        }
+        self.create(name, nodes, connections, more).await
+    }
+
+    /// Makes a workflow of nodes with these connections and activates it.
+    pub(super) async fn connected_nodes(
+        &self,
+        nodes: Vec<Value>,
+        connections: Value,
+    ) -> TestWorkflow {
+        let workflow = self.create(unique("test"), nodes, connections, json!({}));
+        let workflow = workflow.await;
+        self.activate(&workflow).await;
+        workflow
+    }
+
+    async fn create(
+        &self,
+        name: String,
+        nodes: Vec<Value>,
+        connections: Value,
+        more: Value,
+    ) -> TestWorkflow {
+        let mut settings = json!({"executionOrder": "v1", "availableInMCP": true});
+        let more = more.as_object().unwrap().clone();
+        settings.as_object_mut().unwrap().extend(more);
+        let body =
+            json!({"name": name, "nodes": nodes, "connections": connections, "settings": settings});
+        TestWorkflow::from_json(&self.api("POST", "/workflows", Some(body)).await)
+    }
+
+    /// Makes a workflow and activates it. n8n may still be activating it when this returns.
+    pub(super) async fn live(&self, nodes: Vec<Value>) -> TestWorkflow {
+        self.live_as(&unique("test"), nodes, json!({})).await
+    }
+
+    /// The same with a name, which other workflows may have, too, and more settings.
+    pub(super) async fn live_as(
+        &self,
+        name: &str,
+        nodes: Vec<Value>,
+        settings: Value,
+    ) -> TestWorkflow {
+        let workflow = self.draft_with(name.to_owned(), nodes, settings).await;
+        self.activate(&workflow).await;
+        workflow
+    }
+
+    pub(super) async fn activate(&self, workflow: &TestWorkflow) {
+        let path = format!("/workflows/{}/activate", workflow.id);
+        self.api("POST", &path, None).await;
+    }
+
+    /// n8n's own JSON of a workflow.
+    pub(super) async fn read(&self, workflow: &TestWorkflow) -> Value {
+        self.get(&format!("/workflows/{}", workflow.id)).await
+    }
+
+    pub(super) async fn execution(&self, run: &Value) -> Value {
+        let id = run["execution_id"].as_str();
+        let id = id.unwrap_or_else(|| panic!("no id: {run}"));
+        self.get(&format!("/executions/{id}?includeData=true"))
+            .await
+    }
+
+    pub(super) async fn executions(&self, workflow: &TestWorkflow) -> Value {
+        let path = format!("/executions?workflowId={}&limit=100", workflow.id);
+        self.get(&path).await["data"].clone()
+    }
+
+    /// Calls a webhook, as any client of it.
+    pub(super) async fn call_webhook(&self, path: &str, body: Value) {
+        let url = format!("{}/webhook/{path}", self.config.url);
+        let request = http_client().post(url);
+        let request = request.header("content-type", "application/json");
+        let response = request.body(body.to_string()).send().await.unwrap();
+        assert!(response.status().is_success(), "{response:?}");
+    }
+
+    /// Waits until the object at `path` has this status.
+    pub(super) async fn wait_for_status(&self, path: &str, status: &str) -> Value {
+        eventually(status, async || {
+            let found = self.get(path).await;
+            (found["status"] == status).then_some(found)
+        })
+        .await
+    }
+
+    /// Waits until the newest execution of a workflow is stopped.
+    pub(super) async fn wait_until_canceled(&self, workflow: &TestWorkflow) {
+        wait_until("canceled", async || {
+            self.executions(workflow).await[0]["status"] == "canceled"
+        })
+        .await;
+    }
+
+    /// Deactivates and deletes; n8n refuses the second until the first has ended.
+    pub(super) async fn delete(&self, workflow: &TestWorkflow) {
+        let path = format!("/workflows/{}", workflow.id);
+        let deactivate = format!("{path}/deactivate");
+        wait_until("the end of the deactivation", async || {
+            self.try_api("POST", &deactivate, None).await;
+            self.try_api("DELETE", &path, None).await.0 != 409
+        })
+        .await;
+    }
+
+    /// Makes a tag with a unique name; returns its name and id.
+    pub(super) async fn tag(&self) -> (String, String) {
+        // n8n takes 24 characters.
+        let name = unique("t")[..20].to_owned();
+        let made = self
+            .api("POST", "/tags", Some(json!({ "name": name })))
+            .await;
+        (name, made["id"].as_str().unwrap().to_owned())
+    }
+
+    /// Replaces the tags of a workflow.
+    pub(super) async fn set_tags(&self, workflow: &TestWorkflow, ids: &[&str]) {
+        let tags: Vec<Value> = ids.iter().map(|id| json!({"id": id})).collect();
+        let path = format!("/workflows/{}/tags", workflow.id);
+        self.api("PUT", &path, Some(tags.into())).await;
+    }
+
+    pub(super) async fn delete_tag(&self, id: &str) {
+        self.api("DELETE", &format!("/tags/{id}"), None).await;
+    }
+
+    /// A webhook that requires a credential, and the id and name of that.
+    pub(super) async fn secured_webhook(
+        &self,
+        scheme: &str,
+        kind: &str,
+        data: Value,
+    ) -> (Value, String, String) {
+        let name = unique("credential");
+        let body = json!({"name": name, "type": kind, "data": data});
+        let made = self.api("POST", "/credentials", Some(body)).await;
+        let id = made["id"].as_str().unwrap().to_owned();
+        let mut trigger = webhook("lastNode");
+        trigger["parameters"]["authentication"] = json!(scheme);
+        trigger["credentials"] = json!({kind: {"id": id, "name": name}});
+        (trigger, id, name)
+    }
+
+    pub(super) async fn delete_credential(&self, id: &str) {
+        self.api("DELETE", &format!("/credentials/{id}"), None)
+            .await;
+    }
+}
+
+/// A name, or a path of a webhook, that nothing else has.
+pub(super) fn unique(prefix: &str) -> String {
+    format!("{prefix}-{}", uuid::Uuid::new_v4().simple())
 }

@@ -3,8 +3,8 @@
 use super::node_builders::{base, node};
 use super::*;
 
-/// A break: nodes behind a webhook, the node at fault, and parts of the cause and of the advice.
-type Break = (Vec<Value>, &'static str, &'static str, &'static str);
+/// A break: how the webhook in front of it answers, the node, and parts of the cause and of the advice.
+type Break = (&'static str, Value, &'static str, &'static str);
 
 fn request(url: &str, more: Value) -> Value {
     let mut request = http_request(url);
@@ -41,96 +41,73 @@ fn failures(url: &str) -> Vec<Break> {
     let mut lost = request(url, generic);
     lost["credentials"] = missing;
     let body = json!({"method": "POST", "sendBody": true, "specifyBody": "json", "jsonBody": "={\"a\": }"});
-    vec![
+    let last = [
         (
-            vec![set("={{ $('Nobody').item.json.x }}")],
-            "Set",
+            set("={{ $('Nobody').item.json.x }}"),
             "names a node",
             "Write the name",
         ),
         (
-            vec![set("={{ $json.body..x }}")],
-            "Set",
+            set("={{ $json.body..x }}"),
             "syntax error",
             "between {{ and }}",
         ),
         (
-            vec![http_request("http://nothing.invalid/x")],
-            "HTTP Request",
+            http_request("http://nothing.invalid/x"),
             "cannot connect",
             "n8n's own machine",
         ),
         (
-            vec![http_request("http://127.0.0.1:1/x")],
-            "HTTP Request",
+            http_request("http://127.0.0.1:1/x"),
             "cannot connect",
             "n8n's own machine",
         ),
         (
-            vec![http_request(&format!("{url}/api/v1/nothing"))],
-            "HTTP Request",
+            http_request(&format!("{url}/api/v1/nothing")),
             "does not exist at that address",
             "Check the URL",
         ),
         (
-            vec![http_request(&format!("{url}/api/v1/workflows"))],
-            "HTTP Request",
+            http_request(&format!("{url}/api/v1/workflows")),
             "refuses the credentials",
             "Renew",
         ),
         (
-            vec![request(&format!("{url}/x"), body)],
-            "HTTP Request",
+            request(&format!("{url}/x"), body),
             "cannot be parsed",
             "Look at the text",
         ),
         (
-            vec![code("return $input.first().json.missing.field")],
-            "Code",
+            code("return $input.first().json.missing.field"),
             "its input does not have",
             "Compare the names",
         ),
+        (code("return 5"), "something else than items", "[{json:"),
         (
-            vec![code("return 5")],
-            "Code",
-            "something else than items",
-            "[{json:",
-        ),
-        (
-            vec![code("const fs = require('fs'); return []")],
-            "Code",
+            code("const fs = require('fs'); return []"),
             "does not allow",
             "NODE_FUNCTION_ALLOW",
         ),
+        (lost, "has no credentials", "Choose credentials"),
         (
-            vec![lost],
-            "HTTP Request",
-            "has no credentials",
-            "Choose credentials",
-        ),
-        (
-            vec![condition("if", 2.2, json!(5))],
-            "Check",
+            condition("if", 2.2, json!(5)),
             "another type",
             "Convert types where required",
         ),
         (
-            vec![fail("on purpose")],
-            "Stop",
+            fail("on purpose"),
             "on purpose",
             "condition that leads to it",
         ),
-    ]
-}
-
-/// Runs the nodes behind a webhook and explains the execution.
-async fn explained(env: &Env, mode: &str, nodes: Vec<Value>, input: Value) -> Value {
-    let nodes = std::iter::once(webhook(mode)).chain(nodes).collect();
-    let workflow = env.live(nodes).await;
-    let ran = env.run(&workflow, json!({ "input": input })).await;
-    let why = done!(*env, "explain_execution", {"execution_id": ran["execution_id"]});
-    env.delete(&workflow).await;
-    why
+    ];
+    let last = last.map(|(node, cause, advice)| ("lastNode", node, cause, advice));
+    let unreadable = (
+        "responseNode",
+        answer("={nope"),
+        "cannot be parsed",
+        "Look at the text",
+    );
+    last.into_iter().chain([unreadable]).collect()
 }
 
 fn assert_explained(why: &Value, node: &str, cause: &str, advice: &str) {
@@ -139,19 +116,40 @@ fn assert_explained(why: &Value, node: &str, cause: &str, advice: &str) {
     assert_contains(&why["advice"], advice);
 }
 
+/// All in one workflow, in which each break has a webhook of its own.
 #[tokio::test]
 async fn common_failures_are_explained() {
     let Some(env) = Env::urls().await else { return };
-    for (nodes, node, cause, advice) in failures(&env.config.url) {
-        let why = explained(&env, "lastNode", nodes, json!("abc")).await;
-        assert_explained(&why, node, cause, advice);
+    let breaks = failures(&env.config.url);
+    let (mut nodes, mut connections) = (Vec::new(), json!({}));
+    for (at, (mode, node, ..)) in breaks.iter().enumerate() {
+        let (mut hook, mut node) = (webhook(mode), node.clone());
+        hook["name"] = json!(format!("Hook {at}"));
+        node["name"] = json!(format!("Node {at}"));
+        let to = json!({"node": node["name"], "type": "main", "index": 0});
+        connections[format!("Hook {at}")] = json!({ "main": [[to]] });
+        nodes.extend([hook, node]);
+    }
+    let workflow = env.connected_nodes(nodes, connections).await;
+    for (at, (_, _, cause, advice)) in breaks.iter().enumerate() {
+        let arguments = json!({"workflow_id": workflow.id, "trigger": format!("Hook {at}"),
+            "parameters": {"input": "abc"}});
+        let ran = run_with(&env, arguments).await;
+        let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
+        assert_explained(&why, &format!("Node {at}"), cause, advice);
         let description = why["failed"]["description"].as_str().unwrap_or_default();
         assert!(!description.contains('<'), "{why}");
     }
-    let why = explained(&env, "responseNode", vec![answer("={nope")], json!(1)).await;
-    assert_explained(&why, "Respond", "cannot be parsed", "Look at the text");
-    let why = explained(&env, "responseNode", vec![set("x")], json!(1)).await;
+    env.delete(&workflow).await;
+    let workflow = env.live(vec![webhook("responseNode"), set("x")]).await;
+    // It fails before its trigger has saved the request.
+    let ran = env.run(&workflow, json!({})).await;
+    assert_has!(ran, {"status": "failed", "response": {"status": 500}});
+    assert_contains(&ran["error"]["message"], "No Respond to Webhook node");
+    assert_eq!(env.execution(&ran).await["status"], "error");
+    let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
     assert_explained(&why, "Webhook", "Respond to Webhook", "responseMode");
+    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -210,58 +208,6 @@ async fn failure_of_a_sub_workflow_is_followed() {
     env.delete(&sub).await;
 }
 
-#[tokio::test]
-async fn gaps_of_completed_executions_are_explained() {
-    let Some(env) = Env::urls().await else { return };
-    let keep = |name: &str, field: &str, value: &str| {
-        let one = json!({"id": "1", "name": field, "value": value, "type": "string"});
-        let parameters = json!({"assignments": {"assignments": [one]}, "options": {}});
-        base(name, "set", 3.4, parameters)
-    };
-    let mut off = keep("Off", "a", "1");
-    off["disabled"] = json!(true);
-    for (nodes, node, cause, advice) in [
-        (
-            vec![set("={{ $json.body.user.name.first }}")],
-            "Set",
-            "`$json.body.user.name.first` in \"Set\" is null: `body` of \"Webhook\" has no `user`; it has input",
-            "Correct the path",
-        ),
-        (
-            vec![off, set("={{ $json.a }}")],
-            "Off",
-            "is disabled",
-            "Enable that node",
-        ),
-        (
-            vec![
-                keep("First", "a", "1"),
-                keep("Second", "b", "2"),
-                set("={{ $json.a }}"),
-            ],
-            "Second",
-            "\"First\" still had it; \"Second\" left it out",
-            "includeOtherFields",
-        ),
-        (
-            vec![condition("filter", 2.2, json!(5)), set("x")],
-            "Check",
-            "None of its 1 items met the conditions",
-            "Compare the conditions",
-        ),
-        (
-            vec![code("return []"), set("x")],
-            "Code",
-            "returned no items",
-            "Return one object",
-        ),
-    ] {
-        let why = explained(&env, "lastNode", nodes, json!(1)).await;
-        assert_eq!(why["status"], "completed", "{why}");
-        assert_explained(&why, node, cause, advice);
-    }
-}
-
 /// An error that an output of its own, or the next node, goes on with.
 #[tokio::test]
 async fn handled_errors_are_explained_and_have_no_stack() {
@@ -314,8 +260,8 @@ async fn failures_that_n8n_publishes_are_known_before() {
             "Code",
             "environment variables",
             "environment variables",
-            // n8n names no line.
-            Value::Null,
+            // n8n names no line: it is the only one with what n8n names.
+            json!("return [{json: {a: $env.HOME}}];"),
         ),
         (
             set("={{ $env.HOME }}"),
@@ -337,24 +283,6 @@ async fn failures_that_n8n_publishes_are_known_before() {
         assert_eq!(why["failed"]["source"], source, "{why}");
         env.delete(&workflow).await;
     }
-}
-
-#[tokio::test]
-async fn items_that_leave_through_an_unconnected_output_are_explained() {
-    let Some(env) = Env::urls().await else { return };
-    let why = explained(
-        &env,
-        "onReceived",
-        vec![condition("if", 2.2, json!(5)), set("x")],
-        json!(1),
-    )
-    .await;
-    assert_explained(
-        &why,
-        "Check",
-        "without a connection",
-        "connect the other output",
-    );
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ fn nodes() -> Vec<Value> {
         "sendQuery": true, "queryParameters": {"parameters": [pair("token", "Q1Secret99"), pair("page", "1")]},
         "sendBody": true, "specifyBody": "json",
         "jsonBody": "{ \"password\": \"B1Secret99\", \"n\": 1 }",
-        "options": {"deep": {"clientSecret": "D1Secret99", "n": 1}},
+        "options": {"deep": {"clientSecret": "D1Secret99", "n": 1, "note": "={{ $('Set').item }} token=N1Secret99"}},
     });
     let text = "const apiKey = 'C1Secret99';\nconst other = { password: 'C2Secret99' };\nconst mask = 'a'.replace('a', '***');\nreturn [{json: {n: 1}}];";
     let assigned = |id: &str, name: &str, value: &str| json!({"id": id, "name": name, "value": value, "type": "string"});
@@ -54,7 +54,6 @@ const RESTORED: &[(&str, Change)] = &[
     ("Code", |_| {}),
     ("Set", |_| {}),
     ("Request", |all| all["options"]["timeout"] = json!(5_000)),
-    ("Request", |all| all["options"]["deep"]["n"] = json!(2)),
     ("Request", |all| {
         insert(headers(all), json!({"name": "Accept", "value": "*/*"}))
     }),
@@ -65,14 +64,10 @@ const RESTORED: &[(&str, Change)] = &[
         all["queryParameters"]["parameters"][1]["value"] = json!("2")
     }),
     ("Request", |all| replace(all, "url", "/v1?", "/v2/more?")),
-    ("Request", |all| replace(all, "url", "&b=2", "")),
     ("Request", |all| {
         json_body(all, |body| _ = body.insert("n".into(), json!(2)))
     }),
     ("Code", |all| replace(all, "jsCode", "n: 1", "n: 2")),
-    ("Code", |all| {
-        replace(all, "jsCode", "const other", "// new\nlet other")
-    }),
     ("Set", |all| {
         insert(
             &mut all["assignments"]["assignments"],
@@ -100,29 +95,13 @@ const REFUSED: &[(&str, Change, &str)] = &[
     ),
     (
         "Request",
-        |all| replace(all, "url", "@h.example", "@evil.example"),
-        "parameters.url",
-    ),
-    ("Request", |all| all["url"] = json!("***"), "parameters.url"),
-    (
-        "Request",
         |all| all["body"] = json!("***"),
         "parameters.body",
-    ),
-    (
-        "Request",
-        |all| all["jsonBody"] = json!("{\"other\": \"***\"}"),
-        "parameters.jsonBody",
     ),
     (
         "Code",
         |all| replace(all, "jsCode", "const apiKey", "const next"),
         "node \"Code\", parameters.jsCode",
-    ),
-    (
-        "Code",
-        |all| replace(all, "jsCode", "return", "const b = '***'; return"),
-        "parameters.jsCode",
     ),
     (
         "Set",
@@ -230,6 +209,11 @@ async fn texts_are_replaced_beside_hidden_values() {
     ] {
         assert_refused(&env, "edit_workflow", edit(node, path, find, replace), part).await;
     }
+    // Also not in a text that was changed before, as it names another node.
+    let mut renamed = edit("Request", "options.deep.note", "N1Secret99", "x");
+    let rename = json!({"op": "rename_node", "node": "Set", "to": "Other"});
+    renamed["operations"] = json!([rename, renamed["operations"][0]]);
+    assert_refused(&env, "edit_workflow", renamed, "0 times").await;
     assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
     for (node, path, find, replace) in [
         ("Code", "jsCode", "n: 1", "n: 2"),
@@ -263,32 +247,18 @@ async fn texts_are_replaced_beside_hidden_values() {
     assert_lacks(&shown.to_string(), "Secret99");
     assert_eq!(shown.get("nodes"), None, "{shown}");
     refused!(env, "get_workflow", {"workflow_id": workflow.id, "nodes": ["No"]}, "Webhook, Request");
-    env.delete(&workflow).await;
-}
-
-#[tokio::test]
-async fn copies_and_versions_keep_hidden_values() {
-    let Some(env) = Env::full().await else { return };
-    let workflow = env.draft(nodes()).await;
-    let before = env.read(&workflow).await;
+    // A copy and a restored version have them, too.
     let copy = done!(env, "duplicate_workflow", {"workflow_id": workflow.id});
     let copy = TestWorkflow::from_json(&copy);
     let copied = env.read(&copy).await;
     assert_eq!(
         copied["nodes"][1]["parameters"],
-        before["nodes"][1]["parameters"]
+        now["nodes"][1]["parameters"]
     );
     env.delete(&copy).await;
-    let operations = json!([{"op": "remove_node", "node": "Request"}]);
-    done!(env, "edit_workflow", {"workflow_id": workflow.id, "operations": operations});
-    done!(env, "restore_workflow_version",
-            {"workflow_id": workflow.id, "version_id": before["versionId"]});
-    let now = env.read(&workflow).await;
-    assert_eq!(
-        now["nodes"][1]["parameters"],
-        before["nodes"][1]["parameters"]
-    );
-
+    let version = &before["versionId"];
+    done!(env, "restore_workflow_version", {"workflow_id": workflow.id, "version_id": version});
+    assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
     env.delete(&workflow).await;
 }
 
@@ -302,7 +272,7 @@ async fn parts_that_a_node_lacks_stay() {
     let workflow = env.draft(vec![trigger, set("a")]).await;
     let before = env.read(&workflow).await;
     let mut definition = json!({"name": before["name"], "nodes": before["nodes"], "connections": before["connections"]});
-    for key in ["id", "webhookId", "credentials"] {
+    for key in ["id", "webhookId", "position", "credentials"] {
         definition["nodes"][0].as_object_mut().unwrap().remove(key);
     }
     done!(env, "update_workflow", {"workflow_id": workflow.id, "workflow": definition});
@@ -318,90 +288,86 @@ async fn placeholders_are_not_written_where_nothing_was_hidden() {
     let request =
         |url: &str| json!({"name": name, "nodes": [webhook("lastNode"), http_request(url)]});
     let with_key = request("https://h.example/?api_key=***");
-    assert_refused(
-        &env,
+    refused!(
+        env,
         "create_workflow",
         with_key,
-        "node \"HTTP Request\", parameters.url",
-    )
-    .await;
+        "node \"HTTP Request\", parameters.url"
+    );
     let listed = done!(env, "list_workflows", {"name": name});
     assert_eq!(listed["workflows"], json!([]));
     let note = json!({"name": name, "nodes": [webhook("lastNode"), sticky("***bold*** and ****")]});
     let made = done(&env, "create_workflow", note).await;
     env.delete(&TestWorkflow::from_json(&made)).await;
-    for (tool, arguments, place) in [
-        (
-            "create_credential",
-            json!({"name": name, "type": "httpHeaderAuth", "data": {"name": "X", "value": "***"}}),
-            "`data.value`",
-        ),
-        (
-            "insert_data_table_rows",
-            json!({"data_table_id": "x", "rows": [{"token": "***"}]}),
-            "`rows[0].token`",
-        ),
-        (
-            "update_data_table_rows",
-            json!({"data_table_id": "x", "where": [{"column": "a", "is": "eq", "value": "b"}], "set": {"token": "***"}}),
-            "`set.token`",
-        ),
-        (
-            "call_n8n_api",
-            json!({"method": "POST", "path": "variables", "body": {"key": "a", "value": "***"}}),
-            "`body.value`",
-        ),
-    ] {
-        assert_refused(&env, tool, arguments, place).await;
+    let is = json!({"column": "a", "is": "eq", "value": "b"});
+    let not = json!({"column": "token", "is": "neq", "value": "***"});
+    let secret = json!({"token": "***"});
+    let table = json!([
+        ["create_credential", {"name": name, "type": "httpHeaderAuth", "data": secret}, "`data.token`"],
+        ["insert_data_table_rows", {"data_table_id": "x", "rows": [secret]}, "`rows[0].token`"],
+        ["update_data_table_rows", {"data_table_id": "x", "where": [is], "set": secret}, "`set.token`"],
+        ["delete_data_table_rows", {"data_table_id": "x", "where": [not]}, "`where[0].value`"],
+        ["call_n8n_api", {"method": "POST", "path": "variables", "body": secret}, "`body.token`"],
+    ]);
+    let table: Vec<(String, Value, String)> = serde_json::from_value(table).unwrap();
+    for (tool, arguments, place) in table {
+        assert_refused(&env, &tool, arguments, &place).await;
     }
 }
 
-/// Parts of a node that n8n keeps and that are not in the form of its newest version.
+/// Parts of nodes that n8n keeps and that are not in the form of its newest version.
 #[tokio::test]
 async fn odd_workflow_can_be_read_written_started_and_deleted() {
     let Some(env) = Env::full().await else { return };
-    for odd in [
-        json!({"credentials": {"httpHeaderAuth": "Name"}}),
-        json!({"credentials": {"httpHeaderAuth": {"id": 7, "name": "N"}}}),
-        json!({"credentials": {"httpHeaderAuth": null}}),
-        json!({"credentials": {"httpHeaderAuth": {"id": null, "name": "N"}}}),
-        json!({"credentials": {"httpHeaderAuth": ["x"], "other": 7}}),
+    // A type that no other test makes: n8n itself puts any credential of the type in the place of one without an id.
+    let odd = [
+        json!({"credentials": {"httpDigestAuth": "Name"}}),
+        json!({"credentials": {"httpDigestAuth": {"id": 7, "name": "N"}}}),
+        json!({"credentials": {"httpDigestAuth": null}}),
+        json!({"credentials": {"httpDigestAuth": {"id": null, "name": "N"}}}),
+        json!({"credentials": {"httpDigestAuth": ["x"], "other": 7}}),
         json!({"position": [1.5, 2.5]}),
-    ] {
+    ];
+    let (mut nodes, mut targets) = (vec![webhook("lastNode")], Vec::new());
+    for (at, odd) in odd.iter().enumerate() {
         let mut node = set("a");
-        node.as_object_mut()
-            .unwrap()
-            .extend(odd.as_object().unwrap().clone());
-        // Made by the tool, which reports no error for what it has made.
-        let name = unique("odd");
-        let connections =
-            json!({"Webhook": {"main": [null, [{"node": "Set", "type": "main", "index": 0}]]}});
-        let nodes = [webhook("lastNode"), node];
-        let made = done!(env, "create_workflow", {"name": name, "nodes": nodes, "connections": connections,
-            "settings": {"errorWorkflow": null, "timezone": null}});
-        let workflow = TestWorkflow::from_json(&made);
-        let id = &workflow.id;
-        let given = json!({"workflow_id": id});
-        let listed = done!(env, "list_workflows", {"name": name});
-        assert_eq!(listed["workflows"].as_array().unwrap().len(), 1, "{listed}");
-        done(&env, "get_workflow", given.clone()).await;
-        done!(env, "get_workflow", {"workflow_id": id, "full": true});
-        done(&env, "validate_workflow", given.clone()).await;
-        let rename = json!([{"op": "rename_workflow", "to": format!("{name} 2")}]);
-        done!(env, "edit_workflow", {"workflow_id": id, "operations": rename});
-        let now = env.read(&workflow).await;
-        for (key, value) in odd.as_object().unwrap() {
-            assert_eq!(now["nodes"][1][key], *value, "{odd}");
-        }
-        let copy = done!(env, "duplicate_workflow", {"workflow_id": id});
-        env.delete(&TestWorkflow::from_json(&copy)).await;
-        done!(env, "set_workflow_tags", {"workflow_id": id, "tags": []});
-        done(&env, "activate_workflow", given.clone()).await;
-        env.run(&workflow, json!({})).await;
-        done(&env, "deactivate_workflow", given.clone()).await;
-        done(&env, "archive_workflow", given.clone()).await;
-        done(&env, "unarchive_workflow", given.clone()).await;
-
-        done!(env, "delete_workflow", {"workflow_id": id, "confirm": id});
+        let members = node.as_object_mut().unwrap();
+        members.extend(odd.as_object().unwrap().clone());
+        node["name"] = json!(format!("Set {at}"));
+        targets.push(json!({"node": node["name"], "type": "main", "index": 0}));
+        nodes.push(node);
     }
+    // Made by the tool, which reports no error for what it has made.
+    let name = unique("odd");
+    let connections = json!({"Webhook": {"main": [null, targets]}});
+    let made = done!(env, "create_workflow", {"name": name, "nodes": nodes, "connections": connections,
+        "settings": {"errorWorkflow": null, "timezone": null}});
+    let workflow = TestWorkflow::from_json(&made);
+    let id = &workflow.id;
+    let listed = done!(env, "list_workflows", {"name": name});
+    assert_eq!(listed["workflows"].as_array().unwrap().len(), 1, "{listed}");
+    done!(env, "get_workflow", {"workflow_id": id});
+    done!(env, "get_workflow", {"workflow_id": id, "full": true});
+    done!(env, "validate_workflow", {"workflow_id": id});
+    let rename = json!([{"op": "rename_workflow", "to": format!("{name} 2")}]);
+    done!(env, "edit_workflow", {"workflow_id": id, "operations": rename});
+    let now = env.read(&workflow).await;
+    for (at, odd) in odd.iter().enumerate() {
+        for (key, value) in odd.as_object().unwrap() {
+            assert_eq!(now["nodes"][at + 1][key], *value, "{odd}");
+        }
+    }
+    let copy = done!(env, "duplicate_workflow", {"workflow_id": id});
+    env.delete(&TestWorkflow::from_json(&copy)).await;
+    done!(env, "set_workflow_tags", {"workflow_id": id, "tags": []});
+    done!(env, "activate_workflow", {"workflow_id": id});
+    env.run(&workflow, json!({})).await;
+    for tool in [
+        "deactivate_workflow",
+        "archive_workflow",
+        "unarchive_workflow",
+    ] {
+        done!(env, tool, {"workflow_id": id});
+    }
+    done!(env, "delete_workflow", {"workflow_id": id, "confirm": id});
 }

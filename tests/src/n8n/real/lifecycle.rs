@@ -1,23 +1,11 @@
-//! Workflows are activated, tagged, archived and deleted.
+//! Workflows are activated, tagged, archived and deleted; and an answer to a question does not count for a workflow
+//! that has changed meanwhile.
+
+use futures_util::future::join_all;
+use mcp_client::{Handler, Reply};
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::*;
-
-#[tokio::test]
-async fn workflow_is_activated_and_deactivated() {
-    let Some(env) = Env::full().await else { return };
-    let workflow = env.draft(vec![webhook("lastNode")]).await;
-    let id = json!({"workflow_id": workflow.id});
-    for (tool, active) in [
-        ("activate_workflow", true),
-        ("activate_workflow", true),
-        ("deactivate_workflow", false),
-        ("deactivate_workflow", false),
-    ] {
-        let state = done(&env, tool, id.clone()).await;
-        assert_eq!(state["active"], active, "{state}");
-    }
-    env.delete(&workflow).await;
-}
 
 #[tokio::test]
 async fn workflow_that_cannot_be_activated_returns_the_reason() {
@@ -59,22 +47,40 @@ async fn tags_are_replaced() {
         let is_there = found["workflows"][0]["id"] == *workflow.id;
         assert_eq!(is_there, tags != json!([]), "{found}");
     }
+    // Calls at the same time that make the same tag.
+    let c = unique("c")[..20].to_owned();
+    let others = join_all((0..4).map(|_| env.draft(vec![manual()]))).await;
+    let tagged = others.iter().map(async |other| {
+        done!(env, "set_workflow_tags", {"workflow_id": other.id, "tags": [c]});
+        env.delete(other).await;
+    });
+    join_all(tagged).await;
     let arguments = json!({"workflow_id": workflow.id, "tags": ["x".repeat(25)]});
     assert_refused(&env, "set_workflow_tags", arguments, "24").await;
     env.delete(&workflow).await;
     let all = env.get("/tags?limit=250").await;
     for tag in all["data"].as_array().unwrap() {
-        if [&a, &b].iter().any(|name| tag["name"] == **name) {
+        if [&a, &b, &c].iter().any(|name| tag["name"] == **name) {
             env.delete_tag(tag["id"].as_str().unwrap()).await;
         }
     }
 }
 
 #[tokio::test]
-async fn workflow_is_archived_and_restored() {
+async fn workflow_is_activated_deactivated_archived_and_restored() {
     let Some(env) = Env::full().await else { return };
-    let workflow = env.live(vec![webhook("lastNode")]).await;
+    let workflow = env.draft(vec![webhook("lastNode")]).await;
     let id = json!({"workflow_id": workflow.id});
+    for (tool, active) in [
+        ("activate_workflow", true),
+        ("activate_workflow", true),
+        ("deactivate_workflow", false),
+        ("deactivate_workflow", false),
+        ("activate_workflow", true),
+    ] {
+        let state = done(&env, tool, id.clone()).await;
+        assert_eq!(state["active"], active, "{state}");
+    }
     let state = done(&env, "archive_workflow", id.clone()).await;
     assert_has!(state, {"archived": true, "active": false});
     assert_refused(&env, "run_workflow", id.clone(), "archived").await;
@@ -102,22 +108,41 @@ async fn workflow_is_deleted_only_after_confirmation() {
     refused!(env, "get_workflow", {"workflow_id": id}, "no workflow");
 }
 
-#[tokio::test]
-async fn read_only_server_has_no_tools_that_write() {
-    let args = ["--toolsets", "all", "--read-only"];
-    let Some(env) = Env::with(&args).await else {
-        return;
-    };
-    let names = env.tool_names().await.join(" ");
-    assert_contains(&names, "get_workflow_version");
-    for name in [
-        // It makes copies.
-        "validate_workflow",
-        "run_workflow",
-        "edit_workflow",
-        "delete_workflow",
-        "activate_workflow",
-    ] {
-        assert_lacks(&names, name);
+/// A user who changes the workflow before the answer, as others may while a question is open.
+struct Editor(String);
+
+impl Handler for Editor {
+    fn request(&self, _: &str, _: Option<&RawValue>) -> Reply {
+        let path = format!("/workflows/{}", self.0);
+        Box::pin(async move {
+            let n8n = Instance::new().unwrap();
+            let now = n8n.get(&path).await;
+            let changed = json!({
+                "name": now["name"], "nodes": [webhook("lastNode"), set("changed")],
+                "connections": {}, "settings": {},
+            });
+            n8n.api("PUT", &path, Some(changed)).await;
+            let yes = json!({"action": "accept", "content": {"confirm": true}});
+            Ok(to_raw_value(&yes).unwrap())
+        })
     }
+}
+
+#[tokio::test]
+async fn workflow_that_changes_while_the_user_is_asked_is_not_moved() {
+    let Some(env) = Env::full().await else { return };
+    let workflow = env.draft(vec![webhook("lastNode")]).await;
+    let editor = Arc::new(Editor(workflow.id.clone()));
+    let capabilities = json!({"elicitation": {}});
+    let client = env.connect(EraChoice::Legacy, capabilities, Some(editor));
+    let mut arguments = json!({"workflow_id": workflow.id, "project_id": "no"});
+    arguments["folder_id"] = json!("root");
+
+    let params = json!({"name": "move_workflow", "arguments": arguments});
+    let client = client.await;
+    let result = Box::pin(client.request("tools/call", &params)).await;
+    assert_contains(result.unwrap().get(), "nothing was moved");
+    let now = env.read(&workflow).await;
+    assert_eq!(now["nodes"].as_array().unwrap().len(), 2, "{now}");
+    env.delete(&workflow).await;
 }

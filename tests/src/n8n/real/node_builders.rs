@@ -36,12 +36,8 @@ pub(super) fn echo() -> Value {
 }
 
 pub(super) fn wait(seconds: u32) -> Value {
-    base(
-        "Wait",
-        "wait",
-        1.1,
-        json!({"amount": seconds, "unit": "seconds"}),
-    )
+    let parameters = json!({"amount": seconds, "unit": "seconds"});
+    base("Wait", "wait", 1.1, parameters)
 }
 
 pub(super) fn respond() -> Value {
@@ -50,12 +46,8 @@ pub(super) fn respond() -> Value {
 }
 
 pub(super) fn fail(message: &str) -> Value {
-    base(
-        "Stop",
-        "stopAndError",
-        1.0,
-        json!({ "errorMessage": message }),
-    )
+    let parameters = json!({ "errorMessage": message });
+    base("Stop", "stopAndError", 1.0, parameters)
 }
 
 pub(super) fn chat() -> Value {
@@ -93,21 +85,13 @@ pub(super) fn called_by_another() -> Value {
 }
 
 pub(super) fn code(text: &str) -> Value {
-    base(
-        "Code",
-        "code",
-        2.0,
-        json!({"mode": "runOnceForAllItems", "jsCode": text}),
-    )
+    let parameters = json!({"mode": "runOnceForAllItems", "jsCode": text});
+    base("Code", "code", 2.0, parameters)
 }
 
 pub(super) fn http_request(url: &str) -> Value {
-    base(
-        "HTTP Request",
-        "httpRequest",
-        4.0,
-        json!({"url": url, "options": {}}),
-    )
+    let parameters = json!({"url": url, "options": {}});
+    base("HTTP Request", "httpRequest", 4.0, parameters)
 }
 
 pub(super) fn sticky(text: &str) -> Value {

@@ -93,13 +93,27 @@ async fn trigger_has_a_schema_of_its_parameters() {
 }
 
 #[tokio::test]
-async fn wrong_key_is_reported_with_url_and_variable() {
-    let Some(n8n) = Instance::new() else { return };
-    let url = n8n.config.url.as_str();
-    let server = Server::start(SERVER, &[("N8N_URL", url), ("N8N_API_KEY", "wrong")]).await;
-    server.wait_for_status("degraded").await;
-    let client = server.client().await;
-    let message = refused!(client, "list_workflows", {}, "refuses the API key");
-    assert_contains(&message, "N8N_API_KEY");
-    assert_contains(&message, url);
+async fn filters_are_applied_by_n8n() {
+    let Some(env) = Env::urls().await else { return };
+    let prefix = unique("")[1..9].to_owned();
+    let mut workflows = Vec::new();
+    for n in 0..3 {
+        let name = format!("{prefix} sync orders {n}");
+        workflows.push(env.draft_with(name, vec![manual()], json!({})).await);
+    }
+    let project = env.read(&workflows[0]).await["shared"][0]["projectId"].clone();
+    for (arguments, count) in [
+        (json!({"name": format!("{prefix} sync orders 1")}), 1),
+        (json!({"name": prefix, "active": false}), 3),
+        (json!({"name": prefix, "active": true}), 0),
+        (json!({"name": prefix, "archived": true}), 0),
+        (json!({"name": prefix, "project_id": "none"}), 0),
+        (json!({"name": prefix, "project_id": project}), 3),
+    ] {
+        let list = done(&env, "list_workflows", arguments).await;
+        assert_eq!(list["workflows"].as_array().unwrap().len(), count, "{list}");
+    }
+    for workflow in &workflows {
+        env.delete(workflow).await;
+    }
 }

@@ -4,30 +4,6 @@
 use super::*;
 
 #[tokio::test]
-async fn webhooks_of_both_simple_modes_run() {
-    let Some(env) = Env::urls().await else { return };
-    for mode in ["lastNode", "onReceived"] {
-        let workflow = env.live(vec![webhook(mode), echo()]).await;
-        let run = env.run(&workflow, json!({"input": "Hello, World!"})).await;
-        let output = json!({"result": "Hello, World!"});
-        assert_has!(run, {"status": "completed", "output": output, "way": "webhook"});
-        let execution = env.execution(&run).await;
-        assert_has!(execution, {"workflowId": workflow.id, "status": "success"});
-        env.delete(&workflow).await;
-    }
-}
-
-#[tokio::test]
-async fn webhook_with_a_response_node_runs() {
-    let Some(env) = Env::urls().await else { return };
-    let nodes = vec![webhook("responseNode"), echo(), respond()];
-    let workflow = env.live(nodes).await;
-    let ran = env.run(&workflow, json!({"input": "x"})).await;
-    assert_has!(ran, {"status": "completed", "output": {"result": "x"}});
-    env.delete(&workflow).await;
-}
-
-#[tokio::test]
 async fn failure_has_node_and_message_without_stack() {
     let Some(env) = Env::urls().await else { return };
     for mode in ["lastNode", "onReceived", "responseNode"] {
@@ -86,41 +62,6 @@ async fn chat_runs() {
 }
 
 #[tokio::test]
-async fn form_runs() {
-    let Some(env) = Env::urls().await else { return };
-    let workflow = env.live(vec![form(), set("={{ $json.input }}")]).await;
-    let ran = env.run(&workflow, json!({"input": "a\r\nb"})).await;
-    assert_has!(ran, {"output": {"result": "a\r\nb"}, "way": "form"});
-    env.execution(&ran).await;
-    env.delete(&workflow).await;
-}
-
-#[tokio::test]
-async fn form_with_fields_of_many_kinds_runs() {
-    let Some(env) = Env::urls().await else { return };
-    let options = json!({"values": [{"option": "red"}, {"option": "blue"}]});
-    let fields = json!([
-        {"fieldLabel": "Your name", "requiredField": true},
-        {"fieldLabel": "Age", "fieldType": "number"},
-        {"fieldLabel": "Colours", "fieldType": "dropdown", "multiselect": true, "fieldOptions": options},
-    ]);
-    let expression = "={{ JSON.stringify([$json['Your name'], $json.Age, $json.Colours]) }}";
-    let workflow = env.live(vec![form_with(&fields), set(expression)]).await;
-    let given = json!({"Your name": "Änne", "Age": 7, "Colours": ["red", "blue"]});
-    let filled = env.run(&workflow, given).await;
-    let expected = r#"["Änne",7,["red","blue"]]"#;
-    assert_eq!(filled["output"], json!({ "result": expected }), "{filled}");
-    for (parameters, part) in [
-        (json!({"Age": 1}), "asks for `parameters.Your name`"),
-        (json!({"Your name": "x", "Shoe": 1}), "no field \"Shoe\""),
-    ] {
-        let arguments = json!({"workflow_id": workflow.id, "parameters": parameters});
-        assert_refused(&env, "run_workflow", arguments, part).await;
-    }
-    env.delete(&workflow).await;
-}
-
-#[tokio::test]
 async fn form_with_files_runs() {
     let Some(env) = Env::urls().await else { return };
     let fields = json!([
@@ -130,7 +71,7 @@ async fn form_with_files_runs() {
     let expression = "={{ JSON.stringify([$json.CV.filename, $json.CV.mimetype, $json.CV.size, \
                       $json.More.map(file => file.filename), $binary.CV.fileName]) }}";
     let workflow = env.live(vec![form_with(&fields), set(expression)]).await;
-    let file = json!({"name": "Änne \"A\".csv", "type": "text/csv", "base64": "YSxiCg=="});
+    let file = json!({"name": "Änne \"A\"\r\nX: y.csv", "type": "text/csv", "base64": "YSxiCg=="});
     let more = json!(["one", {"name": "two.md", "text": "# two"}]);
     let filled = env.run(&workflow, json!({"CV": file, "More": more})).await;
     let result = filled["output"]["result"].as_str().unwrap_or_default();
@@ -147,6 +88,17 @@ async fn form_with_files_runs() {
         (json!({}), "asks for `parameters.CV`"),
         (path, "`CV` is a file"),
         (json!({"CV": ["a", "b"]}), "`CV` takes one file"),
+        (json!({"CV": {"name": "a"}}), "`CV` is a file"),
+        (
+            json!({"CV": {"text": "a", "base64": "YQ=="}}),
+            "`CV` is a file",
+        ),
+        (json!({"CV": 7}), "`CV` is a file"),
+        (json!({"CV": {"base64": "?"}}), "`base64`"),
+        (
+            json!({"CV": {"text": "a", "type": "text/x\r\nA: b"}}),
+            "`type`",
+        ),
     ] {
         let arguments = json!({"workflow_id": workflow.id, "parameters": parameters});
         assert_refused(&env, "run_workflow", arguments, part).await;
@@ -155,27 +107,19 @@ async fn form_with_files_runs() {
 }
 
 #[tokio::test]
-async fn workflow_runs_over_stdio() {
-    let Some(n8n) = Instance::new() else { return };
-    let client = stdio_client(SERVER, &n8n.env_without_mcp()).await;
-    let workflow = n8n.live(vec![webhook("lastNode"), echo()]).await;
-    let ran = run(&client, &workflow, json!({"input": "x"})).await;
-    assert_eq!(ran["output"], json!({"result": "x"}), "{ran}");
-    n8n.delete(&workflow).await;
-    client.close().await;
-}
-
-#[tokio::test]
-async fn caller_must_choose_among_equal_triggers() {
-    let Some(env) = Env::urls().await else { return };
+async fn url_is_preferred_and_caller_must_choose_among_equal_triggers() {
+    let Some(env) = Env::full().await else { return };
     let mut second = webhook("lastNode");
     second["name"] = json!("Second");
-    let workflow = env.live(vec![webhook("lastNode"), second]).await;
+    let nodes = vec![webhook("lastNode"), second, schedule()];
+    let workflow = env.connected_nodes(nodes, json!({})).await;
     let both = "`Webhook` (webhook), `Second` (webhook)";
     refused!(env, "run_workflow", {"workflow_id": workflow.id}, both);
     let arguments = json!({"workflow_id": workflow.id, "trigger": "Third"});
     assert_refused(&env, "run_workflow", arguments, "no trigger \"Third\"").await;
     let ran = done!(env, "run_workflow", {"workflow_id": workflow.id, "trigger": "Second"});
     assert_has!(ran, {"status": "completed", "trigger": "Second"});
+    let ran = done!(env, "run_workflow", {"workflow_id": workflow.id, "trigger": "Schedule"});
+    assert_has!(ran, {"trigger": "Schedule", "way": "mcp_production"});
     env.delete(&workflow).await;
 }

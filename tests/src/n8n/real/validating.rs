@@ -1,6 +1,5 @@
 //! `validate_workflow`
 
-use super::counting_proxy::CountingProxy;
 use super::*;
 
 /// The findings of a workflow in which the first of these nodes leads to all others.
@@ -28,29 +27,44 @@ fn node(name: &str, kind: &str, version: f64, parameters: Value) -> Value {
 }
 
 #[tokio::test]
-async fn working_workflow_is_valid() {
-    let Some(env) = Env::full().await else { return };
-    let workflow = env.live(vec![webhook("lastNode"), echo()]).await;
-    let arguments = json!({"workflow_id": workflow.id});
-    let found = done(&env, "validate_workflow", arguments).await;
-    assert_has!(found, {"valid": true, "findings": []});
-    assert!(found["unchecked"].is_null(), "{found}");
-    let both = json!({"workflow_id": workflow.id, "workflow": {}});
-    for arguments in [json!({}), both] {
-        assert_refused(&env, "validate_workflow", arguments, "either").await;
-    }
-    env.delete(&workflow).await;
-}
-
-#[tokio::test]
 async fn errors_of_structure_and_expressions_are_found() {
     let Some(env) = Env::full().await else { return };
     let set = |name: &str, value: &str| node(name, "n8n-nodes-base.set", 3.4, json!({"x": value}));
+    let is = |operation: &str| {
+        json!({"id": operation, "leftValue": "={{ $json.a }}", "rightValue": "",
+        "operator": {"type": "string", "operation": operation, "singleValue": true}})
+    };
+    let options =
+        json!({"caseSensitive": true, "leftValue": "", "typeValidation": "strict", "version": 2});
+    let conditions = json!({"options": options, "combinator": "and",
+        "conditions": [is("notEmpty"), is("isNotEmpty")]});
     let nodes = json!([
         webhook("lastNode"),
         set("A", "={{ $('Nope').item }}"),
         set("B", "={{ $json.a"),
         set("C", "{{ $json.a }}"),
+        set("E", "={{ }}"),
+        set("F", "={{ {a:{b:1}} }}"),
+        node(
+            "H",
+            "n8n-nodes-base.filter",
+            2.2,
+            json!({ "conditions": conditions })
+        ),
+        node(
+            "I",
+            "n8n-nodes-base.set",
+            3.4,
+            json!({"values": {"string": [{"name": "a", "value": "1"}]}, "disabled": true})
+        ),
+        // Not within braces, it is no reference to a node.
+        set("Fine", "={\"html\": \"$('title')\"}{{ {a: {b: 1} } }}"),
+        node(
+            "G",
+            "n8n-nodes-base.code",
+            2.0,
+            json!({"jsCode": "return $('Y').all()"})
+        ),
         node(
             "D",
             "n8n-nodes-base.code",
@@ -65,8 +79,26 @@ async fn errors_of_structure_and_expressions_are_found() {
     assert_found(&found, "warning", "B", "without");
     assert_found(&found, "warning", "C", "does not start with");
     assert_found(&found, "warning", "D", "runs code");
+    assert_found(&found, "warning", "E", "empty");
+    assert_found(&found, "warning", "F", "a space between the braces");
+    assert_found(&found, "warning", "G", "\"Y\"");
+    assert_found(&found, "warning", "H", "no operator \"isNotEmpty\"");
+    assert_found(&found, "warning", "I", "ignores the parameter `values`");
+    assert_found(&found, "warning", "I", "ignores the parameter `disabled`");
+    assert_lacks(&found.to_string(), "title");
     let alone = findings(&env, &json!([set("A", "x")])).await;
     assert!(alone.to_string().contains("No trigger"), "{alone}");
+    for (zone, is_known) in [
+        ("Mars/Olympus", false),
+        ("UTC+2", false),
+        ("europe/berlin", true),
+    ] {
+        let workflow = json!({"name": "V", "nodes": [webhook("lastNode")], "connections": {},
+            "settings": {"timezone": zone}});
+        let found = done(&env, "validate_workflow", json!({ "workflow": workflow })).await;
+        let is_told = found["findings"].to_string().contains("no time zone");
+        assert_eq!(is_told, !is_known, "{found}");
+    }
 }
 
 #[tokio::test]
@@ -118,6 +150,11 @@ async fn verdict_is_that_of_publishing_and_leaves_nothing_behind() {
     let live = env.live(vec![hook.clone(), echo()]).await;
     let own = done!(env, "validate_workflow", {"workflow_id": live.id});
     assert_has!(own, {"valid": true, "findings": []});
+    assert!(own["unchecked"].is_null(), "{own}");
+    let both = json!({"workflow_id": live.id, "workflow": {}});
+    for arguments in [json!({}), both] {
+        assert_refused(&env, "validate_workflow", arguments, "either").await;
+    }
     let call = json!({"workflowId": {"__rl": true, "mode": "id", "value": "none"}});
     let nodes = json!([
         hook,
@@ -143,70 +180,4 @@ async fn verdict_is_that_of_publishing_and_leaves_nothing_behind() {
     })
     .await;
     env.delete(&live).await;
-}
-
-/// The server is killed while n8n has a copy.
-#[tokio::test]
-async fn copy_of_a_killed_server_is_deleted_at_the_next_start() {
-    let Some(n8n) = Instance::new() else { return };
-    let proxy = CountingProxy::start(&n8n.config.url).await;
-    let env = [
-        ("N8N_URL", proxy.url.as_str()),
-        ("N8N_API_KEY", n8n.config.api_key.as_str()),
-    ];
-    let args = ["--toolsets", "all"];
-    let server = Box::pin(Server::with_args(SERVER, &args, &env)).await;
-    let client = Box::pin(server.client()).await;
-    // A first check: the next one makes its own copy at once.
-    let workflow = n8n.draft(vec![webhook("lastNode"), echo()]).await;
-    let arguments = json!({"workflow_id": workflow.id});
-    done(&client, "validate_workflow", arguments.clone()).await;
-    proxy.take();
-    let held = proxy.hold("POST /api/v1/workflows/");
-    tokio::select! {
-        _ = call(&client, "validate_workflow", arguments) => panic!("it is held"),
-        () = held.reached() => {}
-    }
-    server.kill().await;
-    let activation = proxy.take().pop().unwrap();
-    let id = activation.split('/').nth(4).unwrap().to_owned();
-    let copy = n8n.get(&format!("/workflows/{id}")).await;
-    let name = copy["name"].as_str().unwrap().to_owned();
-    assert_starts_with(&name, "publish check ");
-    // Those of users: the name of a copy without its mark, its nodes under another name, and a similar name.
-    let nodes = copy["nodes"].as_array().unwrap();
-    let own = [
-        n8n.named(name.clone(), vec![webhook("lastNode"), echo()])
-            .await,
-        n8n.named(format!("{name} copy"), nodes.clone()).await,
-        n8n.named("publish check 1, deleted at once".to_owned(), nodes.clone())
-            .await,
-    ];
-    let _server = Box::pin(Server::with_args(SERVER, &args, &n8n.env())).await;
-    let listed = async || {
-        let path = "/workflows?limit=250&name=publish%20check";
-        let listed = n8n.get(path).await;
-        member_texts(&listed["data"], "id")
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-    };
-    wait_until("the copy to be deleted", async || {
-        !listed().await.contains(&id)
-    })
-    .await;
-    let left = listed().await;
-    for one in &own {
-        assert!(left.contains(&one.id), "{left:?}");
-        n8n.delete(one).await;
-    }
-    n8n.delete(&workflow).await;
-}
-
-#[tokio::test]
-async fn skipped_check_says_what_to_configure() {
-    let Some(env) = Env::urls().await else { return };
-    let workflow = json!({"name": "V", "nodes": [webhook("lastNode")]});
-    let found = done!(env, "validate_workflow", {"workflow": workflow});
-    assert_contains(&found["unchecked"], "N8N_MCP_TOKEN");
 }

@@ -34,6 +34,9 @@ async fn versions_are_listed_compared_and_restored() {
         json!([trigger.clone(), node.clone(), code("a();")]),
     )
     .await;
+    // A new node has the name that another one had.
+    let mut another = set("x");
+    another["name"] = node["name"].clone();
     node["name"] = json!("Renamed");
     node["parameters"]["headerParameters"] = secret("CANARY-2");
     node["parameters"]
@@ -43,7 +46,7 @@ async fn versions_are_listed_compared_and_restored() {
     save_draft(
         &env,
         &workflow,
-        json!([trigger.clone(), node, code("b();"), set("x")]),
+        json!([trigger.clone(), node, code("b();"), another]),
     )
     .await;
 
@@ -68,16 +71,22 @@ async fn versions_are_listed_compared_and_restored() {
         assert_lacks(&shown.to_string(), "CANARY");
         let header = "parameters.headerParameters.parameters[0].value";
         let expected = json!({
-            "added": ["Set (n8n-nodes-base.set)"], "renamed": ["HTTP Request -> Renamed"],
+            "added": ["HTTP Request (n8n-nodes-base.set)"], "renamed": ["HTTP Request -> Renamed"],
             "changed": [
                 {"node": "Renamed", "path": header, "before": "***", "after": "***"},
-                {"node": "Renamed", "path": "parameters.options", "before": "{\"timeout\":1000}"},
+                {"node": "Renamed", "path": "parameters.options.timeout", "before": "1000"},
                 {"node": "Code", "path": "parameters.jsCode", "before": "a();", "after": "b();"},
             ],
             "connected": ["Webhook -> Renamed"], "disconnected": ["Webhook -> HTTP Request"],
         });
         assert_eq!(shown["changes"], expected, "{shown}");
     }
+    let back = json!({"workflow_id": id, "version_id": newest, "changes_to": middle});
+    let back = done(&env, "get_workflow_version", back).await;
+    assert_eq!(
+        back["changes"]["removed"],
+        json!(["HTTP Request (n8n-nodes-base.set)"])
+    );
     let none = json!({"workflow_id": id, "version_id": newest, "changes_to": "current"});
     assert_eq!(
         done(&env, "get_workflow_version", none).await["changes"],
@@ -171,13 +180,12 @@ async fn workflow_is_moved_only_where_n8n_and_the_rules_allow_it() {
         }
     }
     let credential = json!({"credential_id": "no", "project_id": "no"});
-    assert_refused(
-        &env,
+    refused!(
+        env,
         "transfer_credential",
-        credential.clone(),
-        "call again with confirm",
-    )
-    .await;
+        credential,
+        "call again with confirm"
+    );
     let mut agreed = credential;
     agreed["confirm"] = json!("no");
     assert_refused(&env, "transfer_credential", agreed, "credential").await;

@@ -1,4 +1,5 @@
-//! Requests to webhooks as the caller wants them: method, headers, query and files, in and out.
+//! Requests to webhooks as the caller wants them: method, headers, query and files, in and out; and URLs that
+//! require authentication.
 
 use super::*;
 
@@ -21,6 +22,8 @@ async fn method_headers_and_query_reach_the_workflow() {
     let id = &workflow.id;
     let details = done!(env, "get_workflow", {"workflow_id": id});
     assert_eq!(details["triggers"][0]["method"], "GET, PUT", "{details}");
+    let connections = json!(["Webhook -> Set", "Webhook[1] -> Set"]);
+    assert_eq!(details["connections"], connections);
     for (method, query, body) in [
         ("get", json!({"n": "1", "page": "2"}), json!({})),
         ("PUT", json!({"page": "2"}), json!({"n": 1})),
@@ -35,7 +38,28 @@ async fn method_headers_and_query_reach_the_workflow() {
         assert_eq!(seen, json!(["a b", query, body]), "{ran}");
     }
     refused!(env, "run_workflow", {"workflow_id": id, "method": "POST"}, "It takes: GET, PUT.");
-    refused!(env, "run_workflow", {"workflow_id": id, "headers": {"Host": "x"}}, "\"Host\"");
+    for (name, value, part) in [
+        ("Host", "x", "\"Host\", which this server or a proxy sets"),
+        ("X-Forwarded-For", "x", "sets"),
+        ("x-mcp-request-id", "x", "sets"),
+        ("Content-Encoding", "gzip", "sets"),
+        ("a b", "x", "no name"),
+        ("a", "x\r\nb: c", "line break"),
+        ("a", &"x".repeat(9_000), "9001 bytes"),
+    ] {
+        refused!(env, "run_workflow", {"workflow_id": id, "headers": {name: value}}, part);
+    }
+    let through_proxy = env.config.url.replacen("://", "://proxy:user@", 1);
+    let [url, key] = env.env_without_mcp();
+    let vars = [url, key, ("N8N_WEBHOOK_URL", through_proxy.as_str())];
+    let session = Session::start(SERVER, &vars).await;
+    let own = json!({"workflow_id": id, "headers": {"Authorization": "Bearer x"}});
+    refused!(
+        session,
+        "run_workflow",
+        own,
+        "the user in the address of n8n"
+    );
     env.delete(&workflow).await;
     let form = env.live(vec![form()]).await;
     refused!(env, "run_workflow", {"workflow_id": form.id, "method": "GET"}, "cannot receive `method`");
@@ -116,13 +140,12 @@ async fn files_reach_the_workflow_and_are_read_from_its_execution() {
         ["main"][0][0]["binary"]["image"];
     if stored["id"].is_string() {
         // What n8n 2 keeps on its disk, its API does not return.
-        assert_refused(
-            &env,
+        refused!(
+            env,
             "get_execution_file",
             about,
-            "N8N_DEFAULT_BINARY_DATA_MODE",
-        )
-        .await;
+            "N8N_DEFAULT_BINARY_DATA_MODE"
+        );
     } else {
         let part = done(&env, "get_execution_file", about.clone()).await;
         assert_has!(part, {"name": "a.png", "mime_type": "image/png", "size": 14});
@@ -134,26 +157,19 @@ async fn files_reach_the_workflow_and_are_read_from_its_execution() {
         let text = String::from_utf8(file(&env, about, 16).await).unwrap();
         assert_eq!(text, "a;ä\npassword=***\n");
     }
-    for (arguments, part) in [
-        (
-            json!({"execution_id": id, "node": "Webhook"}),
-            "`property` is one of: image, text",
-        ),
-        (json!({"execution_id": id, "node": "Nope"}), "Set, Webhook"),
-        (json!({"execution_id": id, "item": 1}), "1 items"),
-        (json!({"execution_id": id}), "has no file"),
-    ] {
-        assert_refused(&env, "get_execution_file", arguments, part).await;
-    }
+    let one_of = "`property` is one of: image, text";
+    refused!(env, "get_execution_file", {"execution_id": id, "node": "Webhook"}, one_of);
+    refused!(env, "get_execution_file", {"execution_id": id, "node": "Nope"}, "Webhook, Set");
+    refused!(env, "get_execution_file", {"execution_id": id, "item": 1}, "1 items");
+    refused!(env, "get_execution_file", {"execution_id": id}, "has no file");
     let get = live_with_methods(&env, &["GET"], echo()).await;
     let files = json!({"workflow_id": get.id, "files": {"f": "x"}});
-    assert_refused(
-        &env,
+    refused!(
+        env,
         "run_workflow",
         files,
-        "`files` cannot be sent with GET",
-    )
-    .await;
+        "`files` cannot be sent with GET"
+    );
     env.delete(&get).await;
     env.delete(&workflow).await;
 }
@@ -188,4 +204,64 @@ async fn file_of_a_form_may_be_among_the_files() {
     let ran = run_with(&env, json!({"workflow_id": workflow.id, "files": files})).await;
     assert_eq!(ran["output"], json!({"result": "cv.txt"}), "{ran}");
     env.delete(&workflow).await;
+}
+
+#[tokio::test]
+async fn credential_of_a_webhook_is_sent() {
+    let Some(n8n) = Instance::new() else { return };
+    let header = |value: &str| json!({"name": "X-Secret", "value": value});
+    let user = |password: &str| json!({"user": "u", "password": password});
+    for (scheme, kind, data, wrong) in [
+        (
+            "headerAuth",
+            "httpHeaderAuth",
+            header("s3cret"),
+            header("other"),
+        ),
+        ("basicAuth", "httpBasicAuth", user("p:ä"), user("other")),
+    ] {
+        let (trigger, id, name) = n8n.secured_webhook(scheme, kind, data.clone()).await;
+        let workflow = n8n.live(vec![trigger, echo()]).await;
+        let env = n8n.env_without_mcp();
+        // A proxy's user takes the header of Basic Auth: that of the webhook is sent in its place.
+        let webhooks = n8n.config.url.replacen("://", "://proxy:user@", 1);
+        let session_with = async |known: Value| {
+            let known = known.to_string();
+            let mut env = env.to_vec();
+            env.push(("N8N_WEBHOOK_CREDENTIALS", &known));
+            env.push(("N8N_WEBHOOK_URL", &webhooks));
+            Session::start(SERVER, &env).await
+        };
+        // By name, and by id.
+        for key in [&name, &id] {
+            let session = session_with(json!({key: data})).await;
+            let ran = run(&session, &workflow, json!({"input": "in"})).await;
+            assert_has!(ran, {"output": {"result": "in"}, "way": "webhook"});
+            n8n.execution(&ran).await;
+        }
+        let id_only = json!({"workflow_id": workflow.id});
+        let session = session_with(json!({&name: wrong})).await;
+        refused!(session, "run_workflow", id_only, "refused the request");
+        let session = session_with(json!({})).await;
+        let variable = "N8N_WEBHOOK_CREDENTIALS";
+        let message = assert_refused(&session, "run_workflow", id_only, variable).await;
+        assert_contains(&message, &name);
+        assert_eq!(n8n.executions(&workflow).await.as_array().unwrap().len(), 2);
+        n8n.delete(&workflow).await;
+        n8n.delete_credential(&id).await;
+    }
+}
+
+#[tokio::test]
+async fn invalid_configuration_is_refused_without_repeating_it() {
+    let Some(n8n) = Instance::new() else { return };
+    let mut env = n8n.env_without_mcp().to_vec();
+    env.push(("N8N_WEBHOOK_CREDENTIALS", "{\"a\": \"SECRET\"}"));
+    let server = Server::start(SERVER, &env).await;
+    let workflow = n8n.draft(vec![webhook("lastNode")]).await;
+    let message = refused!(server.client().await, "run_workflow", {"workflow_id": workflow.id});
+    assert_starts_with(&message, "N8N_WEBHOOK_CREDENTIALS");
+    assert_lacks(&message, "SECRET");
+    assert_lacks(&server.log(), "SECRET");
+    n8n.delete(&workflow).await;
 }

@@ -62,7 +62,9 @@ async fn schema_comes_from_the_trigger_or_a_note() {
     let by_form = env.live(vec![form(), set("x")]).await;
     let by_chat = env.live(vec![chat(), set("={{ $json.chatInput }}")]).await;
     let schema = r#"{"type": "object", "properties": {"input": {"type": "string", "description": "What to say."}}, "required": ["input"]}"#;
-    let note = sticky(&format!("Says it again.\n```json\n{schema}\n```"));
+    let note = sticky(&format!(
+        "Says it again, password: C4n4ry77\n```json\n{schema}\n```"
+    ));
     let by_note = env.live(vec![webhook("lastNode"), echo(), note]).await;
     for workflow in [&by_path, &by_form, &by_chat, &by_note] {
         env.set_tags(workflow, &[&tag]).await;
@@ -80,7 +82,7 @@ async fn schema_comes_from_the_trigger_or_a_note() {
         assert_eq!(schema["required"], required, "{tool}");
     }
     let tool = definition(&env, &by_note).await;
-    assert_eq!(tool["description"], "Says it again.");
+    assert_eq!(tool["description"], "Says it again, password: ***");
     let run = done!(env, &tool_name(&by_path), {"city": "Rome", "units": "C"});
     assert_eq!(run["output"], json!({"result": "Rome C"}), "{run}");
     let run = done!(env, &tool_name(&by_chat), {"chatInput": "hi"});
@@ -91,14 +93,6 @@ async fn schema_comes_from_the_trigger_or_a_note() {
     for workflow in [&by_path, &by_form, &by_chat, &by_note] {
         env.delete(workflow).await;
     }
-    env.delete_tag(&tag).await;
-}
-
-#[tokio::test]
-async fn schema_of_a_form_has_the_types_of_its_fields() {
-    let Some((env, _, tag)) = tagged_env().await else {
-        return;
-    };
     let colours = json!({"values": [{"option": "red"}, {"option": "blue"}]});
     let fields = json!([
         {"fieldLabel": "age", "fieldType": "number", "requiredField": true},
@@ -106,12 +100,14 @@ async fn schema_of_a_form_has_the_types_of_its_fields() {
         {"fieldLabel": "one", "fieldType": "dropdown", "fieldOptions": colours},
         {"fieldLabel": "some", "fieldType": "checkbox", "fieldOptions": colours},
         {"fieldLabel": "cv", "fieldType": "file", "multipleFiles": false},
+        {"fieldLabel": "all", "fieldType": "dropdown", "multiselect": true, "fieldOptions": colours},
+        {"fieldLabel": "Your name"},
     ]);
-    let expression = "={{ JSON.stringify([$json.age, $json.day, $json.one, $json.some]) }}";
-    let workflow = env.live(vec![form_with(&fields), set(expression)]).await;
-    env.set_tags(&workflow, &[&tag]).await;
-    let name = tool_name(&workflow);
-    let schema = definition(&env, &workflow).await["inputSchema"].clone();
+    let expression = "={{ JSON.stringify(['age', 'day', 'one', 'some', 'all', 'Your name'].map(key => $json[key])) }}";
+    let typed = env.live(vec![form_with(&fields), set(expression)]).await;
+    env.set_tags(&typed, &[&tag]).await;
+    let name = tool_name(&typed);
+    let schema = definition(&env, &typed).await["inputSchema"].clone();
     let choice = json!({"type": "string", "enum": ["red", "blue"]});
     for (field, expected) in [
         ("age", json!({"type": "number"})),
@@ -122,44 +118,17 @@ async fn schema_of_a_form_has_the_types_of_its_fields() {
         assert_eq!(schema["properties"][field], expected, "{schema}");
     }
     assert_has!(schema, {"properties": {"cv": {"type": "object"}}, "required": ["age"]});
-    let run = done!(env, &name, {"age": 7, "day": "2026-12-31", "one": "red", "some": ["blue"]});
-    let expected = r#"[7,"2026-12-31","red",["blue"]]"#;
+    let run = done!(env, &name, {"age": 7, "day": "2026-12-31", "one": "red", "some": ["blue"],
+        "all": ["red", "blue"], "Your name": "Änne"});
+    let expected = r#"[7,"2026-12-31","red",["blue"],["red","blue"],"Änne"]"#;
     assert_eq!(run["output"], json!({ "result": expected }), "{run}");
-    env.delete(&workflow).await;
-    env.delete_tag(&tag).await;
-}
-
-#[tokio::test]
-async fn names_are_unique() {
-    let Some((env, _, tag)) = tagged_env().await else {
-        return;
-    };
-    let live_as = async |name: &str, output: &str| {
-        let nodes = vec![webhook("lastNode"), set(output)];
-        env.live_as(name, nodes, json!({})).await
-    };
-    let shadow = live_as("List workflows", "x").await;
-    let twin = unique("twin");
-    let one = live_as(&twin, "one").await;
-    let two = live_as(&twin, "two").await;
-    for workflow in [&shadow, &one, &two] {
-        env.set_tags(workflow, &[&tag]).await;
+    for (parameters, part) in [
+        (json!({"one": "red"}), "asks for `parameters.age`"),
+        (json!({"age": 1, "Shoe": 1}), "no field \"Shoe\""),
+    ] {
+        refused!(env, "run_workflow", {"workflow_id": typed.id, "parameters": parameters}, part);
     }
-    let with_id = |name: &str, id: &str| {
-        let letters = id.chars().filter(char::is_ascii_alphanumeric);
-        let part: String = letters.take(6).collect();
-        format!("{}_{part}", name.replace('-', "_"))
-    };
-    for (name, workflow) in [(&*twin, &one), (&twin, &two), ("list_workflows", &shadow)] {
-        wait_for_tool(&env, &with_id(name, &workflow.id), true).await;
-    }
-    let run = done(&env, &with_id(&twin, &two.id), json!({})).await;
-    assert_eq!(run["output"], json!({"result": "two"}), "{run}");
-    let own = done(&env, "list_workflows", json!({"limit": 1})).await;
-    assert!(own["workflows"].is_array(), "{own}");
-    for workflow in [&shadow, &one, &two] {
-        env.delete(workflow).await;
-    }
+    env.delete(&typed).await;
     env.delete_tag(&tag).await;
 }
 

@@ -1,41 +1,30 @@
-//! The command and configuration of Podman, which shares the container runtime and the packet filter
-//! of the first engine. It has no daemon, and would leave containers behind when it is killed.
+//! Podman, which shares the container runtime and the packet filter of the first engine.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde_json::json;
 
 use super::{host, in_namespaces, packages};
+use anyhow::Result;
+
 use crate::install::debian::DebianPackages;
 use crate::instance::Instance;
-use crate::layout::{Layout, create_dir, on_path};
+use crate::layout::{create_dir, on_path};
 use crate::process::Program;
 
-pub(super) const PACKAGES: DebianPackages = DebianPackages::new(
+pub(super) const PACKAGES: DebianPackages = DebianPackages(
     "podman",
-    &[
-        "podman",
-        "conmon",
-        "containernetworking-plugins",
-        "libassuan0",
-        "libgpgme11",
-        "libseccomp2",
-        "libsubid4",
-    ],
-)
-.with_suite("bookworm");
+    "bookworm",
+    "podman conmon containernetworking-plugins libassuan0 libgpgme11 libseccomp2 libsubid4",
+);
 
-/// Writes the configuration and returns the command. All files lie in the instance's folder. Features
-/// that a CI machine may lack are not used: control groups of systemd, a journal, higher limits.
-pub(super) fn command(
-    layout: &Layout,
-    instance: &Instance,
-    _: Option<PathBuf>,
-) -> anyhow::Result<Program> {
-    let root = PACKAGES.root(layout);
+/// Writes the configuration into the instance's folder and returns the command. Features that a CI machine may lack are
+/// not used: control groups of systemd, a journal, higher limits.
+pub(super) fn command(instance: &Instance, _: Option<&Path>) -> Result<Program> {
+    let root = PACKAGES.root();
     let file = |name: &str| instance.file(name);
-    let runc = ["usr/sbin/runc", "usr/bin/runc"].map(|runc| packages().root(layout).join(runc));
+    let runc = ["usr/sbin/runc", "usr/bin/runc"].map(|runc| packages().root().join(runc));
     let runc: Vec<_> = runc.into_iter().chain(on_path("runc")).collect();
     // Strings and lists of strings look the same in JSON and TOML.
     let containers = format!(
@@ -63,7 +52,7 @@ pub(super) fn command(
     // Images need no signatures.
     let policy = json!({"default": [{"type": "insecureAcceptAnything"}]});
     fs::write(config.join("policy.json"), policy.to_string())?;
-    Ok(in_namespaces("podman")?
+    Ok(in_namespaces("podman")
         .words("system service --time 0")
         .args([host(instance)])
         // Its monitor writes a file `oom` there.

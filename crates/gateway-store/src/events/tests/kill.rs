@@ -11,7 +11,8 @@ async fn killed_child() {
     let Some(file) = std::env::var_os("MCP_GATEWAY_TEST_KILLED") else {
         return;
     };
-    let log = EventLog::start(StoreLocation::File(file.into()), PLENTY).unwrap();
+    let database = Database::start(StoreLocation::File(file.into()), PLENTY).unwrap();
+    let log = &database.log;
     for n in 0.. {
         log.record(event(n));
         if n % 300 == 0 {
@@ -46,8 +47,8 @@ fn written_events_survive_a_kill() {
         last = lines.last().unwrap_or(last);
         child.wait().unwrap();
 
-        let mut store = StoreLocation::File(scratch.file()).open().unwrap();
-        let found = found(&mut *store, &Query::default().with_limit(MAX_QUERY_LIMIT));
+        let mut store = StoreLocation::File(scratch.file()).connect().unwrap();
+        let found = found(&mut store, &Query::default().with_limit(MAX_QUERY_LIMIT));
         let newest = *found.last().unwrap();
         assert!(newest >= last, "round {round}: {newest} < {last}");
         // The events of this round have no gaps.

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::*;
-use crate::events::postgres::Postgres;
+use crate::state::tests::postgres as location_of;
 
 fn address() -> Option<String> {
     let address = std::env::var("MCP_TEST_POSTGRES_URL").ok();
@@ -16,19 +16,21 @@ fn address() -> Option<String> {
 
 /// Runs SQL in another thread, since a store must not block the runtime of a test.
 fn run(address: &str, sql: &str) {
-    let work = || Postgres::open(address).unwrap().run(sql);
+    let location = StoreLocation::Postgres(address.to_owned());
+    let work = || location.connect().unwrap().batch(sql).unwrap();
     std::thread::scope(|scope| scope.spawn(work).join().unwrap());
 }
 
 #[test]
 fn postgres_passes() {
-    let Some(address) = address() else { return };
+    if address().is_none() {
+        return;
+    }
     let mut schemas = 0;
     store::check(&mut || {
         schemas += 1;
-        let mut store = Postgres::open(&address).unwrap();
-        store.enter(&format!("store_{schemas}"));
-        Box::new(store)
+        let location = location_of(&format!("store_{schemas}")).unwrap();
+        location.connect().unwrap()
     });
 }
 
@@ -42,32 +44,34 @@ async fn gateways_share_one_log_and_reconnect() {
         let more = if address.contains('?') { '&' } else { '?' };
         format!("{address}{more}options=-csearch_path%3Dshared&application_name={name}")
     };
-    let logs = ["one", "two", "three"]
-        .map(|name| EventLog::start(StoreLocation::Postgres(named(name)), PLENTY).unwrap());
-    let trace = TraceId::random();
+    let databases = ["one", "two", "three"]
+        .map(|name| Database::start(StoreLocation::Postgres(named(name)), PLENTY).unwrap());
+    let trace = TraceId::new_v4();
     for n in 0..900 {
         let mut event = event(n);
         event.trace_id = trace;
-        logs[n % 3].record(event);
+        databases[n % 3].log.record(event);
         if n == 450 {
-            until("some", || logs[1].health().written > 0);
+            until("some", || databases[1].health().written > 0);
             run(
                 &address,
                 "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'two'",
             );
         }
     }
-    until("all", || logs.iter().all(|log| log.health().written == 300));
+    until("all", || {
+        databases.iter().all(|one| one.health().written == 300)
+    });
     let query = Query::default()
         .with_trace(trace)
         .with_limit(MAX_QUERY_LIMIT);
-    for log in &logs {
-        let found = log.find(query.clone()).await.unwrap();
+    for database in &databases {
+        let found = database.log.find(query.clone()).await.unwrap();
         let mut numbers: Vec<_> = found.iter().map(number).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (0..900).collect::<Vec<_>>());
-        assert_eq!(log.health().degraded, None);
-        assert_eq!(log.health().dropped, 0);
+        assert_eq!(database.health().degraded, None);
+        assert_eq!(database.health().dropped, 0);
     }
 }
 
@@ -103,15 +107,8 @@ fn tls_child() {
             assert (select ssl from pg_stat_ssl where pid = pg_backend_pid());
         end $$",
     );
-    let mut store = Postgres::open(&secure).unwrap();
-    store.enter("over_tls");
-    let record = Record::from(event(7));
-    store.append(std::slice::from_ref(&record)).unwrap();
-    let query = Query::default().with_trace(record.trace_id);
-    assert_eq!(found(&mut store, &query), [7]);
-
     let other = secure.replace("@127.0.0.1", "@elsewhere.invalid") + "&hostaddr=127.0.0.1";
-    let refused = Postgres::open(&other).err().unwrap();
+    let refused = StoreLocation::Postgres(other).connect().err().unwrap();
     assert_eq!(refused.fault, StoreFault::Unavailable);
     let reason = refused.reason;
     let is_name = reason.contains("TLS") && reason.contains("not valid for name");
@@ -125,9 +122,9 @@ fn missing_database_degrades_the_log() {
     let closed = listener.local_addr().unwrap();
     drop(listener);
     let address = format!("postgres://user:s3cret@{closed}/none");
-    let log = EventLog::start(StoreLocation::Postgres(address), PLENTY).unwrap();
-    log.record(event(0));
-    let reason = degraded(&log);
+    let database = Database::start(StoreLocation::Postgres(address), PLENTY).unwrap();
+    database.log.record(event(0));
+    let reason = degraded(&database);
     assert!(reason.starts_with("error connecting to server"), "{reason}");
     assert!(!reason.contains("s3cret"), "{reason}");
     let bad = StoreLocation::parse("postgres://host:port/", std::path::Path::new(""));

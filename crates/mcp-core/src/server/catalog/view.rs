@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::value::RawValue;
 
+use super::tools::ToolLists;
 use super::{Catalog, ViewCatalog};
 use crate::era::Era;
 use crate::http_headers::HeaderParam;
@@ -11,11 +12,9 @@ use crate::jsonrpc::Json;
 use crate::prompt::{BoundPrompt, PromptDefinition, PromptKind};
 use crate::registry::BoundItems;
 use crate::resource::{ResourceDefinition, ResourceKind};
-use crate::server::access::AccessItem;
-use crate::server::denial::{Denial, DeniedBy};
-use crate::server::mcp_method::McpMethod;
-use crate::server::tool_catalog::ToolLists;
-use crate::server::view_items::Inclusion;
+use crate::server::access::{AccessItem, Denial, DeniedBy};
+use crate::server::method::McpMethod;
+use crate::server::views::Inclusion;
 use crate::tool::{BoundTool, Call, Principal, ToolDefinition, ToolError};
 
 /// The encoded lists of one group, each made when it is asked for.
@@ -136,9 +135,6 @@ impl CatalogView {
     }
 
     /// Judges a call of one of its tools, with its arguments.
-    ///
-    /// # Errors
-    /// The refusal.
     pub(in crate::server) fn admit(
         &self,
         tool: &ToolDefinition,
@@ -160,8 +156,7 @@ impl CatalogView {
     /// The name by which the server knows the item of a request with this method: that of a tool may be an alias, or
     /// its name in the view.
     pub(in crate::server) fn published<'a>(&'a self, method: McpMethod, item: &'a str) -> &'a str {
-        let is_call = matches!(method, McpMethod::CallTool | McpMethod::Seed001CallTool);
-        let tool = is_call.then(|| self.known(item)).flatten();
+        let tool = method.calls_tool().then(|| self.known(item)).flatten();
         tool.map_or(item, |tool| &tool.name)
     }
 
@@ -237,7 +232,6 @@ impl CatalogView {
         tools.filter(is_listed).map(move |(_, tool)| shown(tool))
     }
 
-    /// The names of the listed tools.
     pub(in crate::server) fn tool_names(&self) -> Vec<String> {
         self.listed_tools().map(|tool| tool.name.clone()).collect()
     }
@@ -272,7 +266,6 @@ impl CatalogView {
         }
     }
 
-    /// The title of the server in the view.
     pub(in crate::server) fn title(&self) -> Option<&str> {
         self.view()?.items.title.as_deref()
     }
@@ -322,7 +315,6 @@ impl CatalogView {
         list(name, listed.map(ResourceDefinition::encode))
     }
 
-    /// The prompt with this name.
     pub(in crate::server) fn prompt(
         &self,
         name: &str,

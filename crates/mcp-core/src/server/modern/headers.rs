@@ -116,36 +116,9 @@ fn equals(text: &str, argument: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use serde_json::value::RawValue;
 
     use super::*;
     use crate::http_headers::header_params;
-
-    #[test]
-    fn name_may_be_encoded() {
-        let literal = "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=";
-        for (header, name, expected) in [
-            (Some("echo"), "echo", true),
-            (Some(" echo\t"), "echo", true),
-            (Some("Echo"), "echo", false),
-            (None, "echo", false),
-            (Some("=?base64?SGVsbG8sIOS4lueVjA==?="), "Hello, 世界", true),
-            (Some(literal), "=?base64?literal?=", true),
-            (Some("=?BASE64?ZWNobw==?="), "echo", false),
-            (Some("=?base64?ZWNobw?="), "echo", false),
-            (Some("=?base64?/w==?="), "echo", false),
-        ] {
-            let params = RawValue::from_string(json!({"name": name}).to_string()).unwrap();
-            let hints = Hints {
-                method: Some("tools/call"),
-                name: header,
-                has_headers: true,
-                ..Hints::default()
-            };
-            let found = check("tools/call", &Params::read(Some(&params)), &hints);
-            assert_eq!(found.is_ok(), expected, "{header:?} {name:?}");
-        }
-    }
 
     fn matches(headers: &[(&str, &str)], arguments: &Value) -> bool {
         let schema = json!({"properties": {

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::jsonrpc::Json;
+use crate::server::answer::Answer;
 use crate::server::connection::MAX_SUBSCRIPTIONS;
-use crate::server::context::Context;
-use crate::server::outcome::{MethodResult, Outcome, ResultKind};
+use crate::server::context::RequestContext;
 use crate::server::params::{MAX_TASK_ID, MAX_URI, check_length, object, wrong};
 use crate::server::{ChangeNotifier, Server, ServerChange};
 
@@ -44,7 +44,10 @@ impl Filter {
 impl Server {
     /// Acknowledges, sends notifications, and answers when the server stops. The call is cancelled
     /// when the client disconnects.
-    pub(in crate::server) async fn listen(&self, context: &Context<'_>) -> Result<Outcome, Error> {
+    pub(in crate::server) async fn listen(
+        &self,
+        context: &RequestContext<'_>,
+    ) -> Result<Answer, Error> {
         #[derive(Deserialize)]
         struct Params {
             #[serde(deserialize_with = "object")]
@@ -65,7 +68,7 @@ impl Server {
         }
         let uris = filter.resource_subscriptions.iter().map(String::as_str);
         self.check_resources(uris, context).await?;
-        let Context { call, caller, .. } = context;
+        let RequestContext { call, caller, .. } = context;
         // Subscribed before the acknowledgement, so that nothing is missed after it.
         let mut tasks = self.subscribe_to_tasks(&filter.task_ids, context).await?;
         let mut receiver = self.receive_changes(caller.view());
@@ -114,10 +117,7 @@ impl Server {
         }
         let meta = format!(r#"{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
         let json = Json::Owned(format!(r#"{{"resultType":"complete","_meta":{meta}}}"#));
-        Ok(Outcome::Done(MethodResult {
-            kind: ResultKind::Whole,
-            ..json.into()
-        }))
+        Ok(Answer::Whole(json))
     }
 
     /// The part of the filter, without tasks, that the server supports.

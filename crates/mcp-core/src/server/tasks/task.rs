@@ -1,18 +1,26 @@
-//! The state of a task, which its work, polls and subscribers share.
+//! The state of a task, which its work, polls and subscribers share, its JSON in both specifications, its client, and
+//! its end.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::outcome::TaskOutcome;
-use crate::clock::Clock;
-use crate::error::truncated;
-use crate::server::Caller;
+use super::POLL_INTERVAL;
+use crate::clock::unix_time;
+use crate::era::Era;
+use crate::error::{Error, ErrorCodes, truncated};
+use crate::jsonrpc::Json;
+use crate::server::answer::Answer;
+use crate::server::results::failed;
+use crate::server::{Caller, OnDrop};
+use crate::tool::{AnswersFuture, Client, ClientInfo, InputRequest, ToolError, ToolErrorKind};
 
 /// A call that continues after its request was answered.
 pub(in crate::server) struct Task {
@@ -38,7 +46,6 @@ pub(in crate::server) struct Task {
     detach_request: Notify,
     /// Cancelled when the request was answered with the task.
     detached: CancellationToken,
-    clock: Arc<dyn Clock>,
     state: watch::Sender<TaskState>,
 }
 
@@ -54,7 +61,7 @@ pub(super) struct TaskState {
     pub(super) outcome: Option<TaskOutcome>,
 }
 
-fn as_millis(time: Duration) -> u64 {
+pub(super) fn as_millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -66,9 +73,8 @@ impl Task {
         ttl: Duration,
         answers: &Map<String, Value>,
         closing: &CancellationToken,
-        clock: Arc<dyn Clock>,
     ) -> Self {
-        let created = clock.unix_time();
+        let created = unix_time();
         let answers = answers.iter();
         let answers = answers.map(|(key, answer)| (key.clone(), Ok(answer.clone())));
         let state = TaskState {
@@ -90,7 +96,6 @@ impl Task {
             removed: CancellationToken::new(),
             detach_request: Notify::new(),
             detached: CancellationToken::new(),
-            clock,
             state: watch::Sender::new(state),
         }
     }
@@ -212,7 +217,7 @@ impl Task {
 
     /// Changes a task that has not ended; `change` returns whether it has changed the state.
     pub(super) fn change(&self, change: impl FnOnce(&mut TaskState) -> bool) -> bool {
-        let now = self.clock.unix_time();
+        let now = unix_time();
         self.state.send_if_modified(|state| {
             let has_changed = state.outcome.is_none() && change(state);
             if has_changed {
@@ -220,6 +225,126 @@ impl Task {
             }
             has_changed
         })
+    }
+
+    /// Asks the client and waits for all answers. A key that was answered before keeps its answer, so
+    /// each question needs its own key.
+    ///
+    /// # Errors
+    /// The reason why there is no answer.
+    async fn ask_all(&self, requests: &[(&str, InputRequest)]) -> Result<Vec<Value>, ToolError> {
+        let mut changes = self.changes();
+        // Withdraws the questions when the call no longer waits.
+        let _open = OnDrop(|| {
+            self.change(|state| {
+                let before = state.questions.len();
+                let is_ours = |key: &String| requests.iter().any(|(ours, _)| ours == key);
+                state.questions.retain(|key, _| !is_ours(key));
+                state.questions.len() < before
+            });
+        });
+        self.change(|state| {
+            for (key, request) in requests {
+                if !state.answers.contains_key(*key) {
+                    state.questions.insert((*key).to_owned(), request.to_json());
+                }
+            }
+            true
+        });
+        loop {
+            if let Some(answers) = all(&changes.borrow_and_update(), requests) {
+                return answers.map_err(ToolError::upstream);
+            }
+            // Never fails: the task holds the sender.
+            let _ = changes.changed().await;
+        }
+    }
+
+    /// Stores an answer. Answers without an open question are ignored, as the extension demands.
+    pub(super) fn answer(&self, key: &str, answer: Result<Value, String>) {
+        self.change(|state| {
+            let is_open = state.questions.shift_remove(key).is_some();
+            if is_open {
+                state.answers.insert(key.to_owned(), answer);
+            }
+            is_open
+        });
+    }
+
+    /// The members of a `DetailedTask` (the extension), without braces: the task, with its result,
+    /// error or questions.
+    pub(in crate::server) fn detailed(&self) -> String {
+        let state = self.state();
+        let mut members = self.modern_members(&state);
+        let mut push = |name: &str, json: &str| members.extend([r#",""#, name, r#"":"#, json]);
+        match &state.outcome {
+            // Inserted as JSON, so that the result keeps the bytes of the tool.
+            Some(TaskOutcome::Result { json, .. }) => push("result", json.as_str()),
+            Some(TaskOutcome::Error(error)) => {
+                let error = error.render(Era::Modern, ErrorCodes::Spec);
+                push("error", &json!(error).to_string());
+            }
+            Some(TaskOutcome::Cancelled) => {}
+            None if state.questions.is_empty() => {}
+            None => push("inputRequests", &json!(state.questions).to_string()),
+        }
+        members
+    }
+
+    /// A `CreateTaskResult` (the extension), without its `resultType`.
+    pub(super) fn created_modern(&self) -> Json {
+        Json::Owned(format!("{{{}}}", self.modern_members(&self.state())))
+    }
+
+    fn modern_members(&self, state: &TaskState) -> String {
+        let mut task = self.common(state, state.status(false));
+        task["ttlMs"] = as_millis(self.ttl()).into();
+        task["pollIntervalMs"] = as_millis(POLL_INTERVAL).into();
+        let text = task.to_string();
+        let members = text.strip_prefix('{').unwrap_or_default();
+        members.strip_suffix('}').unwrap_or_default().to_owned()
+    }
+
+    /// A `Task` of 2025-11-25.
+    pub(super) fn legacy(&self) -> Value {
+        let state = self.state();
+        let mut task = self.common(&state, state.status(true));
+        task["ttl"] = as_millis(self.ttl()).into();
+        task["pollInterval"] = as_millis(POLL_INTERVAL).into();
+        task
+    }
+
+    fn common(&self, state: &TaskState, status: &str) -> Value {
+        let mut task = json!({
+            "taskId": self.id,
+            "status": status,
+            "createdAt": timestamp(self.created),
+            "lastUpdatedAt": timestamp(state.updated),
+        });
+        if let Some(message) = &state.message {
+            task["statusMessage"] = json!(message);
+        }
+        task
+    }
+
+    /// The `_meta` that relates a message of 2025-11-25 to its task.
+    pub(super) fn related(&self) -> Value {
+        json!({"io.modelcontextprotocol/related-task": {"taskId": self.id}})
+    }
+}
+
+impl TaskState {
+    /// The status. A task whose tool failed is `failed` in 2025-11-25; in the extension it is
+    /// `completed`, with a result that has `isError`.
+    fn status(&self, failed_tool_fails: bool) -> &'static str {
+        match &self.outcome {
+            Some(TaskOutcome::Result { is_error: true, .. }) if failed_tool_fails => "failed",
+            Some(TaskOutcome::Result { .. }) => "completed",
+            Some(TaskOutcome::Error(_)) => "failed",
+            Some(TaskOutcome::Cancelled) => "cancelled",
+            None if self.questions.is_empty() => "working",
+            None => "input_required",
+        }
     }
 }
 
@@ -234,5 +359,182 @@ fn size(answer: &Result<Value, String>) -> usize {
     match answer {
         Ok(answer) => answer.to_string().len(),
         Err(reason) => reason.len(),
+    }
+}
+
+/// The client of a call that runs as a task: questions wait in the task for its answers.
+pub(super) struct TaskClient {
+    task: Arc<Task>,
+    /// The client of its request.
+    request_client: Arc<dyn Client>,
+    info: ClientInfo,
+    /// True if notifications still go over the request's connection.
+    keeps_peer: bool,
+}
+
+impl TaskClient {
+    pub(super) fn new(task: &Arc<Task>, request_client: Arc<dyn Client>, keeps_peer: bool) -> Self {
+        let info = ClientInfo {
+            message_meta: Some(Arc::new(task.related())),
+            task_id: Some(task.digits().into()),
+            ..request_client.info().clone()
+        };
+        Self {
+            task: Arc::clone(task),
+            request_client,
+            info,
+            keeps_peer,
+        }
+    }
+}
+
+impl Client for TaskClient {
+    fn info(&self) -> &ClientInfo {
+        &self.info
+    }
+
+    fn notify(&self, message: String) {
+        if self.keeps_peer {
+            self.request_client.notify(message);
+        }
+    }
+
+    fn disconnect(&self) {
+        if self.keeps_peer {
+            self.request_client.disconnect();
+        }
+    }
+
+    fn show_status(&self, message: &str) {
+        self.task.set_message(message);
+    }
+
+    fn ask<'a>(&'a self, questions: &'a [(&'a str, InputRequest)]) -> AnswersFuture<'a> {
+        // Until the request is answered, questions go to its client.
+        match self.task.is_detached() {
+            true => Box::pin(self.task.ask_all(questions)),
+            false => self.request_client.ask(questions),
+        }
+    }
+
+    fn require_input(&self, questions: Map<String, Value>, memo: Value) -> ToolError {
+        self.request_client.require_input(questions, memo)
+    }
+
+    fn waits_for_answers(&self) -> bool {
+        self.task.is_detached()
+    }
+
+    fn is_closing(&self) -> bool {
+        self.task.closing.is_cancelled()
+    }
+
+    fn start_task(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async {
+            self.task.request_detach().await;
+            true
+        })
+    }
+}
+
+/// The answers to all `requests`, in order; `None` while one is missing.
+fn all(state: &TaskState, requests: &[(&str, InputRequest)]) -> Option<Result<Vec<Value>, String>> {
+    let answers = requests.iter().map(|(key, _)| state.answers.get(*key));
+    let answers: Vec<_> = answers.collect::<Option<_>>()?;
+    Some(answers.into_iter().cloned().collect())
+}
+
+/// The largest result that is stored.
+const MAX_RESULT_BYTES: usize = 8 * 1024 * 1024;
+
+/// The end of a task, after which it does not change.
+#[derive(Clone)]
+pub(super) enum TaskOutcome {
+    /// The result of the call, also of a failed tool.
+    Result { json: Json, is_error: bool },
+    /// The error of the call.
+    Error(Arc<Error>),
+    /// Cancelled by its caller, or because the server stops.
+    Cancelled,
+}
+
+impl TaskOutcome {
+    /// The outcome of a call. A result that is too large to store becomes an error message.
+    pub(super) fn from_answer(answer: Result<Answer, Error>) -> Self {
+        let (json, is_error) = match answer {
+            Ok(Answer::Result(json, _)) => (json, false),
+            Ok(Answer::ToolFailed(json, _)) => (json, true),
+            // A task waits for answers; it never ends with questions.
+            Ok(_) => return Self::Error(Arc::new(Error::Internal)),
+            Err(error) => return Self::Error(Arc::new(error)),
+        };
+        match json.as_str().len() {
+            size if size > MAX_RESULT_BYTES => Self::from_answer(Ok(failed(&format!(
+                "The result has {size} bytes, but a task keeps at most {MAX_RESULT_BYTES}; \
+                 request less at once."
+            )))),
+            _ => Self::Result {
+                json: json.shared(),
+                is_error,
+            },
+        }
+    }
+
+    /// The outcome of a task that has expired.
+    pub(super) fn expired() -> Self {
+        let message = "The task ran longer than its time to live (ttl).";
+        let error = ToolError::new(ToolErrorKind::Timeout, message);
+        Self::Error(Arc::new(Error::ToolFailed(error)))
+    }
+
+    /// The outcome of a task whose process has ended.
+    pub(super) fn lost() -> Self {
+        let message = "The server process that ran this task has ended, and the task with it. Check whether it took \
+            effect, and call again.";
+        let error = ToolError::new(ToolErrorKind::Interrupted, message);
+        Self::Error(Arc::new(Error::ToolFailed(error)))
+    }
+
+    pub(super) fn message(&self) -> Option<String> {
+        match self {
+            Self::Result { json, is_error } => is_error.then(|| first_text(json)).flatten(),
+            Self::Error(error) => Some(error.render(Era::Modern, ErrorCodes::Spec).message),
+            Self::Cancelled => Some("The task was cancelled.".to_owned()),
+        }
+    }
+
+    /// The stored bytes.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Result { json, .. } => json.as_str().len(),
+            Self::Error(_) | Self::Cancelled => 0,
+        }
+    }
+}
+
+/// The message of a failed tool.
+fn first_text(result: &Json) -> Option<String> {
+    let result: Value = serde_json::from_str(result.as_str()).ok()?;
+    let text = result.pointer("/content/0/text")?.as_str()?;
+    Some(truncated(text.to_owned()))
+}
+
+/// `since_1970` in UTC, to the millisecond: `2026-07-28T09:30:00.000Z`.
+fn timestamp(since_1970: Duration) -> String {
+    let millis = i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX);
+    let time = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX);
+    format!("{time:.3}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timestamps_are_in_utc_to_the_millisecond() {
+        let at = |millis| timestamp(Duration::from_millis(millis));
+        assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(at(1_785_231_000_007), "2026-07-28T09:30:00.007Z");
+        assert_eq!(at(4_107_542_400_120), "2100-03-01T00:00:00.120Z");
     }
 }

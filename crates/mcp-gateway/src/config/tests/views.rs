@@ -1,56 +1,9 @@
 //! Tests of the tables of views.
 
-use mcp_core::server::AccessItem;
-
 use super::{error, toml};
-use crate::config::views;
+use crate::config::roles;
 
 const BACKENDS: &str = "[backends.docker]\ncommand = [\"d\"]\n[backends.n8n]\ncommand = [\"n\"]\n";
-
-#[test]
-fn view_has_its_backends_rules_names_and_texts() {
-    let config = toml(&format!(
-        r#"{BACKENDS}
-        [views.support]
-        backends = ["docker"]
-        allow = ["docker__list_*", "docker://*"]
-        deny = ["*_secrets"]
-        own = ["gateway_status"]
-        title = "Support desk"
-        [views.support.tools.docker__list_containers]
-        name = "containers"
-        effect = "destructive"
-        [views.all]
-        "#
-    ));
-    let view = config.view("support").unwrap();
-    assert_eq!(view.original("containers"), "docker__list_containers");
-    assert_eq!(view.original("docker__list_images"), "docker__list_images");
-    for (name, allowed) in [
-        ("containers", true),
-        ("docker__list_containers", false),
-        ("docker:list_containers", false),
-        ("docker:list_images", true),
-        ("docker__list_secrets", false),
-        ("docker__prune", false),
-        ("n8n__list_workflows", false),
-        ("gateway_status", true),
-        ("gateway_restart", false),
-        ("call_tool", true),
-    ] {
-        let found = view.decide_missing(name).is_allowed();
-        assert_eq!(found, allowed, "{name}");
-    }
-    let uri = |uri| view.decide(AccessItem::Resource(uri)).to_string();
-    assert_eq!(
-        uri("docker://logs/web"),
-        "allowed by line 8: views.support.allow: \"docker://*\""
-    );
-    assert_eq!(uri("n8n://x"), "denied: no rule allows it");
-    let all = config.view("all").unwrap();
-    assert!(all.decide_missing("n8n__any").is_allowed());
-    assert!(views::check(&config).is_ok());
-}
 
 /// A name without a key may be of a backend of the view that publishes its names as they are.
 #[test]
@@ -151,7 +104,7 @@ fn faults_of_views_name_their_line_and_the_nearest_name() {
         ),
         (
             "[views.a.tools.docker__x]",
-            "gateway.toml:5: views.a.tools.docker__x: needs `name`",
+            "gateway.toml:5: views.a.tools.docker__x: missing field `name`",
         ),
         (
             "[views.a.tools.docker__x]\nname = \"a.b\"",
@@ -163,7 +116,7 @@ fn faults_of_views_name_their_line_and_the_nearest_name() {
         ),
         (
             "[views.a.tools.get_events]\nname = \"x\"",
-            "is a tool of the gateway, which keeps",
+            "is a tool of the gateway, which keeps its name",
         ),
         (
             "[views.a.tools]\ndocker__x.name = \"y\"\nn8n__x.name = \"y\"",
@@ -179,8 +132,8 @@ fn faults_of_views_name_their_line_and_the_nearest_name() {
     }
     let fault = |text: &str| {
         let config = toml(&format!("{BACKENDS}{text}"));
-        let (line, problem) = views::check(&config).err().unwrap();
-        let line = line.unwrap_or_default();
+        let problem = roles::validate(&config).err().unwrap();
+        let line = problem.line.unwrap_or_default();
         format!("{line}: {}: {}", problem.field.join("."), problem.text)
     };
     for (text, expected) in [

@@ -59,7 +59,7 @@ async fn changes_of_the_file_are_reported_once() {
     let nothing = tokio::time::timeout(Duration::from_secs(10), watched.next()).await;
     assert!(nothing.is_err(), "{nothing:?}");
     fs::remove_file(&path).unwrap();
-    let error = "FILE: cannot be read: entity not found";
+    let error = "FILE: cannot be read: there is no such file";
     assert_eq!(watched.next().await, error);
     // The same content as before the error counts as a change.
     fs::write(&path, one("c")).unwrap();

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use mcp_client::{Client, Command, Endpoint};
 use mcp_hosts::{Folders, HOSTS, Host, Listed, Reference, listed};
 
-use super::report::Report;
-use super::tools_of;
+use super::{Report, tools_of};
+use crate::commands::connect::on_path;
 use crate::config::expand::expand;
 
 /// Checks the entries of all hosts that start `program` or call its port. Of their variables the server gets those
@@ -33,7 +33,7 @@ pub(super) async fn examine(
                 Err(error) => {
                     report.warn(
                         "host",
-                        format!("{}: {error}", host.name),
+                        format!("{}: {error:#}", host.name),
                         "correct the file",
                     );
                     continue;
@@ -105,28 +105,13 @@ fn is_this_program(entry: &Listed) -> bool {
         return false;
     };
     let real = |path: PathBuf| path.canonicalize().ok();
-    let Some(found) = real(on_path(command)) else {
+    let Some(found) = real(on_path(command.as_ref())) else {
         return false;
     };
     let bridges = entry.command.get(1).is_some_and(|arg| arg == "bridge");
     let gateway = format!("mcp-gateway{}", std::env::consts::EXE_SUFFIX);
     let gateway = bridges.then(|| real(own.with_file_name(gateway))).flatten();
     real(own).as_ref() == Some(&found) || gateway.as_ref() == Some(&found)
-}
-
-/// The file of a command, which may be a bare name.
-fn on_path(command: &str) -> PathBuf {
-    let path = Path::new(command);
-    if path.components().count() > 1 {
-        return path.to_owned();
-    }
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let mut folders = std::env::split_paths(&folders).filter(|folder| folder.is_absolute());
-    let found = folders.find_map(|folder| {
-        let path = folder.join(command);
-        path.is_file().then_some(path)
-    });
-    found.unwrap_or_else(|| path.to_owned())
 }
 
 /// Starts or calls the server as the host does. Returns the number of its tools.
@@ -146,7 +131,7 @@ async fn try_entry(entry: &Listed, host: &Host, server: &clap::Command) -> anyho
     let client = match (entry.command.split_first(), &entry.url) {
         (Some((program, args)), _) => {
             // The file that was compared, not one that a variable names.
-            let program = on_path(program).canonicalize();
+            let program = on_path(program.as_ref()).canonicalize();
             let mut command = Command::new(program.context("its program is not there")?);
             for arg in args {
                 command = command.arg(expanded(arg)?);

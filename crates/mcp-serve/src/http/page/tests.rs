@@ -1,19 +1,17 @@
-//! Tests of the page's requests: who is admitted, and by what.
+//! Tests of the page's requests: who is admitted, and by what; its limits, and its stream.
 
+use clap::Parser as _;
+use futures_util::future::BoxFuture;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
+use mcp_core::server::{Principal, Server};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tower_service::Service as _;
 
+use super::*;
 use crate::http::Extras;
 use crate::{Command, Guard, HttpService, Limits, Product, Tokens};
-use clap::Parser as _;
-use mcp_core::server::Server;
-
-use super::*;
-
-mod limits;
 
 const ORIGIN: &str = "http://127.0.0.1:3455";
 const HOST: &str = "127.0.0.1:3455";
@@ -49,7 +47,7 @@ impl Site {
         let server: Arc<Server> = running.assemble(command, &key).unwrap().server;
         let guard = Guard::new(Arc::clone(&tokens), &["page.example".to_owned()]);
         let (signer, registry) = (key.signer(), Registry::default());
-        let page = Some(PageContent {
+        let page = Some(Page {
             data,
             options: Vec::new(),
         });
@@ -82,6 +80,11 @@ impl Site {
         }
     }
 
+    async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Got {
+        let headers = [&[("host", HOST)], headers].concat();
+        self.send("GET", path, &headers, "").await
+    }
+
     /// Sends a request of the page, with a token if this is not empty.
     async fn post(&self, path: &str, token: &str, changed: &[(&str, &str)], body: &str) -> Got {
         let bearer = format!("Bearer {token}");
@@ -98,73 +101,47 @@ impl Site {
     }
 }
 
+const TOKENS: &str = "ada s3cret-of-16-chars";
 const ADA: &str = "s3cret-of-16-chars";
 const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
 
 #[tokio::test]
 async fn browser_gets_the_page_and_others_the_help() {
-    let site = Site::new("ada s3cret-of-16-chars");
+    let site = Site::new(TOKENS);
     let html = ("accept", "text/html,application/xhtml+xml;q=0.9");
-    let page = site.send("GET", "/", &[("host", HOST), html], "").await;
-    assert_eq!(
-        (page.status, &page.headers["content-type"]),
-        (200, &HeaderValue::from_static("text/html; charset=utf-8"))
-    );
+    let page = site.get("/", &[html]).await;
+    assert_eq!(page.status, 200);
+    assert_eq!(page.headers["content-type"], "text/html; charset=utf-8");
     for (name, value) in HEADERS {
         assert_eq!(page.headers[name], value, "{name}");
     }
     assert_eq!(page.headers["vary"], "accept");
-    let script = page
-        .body
-        .split("src=\"")
-        .nth(1)
-        .unwrap()
-        .split('"')
-        .next()
-        .unwrap();
-    let script = site.send("GET", script, &[("host", HOST)], "").await;
+    let (_, script) = page.body.split_once("src=\"").unwrap();
+    let script = site.get(script.split('"').next().unwrap(), &[]).await;
     assert_eq!(script.status, 200);
-    assert!(
-        script.headers["cache-control"]
-            .to_str()
-            .unwrap()
-            .contains("immutable")
-    );
+    let cached = script.headers["cache-control"].to_str().unwrap();
+    assert!(cached.contains("immutable"), "{cached}");
     let tag = page.headers["etag"].to_str().unwrap();
-    let again = [("host", HOST), html, ("if-none-match", tag)];
-    assert_eq!(site.send("GET", "/", &again, "").await.status, 304);
-    let help = site
-        .send("GET", "/", &[("host", HOST), ("accept", "*/*")], "")
-        .await;
+    let again = site.get("/", &[html, ("if-none-match", tag)]).await;
+    assert_eq!(again.status, 304);
+    let help = site.get("/", &[("accept", "*/*")]).await;
     assert_eq!(
-        (help.status, help.json()["name"].as_str()),
-        (404, Some("page-test"))
+        (help.status, &help.json()["name"]),
+        (404, &json!("page-test"))
     );
     assert_eq!(help.headers["vary"], "accept");
-    assert_eq!(
-        site.send("GET", "/page/none/app.js", &[("host", HOST)], "")
-            .await
-            .status,
-        404
-    );
-    assert_eq!(
-        site.send("PUT", "/page/me", &[("host", HOST)], "")
-            .await
-            .status,
-        405
-    );
+    assert_eq!(site.get("/page/none/app.js", &[]).await.status, 404);
+    let put = site.send("PUT", "/page/me", &[("host", HOST)], "").await;
+    assert_eq!(put.status, 405);
 }
 
 #[tokio::test]
 async fn foreign_host_or_origin_gets_nothing() {
-    let site = Site::new("ada s3cret-of-16-chars");
+    let site = Site::new(TOKENS);
     for path in ["/", "/page/x/app.js"] {
         let headers = [("host", "evil.example"), ("accept", "text/html")];
-        assert_eq!(
-            site.send("GET", path, &headers, "").await.status,
-            403,
-            "{path}"
-        );
+        let got = site.send("GET", path, &headers, "").await;
+        assert_eq!(got.status, 403, "{path}");
     }
     for changed in [
         ("host", "evil.example"),
@@ -181,7 +158,7 @@ async fn foreign_host_or_origin_gets_nothing() {
 /// request, which is not answered here.
 #[tokio::test]
 async fn only_the_page_itself_may_post() {
-    for (tokens, token) in [("", ""), ("ada s3cret-of-16-chars", ADA)] {
+    for (tokens, token) in [("", ""), (TOKENS, ADA)] {
         let site = Site::new(tokens);
         for (site_of_sender, status) in [
             ("same-origin", 200),
@@ -197,7 +174,7 @@ async fn only_the_page_itself_may_post() {
             }
         }
     }
-    let site = Site::new("ada s3cret-of-16-chars");
+    let site = Site::new(TOKENS);
     let asks = [
         ("host", HOST),
         ("origin", "http://localhost:9"),
@@ -206,39 +183,31 @@ async fn only_the_page_itself_may_post() {
     let preflight = site.send("OPTIONS", "/page/mcp", &asks, "").await;
     assert_eq!(preflight.status, 405);
     assert!(
-        preflight
+        !preflight
             .headers
-            .get("access-control-allow-origin")
-            .is_none()
+            .contains_key("access-control-allow-origin")
     );
 }
 
 #[tokio::test]
 async fn request_of_the_page_has_the_token_of_the_person() {
     let site = Site::new("ada s3cret-of-16-chars\nbob hunter2-of-16-chars");
+    let (missing, wrong) = ("sign in with a token", "this token is not valid here");
+    let nothing = "this server has nothing but its tools";
     for (path, token, status, reason) in [
-        ("/page/me", "", 401, "sign in with a token"),
-        ("/page/mcp", "", 401, "sign in with a token"),
-        ("/page/live", "", 401, "sign in with a token"),
-        ("/page/data/state", "", 401, "sign in with a token"),
-        ("/page/me", "wrong", 401, "this token is not valid here"),
-        (
-            "/page/mcp/view",
-            "wrong",
-            401,
-            "this token is not valid here",
-        ),
-        ("/page/me", ADA, 200, ""),
-        ("/page/mcp", ADA, 200, ""),
-        ("/page/mcp/view", ADA, 404, "there is no such view"),
-        (
-            "/page/nothing",
-            ADA,
-            404,
-            "this server has nothing but its tools",
-        ),
+        ("me", "", 401, missing),
+        ("mcp", "", 401, missing),
+        ("live", "", 401, missing),
+        ("data/state", "", 401, missing),
+        ("me", "wrong", 401, wrong),
+        ("mcp/view", "wrong", 401, wrong),
+        ("me", ADA, 200, ""),
+        ("mcp", ADA, 200, ""),
+        ("mcp/view", ADA, 404, "there is no such view"),
+        ("nothing", ADA, 404, nothing),
     ] {
-        let got = site.post(path, token, &[], LIST).await;
+        let path = format!("/page/{path}");
+        let got = site.post(&path, token, &[], LIST).await;
         assert_eq!(got.status, status, "{path} {token}");
         assert!(got.body.contains(reason), "{path} {token}: {}", got.body);
     }
@@ -259,8 +228,100 @@ async fn page_without_tokens_is_as_open_as_the_tools() {
 }
 
 #[tokio::test]
+async fn every_host_has_its_entry() {
+    let site = Site::new(TOKENS);
+    let address = |fields: &str| format!(r#"{{"name":"docker","url":"http://h/mcp"{fields}}}"#);
+    let asked = address(r#","needs_token":true"#);
+    let got = site.post("/page/hosts", ADA, &[], &asked).await.json();
+    let hosts = got.as_array().unwrap();
+    assert_eq!(hosts.len(), mcp_hosts::HOSTS.len());
+    for host in hosts {
+        let text = host["text"].as_str().unwrap();
+        assert!(text.contains("http://h/mcp"), "{host}");
+        assert!(!text.contains("s3cret"), "{host}");
+    }
+    for fields in ["", r#","needs_token":1"#] {
+        let got = site.post("/page/hosts", ADA, &[], &address(fields)).await;
+        assert_eq!(got.status, 400, "{fields}");
+    }
+    let got = site.post("/page/hosts", "", &[], &asked).await;
+    assert_eq!(got.status, 401);
+}
+
+#[tokio::test]
 async fn page_has_the_limits_of_its_client() {
     let site = Site::new("ada s3cret-of-16-chars role=reader");
     // As at `/mcp`: a role on a server without roles would allow more than it says.
     assert_eq!(site.post("/page/mcp", ADA, &[], LIST).await.status, 403);
+}
+
+/// A service whose events are counted.
+struct Counted;
+
+impl PageData for Counted {
+    fn revision(&self, _: Option<&Arc<Principal>>) -> (u64, u64) {
+        (777, 3)
+    }
+
+    fn answer<'a>(
+        &'a self,
+        topic: &'a str,
+        _: Option<&'a Arc<Principal>>,
+        _: &'a [u8],
+    ) -> BoxFuture<'a, (u16, String)> {
+        Box::pin(async move { (200, topic.to_owned()) })
+    }
+}
+
+fn limited(limits: Limits) -> Site {
+    Site::with(TOKENS, limits, Some(Arc::new(Counted)))
+}
+
+#[tokio::test]
+async fn body_of_a_request_of_the_page_is_small() {
+    let site = Site::new(TOKENS);
+    for (bytes, status) in [(16 * 1024, 200), (64 * 1024, 400)] {
+        let body = json!({"more": "x".repeat(bytes)}).to_string();
+        let got = site.post("/page/me", ADA, &[], &body).await;
+        assert_eq!(got.status, status, "{bytes}");
+    }
+}
+
+#[tokio::test]
+async fn answers_of_the_service_count_as_requests_in_flight() {
+    let site = limited(Limits {
+        max_in_flight: 0,
+        ..Limits::default()
+    });
+    let me = site.post("/page/me", ADA, &[], "{}").await;
+    let data = site.post("/page/data/x", ADA, &[], "{}").await;
+    assert_eq!((me.status, data.status), (200, 503));
+}
+
+#[tokio::test]
+async fn what_the_page_asks_by_itself_leaves_the_limit_of_calls_alone() {
+    let site = limited(Limits {
+        max_requests_per_second: Some(1),
+        ..Limits::default()
+    });
+    let post = async |path| site.post(path, ADA, &[], LIST).await.status;
+    assert_eq!(post("/page/data/x").await, 200);
+    assert_eq!(post("/page/data/x").await, 429);
+    assert_eq!(post("/page/mcp").await, 200);
+    assert_eq!(post("/page/mcp").await, 429);
+}
+
+#[tokio::test]
+async fn stream_of_changes_ends_with_the_server_and_counts_for_itself() {
+    let site = limited(Limits::default());
+    let close = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        site.server.close();
+    };
+    let live = site.post("/page/live", ADA, &[], "{}");
+    let both = async { tokio::join!(live, close).0 };
+    let live = tokio::time::timeout(Duration::from_secs(5), both).await;
+    let body = live.unwrap().body;
+    assert!(body.contains(r#""lists":3"#), "{body}");
+    assert!(!body.contains(":777"), "{body}");
 }

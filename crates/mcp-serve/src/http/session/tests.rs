@@ -29,7 +29,7 @@ fn verified() -> VerifiedId {
 }
 
 fn sessions(key: u8) -> Sessions {
-    Sessions::new(Signer::new([key; 32]))
+    Sessions::new(Signer::new([key; 32]), None)
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn session_survives_a_restart_and_belongs_to_its_principal() {
     assert_eq!(session.connection.negotiated(), Some(NEGOTIATED));
     assert_eq!(**session.id(), *id);
     assert!(replica.open(&id, "bob", client).is_none());
-    assert!(!replica.end(&id, "bob", client()));
+    assert!(!replica.end(&id, "bob", &client()));
     assert!(sessions(2).open(&id, "alice", client).is_none());
     assert!(replica.open(&id, "alice", client).is_some());
 }
@@ -67,25 +67,14 @@ fn result_of_the_negotiation_is_part_of_the_id() {
             let id = sessions.create_id(negotiated, "").unwrap();
             let session = sessions.open(&id, "", client).unwrap();
             assert_eq!(session.connection.negotiated(), Some(negotiated));
-            let policy = session.replay_policy(Duration::from_secs(7));
+            let policy = session.replay_policy();
             assert_eq!(
                 (&*policy.session, policy.polls),
                 (&*id, polls),
                 "{revision:?}"
             );
-            assert_eq!(policy.keep_alive, Duration::from_secs(7));
         }
     }
-}
-
-#[test]
-fn clocks_may_differ_by_five_minutes() {
-    let now = 1_000_000;
-    assert_eq!(age(now, now), Some(Duration::ZERO));
-    assert_eq!(age(now + 300, now), Some(Duration::ZERO));
-    assert_eq!(age(now + 301, now), None);
-    assert_eq!(age(now - 300, now), Some(Duration::from_secs(300)));
-    assert_eq!(age(u64::MAX, now), None);
 }
 
 #[test]
@@ -108,20 +97,6 @@ fn session_lasts_a_week() {
 }
 
 #[test]
-fn oldest_session_loses_its_stream_if_there_are_too_many() {
-    let sessions = sessions(1);
-    let mut open = Vec::new();
-    for _ in 0..=MAX_LIVE_SESSIONS {
-        let id = sessions.create_id(NEGOTIATED, "").unwrap();
-        let session = sessions.open(&id, "", client).unwrap();
-        let stream = open.is_empty().then(|| session.connection.replace_stream());
-        open.push((session, stream));
-    }
-    assert!(open[0].1.as_ref().unwrap().is_cancelled());
-    assert_eq!(sessions.live.lock().connections.len(), MAX_LIVE_SESSIONS);
-}
-
-#[test]
 fn connections_of_a_session_have_one_id() {
     let sessions = sessions(1);
     let ids = [(); 2].map(|()| sessions.create_id(NEGOTIATED, "").unwrap());
@@ -130,23 +105,6 @@ fn connections_of_a_session_have_one_id() {
     assert_eq!(open(&ids[0]), open(&ids[0]));
     assert_ne!(open(&ids[0]), open(&ids[1]));
     assert_ne!(Connection::default().id(), Connection::default().id());
-}
-
-#[test]
-fn idle_sessions_stay_in_memory_and_ended_ones_stay_ended() {
-    let sessions = sessions(1);
-    let id = sessions.create_id(NEGOTIATED, "").unwrap();
-    let open = || sessions.open(&id, "", client).unwrap();
-    let (session, same) = (open(), open());
-    assert!(Arc::ptr_eq(&session.connection, &same.connection));
-    drop((session, same));
-    drop(open());
-    assert_eq!(sessions.len(), 1);
-    assert!(sessions.open(&id, "bob", client).is_none());
-    assert!(sessions.end(&id, "", client()));
-    assert_eq!(sessions.len(), 0);
-    assert!(!sessions.end(&id, "", client()));
-    assert!(sessions.open(&id, "", client).is_none());
 }
 
 #[test]
@@ -166,7 +124,7 @@ fn session_in_memory_expires_as_others_do() {
 #[test]
 fn sessions_of_others_stay_when_a_client_opens_too_many() {
     let mut live = LiveSessions::default();
-    let others = ["a", "b", "c"].map(|name| live.add(name, name.to_owned(), verified()).1);
+    let others = ["a", "b", "c"].map(|name| live.add(name, name.to_owned(), verified()).connection);
     let numbers = 0..MAX_LIVE_SESSIONS + 10;
     let _used: Vec<_> = numbers
         .map(|number| live.add(&number.to_string(), client(), verified()))
@@ -183,7 +141,7 @@ fn unused_and_expired_sessions_make_room_first() {
         issued: 0,
         ..verified()
     };
-    let (_, expired, _) = live.add("expired", client(), expired);
+    let expired = live.add("expired", client(), expired).connection;
     let numbers = 0..MAX_LIVE_SESSIONS;
     let mut used: Vec<_> = numbers
         .map(|number| live.add(&number.to_string(), client(), verified()))
@@ -194,38 +152,4 @@ fn unused_and_expired_sessions_make_room_first() {
     live.add("last", client(), verified());
     assert_eq!(live.connections.len(), 101);
     assert!(live.connections.contains_key("0") && live.connections.contains_key("last"));
-}
-
-#[test]
-fn table_of_ended_sessions_drops_the_oldest() {
-    let sessions = sessions(1);
-    let [first, second] = [(); 2].map(|()| sessions.create_id(NEGOTIATED, "").unwrap());
-    assert!(sessions.end(&first, "", client()));
-    let ended = |count| {
-        let mut live = sessions.live.lock();
-        for number in 1..count {
-            live.revoked.add(&number.to_string(), client());
-        }
-    };
-    ended(MAX_REVOKED_SESSIONS - 1);
-    assert!(sessions.end(&second, "", client()));
-    assert_eq!(sessions.live.lock().revoked.ids.len(), MAX_REVOKED_SESSIONS);
-    assert!(sessions.open(&first, "", client).is_none());
-    let third = sessions.create_id(NEGOTIATED, "").unwrap();
-    assert!(sessions.end(&third, "", client()));
-    assert_eq!(sessions.live.lock().revoked.ids.len(), MAX_REVOKED_SESSIONS);
-    assert!(sessions.open(&second, "", client).is_none());
-    assert!(sessions.open(&first, "", client).is_some());
-}
-
-/// A client that ends many sessions brings back no session of another client.
-#[test]
-fn ended_sessions_of_others_are_remembered_when_a_client_ends_too_many() {
-    let mut revoked = RevokedSessions::default();
-    assert!(revoked.add("a", "alice".to_owned()) && !revoked.add("a", "alice".to_owned()));
-    for number in 0..MAX_REVOKED_SESSIONS {
-        revoked.add(&number.to_string(), client());
-    }
-    assert_eq!(revoked.ids.len(), MAX_REVOKED_SESSIONS);
-    assert!(revoked.ids.contains("a") && !revoked.ids.contains("0"));
 }

@@ -1,26 +1,25 @@
 //! `explain_execution`
 
 use n8n_workflow::draft::called_ids;
-use n8n_workflow::trace::{Cause, Loss, NodeFailure, Trace, find_failure, find_handled, find_loss};
-use n8n_workflow::{Execution, Node, Status, Workflow};
+use n8n_workflow::trace::{Cause, NodeFailure, Trace, find_failure, find_handled};
+use n8n_workflow::{Execution, Status, Workflow};
 use upstream::time::parse_timestamp;
 
 use super::find;
 use crate::api::ExecutionFilter;
-use crate::run::RunStatus;
+use crate::outcome::RunStatus;
 use crate::tools::prelude::*;
 
-/// Sub-workflows of sub-workflows that are followed.
 const MAX_DEPTH: usize = 5;
 /// Failed executions of a sub-workflow among which the one that the node has started is searched.
 const MAX_RECENT_EXECUTIONS: u32 = 50;
 
-/// Why an execution failed, or completed with empty or null output: the node, its input, the likely
-/// cause and what to try.
+/// Says why an execution failed, or which error its workflow handled: the node, its input, the likely cause
+/// and what to try.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExplainExecution {
-    /// From list_executions or run_workflow.
+    /// list_executions and run_workflow show the id.
     execution_id: Id,
 }
 
@@ -32,14 +31,14 @@ pub(crate) struct Explanation {
     workflow_id: Option<String>,
     workflow_name: Option<String>,
     node_type: Option<String>,
-    /// The failed node, or the first that lost what is missing in the output.
+    /// This node failed.
     failed: NodeFailure,
-    /// The execution of the sub-workflow that failed; `failed` is its node.
+    /// This execution of the sub-workflow failed; `failed` is its node.
     sub_execution_id: Option<String>,
-    /// A guess from the message and the kind of node.
+    /// It is a guess from the message and the kind of node.
     likely_cause: String,
     advice: String,
-    /// The nodes that ran, in order.
+    /// These nodes ran, in this order.
     path: Vec<String>,
     note: Option<String>,
 }
@@ -55,7 +54,7 @@ impl Tool for ExplainExecution {
     }
 }
 
-/// Explains the failure of an execution, or the gap in its output.
+/// Explains the failure of an execution, or the error that its workflow handled.
 ///
 /// # Errors
 /// Also if there is neither.
@@ -68,14 +67,10 @@ pub(crate) async fn explain(n8n: &N8n, id: &Id) -> Result<Explanation, ToolError
     };
     let trace = Trace::read(execution.data.as_deref());
     let mut found = diagnose(&execution, &trace, workflow.as_ref(), n8n)?;
-    let is_disabled = |node: &Node| node.disabled && Some(&node.name) == found.failed.node.as_ref();
-    let mut now = workflow.iter().flat_map(|workflow| &workflow.nodes);
-    let mut note = now
-        .any(is_disabled)
-        .then(|| "The node is disabled now.".to_owned());
-    if found.failed.item.is_none() && found.failed.input.len() < found.failed.input_items {
-        note = Some("n8n does not say which item is at fault; `input` has the first ones.".into());
-    }
+    let is_unclear =
+        found.failed.item.is_none() && found.failed.input.len() < found.failed.input_items;
+    let note = is_unclear
+        .then(|| "n8n does not say which item is at fault; `input` has the first ones.".to_owned());
     let mut sub_execution_id = None;
     for _ in 0..MAX_DEPTH {
         let Some(sub) = found.sub_execution(n8n).await else {
@@ -122,60 +117,25 @@ fn diagnose(
     now: Option<&Workflow>,
     n8n: &N8n,
 ) -> Result<Diagnosis, ToolError> {
-    let was = execution.workflow_data.as_deref();
-    let was: Option<Workflow> = was.and_then(|raw| serde_json::from_str(raw.get()).ok());
+    let was = execution.workflow();
     let workflow = was.as_ref().or(now);
-    let node_of = |failed: &NodeFailure| {
-        let nodes = workflow.into_iter().flat_map(|workflow| &workflow.nodes);
-        nodes
-            .into_iter()
-            .find(|node| Some(&node.name) == failed.node.as_ref())
+    let handled = match execution.status {
+        Status::Success => workflow.and_then(|all| find_handled(trace, all, &n8n.redactor())),
+        _ => None,
     };
-    if execution.status == Status::Success
-        && let Some(workflow) = workflow
-        && let Some(mut failed) = find_handled(trace, workflow, &n8n.redactor())
-    {
-        let node = node_of(&failed);
-        if let Some(node) = node {
-            failed.find_source(node, &n8n.redactor());
-        }
-        let node_type = node.map(|node| node.kind.clone());
-        let Cause { cause, advice } = Cause::from_failure(&failed, node_type.as_deref());
-        return Ok(Diagnosis {
-            node_type,
-            cause: format!("{cause} The workflow went on, as the node's onError says."),
-            advice,
-            started: Vec::new(),
-            time: None,
-            failed,
-        });
-    }
-    if execution.status == Status::Success {
-        let loss = workflow.and_then(|workflow| find_loss(trace, workflow, &n8n.redactor()));
-        let Loss {
-            failed,
-            cause,
-            advice,
-        } = loss.ok_or_else(|| did_not_fail(execution))?;
-        return Ok(Diagnosis {
-            node_type: node_of(&failed).map(|node| node.kind.clone()),
-            failed,
-            cause,
-            advice,
-            started: Vec::new(),
-            time: None,
-        });
-    }
+    let is_handled = handled.is_some();
     let has_error = matches!(
         execution.status,
         Status::Error | Status::Crashed | Status::Unknown
     );
-    if !has_error && !trace.is_timed_out() {
-        return Err(did_not_fail(execution));
+    if !is_handled && !has_error && trace.timeout().is_none() {
+        let ends = workflow.map(|all| trace.dead_ends(all)).unwrap_or_default();
+        return Err(did_not_fail(execution, &ends));
     }
-    let failed = find_failure(trace, &n8n.redactor());
+    let failed = handled.or_else(|| find_failure(trace, &n8n.redactor()));
     let mut failed = failed.unwrap_or_else(|| unrecorded(trace, execution.status));
-    let node = node_of(&failed);
+    let mut nodes = workflow.iter().flat_map(|workflow| &workflow.nodes);
+    let node = nodes.find(|node| Some(&node.name) == failed.node.as_ref());
     if let Some(node) = node {
         failed.find_source(node, &n8n.redactor());
     }
@@ -186,10 +146,15 @@ fn diagnose(
     } else {
         Cause::from_failure(&failed, node_type.as_deref())
     };
-    let parameters = node.map(|node| Value::Object(node.parameters.clone()));
+    let goes_on = match is_handled {
+        true => " The workflow went on, as the node's onError says.",
+        false => "",
+    };
+    let parameters = node.filter(|_| !is_handled);
+    let parameters = parameters.map(|node| Value::Object(node.parameters.clone()));
     Ok(Diagnosis {
         node_type,
-        cause: cause.to_owned(),
+        cause: format!("{cause}{goes_on}"),
         advice,
         started: parameters.iter().flat_map(called_ids).collect(),
         time: failed.node.as_deref().and_then(|node| trace.time_of(node)),
@@ -234,17 +199,22 @@ fn unrecorded(trace: &Trace, status: Status) -> NodeFailure {
     }
 }
 
-fn did_not_fail(execution: &Execution) -> ToolError {
+fn did_not_fail(execution: &Execution, ends: &[&str]) -> ToolError {
     let status = match RunStatus::from(execution.status) {
-        RunStatus::Completed => {
-            "completed, and its output has no gap; get_execution with view `summary` shows what it did"
-        }
+        RunStatus::Completed => "completed; get_execution with view `summary` shows what it did",
         RunStatus::Canceled => "was canceled",
         RunStatus::Running | RunStatus::Waiting => "has not ended",
         RunStatus::Failed | RunStatus::Unknown => "failed",
     };
+    let ends = match ends {
+        [] => String::new(),
+        all => format!(
+            " No items came out of {}, so what follows did not run.",
+            all.join(", ")
+        ),
+    };
     ToolError::conflict(format!(
-        "Execution {} did not fail: it {status}.",
+        "Execution {} did not fail: it {status}.{ends}",
         execution.id
     ))
 }

@@ -1,45 +1,43 @@
 //! `list_executions`
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
 
 use futures_util::stream::{self, StreamExt as _};
-use n8n_workflow::trace::ResultData;
+use n8n_workflow::trace::Trace;
 use n8n_workflow::{Execution, Status};
 use upstream::http::HttpFailure;
 use upstream::text::first_line;
 use upstream::time::{Since, Timestamp};
 
 use crate::api::{ExecutionFilter, N8nFailure as _, Page, UNKNOWN_CURSOR};
-use crate::run::RunStatus;
-use crate::tools::filtered_page::filtered_page;
+use crate::outcome::RunStatus;
+use crate::tools::collection::{FilteredPage, filtered_page};
 use crate::tools::prelude::*;
 
 const DEFAULT_LIMIT: u32 = 20;
 /// Failed executions that are read for their errors, as each may be large, and so many at a time.
 const MAX_ERRORS: usize = 50;
 const CONCURRENT_READS: usize = 4;
-/// Characters of an error.
 const MAX_ERROR: usize = 200;
 
 /// Lists executions, newest first, without their data, and failed ones with their error.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListExecutions {
-    /// Only of this workflow.
+    /// Show only executions of this workflow.
     workflow_id: Option<Id>,
-    /// Only in this state.
+    /// Show only executions in this state.
     status: Option<StatusFilter>,
-    /// Only of workflows in this project.
+    /// Show only executions of workflows in this project.
     project_id: Option<Id>,
-    /// Only those that started since then: `30m`, `24h`, `7d` ago, or a time in RFC 3339.
+    /// Show only executions that started since then: `30m`, `24h`, `7d` ago, or a time in RFC 3339.
     since: Option<String>,
-    /// Only failures, counted by workflow and cause.
+    /// Count the failures by workflow and cause, and show nothing else.
     #[serde(default)]
     group: bool,
-    /// Page size; default 20.
+    /// The page size is 20 by default.
     limit: Option<Bounded<1, 250>>,
-    /// Previous page's `next_cursor`.
+    /// The previous page returns it as `next_cursor`.
     cursor: Option<String>,
 }
 
@@ -54,21 +52,20 @@ enum StatusFilter {
     Canceled,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ExecutionPage {
-    #[serde(skip_serializing_if = "Option::is_none")]
     executions: Option<Vec<ExecutionRow>>,
-    /// The most frequent first.
+    /// The most frequent group comes first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     groups: Vec<FailureGroup>,
-    /// Rows that cannot be read.
+    /// These rows cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<String>,
     /// The errors of older failures were not read.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     cut: bool,
-    /// Absent on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// It is absent on the last page.
     next_cursor: Option<String>,
 }
 
@@ -80,9 +77,9 @@ struct ExecutionRow {
     workflow_name: Option<String>,
     status: RunStatus,
     failed_node: Option<String>,
-    /// First line.
+    /// It is the first line of the error.
     error: Option<String>,
-    /// Kind of trigger.
+    /// It is the kind of the trigger.
     mode: Option<String>,
     started_at: Option<String>,
     stopped_at: Option<String>,
@@ -100,7 +97,7 @@ struct FailureGroup {
     count: usize,
     first_at: Option<String>,
     last_at: Option<String>,
-    /// The newest.
+    /// It is the newest of them.
     execution_id: String,
 }
 
@@ -116,7 +113,6 @@ impl Tool for ListExecutions {
         if group {
             filter.status.get_or_insert("error");
         }
-        let left_out = &Mutex::new(Vec::new());
         if let Some(workflow) = &filter.workflow {
             n8n.api.admit_id(workflow).await?;
         }
@@ -128,11 +124,15 @@ impl Tool for ListExecutions {
             };
             async move {
                 let (page, unreadable) = page(n8n, &filter).await?;
-                add(left_out, unreadable);
-                Ok((n8n.api.admitted(page.data).await?, page.next_cursor))
+                Ok(FilteredPage {
+                    rows: n8n.api.admitted(page.data).await?,
+                    next_cursor: page.next_cursor,
+                    unreadable,
+                })
             }
         };
-        let (mut executions, next_cursor) = filtered_page(limit, cursor.as_deref(), fetch).await?;
+        let listed = filtered_page(limit, cursor.as_deref(), fetch).await?;
+        let (mut executions, mut left_out) = (listed.rows, listed.unreadable);
         if filter.status.is_none() && cursor.is_none() {
             // n8n lists running executions only if it is asked for them.
             let running = ExecutionFilter {
@@ -145,8 +145,6 @@ impl Tool for ListExecutions {
             let running: Vec<_> = running.filter(|one| !known(one)).collect();
             executions.splice(0..0, running);
         }
-        let mut left_out =
-            std::mem::take(&mut *left_out.lock().unwrap_or_else(PoisonError::into_inner));
         // Their workflows are unknown.
         left_out.retain(|_| n8n.api.policy.is_open());
         let (executions, cut) = rows(n8n, executions).await;
@@ -159,14 +157,9 @@ impl Tool for ListExecutions {
             groups,
             left_out,
             cut,
-            next_cursor,
+            next_cursor: listed.next_cursor,
         })
     }
-}
-
-fn add(left_out: &Mutex<Vec<String>>, more: Vec<String>) {
-    let mut all = left_out.lock().unwrap_or_else(PoisonError::into_inner);
-    all.extend(more);
 }
 
 /// The rows, with what n8n's list does not hold: names of workflows and errors; true if there are more errors.
@@ -189,7 +182,7 @@ async fn rows(n8n: &N8n, executions: Vec<Execution>) -> (Vec<ExecutionRow>, bool
     let redactor = &n8n.redactor();
     let errors = stream::iter(ids).map(|id| async move {
         let read = n8n.api.execution(&id, true).await.ok()??;
-        let (node, message) = ResultData::read(read.data.as_deref()).failure();
+        let (node, message) = Trace::read(read.data.as_deref()).failure();
         Some((id, (node, first_line(&redactor.text(&message), MAX_ERROR))))
     });
     let errors: Vec<_> = errors.buffer_unordered(CONCURRENT_READS).collect().await;
@@ -198,10 +191,16 @@ async fn rows(n8n: &N8n, executions: Vec<Execution>) -> (Vec<ExecutionRow>, bool
         let (failed_node, error) = errors.remove(&execution.id).unzip();
         let name = execution.workflow_id.as_ref().and_then(|id| names.get(id));
         ExecutionRow {
+            execution_id: execution.id.to_string(),
             workflow_name: name.cloned(),
+            workflow_id: execution.workflow_id.map(|id| id.to_string()),
+            status: execution.status.into(),
             failed_node: failed_node.flatten(),
             error,
-            ..execution.into()
+            mode: execution.mode,
+            started_at: execution.started_at,
+            stopped_at: execution.stopped_at,
+            retry_of: execution.retry_of.map(|id| id.to_string()),
         }
     };
     (executions.into_iter().map(row).collect(), cut)
@@ -237,7 +236,6 @@ fn groups(rows: Vec<ExecutionRow>) -> Vec<FailureGroup> {
     groups
 }
 
-/// A page of n8n's list.
 async fn page(
     n8n: &N8n,
     filter: &ExecutionFilter,
@@ -287,23 +285,6 @@ impl StatusFilter {
             Self::Running => "running",
             Self::Waiting => "waiting",
             Self::Canceled => "canceled",
-        }
-    }
-}
-
-impl From<Execution> for ExecutionRow {
-    fn from(execution: Execution) -> Self {
-        Self {
-            execution_id: execution.id.to_string(),
-            retry_of: execution.retry_of.map(|id| id.to_string()),
-            workflow_id: execution.workflow_id.map(|id| id.to_string()),
-            workflow_name: None,
-            status: execution.status.into(),
-            failed_node: None,
-            error: None,
-            mode: execution.mode,
-            started_at: execution.started_at,
-            stopped_at: execution.stopped_at,
         }
     }
 }

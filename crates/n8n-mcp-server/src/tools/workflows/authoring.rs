@@ -4,10 +4,9 @@ use n8n_workflow::Workflow;
 use n8n_workflow::check::{Finding, NO_TRIGGER, Severity};
 use n8n_workflow::draft::{Draft, Operation, apply, keep_parts, name_of, restore};
 
-use super::validate::ValidateWorkflow;
-use super::verdict::{Publishing, judge};
-use super::{impossible, load};
-use crate::api::{Publication, WorkflowLock, WrittenWorkflow, changed_meanwhile};
+use super::load;
+use super::validate::{ValidateWorkflow, judge};
+use crate::api::{WorkflowLock, WrittenWorkflow, changed_meanwhile};
 use crate::tools::prelude::*;
 
 pub(crate) fn authoring() -> Toolset<N8n> {
@@ -19,7 +18,6 @@ pub(crate) fn authoring() -> Toolset<N8n> {
         .with::<DuplicateWorkflow>()
 }
 
-/// More findings would not help.
 const MAX_FINDINGS: usize = 10;
 
 #[derive(Serialize, JsonSchema)]
@@ -27,13 +25,13 @@ pub(crate) struct Written {
     id: String,
     name: String,
     active: bool,
-    /// Pass it to the next change to detect other changes.
+    /// Pass it to the next change, which then detects other changes.
     #[serde(skip_serializing_if = "String::is_empty")]
     version: String,
-    /// Parts that n8n would reject.
+    /// n8n would reject these parts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<String>,
-    /// Possible problems; with allow_invalid also errors.
+    /// These may be problems; with allow_invalid there are errors, too.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Finding>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,7 +42,7 @@ impl Written {
     pub(super) fn new(written: WrittenWorkflow, warnings: Vec<Finding>) -> Self {
         let workflow = written.workflow;
         Self {
-            note: note(&written.publication, workflow.active),
+            note: written.note,
             id: workflow.id,
             name: workflow.name,
             active: workflow.active,
@@ -59,35 +57,6 @@ impl Written {
         self.note = Some(before.unwrap_or_default() + note);
         self
     }
-}
-
-/// The effect of a change on what is live, in words.
-fn note(publication: &Publication, is_active: bool) -> Option<String> {
-    Some(match publication {
-        Publication::Inactive => return None,
-        Publication::Live => "It is active: the change is live in a moment.".to_owned(),
-        Publication::Draft => {
-            "Written as a draft: the version that is live has not changed. activate_workflow publishes the \
-             draft; publish=true does so with a change."
-                .to_owned()
-        }
-        Publication::SecondDraft(versions) => format!(
-            "Written as a draft, and not published: the draft already differed from the version that is live \
-             ({}), which has not changed. activate_workflow publishes the whole draft, with those differences.",
-            versions.live_version
-        ),
-        Publication::Refused(reason) => {
-            let live = if is_active {
-                "The version that is live has not changed."
-            } else {
-                "n8n has deactivated the workflow."
-            };
-            format!(
-                "Written as a draft, which n8n does not publish: {reason} {live} Mend the draft; \
-                 activate_workflow publishes it."
-            )
-        }
-    })
 }
 
 /// The addition for a draft beside which settings were changed.
@@ -114,10 +83,10 @@ pub(super) async fn check_change(
         same != Some(node)
     };
     let new: Vec<_> = draft.nodes.iter().filter(is_new).collect();
-    let judged = judge(n8n, draft, &new, Publishing::DoNotAsk).await;
+    let judged = judge(n8n, draft, &new, None).await;
     let mut found = judged.findings;
     if let Some(before) = before.filter(|_| !found.is_empty()) {
-        let old = judge(n8n, before, &[], Publishing::DoNotAsk).await;
+        let old = judge(n8n, before, &[], None).await;
         found.retain(|finding| !old.findings.contains(finding));
     }
     // A workflow that is not finished, or runs by hand, needs none.
@@ -166,19 +135,19 @@ pub(super) async fn load_for_change(
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EditWorkflow {
-    /// From list_workflows.
+    /// list_workflows shows the id.
     workflow_id: Id,
-    /// In order; each names its node.
+    /// The operations are done in order; each names its node.
     operations: Vec<Operation>,
-    /// From get_workflow: refused if it was changed since.
+    /// get_workflow shows it; the change is refused if the workflow was changed since.
     version: Option<String>,
-    /// Only check.
+    /// Only check the result, and write nothing.
     #[serde(default)]
     dry_run: bool,
-    /// Write it as a draft in spite of errors; an active one keeps its last version.
+    /// Write the draft in spite of errors; what is live stays as it is.
     #[serde(default)]
     allow_invalid: bool,
-    /// Make it live, if the workflow is active and its draft holds no other changes than yours.
+    /// Make the draft live, if the workflow is active and the draft holds no other changes than yours.
     #[serde(default)]
     publish: bool,
 }
@@ -197,16 +166,16 @@ impl Tool for EditWorkflow {
         let loaded = load_for_change(n8n, id, version).await?;
         let (_, current, before) = &loaded;
         let shown = redacted(n8n, before);
-        let mut draft = apply(before, &shown, self.operations).map_err(impossible)?;
-        restore(&mut draft, &shown, before).map_err(impossible)?;
+        let mut draft =
+            apply(before, &shown, self.operations).map_err(ToolError::invalid_argument)?;
+        restore(&mut draft, &shown, before).map_err(ToolError::invalid_argument)?;
         let change = Some((current, before));
         let warnings = check_change(n8n, change, &draft, self.allow_invalid).await?;
         if self.dry_run {
             let (_, workflow, _) = loaded;
             let nothing = WrittenWorkflow {
                 workflow,
-                left_out: Vec::new(),
-                publication: Publication::Inactive,
+                ..WrittenWorkflow::default()
             };
             let checked = Written::new(nothing, warnings);
             return Ok(checked.with_note("Checked only: nothing was written."));
@@ -215,7 +184,6 @@ impl Tool for EditWorkflow {
     }
 }
 
-/// Replaces a workflow; one with errors is written as a draft.
 async fn replace(
     n8n: &N8n,
     (lock, current, before): (WorkflowLock, Workflow, Draft),
@@ -226,10 +194,7 @@ async fn replace(
     let publish = publish && found.iter().all(|one| one.severity != Severity::Error);
     let api = &n8n.api;
     let written = api.replace_workflow(lock, &current, draft, publish).await?;
-    let is_draft = matches!(
-        written.publication,
-        Publication::Draft | Publication::SecondDraft(_)
-    );
+    let is_draft = written.is_draft;
     let written = Written::new(written, found);
     Ok(if is_draft && draft.settings != before.settings {
         written.with_note(SETTINGS_ARE_LIVE)
@@ -242,17 +207,17 @@ async fn replace(
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateWorkflow {
-    /// Display name.
+    /// The name is shown in n8n.
     name: String,
-    /// Each with name, type, typeVersion and parameters; id and position are optional.
+    /// Each node has name, type, typeVersion and parameters; id and position are optional.
     nodes: Vec<Map<String, Value>>,
-    /// {"A": {"main": [[{"node": "B", "type": "main", "index": 0}]]}}.
+    /// They have the form {"A": {"main": [[{"node": "B", "type": "main", "index": 0}]]}}.
     #[serde(default)]
     connections: Map<String, Value>,
-    /// Such as executionOrder, timezone, errorWorkflow, availableInMCP.
+    /// They are, for example, executionOrder, timezone, errorWorkflow, availableInMCP.
     #[serde(default)]
     settings: Map<String, Value>,
-    /// Write it in spite of errors.
+    /// Write the workflow in spite of errors.
     #[serde(default, skip_serializing)]
     allow_invalid: bool,
 }
@@ -264,11 +229,11 @@ impl Tool for CreateWorkflow {
     type Output = Written;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
-        let mut draft = Draft::read(members_of(&self)).map_err(impossible)?;
+        let mut draft = Draft::read(members_of(&self)).map_err(ToolError::invalid_argument)?;
         // As n8n's own editor does; without it n8n runs nodes in the order of its first version.
         let order = draft.settings.entry("executionOrder");
         order.or_insert_with(|| "v1".into());
-        draft.writable().map_err(impossible)?;
+        draft.body().map_err(ToolError::invalid_argument)?;
         let warnings = check_change(n8n, None, &draft, self.allow_invalid).await?;
         let written = n8n.api.create_workflow(&draft).await?;
         Ok(Written::new(written, warnings))
@@ -280,17 +245,17 @@ impl Tool for CreateWorkflow {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpdateWorkflow {
-    /// From list_workflows.
+    /// list_workflows shows the id.
     workflow_id: Id,
-    /// As get_workflow returns with full=true: name, nodes, connections, settings. A part that is
-    /// left out stays as it is; fields that n8n does not accept are ignored.
+    /// get_workflow returns it with full=true: name, nodes, connections, settings. A part that is left out stays
+    /// as it is; fields that n8n does not accept are ignored.
     workflow: Map<String, Value>,
-    /// From get_workflow: refused if it was changed since.
+    /// get_workflow shows it; the change is refused if the workflow was changed since.
     version: Option<String>,
-    /// As in edit_workflow.
+    /// It works as in edit_workflow.
     #[serde(default)]
     allow_invalid: bool,
-    /// As in edit_workflow.
+    /// It works as in edit_workflow.
     #[serde(default)]
     publish: bool,
 }
@@ -302,10 +267,11 @@ impl Tool for UpdateWorkflow {
     type Output = Written;
 
     async fn call(mut self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
-        let (id, version) = (&self.workflow_id, self.version.as_deref());
+        // The whole answer of get_workflow holds the version, and the definition.
+        let shown = self.workflow.get("version").and_then(Value::as_str);
+        let (id, version) = (&self.workflow_id, self.version.as_deref().or(shown));
         let loaded = load_for_change(n8n, id, version).await?;
         let (_, current, before) = &loaded;
-        // The whole answer of get_workflow holds the definition.
         if let Some(Value::Object(definition)) = self.workflow.remove("definition") {
             self.workflow = definition;
         }
@@ -316,8 +282,8 @@ impl Tool for UpdateWorkflow {
             }
         }
         keep_parts(&mut self.workflow, before);
-        let mut draft = Draft::read(self.workflow).map_err(impossible)?;
-        restore(&mut draft, &redacted(n8n, before), before).map_err(impossible)?;
+        let mut draft = Draft::read(self.workflow).map_err(ToolError::invalid_argument)?;
+        restore(&mut draft, &redacted(n8n, before), before).map_err(ToolError::invalid_argument)?;
         let change = Some((current, before));
         let found = check_change(n8n, change, &draft, self.allow_invalid).await?;
         replace(n8n, loaded, &draft, found, self.publish).await
@@ -347,9 +313,9 @@ pub(super) fn redacted(n8n: &N8n, draft: &Draft) -> Draft {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DuplicateWorkflow {
-    /// From list_workflows.
+    /// list_workflows shows the id.
     workflow_id: Id,
-    /// Default: the old name and "copy".
+    /// The default is the old name and "copy".
     name: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `get_workflow`
+//! `get_workflow` and `list_workflows`.
 
 use n8n_workflow::connections::{Connection, MAIN, parse_connections};
 use n8n_workflow::draft::{Draft, name_of};
@@ -8,19 +8,21 @@ use n8n_workflow::{Definition, Node, UnpublishedDraft, Workflow};
 
 use super::authoring::redacted;
 use super::load;
+use crate::api::WorkflowFilter;
 use crate::start_method::Access;
+use crate::tools::collection::{FilteredPage, filtered_page};
 use crate::tools::prelude::*;
 
-/// One workflow: its nodes, how they are connected, and how each trigger can be run.
+/// Shows one workflow: its nodes, how they are connected, and how each trigger can be run.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetWorkflow {
-    /// From list_workflows.
+    /// list_workflows shows the id.
     workflow_id: Id,
-    /// The whole definition, as update_workflow takes it, instead of the summary of nodes.
+    /// Show the whole definition, as update_workflow takes it, instead of the summary.
     #[serde(default)]
     full: bool,
-    /// Only these nodes, with all that is in them, instead of the summary.
+    /// Show all that is in these nodes instead of the summary.
     #[serde(default)]
     nodes: Vec<String>,
 }
@@ -34,7 +36,7 @@ pub(crate) struct WorkflowDetails {
     active: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     archived: bool,
-    /// Of the definition, for the tools that change it.
+    /// The tools that change the definition take it.
     #[serde(skip_serializing_if = "String::is_empty")]
     version: String,
     /// The draft, which is shown here, is not what is live.
@@ -45,15 +47,15 @@ pub(crate) struct WorkflowDetails {
     triggers: Vec<TriggerSummary>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     nodes: Vec<NodeSummary>,
-    /// `from -> to`, with output and kind where they are not the first and `main`.
+    /// They are `from -> to`, with output and kind where those are not the first and `main`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     connections: Vec<String>,
     settings: Option<Map<String, Value>>,
-    /// Nodes whose output is pinned in the editor; it is not shown.
+    /// The output of these nodes is pinned in the editor; it is not shown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pinned: Vec<String>,
     definition: Option<Definition>,
-    /// The nodes that were asked for.
+    /// These nodes were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     whole_nodes: Vec<Map<String, Value>>,
 }
@@ -62,7 +64,7 @@ pub(crate) struct WorkflowDetails {
 pub(super) struct NodeSummary {
     name: String,
     r#type: String,
-    /// Runs code or commands that are written in it.
+    /// It runs code or commands that are written in it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     runs_code: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -75,13 +77,13 @@ struct TriggerSummary {
     node: String,
     kind: TriggerKind,
     method: Option<String>,
-    /// Below `/webhook/`.
+    /// It is below `/webhook/`.
     path: Option<String>,
-    /// JSON Schema of its input, as far as known.
+    /// It is the JSON Schema of the input, as far as known.
     parameters: Option<Map<String, Value>>,
     /// run_workflow can start it.
     runnable: bool,
-    /// Why not, and what would help.
+    /// It says why run_workflow cannot start it, and what would help.
     reason: Option<String>,
 }
 
@@ -102,7 +104,7 @@ impl Tool for GetWorkflow {
             return Ok(WorkflowDetails {
                 definition: Some(definition),
                 unpublished: n8n.api.unpublished(&workflow).await,
-                ..about(&workflow, &access)
+                ..about(n8n, &workflow, &access)
             });
         }
         if !self.nodes.is_empty() {
@@ -123,13 +125,12 @@ impl Tool for GetWorkflow {
             connections: lines(&workflow.connections),
             settings: Some(workflow.settings.clone()).filter(|settings| !settings.is_empty()),
             unpublished: n8n.api.unpublished(&workflow).await,
-            ..about(&workflow, &access)
+            ..about(n8n, &workflow, &access)
         })
     }
 }
 
 impl GetWorkflow {
-    /// The call without the whole definition.
     pub(crate) fn summary(workflow_id: Id) -> Self {
         Self {
             workflow_id,
@@ -153,13 +154,14 @@ impl GetWorkflow {
 }
 
 /// The fields that the summary and the whole definition share.
-fn about(workflow: &Workflow, access: &Access) -> WorkflowDetails {
+fn about(n8n: &N8n, workflow: &Workflow, access: &Access) -> WorkflowDetails {
+    let description = workflow.description.as_deref();
     let pinned = workflow.pin_data.iter().flat_map(Map::keys);
     let triggers = triggers(workflow);
     WorkflowDetails {
         id: workflow.id.clone(),
         name: workflow.name.clone(),
-        description: workflow.description.clone(),
+        description: description.map(|text| n8n.redactor().text(text)),
         active: workflow.active,
         archived: workflow.is_archived,
         version: workflow.updated_at.clone(),
@@ -226,19 +228,128 @@ pub(super) fn node_summary(node: &Node) -> NodeSummary {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
+const DEFAULT_LIMIT: u32 = 100;
 
-    use super::*;
+/// Lists n8n workflows.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListWorkflows {
+    /// Show only workflows with all of these tag names.
+    #[serde(default)]
+    tags: Vec<String>,
+    /// Show only active or only inactive workflows.
+    active: Option<bool>,
+    /// Show only workflows whose names contain this.
+    name: Option<String>,
+    /// Show only workflows of the project with this id.
+    project_id: Option<Id>,
+    /// Show archived workflows instead of the others.
+    #[serde(default)]
+    archived: bool,
+    /// The page size is 100 by default.
+    limit: Option<Bounded<1, 250>>,
+    /// The previous page returns it as `next_cursor`.
+    cursor: Option<String>,
+}
 
-    #[test]
-    fn each_connection_is_one_line() {
-        let all = json!({
-            "IF": {"main": [[{"node": "A", "type": "main", "index": 0}], null, [{"node": "B"}]]},
-            "Model": {"ai_languageModel": [[{"node": "Agent"}]]},
-        });
-        let expected = ["IF -> A", "IF[2] -> B", "Model -ai_languageModel-> Agent"];
-        assert_eq!(lines(all.as_object().unwrap()), expected);
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct WorkflowPage {
+    pub(crate) workflows: Vec<WorkflowRow>,
+    /// These rows cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
+    /// It is absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct WorkflowRow {
+    pub(crate) id: String,
+    name: String,
+    active: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tags: Vec<String>,
+    /// The draft is not what is live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unpublished: Option<UnpublishedDraft>,
+}
+
+impl From<Workflow> for WorkflowRow {
+    fn from(workflow: Workflow) -> Self {
+        Self {
+            unpublished: workflow.unpublished_draft(),
+            id: workflow.id,
+            name: workflow.name,
+            active: workflow.active,
+            tags: workflow.tags,
+        }
+    }
+}
+
+impl Tool for ListWorkflows {
+    const NAME: &'static str = "list_workflows";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = WorkflowPage;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<WorkflowPage, ToolError> {
+        let archived = self.archived;
+        let (filter, cursor) = (self.filter()?, self.cursor.as_deref());
+        let (policy, limit) = (&n8n.api.policy, filter.limit as usize);
+        let is_shown =
+            |workflow: &Workflow| workflow.is_archived == archived && policy.admits(workflow);
+        let fetch = |cursor| {
+            let filter = WorkflowFilter {
+                cursor,
+                ..filter.clone()
+            };
+            async move {
+                let (page, unreadable) = n8n.api.workflows(&filter).await?;
+                let rows = page.data.into_iter();
+                let rows = rows.map(|row| Some(row).filter(is_shown).map(WorkflowRow::from));
+                Ok(FilteredPage {
+                    rows: rows.collect(),
+                    next_cursor: page.next_cursor,
+                    unreadable,
+                })
+            }
+        };
+        let mut page = filtered_page(limit, cursor, fetch).await?;
+        // Their tags and projects are unknown.
+        page.unreadable.retain(|_| policy.is_open());
+        Ok(WorkflowPage {
+            workflows: page.rows,
+            left_out: page.unreadable,
+            next_cursor: page.next_cursor,
+        })
+    }
+}
+
+impl ListWorkflows {
+    /// The call for as many workflows as n8n lists at once.
+    pub(crate) fn first_page() -> Self {
+        Self {
+            limit: Bounded::new(250),
+            ..Self::default()
+        }
+    }
+
+    fn filter(&self) -> Result<WorkflowFilter, ToolError> {
+        // n8n expects the names in one text, separated by commas, and ignores blank ones.
+        let unusable = |tag: &&String| tag.contains(',') || tag.trim().is_empty();
+        if let Some(tag) = self.tags.iter().find(unusable) {
+            return Err(ToolError::invalid_argument(format!(
+                "`tags` contains {tag:?}: n8n cannot search for a tag that is blank or has a comma."
+            )));
+        }
+        Ok(WorkflowFilter {
+            tags: self.tags.join(","),
+            active: self.active,
+            name: self.name.clone().filter(|name| !name.is_empty()),
+            project: self.project_id.clone(),
+            limit: self.limit.map_or(DEFAULT_LIMIT, Bounded::get),
+            cursor: None,
+        })
     }
 }

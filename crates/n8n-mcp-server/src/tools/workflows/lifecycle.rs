@@ -5,7 +5,7 @@ use n8n_workflow::node_type::last_part;
 use n8n_workflow::{Node, Workflow};
 
 use super::load;
-use crate::api::WorkflowLock;
+use crate::api::after;
 use crate::tools::prelude::*;
 
 const TRANSFERS: Collection = Collection {
@@ -53,7 +53,7 @@ impl From<Workflow> for WorkflowState {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ActivateWorkflow {
-    /// From list_workflows.
+    /// list_workflows shows the id.
     workflow_id: Id,
 }
 
@@ -64,11 +64,11 @@ impl Tool for ActivateWorkflow {
     type Output = WorkflowState;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<WorkflowState, ToolError> {
-        let lock = n8n.api.lock(&self.workflow_id).await;
+        let _lock = n8n.api.lock(&self.workflow_id).await;
         let workflow = n8n.api.workflow(&self.workflow_id).await?;
         n8n.api.policy.check_start(&workflow)?;
         let taken = taken_paths(n8n, &workflow).await;
-        let active = n8n.api.act(&lock, "activate").await;
+        let active = n8n.api.act(&self.workflow_id, "activate").await;
         let active = active.map_err(|error| match (&taken, error.kind()) {
             (Some(taken), ToolErrorKind::Conflict) => {
                 ToolError::conflict(format!("{} {taken}", error.message())).caused_by(error)
@@ -137,7 +137,7 @@ fn webhook_urls(nodes: &[Node]) -> Vec<String> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeactivateWorkflow {
-    /// From list_workflows.
+    /// list_workflows shows the id.
     workflow_id: Id,
 }
 
@@ -156,7 +156,7 @@ impl Tool for DeactivateWorkflow {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ArchiveWorkflow {
-    /// From list_workflows.
+    /// list_workflows shows the id.
     workflow_id: Id,
 }
 
@@ -175,7 +175,7 @@ impl Tool for ArchiveWorkflow {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UnarchiveWorkflow {
-    /// From list_workflows with archived=true.
+    /// list_workflows with archived=true shows the id.
     workflow_id: Id,
 }
 
@@ -191,18 +191,18 @@ impl Tool for UnarchiveWorkflow {
 }
 
 async fn admit_and_act(n8n: &N8n, id: &Id, action: &str) -> Result<WorkflowState, ToolError> {
-    let lock = n8n.api.lock(id).await;
+    let _lock = n8n.api.lock(id).await;
     n8n.api.admit_id(id).await?;
-    n8n.api.act(&lock, action).await.map(WorkflowState::from)
+    n8n.api.act(id, action).await.map(WorkflowState::from)
 }
 
 /// Replaces the tags of a workflow; creates tags that do not exist yet.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SetWorkflowTags {
-    /// From list_workflows.
+    /// list_workflows shows the id.
     workflow_id: Id,
-    /// Names, at most 24 characters each.
+    /// Each name has at most 24 characters.
     tags: Vec<String>,
 }
 
@@ -246,13 +246,13 @@ impl Tool for SetWorkflowTags {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MoveWorkflow {
-    /// From list_workflows.
+    /// list_workflows shows the id.
     workflow_id: Id,
-    /// From read_n8n_api.
+    /// read_n8n_api shows the id, at `projects`.
     project_id: Option<Id>,
-    /// From read_n8n_api; `root` for none.
+    /// read_n8n_api shows the id, at `projects/ID/folders`; `root` stands for none.
     folder_id: Option<Id>,
-    /// The workflow's id again, once the user has agreed to another project.
+    /// Repeat the workflow's id once the user has agreed to another project.
     confirm: Option<String>,
 }
 
@@ -276,7 +276,6 @@ impl Tool for MoveWorkflow {
                 "Pass `project_id`, `folder_id` or both.",
             ));
         }
-        let mut lock = None;
         if let Some(project) = &self.project_id {
             n8n.api.policy.check_move(&workflow, project)?;
             let loss = format!(
@@ -284,8 +283,10 @@ impl Tool for MoveWorkflow {
                  it, and it may not use the credentials of that project any more."
             );
             call.confirm(&loss, &id, self.confirm.as_deref()).await?;
+        }
+        let lock = n8n.api.lock(&self.workflow_id).await;
+        if let Some(project) = &self.project_id {
             // The answer may have taken long.
-            lock = Some(n8n.api.lock(&self.workflow_id).await);
             let latest = n8n.api.workflow(&self.workflow_id).await?;
             n8n.api.policy.check_move(&latest, project)?;
             if latest.updated_at != workflow.updated_at || latest.projects != workflow.projects {
@@ -299,13 +300,19 @@ impl Tool for MoveWorkflow {
             let IgnoredAny = TRANSFERS.send(n8n, Method::PUT, &path, &body).await?;
         }
         if let Some(folder) = &self.folder_id {
-            let lock = match lock {
-                Some(lock) => lock,
-                None => n8n.api.lock(&self.workflow_id).await,
+            // n8n changes a folder only together with the definition, as it is at this moment.
+            let moved = async {
+                let (_, draft) = load(n8n, &self.workflow_id).await?;
+                n8n.api.move_to_folder(&lock, &draft, folder).await
             };
-            let moved = move_to_folder(n8n, &lock, &self.workflow_id, folder).await;
-            moved.map_err(|error| match &self.project_id {
-                Some(project) => half_done(&id, project, error),
+            moved.await.map_err(|error| match &self.project_id {
+                Some(project) => {
+                    let done = format!(
+                        "Workflow {id} was moved to project {project}, but not to the folder (call again with \
+                         `folder_id` only):"
+                    );
+                    after(&done, error)
+                }
                 None => error,
             })?;
         }
@@ -313,34 +320,13 @@ impl Tool for MoveWorkflow {
     }
 }
 
-/// Writes the definition again, as it is at this moment: n8n changes a folder only together with it.
-async fn move_to_folder(
-    n8n: &N8n,
-    lock: &WorkflowLock,
-    id: &Id,
-    folder: &Id,
-) -> Result<(), ToolError> {
-    let (_, draft) = load(n8n, id).await?;
-    n8n.api.move_to_folder(lock, &draft, folder).await
-}
-
-/// The error of the second step, which says that the first was done.
-fn half_done(id: &str, project: &Id, error: ToolError) -> ToolError {
-    let message = format!(
-        "Workflow {id} was moved to project {project}, but not to the folder (call again with `folder_id` \
-         only): {}",
-        error.message()
-    );
-    ToolError::new(error.kind(), message).caused_by(error)
-}
-
 /// Deletes a workflow and its executions. Only archive_workflow can be undone.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteWorkflow {
-    /// From list_workflows.
+    /// list_workflows shows the id.
     workflow_id: Id,
-    /// The id again, once the user has agreed.
+    /// Repeat the id once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -363,33 +349,18 @@ impl Tool for DeleteWorkflow {
         let loss =
             format!("Deletes the{state} workflow {name:?} ({id}) with all of its executions.");
         call.confirm(&loss, &id, self.confirm.as_deref()).await?;
-        let lock = n8n.api.lock(&self.workflow_id).await;
+        let _lock = n8n.api.lock(&self.workflow_id).await;
         // The answer may have taken long.
-        if n8n.api.workflow(&self.workflow_id).await?.active {
+        let is_active = n8n.api.workflow(&self.workflow_id).await?.active;
+        if is_active {
             // n8n deletes only inactive workflows.
-            n8n.api.act(&lock, "deactivate").await?;
+            n8n.api.act(&self.workflow_id, "deactivate").await?;
         }
-        n8n.api.delete_workflow(&self.workflow_id).await?;
+        let deleted = n8n.api.delete_workflow(&self.workflow_id).await;
+        deleted.map_err(|error| match is_active {
+            true => after("The workflow was deactivated.", error),
+            false => error,
+        })?;
         Ok(DeletedWorkflow { deleted: id, name })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn half_of_a_move_is_named_with_the_rest() {
-        let project = Id::try_from("p2".to_owned()).unwrap();
-        let error = half_done("w1", &project, ToolError::not_found("No such folder."));
-        assert_eq!(error.kind(), ToolError::not_found("").kind());
-        let message = error.message();
-        for part in [
-            "w1 was moved to project p2",
-            "`folder_id` only",
-            "No such folder.",
-        ] {
-            assert!(message.contains(part), "{message}");
-        }
     }
 }

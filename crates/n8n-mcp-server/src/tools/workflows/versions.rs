@@ -1,19 +1,19 @@
 //! The toolset `versions`: the history of a workflow, what changed since a version, and the way back.
 
-use n8n_workflow::Node;
 use n8n_workflow::diff::{WorkflowDiff, diff};
-use n8n_workflow::draft::Draft;
+use n8n_workflow::draft::{Draft, move_pins};
+use n8n_workflow::{Node, Workflow};
 use upstream::redact::Redactor;
 
 use super::authoring::{Written, check_change, load_for_change, redacted};
 use super::get::{NodeSummary, line, lines, node_summary};
-use super::impossible;
+use super::load;
 use crate::tools::prelude::*;
 
 const WORKFLOWS: Collection = Collection {
     path: "workflows",
     missing: "n8n has no such version of the workflow, or not any more. list_workflow_versions shows \
-              those that it has.",
+              the versions that n8n has.",
 };
 /// The word for the version that is being edited.
 const CURRENT: &str = "current";
@@ -29,11 +29,11 @@ pub(crate) fn versions() -> Toolset<N8n> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListWorkflowVersions {
-    /// From list_workflows.
+    /// list_workflows shows the id.
     workflow_id: Id,
-    /// Page size; default 100.
+    /// The page size is 100 by default.
     limit: Option<Limit>,
-    /// Previous page's `next_cursor`.
+    /// The previous page returns it as `next_cursor`.
     cursor: Option<String>,
 }
 
@@ -54,38 +54,25 @@ struct VersionRow {
     authors: String,
     name: Option<String>,
     description: Option<String>,
-    /// Being edited.
+    /// It is being edited.
     #[serde(skip_deserializing, skip_serializing_if = "std::ops::Not::not")]
     current: bool,
-    /// Started by triggers.
+    /// Triggers start it.
     #[serde(skip_deserializing, skip_serializing_if = "std::ops::Not::not")]
     live: bool,
 }
 
-/// The ids of the versions in use.
-struct UsedVersions {
-    current: Option<String>,
-    live: Option<String>,
-}
-
-impl UsedVersions {
-    fn read(workflow: &Map<String, Value>) -> Self {
-        let text = |key| Some(workflow.get(key)?.as_str()?.to_owned());
-        Self {
-            current: text("versionId"),
-            live: text("activeVersionId"),
-        }
-    }
-
-    fn mark(&self, row: VersionRow, redactor: &Redactor) -> VersionRow {
+impl VersionRow {
+    /// The row with its marks: whether the workflow uses the version now.
+    fn marked(self, of: &Workflow, redactor: &Redactor) -> Self {
         let hide = |text: Option<String>| text.map(|text| redactor.text(&text));
-        let is = |used: &Option<String>| used.as_ref() == Some(&row.version_id);
-        VersionRow {
-            current: is(&self.current),
-            live: is(&self.live),
-            name: hide(row.name),
-            description: hide(row.description),
-            ..row
+        let is = |used: &Option<String>| used.as_ref() == Some(&self.version_id);
+        Self {
+            current: is(&of.version_id),
+            live: is(&of.active_version_id),
+            name: hide(self.name),
+            description: hide(self.description),
+            ..self
         }
     }
 }
@@ -97,13 +84,12 @@ impl Tool for ListWorkflowVersions {
     type Output = Versions;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Versions, ToolError> {
-        let (_, whole) = n8n.api.workflow_as(&self.workflow_id).await?;
-        let used = UsedVersions::read(&whole);
+        let workflow = n8n.api.workflow(&self.workflow_id).await?;
         let below = [self.workflow_id.as_str(), "history"];
-        let page = WORKFLOWS.page_of(n8n, &below, &[], self.limit, self.cursor);
+        let page = WORKFLOWS.page(n8n, &below, &[], self.limit, self.cursor);
         let (rows, next_cursor): (Vec<VersionRow>, _) = page.await?;
         let redactor = n8n.redactor();
-        let rows = rows.into_iter().map(|row| used.mark(row, &redactor));
+        let rows = rows.into_iter().map(|row| row.marked(&workflow, &redactor));
         Ok(Versions {
             versions: rows.collect(),
             next_cursor,
@@ -111,15 +97,15 @@ impl Tool for ListWorkflowVersions {
     }
 }
 
-/// A version of a workflow: its nodes, or what changed since it. Name, settings and tags have no versions.
+/// Shows a version of a workflow: its nodes, or what changed since it. Name, settings and tags have no versions.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetWorkflowVersion {
-    /// From list_workflows.
+    /// list_workflows shows the id.
     workflow_id: Id,
-    /// From list_workflow_versions.
+    /// list_workflow_versions shows the id.
     version_id: Id,
-    /// `current` or another version: shows the changes from version_id to it.
+    /// Show the changes from version_id to this version, or to `current`.
     changes_to: Option<Id>,
 }
 
@@ -129,7 +115,7 @@ struct VersionDetails {
     version: VersionRow,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     nodes: Vec<NodeSummary>,
-    /// As in get_workflow.
+    /// They have the same form as in get_workflow.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     connections: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,12 +130,10 @@ impl Tool for GetWorkflowVersion {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<VersionDetails, ToolError> {
         let id = &self.workflow_id;
-        let (_, whole): (_, Map<String, Value>) = n8n.api.workflow_as(id).await?;
-        let used = UsedVersions::read(&whole);
-        let current = Draft::read_stored(whole).map_err(impossible)?;
+        let (workflow, current) = load(n8n, id).await?;
         let (row, draft) = version(n8n, id, &self.version_id, &current).await?;
         let mut details = VersionDetails {
-            version: used.mark(row, &n8n.redactor()),
+            version: row.marked(&workflow, &n8n.redactor()),
             nodes: Vec::new(),
             connections: Vec::new(),
             changes: None,
@@ -185,16 +169,21 @@ async fn version(
         row: VersionRow,
         nodes: Value,
         connections: Value,
+        /// Null in versions from before there were any.
+        #[serde(default, rename = "nodeGroups")]
+        groups: Value,
     }
     let path = ["workflows", workflow.as_str(), "versions", version.as_str()];
     let whole = n8n.api.get(&path, &[]).await;
     let whole: Whole = whole.map_err(|failure| refusal(failure, WORKFLOWS.missing))?;
-    let definition = json!({
-        "name": current.name, "settings": current.settings, "nodes": whole.nodes,
-        "connections": whole.connections,
-    });
+    let mut definition = json!(current);
+    (definition["nodes"], definition["connections"]) = (whole.nodes, whole.connections);
+    if whole.groups.is_array() {
+        definition["nodeGroups"] = whole.groups;
+    }
     let definition = serde_json::from_value(definition).unwrap_or_default();
-    let draft = Draft::read_stored(definition).map_err(impossible)?;
+    let mut draft = Draft::read_stored(definition).map_err(ToolError::invalid_argument)?;
+    move_pins(&mut draft, current);
     Ok((whole.row, draft))
 }
 
@@ -203,9 +192,9 @@ async fn version(
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RestoreWorkflowVersion {
-    /// From list_workflows.
+    /// list_workflows shows the id.
     workflow_id: Id,
-    /// From list_workflow_versions.
+    /// list_workflow_versions shows the id.
     version_id: Id,
 }
 

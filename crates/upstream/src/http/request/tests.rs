@@ -13,13 +13,15 @@ use crate::http::{Client, FailureTexts};
 static PROFILE: ServiceProfile = ServiceProfile {
     user_agent: "test/1",
     timeout: Duration::from_secs(5),
-    max_body: 1 << 20,
+    max_body: 1999,
     wording: FailureTexts {
         unreachable: "Nothing listens at {address}.",
         timeout: "No answer from {address} within {seconds} s.",
         interrupted: "{address} hung up.",
         too_large: "More than {mib} MiB.",
         unreadable: "{address} is no such service.",
+        may_have_changed: "It may have happened.",
+        has_changed: "It has happened.",
         no_credential: "Set KEY.",
         credential_unreadable: "KEY_FILE cannot be read.",
         credential_invalid: "KEY is odd.",
@@ -37,11 +39,18 @@ static PROFILE: ServiceProfile = ServiceProfile {
     },
 };
 
+/// A client of a port that is open until the listener is dropped.
+async fn listening() -> (TcpListener, Client) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://u:p@{}", listener.local_addr().unwrap());
+    let client = Client::new(base.parse().unwrap(), &PROFILE);
+    (listener, client.unwrap())
+}
+
 /// A client of a peer that answers every request with `answer`.
 async fn client(answer: impl Into<Vec<u8>>) -> Client {
     let answer = answer.into();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!("http://u:p@{}", listener.local_addr().unwrap());
+    let (listener, client) = listening().await;
     tokio::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -49,7 +58,7 @@ async fn client(answer: impl Into<Vec<u8>>) -> Client {
             let _ = stream.write_all(&answer).await;
         }
     });
-    Client::new(base.parse().unwrap(), &PROFILE).unwrap()
+    client
 }
 
 fn http(status: &str, body: &str) -> String {
@@ -76,7 +85,50 @@ async fn answers_are_read_as_json() {
         panic!("{failure:?}");
     };
     assert!(error.to_string().starts_with("[0]: "), "{error}");
-    check(failure, Upstream, "{address} is no such service.");
+    check(
+        failure,
+        Upstream,
+        "{address} is no such service. It has happened.",
+    );
+}
+
+#[tokio::test]
+async fn lost_answers_to_changes_say_that_it_may_have_happened() {
+    let cut = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx";
+    let client = client(cut).await;
+    let ask = async |is_change: bool| {
+        let request = match is_change {
+            true => client.post(["a"]),
+            false => client.get(["a"]),
+        };
+        request.send().await.err().unwrap()
+    };
+    let may_have = "{address} hung up. It may have happened.";
+    check(ask(true).await, Unavailable, may_have);
+    check(ask(false).await, Unavailable, "{address} hung up.");
+    let test = ask(true).await.without_effect();
+    check(test, Unavailable, "{address} hung up.");
+}
+
+/// The service closes each connection without a response, but not the fourth.
+#[tokio::test]
+async fn only_reading_is_sent_again_after_a_closed_connection() {
+    let (listener, client) = listening().await;
+    let service = async {
+        for answer in ["", "", "", "HTTP/1.1 204 No Content\r\n\r\n"] {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            assert_ne!(stream.read(&mut [0; 4096]).await.unwrap(), 0);
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    };
+    let requests = async {
+        for request in [client.post(["a"]), client.get(["a"]).once()] {
+            let failure = request.send().await.err().unwrap();
+            assert!(failure.is_ambiguous());
+        }
+        client.get(["a"]).send().await.unwrap();
+    };
+    tokio::join!(service, requests);
 }
 
 #[tokio::test]
@@ -119,7 +171,7 @@ async fn bodies_are_bounded() {
         format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{long}"),
     ] {
         let client = client(answer).await;
-        let failure = client.get(["a"]).max_body(1999).send().await.err().unwrap();
+        let failure = client.get(["a"]).send().await.err().unwrap();
         check(failure, Upstream, "More than 0 MiB.");
     }
 }
@@ -131,10 +183,8 @@ async fn broken_and_refused_connections_are_different_faults() {
     assert!(failure.is_ambiguous());
     check(failure, Unavailable, "{address} hung up.");
 
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!("http://{}", free.local_addr().unwrap());
+    let (free, client) = listening().await;
     drop(free);
-    let client = Client::new(base.parse().unwrap(), &PROFILE).unwrap();
     let failure = client.get(["a"]).send().await.err().unwrap();
     assert!(failure.is_transient() && !failure.is_ambiguous());
     check(failure, Unavailable, "Nothing listens at {address}.");
@@ -143,9 +193,7 @@ async fn broken_and_refused_connections_are_different_faults() {
 #[tokio::test]
 async fn silent_peer_causes_a_timeout() {
     // The kernel accepts the connection, and no process reads from it.
-    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!("http://{}", silent.local_addr().unwrap());
-    let client = Client::new(base.parse().unwrap(), &PROFILE).unwrap();
+    let (_silent, client) = listening().await;
     let request = client.get(["a"]).timeout(Duration::from_millis(50));
     let failure = request.send().await.err().unwrap();
     assert!(failure.is_timeout() && failure.is_ambiguous());
@@ -154,9 +202,7 @@ async fn silent_peer_causes_a_timeout() {
 
 #[tokio::test]
 async fn credential_takes_the_place_of_the_user_in_the_address() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!("http://u:p@{}", listener.local_addr().unwrap());
-    let client = Client::new(base.parse().unwrap(), &PROFILE).unwrap();
+    let (listener, client) = listening().await;
     let peer = tokio::spawn(async move {
         let mut heads = Vec::new();
         for _ in 0..3 {
@@ -180,12 +226,8 @@ async fn credential_takes_the_place_of_the_user_in_the_address() {
         request.send().await.unwrap();
     }
     // `u:p` and `a:b` in base64, in lower case.
-    for (head, expected) in peer
-        .await
-        .unwrap()
-        .iter()
-        .zip(["basic dtpw", "basic ytpi", "bearer t"])
-    {
+    let expected = ["basic dtpw", "basic ytpi", "bearer t"];
+    for (head, expected) in peer.await.unwrap().iter().zip(expected) {
         let lines = head
             .lines()
             .filter_map(|line| line.strip_prefix("authorization: "));

@@ -3,31 +3,17 @@
 
 use std::collections::BTreeSet;
 
-use bollard::query_parameters::{CommitContainerOptionsBuilder, RemoveImageOptions};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::super::super::call;
-use super::super::super::lab::{Folder, Lab, merged};
-use super::policy::{READING, calls_on};
+use super::super::super::lab::{Folder, Lab};
+use super::super::super::tool_calls::{Row, Use, rows, rows_on};
+use super::super::super::{call, calls_of};
 use super::{fail, lab, lab_with, refusal, succeed};
-use crate::harness::assert_lacks;
 use crate::surface;
 
-/// The effect of a call on the object that it names.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Use {
-    /// Shows or uses it.
-    Reads,
-    /// Changes it, and loses nothing.
-    Changes,
-    /// May lose data of it.
-    Loses,
-}
-
-/// Tools that name no object; what they list is checked by [`lists_show_no_hidden_object`].
-const LISTS: [&str; 7] = [
+/// Tools that name no object; that they list no hidden one is checked with all others.
+const LISTS: [&str; 6] = [
     "list_containers",
-    "list_images",
     "list_events",
     "get_system_info",
     "list_compose_projects",
@@ -35,7 +21,7 @@ const LISTS: [&str; 7] = [
     "prune",
 ];
 /// Tools of compose projects, which have tests of their own.
-const COMPOSE: &str = "compose_up compose_down compose_config compose_service";
+const COMPOSE: &str = "compose_up compose_config compose_service";
 /// Arguments that name no object of the engine.
 const NO_OBJECTS: [&str; 2] = ["labels", "network of create_network"];
 
@@ -47,102 +33,19 @@ struct Theirs {
     image: Vec<String>,
 }
 
-/// The tools that take a volume, a network or an image: `@` is its name.
-pub(super) fn rows() -> Vec<(&'static str, &'static str, Use, Value)> {
-    use Use::{Loses, Reads};
-    let new = json!({"image": "busybox:test", "only_create": true, "auto_remove": true});
-    let with = |more| merged(new.clone(), more);
-    let own = |more| merged(json!({"container": "OWN"}), more);
-    vec![
-        ("volume", "list_volumes", Reads, json!({"volume": "@"})),
-        ("volume", "create_volume", Reads, json!({"volume": "@"})),
-        ("volume", "remove_volume", Loses, json!({"volume": "@"})),
-        (
-            "volume",
-            "create_container",
-            Reads,
-            with(json!({"mounts": ["@:/d:ro"]})),
-        ),
-        (
-            "volume",
-            "create_container",
-            Loses,
-            with(json!({"mounts": ["@:/d"]})),
-        ),
-        ("network", "list_networks", Reads, json!({"network": "@"})),
-        ("network", "remove_network", Loses, json!({"network": "@"})),
-        (
-            "network",
-            "create_container",
-            Reads,
-            with(json!({"network": "@"})),
-        ),
-        (
-            "network",
-            "connect_network",
-            Reads,
-            own(json!({"network": "@"})),
-        ),
-        (
-            "network",
-            "disconnect_network",
-            Reads,
-            own(json!({"network": "@"})),
-        ),
-        ("image", "get_image", Reads, json!({"image": "@"})),
-        ("image", "remove_image", Loses, json!({"image": "@"})),
-        (
-            "image",
-            "create_container",
-            Reads,
-            with(json!({"image": "@"})),
-        ),
-        (
-            "image",
-            "tag_image",
-            Reads,
-            json!({"image": "@", "new_name": "mcp-test-never:2"}),
-        ),
-        ("image", "push_image", Reads, json!({"image": "@"})),
-        ("name", "pull_image", Loses, json!({"image": "@"})),
-        (
-            "name",
-            "tag_image",
-            Loses,
-            json!({"image": "busybox:test", "new_name": "@"}),
-        ),
-        (
-            "name",
-            "build_image",
-            Loses,
-            json!({"dockerfile": "FROM busybox:test", "tag": "@"}),
-        ),
-    ]
-}
-
 /// All calls of the table, with the object's name in each of its forms.
-fn calls(theirs: &Theirs, own: &str) -> Vec<(&'static str, &'static str, Use, Value)> {
+fn calls(theirs: &Theirs, own: &str) -> Vec<Row> {
+    let kinds = [
+        ("container", &theirs.container[..]),
+        ("volume", &theirs.volume),
+        ("network", &theirs.network),
+        ("image", &theirs.image),
+        ("name", &theirs.image[..1]),
+    ];
     let mut calls = Vec::new();
-    for (kind, tool, what, arguments) in rows() {
-        let names = match kind {
-            "volume" => &theirs.volume[..],
-            "network" => &theirs.network,
-            "name" => &theirs.image[..1],
-            _ => &theirs.image,
-        };
+    for (kind, names) in kinds {
         for name in names {
-            let text = arguments.to_string().replace('@', name).replace("OWN", own);
-            calls.push((kind, tool, what, serde_json::from_str(&text).unwrap()));
-        }
-    }
-    for name in &theirs.container {
-        for (at, (tool, arguments)) in calls_on(name).into_iter().enumerate() {
-            let what = match tool {
-                _ if at < READING => Use::Reads,
-                "start_container" | "connect_network" | "copy_to_container" => Use::Changes,
-                _ => Use::Loses,
-            };
-            calls.push(("container", tool, what, arguments));
+            calls.extend(rows_on(&[kind], name, own));
         }
     }
     calls
@@ -152,19 +55,11 @@ fn calls(theirs: &Theirs, own: &str) -> Vec<(&'static str, &'static str, Use, Va
 async fn plant(lab: &mut Lab) -> Theirs {
     let name = lab.name("secret");
     let base = lab.create("base", &["true"], json!({})).await;
-    let commit = CommitContainerOptionsBuilder::new().container(&base);
-    let picture = lab.name("picture");
-    let commit = commit.repo(&picture).tag("1").build();
-    let config: bollard::models::ContainerConfig = serde_json::from_value(json!({})).unwrap();
-    let image = lab.docker.commit_container(commit, config).await;
-    let image = image.unwrap().id;
+    let (picture, image) = (lab.name("picture"), lab.image("picture", &base).await);
     let more = json!({"Image": image, "Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": name}});
     let container = lab.run("secret", &["sleep", "600"], more).await;
-    let request =
-        serde_json::from_value::<bollard::models::VolumeCreateRequest>(json!({"Name": name}));
-    lab.docker.create_volume(request.unwrap()).await.unwrap();
-    let request = serde_json::from_value(json!({"Name": name})).unwrap();
-    let network = lab.docker.create_network(request).await.unwrap().id;
+    lab.volume("secret", json!({})).await;
+    let network = lab.network("secret").await;
     let details = lab
         .docker
         .inspect_container(&container, None)
@@ -183,22 +78,6 @@ async fn plant(lab: &mut Lab) -> Theirs {
             hex[..12].to_owned(),
         ],
     }
-}
-
-async fn uproot(lab: &Lab, theirs: &Theirs) {
-    for container in [&theirs.container[0], &lab.name("base")] {
-        lab.remove(container).await;
-    }
-    let none = None::<bollard::query_parameters::RemoveVolumeOptions>;
-    lab.docker
-        .remove_volume(&theirs.volume[0], none)
-        .await
-        .unwrap();
-    lab.docker.remove_network(&theirs.network[0]).await.unwrap();
-    let image = lab
-        .docker
-        .remove_image(&theirs.image[0], None::<RemoveImageOptions>, None);
-    image.await.unwrap();
 }
 
 #[tokio::test]
@@ -243,43 +122,21 @@ async fn bounds_hold_for_every_tool_and_every_name() {
                 "DOCKER_MCP_DENY" | "DOCKER_MCP_ALLOW" => &["not accessible"],
                 "DOCKER_MCP_ONLY_CREATED" => &["was not created by this server"],
                 "DOCKER_MCP_NO_DESTRUCTIVE" => &["--no-destructive", "not found", "Unknown tool"],
-                _ => &["not found", "Unknown tool"],
+                _ => &["This server is read-only"],
             };
             let expected = reasons.iter().any(|reason| text.contains(reason));
             assert!(expected, "{option} {tool} {arguments}: {text}");
         }
     }
     assert_eq!(lab.state(&theirs.container[0]).await, "running");
-    uproot(&lab, &theirs).await;
 }
 
-#[tokio::test]
-async fn lists_show_no_hidden_object() {
-    let Some(mut lab) = lab().await else { return };
-    let theirs = plant(&mut lab).await;
-    let name = &theirs.volume[0];
-    let deny = format!("name={name}");
-    let bounded = lab_with(&[("DOCKER_MCP_DENY", &deny)]).await.unwrap();
-    let listed = json!({"all": true, "name": lab.name("")});
-    let shown = succeed(&bounded, "list_containers", listed).await;
-    let [shown] = shown["containers"].as_array().unwrap().as_slice() else {
-        panic!("{shown}");
-    };
-    assert_eq!(shown["name"], lab.name("base"));
-    let kinds = ["containers", "networks", "volumes"];
-    for what in kinds {
-        let shown = succeed!(bounded, "prune", {"what": what, "all": true}).to_string();
-        assert_lacks(&shown, name);
-    }
-    for tool in LISTS[..6].iter().chain(&["list_networks", "list_volumes"]) {
-        assert_lacks(&call(&bounded, tool, json!({})).await.to_string(), name);
-    }
-    for tool in ["get_container_logs", "compose_down"] {
-        let text = fail(&bounded, tool, json!({"project": name})).await;
-        assert!(text.contains("There is no compose project"), "{text}");
-    }
-    uproot(&lab, &theirs).await;
-}
+/// Calls that reach the volume of a container.
+const THROUGH: &str = r#"
+execute_command | {"container": "@", "command": ["ls", "/d"]}
+copy_to_container | {"container": "@", "path": "/d/x", "text": "x"}
+copy_from_container | {"container": "@", "path": "/d"}
+"#;
 
 /// The data of another program's volume, which a container of this server must not write to either.
 #[tokio::test]
@@ -296,29 +153,11 @@ async fn volumes_of_others_are_neither_read_nor_written_through_a_container() {
     let only_created = lab_with(&[("DOCKER_MCP_ONLY_CREATED", "1"), exec])
         .await
         .unwrap();
-    let calls = [
-        (
-            "execute_command",
-            json!({"container": user, "command": ["ls", "/d"]}),
-        ),
-        (
-            "copy_to_container",
-            json!({"container": user, "path": "/d/x", "text": "x"}),
-        ),
-        (
-            "copy_from_container",
-            json!({"container": user, "path": "/d"}),
-        ),
-    ];
-    for (tool, arguments) in calls {
+    for (tool, arguments) in calls_of(THROUGH, &[("@", &user)]) {
         fails_with!(denying.server, tool, arguments, "not accessible");
         if tool != "copy_from_container" {
-            fails_with!(
-                only_created.server,
-                tool,
-                arguments,
-                "was not created by this server"
-            );
+            let server = &only_created.server;
+            fails_with!(server, tool, arguments, "was not created by this server");
         }
     }
     // Its own volume, which the engine would create without a mark.
@@ -329,17 +168,92 @@ async fn volumes_of_others_are_neither_read_nor_written_through_a_container() {
         succeed!(only_created, "remove_container", {"container": other, "confirm": other});
     }
     succeed!(only_created, "remove_volume", {"volume": own, "confirm": own});
-    lab.remove(&user).await;
-    uproot(&lab, &theirs).await;
+}
+
+/// Calls that would reach more than their container: the tool, its arguments, and the words of the refusal, or of success.
+const REACHES: &str = r#"
+create_container | {"image": "busybox:test", "mounts": ["HOST:/h:ro"]} | this path of the host
+create_container | {"image": "busybox:test", "mounts": ["REMOTE:/h:ro"], "only_create": true, "auto_remove": true} | created
+recreate_container | {"container": "PLAIN", "confirm": "PLAIN", "changes": {"mounts": ["HOST:/h"]}} | this path of the host
+copy_to_container | {"container": "PLAIN", "path": "/host/x", "text": ""} | a file of the host
+copy_to_container | {"container": "PLAIN", "path": "/etc/..//host/./below/x", "text": ""} | a file of the host
+copy_to_container | {"container": "PLAIN", "path": "/hostess", "text": ""} | bytes
+copy_to_container | {"container": "PLAIN", "path": "/memory/x", "text": ""} | is in memory
+copy_to_container | {"container": "PLAIN", "path": "/memory/disk/x", "text": ""} | bytes
+copy_to_container | {"container": "PLAIN", "path": "/dev/shm/x", "text": ""} | is in memory
+copy_to_container | {"container": "PLAIN", "path": "/proc/x", "text": ""} | is in memory
+copy_to_container | {"container": "PLAIN", "path": "/link/x", "text": ""} | a file of the host
+copy_to_container | {"container": "PLAIN", "path": "/etc/out", "text": ""} | a file of the host
+copy_to_container | {"container": "PLAIN", "path": "/loop/x", "text": ""} | too many
+copy_to_container | {"container": "PLAIN", "path": "/m/x", "text": ""} | is in memory
+copy_to_container | {"container": "PLAIN", "path": "/etc/x", "text": ""} | bytes
+"#;
+
+#[tokio::test]
+async fn nothing_beside_a_container_is_reached_through_it() {
+    let Some(mut lab) = lab().await else { return };
+    let dir = Folder::new();
+    dir.write("below/file", "");
+    let bind = json!({"type": "none", "o": "bind", "device": dir.str()});
+    lab.volume("host", bind).await;
+    let share = json!({"type": "cifs", "device": "//server/share"});
+    lab.volume("remote", share).await;
+    let mounts = json!({"HostConfig": {"Binds": [format!("{}:/host", dir.str()), "/memory/disk"],
+        "Tmpfs": {"/memory": ""}}});
+    let links = "mkdir -p /etc; ln -s /host /link; ln -s /link/x /etc/out; ln -s loop /loop; ln -s /memory /m";
+    let plain = lab.finish("plain", &["sh", "-c", links], mounts).await;
+    for row in REACHES.trim().lines() {
+        let [tool, arguments, words] = row.split(" | ").collect::<Vec<_>>().try_into().unwrap();
+        let arguments = arguments.replace("PLAIN", &plain);
+        let arguments = arguments.replace("HOST", &lab.name("host"));
+        let arguments = arguments.replace("REMOTE", &lab.name("remote"));
+        let arguments = serde_json::from_str(&arguments).unwrap();
+        let result = call(&lab, tool, arguments).await["content"][0]["text"].to_string();
+        assert!(result.contains(words), "{row}: {result}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+/// Containers of an image that this server has built are not the server's.
+#[tokio::test]
+async fn only_what_this_server_created_is_changed() {
+    let Some(mut lab) = lab_with(&[("DOCKER_MCP_ONLY_CREATED", "1")]).await else {
+        return;
+    };
+    for (name, mark, is_refused) in [("theirs", "image", true), ("ours", "true", false)] {
+        let labels = json!({"Labels": {"docker-mcp-server.created": mark}});
+        let container = lab.create(name, &["true"], labels).await;
+        let arguments = json!({"container": container, "confirm": container});
+        let result = call(&lab, "remove_container", arguments).await;
+        assert_eq!(result["isError"], is_refused, "{result}");
+    }
+
+    let [ours, theirs, web] = [lab.name("ours"), lab.name("theirs"), lab.adopt("web")];
+    succeed!(lab, "create_network", {"network": ours});
+    lab.network("theirs").await;
+    let new = |network: &str, aliases: &[&str]| {
+        json!({"image": "busybox:test", "name": web, "only_create": true,
+        "network": network, "aliases": aliases})
+    };
+    let refused = fail(&lab, "create_container", new(&theirs, &["db"])).await;
+    assert!(
+        refused.contains("was not created by this server"),
+        "{refused}"
+    );
+    succeed(&lab, "create_container", new(&theirs, &[])).await;
+    for (network, is_refused) in [(&theirs, true), (&ours, false)] {
+        succeed!(lab, "connect_network", {"network": network, "container": web, "disconnect": true, "confirm": web});
+        let arguments = json!({"network": network, "container": web, "aliases": ["db"]});
+        let result = call(&lab, "connect_network", arguments).await;
+        assert_eq!(result["isError"], is_refused, "{result}");
+    }
 }
 
 /// A new tool has rows in the table.
 #[test]
 fn every_tool_has_a_row() {
     let tools = surface::tools("docker-mcp-server", "all");
-    let in_calls = calls_on("x").into_iter();
-    let in_calls = in_calls.map(|(tool, _)| (tool.to_owned(), "container".to_owned()));
-    let mut covered: BTreeSet<(String, String)> = in_calls.collect();
+    let mut covered: BTreeSet<(String, String)> = BTreeSet::new();
     for (_, tool, _, arguments) in rows() {
         let named = arguments.as_object().unwrap().iter();
         for (argument, _) in named.filter(|(_, value)| value.to_string().contains('@')) {

@@ -2,23 +2,17 @@
 
 use std::fs;
 
-use bollard::models::{NetworkCreateRequest, VolumeCreateRequest};
-use bollard::query_parameters::RemoveVolumeOptions;
 use serde_json::json;
 
+use super::super::super::calls_of;
 use super::super::super::lab::{Folder, Lab, merged};
-use super::{call, fail, succeed};
-use crate::harness::{assert_lacks, real};
+use super::{call, cli_lab, fail, refusal, succeed};
+use crate::harness::assert_lacks;
 
 /// A server with the compose program and access to the directory; `None` if either is missing.
 async fn lab(shop: &Folder, env: &[(&str, &str)]) -> Option<Lab> {
-    let path = format!("{}:/usr/bin:/bin", real::compose_dir()?);
-    let all = [
-        ("PATH", path.as_str()),
-        ("DOCKER_MCP_PROJECT_DIR", shop.str()),
-        ("MCP_TOOLSETS", "all"),
-    ];
-    Some(Lab::at(real::docker()?, &[&all[..], env].concat()).await)
+    let directory = ("DOCKER_MCP_PROJECT_DIR", shop.str());
+    cli_lab(&[&[directory], env].concat()).await
 }
 
 /// A project of one service with these further lines, and with these lines at its end.
@@ -29,8 +23,53 @@ fn project(service: &str, end: &str) -> String {
     )
 }
 
+/// Lines of a service, up to `;`, and of the project, and the words of the refusal. OUT is a folder outside, HERE that of
+/// the project; THEIRS is the name of a volume and a network that are hidden.
+const ROWS: &str = r#"
+privileged: true | does not create containers with
+pid: host | does not create containers with
+ipc: host | does not create containers with
+uts: host | does not create containers with
+userns_mode: host | does not create containers with
+network_mode: host | does not create containers with
+network_mode: 'container:CONTAINER' | does not create containers with
+cap_add: [SYS_ADMIN] | does not create containers with
+devices: ['/dev/null:/dev/x'] | does not create containers with
+security_opt: ['seccomp=unconfined'] | does not create containers with
+cgroup_parent: /x | does not create containers with
+volumes_from: ['container:x'] | does not create containers with
+logging: {driver: syslog} | does not create containers with
+logging: {driver: json-file, options: {path: /etc/x}} | does not create containers with
+volumes: ['/:/h'] | does not create containers with
+volumes: ['/var/run/docker.sock:/s'] | does not create containers with
+volumes: ['./data:/s'] | does not create containers with
+volumes: ['HERE/a$$b:/x'] | does not create containers with
+volumes: ['data:/x'];volumes: {data: {driver_opts: {type: none, o: bind, device: /}}} | does not create containers with
+networks: [x];networks: {x: {driver: macvlan}} | does not create containers with
+networks: [x];networks: {x: {driver_opts: {com.docker.network.bridge.name: docker0}}} | does not create containers with
+networks: [x];networks: {x: {ipam: {driver: other}}} | does not create containers with
+networks: {default: {driver_opts: {com.docker.network.endpoint.ifname: a}}} | does not create containers with
+secrets: [x];secrets: {x: {file: ./secret}} | does not create containers with
+configs: [x];configs: {x: {file: ./secret}} | does not create containers with
+scale: 3 | -web-3` is not
+volumes: ['data:/x'];volumes: {data: {external: true, name: THEIRS}} | not accessible
+networks: [data];networks: {data: {external: true, name: THEIRS}} | not accessible
+container_name: PREFIX-new-prod | not accessible
+env_file: OUT/o.env | outside of those
+env_file: link/o.env | outside of those
+label_file: OUT/o.env | outside of those
+extends: {file: OUT/inc.yml, service: other} | outside of those
+;include: [OUT/inc.yml] | outside of those
+;include: ['https://127.0.0.1/x.yml'] | not valid
+build: OUT | outside of those
+build: {context: ., dockerfile: OUT/Dockerfile} | outside of those
+secrets: [x];secrets: {x: {file: OUT/secret}} | outside of those
+secrets: [x];secrets: {x: {environment: HOME}} | use `file`
+configs: [x];configs: {x: {file: OUT/secret}} | outside of those
+labels: {docker-mcp-server.created: 'true'} | only this server
+"#;
+
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "a table of calls")]
 async fn project_cannot_do_what_a_container_cannot() {
     let (shop, outside) = (Folder::new(), Folder::new());
     outside.write("o.env", "A=canary-31\n");
@@ -52,156 +91,30 @@ async fn project_cannot_do_what_a_container_cannot() {
     else {
         return;
     };
-    let theirs = bounded.name("prod");
-    let name = Some(theirs.clone());
-    let volume = VolumeCreateRequest {
-        name,
-        ..VolumeCreateRequest::default()
-    };
-    bounded.docker.create_volume(volume).await.unwrap();
-    let name = theirs.clone();
-    let network = NetworkCreateRequest {
-        name,
-        ..NetworkCreateRequest::default()
-    };
-    bounded.docker.create_network(network).await.unwrap();
+    let theirs = bounded.volume("prod", json!({})).await;
+    bounded.network("prod").await;
     let container = bounded.run("prod", &["sleep", "600"], json!({})).await;
 
-    let external = |kind: &str| format!("{kind}: {{data: {{external: true, name: {theirs}}}}}\n");
-    let file = |kind: &str, path: &str| format!("{kind}: {{x: {{file: {path}/secret}}}}\n");
     shop.write("secret", "x");
-    let host = "does not create containers with";
     let (away, link) = ("outside of those", "symbolic link");
-    let rows = [
-        ("privileged: true".to_owned(), String::new(), host),
-        ("pid: host".to_owned(), String::new(), host),
-        ("ipc: host".to_owned(), String::new(), host),
-        ("uts: host".to_owned(), String::new(), host),
-        ("userns_mode: host".to_owned(), String::new(), host),
-        ("network_mode: host".to_owned(), String::new(), host),
-        ("cap_add: [SYS_ADMIN]".to_owned(), String::new(), host),
-        (
-            "devices: ['/dev/null:/dev/x']".to_owned(),
-            String::new(),
-            host,
-        ),
-        (
-            "security_opt: ['seccomp=unconfined']".to_owned(),
-            String::new(),
-            host,
-        ),
-        ("cgroup_parent: /x".to_owned(), String::new(), host),
-        (
-            "volumes_from: ['container:x']".to_owned(),
-            String::new(),
-            host,
-        ),
-        ("logging: {driver: syslog}".to_owned(), String::new(), host),
-        ("volumes: ['/:/h']".to_owned(), String::new(), host),
-        (
-            "volumes: ['/var/run/docker.sock:/s']".to_owned(),
-            String::new(),
-            host,
-        ),
-        ("volumes: ['./data:/s']".to_owned(), String::new(), host),
-        (
-            "volumes: ['data:/x']".to_owned(),
-            "volumes: {data: {driver_opts: {type: none, o: bind, device: /}}}\n".to_owned(),
-            host,
-        ),
-        (
-            "networks: [x]".to_owned(),
-            "networks: {x: {driver: macvlan}}\n".to_owned(),
-            host,
-        ),
-        (
-            "networks: [x]".to_owned(),
-            "networks: {x: {driver_opts: {com.docker.network.bridge.name: docker0}}}\n".to_owned(),
-            host,
-        ),
-        (
-            "networks: [x]".to_owned(),
-            "networks: {x: {ipam: {driver: other}}}\n".to_owned(),
-            host,
-        ),
-        (
-            "networks: {default: {driver_opts: {com.docker.network.endpoint.ifname: a}}}"
-                .to_owned(),
-            String::new(),
-            host,
-        ),
-        (
-            format!("volumes: ['{}/a$$b:/x']", shop.str()),
-            String::new(),
-            host,
-        ),
-        ("scale: 3".to_owned(), String::new(), "-web-3` is not"),
-        (
-            "volumes: ['data:/x']".to_owned(),
-            external("volumes"),
-            "not accessible",
-        ),
-        (
-            "networks: [data]".to_owned(),
-            external("networks"),
-            "not accessible",
-        ),
-        (
-            format!("network_mode: 'container:{container}'"),
-            String::new(),
-            host,
-        ),
-        (
-            format!("container_name: {}", bounded.name("new-prod")),
-            String::new(),
-            "not accessible",
-        ),
-        (format!("env_file: {out}/o.env"), String::new(), away),
-        ("env_file: link/o.env".to_owned(), String::new(), away),
-        (format!("label_file: {out}/o.env"), String::new(), away),
-        (
-            format!("extends: {{file: {out}/inc.yml, service: other}}"),
-            String::new(),
-            away,
-        ),
-        (String::new(), format!("include: [{out}/inc.yml]\n"), away),
-        (
-            String::new(),
-            "include: ['https://127.0.0.1/x.yml']\n".to_owned(),
-            "not valid",
-        ),
-        (format!("build: {out}"), String::new(), away),
-        (
-            format!("build: {{context: ., dockerfile: {out}/Dockerfile}}"),
-            String::new(),
-            away,
-        ),
-        ("secrets: [x]".to_owned(), file("secrets", out), away),
-        ("configs: [x]".to_owned(), file("configs", out), away),
-        // Compose mounts them.
-        ("secrets: [x]".to_owned(), file("secrets", "."), host),
-        ("configs: [x]".to_owned(), file("configs", "."), host),
-        (
-            "logging: {driver: json-file, options: {path: /etc/x}}".to_owned(),
-            String::new(),
-            host,
-        ),
-        (
-            "labels: {docker-mcp-server.created: 'true'}".to_owned(),
-            String::new(),
-            "only this server",
-        ),
-    ];
-    for (service, end, reason) in rows {
-        shop.write("compose.yml", &project(&service, &end));
+    for row in ROWS.trim().lines() {
+        let (lines, reason) = row.rsplit_once(" | ").unwrap();
+        let lines = lines.replace("OUT", out).replace("HERE", shop.str());
+        let lines = lines
+            .replace("THEIRS", &theirs)
+            .replace("CONTAINER", &container);
+        let lines = lines.replace("PREFIX", &bounded.prefix);
+        let (service, end) = lines.split_once(';').unwrap_or((&lines, ""));
+        let file = project(service, &format!("{end}\n"));
+        shop.write("compose.yml", &file);
         let arguments = json!({"directory": shop.path(), "project": bounded.name("x")});
         let text = fail(&bounded, "compose_up", arguments.clone()).await;
-        assert!(text.contains(reason), "{service} {end}: {text}");
+        assert!(text.contains(reason), "{row}: {text}");
         assert_lacks(&text, "canary");
         // The same project as a text, and the same judgement without bringing it up.
-        let text = merged(arguments, json!({"yaml": project(&service, &end)}));
+        let text = merged(arguments, json!({"yaml": file}));
         let shown = call(&bounded, "compose_config", text).await.to_string();
-        assert!(shown.contains(reason), "{service} {end}: {shown}");
+        assert!(shown.contains(reason), "{row}: {shown}");
         assert_lacks(&shown, "canary");
     }
     // The text stands for the file; what refers to that means the one on the disk.
@@ -237,12 +150,6 @@ async fn project_cannot_do_what_a_container_cannot() {
         fs::remove_file(shop.path().join(file)).unwrap();
         shop.write("compose.yml", &project("", ""));
     }
-    bounded.remove(&container).await;
-    bounded.docker.remove_network(&theirs).await.unwrap();
-    let removal = bounded
-        .docker
-        .remove_volume(&theirs, None::<RemoveVolumeOptions>);
-    removal.await.unwrap();
 }
 
 #[tokio::test]
@@ -263,7 +170,7 @@ async fn project_is_marked_as_created() {
         let up = succeed(&ours, "compose_up", arguments.clone()).await;
         assert_eq!(up["running"], 1, "{up}");
     }
-    let down = succeed!(ours, "compose_down", {"project": name, "volumes": true, "confirm": name});
+    let down = succeed!(ours, "compose_service", {"project": name, "action": "down", "volumes": true, "confirm": name});
     assert!(down["failed"].is_null(), "{down}");
     assert_eq!(
         down["removed_volumes"],
@@ -289,6 +196,15 @@ async fn project_is_marked_as_created() {
     );
 }
 
+/// Calls of every tool that changes a project.
+const CHANGES: &str = r#"
+compose_up | {"directory": "$DIR", "project": "$P", "confirm": "$P"}
+compose_up | {"directory": "$DIR", "project": "$P", "confirm": "$P", "yaml": $YAML}
+compose_service | {"project": "$P", "confirm": "$P", "action": "down"}
+compose_service | {"project": "$P", "confirm": "$P", "action": "stop"}
+compose_service | {"project": "$P", "confirm": "$P", "action": "restart"}
+"#;
+
 /// Every tool of compose projects, on one that another program has brought up.
 #[tokio::test]
 async fn projects_of_others_are_not_changed() {
@@ -301,6 +217,8 @@ async fn projects_of_others_are_not_changed() {
     let labels = json!({"Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": name,
         "com.docker.compose.service": "web", "com.docker.compose.oneoff": "False"}});
     let web = free.run("shop-web-1", &["sleep", "600"], labels).await;
+    let yaml = json!(project("init: true", "")).to_string();
+    let words = [("$DIR", shop.str()), ("$P", &name), ("$YAML", &yaml)];
     for (option, value) in [
         ("DOCKER_MCP_DENY", format!("name={web}")),
         (
@@ -312,27 +230,9 @@ async fn projects_of_others_are_not_changed() {
         ("MCP_READ_ONLY", "1".to_owned()),
     ] {
         let bounded = lab(&shop, &[(option, &value)]).await.unwrap();
-        let directory = json!({"directory": shop.path(), "project": name, "confirm": name});
-        let own = json!({"project": name, "confirm": name});
-        for (tool, arguments) in [
-            ("compose_up", directory.clone()),
-            (
-                "compose_up",
-                merged(directory, json!({"yaml": project("init: true", "")})),
-            ),
-            ("compose_down", own.clone()),
-            (
-                "compose_service",
-                merged(own.clone(), json!({"action": "stop"})),
-            ),
-            ("compose_service", merged(own, json!({"action": "restart"}))),
-        ] {
-            let request = json!({"name": tool, "arguments": arguments});
-            let request =
-                json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": request});
-            let answer = bounded.server.post(request.to_string()).await.json();
-            let is_refused = !answer["error"].is_null() || answer["result"]["isError"] == true;
-            assert!(is_refused, "{option}={value} {tool}: {answer}");
+        for (tool, arguments) in calls_of(CHANGES, &words) {
+            let text = refusal(&bounded, tool, &arguments).await;
+            assert_ne!(text, "", "{option}={value} {tool} {arguments}");
         }
     }
     assert_eq!(free.state(&web).await, "running");

@@ -1,30 +1,23 @@
-//! `compose_up` with the real compose program, and `compose_down` after it.
+//! Compose projects: those that are found by labels, and `compose_up` with the real compose program, of files and of texts,
+//! with the other actions after it.
 
-use bollard::query_parameters::RemoveImageOptions;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_json::{Value, json};
 
-use super::super::super::lab::{Folder, Lab};
-use super::{confirmed, fail, succeed, texts};
-use crate::harness::real;
+use super::super::super::lab::{Folder, Lab, merged};
+use super::{confirmed, fail, lab, lab_with, succeed, texts};
+use crate::harness::{assert_contains, assert_lacks};
 
 /// A server on each engine, with the compose program and access to the directory.
 pub(super) async fn labs(shop: &Folder) -> Vec<Lab> {
-    let Some(compose) = real::compose_dir() else {
-        return Vec::new();
-    };
-    let path = format!("{compose}:/usr/bin:/bin");
-    let env = [
-        ("PATH", path.as_str()),
+    super::cli_labs(&[
         ("DOCKER_MCP_PROJECT_DIR", shop.str()),
-        ("MCP_TOOLSETS", "all"),
         ("MCP_CALL_TIMEOUT", "120"),
         ("APP_WORD", "canary-11"),
-    ];
-    let mut labs = Vec::new();
-    for host in real::docker_engines() {
-        labs.push(Lab::at(host, &env).await);
-    }
-    labs
+    ])
+    .await
 }
 
 fn services(word: &str) -> String {
@@ -87,8 +80,12 @@ async fn project_is_started_changed_and_removed() {
         let still = lab.docker.inspect_container(&db, None).await.unwrap().id;
         assert_eq!(still, untouched);
 
-        let arguments = json!({"project": project, "volumes": true});
-        let (_, down) = confirmed(&lab, "compose_down", arguments, &project).await;
+        let arguments = json!({"project": project, "action": "down", "volumes": true});
+        let (loss, down) = confirmed(&lab, "compose_service", arguments, &project).await;
+        assert!(
+            loss.contains("2 containers") && loss.contains("permanently lost"),
+            "{loss}"
+        );
         assert_eq!(texts(&down["removed_containers"]), [db, web]);
         let network = format!("{project}_default");
         assert_eq!(texts(&down["removed_networks"]), [network.as_str()]);
@@ -123,13 +120,13 @@ async fn selected_services_are_built_and_started() {
         assert_eq!((&up["running"], &up["containers"]), (&json!(1), &json!(1)));
         let copied = succeed!(lab, "copy_from_container", {"container": web, "path": "/word"});
         assert!(copied.to_string().contains("built"), "{copied}");
-        let (_, down) =
-            confirmed(&lab, "compose_down", json!({"project": project}), &project).await;
+        let arguments = json!({"project": project, "action": "down"});
+        let (_, down) = confirmed(&lab, "compose_service", arguments, &project).await;
         assert_eq!(texts(&down["removed_containers"]), [web]);
-        let removal = lab
-            .docker
-            .remove_image(&image, None::<RemoveImageOptions>, None);
-        removal.await.unwrap();
+        assert!(
+            down["removed_volumes"].is_null() && down["failed"].is_null(),
+            "{down}"
+        );
     }
 }
 
@@ -158,9 +155,291 @@ async fn errors_of_compose_are_returned() {
     }
 }
 
+/// Files that `.env` names, a variable without a value, and a configuration whose text is in the file.
+#[tokio::test]
+async fn projects_of_odd_shapes_are_those_of_the_command() {
+    let shop = Folder::new();
+    let yaml = "services:\n  web:\n    image: busybox:test\n    command: [sleep, '600']\n    stop_grace_period: 0s\n    \
+        environment: {A: base, EMPTY: $NOT_SET}\n    configs: [{source: text, target: /text}]\n\
+        configs: {text: {content: written}}\n";
+    shop.write("compose.yaml", yaml);
+    shop.write("more.yaml", "services: {web: {environment: {A: more}}}\n");
+    shop.write(".env", "COMPOSE_FILE=compose.yaml:more.yaml\n");
+    for mut lab in labs(&shop).await {
+        let (project, web) = (lab.name("odd"), lab.adopt("odd-web-1"));
+        let up = json!({"directory": shop.path(), "project": project});
+        let shown = succeed(&lab, "compose_config", up.clone()).await;
+        assert_contains(&shown["warnings"][0], "NOT_SET");
+        let done = succeed(&lab, "compose_up", up.clone()).await;
+        assert_contains(&done["output"], "NOT_SET");
+        assert!(environment(&lab, &web).await.contains(&"A=more".to_owned()));
+        let text = succeed!(lab, "copy_from_container", {"container": web, "path": "/text"});
+        assert_eq!(text["text"], "written", "{text}");
+        // Nothing is to be replaced.
+        succeed(&lab, "compose_up", up.clone()).await;
+        shop.write("more.yaml", "services: {web: {environment: {A: other}}}\n");
+        assert_contains(&fail(&lab, "compose_up", up).await, "NOT_SET");
+        shop.write("more.yaml", "services: {web: {environment: {A: more}}}\n");
+    }
+}
+
 fn names(listed: &Value) -> Vec<String> {
     let projects = listed["projects"].as_array().unwrap().iter();
     projects
         .map(|project| project["project"].to_string())
         .collect()
+}
+
+/// The text of a compose file, with this word in the environment.
+fn yaml(word: &str) -> String {
+    format!(
+        r#"services:
+  web:
+    image: busybox:test
+    command: [sh, -c, "echo $$WORD; sleep 600"]
+    stop_grace_period: 0s
+    environment: {{ WORD: "{word}", DB_PASSWORD: canary-41 }}
+    labels: {{ "a$b": "c$$d" }}
+    healthcheck: {{ test: [CMD, "true"], interval: 1s }}
+  tools:
+    image: busybox:test
+    command: [sleep, "600"]
+    stop_grace_period: 0s
+    profiles: [debug]
+"#
+    )
+}
+
+/// The states of the project's containers, by name.
+async fn states(lab: &Lab, project: &str) -> Vec<String> {
+    let listed = succeed!(lab, "list_compose_projects", {"project": project});
+    let services = listed["projects"][0]["services"].as_array().unwrap();
+    let state = |row: &Value| format!("{} {}", row["service"], row["state"]).replace('"', "");
+    services.iter().map(state).collect()
+}
+
+#[tokio::test]
+async fn project_is_deployed_from_text() {
+    let dir = Folder::new();
+    for mut lab in labs(&dir).await {
+        let project = lab.name("shop");
+        let shop = dir.path().join(&project);
+        let [web, second, tools] =
+            ["shop-web-1", "shop-web-2", "shop-tools-1"].map(|it| lab.adopt(it));
+        let named = json!({"directory": shop, "project": project});
+        // What is not allowed leaves nothing behind.
+        let bad = "services: {web: {image: 'busybox:test', privileged: true}}";
+        let text = fail(
+            &lab,
+            "compose_up",
+            merged(named.clone(), json!({"yaml": bad})),
+        )
+        .await;
+        assert!(text.contains("privileged") && !shop.exists(), "{text}");
+
+        let deploy = merged(named.clone(), json!({"yaml": yaml("a$$b"), "wait": true}));
+        let up = succeed(&lab, "compose_up", deploy.clone()).await;
+        assert_eq!(
+            (&up["running"], &up["containers"]),
+            (&json!(1), &json!(1)),
+            "{up}"
+        );
+        let file = shop.join("compose.yaml");
+        assert_eq!(up["written"], file.to_str().unwrap());
+        assert_eq!(fs::read_to_string(&file).unwrap(), yaml("a$$b"));
+        let details = lab.docker.inspect_container(&web, None).await.unwrap();
+        let config = details.config.unwrap();
+        assert!(config.env.unwrap().contains(&"WORD=a$b".to_owned()));
+        assert_eq!(config.labels.unwrap()["a$b"], "c$d");
+        let health = details.state.unwrap().health.unwrap().status.unwrap();
+        assert_eq!(health.to_string(), "healthy");
+
+        let shown = succeed(&lab, "compose_config", named.clone()).await;
+        assert_has!(shown, {"project": project});
+        assert_eq!(
+            shown["config"]["services"]["web"]["environment"]["WORD"], "a$b",
+            "{shown}"
+        );
+        assert!(
+            shown["refused"].is_null() && shown["redacted"] == 1,
+            "{shown}"
+        );
+        assert!(shown["config"]["services"]["tools"].is_null(), "{shown}");
+        assert_lacks(&shown.to_string(), "canary");
+        let profile = json!({"profiles": ["debug"], "services": ["tools"]});
+        let shown = succeed(
+            &lab,
+            "compose_config",
+            merged(named.clone(), profile.clone()),
+        )
+        .await;
+        assert_eq!(
+            shown["config"]["services"]["tools"]["command"], "sleep 600",
+            "{shown}"
+        );
+
+        // Another text is written, and containers are replaced, once the user agrees.
+        let other = merged(deploy, json!({"yaml": yaml("two"), "scale": {"web": 2}}));
+        let (loss, up) = confirmed(&lab, "compose_up", other, &project).await;
+        assert!(
+            loss.contains("are recreated") && loss.contains("Overwrites"),
+            "{loss}"
+        );
+        assert_eq!(up["running"], 2, "{up}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), yaml("two"));
+        let confirm = json!({"confirm": project});
+        let more = merged(merged(named.clone(), profile), confirm.clone());
+        assert_eq!(succeed(&lab, "compose_up", more).await["running"], 3);
+        let running = ["tools running", "web running", "web running"];
+        assert_eq!(states(&lab, &project).await, running);
+        let wrong = merged(merged(named, confirm), json!({"scale": {"nope": 2}}));
+        fails_with!(lab, "compose_up", wrong, "nope");
+
+        let act = async |action: &str, service: &str| {
+            let arguments = json!({"project": project, "service": service, "action": action});
+            let done = succeed(&lab, "compose_service", arguments).await;
+            assert!(done["failed"].is_null(), "{done}");
+            done["containers"].as_array().unwrap().len()
+        };
+        assert_eq!(act("stop", "web").await, 2);
+        let stopped = ["tools running", "web exited", "web exited"];
+        assert_eq!(states(&lab, &project).await, stopped);
+        assert_eq!(act("start", "web").await, 2);
+        assert_eq!(states(&lab, &project).await, running);
+        let started = async |name: &str| {
+            let details = lab.docker.inspect_container(name, None).await.unwrap();
+            details.state.unwrap().started_at.unwrap()
+        };
+        let before = [started(&second).await, started(&tools).await];
+        assert_eq!(act("restart", "web").await, 2);
+        assert_ne!(started(&second).await, before[0]);
+        assert_eq!(started(&tools).await, before[1]);
+        let unknown = json!({"project": project, "service": "nope", "action": "stop"});
+        fails_with!(lab, "compose_service", unknown, "no such service", "tools");
+        let pull = json!({"project": project, "service": "web", "action": "pull"});
+        let pulled = succeed(&lab, "compose_service", pull).await;
+        // The engine of the tests reaches no registry.
+        assert!(pulled["failed"]["busybox:test"].is_string(), "{pulled}");
+
+        let arguments = json!({"project": project, "action": "down"});
+        let (_, down) = confirmed(&lab, "compose_service", arguments, &project).await;
+        assert_eq!(texts(&down["removed_containers"]).len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn text_is_not_written_through_links_or_outside() {
+    let (dir, outside) = (Folder::new(), Folder::new());
+    for lab in labs(&dir).await {
+        let project = lab.name("shop");
+        std::os::unix::fs::symlink(outside.path(), dir.path().join("link")).unwrap();
+        let theirs = outside.write("theirs", "theirs");
+        dir.write("shop/x", "");
+        std::os::unix::fs::symlink(&theirs, dir.path().join("shop/compose.yml")).unwrap();
+        for (folder, reason) in [
+            (outside.path().join("new"), "outside"),
+            (dir.path().join("link/new"), "outside"),
+            (dir.path().join("a/b"), "no such directory"),
+            (dir.path().join("../new"), "absolute path"),
+            (dir.path().join("shop"), "symbolic link"),
+        ] {
+            let arguments = json!({"directory": folder, "project": project, "yaml": yaml("x")});
+            let text = fail(&lab, "compose_up", arguments).await;
+            assert!(text.contains(reason), "{folder:?}: {text}");
+        }
+        assert_eq!(fs::read_to_string(&theirs).unwrap(), "theirs");
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+        fs::remove_file(dir.path().join("link")).unwrap();
+        fs::remove_file(dir.path().join("shop/compose.yml")).unwrap();
+    }
+}
+
+/// A project of two services, as compose would label it.
+async fn project(lab: &mut Lab) -> String {
+    let project = lab.name("shop");
+    let labels = |service: &str| {
+        json!({"StopTimeout": 0, "Labels": {
+            "com.docker.compose.config-hash": "1", "com.docker.compose.project": project, "com.docker.compose.service": service,
+            "com.docker.compose.oneoff": "False", "com.docker.compose.container-number": "1",
+            "com.docker.compose.project.working_dir": "/srv/shop",
+        }})
+    };
+    let script = "for i in 1 2 3; do echo web $i; sleep 0.2; done; sleep 600";
+    lab.run("web", &["sh", "-c", script], labels("web")).await;
+    let script = "sleep 0.1; for i in 1 2 3; do echo db $i; sleep 0.2; done; sleep 600";
+    lab.run("db", &["sh", "-c", script], labels("db")).await;
+    for name in ["web", "db"] {
+        let arguments = json!({"container": lab.name(name), "until_match": " 3$", "tail": 10});
+        succeed(lab, "get_container_logs", arguments).await;
+    }
+    project
+}
+
+#[tokio::test]
+async fn projects_and_their_logs_are_shown_without_compose() {
+    let Some(mut lab) = lab().await else { return };
+    let name = project(&mut lab).await;
+    let listed = succeed(&lab, "list_compose_projects", json!({})).await;
+    assert!(listed.to_string().contains(&name), "{listed}");
+    let one = succeed!(lab, "list_compose_projects", {"project": name});
+    let one = &one["projects"][0];
+    assert_has!(one, {"running": 2, "containers": 2, "directory": "/srv/shop"});
+    let services = one["services"].as_array().unwrap().iter();
+    let services: Vec<_> = services.map(|row| &row["service"]).collect();
+    assert_eq!(services, ["db", "web"]);
+    fails_with!(lab, "list_compose_projects", {"project": "nope"}, "There is no compose project");
+
+    let logs = async |more: Value| -> Vec<String> {
+        let arguments = merged(more, json!({"project": name}));
+        let log = succeed(&lab, "get_container_logs", arguments).await;
+        let lines = log["log"].as_str().unwrap().lines();
+        lines.map(str::to_owned).collect()
+    };
+    let all = logs(json!({"timestamps": true})).await;
+    let mut sorted = all.clone();
+    sorted.sort();
+    assert_eq!((all.len(), &all), (6, &sorted));
+    let db = logs(json!({"service": "db"})).await;
+    assert_eq!(db.len(), 3);
+    assert!(db[0].ends_with("-db | db 1"), "{db:?}");
+    let found = logs(json!({"grep": "2$"})).await;
+    assert_eq!(found.len(), 2, "{found:?}");
+    fails_with!(lab, "get_container_logs", {"project": name, "service": "cache"}, "db, web");
+}
+
+#[tokio::test]
+async fn compose_up_needs_a_program_and_a_directory() {
+    let dir = Folder::new();
+    let shop = dir.path().join("Shop_1");
+    dir.write("Shop_1/compose.yml", "services: {}");
+    let text = dir.str();
+    let Some(lab) = lab_with(&[("DOCKER_MCP_PROJECT_DIR", text)]).await else {
+        return;
+    };
+    let missing = fail!(lab, "compose_up", {"directory": shop, "project": lab.name("shop")});
+    assert!(missing.contains("There is no compose program"), "{missing}");
+    fails_with!(lab, "compose_up", {"directory": "/etc"}, "outside");
+
+    // A program that prints its arguments and its environment, without secrets of the server.
+    let script = "#!/bin/sh\ncase \" $* \" in ' version ') echo v2.30.1; exit;;\n\
+        *' bad '*' config '*) echo '{\"name\": \"bad\"}'; exit;;\n*' config '*) echo '{\"name\": \"shop_1\"}'; exit;; esac\n\
+        echo \"$@\" >&2\npwd; env\n[ \"$2\" != bad ]\n";
+    let program = dir.write("bin/docker-compose", script);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{text}/bin:/usr/bin:/bin");
+    let env = [
+        ("PATH", path.as_str()),
+        ("DOCKER_MCP_PROJECT_DIR", text),
+        ("MCP_TOOLSETS", "all"),
+        ("APP_WORD", "canary-10"),
+    ];
+    let lab = Lab::at(lab.host.clone(), &env).await;
+    let up = succeed!(lab, "compose_up", {"directory": shop, "services": ["web"], "build": true});
+    let output = up["output"].as_str().unwrap();
+    assert!(output.contains("-p shop_1 --project-directory"), "{output}");
+    assert_contains(&output, "-f - up -d --build web");
+    assert_contains(&output, "/Shop_1\n");
+    assert_contains(&output, "DOCKER_HOST=unix://");
+    assert!(!output.contains("canary-10"), "{output}");
+    fails_with!(lab, "compose_up", {"directory": shop, "project": "bad"}, "did not come up");
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::super::super::lab::{Folder, merged};
 use super::compose_cli::labs;
-use super::{call, fail, succeed};
+use super::{call, fail};
 use crate::harness::assert_lacks;
 
 /// The lines that read the file at `PATH`, which are a service's up to `|` and the project's after it.
@@ -181,29 +181,4 @@ async fn no_project_repeats_without_end() {
         ];
         assert!(is_ended.iter().any(|end| text.contains(end)), "{text}");
     }
-}
-
-/// Aliases, merge keys and the tags that compose knows do what its documents say.
-#[tokio::test]
-async fn project_may_have_aliases_and_the_tags_of_compose() {
-    let dir = Folder::new();
-    let Some(lab) = labs(&dir).await.into_iter().next() else {
-        return;
-    };
-    dir.write(
-        "compose.yml",
-        "x-web: &web {image: 'busybox:test', environment: &e {A: one}}\nservices:\n  a: {<<: *web, \
-         ports: ['18080:80']}\n  b: {image: 'busybox:test', environment: *e}\n",
-    );
-    dir.write(
-        "compose.override.yml",
-        "services: {a: {ports: !reset []}, b: {environment: !override {B: two}}}\n",
-    );
-    let arguments = json!({"directory": dir.path(), "project": lab.name("x")});
-    let shown = succeed(&lab, "compose_config", arguments).await;
-    assert!(shown["refused"].is_null(), "{shown}");
-    let services = &shown["config"]["services"];
-    assert_eq!(services["a"]["environment"], json!({"A": "one"}), "{shown}");
-    assert!(services["a"]["ports"].is_null(), "{shown}");
-    assert_eq!(services["b"]["environment"], json!({"B": "two"}), "{shown}");
 }

@@ -1,13 +1,16 @@
-//! The programs that `compose_up` starts end with the call, and with the server.
+//! The programs that `compose_up` and `compose_service` start: they end with the call and with the server, and a restart
+//! is ended without its caller.
 
 use std::fs;
+use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::super::lab::{Folder, Lab, merged};
+use super::compose_cli::labs;
 use super::stdio_session::StdioSession;
-use super::{fail, succeed};
-use crate::harness::{real, wait_until};
+use super::{fail, lab, program_path, succeed};
+use crate::harness::{assert_contains, real, wait_until};
 
 /// A project that never becomes healthy.
 const NEVER: &str = "services:
@@ -40,7 +43,12 @@ async fn programs_end_with_the_call_and_with_the_server() {
     dir.write("config/config.json", "{}");
     dir.write("bin/x", "");
     std::os::unix::fs::symlink(docker, dir.path().join("bin/docker")).unwrap();
-    std::os::unix::fs::symlink(&compose, dir.path().join("config/cli-plugins")).unwrap();
+    dir.write("config/cli-plugins/x", "");
+    let (plugin, link) = (
+        format!("{compose}/docker-compose"),
+        "config/cli-plugins/docker-compose",
+    );
+    std::os::unix::fs::symlink(plugin, dir.path().join(link)).unwrap();
     let config = dir.path().join("config");
     for path in [compose, format!("{}/bin", dir.str())] {
         let env = [
@@ -70,7 +78,81 @@ async fn programs_end_with_the_call_and_with_the_server() {
             }
             wait_until("the programs end", async || programs(&project) == 0).await;
         }
-        let down = json!({"project": project, "confirm": project});
-        succeed(&lab, "compose_down", down).await;
+        let down = json!({"project": project, "action": "down", "confirm": project});
+        succeed(&lab, "compose_service", down).await;
+    }
+}
+
+/// Also what needs that in turn; as the command does it.
+#[tokio::test]
+async fn service_whose_dependency_fails_is_not_started() {
+    let dir = Folder::new();
+    let yaml = "services:\n  job: {image: 'busybox:test', command: [sh, -c, exit 3]}\n  web: {image: 'busybox:test', \
+        command: [sleep, '600'], stop_grace_period: 0s, depends_on: {job: {condition: service_completed_successfully}}}\n  \
+        front: {image: 'busybox:test', command: [sleep, '600'], stop_grace_period: 0s, depends_on: [web]}\n";
+    for mut lab in labs(&dir).await {
+        let project = lab.name("shop");
+        for service in ["job", "web", "front"] {
+            lab.adopt(&format!("shop-{service}-1"));
+        }
+        let directory = dir.path().join(&project);
+        let up = json!({"directory": directory, "project": project, "yaml": yaml});
+        let text = fail(&lab, "compose_up", up).await;
+        assert_contains(&text, "didn't complete successfully");
+        let text = fail!(lab, "compose_service", {"project": project, "action": "start"});
+        assert_contains(&text, "didn't complete successfully");
+        for service in ["web", "front"] {
+            let state = lab.state(&lab.name(&format!("shop-{service}-1"))).await;
+            assert_eq!(state, "created", "{service}");
+        }
+        succeed!(lab, "compose_service", {"project": project, "action": "down", "confirm": project});
+    }
+}
+
+/// The state of a container and the time of its last start or end.
+async fn seen(lab: &Lab, name: &str, time: &str) -> (String, Value) {
+    let details = lab.docker.inspect_container(name, None).await.unwrap();
+    let state = serde_json::to_value(details.state).unwrap();
+    (
+        state["Status"].as_str().unwrap().to_owned(),
+        state[time].clone(),
+    )
+}
+
+fn labels(project: &str, service: &str) -> Value {
+    json!({"com.docker.compose.config-hash": "1", "com.docker.compose.project": project, "com.docker.compose.service": service,
+        "com.docker.compose.oneoff": "False", "com.docker.compose.container-number": "1"})
+}
+
+/// It is stopped and started in two steps, since it mounts a path of the host.
+#[tokio::test]
+async fn restart_ends_without_its_caller() {
+    let (Some(mut lab), Some(path)) = (lab().await, program_path()) else {
+        return;
+    };
+    let (project, dir) = (lab.name("shop"), Folder::new());
+    let bind = format!("{}:/x", dir.str());
+    let more = json!({"StopTimeout": 9, "HostConfig": {"Binds": [bind]},
+        "Labels": labels(&project, "web")});
+    let name = lab.run("web", &["sleep", "600"], more).await;
+    for (tool, arguments) in [
+        ("restart_container", json!({"container": name})),
+        (
+            "compose_service",
+            json!({"project": project, "action": "restart"}),
+        ),
+    ] {
+        let before = seen(&lab, &name, "StartedAt").await;
+        let env = [("MCP_TOOLSETS", "all"), ("PATH", &*path)];
+        let mut session = StdioSession::open(&lab.host, &env).await;
+        let id = session.start(tool, arguments).await;
+        // By then the stop has begun, also on a busy machine.
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        session.cancel(id).await;
+        wait_until("the start", async || {
+            let now = seen(&lab, &name, "StartedAt").await;
+            now.0 == "running" && now != before
+        })
+        .await;
     }
 }

@@ -1,13 +1,16 @@
 //! Questions to the user before a loss of data, with clients that support elicitation.
 
-use bollard::models::ContainerConfig;
-use bollard::query_parameters::{CommitContainerOptionsBuilder, RemoveImageOptions};
+use std::time::Duration;
+
+use bollard::query_parameters::TagImageOptionsBuilder;
+use mcp_client::{Client, ClientInfo, Endpoint, EraChoice};
 use serde_json::{Value, json};
 
 use super::super::super::lab::{Folder, Lab, merged};
+use super::super::super::{SERVER, calls_of};
 use super::stdio_session::StdioSession;
-use super::{call, cli_lab, lab, succeed};
-use crate::harness::{assert_contains, real};
+use super::{call, cli_lab, program_path, succeed};
+use crate::harness::{Server, assert_contains};
 
 /// The objects that the asking tools would stop, remove or overwrite.
 async fn plant(lab: &mut Lab) -> Folder {
@@ -27,13 +30,8 @@ async fn plant(lab: &mut Lab) -> Folder {
     .await;
     let once = merged(options, json!({"HostConfig": {"AutoRemove": true}}));
     lab.run("stopped", &["sleep", "600"], once).await;
-    for name in ["tagged", "built", "untagged", "pushed"] {
-        let container = lab.name("left");
-        let name = lab.name(name);
-        let commit = CommitContainerOptionsBuilder::new().container(&container);
-        let commit = commit.repo(&name).tag("1").comment(&name).build();
-        let config: ContainerConfig = serde_json::from_value(json!({})).unwrap();
-        lab.docker.commit_container(commit, config).await.unwrap();
+    for name in ["tagged", "built", "untagged", "pushed", "other"] {
+        lab.image(name, &lab.name("left")).await;
     }
     succeed!(lab, "copy_to_container", {"container": lab.name("written"), "path": "/note", "text": "old"});
     succeed!(lab, "create_network", {"network": lab.name("network")});
@@ -49,76 +47,35 @@ async fn plant(lab: &mut Lab) -> Folder {
 }
 
 /// Calls of all tools that ask, each with the `confirm` that would do for a client that cannot ask.
-fn asking_calls(lab: &Lab, folder: &Folder) -> Vec<(&'static str, Value)> {
-    let container = |name: &str| json!({"container": lab.name(name), "confirm": lab.name(name)});
-    let image = |name: &str| format!("{}:1", lab.name(name));
-    let project = json!({"project": lab.name("project"), "confirm": lab.name("project")});
-    let file = json!({"path": "/note", "text": "x", "confirm": "/note"});
-    let dockerfile = "FROM busybox:test\nLABEL a=b";
-    let up = json!({"directory": folder.path()});
-    vec![
-        ("kill_container", container("killed")),
-        (
-            "remove_container",
-            merged(container("removed"), json!({"force": true})),
-        ),
-        (
-            "recreate_container",
-            merged(container("replaced"), json!({"timeout_seconds": 30})),
-        ),
-        ("copy_to_container", merged(container("written"), file)),
-        ("stop_container", container("stopped")),
-        (
-            "disconnect_network",
-            merged(container("left"), json!({"network": lab.name("mesh")})),
-        ),
-        (
-            "tag_image",
-            json!({"image": "busybox:test", "new_name": image("tagged"), "confirm": image("tagged")}),
-        ),
-        (
-            "build_image",
-            json!({"dockerfile": dockerfile, "tag": image("built"), "confirm": image("built")}),
-        ),
-        (
-            "remove_image",
-            json!({"image": image("untagged"), "confirm": image("untagged")}),
-        ),
-        (
-            "push_image",
-            json!({"image": image("pushed"), "confirm": image("pushed")}),
-        ),
-        (
-            "remove_network",
-            json!({"network": lab.name("network"), "confirm": lab.name("network")}),
-        ),
-        (
-            "remove_volume",
-            json!({"volume": lab.name("volume"), "confirm": lab.name("volume")}),
-        ),
-        (
-            "prune",
-            json!({"what": "volumes", "all": true, "apply": true, "confirm": "volumes"}),
-        ),
-        ("compose_up", merged(project.clone(), up)),
-        ("compose_down", project),
-    ]
-}
+const ASKING: &str = r#"
+kill_container | {"container": "P-killed", "confirm": "P-killed"}
+remove_container | {"container": "P-removed", "confirm": "P-removed", "force": true}
+recreate_container | {"container": "P-replaced", "confirm": "P-replaced", "timeout_seconds": 30}
+copy_to_container | {"container": "P-written", "path": "/note", "text": "x", "confirm": "/note"}
+stop_container | {"container": "P-stopped", "confirm": "P-stopped"}
+connect_network | {"container": "P-left", "confirm": "P-left", "network": "P-mesh", "disconnect": true}
+tag_image | {"image": "busybox:test", "new_name": "P-tagged:1", "confirm": "P-tagged:1"}
+build_image | {"dockerfile": "FROM busybox:test\nLABEL a=b", "tag": "P-built:1", "confirm": "P-built:1"}
+remove_image | {"image": "P-untagged:1", "confirm": "P-untagged:1"}
+push_image | {"image": "P-pushed:1", "confirm": "P-pushed:1"}
+remove_network | {"network": "P-network", "confirm": "P-network"}
+remove_volume | {"volume": "P-volume", "confirm": "P-volume"}
+prune | {"what": "volumes", "all": true, "apply": true, "confirm": "volumes"}
+compose_up | {"project": "P-project", "confirm": "P-project", "directory": "FOLDER"}
+compose_service | {"project": "P-project", "confirm": "P-project", "action": "down"}
+"#;
+
+/// Calls that show the objects of this test.
+const STATE: &str = r#"
+list_containers | {"all": true, "name": "PREFIX", "limit": 500}
+list_networks | {"network": "PREFIX-mesh"}
+copy_from_container | {"container": "PREFIX-written", "path": "/note"}
+"#;
 
 /// The state of the objects of this test.
 async fn state_of_all(lab: &Lab) -> String {
     let mut all = Vec::new();
-    for (tool, arguments) in [
-        (
-            "list_containers",
-            json!({"all": true, "name": lab.prefix, "limit": 500}),
-        ),
-        ("list_networks", json!({"network": lab.name("mesh")})),
-        (
-            "copy_from_container",
-            json!({"container": lab.name("written"), "path": "/note"}),
-        ),
-    ] {
+    for (tool, arguments) in calls_of(STATE, &[("PREFIX", &lab.prefix)]) {
         let mut shown = succeed(lab, tool, arguments).await;
         for row in shown["containers"].as_array_mut().into_iter().flatten() {
             // Its age.
@@ -145,7 +102,75 @@ async fn state_of_all(lab: &Lab) -> String {
     all.join("\n")
 }
 
-/// While the client can ask, only the user's own yes counts: not a `confirm` of the model.
+/// The clients of both eras, on servers with the same options.
+struct Clients {
+    legacy: StdioSession,
+    modern: Client,
+    _server: Server,
+}
+
+impl Clients {
+    async fn new(lab: &Lab, env: &[(&str, &str)]) -> Self {
+        let legacy = StdioSession::open(&lab.host, env).await;
+        let more = [("MCP_TOOLSETS", "all"), ("DOCKER_HOST", &lab.host)];
+        let server = Server::start(SERVER, &[env, &more].concat()).await;
+        let builder = Client::builder().era(EraChoice::Modern);
+        let builder = builder.timeout(Duration::from_secs(120));
+        let modern = builder.http(Endpoint::new(&server.url).unwrap()).unwrap();
+        let info = ClientInfo::new("tests", "1").with_capabilities(json!({"elicitation": {}}));
+        modern.connect(&info).await.unwrap();
+        Self {
+            legacy,
+            modern,
+            _server: server,
+        }
+    }
+
+    /// The result of a call in this era, of which the user sees the question, then something else happens
+    /// `meanwhile`, and then the user answers.
+    async fn ask(
+        &mut self,
+        is_modern: bool,
+        (tool, arguments): (&str, &Value),
+        answer: &Value,
+        meanwhile: impl Future<Output = ()>,
+    ) -> Value {
+        if !is_modern {
+            let id = self.legacy.start(tool, arguments.clone()).await;
+            let question = self.legacy.until("elicitation/create").await;
+            let object = arguments["confirm"].as_str().unwrap();
+            assert_contains(&question["params"]["message"], object);
+            meanwhile.await;
+            let reply = json!({"jsonrpc": "2.0", "id": question["id"], "result": answer});
+            self.legacy.say(reply).await;
+            let mut done = self.legacy.answer(id).await;
+            return match done["result"].take() {
+                Value::Null => json!({"isError": true, "error": done}),
+                result => result,
+            };
+        }
+        let mut params = json!({"name": tool, "arguments": arguments});
+        let asked = self.modern.request("tools/call", &params).await.unwrap();
+        let asked: Value = serde_json::from_str(asked.get()).unwrap();
+        assert_eq!(asked["resultType"], "input_required", "{tool}: {asked}");
+        meanwhile.await;
+        let mut keys = asked["inputRequests"].as_object().unwrap().keys();
+        params["inputResponses"] = json!({keys.next().unwrap(): answer});
+        params["requestState"] = asked["requestState"].clone();
+        match self.modern.request("tools/call", &params).await {
+            Ok(result) => serde_json::from_str(result.get()).unwrap(),
+            Err(error) => json!({"isError": true, "error": error.to_string()}),
+        }
+    }
+}
+
+/// Whether the call did nothing, with an error or with another question.
+fn is_refused(result: &Value) -> bool {
+    result["isError"] == true || result["resultType"] == "input_required"
+}
+
+/// While the client can ask, only the user's own yes counts, in both eras: not a `confirm` of the model. The yes is to
+/// what was shown: a name that was moved to another image meanwhile is not taken from that.
 #[tokio::test]
 async fn only_the_users_yes_lets_a_tool_lose_data() {
     let Some(mut lab) = cli_lab(&[]).await else {
@@ -153,86 +178,60 @@ async fn only_the_users_yes_lets_a_tool_lose_data() {
     };
     let folder = plant(&mut lab).await;
     lab.adopt("project-web-1");
-    let compose = real::compose_dir().unwrap_or_default();
+    let path = program_path().unwrap_or_default();
     let rule = format!("name={}*,name=busybox", lab.prefix);
     let env = [
-        ("PATH", &*format!("{compose}:/usr/bin:/bin")),
+        ("PATH", &*path),
         ("DOCKER_MCP_PROJECT_DIR", folder.str()),
         ("DOCKER_MCP_ALLOW", &rule),
     ];
-    let calls = asking_calls(&lab, &folder);
+    let prefix = lab.name("");
+    let calls = calls_of(ASKING, &[("P-", &prefix), ("FOLDER", folder.str())]);
     let listed = lab.server.result("tools/list", json!({})).await;
     for tool in listed["tools"].as_array().unwrap() {
         let asks = tool["inputSchema"]["properties"].get("confirm").is_some();
         let has_row = calls.iter().any(|(name, _)| tool["name"] == *name);
         assert_eq!(asks, has_row, "{}", tool["name"]);
     }
-    let mut session = StdioSession::open(&lab.host, &env).await;
-    for (tool, arguments) in calls {
-        let is_compose = tool.starts_with("compose_up");
-        if is_compose && compose.is_empty() {
-            continue;
-        }
+    let mut clients = Clients::new(&lab, &env).await;
+    let accept = json!({"action": "accept", "content": {"confirm": true}});
+    for (number, (tool, arguments)) in calls.into_iter().enumerate() {
+        let call = (tool, &arguments);
         let before = state_of_all(&lab).await;
-        for answer in [
-            json!({"action": "decline"}),
-            json!({"action": "cancel"}),
-            json!({"action": "accept", "content": {"confirm": false}}),
-            json!({"action": "accept", "content": {}}),
-            json!({"action": "accept"}),
-        ] {
-            let id = session.start(tool, arguments.clone()).await;
-            session.reply(answer.clone()).await;
-            let refused = session.answer(id).await;
-            let is_refused = refused["result"]["isError"] == true || refused["error"].is_object();
-            assert!(is_refused, "{tool} {answer}: {refused}");
-            assert_eq!(state_of_all(&lab).await, before, "{tool} {answer}");
+        for is_modern in [false, true] {
+            for answer in [
+                json!({"action": "decline"}),
+                json!({"action": "cancel"}),
+                json!({"action": "accept", "content": {"confirm": false}}),
+                json!({"action": "accept", "content": {}}),
+                json!({"action": "accept"}),
+            ] {
+                let refused = clients.ask(is_modern, call, &answer, async {}).await;
+                assert!(is_refused(&refused), "{tool} {answer}: {refused}");
+            }
+            let image = ["new_name", "tag", "image"].map(|name| arguments[name].as_str());
+            if let Some(image) = image.into_iter().flatten().next() {
+                let (repo, tag) = image.split_once(':').unwrap();
+                let moves = async |to: &str| {
+                    let options = TagImageOptionsBuilder::new().repo(repo).tag(tag).build();
+                    lab.docker.tag_image(to, Some(options)).await.unwrap();
+                };
+                let id = lab.docker.inspect_image(image).await.unwrap().id.unwrap();
+                let other = format!("{}:1", lab.name("other"));
+                let moved = clients.ask(is_modern, call, &accept, moves(&other)).await;
+                assert!(is_refused(&moved), "{tool}: {moved}");
+                let [now, other] = [image, &other].map(|name| lab.docker.inspect_image(name));
+                assert_eq!(now.await.unwrap().id, other.await.unwrap().id, "{tool}");
+                moves(&id).await;
+            }
+            assert_eq!(state_of_all(&lab).await, before, "{tool}");
         }
-        let id = session.start(tool, arguments).await;
-        let accept = json!({"action": "accept", "content": {"confirm": true}});
-        session.reply(accept).await;
-        let done = session.answer(id).await;
+        let is_modern = number % 2 == 0;
+        let done = clients.ask(is_modern, call, &accept, async {}).await;
         // No registry takes it.
         let expected = tool == "push_image";
-        assert_eq!(done["result"]["isError"], expected, "{tool}: {done}");
-        assert_ne!(
-            state_of_all(&lab).await == before,
-            !expected,
-            "{tool}: {done}"
-        );
+        assert_eq!(done["isError"], expected, "{tool}: {done}");
+        let is_changed = state_of_all(&lab).await != before;
+        assert_eq!(is_changed, !expected, "{tool}: {done}");
     }
-    for name in ["tagged", "built", "pushed"] {
-        let image = format!("{}:1", lab.name(name));
-        let removed = lab
-            .docker
-            .remove_image(&image, None::<RemoveImageOptions>, None);
-        removed.await.unwrap();
-    }
-    for name in ["killed", "replaced", "written", "left"] {
-        lab.remove(&lab.name(name)).await;
-    }
-    lab.docker.remove_network(&lab.name("mesh")).await.unwrap();
-}
-
-#[tokio::test]
-async fn question_contains_the_preview() {
-    let Some(lab) = lab().await else { return };
-    let volume = lab.name("data");
-    let rule = format!("name={volume}");
-    let mut session = StdioSession::open(&lab.host, &[("DOCKER_MCP_ALLOW", &rule)]).await;
-    let id = session
-        .start("create_volume", json!({"volume": volume}))
-        .await;
-    session.answer(id).await;
-    let arguments = json!({"what": "volumes", "all": true, "apply": true});
-    let id = session.start("prune", arguments.clone()).await;
-    let question = session.reply(json!({"action": "decline"})).await;
-    assert_contains(&question, "1 unused volumes");
-    assert_contains(&question, &volume);
-    assert_eq!(session.answer(id).await["result"]["isError"], true);
-    let id = session.start("prune", arguments).await;
-    let accept = json!({"action": "accept", "content": {"confirm": true}});
-    session.reply(accept).await;
-    let answer = session.answer(id).await;
-    assert_has!(answer, {"result": {"structuredContent": {"items": [volume]}}});
 }

@@ -1,7 +1,9 @@
-//! Containers: create, inspect, change, remove.
+//! Containers: create, inspect, change, remove, wait for them, follow and search their logs, measure what they use.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::super::super::lab::merged;
+use super::stdio_session::StdioSession;
 use super::{confirmed, fail, lab, succeed, texts};
 use crate::harness::{assert_contains, assert_ends_with, assert_starts_with};
 
@@ -23,6 +25,11 @@ async fn a_container_is_created_and_started() {
     assert!(config.env.unwrap().contains(&"GREETING=a=b c".to_owned()));
     assert_eq!(config.labels.unwrap()["docker-mcp-server.created"], "true");
     assert_eq!(details.host_config.unwrap().memory, Some(32 << 20));
+    let later = lab.adopt("later");
+    let created = succeed!(lab, "create_container", {"image": "busybox:test", "name": later,
+        "command": ["true"], "only_create": true});
+    assert_eq!(created["state"], "created");
+    assert_eq!(lab.state(&later).await, "created");
 }
 
 #[tokio::test]
@@ -48,34 +55,23 @@ async fn early_exit_and_failed_start_are_explained() {
 }
 
 #[tokio::test]
-async fn create_without_start() {
-    let Some(mut lab) = lab().await else { return };
-    let name = lab.adopt("later");
-    let created = succeed!(lab, "create_container", {"image": "busybox:test", "name": name,
-        "command": ["true"], "only_create": true});
-    assert_eq!(created["state"], "created");
-    assert_eq!(lab.state(&name).await, "created");
-}
-
-#[tokio::test]
-async fn container_is_paused_and_resumed() {
+async fn container_is_changed_while_it_runs() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.run("web", &["sleep", "600"], json!({})).await;
-    let pause = async |unpause: bool| {
-        let arguments = json!({"container": name, "unpause": unpause});
-        succeed(&lab, "pause_container", arguments).await
-    };
-    assert_eq!(pause(false).await["after"], "paused");
-    assert_eq!(lab.state(&name).await, "paused");
-    assert_eq!(pause(false).await["changed"], false);
-    assert_eq!(pause(true).await["after"], "running");
-    assert_eq!(pause(true).await["changed"], false);
-}
+    for (paused, changed, state) in [
+        (true, json!(["paused"]), "paused"),
+        (true, json!([]), "paused"),
+        (false, json!(["paused"]), "running"),
+        (false, json!([]), "running"),
+    ] {
+        let updated = succeed!(lab, "update_container", {"container": name, "paused": paused});
+        assert_eq!(updated["changed"], changed);
+        assert_eq!(lab.state(&name).await, state);
+    }
 
-#[tokio::test]
-async fn limits_and_name_are_changed_while_it_runs() {
-    let Some(mut lab) = lab().await else { return };
-    let name = lab.run("web", &["sleep", "600"], json!({})).await;
+    // It may not swap, neither before nor after.
+    let limits = json!({"HostConfig": {"Memory": 128 << 20, "MemorySwap": 128 << 20}});
+    let name = lab.run("limited", &["sleep", "600"], limits).await;
     let new_name = lab.adopt("renamed");
     let updated = succeed!(lab, "update_container", {"container": name, "memory_mb": 64,
         "cpus": 0.25, "pids": 20, "restart": "always", "new_name": new_name});
@@ -84,11 +80,12 @@ async fn limits_and_name_are_changed_while_it_runs() {
     let host = details.host_config.unwrap();
     let limits = (host.memory, host.nano_cpus, host.pids_limit);
     assert_eq!(limits, (Some(64 << 20), Some(250_000_000), Some(20)));
+    assert_eq!(host.memory_swap, Some(64 << 20));
     fails_with!(lab, "update_container", {"container": new_name}, "Nothing to change");
 }
 
 #[tokio::test]
-async fn fatal_signal_needs_a_confirmation() {
+async fn what_loses_data_needs_a_confirmation() {
     let Some(mut lab) = lab().await else { return };
     let script = "trap 'echo reloaded' HUP; echo ready; while true; do sleep 0.1; done";
     let name = lab.run("web", &["sh", "-c", script], json!({})).await;
@@ -101,11 +98,16 @@ async fn fatal_signal_needs_a_confirmation() {
     assert!(loss.contains("unsaved data is lost"), "{loss}");
     assert_eq!(killed["before"], "running");
     lab.until(&name, "exited").await;
-}
 
-#[tokio::test]
-async fn removal_names_the_lost_data() {
-    let Some(mut lab) = lab().await else { return };
+    let more = json!({"HostConfig": {"AutoRemove": true}, "StopTimeout": 0});
+    let name = lab.run("once", &["sleep", "600"], more).await;
+    let (loss, stopped) =
+        confirmed(&lab, "stop_container", json!({"container": name}), &name).await;
+    assert!(loss.contains("--rm"), "{loss}");
+    let after = stopped["after"].as_str().unwrap();
+    let is_gone = ["removed", "removing", "exited"].contains(&after);
+    assert!(is_gone, "{stopped}");
+
     let volumes = json!({"Volumes": {"/data": {}}});
     let name = lab.run("db", &["sleep", "600"], volumes).await;
     fails_with!(lab, "remove_container", {"container": name}, "stop it first");
@@ -162,14 +164,131 @@ async fn containers_are_filtered() {
 }
 
 #[tokio::test]
-async fn stop_of_an_auto_removed_container_needs_a_confirmation() {
+async fn wait_returns_at_the_end_and_with_health() {
     let Some(mut lab) = lab().await else { return };
-    let more = json!({"HostConfig": {"AutoRemove": true}, "StopTimeout": 0});
-    let name = lab.run("once", &["sleep", "600"], more).await;
-    let (loss, stopped) =
-        confirmed(&lab, "stop_container", json!({"container": name}), &name).await;
-    assert!(loss.contains("--rm"), "{loss}");
-    let after = stopped["after"].as_str().unwrap();
-    let is_gone = ["removed", "removing", "exited"].contains(&after);
-    assert!(is_gone, "{stopped}");
+    let job = lab.run_script("job", "sleep 1; exit 3").await;
+    let waited = succeed(&lab, "wait_container", json!({"container": job})).await;
+    assert_has!(waited, {"reached": true, "exit_code": 3});
+    let new = lab.create("new", &["true"], json!({})).await;
+    let waited = succeed!(lab, "wait_container", {"container": new});
+    assert_has!(waited, {"reached": false, "exit_code": null, "state": "created"});
+    let long = lab.run("long", &["sleep", "600"], json!({})).await;
+    let waited = succeed!(lab, "wait_container", {"container": long, "timeout_seconds": 1});
+    assert_has!(waited, {"reached": false, "state": "running"});
+    fails_with!(lab, "wait_container", {"container": long, "until": "healthy"}, "no health check");
+
+    let check =
+        json!({"Healthcheck": {"Test": ["CMD-SHELL", "test -e /tmp/ok"], "Interval": 200_000_000}});
+    let script = "mkdir -p /tmp; sleep 1; touch /tmp/ok; sleep 600";
+    let name = lab.run("web", &["sh", "-c", script], check).await;
+    let waited = succeed!(lab, "wait_container", {"container": name, "until": "healthy"});
+    assert_has!(waited, {"reached": true, "health": "healthy"});
+}
+
+#[tokio::test]
+async fn wait_can_run_as_a_task_and_be_cancelled() {
+    let Some(mut lab) = lab().await else { return };
+    let mut session = StdioSession::open(&lab.host, &[]).await;
+    let job = lab.run_script("job", "sleep 2; exit 4").await;
+    let arguments = json!({"container": job, "timeout_seconds": 60});
+    let task = session.start_task("wait_container", arguments).await;
+    let id = session.ask("tasks/result", json!({"taskId": task})).await;
+    let answer = session.answer(id).await;
+    assert_has!(answer, {"result": {"structuredContent": {"exit_code": 4}}});
+
+    let long = lab.run("long", &["sleep", "600"], json!({})).await;
+    let arguments = json!({"container": long, "timeout_seconds": 600});
+    let task = session.start_task("wait_container", arguments).await;
+    let id = session.ask("tasks/cancel", json!({"taskId": task})).await;
+    let answer = session.answer(id).await;
+    assert_eq!(answer["result"]["status"], "cancelled", "{answer}");
+}
+
+#[tokio::test]
+async fn log_lines_are_sent_as_progress() {
+    let Some(mut lab) = lab().await else { return };
+    let script = "while [ ! -e /enough ]; do echo line password=hunter2; sleep 0.1; done; \
+        echo the end password=hunter2; while true; do echo more; sleep 0.1; done";
+    let name = lab.run_script("web", script).await;
+    let mut session = StdioSession::open(&lab.host, &[]).await;
+    let arguments = json!({"container": name, "follow_seconds": 600, "until_match": "^the end "});
+    let id = session.start("get_container_logs", arguments).await;
+    let mut progress = Vec::new();
+    for _ in 0..2 {
+        progress.push(session.until("notifications/progress").await["params"].clone());
+        let said = progress[progress.len() - 1]["message"].as_str().unwrap();
+        assert!(said.starts_with("line "), "{said}");
+    }
+    succeed!(lab, "copy_to_container", {"container": name, "path": "/enough", "text": ""});
+    let (answer, more) = session.answer_with_progress(id).await;
+    progress.extend(more);
+    let followed = &answer["result"]["structuredContent"];
+    assert_eq!(followed["stopped_by"], "matched", "{answer}");
+    let all = json!([answer, progress]).to_string();
+    assert!(!all.contains("hunter2"), "{all}");
+
+    // A cancelled call has no answer.
+    let arguments = json!({"container": name, "follow_seconds": 600});
+    let id = session.start("get_container_logs", arguments).await;
+    session.until("notifications/progress").await;
+    session.cancel(id).await;
+    let ping = session.ask("ping", json!({})).await;
+    assert!(session.answer(ping).await["result"].is_object());
+}
+
+#[tokio::test]
+async fn resource_usage_is_measured() {
+    let Some(mut lab) = lab().await else { return };
+    let busy = lab.run_script("busy", "while true; do :; done").await;
+    let idle = lab.run("idle", &["sleep", "600"], json!({})).await;
+    let cpu = |stats: &Value| stats["containers"][0]["cpu_percent"].as_f64().unwrap();
+    let stats = async |name: &str| succeed!(lab, "get_container_stats", {"container": name});
+    // Wide bounds: other programs use the machine too.
+    let used = stats(&busy).await;
+    assert!(cpu(&used) > 10.0 && cpu(&used) < 250.0, "{used}");
+    let unused = stats(&idle).await;
+    assert!(cpu(&unused) < 5.0, "{unused}");
+    assert!(unused["containers"][0]["memory_bytes"].as_u64().unwrap() > 0);
+    let all = succeed(&lab, "get_container_stats", json!({})).await;
+    let rows = all["containers"].as_array().unwrap();
+    let is_listed = rows.iter().any(|row| row["container"] == json!(busy));
+    assert!(is_listed, "{all}");
+    lab.docker.stop_container(&idle, None).await.unwrap();
+    fails_with!(lab, "get_container_stats", {"container": idle}, "is not running");
+}
+
+#[tokio::test]
+async fn a_log_is_searched() {
+    let Some(mut lab) = lab().await else { return };
+    let script =
+        "for i in $(seq 1 300); do echo line $i; done; echo API_TOKEN=abc123 >&2; echo Last ERROR";
+    let name = lab.finish("job", &["sh", "-c", script], json!({})).await;
+    let grep = async |pattern: &str, more: Value| -> String {
+        let arguments = merged(more, json!({"container": name, "grep": pattern}));
+        let answer = succeed(&lab, "get_container_logs", arguments).await;
+        answer["log"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(grep("^line 1[57]$", json!({})).await, "line 15\nline 17");
+    let newest = grep("^line", json!({"tail": 2})).await;
+    assert_eq!(newest, "line 299\nline 300");
+    assert_eq!(grep("error", json!({})).await, "Last ERROR");
+    let stamped = grep("^line 7$", json!({"timestamps": true})).await;
+    assert!(stamped.ends_with("Z line 7"), "{stamped}");
+    // A search cannot reveal a redacted value.
+    assert_eq!(grep("abc123", json!({})).await, "");
+    assert_eq!(grep("API_TOKEN", json!({})).await, "API_TOKEN=***");
+    assert_eq!(grep("line", json!({"until": "1h"})).await, "");
+}
+
+/// The engine counts `tail` from the newest line, also where that is after `until`.
+#[tokio::test]
+async fn lines_before_a_time_are_found_behind_many_newer_ones() {
+    let Some(mut lab) = lab().await else { return };
+    let script = "for i in 1 2 3; do echo old $i; done; sleep 2; for i in $(seq 1 300); do echo new $i; done";
+    let name = lab.finish("job", &["sh", "-c", script], json!({})).await;
+    let arguments = json!({"container": name, "grep": "new 1$", "timestamps": true});
+    let first = succeed(&lab, "get_container_logs", arguments).await;
+    let until = format!("{}Z", &first["log"].as_str().unwrap()[..19]);
+    let log = succeed!(lab, "get_container_logs", {"container": name, "until": until, "tail": 2});
+    assert_has!(log, {"log": "old 2\nold 3", "truncated": true});
 }

@@ -1,9 +1,10 @@
-//! Files in and out of containers.
+//! Files of containers, networks and volumes.
 
 use serde_json::{Value, json};
 
 use super::super::super::lab::Lab;
-use super::{confirmed, fail, lab, succeed, texts};
+use super::{confirmed, fail, lab, lab_with, succeed, texts};
+use crate::harness::assert_contains;
 
 async fn read(lab: &Lab, container: &str, path: &str) -> Value {
     let arguments = json!({"container": container, "path": path});
@@ -11,9 +12,10 @@ async fn read(lab: &Lab, container: &str, path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn file_is_copied_in_and_out() {
+async fn files_are_copied_in_and_out() {
     let Some(mut lab) = lab().await else { return };
-    let name = lab.create("web", &["true"], json!({})).await;
+    let secret = json!({"Env": ["PASSWORD=Wolkenbruch77"]});
+    let name = lab.create("web", &["true"], secret).await;
     let arguments =
         json!({"container": name, "path": "/etc/app.conf", "text": "a=1\n", "mode": 600});
     let written = succeed(&lab, "copy_to_container", arguments.clone()).await;
@@ -25,7 +27,12 @@ async fn file_is_copied_in_and_out() {
     let (loss, written) = confirmed(&lab, "copy_to_container", arguments, "/etc/app.conf").await;
     assert!(loss.contains("Overwrites"), "{loss}");
     assert_eq!(written["overwritten"], true);
-    assert_eq!(read(&lab, &name, "/etc/app.conf").await["text"], "a=2\n");
+    // What the file was allowed to do, it still is.
+    succeed!(lab, "copy_to_container", {"container": name, "path": "/etc/app.conf", "text": "a=2\n",
+        "confirm": "/etc/app.conf"});
+    let file = read(&lab, &name, "/etc/app.conf").await;
+    assert_has!(file, {"text": "a=2\n", "mode": "600"});
+    fails_with!(lab, "copy_to_container", {"container": name, "path": "/etc", "text": ""}, "is a directory");
     let arguments = json!({"container": name, "path": "/nowhere/x", "text": ""});
     fails_with!(
         lab,
@@ -33,12 +40,7 @@ async fn file_is_copied_in_and_out() {
         arguments,
         "There is no \"/nowhere\""
     );
-}
 
-#[tokio::test]
-async fn binary_and_long_files_are_copied() {
-    let Some(mut lab) = lab().await else { return };
-    let name = lab.create("web", &["true"], json!({})).await;
     succeed!(lab, "copy_to_container", {"container": name, "path": "/etc/blob", "base64": "AAH/"});
     assert_eq!(read(&lab, &name, "/etc/blob").await["base64"], "AAH/");
     let long = "line\n".repeat(10_000);
@@ -49,12 +51,7 @@ async fn binary_and_long_files_are_copied() {
     let arguments = json!({"container": name, "path": "/etc/long", "max_bytes": 60_000});
     let file = succeed(&lab, "copy_from_container", arguments).await;
     assert_eq!(file["text"], json!(long));
-}
 
-#[tokio::test]
-async fn directories_are_listed_and_secrets_hidden() {
-    let Some(mut lab) = lab().await else { return };
-    let name = lab.create("web", &["true"], json!({})).await;
     let root = read(&lab, &name, "/").await;
     assert_eq!(root["kind"], "directory");
     assert!(texts(&root["entries"]).contains(&"bin/"), "{root}");
@@ -62,12 +59,12 @@ async fn directories_are_listed_and_secrets_hidden() {
         "text": "API_TOKEN=canary-8\nPORT=80\n"});
     let file = read(&lab, &name, "/etc/env").await;
     assert_eq!(file["text"], "API_TOKEN=***\nPORT=80\n");
-}
+    // Nor is a part of a secret shown where the text is cut.
+    succeed!(lab, "copy_to_container", {"container": name, "path": "/etc/secret", "text": "Wolkenbruch77\n"});
+    let arguments = json!({"container": name, "path": "/etc/secret", "max_bytes": 12});
+    let file = succeed(&lab, "copy_from_container", arguments).await;
+    assert_eq!(file["text"], "***\n");
 
-#[tokio::test]
-async fn paths_are_checked() {
-    let Some(mut lab) = lab().await else { return };
-    let name = lab.create("web", &["true"], json!({})).await;
     for path in ["", "etc/passwd", "../x", "\0", "/etc/\0"] {
         for tool in ["copy_from_container", "copy_to_container"] {
             let mut arguments = json!({"container": name, "path": path});
@@ -84,4 +81,88 @@ async fn paths_are_checked() {
     // A text like another parameter or endpoint is a plain path in the container.
     let arguments = json!({"container": name, "path": "/x?force=true&path=/etc#../../volumes"});
     fails_with!(lab, "copy_from_container", arguments, "There is no");
+}
+
+#[tokio::test]
+async fn network_is_created_used_and_removed() {
+    let Some(mut lab) = lab_with(&[("DOCKER_MCP_ALLOW_EXEC", "1")]).await else {
+        return;
+    };
+    let network = lab.name("net");
+    let arguments = json!({"network": network, "labels": {"tier": "web"}});
+    succeed(&lab, "create_network", arguments.clone()).await;
+    fails_with!(lab, "create_network", arguments, "already exists");
+    let server = lab.adopt("server");
+    let arguments = json!({"image": "busybox:test", "name": server, "command": ["sleep", "600"], "network": network});
+    succeed(&lab, "create_container", arguments).await;
+    let client = lab.run("client", &["sleep", "600"], json!({})).await;
+    let connect = json!({"network": network, "container": client, "aliases": ["caller"]});
+    succeed(&lab, "connect_network", connect.clone()).await;
+    let again = succeed(&lab, "connect_network", connect).await;
+    assert_eq!(again["note"], "It was connected already.");
+    // They find each other by name.
+    let arguments = json!({"container": client, "command": ["nslookup", server]});
+    let found = succeed(&lab, "execute_command", arguments).await;
+    assert_contains(&found["stdout"], "Address");
+    let shown = succeed(&lab, "list_networks", json!({"network": network})).await;
+    let inside = shown["networks"][0]["containers"].as_object().unwrap();
+    assert!(inside.contains_key(&server), "{shown}");
+    assert!(inside.contains_key(&client), "{shown}");
+
+    fails_with!(lab, "remove_network", {"network": network}, "in use by");
+    let arguments = json!({"network": network, "container": client, "disconnect": true});
+    let (loss, _) = confirmed(&lab, "connect_network", arguments, &client).await;
+    assert!(loss.contains("Breaks all connections"), "{loss}");
+    lab.remove(&server).await;
+    let in_network = json!({"HostConfig": {"NetworkMode": network}});
+    let stopped = lab.create("stopped", &["true"], in_network).await;
+    fails_with!(lab, "remove_network", {"network": network}, "in use by", &stopped);
+    let unused = succeed!(lab, "prune", {"what": "networks"});
+    assert!(!texts(&unused["items"]).contains(&&*network), "{unused}");
+    lab.remove(&stopped).await;
+    let arguments = json!({"network": network});
+    confirmed(&lab, "remove_network", arguments, &network).await;
+    fails_with!(lab, "list_networks", {"network": network}, "There is no network");
+}
+
+#[tokio::test]
+async fn networks_are_listed_and_unknown_names_get_suggestions() {
+    let Some(lab) = lab().await else { return };
+    let listed = succeed(&lab, "list_networks", json!({})).await;
+    let mut rows = listed["networks"].as_array().unwrap().iter();
+    assert!(rows.any(|row| row["name"] == "bridge"), "{listed}");
+    fails_with!(lab, "list_networks", {"network": "brigde"}, "Did you mean `bridge`");
+    fail!(lab, "create_network", {"network": lab.name("x"), "subnet": "nonsense"});
+}
+
+#[tokio::test]
+async fn volume_is_created_used_and_removed() {
+    let Some(mut lab) = lab().await else { return };
+    let volume = lab.name("data");
+    let done = succeed(&lab, "create_volume", json!({"volume": volume})).await;
+    assert_eq!(done["done"], "created");
+    let done = succeed(&lab, "create_volume", json!({"volume": volume})).await;
+    assert_eq!(done["done"], "kept");
+    let user = lab.adopt("user");
+    succeed!(lab, "create_container", {"image": "busybox:test", "name": user,
+        "command": ["sh", "-c", "echo kept > /data/x"], "mounts": [format!("{volume}:/data")]});
+    let shown = succeed(&lab, "list_volumes", json!({"volume": volume})).await;
+    assert_eq!(texts(&shown["volumes"][0]["used_by"]), [user.as_str()]);
+    fails_with!(lab, "remove_volume", {"volume": volume}, "in use by");
+    lab.remove(&user).await;
+    // Other tests leave so many for a moment that one page does not hold them.
+    let mut offset = 0;
+    loop {
+        let arguments = json!({"unused": true, "offset": offset});
+        let unused = succeed(&lab, "list_volumes", arguments).await;
+        let shown = unused["volumes"].as_array().unwrap();
+        if shown.iter().any(|shown| shown["name"] == volume.as_str()) {
+            break;
+        }
+        assert!(!shown.is_empty(), "{unused}");
+        offset += shown.len();
+    }
+    let (loss, _) = confirmed(&lab, "remove_volume", json!({"volume": volume}), &volume).await;
+    assert!(loss.contains("permanently lost"), "{loss}");
+    fails_with!(lab, "list_volumes", {"volume": volume}, "There is no volume");
 }

@@ -2,17 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use bollard::models::{NetworkCreateRequest, VolumeCreateRequest};
-use bollard::query_parameters::{
-    CommitContainerOptionsBuilder, RemoveContainerOptionsBuilder, RemoveImageOptions,
-    RemoveVolumeOptions,
-};
+use bollard::query_parameters::RemoveContainerOptionsBuilder;
 use serde_json::{Value, json};
 
+use super::super::super::calls_of;
 use super::super::super::lab::{Lab, merged, published};
-use super::bounds::rows;
-use super::policy::calls_on;
-use super::{lab, lab_with, succeed};
+use super::super::super::tool_calls::rows_on;
+use super::{fail, lab, lab_with, post};
 use crate::harness::{Server, assert_lacks};
 
 /// Tools without an argument that names one object.
@@ -30,50 +26,39 @@ const LISTS: [&str; 9] = [
 
 /// A visible container, network and volume, which hidden objects use, and the port of a hidden one.
 struct Visible {
+    /// Of the hidden container, which tells no name either.
+    hidden_id: String,
     container: String,
     network: String,
     volume: String,
     port: String,
 }
 
-async fn network(lab: &Lab, name: &str) -> String {
-    let request: NetworkCreateRequest = serde_json::from_value(json!({"Name": name})).unwrap();
-    lab.docker.create_network(request).await.unwrap();
-    name.to_owned()
-}
-
-async fn volume(lab: &Lab, name: &str) -> String {
-    let request: VolumeCreateRequest = serde_json::from_value(json!({"Name": name})).unwrap();
-    lab.docker.create_volume(request).await.unwrap();
-    name.to_owned()
-}
-
 /// Hidden objects, whose names contain `-hidden-`, and visible ones that have to do with them.
 async fn plant(lab: &mut Lab) -> Visible {
-    let [hidden, hidden_volume] = ["hidden-net", "hidden-vol"].map(|name| lab.name(name));
-    network(lab, &hidden).await;
-    volume(lab, &hidden_volume).await;
-    let shared = network(lab, &lab.name("net")).await;
-    let volume = volume(lab, &lab.name("vol")).await;
+    for name in ["hidden-net", "net"] {
+        lab.network(name).await;
+    }
+    let (hidden, shared) = (lab.name("hidden-net"), lab.name("net"));
+    let hidden_volume = lab.volume("hidden-vol", json!({})).await;
+    let volume = lab.volume("vol", json!({})).await;
     let options = json!({
         "Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": lab.name("hidden-project")},
         "HostConfig": {"NetworkMode": shared, "Binds": [format!("{volume}:/d")]},
     });
     let secret = merged(published("0"), options);
     let secret = lab.run("hidden-web", &["sleep", "600"], secret).await;
-    let shown = succeed!(lab, "get_container", {"container": secret});
-    let port = shown["ports"][0].as_str().unwrap();
-    let port = port[port.find(':').unwrap() + 1..port.find('-').unwrap()].to_owned();
-    let commit = CommitContainerOptionsBuilder::new().container(&secret);
-    let commit = commit.repo(&lab.name("picture")).tag("1").build();
-    let config: bollard::models::ContainerConfig = serde_json::from_value(json!({})).unwrap();
-    lab.docker.commit_container(commit, config).await.unwrap();
+    let address = lab.address(&secret).await;
+    let details = lab.docker.inspect_container(&secret, None).await;
+    let port = address.rsplit(':').next().unwrap().to_owned();
+    lab.image("picture", &secret).await;
     // Its log names the hidden service, as a message about a failed connection does.
     let script = "echo 'dial tcp: lookup web: connection refused' >&2; exec sleep 600";
     let options =
         json!({"HostConfig": {"NetworkMode": hidden, "Binds": [format!("{hidden_volume}:/d:ro")]}});
     let container = lab.run("web", &["sh", "-c", script], options).await;
     Visible {
+        hidden_id: details.unwrap().id.unwrap(),
         container,
         network: shared,
         volume,
@@ -81,88 +66,52 @@ async fn plant(lab: &mut Lab) -> Visible {
     }
 }
 
-async fn uproot(lab: &Lab) {
-    for name in ["hidden-web", "web"] {
-        lab.remove(&lab.name(name)).await;
-    }
-    for name in ["hidden-vol", "vol", "hidde-vol"] {
-        let none = None::<RemoveVolumeOptions>;
-        lab.docker
-            .remove_volume(&lab.name(name), none)
-            .await
-            .unwrap();
-    }
-    for name in ["hidden-net", "net"] {
-        lab.docker.remove_network(&lab.name(name)).await.unwrap();
-    }
-    for name in ["picture", "hidde-image"] {
-        let image = format!("{}:1", lab.name(name));
-        let image = lab
-            .docker
-            .remove_image(&image, None::<RemoveImageOptions>, None);
-        image.await.unwrap();
-    }
-}
+/// Calls with names that are nearly those of hidden objects, or that meet one of them.
+const NEAR: &str = r#"
+compose_service | {"project": "$PROJECT", "action": "start"}
+list_compose_projects | {"project": "$PROJECT"}
+create_container | {"image": "busybox:test", "pid": "container:$Phidde-web"}
+create_container | {"image": "busybox:test", "name": "$TAKEN", "command": ["true"], "ports": ["$PORT:80"]}
+create_network | {"network": "$NETWORK"}
+diagnose_container | {"container": "$TAKEN"}
+"#;
 
 /// Calls of all tools, with names that are nearly those of hidden objects, and with visible objects.
 fn calls(lab: &Lab, visible: &Visible) -> Vec<(&'static str, Value)> {
     let near = |name: &str| lab.name(&format!("hidde-{name}"));
-    let mut calls = calls_on(&near("web"));
-    calls.extend(calls_on(&visible.container));
-    for (kind, tool, _, arguments) in rows() {
-        let names = match kind {
-            "volume" => vec![near("vol"), visible.volume.clone()],
-            "network" => vec![near("net"), visible.network.clone()],
-            _ => vec![near("image:1")],
-        };
+    let mut calls = Vec::new();
+    for (kind, names) in [
+        ("container", [near("web"), visible.container.clone()]),
+        ("volume", [near("vol"), visible.volume.clone()]),
+        ("network", [near("net"), visible.network.clone()]),
+        ("image", [near("image:1"), near("image:2")]),
+        ("name", [near("image:1"), near("image:2")]),
+        ("project", [near("project"), lab.name("nope")]),
+    ] {
         for name in names {
-            let text = arguments.to_string().replace('@', &name);
-            let text = text.replace("OWN", &visible.container);
-            let mut arguments: Value = serde_json::from_str(&text).unwrap();
-            if tool == "create_container" {
-                arguments["name"] = json!(lab.name("taken"));
+            for (_, tool, _, mut arguments) in rows_on(&[kind], &name, &visible.container) {
+                if tool == "create_container" {
+                    arguments["name"] = json!(lab.name("taken"));
+                }
+                calls.push((tool, arguments.clone()));
+                arguments["confirm"] = json!(name);
+                calls.push((tool, arguments));
             }
-            arguments["confirm"] = json!(name);
-            calls.push((tool, arguments.clone()));
-            arguments.as_object_mut().unwrap().remove("confirm");
-            calls.push((tool, arguments));
         }
     }
-    let project = json!({"project": near("project")});
-    calls.extend([
-        ("get_container_logs", project.clone()),
-        ("compose_down", project.clone()),
-        (
-            "compose_up",
-            merged(project.clone(), json!({"directory": "/"})),
-        ),
-        (
-            "compose_config",
-            merged(project.clone(), json!({"directory": "/"})),
-        ),
-        (
-            "compose_service",
-            merged(project.clone(), json!({"action": "start"})),
-        ),
-        ("list_compose_projects", project),
-        (
-            "create_container",
-            json!({"image": "busybox:test", "pid": format!("container:{}", near("web"))}),
-        ),
-        (
-            "create_container",
-            json!({"image": "busybox:test", "name": lab.name("taken"), "command": ["true"],
-                "ports": [format!("{}:80", visible.port)]}),
-        ),
-        ("create_network", json!({"network": visible.network})),
-        (
-            "diagnose_container",
-            json!({"container": lab.name("taken")}),
-        ),
-    ]);
+    let (prefix, project) = (lab.name(""), near("project"));
+    let words = [
+        ("$PROJECT", &*project),
+        ("$TAKEN", &lab.name("taken")),
+        ("$NETWORK", &visible.network),
+        ("$PORT", &visible.port),
+        ("$P", &prefix),
+    ];
+    calls.extend(calls_of(NEAR, &words));
     for what in ["containers", "images", "networks", "volumes", "build_cache"] {
         calls.push(("prune", json!({"what": what, "all": true})));
     }
+    calls.push(("get_container", json!({"container": visible.hidden_id})));
     calls.extend(LISTS.map(|tool| (tool, json!({}))));
     calls
 }
@@ -175,9 +124,7 @@ async fn remove(lab: &Lab, name: &str) {
 
 async fn answer(server: &Server, tool: &str, arguments: &Value) -> String {
     let call = json!({"name": tool, "arguments": arguments});
-    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
-    let answer: Value = server.post(request.to_string()).await.json();
-    answer.to_string()
+    post(server, "tools/call", call).await.json().to_string()
 }
 
 #[tokio::test]
@@ -204,19 +151,8 @@ async fn no_tool_mentions_a_hidden_object() {
         let name = tool["name"].as_str().unwrap();
         assert!(covered.contains(name), "{name} is not called");
     }
-    remove(&lab, &taken).await;
-    uproot(&lab).await;
-}
-
-/// An id tells no name either.
-#[tokio::test]
-async fn refusals_name_what_the_caller_named() {
-    let Some(mut lab) = lab().await else { return };
-    let secret = lab.run("hidden-web", &["sleep", "600"], json!({})).await;
-    let details = lab.docker.inspect_container(&secret, None).await.unwrap();
-    let deny = format!("name={secret}");
-    let bounded = lab_with(&[("DOCKER_MCP_DENY", &deny)]).await.unwrap();
-    let arguments = json!({"container": details.id.unwrap()});
-    let text = answer(&bounded, "get_container", &arguments).await;
-    assert_lacks(&text, &secret);
+    let project = lab.name("hidden-project");
+    for (_, tool, _, arguments) in rows_on(&["project"], &project, "").into_iter().take(2) {
+        fails_with!(bounded, tool, arguments, "There is no compose project");
+    }
 }

@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::super::lab::{Folder, Lab, merged};
 use super::compose_cli::labs;
-use super::{call, fail, succeed};
-use crate::harness::real;
+use super::{call, cli_labs, fail, succeed};
 
 /// Dockerfiles by which the builder would reach the host's network; `;` ends a line.
 const FETCHES: [&str; 13] = [
@@ -30,22 +29,12 @@ const REFUSED: &str = "A build may not fetch an address or a repository";
 async fn pairs(folder: &Folder) -> Vec<(Lab, Lab)> {
     let policy = r#"{"create": {"host_namespaces": true}}"#;
     let policy = folder.write("policy.json", policy);
-    let Some(dir) = real::compose_dir() else {
-        return Vec::new();
-    };
-    let path = format!("{dir}:/usr/bin:/bin");
     let env = [
-        ("MCP_TOOLSETS", "all"),
-        ("PATH", &*path),
         ("DOCKER_MCP_PROJECT_DIR", folder.str()),
         ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
     ];
-    let mut pairs = Vec::new();
-    for host in real::docker_engines() {
-        let free = Lab::at(host.clone(), &env).await;
-        pairs.push((free, Lab::at(host, &env[..3]).await));
-    }
-    pairs
+    let (free, bounded) = (cli_labs(&env).await, cli_labs(&env[..1]).await);
+    free.into_iter().zip(bounded).collect()
 }
 
 /// With `build_image` and in a project. The operator may allow it, also on an engine whose BuildKit knows no
@@ -54,7 +43,10 @@ async fn pairs(folder: &Folder) -> Vec<(Lab, Lab)> {
 async fn builder_fetches_nothing() {
     let folder = Folder::new();
     for (free, bounded) in pairs(&folder).await {
-        let is_old = real::docker().as_ref() != Some(&free.host);
+        let version = free.docker.version().await.unwrap().api_version.unwrap();
+        let minor: u32 = version.strip_prefix("1.").unwrap().parse().unwrap();
+        // That of Docker 24.
+        let is_old = minor < 43;
         let (tag, base) = (free.name("fetch:1"), free.name("onbuild:1"));
         let trigger = "FROM scratch\nONBUILD ADD http://127.0.0.1:7/x /x\nLABEL a=b";
         succeed!(free, "build_image", {"tag": base, "dockerfile": trigger});
@@ -107,35 +99,20 @@ async fn builds_of_projects_have_no_contexts_or_options_of_the_host() {
         return;
     };
     dir.write("Dockerfile", "FROM scratch\n");
-    let option = "the option";
-    let context = "absolute path";
-    for (row, reason) in [
-        (json!({"context": ".", "network": "host"}), option),
-        (json!({"context": ".", "ssh": ["default"]}), option),
-        (json!({"context": ".", "privileged": true}), option),
-        (
-            json!({"context": ".", "entitlements": ["network.host"]}),
-            "ntitlements",
-        ),
-        (
-            json!({"context": ".", "cache_from": ["127.0.0.1:7/x"]}),
-            option,
-        ),
-        (json!({"context": "http://127.0.0.1:7/x.tar"}), context),
-        (json!({"context": "git://127.0.0.1:7/x"}), context),
-        (
-            json!({"context": "https://127.0.0.1:7/x.git#main"}),
-            context,
-        ),
-        (
-            json!({"context": ".", "additional_contexts": {"x": "http://127.0.0.1:7/x"}}),
-            context,
-        ),
-        (
-            json!({"context": ".", "additional_contexts": {"x": "docker-image://127.0.0.1:7/x"}}),
-            context,
-        ),
+    for row in [
+        r#"{"context": ".", "network": "host"} | the option"#,
+        r#"{"context": ".", "ssh": ["default"]} | the option"#,
+        r#"{"context": ".", "privileged": true} | the option"#,
+        r#"{"context": ".", "entitlements": ["network.host"]} | ntitlements"#,
+        r#"{"context": ".", "cache_from": ["127.0.0.1:7/x"]} | the option"#,
+        r#"{"context": "http://127.0.0.1:7/x.tar"} | absolute path"#,
+        r#"{"context": "git://127.0.0.1:7/x"} | absolute path"#,
+        r#"{"context": "https://127.0.0.1:7/x.git#main"} | absolute path"#,
+        r#"{"context": ".", "additional_contexts": {"x": "http://127.0.0.1:7/x"}} | absolute path"#,
+        r#"{"context": ".", "additional_contexts": {"x": "docker-image://127.0.0.1:7/x"}} | absolute path"#,
     ] {
+        let (row, reason) = row.split_once(" | ").unwrap();
+        let row: Value = serde_json::from_str(row).unwrap();
         let web = json!({"image": format!("{}:1", lab.name("web")), "build": row});
         let yaml = json!({"services": {"web": web}}).to_string();
         let arguments = json!({"directory": dir.path(), "project": lab.name("x"), "yaml": yaml});
@@ -222,6 +199,6 @@ async fn networks_take_no_addresses_of_the_host() {
             let up = merged(deploy(json!({"subnet": subnet})), json!({"confirm": name}));
             assert_eq!(succeed(&lab, "compose_up", up).await["running"], 1);
         }
-        succeed!(lab, "compose_down", {"project": name, "confirm": name});
+        succeed!(lab, "compose_service", {"project": name, "action": "down", "confirm": name});
     }
 }

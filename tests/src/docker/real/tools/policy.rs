@@ -1,15 +1,18 @@
-//! The operator's policy: forbidden calls, and calls that are refused unless the operator allows them.
+//! The operator's policy: forbidden calls, and calls that are refused unless the operator allows them. Paths of the host
+//! that a container mounts are checked again when this server starts it.
 
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::super::super::lab::{Folder, merged};
+use super::super::super::tool_calls::{Use, calls_on};
 use super::super::super::{SERVER, invalid};
 use super::stdio_session::StdioSession;
-use super::{call, fail, lab, lab_with, succeed};
-use crate::harness::binary;
-use crate::surface;
+use super::{call, cli_labs, fail, lab, lab_with, succeed};
+use crate::harness::{Server, assert_contains, binary, wait_until};
 
 /// Options that reach out of a container.
 fn dangerous() -> Vec<Value> {
@@ -48,7 +51,19 @@ async fn containers_that_reach_the_host_are_refused() {
         let created = lab.docker.inspect_container(&name, None).await;
         assert!(created.is_err(), "{arguments}");
     }
-    for mount in ["./x:/y", "x:y", "x:/y:ro:z", "..:/x"] {
+    for mount in [
+        "./x:/y",
+        "x:y",
+        "x:/y:ro:z",
+        "..:/x",
+        "",
+        "x",
+        "x:",
+        "~:/y",
+        "x:/y:z",
+        "\\x:/y",
+        "x:/y:ro,rshared",
+    ] {
         let arguments = json!({"image": "busybox:test", "mounts": [mount]});
         invalid(&lab, "create_container", arguments).await;
     }
@@ -139,72 +154,20 @@ fn server_does_not_start_with_an_invalid_policy() {
     }
 }
 
-/// Calls of all tools that take a container; the first [`READING`] only read.
-pub(super) fn calls_on(container: &str) -> Vec<(&'static str, Value)> {
-    let removal = json!({"force": true, "confirm": container});
-    let disconnect = json!({"network": "bridge", "confirm": container});
-    let calls = [
-        ("get_container", json!({})),
-        ("get_container_logs", json!({})),
-        ("get_container_stats", json!({})),
-        ("diagnose_container", json!({})),
-        ("wait_container", json!({"timeout_seconds": 1})),
-        ("get_container_logs", json!({"follow_seconds": 1})),
-        ("copy_from_container", json!({"path": "/"})),
-        ("start_container", json!({})),
-        ("stop_container", json!({})),
-        ("restart_container", json!({})),
-        ("pause_container", json!({})),
-        ("kill_container", json!({"confirm": container})),
-        ("update_container", json!({"cpus": 1.0})),
-        ("remove_container", removal),
-        ("recreate_container", json!({"confirm": container})),
-        ("copy_to_container", json!({"path": "/x", "text": ""})),
-        ("execute_command", json!({"command": ["true"]})),
-        ("connect_network", json!({"network": "none"})),
-        ("disconnect_network", disconnect),
-    ];
-    let with_container = |(tool, mut arguments): (_, Value)| {
-        arguments["container"] = json!(container);
-        (tool, arguments)
-    };
-    calls.map(with_container).into()
-}
-
-#[test]
-fn every_tool_with_a_container_has_a_row() {
-    let tools = surface::tools("docker-mcp-server", "all");
-    let rows = calls_on("x");
-    for tool in &tools {
-        let has_container = tool["inputSchema"]["properties"].get("container").is_some();
-        let has_row = rows.iter().any(|(name, _)| tool["name"] == *name);
-        assert!(
-            has_row || !has_container,
-            "{} has no row in calls_on()",
-            tool["name"]
-        );
-    }
-}
-
-/// The number of read-only tools in [`calls_on`].
-pub(super) const READING: usize = 7;
-
 #[tokio::test]
 async fn hidden_containers_are_neither_seen_nor_changed() {
     let Some(mut lab) = lab().await else { return };
-    let secret = lab.run("secret", &["sleep", "600"], json!({})).await;
     let labels = json!({"Labels": {"protected": "yes"}});
     let marked = lab.run("marked", &["sleep", "600"], labels).await;
+    let secret = lab.name("secret");
     let free = lab.run("free", &["sleep", "600"], json!({})).await;
     let deny = format!("name={secret},label=protected");
     let env = [("DOCKER_MCP_DENY", &*deny), ("DOCKER_MCP_ALLOW_EXEC", "1")];
     let denying = lab_with(&env).await.unwrap();
-    for container in [&secret, &marked] {
-        for (tool, arguments) in calls_on(container) {
-            fails_with!(denying.server, tool, arguments, "not accessible");
-        }
-        assert_eq!(lab.state(container).await, "running");
+    for (_, tool, _, arguments) in calls_on(&marked) {
+        fails_with!(denying.server, tool, arguments, "not accessible");
     }
+    assert_eq!(lab.state(&marked).await, "running");
     let listed = succeed!(denying, "list_containers", {"name": lab.name(""), "all": true});
     let count = listed["containers"].as_array().unwrap().len();
     assert_eq!(count, 1, "{listed}");
@@ -214,7 +177,6 @@ async fn hidden_containers_are_neither_seen_nor_changed() {
     let allow = format!("name={free}");
     let allowing = lab_with(&[("DOCKER_MCP_ALLOW", &allow)]).await.unwrap();
     succeed!(allowing, "get_container", {"container": free});
-    fails_with!(allowing, "get_container", {"container": secret}, "not accessible");
     let arguments = json!({"image": "busybox:test", "name": lab.name("other")});
     fails_with!(
         allowing.server,
@@ -234,11 +196,11 @@ async fn only_created_protects_other_containers() {
         return;
     };
     let theirs = lab.run("theirs", &["sleep", "600"], json!({})).await;
-    for (at, (tool, arguments)) in calls_on(&theirs).into_iter().enumerate() {
+    for (_, tool, what, arguments) in calls_on(&theirs) {
         let result = call(&lab, tool, arguments).await;
         let text = result["content"][0]["text"].as_str().unwrap();
         let refused = result["isError"] == true && text.contains("was not created by this server");
-        assert_eq!(refused, at >= READING, "{tool}: {text}");
+        assert_eq!(refused, what != Use::Reads, "{tool}: {text}");
     }
     assert_eq!(lab.state(&theirs).await, "running");
     let ours = lab.adopt("ours");
@@ -270,11 +232,11 @@ async fn no_destructive_prevents_data_loss() {
         let destructive = listed.filter(|tool| tool["annotations"]["destructiveHint"] == true);
         let destructive = destructive.map(|tool| tool["name"].as_str().unwrap());
         let destructive: Vec<_> = destructive.collect();
-        let partly = "update_container pause_container copy_to_container build_image tag_image compose_service prune";
+        let partly = "update_container copy_to_container build_image tag_image connect_network compose_service prune";
         assert_eq!(destructive.join(" "), partly);
         let image = json!({"image": "busybox:test", "confirm": "busybox:test"});
         invalid(&lab, "remove_image", image).await;
-        for (tool, arguments) in calls_on(&name) {
+        for (_, tool, _, arguments) in calls_on(&name) {
             if [
                 "stop_container",
                 "restart_container",
@@ -294,12 +256,12 @@ async fn no_destructive_prevents_data_loss() {
         again["confirm"] = json!("/tmp/new");
         succeed(&lab, "prune", json!({"what": "containers"})).await;
         let removal = json!({"what": "containers", "apply": true, "confirm": "containers"});
-        let pause = json!({"container": name});
+        let pause = json!({"container": name, "paused": true});
         let lower = json!({"container": name, "memory_mb": 6});
         for (tool, arguments) in [
             ("copy_to_container", again),
             ("prune", removal),
-            ("pause_container", pause),
+            ("update_container", pause),
             ("update_container", lower),
         ] {
             fails_with!(lab, tool, arguments, "no-destructive");
@@ -321,10 +283,164 @@ async fn server_does_not_change_its_own_container() {
     command.arg(binary(SERVER));
     let env = [("DOCKER_MCP_ALLOW_EXEC", "1")];
     let mut session = StdioSession::with(command, &lab.host, &env).await;
-    for (tool, arguments) in calls_on(&own).into_iter().skip(READING) {
+    let changes = calls_on(&own).into_iter();
+    for (_, tool, _, arguments) in changes.filter(|row| row.2 != Use::Reads) {
         let id = session.start(tool, arguments).await;
         let text = session.answer(id).await.to_string();
         assert!(text.contains("this server runs in"), "{tool}: {text}");
     }
     assert_eq!(lab.state(&own).await, "running");
+}
+
+const REFUSAL: &str = "does not start a container that mounts";
+
+/// A policy that allows mounts of `data`.
+fn policy(dir: &Folder) -> String {
+    let policy = json!({"create": {"binds": [dir.path().join("data")]}});
+    let policy = dir.write("policy.json", &policy.to_string());
+    fs::create_dir_all(dir.path().join("data/folder")).unwrap();
+    policy.to_str().unwrap().to_owned()
+}
+
+/// Puts a link in the place of a folder, as a container that may write there can do.
+fn swap(folder: &Path) {
+    fs::rename(folder, folder.with_extension("old")).unwrap();
+    symlink("/etc", folder).unwrap();
+}
+
+fn swap_back(folder: &Path) {
+    fs::remove_file(folder).unwrap();
+    fs::rename(folder.with_extension("old"), folder).unwrap();
+}
+
+#[tokio::test]
+async fn link_that_was_put_in_place_of_a_mount_is_not_followed() {
+    let dir = Folder::new();
+    let policy = policy(&dir);
+    let Some(mut lab) = lab_with(&[("DOCKER_MCP_POLICY", &policy)]).await else {
+        return;
+    };
+    let folder = dir.path().join("data/folder");
+    let mount = format!("{}:/f", folder.display());
+    let labels = json!({"com.docker.compose.config-hash": "1", "com.docker.compose.project": lab.name("shop"), "com.docker.compose.service": "web"});
+    let ours = lab.adopt("ours");
+    succeed!(lab, "create_container", {"image": "busybox:test", "name": ours, "mounts": [mount],
+        "command": ["sleep", "600"], "labels": labels});
+    let options = json!({"HostConfig": {"Binds": [mount]}, "Labels": labels});
+    let theirs = lab.run("theirs", &["sleep", "600"], options).await;
+    let mounts = json!([{"Type": "bind", "Source": folder, "Target": "/f"}]);
+    let options = json!({"HostConfig": {"Mounts": mounts}, "Labels": labels});
+    let mounted = lab.run("mounted", &["sleep", "600"], options).await;
+    for name in [&ours, &theirs, &mounted] {
+        let now = json!({"container": name, "timeout_seconds": 0});
+        swap(&folder);
+        // It still runs, with what it had.
+        fails_with!(lab, "restart_container", now, REFUSAL);
+        assert_eq!(lab.state(name).await, "running");
+        let arguments = json!({"container": name, "confirm": name});
+        fails_with!(lab, "recreate_container", arguments, "path of the host");
+        succeed(&lab, "stop_container", now.clone()).await;
+        fails_with!(lab, "start_container", {"container": name}, REFUSAL);
+        fails_with!(lab, "restart_container", now, REFUSAL);
+        let action = json!({"project": lab.name("shop"), "action": "start"});
+        let text = fail(&lab, "compose_service", action).await;
+        assert_contains(&text, REFUSAL);
+        assert_eq!(lab.state(name).await, "exited");
+        swap_back(&folder);
+        succeed!(lab, "start_container", {"container": name});
+        succeed(&lab, "restart_container", now).await;
+        assert_eq!(lab.state(name).await, "running");
+    }
+}
+
+/// A container that puts the link there when it is asked to end.
+fn swapper(dir: &Folder) -> (Vec<&'static str>, Vec<String>) {
+    let script = "trap 'mv /w/folder /w/folder.old; ln -s /etc /w/folder; exit' TERM; while :; do sleep 0.1; done";
+    let source = |path: &str| format!("{}/data{path}", dir.str());
+    let mounts = vec![
+        format!("{}:/w", source("")),
+        format!("{}:/f", source("/folder")),
+    ];
+    (vec!["sh", "-c", script], mounts)
+}
+
+#[tokio::test]
+async fn link_that_a_container_makes_while_it_is_stopped_is_not_followed() {
+    let dir = Folder::new();
+    let policy = policy(&dir);
+    let env = [("DOCKER_MCP_POLICY", &*policy)];
+    let Some(mut lab) = lab_with(&env).await else {
+        return;
+    };
+    let folder = dir.path().join("data/folder");
+    let (command, mounts) = swapper(&dir);
+    let web = lab.adopt("web");
+    let made = json!({"image": "busybox:test", "name": web, "mounts": mounts, "command": command});
+    succeed(&lab, "create_container", made).await;
+    fails_with!(lab, "restart_container", {"container": web}, REFUSAL);
+    assert_eq!(lab.state(&web).await, "exited");
+    swap_back(&folder);
+
+    // Neither the new container nor, on the way back, the old one.
+    succeed!(lab, "start_container", {"container": web});
+    let id = lab
+        .docker
+        .inspect_container(&web, None)
+        .await
+        .unwrap()
+        .id
+        .unwrap();
+    let error = fail(
+        &lab,
+        "recreate_container",
+        json!({"container": web, "confirm": web}),
+    )
+    .await;
+    assert_contains(&error, "bringing back the old container failed, too");
+    assert_eq!(lab.state(&id).await, "exited");
+    // The next server brings it back once that is possible.
+    swap_back(&folder);
+    let env = [env[0], ("DOCKER_HOST", &*lab.host), ("MCP_TOOLSETS", "all")];
+    let _next = Server::start(SERVER, &env).await;
+    wait_until("the old one is back", async || {
+        let now = lab.docker.inspect_container(&web, None).await;
+        let now = serde_json::to_value(now.ok()).unwrap();
+        now["Id"] == *id && now["State"]["Running"] == true
+    })
+    .await;
+}
+
+/// Compose mounts the files of secrets and configurations.
+#[tokio::test]
+async fn link_in_place_of_a_secret_is_not_followed() {
+    let dir = Folder::new();
+    let policy = policy(&dir);
+    let data = dir.path().join("data");
+    let env = [
+        ("DOCKER_MCP_POLICY", &*policy),
+        ("DOCKER_MCP_PROJECT_DIR", dir.str()),
+    ];
+    for mut lab in cli_labs(&env).await {
+        let project = lab.name("shop");
+        let web = lab.adopt("shop-web-1");
+        for kind in ["secrets", "configs"] {
+            let file = dir.write("data/x.txt", "x");
+            let yaml = format!(
+                "services: {{web: {{image: 'busybox:test', command: [sleep, '600'], stop_grace_period: 0s, \
+                 {kind}: [x]}}}}\n{kind}: {{x: {{file: ./x.txt}}}}\n"
+            );
+            let up =
+                json!({"directory": data, "project": project, "yaml": yaml, "confirm": project});
+            succeed(&lab, "compose_up", up).await;
+            fs::remove_file(&file).unwrap();
+            symlink("/etc/hostname", &file).unwrap();
+            let restart = json!({"project": project, "action": "restart"});
+            let text = fail(&lab, "compose_service", restart).await;
+            assert_contains(&text, REFUSAL);
+            // Nothing was stopped, since it could not be started again.
+            assert_eq!(lab.state(&web).await, "running");
+            succeed!(lab, "compose_service", {"project": project, "action": "down", "confirm": project});
+            fs::remove_file(&file).unwrap();
+        }
+    }
 }

@@ -1,32 +1,35 @@
 //! `recreate_container`, and the options of `create_container` that it takes, too.
 
-mod kept;
-mod killed;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::TcpListener;
 
-use std::collections::BTreeSet;
-
-use bollard::query_parameters::RenameContainerOptionsBuilder;
+use bollard::query_parameters::{ListVolumesOptions, RenameContainerOptionsBuilder};
+use futures_util::future::join_all;
+use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use super::super::super::SERVER;
-use super::super::super::lab::Lab;
+use super::super::super::lab::{Folder, Lab};
 use super::super::super::proxy::Proxy;
+use super::super::super::{SERVER, calls_of};
 use super::stdio_session::StdioSession;
 use super::{confirmed, fail, lab, succeed, texts};
 use crate::harness::{Server, assert_contains, assert_lacks, real, wait_until};
 
 /// A server with all tools on each engine.
 async fn labs() -> Vec<Lab> {
-    let mut labs = Vec::new();
-    for host in real::docker_engines() {
-        labs.push(Lab::at(host, &[("MCP_TOOLSETS", "all")]).await);
-    }
-    labs
+    super::cli_labs(&[]).await
 }
 
 async fn inspect(lab: &Lab, name: &str) -> Value {
     let details = lab.docker.inspect_container(name, None).await.unwrap();
     serde_json::to_value(details).unwrap()
+}
+
+/// Whether the container of this name runs, and is the one with this id.
+async fn runs_as(lab: &Lab, name: &str, id: &Value) -> Option<bool> {
+    let now = lab.docker.inspect_container(name, None).await;
+    let now = serde_json::to_value(now.ok()).unwrap();
+    (now["State"]["Running"] == true).then(|| now["Id"] == *id)
 }
 
 /// The names of the containers of this test.
@@ -114,6 +117,19 @@ async fn container_is_replaced_with_its_options_and_data() {
     }
 }
 
+/// Changes with which a container is not replaced, and the reason.
+const FAILING: &str = r#"
+{"command": ["sh", "-c", "echo broken; exit 3"]} | exit code 3
+{"command": ["/nowhere"]} | not in the image
+{"healthcheck": {"command": ["echo not yet; false"], "interval_seconds": 1, "retries": 1}} | not yet
+{"network": "none", "image": "nowhere:1"} | no image
+{"privileged": true} | does not create containers with
+{"mounts": ["/:/host"]} | does not create containers with
+{"name": "other"} | cannot be changed
+{"imagee": "x"} | unknown field
+{"command": ["sh", "-c", "exit 4"], "restart": "always"} | exit code 4
+"#;
+
 #[tokio::test]
 async fn old_container_comes_back_if_the_new_one_fails() {
     for mut lab in labs().await {
@@ -121,27 +137,9 @@ async fn old_container_comes_back_if_the_new_one_fails() {
             .run("web", &["sleep", "600"], json!({"StopTimeout": 0}))
             .await;
         let id = inspect(&lab, &web).await["Id"].clone();
-        let unhealthy = json!({"healthcheck":
-            {"command": ["echo not yet; false"], "interval_seconds": 1, "retries": 1}});
-        for (changes, reason) in [
-            (
-                json!({"command": ["sh", "-c", "echo broken; exit 3"]}),
-                "exit code 3",
-            ),
-            (json!({"command": ["/nowhere"]}), "not in the image"),
-            (unhealthy, "not yet"),
-            (json!({"network": "none", "image": "nowhere:1"}), "no image"),
-            (
-                json!({"privileged": true}),
-                "does not create containers with",
-            ),
-            (
-                json!({"mounts": ["/:/host"]}),
-                "does not create containers with",
-            ),
-            (json!({"name": "other"}), "cannot be changed"),
-            (json!({"imagee": "x"}), "unknown field"),
-        ] {
+        for row in FAILING.trim().lines() {
+            let (changes, reason) = row.split_once(" | ").unwrap();
+            let changes: Value = serde_json::from_str(changes).unwrap();
             let arguments =
                 json!({"container": web, "changes": changes, "confirm": web, "timeout_seconds": 9});
             fails_with!(lab, "recreate_container", arguments, reason);
@@ -226,46 +224,54 @@ async fn anonymous_volumes_are_kept_under_every_rule_and_as_they_were() {
                 succeed!(bounded, "recreate_container", {"container": web, "confirm": web});
                 assert_eq!(volumes(&lab).await, before);
             }
+            succeed!(bounded, "remove_container", {"container": web, "force": true, "volumes": true, "confirm": web});
+            let used = lab.docker.list_volumes(None::<ListVolumesOptions>).await;
+            let left = used.unwrap().volumes.unwrap_or_default();
+            let is_left = |name: &str| before.iter().any(|mount| mount.contains(name));
+            assert!(
+                !left.iter().any(|volume| is_left(&volume.name)),
+                "{before:?}"
+            );
         }
     }
 }
 
-/// Labels and names by which this server knows its own objects are not a caller's to give.
+/// Calls that give the marks by which this server knows its own objects.
+const MARKS: &str = r#"
+create_container | {"image": "busybox:test", "labels": {"docker-mcp-server.created": "true"}}
+create_container | {"image": "busybox:test", "name": "WEB.before-0123456789ab"}
+create_network | {"network": "WEB-x", "labels": {"docker-mcp-server.created": "true"}}
+create_volume | {"volume": "WEB-x", "labels": {"docker-mcp-server.created": "true"}}
+update_container | {"container": "WEB", "new_name": "WEB.before-0123456789ab"}
+recreate_container | {"container": "WEB", "confirm": "WEB", "changes": {"labels": {"docker-mcp-server.created": "true"}}}
+"#;
+
 #[tokio::test]
 async fn marks_of_this_server_are_refused() {
     let Some(mut lab) = lab().await else { return };
     let web = lab.create("web", &["true"], json!({})).await;
-    let marked = json!({"docker-mcp-server.created": "true"});
-    let kept = format!("{web}.before-0123456789ab");
-    for (tool, arguments) in [
-        (
-            "create_container",
-            json!({"image": "busybox:test", "labels": marked}),
-        ),
-        (
-            "create_container",
-            json!({"image": "busybox:test", "name": kept}),
-        ),
-        (
-            "create_network",
-            json!({"network": lab.name("x"), "labels": marked}),
-        ),
-        (
-            "create_volume",
-            json!({"volume": lab.name("x"), "labels": marked}),
-        ),
-        (
-            "update_container",
-            json!({"container": web, "new_name": kept}),
-        ),
-        (
-            "recreate_container",
-            json!({"container": web, "confirm": web, "changes": {"labels": marked}}),
-        ),
-    ] {
+    for (tool, arguments) in calls_of(MARKS, &[("WEB", &web)]) {
         let error = fail(&lab, tool, arguments).await;
         let names_mark = error.contains("docker-mcp-server.") || error.contains(".before-");
         assert!(names_mark, "{tool}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn question_says_that_the_image_is_another_one_by_now() {
+    let Some(mut lab) = lab().await else { return };
+    let base = lab.create("base", &["true"], json!({})).await;
+    lab.image("image", &base).await;
+    let image = json!({"Image": format!("{}:1", lab.name("image"))});
+    let web = lab.create("web", &["true"], image).await;
+    for (by_now, is_said) in [("first", false), ("second", true)] {
+        let question = fail!(lab, "recreate_container", {"container": web});
+        assert_eq!(
+            question.contains("another image by now"),
+            is_said,
+            "{by_now}: {question}"
+        );
+        lab.image("image", &web).await;
     }
 }
 
@@ -292,4 +298,378 @@ async fn prune_leaves_the_old_container_of_a_replacement() {
         "{items:?}"
     );
     lab.remove(&kept).await;
+}
+
+const ROWS: &str = include_str!("recreate/kept.txt");
+
+/// Replacements at the same time.
+const MAX_CONCURRENT_ROWS: usize = 6;
+
+/// The members of `docker inspect` that a user can set, by the path of the member.
+fn settings(container: &Value) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for part in ["Config", "HostConfig"] {
+        for (name, value) in container[part].as_object().unwrap() {
+            let mut value = value.clone();
+            if let Value::Array(list) = &mut value {
+                // A volume without a name is mounted by its id.
+                list.retain(|item| !(name == "Binds" && is_anonymous(item.as_str().unwrap_or(""))));
+                list.sort_by_key(Value::to_string);
+            }
+            if let Value::Object(labels) = &mut value {
+                labels.retain(|key, _| !key.starts_with("docker-mcp-server."));
+            }
+            all.insert(format!("{part}.{name}"), value);
+        }
+    }
+    for mount in container["Mounts"].as_array().unwrap() {
+        let mut mount = mount.clone();
+        mount["Mode"].take();
+        let path = format!("Mounts.{}", mount["Destination"].as_str().unwrap());
+        all.insert(path, mount);
+    }
+    let bindings = container["HostConfig"]["PortBindings"].clone();
+    let mut ports = container["NetworkSettings"]["Ports"].clone();
+    if let Value::Object(ports) = &mut ports {
+        ports.retain(|_, bound| !bound.is_null());
+    }
+    for (port, bound) in ports.as_object_mut().into_iter().flatten() {
+        for (at, bound) in bound.as_array_mut().into_iter().flatten().enumerate() {
+            let wanted = bindings[port][at]["HostPort"].as_str().unwrap_or_default();
+            if wanted.is_empty() || wanted == "0" {
+                bound["HostPort"].take();
+            }
+        }
+    }
+    all.insert("NetworkSettings.Ports".to_owned(), ports);
+    let id = &container["Id"].as_str().unwrap()[..12];
+    for (network, endpoint) in container["NetworkSettings"]["Networks"]
+        .as_object()
+        .unwrap()
+    {
+        let mut own = json!({});
+        for name in ["IPAMConfig", "Links", "Aliases", "DriverOpts"] {
+            own[name] = endpoint[name].clone();
+        }
+        if let Some(aliases) = own["Aliases"].as_array_mut() {
+            aliases.retain(|alias| alias != id);
+        }
+        if container["Config"]["MacAddress"].is_string() {
+            own["MacAddress"] = endpoint["MacAddress"].clone();
+        }
+        all.insert(format!("NetworkSettings.Networks.{network}"), own);
+    }
+    if container["Config"]["Hostname"] == *id {
+        all.remove("Config.Hostname");
+    }
+    let empty = ["null", "[]", "{}", "\"\""];
+    let all = all
+        .into_iter()
+        .map(|(path, value)| (path, value.to_string()));
+    all.filter(|(_, value)| !empty.contains(&&**value))
+        .collect()
+}
+
+fn is_anonymous(bind: &str) -> bool {
+    let name = bind.split(':').next().unwrap();
+    name.len() == 64
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Runs a container with the options of a row, replaces it, and compares.
+async fn check(lab: &Lab, docker: &str, number: usize, row: &str, part: &str) -> Option<String> {
+    let row = row
+        .replace("PREFIX", &lab.prefix)
+        .replace("PART", part)
+        .replace("PORT", &free_port().to_string());
+    let [options, changes, allowed] = row.split(";;").collect::<Vec<_>>().try_into().unwrap();
+    let (options, command) = options.split_once("-- ").unwrap_or((options, "sleep 600"));
+    let name = lab.name(&format!("row{number}"));
+    let image = format!("{}:1", lab.prefix);
+    let mut arguments = vec!["run", "-d", "--name", &name, "--stop-timeout", "0"];
+    arguments.extend(options.split_whitespace());
+    arguments.push(&image);
+    arguments.extend(command.split_whitespace());
+    if let Err(error) = lab.command(docker, &arguments).await {
+        // An old engine cannot do it, or this command does not offer it there.
+        let is_old = error.contains("API version") || error.contains("unknown flag");
+        assert!(is_old, "{row}: {error}");
+        return None;
+    }
+    let before = inspect_raw(lab, docker, &name).await;
+    let changes: Value = serde_json::from_str(changes).unwrap();
+    let done = call_text(
+        lab,
+        json!({"container": name, "changes": changes, "confirm": name}),
+    )
+    .await;
+    let after = inspect_raw(lab, docker, &name).await;
+    let removed = lab.command(docker, &["rm", "-f", "-v", &name]).await;
+    removed.unwrap();
+    if before["Id"] == after["Id"] {
+        return Some(format!("{row}: {done}"));
+    }
+    let (old, new) = (settings(&before), settings(&after));
+    let paths: BTreeSet<_> = old.keys().chain(new.keys()).collect();
+    let differ = paths
+        .into_iter()
+        .filter(|path| old.get(*path) != new.get(*path));
+    let differ: BTreeSet<&str> = differ.map(String::as_str).collect();
+    let allowed: BTreeSet<&str> = allowed.split_whitespace().collect();
+    (differ != allowed).then(|| {
+        let values = differ
+            .iter()
+            .map(|path| format!("{path}: {:?} -> {:?}", old.get(*path), new.get(*path)));
+        format!("{row}: {}", values.collect::<Vec<_>>().join("; "))
+    })
+}
+
+/// As the command shows it: the types of the tests lack members.
+async fn inspect_raw(lab: &Lab, docker: &str, name: &str) -> Value {
+    let shown = lab
+        .command(docker, &["inspect", "--type", "container", name])
+        .await
+        .unwrap();
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    shown[0].clone()
+}
+
+async fn call_text(lab: &Lab, arguments: Value) -> String {
+    super::refusal(&lab.server, "recreate_container", &arguments).await
+}
+
+#[tokio::test]
+async fn nothing_differs_that_was_not_asked_for() {
+    let Some(docker) = real::docker_command() else {
+        return;
+    };
+    let dir = Folder::new();
+    let policy = json!({"create": {"privileged": true, "host_namespaces": true,
+        "capabilities": ["NET_ADMIN"]}})
+    .to_string();
+    let policy = dir.write("policy.json", &policy);
+    let env = [
+        ("MCP_TOOLSETS", "all"),
+        ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
+    ];
+    let engines = real::docker_engines().into_iter();
+    let engines = engines.map(async |host| check_all(Lab::at(host, &env).await, &docker).await);
+    let failed = join_all(engines).await.concat();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// Checks all rows on one engine; returns what failed.
+async fn check_all(mut lab: Lab, docker: &str) -> Vec<String> {
+    let [one, two] = [1, 2].map(|version| format!("{}:{version}", lab.prefix));
+    let volumes = json!({"Volumes": {"/of-source": {}}});
+    let source = lab.run("source", &["sleep", "600"], volumes).await;
+    let run = async |arguments: &str| {
+        let arguments = arguments.replace("SOURCE", &source);
+        lab.command(docker, &arguments.split('|').collect::<Vec<_>>())
+            .await
+    };
+    run(&format!("commit|--change|ENV LANG=C|SOURCE|{one}"))
+        .await
+        .unwrap();
+    let more = format!("commit|--change|ENV LANG=D|--change|EXPOSE 99|SOURCE|{two}");
+    run(&more).await.unwrap();
+    // Tests that run at the same time have other networks.
+    let network = lab.name("net");
+    let mut part = 0;
+    for number in 100..250 {
+        let create = format!("network|create|--subnet|172.31.{number}.0/24|{network}");
+        if run(&create).await.is_ok() {
+            part = number;
+            break;
+        }
+    }
+    let (lab_ref, part) = (&lab, &part.to_string());
+    let rows = ROWS.lines().filter(|row| !row.starts_with('#')).enumerate();
+    let checks = rows.map(|(number, row)| check(lab_ref, docker, number, row, part));
+    let checks = stream::iter(checks).buffer_unordered(MAX_CONCURRENT_ROWS);
+    let checks: Vec<_> = checks.collect().await;
+    run(&format!("rmi|-f|{one}|{two}")).await.unwrap();
+    let failed = checks.into_iter().flatten();
+    failed.map(|text| format!("{}: {text}", lab.host)).collect()
+}
+
+/// One of five calls replaces it; the others are refused, and undo nothing.
+#[tokio::test]
+async fn container_is_replaced_by_one_call_at_a_time() {
+    for mut lab in labs().await {
+        let web = lab
+            .run("web", &["sleep", "600"], json!({"StopTimeout": 0}))
+            .await;
+        let id = inspect(&lab, &web).await["Id"].clone();
+        let call = || call_text(&lab, json!({"container": web, "confirm": web}));
+        let (a, b, c, d, e) = tokio::join!(call(), call(), call(), call(), call());
+        let (done, refused): (Vec<_>, Vec<_>) =
+            [a, b, c, d, e].into_iter().partition(String::is_empty);
+        assert_eq!(done.len(), 1, "{refused:?}");
+        for text in &refused {
+            let is_clear = text.contains("is being replaced")
+                || text.contains("no container")
+                || text.contains("No such");
+            assert!(is_clear, "{text}");
+        }
+        assert_eq!(names(&lab).await, std::slice::from_ref(&web));
+        let after = inspect(&lab, &web).await;
+        assert!(
+            after["Id"] != id && after["State"]["Running"] == true,
+            "{after}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn container_whose_namespaces_others_share_is_not_replaced() {
+    for mut lab in labs().await {
+        let vpn = lab
+            .run(
+                "vpn",
+                &["sleep", "600"],
+                json!({"StopTimeout": 0, "HostConfig": {"IpcMode": "shareable"}}),
+            )
+            .await;
+        let id = inspect(&lab, &vpn).await["Id"].clone();
+        for (number, option) in ["NetworkMode", "PidMode", "IpcMode"]
+            .into_iter()
+            .enumerate()
+        {
+            let host = json!({"HostConfig": {option: format!("container:{vpn}")}});
+            let app = lab
+                .run(&format!("app{number}"), &["sleep", "600"], host)
+                .await;
+            let arguments = json!({"container": vpn, "confirm": vpn});
+            fails_with!(lab, "recreate_container", arguments, &format!("`{app}`"));
+            assert_eq!(inspect(&lab, &vpn).await["Id"], id);
+            lab.remove(&app).await;
+        }
+        succeed!(lab, "recreate_container", {"container": vpn, "confirm": vpn});
+    }
+}
+
+/// A new container that gets unhealthy after some seconds.
+fn hopeless(web: &str) -> Value {
+    json!({"container": web, "confirm": web, "timeout_seconds": 8, "changes":
+        {"healthcheck": {"command": ["false"], "interval_seconds": 1, "retries": 4}}})
+}
+
+/// Killed between two steps of the way back: the next server goes the rest of it.
+#[tokio::test]
+async fn way_back_is_finished_after_a_kill() {
+    for mut lab in labs().await {
+        for (number, step) in ["start", "rename"].into_iter().enumerate() {
+            let name = format!("web{number}");
+            let options = json!({"StopTimeout": 0});
+            let web = lab.run(&name, &["sleep", "600"], options).await;
+            let id = inspect(&lab, &web).await["Id"].as_str().unwrap().to_owned();
+            // The engine does not hear of this step.
+            let held = match step {
+                "start" => format!("/containers/{id}/start"),
+                _ => format!("/containers/{id}/rename?name={web} "),
+            };
+            let proxy = Proxy::silent_about(&lab.host, &held).await;
+            let mut session = StdioSession::open(&proxy.host, &[]).await;
+            session.start("recreate_container", hopeless(&web)).await;
+            let accept = json!({"action": "accept", "content": {"confirm": true}});
+            session.reply(accept).await;
+            wait_until("the way back", async || {
+                let requests = proxy.requests();
+                requests
+                    .iter()
+                    .any(|line| line.contains(held.trim()) && !line.contains(".before-"))
+            })
+            .await;
+            // SIGKILL.
+            drop(session);
+            assert!(lab.docker.inspect_container(&web, None).await.is_err());
+            let kept = inspect(&lab, &id).await;
+            assert_eq!(kept["State"]["Running"], step == "rename", "{kept}");
+            let env = [("DOCKER_HOST", &*lab.host), ("MCP_TOOLSETS", "all")];
+            let next = Server::start(SERVER, &env).await;
+            wait_until("the old one is back", async || {
+                runs_as(&lab, &web, &json!(id)).await == Some(true)
+            })
+            .await;
+            drop(next);
+            lab.remove(&web).await;
+        }
+        assert!(names(&lab).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn replacement_ends_without_its_caller_and_without_its_server() {
+    let Some(mut lab) = lab().await else { return };
+    let web = lab
+        .run("web", &["sleep", "600"], json!({"StopTimeout": 0}))
+        .await;
+    let id = inspect(&lab, &web).await["Id"].clone();
+    let is_back = async |lab: &Lab| runs_as(lab, &web, &id).await == Some(true);
+    for kill in [false, true] {
+        let mut session = StdioSession::open(&lab.host, &[]).await;
+        let call = session.start("recreate_container", hopeless(&web)).await;
+        let accept = json!({"action": "accept", "content": {"confirm": true}});
+        session.reply(accept).await;
+        wait_until("the new one runs", async || {
+            runs_as(&lab, &web, &json!(id)).await == Some(false)
+        })
+        .await;
+        if kill {
+            drop(session);
+            let env = [("DOCKER_HOST", &*lab.host), ("MCP_TOOLSETS", "all")];
+            let _next = Server::start(SERVER, &env).await;
+            wait_until("the old one is back", async || is_back(&lab).await).await;
+        } else {
+            session.cancel(call).await;
+            wait_until("the old one is back", async || is_back(&lab).await).await;
+        }
+        assert_eq!(names(&lab).await, std::slice::from_ref(&web));
+    }
+}
+
+/// A server that was killed after it has stopped the old container: nothing is waited for. A replacement that another
+/// server is at work with is left alone.
+#[tokio::test]
+async fn only_a_broken_replacement_is_rolled_back_and_at_once() {
+    let Some(mut lab) = lab().await else { return };
+    let mut sessions = Vec::new();
+    let mut old = Vec::new();
+    for name in ["broken", "alive"] {
+        let options = json!({"StopTimeout": 0});
+        let web = lab.run(name, &["sleep", "600"], options).await;
+        let id = inspect(&lab, &web).await["Id"].clone();
+        let mut arguments = hopeless(&web);
+        arguments["timeout_seconds"] = json!(100);
+        arguments["changes"]["healthcheck"]["interval_seconds"] = json!(200);
+        let mut session = StdioSession::open(&lab.host, &[]).await;
+        session.start("recreate_container", arguments).await;
+        let accept = json!({"action": "accept", "content": {"confirm": true}});
+        session.reply(accept).await;
+        wait_until("it is replaced", async || {
+            runs_as(&lab, &web, &json!(id)).await == Some(false)
+        })
+        .await;
+        sessions.push(session);
+        old.push((web, id));
+    }
+    let (alive, _) = &old[1];
+    fails_with!(lab, "recreate_container", {"container": alive, "confirm": alive}, "is being replaced");
+    drop(sessions.remove(0));
+    let env = [("DOCKER_HOST", &*lab.host), ("MCP_TOOLSETS", "all")];
+    let began = std::time::Instant::now();
+    let next = Server::start(SERVER, &env).await;
+    let (broken, id) = &old[0];
+    wait_until("the broken one is back", async || {
+        runs_as(&lab, broken, &json!(id)).await == Some(true)
+    })
+    .await;
+    assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
+    assert_ne!(inspect(&lab, alive).await["Id"], old[1].1);
+    assert_lacks(&next.log(), alive);
 }

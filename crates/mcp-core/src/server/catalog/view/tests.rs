@@ -1,7 +1,7 @@
 //! Tests of what events say about items that a view does not have.
 
 use super::*;
-use crate::server::denial::DeniedBy;
+use crate::server::access::DeniedBy;
 use crate::server::{Access, Identity, ServerItems, ViewItems, ViewTools};
 use crate::tool::{ArgumentError, ToolFuture};
 

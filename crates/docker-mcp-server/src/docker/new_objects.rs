@@ -1,0 +1,482 @@
+//! New containers, volumes and networks: the request to the engine is checked as it will be sent, so that no option of any
+//! tool reaches the engine past the policy.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use mcp_core::tool::ToolError;
+use serde_json::{Value, json};
+
+use super::{Action, Docker};
+use crate::engine::{
+    ContainerName, Engine, ImageName, Network, ObjectKind, ObjectName, Path, Volume,
+};
+use crate::policy::{CREATED, IN_IMAGE, Policy, Reach, Subject, forbidden};
+
+/// Members of `HostConfig` that stay inside of the container.
+const CONTAINED: &str = "AutoRemove BlkioWeight CapDrop ConsoleSize CpuPeriod CpuQuota CpuShares \
+    CpusetCpus CpusetMems Dns DnsOptions DnsSearch ExtraHosts GroupAdd Init Memory \
+    MemoryReservation MemorySwap MemorySwappiness NanoCpus PidsLimit PortBindings PublishAllPorts \
+    ReadonlyRootfs RestartPolicy ShmSize Sysctls Tmpfs Ulimits";
+/// Members of `HostConfig` that are checked by their values.
+const CHECKED: &str = "Binds CapAdd CgroupnsMode IpcMode LogConfig Mounts NetworkMode PidMode \
+    Privileged Runtime SecurityOpt UTSMode UsernsMode VolumeDriver";
+/// Log drivers that write to the engine's own files.
+const LOCAL_LOG_DRIVERS: &str = "json-file local journald k8s-file none";
+/// Options of log drivers that name no place to write to; Podman's drivers have a path among theirs.
+const LOG_OPTIONS: &str =
+    "compress env env-regex labels labels-regex max-buffer-size max-file max-size mode tag";
+/// Network modes that name no network.
+const NO_NETWORK: [&str; 5] = ["", "none", "private", "slirp4netns", "pasta"];
+
+/// The volumes and networks that a new container would use, and its options that may reach out of it.
+#[derive(Default)]
+struct Uses<'a> {
+    /// With whether it may write.
+    volumes: Vec<(&'a str, bool)>,
+    networks: Vec<&'a str>,
+    reaches: Vec<Reach<'a>>,
+    sees_host: bool,
+}
+
+impl Docker {
+    /// Creates a container, with the volumes that it lacks, all marked as this server's; does not start
+    /// it. Returns its id and the engine's warnings.
+    /// Errors when the policy does not allow it, or the engine refuses it.
+    pub(crate) async fn create_container(
+        &self,
+        name: Option<&ContainerName>,
+        mut body: ContainerCreateBody,
+    ) -> Result<(ContainerName, Vec<String>), ToolError> {
+        let name = name.map_or("", ContainerName::as_str);
+        for volume in self.permit_container(name, &body).await? {
+            self.create_volume(&volume, BTreeMap::new()).await?;
+        }
+        let labels = body.labels.get_or_insert_default();
+        labels.insert(CREATED.to_owned(), "true".to_owned());
+        let image = body.image.clone().unwrap_or_default();
+        let shown = if name.is_empty() { "a container" } else { name };
+        let action = Action::on_container("create", shown).with_required(ObjectKind::Image, &image);
+        let mut path = Path::to("/containers/create");
+        if !name.is_empty() {
+            path = path.query("name", name);
+        }
+        let created = self.post(action, path, Some(&json!(body)), 0).await?;
+        let id = ContainerName::new(created["Id"].as_str().unwrap_or_default())
+            .map_err(|_| ToolError::upstream("The Docker Engine gave the container no id."))?;
+        let warnings = created["Warnings"].as_array().into_iter().flatten();
+        let warnings = warnings.filter_map(Value::as_str).map(str::to_owned);
+        Ok((id, warnings.collect()))
+    }
+
+    /// Checks all that a new container would touch against the policy: its name and labels, its
+    /// volumes and networks as the engine resolves them, and its access to the host. Returns the
+    /// volumes that do not exist yet.
+    /// Errors when the policy does not allow it.
+    pub(crate) async fn permit_container(
+        &self,
+        name: &str,
+        body: &ContainerCreateBody,
+    ) -> Result<Vec<ObjectName>, ToolError> {
+        let default = HostConfig::default();
+        let host = body.host_config.as_ref().unwrap_or(&default);
+        let uses = Uses::new(body, host, self.engine.is_beside_us());
+        for reach in &uses.reaches {
+            self.policy.permit_create(reach)?;
+        }
+        let given = body.image.as_deref().unwrap_or_default();
+        let labels = body.labels.iter().flatten();
+        let labels = labels.map(|(key, value)| (key.clone(), value.clone()));
+        let labels = labels.collect();
+        ImageName::new(given)
+            .map_err(|_| ToolError::invalid_argument("This is not the name of an image."))?;
+        self.policy.permit(&Subject::new(name, &labels))?;
+        for reach in &uses.reaches {
+            let Reach::Namespace(mode) = reach else {
+                continue;
+            };
+            let Some(other) = mode.strip_prefix("container:") else {
+                continue;
+            };
+            let other = ContainerName::new(other).map_err(invalid)?;
+            self.mutable_container(&other).await?;
+        }
+        for network in &uses.networks {
+            self.permit_network(network).await?;
+        }
+        let endpoints = body.networking_config.as_ref();
+        let endpoints = endpoints.and_then(|config| config.endpoints_config.as_ref());
+        for (name, endpoint) in endpoints.into_iter().flatten() {
+            if endpoint.aliases.iter().flatten().next().is_some() {
+                let network = self
+                    .network(&ObjectName::new(name).map_err(invalid)?)
+                    .await?;
+                self.permit_aliases(&network)?;
+            }
+        }
+        let mut missing = Vec::new();
+        for (volume, writable) in uses.volumes {
+            let name = ObjectName::new(volume).map_err(invalid)?;
+            match self.try_volume(&name).await? {
+                Some(found) => {
+                    self.permit_host_volume(&found)?;
+                    if writable {
+                        self.policy.permit_write(volume, &found.labels)?;
+                    }
+                }
+                None => missing.push(name),
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Refuses further names in a network of others, who may look for one of their own by the same name.
+    pub(crate) fn permit_aliases(&self, network: &Network) -> Result<(), ToolError> {
+        self.policy.permit_change(&network.name, &network.labels)
+    }
+
+    /// Refuses a volume whose options make it a directory of the host, unless that may be mounted itself.
+    fn permit_host_volume(&self, volume: &Volume) -> Result<(), ToolError> {
+        volume.host_path().map_or(Ok(()), |path| {
+            let reach = Reach::Bind(path, self.engine.is_beside_us());
+            self.policy.permit_create(&reach)
+        })
+    }
+
+    /// Refuses a network that the policy hides, and the host's under any name.
+    pub(crate) async fn permit_network(&self, mode: &str) -> Result<(), ToolError> {
+        if mode.contains(':') || NO_NETWORK.contains(&mode) {
+            return Ok(());
+        }
+        if matches!(mode, "default" | "bridge") {
+            // The names of the engine's own network, of Docker and of Podman.
+            let (none, mut names) = (BTreeMap::new(), ["bridge", "podman"].into_iter());
+            return names.try_for_each(|name| self.policy.permit_use(&Subject::new(name, &none)));
+        }
+        let network = self
+            .network(&ObjectName::new(mode).map_err(invalid)?)
+            .await?;
+        let is_host = network.driver == "host" || network.name == "host";
+        match is_host {
+            true => self.policy.permit_create(&Reach::Namespace("host")),
+            false => Ok(()),
+        }
+    }
+
+    /// Creates a volume that is marked as this server's.
+    pub(crate) async fn create_volume(
+        &self,
+        name: &ObjectName,
+        labels: BTreeMap<String, String>,
+    ) -> Result<(), ToolError> {
+        let mut labels = labels;
+        labels.insert(CREATED.to_owned(), "true".to_owned());
+        // No driver options: they could mount any path of the host.
+        let request = json!({"Name": name, "Driver": "local", "Labels": labels});
+        let action = Action::new("create", ObjectKind::Volume, name.as_str());
+        let path = Path::to("/volumes/create");
+        self.post(action, path, Some(&request), 0).await.map(drop)
+    }
+}
+
+/// The paths of the host that a container mounts, once they may be mounted now: links are resolved by the
+/// engine at each start, so one may have been put there since it was created. None if they are not visible.
+/// Errors when one must not be mounted.
+pub(crate) async fn permit_start(
+    engine: &Engine,
+    policy: &Policy,
+    id: &ContainerName,
+) -> Result<Vec<String>, ToolError> {
+    if !engine.is_beside_us() {
+        return Ok(Vec::new());
+    }
+    let details: Value = engine.get(Path::container(id, "/json")).await?;
+    let host = &details["HostConfig"];
+    let mounts = host["Mounts"].as_array().into_iter().flatten();
+    let mounts: Vec<_> = mounts.filter(|mount| mount["Type"] == "bind").collect();
+    let host = json!({"Binds": host["Binds"], "Mounts": mounts});
+    let host: HostConfig = serde_json::from_value(host).map_err(|error| {
+        ToolError::upstream("The mounts of the container cannot be read.").caused_by(error)
+    })?;
+    let body = ContainerCreateBody::default();
+    let uses = Uses::new(&body, &host, true);
+    let binds = uses.reaches.iter().filter_map(|reach| match reach {
+        Reach::Bind(path, _) => Some(*path),
+        _ => None,
+    });
+    let binds: Vec<&str> = binds.collect();
+    let mark = details["Config"]["Labels"][CREATED].as_str();
+    let is_own = mark.is_some_and(|mark| mark != IN_IMAGE);
+    for path in &binds {
+        policy.permit_start(path, is_own)?;
+    }
+    Ok(binds.into_iter().map(str::to_owned).collect())
+}
+
+impl<'a> Uses<'a> {
+    fn new(body: &'a ContainerCreateBody, host: &'a HostConfig, sees_host: bool) -> Self {
+        let mut uses = Self {
+            sees_host,
+            ..Self::default()
+        };
+        let mode = host.network_mode.as_deref().unwrap_or("default");
+        uses.networks.push(mode);
+        let endpoints = body.networking_config.as_ref();
+        let endpoints = endpoints.and_then(|config| config.endpoints_config.as_ref());
+        let endpoints = endpoints.into_iter().flatten();
+        uses.networks
+            .extend(endpoints.map(|(name, _)| name.as_str()));
+        let privileged = host.privileged.unwrap_or_default();
+        uses.reaches.extend(privileged.then_some(Reach::Privileged));
+        let modes = [
+            &host.pid_mode,
+            &host.ipc_mode,
+            &host.uts_mode,
+            &host.userns_mode,
+        ];
+        let modes = modes.into_iter().flatten().map(String::as_str);
+        let cgroup = host.cgroupns_mode.as_ref().map(AsRef::as_ref);
+        let modes = uses.networks.iter().copied().chain(modes).chain(cgroup);
+        uses.reaches.extend(modes.map(Reach::Namespace));
+        let capabilities = host.cap_add.iter().flatten();
+        uses.reaches
+            .extend(capabilities.map(|name| Reach::Capability(name)));
+        for bind in host.binds.iter().flatten() {
+            uses.bind(bind);
+        }
+        for mount in host.mounts.iter().flatten() {
+            uses.mount(mount);
+        }
+        uses.options(host);
+        uses
+    }
+
+    /// `source:/path[:options]`.
+    fn bind(&mut self, bind: &'a str) {
+        let mut parts = bind.split(':');
+        match (parts.next().unwrap_or_default(), parts.next()) {
+            (source, Some(_)) if source.starts_with('/') => {
+                self.reaches.push(Reach::Bind(source, self.sees_host))
+            }
+            (source, Some(_)) => {
+                let mut options = parts.next().unwrap_or_default().split(',');
+                self.volumes
+                    .push((source, !options.any(|option| option == "ro")));
+            }
+            // A path alone is an anonymous volume.
+            (_, None) => {}
+        }
+    }
+
+    fn mount(&mut self, mount: &'a Mount) {
+        let source = mount.source.as_deref().unwrap_or_default();
+        let writable = mount.read_only != Some(true);
+        let options = mount.volume_options.as_ref();
+        match mount.typ {
+            Some(MountType::BIND) => self.reaches.push(Reach::Bind(source, self.sees_host)),
+            Some(MountType::TMPFS) => {}
+            Some(MountType::VOLUME) if options.is_none_or(|at| at.driver_config.is_none()) => {
+                if !source.is_empty() {
+                    self.volumes.push((source, writable));
+                }
+            }
+            _ => self.other("this kind of mount"),
+        }
+    }
+
+    fn other(&mut self, name: &str) {
+        self.reaches.push(Reach::Other(name.to_owned()));
+    }
+
+    /// An option that is set and not known to be harmless counts as one that reaches the host.
+    fn options(&mut self, host: &HostConfig) {
+        let known = |name: &str| {
+            let mut known = CONTAINED.split(' ').chain(CHECKED.split(' '));
+            known.any(|known| known == name)
+        };
+        let set = serde_json::to_value(host).unwrap_or_default();
+        for (name, value) in set.as_object().into_iter().flatten() {
+            // An empty list of masked paths unmasks all of them.
+            let is_unset = is_empty(value) && !matches!(&**name, "MaskedPaths" | "ReadonlyPaths");
+            if !is_unset && !value.is_null() && !known(name) {
+                self.other(name);
+            }
+        }
+        let security = host.security_opt.iter().flatten();
+        let security = security.filter(|option| !option.starts_with("no-new-privileges"));
+        security.for_each(|option| self.other(option));
+        let log = host.log_config.as_ref();
+        let options = log.and_then(|log| log.config.as_ref());
+        for option in options.into_iter().flat_map(|options| options.keys()) {
+            if !LOG_OPTIONS.split(' ').any(|known| known == option) {
+                self.other(&format!("the log option {option}"));
+            }
+        }
+        let log = log.and_then(|log| log.typ.as_ref());
+        for (option, given, harmless) in [
+            ("log driver", log, LOCAL_LOG_DRIVERS),
+            ("runtime", host.runtime.as_ref(), "runc crun"),
+            ("volume driver", host.volume_driver.as_ref(), "local"),
+        ] {
+            let is_harmless = |given: &&String| {
+                given.is_empty() || harmless.split(' ').any(|known| known == **given)
+            };
+            if let Some(given) = given.filter(|given| !is_harmless(given)) {
+                self.other(&format!("the {option} {given}"));
+            }
+        }
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(set) => !set,
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+    }
+}
+
+fn invalid(error: crate::engine::InvalidName) -> ToolError {
+    ToolError::invalid_argument(error.to_string())
+}
+
+/// The ranges of private networks.
+const PRIVATE: [&str; 4] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"];
+
+impl Docker {
+    /// Errors when a new network must not have this subnet: it is no private range, or the host of the engine
+    /// routes it elsewhere, which is known if the engine is on this machine. The engine itself refuses the
+    /// ranges of its other networks.
+    pub(crate) fn permit_subnet(&self, text: &str) -> Result<(), ToolError> {
+        let Ok(subnet) = text.parse::<IpNet>() else {
+            let text = "A subnet is an address and a length: `172.30.0.0/16`.";
+            return Err(ToolError::invalid_argument(text));
+        };
+        if self.policy.is_privileged() {
+            return Ok(());
+        }
+        let mut private = PRIVATE
+            .iter()
+            .filter_map(|range| range.parse::<IpNet>().ok());
+        if !private.any(|range| range.contains(&subnet)) {
+            return Err(forbidden(format!(
+                "This server does not create networks with the subnet {text}: the host of the engine \
+                 would not reach these addresses any more. Use a part of 10.0.0.0/8, 172.16.0.0/12, \
+                 192.168.0.0/16 or fc00::/7, or leave the subnet out."
+            )));
+        }
+        let routes = match self.engine.is_beside_us() {
+            true => host_routes(),
+            false => Vec::new(),
+        };
+        if routes
+            .into_iter()
+            .any(|route| route.contains(&subnet) || subnet.contains(&route))
+        {
+            return Err(forbidden(format!(
+                "This server does not create networks with the subnet {text}: it holds addresses that \
+                 the host of the engine uses or has a route to. Use another one, or leave it out."
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The routes of this machine but the default one, which some VPNs write as two halves; none where the system
+/// does not tell them.
+fn host_routes() -> Vec<IpNet> {
+    let read = |name| std::fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
+    let (v4, v6) = (read("route"), read("ipv6_route"));
+    let v4 = v4.lines().skip(1).filter_map(route).map(IpNet::from);
+    let v6 = v6.lines().filter_map(route_v6).map(IpNet::from);
+    v4.chain(v6)
+        .filter(|route| route.prefix_len() > 1)
+        .collect()
+}
+
+/// A line of `/proc/net/route`: its address and mask are numbers in the order of the machine's bytes.
+fn route(line: &str) -> Option<Ipv4Net> {
+    let words: Vec<_> = line.split_whitespace().collect();
+    let number = |at: usize| {
+        let number = u32::from_str_radix(words.get(at)?, 16).ok()?;
+        Some(Ipv4Addr::from(number.to_ne_bytes()))
+    };
+    Ipv4Net::with_netmask(number(1)?, number(7)?).ok()
+}
+
+/// A line of `/proc/net/ipv6_route`.
+fn route_v6(line: &str) -> Option<Ipv6Net> {
+    let mut words = line.split_whitespace();
+    let address = u128::from_str_radix(words.next()?, 16).ok()?;
+    let length = u8::from_str_radix(words.next()?, 16).ok()?;
+    Ipv6Net::new(Ipv6Addr::from(address), length).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The options of a request that no exception covers one by one.
+    fn others(host: Value) -> usize {
+        let host: HostConfig = serde_json::from_value(host).unwrap();
+        let body = ContainerCreateBody::default();
+        let reaches = Uses::new(&body, &host, false).reaches.into_iter();
+        reaches
+            .filter(|reach| matches!(reach, Reach::Other(_)))
+            .count()
+    }
+
+    #[test]
+    fn unknown_options_count_as_access_to_the_host() {
+        for host in [
+            json!({"Devices": [{"PathOnHost": "/dev/sda"}]}),
+            json!({"DeviceCgroupRules": ["a *:* rwm"]}),
+            json!({"CgroupParent": "/x"}),
+            json!({"SecurityOpt": ["seccomp=unconfined"]}),
+            json!({"MaskedPaths": []}),
+            json!({"VolumesFrom": ["db"]}),
+            json!({"Links": ["db"]}),
+            json!({"Runtime": "other"}),
+            json!({"VolumeDriver": "nfs"}),
+            json!({"LogConfig": {"Type": "syslog", "Config": {}}}),
+            json!({"LogConfig": {"Type": "k8s-file", "Config": {"path": "/etc/x"}}}),
+            json!({"Mounts": [{"Type": "volume", "Source": "x", "Target": "/x",
+                "VolumeOptions": {"DriverConfig": {"Options": {"device": "/", "o": "bind"}}}}]}),
+            json!({"Mounts": [{"Type": "image", "Source": "x", "Target": "/x"}]}),
+        ] {
+            assert_eq!(others(host.clone()), 1, "{host}");
+        }
+        let harmless = json!({"Init": true, "CapDrop": ["ALL"], "Ulimits": [], "Devices": [],
+            "SecurityOpt": ["no-new-privileges:true"], "Tmpfs": {"/tmp": "size=1m"}, "Runtime": "runc", "Links": null,
+            "LogConfig": {"Type": "local", "Config": {"max-size": "10m"}}});
+        assert_eq!(others(harmless), 0);
+    }
+
+    #[cfg(target_endian = "little")]
+    #[test]
+    fn routes_of_the_kernel_are_read() {
+        for (line, expected) in [
+            (
+                "eth0\t00004D0A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0",
+                "10.77.0.0/24",
+            ),
+            (
+                "eth0\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0",
+                "0.0.0.0/0",
+            ),
+        ] {
+            assert_eq!(route(line), expected.parse().ok());
+        }
+        let line =
+            "fd000000000000000000000000000000 40 00000000000000000000000000000000 00 0 0 0 0 eth0";
+        assert_eq!(route_v6(line), "fd00::/64".parse().ok());
+        for line in ["", "eth0", "eth0 x y"] {
+            assert_eq!((route(line), route_v6(line)), (None, None));
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! Tools that read and write files of containers.
+
+use std::io::Read as _;
+use std::time::SystemTime;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::prelude::*;
+use crate::engine::{EngineError, within};
+
+/// Bytes of the file without `max_bytes`, and of one that is no text.
+const DEFAULT_BYTES: u32 = 7_000;
+const DEFAULT_BINARY_BYTES: usize = 5_000;
+/// Bytes of its text in an answer without `max_bytes`.
+const MAX_TEXT: usize = 15_000;
+const MAX_ENTRIES: usize = 100;
+/// Bytes of the archive in addition to the file itself: its headers, and those of other entries.
+const MAX_ARCHIVE_OVERHEAD: usize = 256 << 10;
+/// Bytes after the last one that is shown: a secret is known by all of it, also where the text is cut.
+const SECRET_MARGIN_BYTES: usize = 16 << 10;
+/// Bytes of the archive of a directory, which contains all of its files.
+const MAX_DIRECTORY_BYTES: usize = 16 << 20;
+
+/// Read a file of a container, or list a directory, also if it is stopped.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CopyFromContainer {
+    /// Name or id.
+    container: ContainerName,
+    /// Absolute.
+    path: String,
+    /// Bytes to read, from the beginning (default 7000).
+    max_bytes: Option<Bounded<1, 1_000_000>>,
+}
+
+#[skip_serializing_none]
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(super) struct File {
+    container: String,
+    path: String,
+    /// `file`, `directory` or `link`.
+    kind: &'static str,
+    size_bytes: u64,
+    /// Octal.
+    mode: String,
+    text: Option<String>,
+    /// If it is no text.
+    base64: Option<String>,
+    /// Of a directory; its directories end in `/`.
+    entries: Option<Vec<String>>,
+    link_to: Option<String>,
+    /// There is more than was read.
+    truncated: bool,
+    /// Values hidden as `***`.
+    redacted: Option<u32>,
+}
+
+impl Tool for CopyFromContainer {
+    const NAME: &'static str = "copy_from_container";
+    const EFFECT: Effect = Effect::ReadOnly;
+    const BOUNDS_ITS_RESULT: bool = true;
+    type Service = Docker;
+    type Output = File;
+
+    async fn call(self, docker: &Docker, _: &Call) -> Result<File, ToolError> {
+        check_path(&self.path)?;
+        let details = docker.readable_container(&self.container).await?;
+        let limit = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
+        let id = details.container_id()?;
+        let mut file = File::default();
+        // Only the archive shows whether it is a directory, whose archive is long.
+        for most in [
+            limit + SECRET_MARGIN_BYTES + MAX_ARCHIVE_OVERHEAD,
+            MAX_DIRECTORY_BYTES,
+        ] {
+            let bytes = match archive(docker, &id, &self.path, most).await {
+                Ok(bytes) => bytes,
+                Err(failure) => {
+                    return Err(explain(docker, failure, &self.container, &self.path).await);
+                }
+            };
+            file = self.read(&bytes, limit)?;
+            if file.kind != "directory" || !file.truncated {
+                break;
+            }
+        }
+        details.display_name().clone_into(&mut file.container);
+        let redactor = docker.redactor_of(&details);
+        if let Some(text) = &mut file.text {
+            *text = redactor.text(text);
+            file.truncated |= text.len() > limit;
+            text.truncate(text.floor_char_boundary(limit));
+            if self.max_bytes.is_none() {
+                file.truncated |= shorten(text, MAX_TEXT);
+            }
+        }
+        file.redacted = redactor.hidden();
+        Ok(file)
+    }
+}
+
+impl CopyFromContainer {
+    /// Reads the beginning of an archive, which may be truncated.
+    fn read(&self, bytes: &[u8], limit: usize) -> Result<File, ToolError> {
+        let unreadable = |error: std::io::Error| {
+            ToolError::upstream("The archive cannot be read.").caused_by(error)
+        };
+        let mut archive = tar::Archive::new(bytes);
+        let mut entries = archive.entries().map_err(unreadable)?;
+        let first = entries.next().transpose().map_err(unreadable)?;
+        let Some(mut entry) = first else {
+            return Err(ToolError::upstream("The archive is empty."));
+        };
+        let mode = entry.header().mode().unwrap_or_default();
+        let mut file = File {
+            path: self.path.clone(),
+            kind: "file",
+            size_bytes: entry.size(),
+            mode: format!("{:o}", mode & 0o7777),
+            ..File::default()
+        };
+        let kind = entry.header().entry_type();
+        if kind.is_dir() {
+            file.kind = "directory";
+            drop(entry);
+            let (names, truncated) = list(entries);
+            let (names, omitted) = fit(names);
+            file.truncated = truncated || omitted.is_some();
+            file.entries = Some(names);
+        } else if kind.is_symlink() {
+            file.kind = "link";
+            let target = entry.link_name().ok().flatten();
+            file.link_to = target.map(|path| path.to_string_lossy().into_owned());
+        } else {
+            let mut content = Vec::new();
+            // In a truncated archive this fails after the available bytes were read.
+            let most = (limit + SECRET_MARGIN_BYTES) as u64;
+            let _ = entry.by_ref().take(most).read_to_end(&mut content);
+            file.truncated = (content.len() as u64) < file.size_bytes;
+            match text(&content, file.truncated) {
+                Some(text) => file.text = Some(text),
+                None => {
+                    let most = self.max_bytes.map_or(DEFAULT_BINARY_BYTES, |_| limit);
+                    content.truncate(most);
+                    file.truncated = (content.len() as u64) < file.size_bytes;
+                    file.base64 = Some(STANDARD.encode(&content));
+                }
+            }
+        }
+        Ok(file)
+    }
+}
+
+/// The names directly in a directory, and whether there are more. Its archive also contains everything
+/// below it.
+fn list<'a>(
+    entries: impl Iterator<Item = std::io::Result<tar::Entry<'a, &'a [u8]>>>,
+) -> (Vec<String>, bool) {
+    let mut names = Vec::new();
+    for entry in entries {
+        let Ok(entry) = entry else {
+            return (names, true);
+        };
+        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let end = match entry.header().entry_type().is_dir() {
+            true => "/",
+            false => "",
+        };
+        match path.trim_end_matches('/').split_once('/') {
+            Some((_, inside)) if !inside.contains('/') => {
+                if names.len() == MAX_ENTRIES {
+                    return (names, true);
+                }
+                names.push(format!("{inside}{end}"));
+            }
+            _ => {}
+        }
+    }
+    (names, false)
+}
+
+/// `content` as text, if it is UTF-8; drops an incomplete character at the end if it was truncated.
+fn text(content: &[u8], truncated: bool) -> Option<String> {
+    let text = match std::str::from_utf8(content) {
+        Err(error) if truncated && error.error_len().is_none() => {
+            std::str::from_utf8(&content[..error.valid_up_to()]).ok()?
+        }
+        text => text.ok().filter(|text| !text.contains('\0'))?,
+    };
+    Some(text.to_owned())
+}
+
+/// Drops the end of a text that takes more than `max` bytes of an answer. Returns whether it did.
+fn shorten(text: &mut String, max: usize) -> bool {
+    let length = text.len();
+    while weight(text) > max {
+        text.truncate(text.floor_char_boundary(text.len() * 7 / 8));
+    }
+    text.len() < length
+}
+
+/// Errors when `path` is not a valid path in a container.
+pub(super) fn check_path(path: &str) -> Result<(), ToolError> {
+    if !path.starts_with('/') || path.contains('\0') {
+        return Err(ToolError::invalid_argument(
+            "path must be absolute, such as `/etc/hosts`.",
+        ));
+    }
+    Ok(())
+}
+
+/// The first `limit` bytes of the archive of `path`.
+pub(super) async fn archive(
+    docker: &Docker,
+    id: &ContainerName,
+    path: &str,
+    limit: usize,
+) -> Result<Vec<u8>, EngineError> {
+    let mut reply = docker.engine.download(id, path);
+    let read = async {
+        let mut bytes = Vec::new();
+        while bytes.len() < limit
+            && let Some(chunk) = reply.next().await
+        {
+            bytes.extend_from_slice(&chunk?);
+        }
+        bytes.truncate(limit);
+        Ok(bytes)
+    };
+    within(docker.engine.timeout(), read).await
+}
+
+/// The tool error of reading or writing `path`, without the engine's message, which contains paths of
+/// the host.
+pub(super) async fn explain(
+    docker: &Docker,
+    failure: EngineError,
+    container: &ContainerName,
+    path: &str,
+) -> ToolError {
+    if let EngineError::Refused { status, message } = &failure {
+        let has = |text: &str| message.contains(text);
+        if *status == 404 && !failure.is_no_such_container() {
+            return ToolError::not_found(format!("There is no {path:?} in `{container}`."));
+        }
+        if has("read-only") {
+            let text = format!("{path:?} is on a file system of `{container}` that is read-only.");
+            return conflict(text);
+        }
+    }
+    let action = Action::reading(ObjectKind::Container, container.as_str());
+    docker.explain(failure, action).await
+}
+
+/// Bytes of an archive that hold the first header, also with a long name.
+const HEADER_BYTES: usize = 4096;
+const DEFAULT_MODE: u32 = 0o644;
+/// File systems in memory that every container has.
+const IN_MEMORY: [&str; 3] = ["/dev", "/proc", "/sys"];
+
+/// Write a file into a container; its directory must exist.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CopyToContainer {
+    /// Name or id.
+    container: ContainerName,
+    /// Absolute, with the file's name.
+    path: String,
+    /// Content; or `base64`.
+    text: Option<String>,
+    /// Content that is no text.
+    base64: Option<String>,
+    /// Permissions in octal; default: those of the file before, or 644.
+    mode: Option<Bounded<0, 7777>>,
+    /// The path again, to overwrite a file if the user cannot be asked.
+    confirm: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Written {
+    container: String,
+    path: String,
+    bytes: usize,
+    /// There was a file before.
+    overwritten: bool,
+}
+
+impl Tool for CopyToContainer {
+    const NAME: &'static str = "copy_to_container";
+    // A new file overwrites nothing.
+    const EFFECT: Effect = Effect::PartlyDestructive;
+    type Service = Docker;
+    type Output = Written;
+
+    async fn call(self, docker: &Docker, call: &Call) -> Result<Written, ToolError> {
+        check_path(&self.path)?;
+        if let Some("" | "." | "..") = self.path.rsplit('/').next() {
+            return Err(ToolError::invalid_argument(
+                "path must end with the name of the file, such as `/tmp/notes.txt`.",
+            ));
+        }
+        let content = self.content()?;
+        let details = docker.mutable_container(&self.container).await?;
+        let id = details.container_id()?;
+        let container = details.display_name();
+        // Links of the container may lead to another place.
+        let path = match resolve(docker, &id, &self.path).await {
+            Ok(path) => path,
+            Err(failure) => {
+                // That reply had no text.
+                let told = archive(docker, &id, &self.path, HEADER_BYTES).await.err();
+                let failure = told.unwrap_or(failure);
+                return Err(explain(docker, failure, &self.container, &self.path).await);
+            }
+        };
+        permit_place(docker, &details, &path)?;
+        let before = match archive(docker, &id, &path, HEADER_BYTES).await {
+            Ok(bytes) => first_header(&bytes).or_else(|| Some(tar::Header::new_gnu())),
+            Err(EngineError::Refused { status: 404, .. }) => None,
+            Err(failure) => return Err(explain(docker, failure, &self.container, &path).await),
+        };
+        if let Some(before) = &before {
+            if before.entry_type().is_dir() {
+                let text =
+                    format!("{path:?} in `{container}` is a directory: add the file's name.");
+                return Err(conflict(text));
+            }
+            let loss =
+                format!("Overwrites {path:?} in `{container}`: its present content is lost.");
+            docker
+                .confirm(call, &loss, &self.path, &self.confirm)
+                .await?;
+        }
+        let (directory, name) = path.rsplit_once('/').unwrap_or_default();
+        let directory = if directory.is_empty() { "/" } else { directory };
+        let archive = self.tar(name, &content, before.as_ref())?;
+        // A file must not replace a directory.
+        let upload = Path::container(&id, "/archive").query("path", directory);
+        let upload = upload.query("noOverwriteDirNonDir", true);
+        match docker.engine.try_put(upload, archive).await {
+            Ok(()) => Ok(Written {
+                container: container.to_owned(),
+                path: self.path,
+                bytes: content.len(),
+                overwritten: before.is_some(),
+            }),
+            Err(failure) => Err(explain(docker, failure, &self.container, directory).await),
+        }
+    }
+}
+
+impl CopyToContainer {
+    fn content(&self) -> Result<Vec<u8>, ToolError> {
+        match (&self.text, &self.base64) {
+            (Some(text), None) => Ok(text.clone().into_bytes()),
+            (None, Some(base64)) => STANDARD
+                .decode(base64)
+                .map_err(|_| ToolError::invalid_argument("base64 is not valid base64.")),
+            _ => Err(ToolError::invalid_argument("Give either text or base64.")),
+        }
+    }
+
+    /// An archive of the file, which keeps the owner and, by default, the permissions of the one `before`.
+    fn tar(
+        &self,
+        name: &str,
+        content: &[u8],
+        before: Option<&tar::Header>,
+    ) -> Result<Vec<u8>, ToolError> {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        let kept = before.map(|before| (before.mode(), before.uid(), before.gid()));
+        let (mut mode, mut owner) = (DEFAULT_MODE, (0, 0));
+        if let Some((Ok(old), Ok(uid), Ok(gid))) = kept {
+            (mode, owner) = (old & 0o7777, (uid, gid));
+        }
+        if let Some(given) = self.mode {
+            mode = u32::from_str_radix(&given.get().to_string(), 8)
+                .map_err(|_| ToolError::invalid_argument("mode must be octal, such as 644."))?;
+        }
+        header.set_mode(mode);
+        header.set_uid(owner.0);
+        header.set_gid(owner.1);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        header.set_mtime(now.unwrap_or_default().as_secs());
+        let mut archive = tar::Builder::new(Vec::new());
+        let written = archive.append_data(&mut header, name, content);
+        let written = written.and_then(|()| archive.into_inner());
+        written.map_err(|error| {
+            ToolError::invalid_argument("This path cannot be written.").caused_by(error)
+        })
+    }
+}
+
+/// The path where a file is written to this one, without the links of the container.
+async fn resolve(docker: &Docker, id: &ContainerName, path: &str) -> Result<String, EngineError> {
+    let path = normal(path);
+    let mut real = String::new();
+    for part in path.split('/').skip(1) {
+        real = format!("{}/{part}", real.trim_end_matches('/'));
+        if let Some(target) = docker.engine.link_target(id, &real).await? {
+            let parent = real.rsplit_once('/').map_or("", |(parent, _)| parent);
+            real = match target.starts_with('/') {
+                true => normal(&target),
+                false => normal(&format!("{parent}/{target}")),
+            };
+        }
+    }
+    Ok(real)
+}
+
+/// The first header of an archive, which may be truncated.
+fn first_header(archive: &[u8]) -> Option<tar::Header> {
+    let mut archive = tar::Archive::new(archive);
+    let entry = archive.entries().ok()?.next()?.ok()?;
+    Some(entry.header().clone())
+}
+
+/// Errors when the file would not be seen in the container: the engine writes below a file system in memory. Errors
+/// also when it would be a file of the host that the policy does not let containers mount.
+fn permit_place(
+    docker: &Docker,
+    container: &ContainerDetails,
+    path: &str,
+) -> Result<(), ToolError> {
+    let name = container.display_name();
+    let is_below = |place: &str| {
+        let rest = path.strip_prefix(place.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    };
+    let mounts = container
+        .mounts
+        .iter()
+        .map(|mount| (&*mount.destination, mount.kind == "tmpfs", &*mount.source));
+    let tmpfs = container.host_config.tmpfs.keys();
+    let tmpfs = tmpfs.map(String::as_str).chain(IN_MEMORY);
+    let places = mounts.chain(tmpfs.map(|place| (place, true, "")));
+    let nearest = places
+        .filter(|(place, ..)| is_below(place))
+        .max_by_key(|(place, ..)| place.len());
+    let is_bind = |source: &str| {
+        let mut mounts = container.mounts.iter();
+        mounts.any(|mount| mount.kind == "bind" && mount.source == source)
+    };
+    match nearest {
+        Some((place, true, _)) => Err(conflict(format!(
+            "`{place}` of `{name}` is in memory: the engine would write below it, where the container does not \
+             see the file. Choose another directory, or write it by execute_command."
+        ))),
+        Some((_, false, source)) if is_bind(source) => docker.policy.permit_bind(source, name),
+        _ => Ok(()),
+    }
+}
+
+/// The path without `.`, `..` and repeated slashes.
+fn normal(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => _ = parts.pop(),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A control character has 13 bytes in an answer.
+    #[test]
+    fn text_is_shortened_by_what_an_answer_takes() {
+        for (text, is_shorter) in [
+            ("a line of text\n".repeat(400), false),
+            ("\u{1}".repeat(7_000), true),
+        ] {
+            let mut short = text.clone();
+            assert_eq!(shorten(&mut short, MAX_TEXT), is_shorter);
+            assert!(text.starts_with(&short) && short.len() > 900 && weight(&short) <= MAX_TEXT);
+        }
+    }
+
+    #[test]
+    fn text_and_binary_content_are_distinguished() {
+        assert_eq!(text("añb".as_bytes(), false).as_deref(), Some("añb"));
+        assert_eq!(text(&"añ".as_bytes()[..2], true).as_deref(), Some("a"));
+        assert_eq!(text(&[1, 0xff, 2], true), None);
+        assert_eq!(text(b"a\0b", false), None);
+    }
+}

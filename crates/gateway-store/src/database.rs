@@ -1,0 +1,155 @@
+//! The database of a gateway: one thread with one connection, for the event log and for the state.
+//!
+//! * [`location`]: where it is.
+//! * [`connection`]: the connection, to SQLite or to PostgreSQL; [`schema`] has the tables of both.
+//! * [`queue`]: what waits for the thread; no call waits for a database.
+//! * [`actor`]: the thread. It writes events in batches, makes changes of the state and follows those of others,
+//!   removes old events, and opens the database again after a failure.
+//! * [`reader`]: another thread, whose connection only reads, so that no query delays a write.
+//!
+//! A failing database does not affect calls: events wait in a bounded queue, more events are counted and dropped,
+//! the entries of the state that were read last hold, and writing is tried again with a backoff.
+
+mod actor;
+mod connection;
+mod location;
+mod postgres;
+mod queue;
+mod reader;
+mod schema;
+mod sqlite;
+mod tls;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread::{self, JoinHandle};
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use self::actor::Actor;
+pub(crate) use self::connection::{Connection, Row, Value};
+pub use self::location::StoreLocation;
+pub(crate) use self::postgres::{connect_to_postgres, in_time};
+pub use self::queue::DatabaseHealth;
+pub(crate) use self::queue::{Job, PendingQuery, Queue};
+use self::reader::QueryReader;
+use crate::events::{EventLog, Retention};
+use crate::state::StateStore;
+
+/// Limit for queries that wait for the thread that reads.
+const MAX_WAITING_QUERIES: usize = 64;
+
+/// The open database of a running gateway.
+pub struct Database {
+    /// The event log.
+    pub log: Arc<EventLog>,
+    /// The state.
+    pub state: Arc<StateStore>,
+    queue: Arc<Queue>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Database {
+    /// Starts the threads of the database, which open it and try again if that fails.
+    ///
+    /// # Errors
+    /// When a thread cannot be started.
+    pub fn start(location: StoreLocation, retention: Retention) -> std::io::Result<Self> {
+        let queue = Arc::new(Queue::default());
+        let name = location::new_name();
+        let (entries, followed) = watch::channel(Arc::default());
+        let (queries, waiting) = sync_channel(MAX_WAITING_QUERIES);
+        let reader = QueryReader {
+            location: location.clone(),
+            name: name.clone(),
+            queue: Arc::clone(&queue),
+            queries: waiting,
+            connection: None,
+        };
+        let reader = thread::Builder::new()
+            .name("events".into())
+            .spawn(move || reader.run())?;
+        let actor = Actor::new(
+            location,
+            name,
+            Arc::clone(&queue),
+            retention,
+            entries,
+            queries,
+        );
+        let actor = thread::Builder::new()
+            .name("database".into())
+            .spawn(move || actor.run())?;
+        Ok(Self {
+            log: Arc::new(EventLog::new(Arc::clone(&queue))),
+            state: Arc::new(StateStore::new(Arc::clone(&queue), followed)),
+            queue,
+            threads: Mutex::new(vec![actor, reader]),
+        })
+    }
+
+    /// The state of the database, for its operator.
+    pub fn health(&self) -> DatabaseHealth {
+        self.queue.health()
+    }
+
+    /// Makes the changes that wait, tries once to write the events, and stops the threads. Blocks for a few seconds at
+    /// most.
+    pub fn close(&self) {
+        self.queue.close();
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the database has panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Database {
+    /// Stops the threads without waiting for them.
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+/// The error of a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreError {
+    /// Its kind.
+    pub fault: StoreFault,
+    /// The cause, for the operator. Contains no secret.
+    pub reason: String,
+}
+
+/// The kind of an error, which decides what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreFault {
+    /// Try again later: full, locked, read-only, not reachable.
+    Unavailable,
+    /// The database is damaged: move it away and create a new one.
+    Corrupt,
+    /// Another database is in its place: open that one.
+    Replaced,
+    /// The database will never accept these values.
+    Rejected,
+}
+
+impl StoreError {
+    /// An error after which the database is tried again later.
+    pub fn unavailable(reason: impl Into<String>) -> Self {
+        Self {
+            fault: StoreFault::Unavailable,
+            reason: reason.into(),
+        }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl std::error::Error for StoreError {}

@@ -1,0 +1,342 @@
+//! The thread that writes to the database.
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::sync::watch;
+use upstream::time::Timestamp;
+
+use super::queue::{Job, MAX_BATCH_EVENTS, PendingQuery, Queue, QueueState};
+use super::{Connection, StoreError, StoreFault, StoreLocation};
+use crate::events::{Event, EventStatus, Record, Retention, append, kind, retain};
+use crate::state::{self, Entries, EntryChange, StateClock};
+
+/// An event waits for this time for others, so that one transaction writes many.
+const BATCH_TIME: Duration = Duration::from_millis(50);
+
+/// Interval for noticing changes of the state by other processes, and that the file is in its place.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Interval for removing old events: while there are new ones, and otherwise.
+const RETAIN_INTERVAL: Duration = Duration::from_secs(1);
+const IDLE_RETAIN_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Limits of the backoff after a failure; the delay doubles each time.
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(100);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
+
+pub(super) struct Actor {
+    location: StoreLocation,
+    /// That of the database, if it is in memory.
+    name: String,
+    queue: Arc<Queue>,
+    retention: Retention,
+    entries: watch::Sender<Arc<Entries>>,
+    queries: SyncSender<PendingQuery>,
+    connection: Option<Connection>,
+    /// Events that were taken from the queue and are not yet written.
+    batch: Vec<Record>,
+    /// Number of dropped events that are already reported by an event.
+    reported_drops: u64,
+    /// The reason why the database was replaced, until an event reports it.
+    replaced: Option<String>,
+    /// The database and the revision of the entries.
+    clock: StateClock,
+    /// `None` until the state was read through this connection.
+    last_poll: Option<Instant>,
+    last_retain: Instant,
+    /// True if events were written since then.
+    has_new_events: bool,
+    /// True if there may be more old events to remove.
+    has_excess: bool,
+    /// The time of the next try after a failure, and the delay after the next failure.
+    retry_at: Instant,
+    retry_delay: Duration,
+}
+
+impl Actor {
+    pub(super) fn new(
+        location: StoreLocation,
+        name: String,
+        queue: Arc<Queue>,
+        retention: Retention,
+        entries: watch::Sender<Arc<Entries>>,
+        queries: SyncSender<PendingQuery>,
+    ) -> Self {
+        Self {
+            location,
+            name,
+            queue,
+            retention,
+            entries,
+            queries,
+            connection: None,
+            batch: Vec::new(),
+            reported_drops: 0,
+            replaced: None,
+            clock: StateClock::default(),
+            last_poll: None,
+            last_retain: Instant::now(),
+            has_new_events: true,
+            has_excess: false,
+            retry_at: Instant::now(),
+            retry_delay: MIN_RETRY_DELAY,
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        // Opens the database now, so that an error is visible before the first event.
+        self.write_all();
+        loop {
+            self.follow();
+            let (jobs, closing) = self.wait_for_work();
+            let is_asked = jobs.iter().any(|job| matches!(job, Job::Find(_)));
+            self.queue.add_counted(closing || is_asked);
+            if closing || is_asked || Instant::now() >= self.retry_at {
+                self.write_all();
+            }
+            for job in jobs {
+                self.work(job);
+            }
+            if closing {
+                self.count_lost();
+                return;
+            }
+            self.retain();
+        }
+    }
+
+    /// Waits for something to do. Returns the waiting jobs, and whether the database is closing.
+    fn wait_for_work(&mut self) -> (Vec<Job>, bool) {
+        let is_urgent = |state: &QueueState| !state.jobs.is_empty() || state.closing;
+        if self.connection.is_none() {
+            // Events stay in the queue until the next try.
+            let delay = self.retry_at.saturating_duration_since(Instant::now());
+            self.queue.wait(delay, is_urgent);
+        } else {
+            let limit = match self.has_excess {
+                true => Duration::ZERO,
+                false => POLL_INTERVAL,
+            };
+            self.queue
+                .wait(limit, |state| !state.events.is_empty() || is_urgent(state));
+            self.queue.wait(BATCH_TIME, |state| {
+                !(1..MAX_BATCH_EVENTS).contains(&state.events.len()) || is_urgent(state)
+            });
+        }
+        let mut state = self.queue.lock();
+        (std::mem::take(&mut state.jobs), state.closing)
+    }
+
+    fn work(&mut self, job: Job) {
+        match job {
+            Job::Find(pending) => {
+                // A query that is not taken is answered by the end of its channel.
+                let _ = self.queries.try_send(*pending);
+            }
+            Job::Change(changes, answer) => {
+                let changed = self.change(&changes);
+                if let Some(answer) = answer {
+                    // An error means that the caller does not wait any more.
+                    let _ = answer.send(changed);
+                }
+            }
+            Job::ReadFailed(error) => self.on_error(&error),
+        }
+    }
+
+    /// Writes the waiting events in batches, until the database fails. Events that come meanwhile wait for the
+    /// next round: written at once, each would be a transaction of its own.
+    fn write_all(&mut self) {
+        let mut is_full = true;
+        while is_full {
+            self.fill();
+            let batch = std::mem::take(&mut self.batch);
+            if batch.is_empty() && self.connection.is_some() {
+                return;
+            }
+            is_full = batch.len() >= MAX_BATCH_EVENTS;
+            match self.attempt(|connection| append(connection, &batch)) {
+                Ok(()) => {
+                    self.has_new_events |= !batch.is_empty();
+                    let mut state = self.queue.lock();
+                    state.health.written += batch.len() as u64;
+                    state.health.degraded = None;
+                }
+                Err(error) if error.fault == StoreFault::Rejected => {
+                    let mut state = self.queue.lock();
+                    state.health.dropped += batch.len() as u64;
+                    // Not reported by an event, which might be rejected again and again.
+                    self.reported_drops = state.health.dropped;
+                }
+                Err(_) => {
+                    self.batch = batch;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes events from the queue. If some were lost, the first one reports that.
+    fn fill(&mut self) {
+        let mut state = self.queue.lock();
+        let dropped = state.health.dropped;
+        let room = MAX_BATCH_EVENTS.saturating_sub(self.batch.len());
+        let take = room.min(state.events.len());
+        let events: Vec<Event> = state.events.drain(..take).collect();
+        drop(state);
+        let is_reported = |record: &Record| record.event_type == kind::EVENTS_REPLACED;
+        if let Some(reason) = self.replaced.take()
+            && !self.batch.iter().any(is_reported)
+        {
+            let facts = json!({"reason": reason});
+            let event = Event::new(kind::EVENTS_REPLACED, EventStatus::Failure, facts);
+            self.batch.insert(0, event.into());
+        }
+        if dropped > self.reported_drops && self.batch.is_empty() {
+            let facts = json!({"count": dropped - self.reported_drops});
+            let event = Event::new(kind::EVENTS_DROPPED, EventStatus::Failure, facts);
+            self.batch.push(event.into());
+            self.reported_drops = dropped;
+        }
+        self.batch.extend(events.into_iter().map(Record::from));
+    }
+
+    fn change(&mut self, changes: &[EntryChange]) -> Result<bool, StoreError> {
+        if self.connection.is_none() && Instant::now() < self.retry_at {
+            let reason = self.queue.lock().health.degraded.clone();
+            return Err(StoreError::unavailable(reason.unwrap_or_default()));
+        }
+        // What others have changed comes first: a conflict with it is seen at once.
+        self.poll()?;
+        if changes.is_empty() {
+            return Ok(true);
+        }
+        let applied = self.attempt(|connection| state::apply(connection, changes))?;
+        self.poll()?;
+        Ok(applied)
+    }
+
+    /// Reads what other processes have changed in the state, in intervals.
+    fn follow(&mut self) {
+        let is_due = self
+            .last_poll
+            .is_none_or(|last| last.elapsed() >= POLL_INTERVAL);
+        if self.connection.is_some() && is_due {
+            // Handled by `on_error`.
+            let _ = self.poll();
+        }
+    }
+
+    fn poll(&mut self) -> Result<(), StoreError> {
+        let known = Arc::clone(&self.entries.borrow());
+        let was_read = self.last_poll.is_some();
+        let before = self.clock.clone();
+        let read = self.attempt(|connection| {
+            let clock = state::clock(connection)?;
+            if was_read && clock == before {
+                return Ok(None);
+            }
+            state::follow(connection, &known, &before, clock).map(Some)
+        });
+        // Changes that came after the clock was read are read again the next time.
+        let changed = read?;
+        self.last_poll = Some(Instant::now());
+        if let Some((entries, clock)) = changed {
+            self.clock = clock;
+            self.entries.send_replace(Arc::new(entries));
+        }
+        Ok(())
+    }
+
+    fn retain(&mut self) {
+        let interval = match self.has_new_events {
+            true => RETAIN_INTERVAL,
+            false => IDLE_RETAIN_INTERVAL,
+        };
+        let is_due = self.has_excess || self.last_retain.elapsed() >= interval;
+        if self.connection.is_none() || !is_due {
+            return;
+        }
+        let retention = self.retention.clone();
+        let now = Timestamp::now();
+        let retained = self.attempt(|connection| retain(connection, &retention, now));
+        // The rest is removed in the next round, after the events that came meanwhile.
+        self.has_excess = retained.unwrap_or(false);
+        self.has_new_events = false;
+        self.last_retain = Instant::now();
+    }
+
+    /// Calls `work` with the connection, which is opened if it is closed. One that fails is closed, and opened again
+    /// after a delay.
+    fn attempt<T>(
+        &mut self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let result = match &mut self.connection {
+            Some(connection) => connection.verify().and_then(|()| work(connection)),
+            None => self
+                .location
+                .open(&self.name)
+                .and_then(|connection| work(self.connection.insert(connection))),
+        };
+        match &result {
+            Ok(_) => self.retry_delay = MIN_RETRY_DELAY,
+            Err(error) => self.on_error(error),
+        }
+        result
+    }
+
+    fn on_error(&mut self, error: &StoreError) {
+        let mut reason = error.reason.clone();
+        if error.fault == StoreFault::Rejected {
+            tracing::error!(reason, "the store of the event log rejected events");
+            return;
+        }
+        self.connection = None;
+        self.last_poll = None;
+        if error.fault == StoreFault::Replaced {
+            tracing::warn!(reason, "the store of the event log is created again");
+            self.retry_at = Instant::now() + MIN_RETRY_DELAY;
+            self.note_replacement(reason);
+            return;
+        }
+        self.retry_at = Instant::now() + self.retry_delay;
+        if error.fault == StoreFault::Corrupt {
+            match self.location.quarantine() {
+                Ok(()) => {
+                    reason += "; the damaged file was renamed";
+                    self.note_replacement(reason.clone());
+                }
+                Err(error) => reason += &format!("; {}", error.reason),
+            }
+        }
+        self.retry_delay = (self.retry_delay * 2).min(MAX_RETRY_DELAY);
+        let mut state = self.queue.lock();
+        if state.health.degraded.as_ref() != Some(&reason) {
+            tracing::warn!(
+                reason,
+                "the event log cannot be written, and the state cannot be stored; what was read last holds"
+            );
+            state.health.degraded = Some(reason);
+        }
+    }
+
+    fn note_replacement(&mut self, reason: String) {
+        let noticed = format!("{}: {reason}", Timestamp::now().strftime("%FT%TZ"));
+        self.queue.lock().health.replaced = Some(noticed);
+        self.replaced = Some(reason);
+    }
+
+    fn count_lost(&mut self) {
+        let mut state = self.queue.lock();
+        let lost = (state.events.len() + self.batch.len()) as u64;
+        state.events.clear();
+        state.health.dropped += lost;
+        if lost > 0 {
+            tracing::warn!(lost, "events were lost during the shutdown");
+        }
+    }
+}

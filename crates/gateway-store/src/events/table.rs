@@ -1,0 +1,337 @@
+//! The table of events: writes and finds them.
+//!
+//! In a file the id of an event is its timestamp in microseconds, or the last id plus one if that is greater. So ids
+//! are unique, ascending and never below the timestamp, and every index ends with the order in which events are found
+//! and removed. In PostgreSQL, where several gateways write, ids ascend with the time of writing, and the order is that
+//! of the timestamps.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use upstream::time::Timestamp;
+
+use super::event::{EventStatus, Outcome, short};
+use super::record::{Columns, Record};
+use super::trace::TraceId;
+use crate::database::{Connection, Row, StoreError, StoreLocation, Value};
+
+/// Limit for the events of one query.
+pub(crate) const MAX_QUERY_LIMIT: usize = 10_000;
+
+/// Estimated bytes of a row in addition to its metadata: its columns, and its entries in the indexes.
+const ROW_OVERHEAD_BYTES: i64 = 400;
+
+/// The first parameter is the id in a file, and the gateway in PostgreSQL.
+const INSERT: &str = "
+    insert into mcp_events (FIRST, timestamp, trace_id, event_type, status, source, principal, view, backend, item,
+        outcome, kind, bytes, metadata)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+";
+
+/// Changes the number of events of a principal, and their bytes.
+const ADD_USAGE: &str = "
+    insert into mcp_usage (principal, events, bytes) values ($1, $2, $3)
+    on conflict (principal) do update set
+        events = mcp_usage.events + excluded.events, bytes = mcp_usage.bytes + excluded.bytes
+";
+
+const SELECT: &str =
+    "select id, timestamp, trace_id, event_type, status, source, replica, metadata from mcp_events";
+
+/// The number of events of each principal, and their bytes. In the order in which all gateways change them.
+pub(super) type Usage = BTreeMap<Box<str>, (i64, i64)>;
+
+/// A query. A filter that is `None` matches all events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// The id of one request.
+    pub trace_id: Option<TraceId>,
+    /// The exact type.
+    pub event_type: Option<String>,
+    /// The exact status.
+    pub status: Option<EventStatus>,
+    /// Only requests of the token with this name.
+    pub principal: Option<Arc<str>>,
+    /// Only requests of the view with this name.
+    pub view: Option<Arc<str>>,
+    /// Only events about this backend.
+    pub backend: Option<String>,
+    /// Only events about the tool, prompt or resource with this name.
+    pub item: Option<String>,
+    /// Only requests with this end.
+    pub outcome: Option<Outcome>,
+    /// Only failures of this kind.
+    pub kind: Option<String>,
+    /// Only events in which this text stands: in a recorded argument, in a name, or in a reason.
+    pub about: Option<String>,
+    /// Only events of the gateway with this id, where several share the store.
+    pub replica: Option<String>,
+    /// The earliest time.
+    pub since: Option<Timestamp>,
+    /// A denied request counts as one that has failed, without a kind; see [`Record::hide_denial`].
+    pub hides_denials: bool,
+    /// Number of events: the newest ones that match. 100 if it is not set, and never more than 10,000.
+    pub limit: Option<usize>,
+}
+
+/// The conditions of a statement, and their values.
+#[derive(Default)]
+struct Conditions {
+    all: Vec<String>,
+    values: Vec<Value>,
+    has_index: bool,
+}
+
+impl Conditions {
+    /// Adds a condition, in which `?` stands for the value.
+    fn add(&mut self, condition: &str, value: impl Into<Value>) {
+        self.values.push(value.into());
+        let parameter = format!("${}", self.values.len());
+        self.all.push(condition.replace('?', &parameter));
+    }
+
+    /// Adds the condition that `column` has this value. The first one of a statement chooses its index: without
+    /// statistics a database may choose one that matches half of all events.
+    fn equals(&mut self, column: &str, value: Option<impl Into<Value>>) {
+        let Some(value) = value else { return };
+        match std::mem::replace(&mut self.has_index, true) {
+            false => self.add(&format!("{column} = ?"), value),
+            true => self.add(&format!("coalesce({column}, '') = ?"), value),
+        }
+    }
+}
+
+impl Query {
+    fn limit(&self) -> usize {
+        self.limit.unwrap_or(100).min(MAX_QUERY_LIMIT)
+    }
+
+    /// The conditions, the most selective one first.
+    fn conditions(&self, connection: &Connection) -> Conditions {
+        let mut found = Conditions::default();
+        let text = |text: &Option<String>| text.as_deref().map(|text| Value::from(short(text)));
+        let shared = |text: &Option<Arc<str>>| text.as_deref().map(|text| Value::from(short(text)));
+        if let Some(trace) = self.trace_id {
+            found.add("trace_id = ?", Value::Bytes(trace.into_bytes().to_vec()));
+            found.has_index = true;
+        }
+        found.equals("item", text(&self.item));
+        found.equals("kind", text(&self.kind));
+        found.equals("principal", shared(&self.principal));
+        found.equals("view", shared(&self.view));
+        found.equals("backend", text(&self.backend));
+        found.equals("event_type", text(&self.event_type));
+        match self.outcome {
+            Some(Outcome::Failed) if self.hides_denials => {
+                found.all.push("outcome in ('failed', 'denied')".to_owned());
+            }
+            Some(Outcome::Denied) if self.hides_denials => found.all.push("1 = 0".to_owned()),
+            outcome => found.equals("outcome", outcome.map(Outcome::name)),
+        }
+        if self.hides_denials && self.kind.is_some() {
+            found
+                .all
+                .push("coalesce(outcome, '') <> 'denied'".to_owned());
+        }
+        if let Some(status) = self.status {
+            let condition = match found.has_index {
+                true => "status + 0 = ?",
+                false => "status = ?",
+            };
+            found.add(condition, i64::from(status.number()));
+        }
+        found.has_index = true;
+        found.equals("replica", text(&self.replica));
+        if let Some(about) = &self.about {
+            let (condition, pattern) = match connection.is_shared() {
+                true => (
+                    "metadata ~ ?",
+                    about_pattern(about, "", |char| format!("\\{char}")),
+                ),
+                false => (
+                    "metadata glob ?",
+                    about_pattern(about, "*", |char| match char {
+                        '*' | '?' | '[' => format!("[{char}]"),
+                        other => other.to_string(),
+                    }),
+                ),
+            };
+            found.add(condition, pattern.as_str());
+        }
+        if let Some(since) = self.since {
+            // No id in a file is below its timestamp, so the condition on the id only ends the walk earlier.
+            if !connection.is_shared() {
+                found.add("id >= ?", since.as_microsecond());
+            }
+            found.add("timestamp >= ?", since.as_microsecond());
+        }
+        found
+    }
+}
+
+/// The pattern of a text that stands in JSON: not as a part of a longer name, such as web-7 in web-70. `any` stands for the
+/// rest of the JSON.
+fn about_pattern(about: &str, any: &str, mark: impl Fn(char) -> String) -> String {
+    let quoted = serde_json::Value::from(about).to_string();
+    let inner = quoted.get(1..quoted.len() - 1).unwrap_or_default();
+    let edge = |char: Option<char>| match char.is_some_and(char::is_alphanumeric) {
+        true => "[^a-zA-Z0-9_-]",
+        false => "",
+    };
+    let (before, after) = (edge(inner.chars().next()), edge(inner.chars().last()));
+    let mut pattern = [any, before].concat();
+    for char in inner.chars() {
+        match char.is_ascii_punctuation() {
+            true => pattern.push_str(&mark(char)),
+            false => pattern.push(char),
+        }
+    }
+    pattern + after + any
+}
+
+/// Stores all of `records`, or none.
+pub(crate) fn append(connection: &mut Connection, records: &[Record]) -> Result<(), StoreError> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    let is_shared = connection.is_shared();
+    let insert = INSERT.replace("FIRST", if is_shared { "replica" } else { "id" });
+    let replica = format!("{:08x}", mcp_serve::process_id());
+    let mut usage = Usage::new();
+    let store = |connection: &mut Connection| {
+        let mut id = match is_shared {
+            true => 0,
+            false => {
+                let newest = "select coalesce(max(id), 0) from mcp_events";
+                let newest = connection.query(newest, &[])?;
+                newest.first().map_or(0, |row| row.integer(0))
+            }
+        };
+        let rows = records.iter().map(|record| {
+            let columns = &record.columns;
+            let bytes = ROW_OVERHEAD_BYTES + record.metadata.len() as i64;
+            let principal = columns.principal.clone().unwrap_or_default();
+            let (events, sum) = usage.entry(principal.clone()).or_default();
+            (*events, *sum) = (*events + 1, *sum + bytes);
+            let micros = record.timestamp.as_microsecond();
+            id = micros.max(id.saturating_add(1));
+            let first = match is_shared {
+                true => Value::from(replica.as_str()),
+                false => Value::Integer(id),
+            };
+            vec![
+                first,
+                Value::Integer(micros),
+                Value::Bytes(record.trace_id.into_bytes().to_vec()),
+                Value::from(&*record.event_type),
+                Value::Integer(record.status.number().into()),
+                Value::from(&*record.source),
+                Value::Text(Some(principal)),
+                Value::Text(columns.view.clone()),
+                Value::Text(columns.backend.clone()),
+                Value::Text(columns.item.clone()),
+                Value::Text(columns.outcome.clone()),
+                Value::Text(columns.kind.clone()),
+                Value::Integer(bytes),
+                Value::from(record.metadata.as_str()),
+            ]
+        });
+        let rows: Vec<Vec<Value>> = rows.collect();
+        connection.execute(&insert, &rows)?;
+        add_usage(connection, &usage)?;
+        Ok(true)
+    };
+    connection.in_transaction(false, store).map(drop)
+}
+
+/// Adds to the numbers of each principal.
+pub(super) fn add_usage(connection: &mut Connection, usage: &Usage) -> Result<(), StoreError> {
+    let rows = usage.iter().map(|(principal, (events, bytes))| {
+        let principal = Value::Text(Some(principal.clone()));
+        vec![principal, Value::Integer(*events), Value::Integer(*bytes)]
+    });
+    let rows: Vec<Vec<Value>> = rows.collect();
+    connection.execute(ADD_USAGE, &rows).map(drop)
+}
+
+/// Returns the newest events that match, oldest first.
+pub(crate) fn find(connection: &mut Connection, query: &Query) -> Result<Vec<Record>, StoreError> {
+    let (sql, values) = newest(connection, query);
+    let rows = connection.query(&sql, &values)?;
+    rows.iter().rev().map(record).collect()
+}
+
+/// The statement that finds the newest events that match: it walks backwards along one index, or along all events.
+pub(crate) fn newest(connection: &Connection, query: &Query) -> (String, Vec<Value>) {
+    let Conditions { all, values, .. } = query.conditions(connection);
+    let order = match connection.is_shared() {
+        true => "timestamp desc, id desc",
+        false => "id desc",
+    };
+    let sql = [SELECT, &clause(&all), " order by ", order].concat();
+    (format!("{sql} limit {}", query.limit()), values)
+}
+
+fn clause(conditions: &[String]) -> String {
+    match conditions {
+        [] => String::new(),
+        all => format!(" where {}", all.join(" and ")),
+    }
+}
+
+fn record(row: &Row) -> Result<Record, StoreError> {
+    let trace = row.bytes(2).try_into();
+    let trace = trace.map_err(|_| StoreError::unavailable("a trace id does not have 16 bytes"))?;
+    let text = |at| row.text(at).unwrap_or_default().to_owned();
+    Ok(Record {
+        position: row.integer(0),
+        timestamp: Timestamp::from_microsecond(row.integer(1)).unwrap_or_default(),
+        trace_id: TraceId::from_bytes(trace),
+        event_type: text(3).into(),
+        status: EventStatus::from_number(row.integer(4)),
+        source: text(5).into(),
+        replica: row.text(6).map(ToOwned::to_owned),
+        columns: Columns::default(),
+        metadata: text(7),
+    })
+}
+
+/// Reads the events of a database beside the gateway, in another process. Blocks.
+pub struct EventReader(Connection);
+
+impl EventReader {
+    /// Opens the database.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or has another version.
+    pub fn open(location: &StoreLocation) -> Result<Self, StoreError> {
+        location.connect().map(Self)
+    }
+
+    /// Returns the newest events that match, oldest first.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn find(&mut self, query: &Query) -> Result<Vec<Record>, StoreError> {
+        self.0.verify()?;
+        find(&mut self.0, query)
+    }
+
+    /// Returns the events that match after the position `after`, by their positions. There may be more of them if as
+    /// many as the limit of the query are returned.
+    ///
+    /// # Errors
+    /// When they cannot be read, or another database is in the place of this one.
+    pub fn read(&mut self, after: i64, query: &Query) -> Result<Vec<Record>, StoreError> {
+        self.0.verify()?;
+        let mut conditions = query.conditions(&self.0);
+        conditions.add("id > ?", after);
+        let sql = format!(
+            "{SELECT}{} order by id limit {}",
+            clause(&conditions.all),
+            query.limit()
+        );
+        let rows = self.0.query(&sql, &conditions.values)?;
+        rows.iter().map(record).collect()
+    }
+}

@@ -1,0 +1,329 @@
+//! The record of a request: its audit, its metrics and its span, which are all written when it ends.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde::Deserialize;
+use tracing::Span;
+
+use super::answer::{MessageReply, RequestEnd};
+use super::audit::{AuditNotes, AuditedRequest, Sender};
+use super::method::{McpMethod, known_method};
+use super::params::{MAX_URI, Params};
+use super::{IncomingFrame, Server};
+use crate::era::Era;
+use crate::jsonrpc::{Request, member, string};
+use crate::metrics::{Durations, Labels, OperationLabels};
+use crate::tool::is_longer;
+use crate::trace::{self, McpRequest, SpanError, TraceContext};
+
+/// The durations of all requests that have ended, and the tools with labels of their own.
+#[derive(Debug, Default)]
+pub(super) struct Operations {
+    pub(super) durations: Durations,
+    labels: Labels,
+}
+
+/// The record of one request, which is written when it is dropped: so is that of a request whose client has
+/// disconnected.
+pub(super) struct RequestRecord<'a> {
+    server: &'a Server,
+    pub(super) request: &'a Request<'a>,
+    pub(super) params: &'a Params<'a>,
+    pub(super) era: Era,
+    pub(super) from: &'a IncomingFrame<'a>,
+    /// The method, if its era has it.
+    pub(super) method: McpMethod,
+    /// The uptime of the server when it started.
+    started: Duration,
+    /// The client and its address, where requests are audited or relayed.
+    pub(super) sender: Sender,
+    /// Facts for the audit, where requests are audited or relayed.
+    pub(super) notes: Option<Arc<AuditNotes>>,
+    /// `None` if this process has no tracer.
+    span: Option<Span>,
+    /// The context of its span. `None` without a tracer, unless the client has sent one or the request may be relayed.
+    pub(super) trace: Option<TraceContext>,
+    /// The name of the tool that is called.
+    tool: OnceLock<String>,
+    /// The kind of the tool's error, which is not in every result.
+    failed: OnceLock<&'static str>,
+    /// `None` while it was not answered.
+    answered: OnceLock<Answered>,
+}
+
+/// Facts about the answer to a request.
+struct Answered {
+    end: RequestEnd,
+    /// The kind of its error.
+    error: Option<&'static str>,
+    took: Duration,
+    /// Bytes of its result.
+    bytes: usize,
+    /// The message of its error, or the content of a result that says that it has failed, as JSON.
+    failure: Option<Box<str>>,
+}
+
+impl<'a> RequestRecord<'a> {
+    /// Begins the record of a request that starts now.
+    pub(super) fn begin(
+        server: &'a Server,
+        request: &'a Request<'a>,
+        params: &'a Params<'a>,
+        era: Era,
+        from: &'a IncomingFrame<'a>,
+    ) -> Self {
+        let meta = params.meta();
+        let relays = server.features.relays;
+        let is_recorded = relays || server.features.audit.is_some();
+        let parent = meta.trace();
+        let parent = parent.or_else(|| TraceContext::parse(from.hints.trace));
+        let (span, trace) = match trace::tracer() {
+            Some(tracer) => {
+                let span = span(server, request, params, era, from);
+                let context = tracer.place(&span, parent.as_ref(), true);
+                (Some(span), Some(context))
+            }
+            // Only servers that relay need a trace that the client has not started.
+            None if parent.is_some() || relays => {
+                (None, Some(TraceContext::for_request(parent.as_ref())))
+            }
+            None => (None, None),
+        };
+        Self {
+            server,
+            request,
+            params,
+            era,
+            from,
+            method: server.method(&request.method, era),
+            started: server.uptime(),
+            sender: match is_recorded {
+                true => Sender::new(&meta, from.connection.as_ref(), from.caller.address),
+                false => Sender::default(),
+            },
+            notes: is_recorded.then(Arc::default),
+            span,
+            trace,
+            tool: OnceLock::new(),
+            failed: OnceLock::new(),
+            answered: OnceLock::new(),
+        }
+    }
+
+    /// Notes the tool that is called.
+    pub(super) fn calls(&self, tool: &str) {
+        // A request calls one tool.
+        let _ = self.tool.set(tool.to_owned());
+    }
+
+    /// Notes the error of the tool.
+    pub(super) fn failed(&self, kind: &'static str) {
+        // Only the first one counts.
+        let _ = self.failed.set(kind);
+    }
+
+    /// Leaves the audit to the handler of the request.
+    pub(super) fn leave_audit(&self) {
+        if let Some(notes) = &self.notes {
+            notes.take_over();
+        }
+    }
+
+    /// Notes the reply to the request.
+    pub(super) fn answered(&self, reply: &MessageReply<'_>) {
+        let end = reply.end();
+        let text: &str = match &reply.response.outcome {
+            Ok(result) => result.as_str(),
+            Err(error) => &error.message,
+        };
+        let is_audited = self.server.features.audit.is_some();
+        let failure = match end {
+            RequestEnd::Failed(None) => member(text, "content"),
+            RequestEnd::Failed(Some(_)) => Some(text),
+            RequestEnd::Done | RequestEnd::Cancelled => None,
+        };
+        let answered = Answered {
+            end,
+            error: reply.error,
+            took: self.took(),
+            bytes: text.len(),
+            failure: failure.filter(|_| is_audited).map(Into::into),
+        };
+        self.server
+            .health
+            .record(reply.error.is_none(), answered.took);
+        // It is answered once.
+        let _ = self.answered.set(answered);
+    }
+
+    fn took(&self) -> Duration {
+        self.server.uptime().saturating_sub(self.started)
+    }
+
+    fn audit(&self, answered: &Answered) {
+        let audited = McpMethod::audited(&self.request.method);
+        let (Some(audit), Some(notes), Some(method)) =
+            (&self.server.features.audit, &self.notes, audited)
+        else {
+            return;
+        };
+        if notes.is_taken_over() {
+            return;
+        }
+        let caller = &self.from.caller;
+        // A request with a longer one is refused before any rule is asked.
+        let is_short = |name: &Cow<'_, str>| !is_longer(name, MAX_URI);
+        let mut item = self.item(method).filter(is_short);
+        if let Some(name) = &mut item {
+            let catalog = self.server.catalog_of(caller);
+            if let RequestEnd::Failed(Some(_)) = answered.end
+                && let Some(denial) = catalog.denial(method, name)
+            {
+                notes.set_denial(denial);
+            }
+            let published = catalog.published(method, name);
+            if *published != **name {
+                *name = Cow::Owned(published.to_owned());
+            }
+        }
+        let calls_tool = method.calls_tool();
+        audit.ended(&AuditedRequest {
+            method: &self.request.method,
+            item,
+            caller: caller.principal().map(|principal| &principal.name),
+            view: caller.view(),
+            sender: self.sender,
+            trace: self.trace.as_ref(),
+            target: notes.target(),
+            denial: notes.denial(),
+            permission: notes.permission(),
+            took: answered.took,
+            arguments: calls_tool.then(|| self.params.arguments().ok()).flatten(),
+            params: self.params.text().unwrap_or_default(),
+            response_bytes: answered.bytes,
+            end: answered.end,
+            failure: answered.failure.as_deref(),
+        });
+    }
+
+    /// The name or URI in the parameters.
+    fn item(&self, method: McpMethod) -> Option<Cow<'_, str>> {
+        let field = match method {
+            McpMethod::ReadResource | McpMethod::Subscribe | McpMethod::Unsubscribe => {
+                self.params.uri
+            }
+            McpMethod::UpdateTask | McpMethod::CancelTask => self.params.task_id,
+            McpMethod::Complete => {
+                let params = self.params.text()?;
+                let Completed { reference } = serde_json::from_str(params).ok()?;
+                return reference.name.or(reference.uri).map(Cow::Owned);
+            }
+            _ => self.params.name,
+        };
+        string(field?.get())
+    }
+
+    fn count(&self, answered: &Answered) {
+        if self.method == McpMethod::Listen {
+            // It lasts as long as its client listens.
+            return;
+        }
+        let Operations { durations, labels } = &self.server.operations;
+        let tool = self.tool.get().map(|tool| labels.label(tool));
+        let labels = OperationLabels {
+            backend: None,
+            method: match tool {
+                // Also by its name in seed 001.
+                Some(_) => McpMethod::CallTool.name(),
+                None => self.method.name(),
+            },
+            tool,
+            error: match answered.end {
+                RequestEnd::Failed(_) => self.failed.get().copied().or(answered.error),
+                RequestEnd::Done | RequestEnd::Cancelled => answered.error,
+            },
+        };
+        durations.record(labels, answered.took);
+    }
+
+    fn end_span(&self, end: RequestEnd) {
+        let error = match end {
+            RequestEnd::Done => return,
+            RequestEnd::Failed(None) => SpanError::Tool,
+            RequestEnd::Failed(Some(code)) => SpanError::Code(code.into()),
+            RequestEnd::Cancelled => SpanError::Cancelled,
+        };
+        if let Some(span) = &self.span {
+            trace::failed(span, error);
+        }
+    }
+}
+
+impl Drop for RequestRecord<'_> {
+    fn drop(&mut self) {
+        let answered = self.answered.take().unwrap_or_else(|| Answered {
+            end: RequestEnd::Cancelled,
+            error: Some(match std::thread::panicking() {
+                true => "internal",
+                false => "cancelled",
+            }),
+            took: self.took(),
+            bytes: 0,
+            failure: None,
+        });
+        self.audit(&answered);
+        self.count(&answered);
+        self.end_span(answered.end);
+    }
+}
+
+/// Creates the span of a request. What a client sends as a name may be anything, so only the names of methods, tools and
+/// prompts that exist are used.
+fn span(
+    server: &Server,
+    request: &Request<'_>,
+    params: &Params<'_>,
+    era: Era,
+    from: &IncomingFrame<'_>,
+) -> Span {
+    let name = &*request.method;
+    let custom = || {
+        let mut methods = server.features.methods.iter();
+        methods.find_map(|(known, _)| (*known == name).then_some(*known))
+    };
+    let caller = &from.caller;
+    let is_pipe = caller.address.is_none();
+    let session = from.connection.as_ref().filter(|_| !is_pipe);
+    let described = McpRequest {
+        method: known_method(name).or_else(custom),
+        item: None,
+        revision: (era != Era::Unversioned).then(|| era.revision()),
+        session: session.map(|session| session.id()),
+        is_pipe,
+    };
+    let (is_tool, is_prompt) = (McpMethod::is_tool_call(name), name == "prompts/get");
+    let item = params.name.filter(|_| is_tool || is_prompt);
+    let Some(item) = item.and_then(|item| string(item.get())) else {
+        return trace::answered(&described);
+    };
+    let catalog = server.catalog_of(caller);
+    let item = match is_tool {
+        true => catalog.tool(&item).map(|(tool, _)| &*tool.name),
+        false => catalog.prompt(&item).map(|(prompt, _)| &*prompt.name),
+    };
+    trace::answered(&McpRequest { item, ..described })
+}
+
+#[derive(Deserialize)]
+struct Completed {
+    #[serde(rename = "ref")]
+    reference: Reference,
+}
+
+#[derive(Deserialize)]
+struct Reference {
+    name: Option<String>,
+    uri: Option<String>,
+}

@@ -1,0 +1,402 @@
+//! Tools that control a task: messages, answers, its stop, its next run and its deletion.
+
+use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::list::task_words;
+use super::run::limits;
+use super::wait::{TaskWait, WaitFor, WaitSeconds};
+use crate::OpenHands;
+use crate::api::{
+    AgentServer, ApiFailure, AppServer, Backend, Execution, SandboxProblem, StartEnd, TaskId,
+};
+use crate::budget::Limits;
+use crate::state::TaskStatus;
+use crate::tags::{ConversationTags, StopReason, tag};
+use crate::task::{
+    Continuation, PermissionAnswer, ShortReport, TaskSnapshot, ask_user, resume, send_answer,
+};
+use crate::workspace::{
+    LeftOver, MAX_PAGES, has_own_directory, has_worktree, is_below, left_over, neighbours,
+    remove_worktree,
+};
+
+/// Bytes of a message.
+const MAX_MESSAGE_BYTES: usize = 200_000;
+
+/// Sends the agent of a task a correction or a next step, while it runs or after its end. It keeps
+/// its history. Returns as run_task.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SendMessage {
+    /// From run_task.
+    task_id: TaskId,
+    /// Text for it.
+    message: String,
+    /// As in run_task.
+    wait_seconds: Option<WaitSeconds>,
+    /// As in run_task.
+    callback_url: Option<String>,
+}
+
+impl Tool for SendMessage {
+    const NAME: &'static str = "send_message";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = OpenHands;
+    type Output = ShortReport;
+
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<ShortReport, ToolError> {
+        if self.message.trim().is_empty() || self.message.len() > MAX_MESSAGE_BYTES {
+            return Err(ToolError::invalid_argument(format!(
+                "message must have 1 to {MAX_MESSAGE_BYTES} bytes."
+            )));
+        }
+        let with = Continuation {
+            message: Some(&self.message),
+            raised: Limits::default(),
+            callback: service.callbacks.check_given(self.callback_url)?,
+        };
+        let wait = WaitFor::new(self.wait_seconds, service);
+        go_on(service, self.task_id, &with, wait, call).await
+    }
+}
+
+/// Continues a task and waits for its end.
+async fn go_on(
+    service: &OpenHands,
+    id: TaskId,
+    with: &Continuation<'_>,
+    wait: WaitFor,
+    call: &Call,
+) -> Result<ShortReport, ToolError> {
+    service.check_owner(id, call).await?;
+    resume(service, id, with, wait.slot_by()).await?;
+    let wait = TaskWait::new(service, id, wait, call);
+    wait.follow().await.map(ShortReport)
+}
+
+/// Resumes a task that was paused or cancelled or has failed; returns as run_task. Its limits are
+/// those of the whole task: raise the one that it has reached.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ResumeTask {
+    /// From run_task.
+    task_id: TaskId,
+    /// Seconds to wait for the end; default 20.
+    wait_seconds: Option<WaitSeconds>,
+    /// New limit, if higher.
+    max_iterations: Option<Bounded<1, 100_000>>,
+    /// New limit, if higher.
+    max_seconds: Option<Bounded<1, 604_800>>,
+    /// New limit in US dollars, if higher.
+    max_cost: Option<f64>,
+    /// As in run_task.
+    callback_url: Option<String>,
+}
+
+impl Tool for ResumeTask {
+    const NAME: &'static str = "resume_task";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = OpenHands;
+    type Output = ShortReport;
+
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<ShortReport, ToolError> {
+        let with = Continuation {
+            message: None,
+            raised: limits(self.max_iterations, self.max_seconds, self.max_cost),
+            callback: service.callbacks.check_given(self.callback_url)?,
+        };
+        let wait = WaitFor::new(self.wait_seconds, service);
+        go_on(service, self.task_id, &with, wait, call).await
+    }
+}
+
+/// Allows or refuses all actions in confirmation of a task that is waiting_for_confirmation. A refused
+/// agent stops: tell it what to do instead with send_message. Returns as run_task.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RespondConfirmation {
+    /// From run_task.
+    task_id: TaskId,
+    /// Of the actions that were read.
+    confirmation_id: String,
+    /// Whether it may.
+    accept: bool,
+    /// Why not.
+    reason: Option<String>,
+    /// As in run_task.
+    wait_seconds: Option<WaitSeconds>,
+}
+
+impl Tool for RespondConfirmation {
+    const NAME: &'static str = "respond_confirmation";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = OpenHands;
+    type Output = ShortReport;
+
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<ShortReport, ToolError> {
+        let id = self.task_id;
+        let wait = WaitFor::new(self.wait_seconds, service);
+        let mut answer =
+            PermissionAnswer::new(&self.confirmation_id, self.accept, self.reason.as_deref());
+        let server = service.task_server(id, call).await?;
+        // The model may have accepted without asking its user.
+        if answer.accept && call.capabilities().elicitation {
+            let asked = ask_user(&server, id, Some(&answer.confirmation_id), call).await?;
+            answer = asked.ok_or_else(|| {
+                ToolError::forbidden(
+                    "The user was asked and did not answer, so the agent still waits. Ask the user \
+                     what to do.",
+                )
+            })?;
+        }
+        send_answer(service, &server, id, &answer).await?;
+        let wait = TaskWait::new(service, id, wait, call);
+        wait.follow().await.map(ShortReport)
+    }
+}
+
+/// Stops a task at once, with the command that it runs. What it has done stays.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CancelTask {
+    /// From run_task.
+    task_id: TaskId,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct StopResult {
+    task_id: TaskId,
+    status: TaskStatus,
+    /// Whether this call stopped it, and whether its commands have ended.
+    message: String,
+}
+
+impl Tool for CancelTask {
+    const NAME: &'static str = "cancel_task";
+    const EFFECT: Effect = Effect::Idempotent;
+    type Service = OpenHands;
+    type Output = StopResult;
+
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<StopResult, ToolError> {
+        let task_id = self.task_id;
+        let server = &match service.task_server(task_id, call).await {
+            Err(failure) if failure.sandbox_problem() == Some(&SandboxProblem::Starting) => {
+                let Backend::App(app) = service.servers.backend().await? else {
+                    return Err(failure.into());
+                };
+                let end = StartEnd::Cancelled;
+                if service.servers.end_start(&app, task_id, end).await? {
+                    return Ok(StopResult {
+                        task_id,
+                        status: TaskStatus::Cancelled,
+                        message: "It was stopped before it had started; its sandbox is deleted."
+                            .to_owned(),
+                    });
+                }
+                service.task_server(task_id, call).await?
+            }
+            found => found?,
+        };
+        let task = server.conversation(task_id).await?;
+        let stop = || service.runner.stop(server, task_id, StopReason::Cancelled);
+        match task.execution_status {
+            Execution::Running
+            | Execution::Idle
+            | Execution::WaitingForConfirmation
+            | Execution::Unknown => {
+                stop().await.map_err(unconfirmed)?;
+            }
+            _ => {
+                let status = TaskSnapshot::read(server, task_id).await?.status();
+                // It may be about to go on.
+                if status.is_settled() {
+                    return Ok(StopResult {
+                        task_id,
+                        status,
+                        message: "It was not running any more; nothing was changed.".to_owned(),
+                    });
+                }
+                stop().await?;
+            }
+        }
+        let status = match TaskSnapshot::read(server, task_id).await {
+            Ok(after) => after.status(),
+            // The stop was confirmed. An agent server that has just killed a command may be slow.
+            Err(failure) if failure.is_transient() => TaskStatus::Cancelled,
+            Err(failure) => return Err(failure.into()),
+        };
+        let message = match status {
+            TaskStatus::Running => "It was told to stop and is still stopping.".to_owned(),
+            TaskStatus::Finished => "It ended before it could be stopped.".to_owned(),
+            _ => match left_over(server, &task).await {
+                LeftOver::Nothing => {
+                    "It was stopped, and none of its commands runs in its directory.".to_owned()
+                }
+                LeftOver::Processes(names) => format!(
+                    "It was stopped, but commands still run in its directory, where others may work: {names}."
+                ),
+                LeftOver::Unknown => {
+                    "It was stopped. It is not known whether its last command has ended.".to_owned()
+                }
+            },
+        };
+        Ok(StopResult {
+            task_id,
+            status,
+            message,
+        })
+    }
+}
+
+/// Explains a stop without a response. If the interrupt comes at the start of a command, the agent
+/// server does not respond for up to half a minute.
+pub(super) fn unconfirmed(failure: ApiFailure) -> ToolError {
+    let ambiguous = failure.is_ambiguous();
+    let error = ToolError::from(failure);
+    if !ambiguous {
+        return error;
+    }
+    ToolError::new(
+        error.kind(),
+        "The agent server was told to stop the task but has not confirmed it. Call get_task_status \
+         in half a minute; if it still runs, call cancel_task again.",
+    )
+    .caused_by(error)
+}
+
+/// Deletes a task with its events and result, stopping it first. Its files stay on the agent server.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteTask {
+    /// From run_task.
+    task_id: TaskId,
+    /// The task_id again, if the user agrees.
+    confirm: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DeleteResult {
+    task_id: TaskId,
+    /// Always true.
+    deleted: bool,
+}
+
+impl Tool for DeleteTask {
+    const NAME: &'static str = "delete_task";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = OpenHands;
+    type Output = DeleteResult;
+
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<DeleteResult, ToolError> {
+        match service.servers.backend().await? {
+            Backend::App(app) => self.delete_with_sandbox(service, &app, call).await?,
+            Backend::Agent(_) => self.delete(service, call).await?,
+        }
+        Ok(DeleteResult {
+            task_id: self.task_id,
+            deleted: true,
+        })
+    }
+}
+
+impl DeleteTask {
+    async fn delete(&self, service: &OpenHands, call: &Call) -> Result<(), ToolError> {
+        let server = &service.task_server(self.task_id, call).await?;
+        let task = server.conversation(self.task_id).await?;
+        let tags = ConversationTags::new(task.tags.clone());
+        let has_worktree = has_worktree(self.task_id, tags.get(tag::BRANCH));
+        let loss = match has_worktree {
+            true => "all its events, its result, and its worktree with its branch",
+            false => "all its events and its result",
+        };
+        if has_worktree {
+            let own = &task.workspace.working_dir;
+            let mut others = neighbours(server, &task, MAX_PAGES).await?;
+            others.retain(|other| is_below(&other.workspace.working_dir, own));
+            if let Some(other) = others.first() {
+                return Err(ToolError::conflict(format!(
+                    "Task {} has worked in its worktree, too, and that would be removed: delete that task first.",
+                    other.id
+                )));
+            }
+        }
+        self.confirm(call, tags.get(tag::TITLE), loss).await?;
+        // A running command would delay the deletion by half a minute.
+        if matches!(
+            task.execution_status,
+            Execution::Running | Execution::Idle | Execution::Unknown
+        ) {
+            self.stop(service, server).await?;
+        }
+        if has_own_directory(&task) {
+            left_over(server, &task).await;
+        }
+        if has_worktree {
+            remove_worktree(server, self.task_id, &task.workspace.working_dir).await?;
+        }
+        Ok(server.delete(self.task_id).await?)
+    }
+
+    /// Also deletes its sandbox with all files, unless another task uses the sandbox.
+    async fn delete_with_sandbox(
+        &self,
+        service: &OpenHands,
+        app: &AppServer,
+        call: &Call,
+    ) -> Result<(), ToolError> {
+        let task_id = self.task_id;
+        let loss = "its sandbox, files and result";
+        let Some(task) = app.conversation(task_id).await? else {
+            return self.delete_start(service, app, loss, call).await;
+        };
+        self.confirm(call, task.title.as_deref(), loss).await?;
+        if task.execution_status == Some(Execution::Running) {
+            let server = service.servers.for_task(task_id).await?;
+            self.stop(service, &server).await?;
+        }
+        app.delete(task_id).await?;
+        service.servers.evict(task_id);
+        Ok(())
+    }
+
+    /// Deletes a task that is starting, or could not be started.
+    async fn delete_start(
+        &self,
+        service: &OpenHands,
+        app: &AppServer,
+        loss: &str,
+        call: &Call,
+    ) -> Result<(), ToolError> {
+        let id = self.task_id;
+        let start = app.recent_start(id).await?;
+        let is_deleted = service.servers.start_end(id) == Some(StartEnd::Deleted);
+        let start = start.filter(|_| !is_deleted);
+        let start = start.ok_or_else(|| ToolError::from(ApiFailure::absent(id)))?;
+        let title = start.prompt().map(task_words);
+        self.confirm(call, title.as_deref(), loss).await?;
+        if !service
+            .servers
+            .end_start(app, id, StartEnd::Deleted)
+            .await?
+        {
+            app.delete(id).await?;
+        }
+        service.servers.evict(id);
+        Ok(())
+    }
+
+    async fn confirm(&self, call: &Call, title: Option<&str>, loss: &str) -> Result<(), ToolError> {
+        let title = title.unwrap_or("no title");
+        let loss = format!("Deletes the task {title:?} with {loss}.");
+        let target = self.task_id.to_string();
+        call.confirm(&loss, &target, self.confirm.as_deref()).await
+    }
+
+    async fn stop(&self, service: &OpenHands, server: &AgentServer) -> Result<(), ToolError> {
+        let reason = StopReason::Cancelled;
+        let stopped = service.runner.stop(server, self.task_id, reason).await;
+        stopped.map_err(unconfirmed)
+    }
+}

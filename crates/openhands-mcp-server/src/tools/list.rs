@@ -1,0 +1,432 @@
+//! Tools that list tasks, agent profiles and usage.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+use upstream::redact::redacted;
+use upstream::text::one_line;
+use upstream::time::{Timestamp, before, parse_timestamp};
+
+use crate::OpenHands;
+use crate::api::{
+    AgentServer, AppConversation, AppServer, Backend, Conversation, Execution, SandboxStatus,
+    Servers, StartEnd, TaskId, round_cost,
+};
+use crate::state::{TaskFacts, TaskStatus};
+use crate::tags::{ConversationTags, tag};
+
+/// Tasks in an answer; each takes about 60 tokens.
+const DEFAULT_LIMIT: u32 = 20;
+/// Conversations in one response that is filtered, and the responses of one call.
+const PAGE_SIZE: u32 = 50;
+const MAX_PAGES: usize = 20;
+/// Characters of a title.
+const MAX_TITLE_CHARS: usize = 80;
+
+/// Lists the tasks of the agent server, newest first.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListTasks {
+    /// Only these.
+    status: Option<TaskStatus>,
+    /// Default 20.
+    limit: Option<Bounded<1, 50>>,
+    /// Previous next_cursor.
+    cursor: Option<String>,
+}
+
+/// The state of the agent of all tasks with this status; `None` if they are in several states.
+fn execution(status: TaskStatus) -> Option<Execution> {
+    match status {
+        TaskStatus::Running => Some(Execution::Running),
+        TaskStatus::Queued | TaskStatus::Idle => Some(Execution::Idle),
+        TaskStatus::Paused => Some(Execution::Paused),
+        TaskStatus::WaitingForConfirmation => Some(Execution::WaitingForConfirmation),
+        TaskStatus::Finished => Some(Execution::Finished),
+        TaskStatus::Stuck => Some(Execution::Stuck),
+        TaskStatus::Cancelled | TaskStatus::Failed | TaskStatus::Unknown => None,
+    }
+}
+
+#[skip_serializing_none]
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TaskPage {
+    tasks: Vec<ListedTask>,
+    /// There are more.
+    next_cursor: Option<String>,
+}
+
+#[skip_serializing_none]
+#[derive(Serialize, JsonSchema)]
+struct ListedTask {
+    task_id: TaskId,
+    status: TaskStatus,
+    /// Its first words.
+    task: Option<String>,
+    /// UTC.
+    created_at: String,
+    /// US dollars.
+    cost: Option<f64>,
+}
+
+impl Tool for ListTasks {
+    const NAME: &'static str = "list_tasks";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = OpenHands;
+    type Output = TaskPage;
+
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<TaskPage, ToolError> {
+        let limit = self.limit.map_or(DEFAULT_LIMIT, Bounded::get);
+        let server = match service.servers.backend().await? {
+            Backend::App(app) => return self.in_sandboxes(&service.servers, &app, limit).await,
+            Backend::Agent(server) => server,
+        };
+        let execution = self.status.and_then(execution);
+        let owner = service.owner(call);
+        let is_wanted = |task: &Conversation| {
+            let tags = ConversationTags::new(task.tags.clone());
+            let may_see = owner.as_ref().is_none_or(|owner| owner.may_see(&tags));
+            may_see
+                && self
+                    .status
+                    .is_none_or(|status| status == listed_status(task))
+        };
+        // Of a page without a filter every task is shown.
+        let size = match (self.status, &owner) {
+            (None, None) => limit,
+            _ => PAGE_SIZE,
+        };
+        let (mut tasks, mut cursor) = (Vec::new(), self.cursor.clone());
+        for number in 0..MAX_PAGES {
+            let page = server.conversations(execution, size, cursor.as_deref());
+            let page = page.await?;
+            // Without the task with this id the agent server begins again with the newest.
+            let first = page.items.first().map(|first| first.id.simple());
+            if number == 0 && cursor.is_some() && first != cursor {
+                return Err(ToolError::invalid_argument(
+                    "cursor must be the next_cursor of a previous result, and its task is gone or has another \
+                     status now: call list_tasks without cursor.",
+                ));
+            }
+            cursor = page.next_page_id;
+            for task in page.items.into_iter().filter(is_wanted) {
+                if tasks.len() == limit as usize {
+                    // The cursor of the agent server is the id of the next one.
+                    return Ok(TaskPage {
+                        tasks,
+                        next_cursor: Some(task.id.simple()),
+                    });
+                }
+                tasks.push(ListedTask::from_agent_server(task));
+            }
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok(TaskPage {
+            tasks,
+            next_cursor: cursor,
+        })
+    }
+}
+
+impl ListTasks {
+    async fn in_sandboxes(
+        self,
+        servers: &Servers,
+        app: &AppServer,
+        limit: u32,
+    ) -> Result<TaskPage, ToolError> {
+        if self.status.is_some() {
+            return Err(ToolError::invalid_argument(
+                "The OpenHands V1 app server cannot list by status: leave status out.",
+            ));
+        }
+        let page = app.conversations(limit, self.cursor.as_deref()).await?;
+        // Not needed for the list, and huge if the tasks are: then only the titles of OpenHands are known.
+        let starts = app.starts(limit).await.unwrap_or_default();
+        let words = |id| {
+            let start = starts.iter().find(|start| start.task() == Some(id))?;
+            start.prompt().map(task_words)
+        };
+        let listed = page.items.iter();
+        let listed = listed.map(|task| ListedTask::from_app_server(task, words(task.id)));
+        let mut tasks: Vec<ListedTask> = Vec::new();
+        if self.cursor.is_none() {
+            let is_listed = |id| page.items.iter().any(|task| task.id == id);
+            let oldest = page.items.last().map(|task| task.created_at.as_str());
+            let oldest = oldest.filter(|_| page.next_page_id.is_some());
+            let starts = starts.iter().filter(|start| {
+                let is_new = oldest.is_none_or(|oldest| start.created_at.as_str() > oldest);
+                is_new && start.task().is_some_and(|id| !is_listed(id))
+            });
+            tasks.extend(starts.filter_map(|start| {
+                let id = start.task()?;
+                let status = match servers.start_end(id) {
+                    Some(StartEnd::Deleted) => return None,
+                    Some(StartEnd::Cancelled) => TaskStatus::Cancelled,
+                    None if start.has_failed() => TaskStatus::Failed,
+                    // Neither starting nor listed: it was deleted.
+                    None if !start.is_in_progress() => return None,
+                    None => TaskStatus::Queued,
+                };
+                let title = words(id);
+                Some(ListedTask::new(
+                    id,
+                    status,
+                    title.as_deref(),
+                    &start.created_at,
+                    0.0,
+                ))
+            }));
+        }
+        tasks.extend(listed);
+        Ok(TaskPage {
+            tasks,
+            next_cursor: page.next_page_id,
+        })
+    }
+}
+
+/// The status of a task in the list.
+fn listed_status(task: &Conversation) -> TaskStatus {
+    TaskFacts::of_listed(task.clone()).outcome().status
+}
+
+/// The words of a task from its prompt, to which files and a repository may be added.
+pub(super) fn task_words(prompt: &str) -> String {
+    let (task, _) = prompt
+        .split_once("\n\nYour working directory is")
+        .unwrap_or((prompt, ""));
+    one_line(&redacted(task), MAX_TITLE_CHARS)
+}
+
+impl ListedTask {
+    fn new(
+        task_id: TaskId,
+        status: TaskStatus,
+        title: Option<&str>,
+        created_at: &str,
+        cost: f64,
+    ) -> Self {
+        Self {
+            task_id,
+            status,
+            task: title.map(|title| one_line(&redacted(title), MAX_TITLE_CHARS)),
+            created_at: created_at.chars().take(19).collect(),
+            cost: Some(cost).filter(|cost| *cost > 0.0),
+        }
+    }
+
+    fn from_app_server(task: &AppConversation, words: Option<String>) -> Self {
+        let status = match (task.sandbox_status, task.execution_status) {
+            (SandboxStatus::Running, Some(execution)) => execution.into(),
+            (SandboxStatus::Starting, _) => TaskStatus::Queued,
+            (SandboxStatus::Paused, _) => TaskStatus::Paused,
+            _ => TaskStatus::Unknown,
+        };
+        let title = words.as_deref().or(task.title.as_deref());
+        Self::new(task.id, status, title, &task.created_at, task.cost())
+    }
+
+    fn from_agent_server(task: Conversation) -> Self {
+        let status = listed_status(&task);
+        let tags = ConversationTags::new(task.tags);
+        let title = tags.get(tag::TITLE).or(task.title.as_deref());
+        Self::new(task.id, status, title, &task.created_at, task.stats.cost())
+    }
+}
+
+/// Returns the agent profiles and models of OpenHands, for `agent` and `model` of run_task.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListAgentProfiles {}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct AgentProfiles {
+    profiles: Vec<ProfileRow>,
+    models: Vec<ModelRow>,
+}
+
+#[skip_serializing_none]
+#[derive(Serialize, JsonSchema)]
+struct ModelRow {
+    /// For run_task.
+    name: String,
+    model: Option<String>,
+}
+
+#[skip_serializing_none]
+#[derive(Serialize, JsonSchema)]
+struct ProfileRow {
+    /// For run_task.
+    name: String,
+    /// Such as openhands.
+    agent_kind: Option<String>,
+    /// The model's profile.
+    model: Option<String>,
+    /// Used by default.
+    default: bool,
+}
+
+impl Tool for ListAgentProfiles {
+    const NAME: &'static str = "list_agent_profiles";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = OpenHands;
+    type Output = AgentProfiles;
+
+    async fn call(self, service: &OpenHands, _: &Call) -> Result<AgentProfiles, ToolError> {
+        let server = service.servers.shared_agent().await?;
+        let (profiles, active) = server.agent_profiles().await?;
+        let row = |profile: crate::api::AgentProfile| ProfileRow {
+            default: match &service.profile {
+                Some(name) => *name == profile.name,
+                None => active.as_ref() == Some(&profile.id),
+            },
+            name: profile.name,
+            agent_kind: profile.agent_kind,
+            model: profile.llm_profile_ref,
+        };
+        let models = server.models().await?.into_iter();
+        let models =
+            models.map(|crate::api::ModelProfile { name, model }| ModelRow { name, model });
+        Ok(AgentProfiles {
+            profiles: profiles.into_iter().map(row).collect(),
+            models: models.collect(),
+        })
+    }
+}
+
+const DEFAULT_DAYS: u32 = 7;
+/// Tasks that are read, in pages: the agent server takes 10 ms for each.
+const MAX_TASKS: u64 = 1_000;
+const USAGE_PAGE_SIZE: u32 = 100;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// Characters of a date.
+const DATE_CHARS: usize = 10;
+
+/// Sums the cost and tokens of tasks, by the day (UTC) on which they were created, by principal and by
+/// agent profile.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetUsage {
+    /// Default 7.
+    days: Option<Bounded<1, 366>>,
+}
+
+#[derive(Default, Serialize, JsonSchema)]
+pub(crate) struct UsageReport {
+    total: Usage,
+    by_day: BTreeMap<String, Usage>,
+    by_principal: BTreeMap<String, Usage>,
+    by_profile: BTreeMap<String, Usage>,
+    /// Gaps of the sums.
+    not_counted: Vec<String>,
+}
+
+/// The usage of some tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(description = "")]
+struct Usage {
+    tasks: u64,
+    /// US dollars.
+    cost: f64,
+    /// Read and written.
+    tokens: u64,
+}
+
+impl Usage {
+    fn add(&mut self, other: Self) {
+        self.tasks += other.tasks;
+        self.cost = round_cost(self.cost + other.cost);
+        self.tokens += other.tokens;
+    }
+}
+
+impl Tool for GetUsage {
+    const NAME: &'static str = "get_usage";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = OpenHands;
+    type Output = UsageReport;
+
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<UsageReport, ToolError> {
+        let server = service.servers.shared_agent().await?;
+        let days = self.days.map_or(DEFAULT_DAYS, Bounded::get);
+        let since = before(Timestamp::now(), DAY * days);
+        let profiles = server.agent_profiles().await?.0.into_iter();
+        let profiles: BTreeMap<String, String> =
+            profiles.map(|profile| (profile.id, profile.name)).collect();
+        let owner = service.owner(call);
+        let mut report = UsageReport::default();
+        report.not_counted.push("Deleted tasks.".to_owned());
+        // Tasks with tokens and without a cost.
+        let (mut unpriced, mut oldest) = (0_u64, String::new());
+        let is_whole = each_since(&server, since, |task| {
+            let tags = ConversationTags::new(task.tags.clone());
+            if owner.as_ref().is_some_and(|owner| !owner.may_see(&tags)) {
+                return;
+            }
+            let (cost, tokens) = (task.stats.cost(), task.stats.tokens());
+            unpriced += u64::from(tokens > 0 && cost <= 0.0);
+            let usage = Usage {
+                tasks: 1,
+                cost,
+                tokens,
+            };
+            oldest = task.created_at.chars().take(DATE_CHARS).collect();
+            let profile = task.profile().unwrap_or("none");
+            let profile = profiles.get(profile).map_or(profile, String::as_str);
+            report.total.add(usage);
+            for (sums, key) in [
+                (&mut report.by_day, oldest.as_str()),
+                (&mut report.by_principal, tags.principal().unwrap_or("none")),
+                (&mut report.by_profile, profile),
+            ] {
+                sums.entry(key.to_owned()).or_default().add(usage);
+            }
+        });
+        if !is_whole.await? {
+            report.not_counted.push(format!(
+                "Tasks before the newest {MAX_TASKS} of the agent server (of {oldest} and earlier)."
+            ));
+        }
+        if unpriced > 0 {
+            report.not_counted.push(format!(
+                "The cost of {unpriced} tasks: OpenHands does not know the price of their model."
+            ));
+        }
+        Ok(report)
+    }
+}
+
+/// Reads the tasks that were created since then, newest first. Returns false if there are too many.
+async fn each_since(
+    server: &AgentServer,
+    since: Timestamp,
+    mut each: impl FnMut(Conversation),
+) -> Result<bool, ToolError> {
+    let (mut read, mut page) = (0, None::<String>);
+    loop {
+        let listed = server
+            .conversations(None, USAGE_PAGE_SIZE, page.as_deref())
+            .await?;
+        for task in listed.items {
+            if parse_timestamp(&task.created_at).is_some_and(|created| created < since) {
+                return Ok(true);
+            }
+            read += 1;
+            each(task);
+        }
+        page = listed.next_page_id;
+        if page.is_none() {
+            return Ok(true);
+        }
+        if read >= MAX_TASKS {
+            return Ok(false);
+        }
+    }
+}

@@ -1,6 +1,0 @@
-//! Bytes as text.
-
-/// Returns `bytes` in hexadecimal digits, in lower case.
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}

@@ -1,0 +1,313 @@
+//! The tools of the default toolset but `diagnose_container`.
+
+use serde_json::{Value, json};
+
+use super::lab::{Lab, lab, merged, published};
+use super::{SERVER, fail, invalid, succeed};
+use crate::harness::{
+    FakeService, Response, Server, assert_contains, assert_ends_with, assert_starts_with,
+    eventually,
+};
+
+#[tokio::test]
+async fn a_container_is_stopped_started_and_restarted() {
+    let Some(mut lab) = lab().await else { return };
+    let name = lab.run("web", &["sleep", "600"], json!({})).await;
+    let call = async |tool, seconds: Option<u32>| {
+        let mut arguments = json!({"container": name});
+        if let Some(seconds) = seconds {
+            arguments["timeout_seconds"] = json!(seconds);
+        }
+        succeed(&lab, tool, arguments).await
+    };
+    let expect = |change: &Value, before: &str, after: &str, changed: bool| {
+        assert_has!(change, {"before": before, "after": after, "changed": changed});
+    };
+
+    let change = call("start_container", None).await;
+    expect(&change, "running", "running", false);
+    let change = call("stop_container", Some(1)).await;
+    expect(&change, "running", "exited", true);
+    assert_eq!(change["exit_code"], 137);
+    assert_contains(&change["note"], "within 1 s");
+    assert_eq!(lab.state(&name).await, "exited");
+    let change = call("stop_container", None).await;
+    expect(&change, "exited", "exited", false);
+    let change = call("start_container", None).await;
+    expect(&change, "exited", "running", true);
+    assert_eq!(lab.state(&name).await, "running");
+    let change = call("restart_container", Some(0)).await;
+    expect(&change, "running", "running", true);
+
+    let one_second = json!({"StopTimeout": 1});
+    let name = lab.run("quick", &["sleep", "600"], one_second).await;
+    let stopped = succeed(&lab, "stop_container", json!({"container": name})).await;
+    assert_contains(&stopped["note"], "within 1 s");
+    let arguments = json!({"container": name, "timeout_seconds": 601});
+    let error = invalid(&lab, "stop_container", arguments).await;
+    assert_eq!(error["data"]["field"], "timeout_seconds", "{error}");
+}
+
+#[tokio::test]
+async fn early_exit_is_explained() {
+    let Some(mut lab) = lab().await else { return };
+    let script = ["sh", "-c", "echo no config >&2; sleep 0.2; exit 3"];
+    let broken = lab.create("broken", &script, json!({})).await;
+    let change = succeed(&lab, "start_container", json!({"container": broken})).await;
+    assert_has!(change, {"after": "exited", "exit_code": 3, "log": "no config"});
+    assert_contains(&change["note"], "application's own error");
+
+    let job = lab.create("job", &["true"], json!({})).await;
+    let change = succeed(&lab, "start_container", json!({"container": job})).await;
+    assert_contains(&change["note"], "job that is done");
+
+    let policy = json!({"HostConfig": {"RestartPolicy": {"Name": "always"}}});
+    let looping = lab.create("loop", &["sh", "-c", "exit 1"], policy).await;
+    let change = succeed!(lab, "start_container", {"container": looping});
+    assert_contains(&change["note"], "again and again");
+
+    let auto_remove = json!({"HostConfig": {"AutoRemove": true}});
+    let gone = lab.create("gone", &["true"], auto_remove).await;
+    let change = succeed(&lab, "start_container", json!({"container": gone})).await;
+    let is_gone = change["after"] == "removed" || change["exit_code"] == 0;
+    assert!(is_gone, "{change}");
+}
+
+#[tokio::test]
+async fn failed_start_is_explained() {
+    let Some(mut lab) = lab().await else { return };
+    let missing = lab.create("missing", &["/nope"], json!({})).await;
+    let no_exec = lab.create("no-exec", &["/etc"], json!({})).await;
+    let (_, taken) = lab.publish("first").await;
+    let second = lab
+        .create("second", &["sleep", "600"], published(&taken))
+        .await;
+    for (container, expected) in [
+        (missing, "not in the image (exit code 127)"),
+        (no_exec, "not executable (exit code 126)"),
+        (second, "a host port that it publishes is taken"),
+    ] {
+        fails_with!(lab, "start_container", {"container": container}, expected);
+    }
+
+    let name = lab.run("paused", &["sleep", "600"], json!({})).await;
+    lab.docker.pause_container(&name).await.unwrap();
+    fails_with!(lab, "start_container", {"container": name}, "paused");
+    lab.docker.unpause_container(&name).await.unwrap();
+}
+
+#[tokio::test]
+async fn containers_are_listed() {
+    let Some(mut lab) = lab().await else { return };
+    let more = json!({
+        "Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": "shop", "com.docker.compose.service": "web"},
+        "ExposedPorts": {"80/tcp": {}, "81/tcp": {}},
+        "HostConfig": {"PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}]}},
+    });
+    let up = lab.run("up", &["sleep", "600"], more).await;
+    let down = lab.create("down", &["true"], json!({})).await;
+
+    let prefix = lab.name("");
+    let list = |arguments: Value| {
+        let mut arguments = arguments;
+        arguments["name"] = json!(prefix);
+        succeed(&lab, "list_containers", arguments)
+    };
+    let running = list(json!({})).await;
+    let rows = running["containers"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{running}");
+    let row = &rows[0];
+    assert_has!(row, {"name": up, "state": "running", "image": "busybox:test", "compose_project": "shop",
+        "compose_service": "web"});
+    let port = row["ports"][0].as_str().unwrap();
+    assert_starts_with(&port, "127.0.0.1:");
+    assert_ends_with(&port, "->80/tcp");
+    assert_eq!(row["id"].as_str().unwrap().len(), 12);
+
+    // The status says how long ago, so only the names can be compared.
+    let names = async || -> Vec<Value> {
+        let all = list(json!({"all": true})).await;
+        let rows = all["containers"].as_array().unwrap();
+        rows.iter().map(|row| row["name"].clone()).collect()
+    };
+    let all = names().await;
+    assert!(all.contains(&json!(up)), "{all:?}");
+    assert!(all.contains(&json!(down)), "{all:?}");
+    assert_eq!(all, names().await, "the order changes");
+    let one = list(json!({"all": true, "limit": 1})).await;
+    assert_has!(one, {"total": 2, "omitted": 1});
+}
+
+#[tokio::test]
+async fn get_container_shows_all_sections() {
+    let Some(mut lab) = lab().await else { return };
+    let more = json!({
+        "Env": ["MODE=test"],
+        "WorkingDir": "/srv",
+        "User": "1000",
+        "Healthcheck": {"Test": ["CMD", "sh", "-c", "echo not yet; exit 1"], "Interval": 100_000_000, "Retries": 1},
+        "HostConfig": {
+            "Memory": 64 << 20, "NanoCpus": 500_000_000, "PidsLimit": 50,
+            "RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": 3},
+            "Tmpfs": {"/scratch": ""}, "Mounts": [{"Type": "bind", "Source": "/etc", "Target": "/data", "ReadOnly": true}],
+        },
+    });
+    let name = lab.run("full", &["sleep", "600"], more).await;
+    let get = || succeed(&lab, "get_container", json!({"container": name}));
+    let shown = eventually("its bad health", async || {
+        Some(get().await).filter(|shown| shown["health"]["status"] == "unhealthy")
+    })
+    .await;
+    assert_has!(shown, {"name": name, "state": {"status": "running"}});
+    assert!(shown["state"].get("exit_code").is_none());
+    assert_has!(shown, {"health": {"last_probe": {"output": "not yet", "exit_code": 1}},
+        "command": "sleep 600"});
+    let env = shown["env"].as_array().unwrap();
+    assert!(env.contains(&json!("MODE=test")));
+    assert_has!(shown, {"working_dir": "/srv", "user": "1000", "restart_policy": "on-failure:3"});
+    let limits = json!({"memory_bytes": 64 << 20, "cpus": 0.5, "pids": 50});
+    assert_eq!(shown["limits"], limits);
+    assert_eq!(shown["mounts"], json!(["/etc -> /data (bind, ro)"]));
+    assert!(shown["networks"]["bridge"].is_string());
+    assert!(shown.to_string().len() < 2_500, "{shown}");
+
+    let over = lab.finish("over", &["sh", "-c", "exit 3"], json!({})).await;
+    let shown = succeed(&lab, "get_container", json!({"container": over})).await;
+    assert_has!(shown, {"state": {"exit_code": 3, "exit_meaning": "the application's own error"}});
+    assert!(shown["state"]["finished_at"].is_string());
+}
+
+/// A fake engine that knows `list` and one container, `web`.
+async fn fake(list: Value) -> (FakeService, Server) {
+    let fake = FakeService::start(move |request| match request.target.as_str() {
+        "/version" => Response::json(200, &json!({"Version": "99", "ApiVersion": "1.99"})),
+        path if path.starts_with("/containers/json") => Response::json(200, &list),
+        _ => Response::json(404, &json!({"message": "No such container: x"})),
+    })
+    .await;
+    let host = fake.url.replace("http://", "tcp://");
+    let server = Server::start(SERVER, &[("DOCKER_HOST", &host)]).await;
+    (fake, server)
+}
+
+#[tokio::test]
+async fn unknown_members_of_a_newer_engine_do_not_fail_the_list() {
+    let list = json!([
+        {"Id": "a".repeat(64), "Names": ["/hibernator"], "State": "hibernating", "Status": "Zzz", "Created": 2,
+         "Ports": null, "Labels": null, "Health": {"Status": "sleepy"}, "More": [1, {"x": null}]},
+        {"Id": "b".repeat(64), "Names": {"what": "is this"}, "Created": "yesterday"},
+        {"Id": "c".repeat(64), "Names": ["/old"], "State": "running", "Created": 1},
+    ]);
+    let (_fake, server) = fake(list).await;
+    let listed = succeed(&server, "list_containers", json!({})).await;
+    let rows = listed["containers"].as_array().unwrap().iter();
+    let states: Vec<_> = rows.map(|row| &row["state"]).collect();
+    assert_eq!(states, ["hibernating", "running", "unknown"], "{listed}");
+    fails_with!(server, "get_container", {"container": "hibernatro"}, "`hibernator`");
+}
+
+async fn log(lab: &Lab, name: &str, more: Value) -> Value {
+    let arguments = merged(more, json!({"container": name}));
+    succeed(lab, "get_container_logs", arguments).await
+}
+
+#[tokio::test]
+async fn logs_are_read_and_searched() {
+    let Some(mut lab) = lab().await else { return };
+    let script = "for i in $(seq 150); do echo line $i; done; echo oops >&2";
+    let name = lab.finish("lines", &["sh", "-c", script], json!({})).await;
+
+    let last = log(&lab, &name, json!({"tail": 2, "stream": "stdout"})).await;
+    assert_has!(last, {"log": "line 149\nline 150", "lines": 2, "truncated": true});
+    let hundred = log(&lab, &name, json!({})).await;
+    assert_eq!(hundred["lines"], 100);
+    assert_contains(&hundred["note"], "tail");
+    let all = log(&lab, &name, json!({"tail": 500})).await;
+    assert_has!(all, {"lines": 151, "truncated": false});
+    let stderr = log(&lab, &name, json!({"stream": "stderr"})).await;
+    assert_eq!(stderr["log"], "oops");
+    let timed = json!({"tail": 1, "stream": "stderr", "timestamps": true});
+    let timed = log(&lab, &name, timed).await;
+    let timed = timed["log"].as_str().unwrap();
+    assert_starts_with(&timed, "20");
+    assert_ends_with(&timed, "Z oops");
+    assert_eq!(log(&lab, &name, json!({"since": "1h"})).await["lines"], 100);
+    let future = json!({"since": "2100-01-01T00:00:00Z"});
+    assert_eq!(log(&lab, &name, future).await["lines"], 0);
+    let arguments = json!({"container": name, "since": "soon"});
+    let error = invalid(&lab, "get_container_logs", arguments).await;
+    assert_eq!(error["data"]["field"], "since", "{error}");
+    let arguments = json!({"container": name, "grep": "x".repeat(1_001)});
+    invalid(&lab, "get_container_logs", arguments).await;
+    for wrong in [json!({}), json!({"container": name, "project": "x"})] {
+        let text = fail(&lab, "get_container_logs", wrong).await;
+        assert_contains(&text, "either `container`, or `project`");
+    }
+
+    let none = json!({"HostConfig": {"LogConfig": {"Type": "none"}}});
+    let name = lab.finish("mute", &["echo", "hi"], none).await;
+    fails_with!(lab, "get_container_logs", {"container": name}, "log driver", "json-file");
+    let silent = lab.finish("silent", &["true"], json!({})).await;
+    let empty = log(&lab, &silent, json!({})).await;
+    assert_eq!((&empty["log"], &empty["lines"]), (&json!(""), &json!(0)));
+
+    let script =
+        r"printf 'ERROR first\rall fine\n'; printf '%05000d password=canary-31 needle\n' 7";
+    let name = lab.finish("long", &["sh", "-c", script], json!({})).await;
+    let found = log(&lab, &name, json!({"grep": "needle$"})).await;
+    let line = found["log"].as_str().unwrap();
+    assert_starts_with(&line, "… 000");
+    assert_ends_with(&line, "7 password=*** needle… (3990 more bytes)");
+    // Nothing is hidden by writing over it.
+    let found = log(&lab, &name, json!({"grep": "error"})).await;
+    assert_eq!(found["log"], r"ERROR first\rall fine");
+    let all = log(&lab, &name, json!({})).await;
+    assert_ends_with(&all["log"], "more bytes)");
+}
+
+#[tokio::test]
+async fn escapes_and_invalid_bytes_become_text() {
+    let Some(mut lab) = lab().await else { return };
+    let script = r"printf '\033[31mred\033[0m\a\n10%%\r100%%\nbad \377 byte\nno line end'";
+    let expected = "red\n100%\nbad \u{fffd} byte\nno line end";
+    let plain = lab.finish("plain", &["sh", "-c", script], json!({})).await;
+    assert_eq!(log(&lab, &plain, json!({})).await["log"], expected);
+    let (command, tty) = (["sh", "-c", script], json!({"Tty": true}));
+    let terminal = lab.finish("terminal", &command, tty).await;
+    assert_eq!(log(&lab, &terminal, json!({})).await["log"], expected);
+}
+
+#[tokio::test]
+async fn answer_with_a_huge_log_is_small() {
+    let Some(mut lab) = lab().await else { return };
+    // Lines of 200 bytes, and one of 40,000, which the engine sends in three frames.
+    let script =
+        "for i in $(seq 2000); do printf '%0200d\\n' $i; done; printf '%040000d\\n' 7; echo end";
+    let name = lab.finish("huge", &["sh", "-c", script], json!({})).await;
+    let answer = log(&lab, &name, json!({"tail": 5000, "timestamps": true})).await;
+    let bytes = answer.to_string().len();
+    assert!(bytes < 16_500, "{bytes}");
+    assert_eq!(answer["truncated"], true);
+    assert!(answer["note"].as_str().unwrap().contains("since"));
+    let lines: Vec<&str> = answer["log"].as_str().unwrap().lines().collect();
+    assert!(lines.last().unwrap().ends_with(" end"));
+    let long = lines[lines.len() - 2];
+    assert!(long.ends_with("more bytes)"), "{long}");
+    assert_eq!(long.matches("Z ").count(), 1, "{long}");
+}
+
+#[tokio::test]
+async fn a_log_is_followed_over_restarts() {
+    let Some(mut lab) = lab().await else { return };
+    let script = "echo begin; i=$(cat /i || echo 0); echo $((i + 1)) > /i; echo run $i; sleep 1";
+    let policy = json!({"HostConfig": {"RestartPolicy": {"Name": "always"}}});
+    let name = lab.run("again", &["sh", "-c", script], policy).await;
+    let until = json!({"container": name, "until_match": "^run 3$", "grep": "^run", "tail": 100,
+        "stream": "stdout", "follow_seconds": 60});
+    let followed = succeed(&lab, "get_container_logs", until).await;
+    assert_has!(followed, {"stopped_by": "matched", "matched": "run 3"});
+    assert_eq!(followed["log"], "run 0\nrun 1\nrun 2\nrun 3");
+    let job = lab.run_script("job", "sleep 1; echo done").await;
+    let followed = log(&lab, &job, json!({"follow_seconds": 60})).await;
+    assert_has!(followed, {"stopped_by": "ended", "log": "done"});
+}

@@ -1,0 +1,82 @@
+//! A response that may be a stream of events, read as it comes.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// Timeout of the next event.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
+
+pub(crate) struct EventStream {
+    response: reqwest::Response,
+    text: String,
+}
+
+/// An event of a stream.
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) id: String,
+    pub(crate) data: String,
+}
+
+impl Event {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.data).unwrap()
+    }
+}
+
+impl EventStream {
+    pub(crate) fn new(response: reqwest::Response) -> Self {
+        let text = String::new();
+        Self { response, text }
+    }
+
+    /// The next event; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        let next = async {
+            loop {
+                if let Some((event, rest)) = self.text.split_once("\n\n") {
+                    let field = |name: &str| {
+                        let mut lines = event.lines();
+                        let value = lines.find_map(|line| line.strip_prefix(name));
+                        value.unwrap_or_default().trim().to_owned()
+                    };
+                    let (id, data) = (field("id:"), field("data:"));
+                    self.text = rest.to_owned();
+                    return Some(Event { id, data });
+                }
+                let chunk = self.response.chunk().await.unwrap()?;
+                self.text.push_str(std::str::from_utf8(&chunk).unwrap());
+            }
+        };
+        let next = tokio::time::timeout(EVENT_TIMEOUT, next);
+        next.await.expect("an event in time")
+    }
+
+    /// The next message.
+    pub(crate) async fn message(&mut self) -> Event {
+        loop {
+            let event = self.next().await.expect("a message");
+            if !event.data.is_empty() {
+                return event;
+            }
+        }
+    }
+
+    /// The response to the request `id`, on this stream or as JSON.
+    pub(crate) async fn response(&mut self, id: u64) -> Value {
+        if self.response.headers()["content-type"] == "application/json" {
+            let mut body = Vec::new();
+            while let Some(chunk) = self.response.chunk().await.unwrap() {
+                body.extend_from_slice(&chunk);
+            }
+            return serde_json::from_slice(&body).unwrap();
+        }
+        loop {
+            let message = self.message().await.json();
+            if message["id"] == id && message.get("method").is_none() {
+                return message;
+            }
+        }
+    }
+}

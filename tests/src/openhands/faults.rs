@@ -1,0 +1,405 @@
+//! Faults of the agent server that the real one cannot be made to show, and invalid arguments.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mcp_client::Client;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{NAME, assert_error, call, tool_error, with};
+use crate::harness::{
+    FakeService, Request, Response, Server, assert_contains, assert_lacks, eventually, stdio_client,
+};
+
+const KEY: &str = "key-that-must-stay-secret";
+/// A task id.
+const ID: &str = "82183f0e-7464-499a-a27d-37531b07889f";
+const CREATE: &str = "POST /api/conversations";
+/// The output of our script for changes, without any: a snapshot, notes, a count, a list, the large files, and the size
+/// and text of the diff.
+const NO_CHANGES: &str = "5555555555555555555555555555555555555555\n\n0\n\n\n0\n\n";
+
+/// The response of the real agent server while tasks finish at once.
+fn response(request: &Request) -> Response {
+    let path = request.target.split('?').next().unwrap();
+    let body = match path.rsplit('/').next().unwrap() {
+        _ if path.starts_with("/api/v1/") => {
+            return Response::json(404, &json!({"detail": "Not Found"}));
+        }
+        "settings" => json!({"active_agent_profile_id": "a", "agent_settings": {}}),
+        "home" => json!({"home": "/home/agent"}),
+        "count" => json!(0),
+        "search" => json!({"items": [], "next_page_id": null}),
+        "execute_bash_command" => json!({"exit_code": 0, "stdout": NO_CHANGES}),
+        "agent_final_response" => json!({"response": "long ".repeat(2_000)}),
+        _ => json!({"id": ID, "execution_status": "finished", "max_iterations": 500}),
+    };
+    Response::json(200, &body)
+}
+
+fn target(request: &Request) -> String {
+    format!("{} {}", request.method, request.target)
+}
+
+/// An agent server that answers as the real one, unless `answer` does.
+async fn fake(
+    answer: impl Fn(&str, &Request) -> Option<Response> + Send + Sync + 'static,
+) -> FakeService {
+    let answer = move |request: &Request| {
+        let given = answer(&target(request), request);
+        given.unwrap_or_else(|| response(request))
+    };
+    FakeService::start(answer).await
+}
+
+/// The same with one task. `answer` may change it.
+async fn fake_with(
+    task: Value,
+    answer: impl Fn(&str, &mut Value) -> Option<Response> + Send + Sync + 'static,
+) -> (FakeService, Arc<Mutex<Value>>) {
+    let task = Arc::new(Mutex::new(task));
+    let shared = Arc::clone(&task);
+    let fake = fake(move |target, request| {
+        let mut task = shared.lock().unwrap();
+        if request.method == "PATCH" {
+            let body: Value = serde_json::from_slice(&request.body).unwrap();
+            task["tags"] = body["tags"].clone();
+        } else if target == format!("GET /api/conversations/{ID}") {
+            return Some(Response::json(200, &task));
+        }
+        answer(target, &mut task)
+    });
+    (fake.await, task)
+}
+
+/// A client of a server that has just started.
+async fn client(fake: &FakeService) -> Client {
+    let env = [
+        ("OPENHANDS_URL", &*fake.url),
+        ("OPENHANDS_API_KEY", KEY),
+        ("OPENHANDS_CALLBACK_HOSTS", "127.0.0.1:1"),
+        ("MCP_TOOLSETS", "all"),
+    ];
+    stdio_client(NAME, &env).await
+}
+
+/// The number of requests whose method and target begin with this.
+fn count(fake: &FakeService, start: &str) -> usize {
+    let requests = fake.requests();
+    let found = requests
+        .iter()
+        .filter(|sent| target(sent).starts_with(start));
+    found.count()
+}
+
+#[tokio::test]
+async fn arguments_have_bounds() {
+    let fake = fake(|_, _| None).await;
+    let client = client(&fake).await;
+    let (long, longer) = ("x".repeat(257), "x".repeat(200_001));
+    let seconds = "an integer from 0 to 600";
+    let name = "context.file: the file name ";
+    for (more, reason) in [
+        (json!({"task": " \n"}), "task must say"),
+        (json!({"task": longer}), "context.content"),
+        (json!({"task": ["t"]}), "task: invalid type"),
+        (json!({"wait_seconds": 601}), seconds),
+        (json!({"wait_seconds": -1}), seconds),
+        (json!({"idempotency_key": ""}), "idempotency_key must"),
+        (json!({"idempotency_key": long}), "idempotency_key must"),
+        (json!({"context": {"file": "../x", "content": ""}}), name),
+        (
+            json!({"context": {"file": ".git/hooks/post-checkout", "content": ""}}),
+            name,
+        ),
+        (
+            json!({"context": {"file": "a"}}),
+            "context.content is missing",
+        ),
+        (
+            json!({"context": {"branch": "main"}}),
+            "context.branch needs",
+        ),
+        // An empty argument is one that is left out.
+        (
+            json!({"context": {"file": "", "content": "c"}}),
+            "context.file is missing",
+        ),
+    ] {
+        let arguments = with(json!({"task": "t"}), more);
+        assert_error(&client, "run_task", arguments, reason).await;
+    }
+    assert_error(&client, "run_task", json!({}), "missing field `task`").await;
+    let task = json!({"task": "t", "idempotency_key": "k"});
+    for (tasks, reason) in [
+        (json!([]), "1 to 20"),
+        (json!(vec![json!({"task": "t"}); 21]), "1 to 20"),
+        (
+            json!([{"task": "t"}, {"task": " "}]),
+            "tasks[1]: task must say",
+        ),
+        (json!([task, task]), "tasks[1].idempotency_key is"),
+    ] {
+        assert_error!(client, "run_parallel_tasks", {"tasks": tasks}, reason);
+    }
+    assert_eq!(count(&fake, "POST"), 0);
+}
+
+/// Arguments for a call of a tool.
+fn arguments(tool: &str) -> Value {
+    match tool {
+        "run_task" => json!({"task": "t"}),
+        "list_tasks" | "list_agent_profiles" | "get_usage" => json!({}),
+        "send_message" => json!({"task_id": ID, "message": "m"}),
+        "publish_task" => json!({"task_id": ID, "title": "t"}),
+        "respond_confirmation" => json!({"task_id": ID, "confirmation_id": "a", "accept": true}),
+        "get_task_file" => json!({"task_id": ID, "file": "a"}),
+        "wait_task" | "resume_task" => json!({"task_id": ID, "wait_seconds": 0}),
+        _ => json!({"task_id": ID}),
+    }
+}
+
+#[tokio::test]
+async fn all_tools_explain_a_broken_agent_server() {
+    let other = "not as an agent server";
+    let internal = Response::json(500, &json!({"detail": "boom in /srv/x.py"}));
+    let large = Response::Http(200, "application/json", vec![b' '; 9 << 20].into());
+    for (reply, part) in [
+        (Response::Cut, "does not answer"),
+        (internal, "internal problem (HTTP 500)"),
+        (Response::html(502), "HTTP 502"),
+        (Response::html(200), other),
+        (Response::html(404), other),
+        (Response::json(200, &json!([])), other),
+        (Response::json(405, &json!({})), other),
+        (Response::Http(307, "text/html", "".into()), other),
+        (large, "too large"),
+    ] {
+        let fake = fake(move |_, _| Some(reply.clone())).await;
+        let client = client(&fake).await;
+        for tool in client.list_tools().await.unwrap() {
+            // It reports an error for each task.
+            if tool.name == "run_parallel_tasks" {
+                continue;
+            }
+            let error = tool_error(&client, &tool.name, arguments(&tool.name)).await;
+            assert_contains(&error, part);
+            for secret in [KEY, "SECRET-BODY", "/srv/x.py"] {
+                assert_lacks(&error, secret);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn key_that_an_app_server_refuses_is_reported() {
+    let fake = fake(|target, _| {
+        let is_count = target == "GET /api/v1/app-conversations/count";
+        is_count.then(|| Response::json(401, &json!({"detail": "Unauthorized"})))
+    })
+    .await;
+    for (key, advice) in [
+        (KEY, "correct OPENHANDS_API_KEY"),
+        ("", "set OPENHANDS_API_KEY"),
+    ] {
+        let env = [("OPENHANDS_URL", &*fake.url), ("OPENHANDS_API_KEY", key)];
+        let client = stdio_client(NAME, &env).await;
+        assert_error!(client, "list_tasks", {}, advice);
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_created_without_a_model() {
+    let settings = json!({"agent_settings": {"agent_kind": "openhands", "llm": {"base_url": null}},
+        "llm_api_key_is_set": false, "active_agent_profile_id": null});
+    let fake = fake(move |target, _| {
+        (target == "GET /api/settings").then(|| Response::json(200, &settings))
+    })
+    .await;
+    assert_error!(client(&fake).await, "run_task", {"task": "t"}, "PATCH /api/settings");
+    // To list the profiles would create a broken one.
+    assert_eq!(count(&fake, "GET /api/agent-profiles"), 0);
+    assert_eq!(count(&fake, "POST"), 0);
+}
+
+#[tokio::test]
+async fn full_agent_server_is_asked_again_and_then_refuses() {
+    let full = || {
+        Some(Response::json(
+            429,
+            &json!({"detail": "Run limit reached."}),
+        ))
+    };
+    let absent = || Some(Response::json(404, &json!({"detail": "Not Found"})));
+    for (key, advice) in [
+        (Value::Null, "Run it again"),
+        (json!("k"), "with the same idempotency_key"),
+    ] {
+        let has_key = key.is_string();
+        let fake = fake(move |target, _| match target {
+            CREATE => full(),
+            _ if has_key && target.starts_with("GET /api/conversations/") => match target.len() {
+                59 => absent(),
+                _ => None,
+            },
+            _ => None,
+        })
+        .await;
+        let task = json!({"task": "t", "wait_seconds": 0, "idempotency_key": key});
+        let error = tool_error(&client(&fake).await, "run_task", task).await;
+        assert_contains(&error, advice);
+        assert_contains(&error, "not started");
+        assert!(count(&fake, CREATE) > 1);
+    }
+    let was_full = AtomicBool::new(false);
+    let fake = fake(move |target, _| match target {
+        CREATE if !was_full.swap(true, Ordering::Relaxed) => full(),
+        _ => None,
+    })
+    .await;
+    let run = call!(client(&fake).await, "run_task", {"task": "t", "wait_seconds": 0});
+    assert_eq!(run["status"], "finished", "{run}");
+    assert_eq!(count(&fake, CREATE), 2);
+}
+
+#[tokio::test]
+async fn unconfirmed_start_and_stop_say_so() {
+    let fake = fake(|target, _| (target == CREATE).then_some(Response::Cut)).await;
+    let error = tool_error!(client(&fake).await, "run_task", {"task": "t"});
+    let requests = fake.requests();
+    let created = requests.iter().find(|sent| target(sent) == CREATE).unwrap();
+    let created: Value = serde_json::from_slice(&created.body).unwrap();
+    assert_contains(&error, "not known");
+    assert_contains(&error, created["conversation_id"].as_str().unwrap());
+    let running = json!({"id": ID, "execution_status": "running"});
+    let (fake, _) = fake_with(running, |target, _| {
+        target.ends_with("/interrupt").then_some(Response::Cut)
+    })
+    .await;
+    assert_error!(client(&fake).await, "cancel_task", {"task_id": ID}, "has not confirmed");
+}
+
+/// Another call allows what the agent asks for, just before the stop arrives.
+#[tokio::test]
+async fn task_that_goes_on_meanwhile_is_stopped() {
+    let task = json!({"id": ID, "execution_status": "waiting_for_confirmation"});
+    let (fake, task) = fake_with(task, |target, task| {
+        let next = match target.rsplit('/').next() {
+            Some("interrupt") => "paused",
+            Some("respond_to_confirmation") => "running",
+            _ => return None,
+        };
+        task["execution_status"] = json!(next);
+        Some(Response::json(200, &json!({})))
+    })
+    .await;
+    let stopped = call!(client(&fake).await, "cancel_task", {"task_id": ID});
+    assert_eq!(stopped["status"], "cancelled", "{stopped}");
+    assert_eq!(task.lock().unwrap()["execution_status"], "paused");
+}
+
+#[tokio::test]
+async fn failed_start_keeps_the_callback_and_says_that_the_message_was_taken() {
+    let url = |end: &str| format!("http://127.0.0.1:1/{end}");
+    let old = json!({"mcpcallback": url("old"), "mcpdelivery": "done", "mcpseconds": "60"});
+    let task = json!({"id": ID, "execution_status": "finished", "tags": old});
+    let (fake, task) = fake_with(task, |target, _| {
+        target
+            .ends_with("/run")
+            .then(|| Response::json(500, &json!({})))
+    })
+    .await;
+    let message = json!({"task_id": ID, "message": "go on", "callback_url": url("new")});
+    let sent = "do not send it again";
+    assert_error(&client(&fake).await, "send_message", message, sent).await;
+    assert_eq!(
+        count(&fake, &format!("POST /api/conversations/{ID}/events")),
+        1
+    );
+    let tags = task.lock().unwrap()["tags"].clone();
+    assert_has!(tags, {"mcpcallback": url("old"), "mcpdelivery": "done"});
+}
+
+#[tokio::test]
+async fn command_that_checks_a_task_replaces_no_tag_of_others() {
+    // What happens while the command starts.
+    let tagged = |task: &mut Value| task["tags"]["team"] = json!("a");
+    let runs_again = |task: &mut Value| task["execution_status"] = json!("running");
+    for (change, verified) in [
+        (tagged as fn(&mut Value), json!(true)),
+        (runs_again, Value::Null),
+    ] {
+        let tags = json!({"mcpverify": "true"});
+        let task = json!({"id": ID, "execution_status": "finished", "tags": tags});
+        let (fake, task) = fake_with(task, move |target, task| {
+            if target.starts_with("POST /api/bash/start_bash_command") {
+                change(task);
+                return Some(Response::json(200, &json!({"id": Uuid::nil().to_string()})));
+            }
+            let ended = json!({"items": [{"exit_code": 0}], "next_page_id": null});
+            let is_asked = target.starts_with("GET /api/bash/bash_events/search");
+            is_asked.then(|| Response::json(200, &ended))
+        })
+        .await;
+        let read = call!(client(&fake).await, "get_task_result", {"task_id": ID});
+        assert_has!(read, {"verified": verified});
+        let tags = task.lock().unwrap()["tags"].clone();
+        let is_tagged = tags["mcpcheck"].is_string();
+        assert_eq!(is_tagged, verified == true);
+        assert_eq!(count(&fake, "PATCH"), usize::from(is_tagged));
+        assert_eq!(tags["team"] == "a", is_tagged);
+    }
+}
+
+/// The list of running tasks takes long, and fails after the first one.
+#[tokio::test]
+async fn slow_list_is_seldom_asked_for_and_delays_no_limit() {
+    let task = json!({"id": ID, "execution_status": "running",
+        "tags": {"mcpseconds": "60", "mcptime": "@1"}});
+    let was_listed = AtomicBool::new(false);
+    let checks = "GET /api/conversations/count?status=running";
+    let lists = "GET /api/conversations/search";
+    let (fake, _) = fake_with(task, move |target, task| {
+        if target.starts_with(checks) {
+            return Some(Response::json(200, &json!(1)));
+        }
+        let is_list = target.starts_with(lists) && target.contains("status=running");
+        is_list.then(|| {
+            std::thread::sleep(Duration::from_millis(500));
+            let page = json!({"items": [task], "next_page_id": null});
+            match was_listed.swap(true, Ordering::Relaxed) {
+                false => Response::json(200, &page),
+                true => Response::Cut,
+            }
+        })
+    })
+    .await;
+    let _client = client(&fake).await;
+    let checked = async || (count(&fake, checks) > 3).then_some(());
+    eventually("the fourth check", checked).await;
+    let running = |sent: &&Request| sent.target.contains("status=running");
+    let requests = fake.requests();
+    let listed = requests.iter().filter(running);
+    let listed = listed.filter(|sent| target(sent).starts_with(lists));
+    assert_eq!(listed.count(), 1);
+    assert!(count(&fake, &format!("POST /api/conversations/{ID}/interrupt")) > 0);
+}
+
+#[tokio::test]
+async fn memory_does_not_grow_over_two_hundred_tasks() {
+    let fake = fake(|_, _| None).await;
+    let server = Server::start(NAME, &[("OPENHANDS_URL", &fake.url)]).await;
+    let task = json!({"task": "x".repeat(50_000)});
+    for _ in 0..100 {
+        server.call("run_task", task.clone()).await;
+    }
+    let before = server.memory_kib();
+    for _ in 0..200 {
+        let run = server.call("run_task", task.clone()).await;
+        assert_eq!(run["status"], "finished", "{run}");
+    }
+    let after = server.memory_kib();
+    assert!(after < before + 4 * 1024, "{before} KiB, then {after} KiB");
+}
