@@ -13,7 +13,28 @@ pub(crate) struct Limits {
     pub(crate) cost: Option<f64>,
 }
 
-/// The steps, time and cost of a whole task: its limits, or what it has used.
+/// A limit that a task has reached.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Limit {
+    Steps(u64),
+    Seconds(u64),
+    /// US dollars.
+    Cost(f64),
+}
+
+impl Limits {
+    /// The first limit that a task with this usage has reached.
+    pub(crate) fn reached(&self, used: &Usage) -> Option<Limit> {
+        let cost = self.cost.filter(|max| used.cost >= *max);
+        let steps = self.steps.filter(|max| used.steps >= *max);
+        let seconds = self.seconds.filter(|max| used.seconds >= *max);
+        let cost = cost.map(Limit::Cost);
+        cost.or(steps.map(Limit::Steps))
+            .or(seconds.map(Limit::Seconds))
+    }
+}
+
+/// The steps, time and cost that a whole task has used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Usage {
     pub(crate) steps: u64,
@@ -59,24 +80,19 @@ impl Budget {
         used: &Usage,
     ) -> Result<Limits, ToolError> {
         self.apply(raised)?;
-        let steps = higher(old.steps, raised.steps);
-        let seconds = higher(old.seconds, raised.seconds);
-        let cost = higher(old.cost, raised.cost).or(self.cost);
-        let (name, limit) = if let Some(cost) = cost.filter(|cost| used.cost >= *cost) {
-            (
+        let next = Limits {
+            steps: higher(old.steps, raised.steps),
+            seconds: higher(old.seconds, raised.seconds),
+            cost: higher(old.cost, raised.cost).or(self.cost),
+        };
+        let (name, limit) = match next.reached(used) {
+            None => return Ok(next),
+            Some(Limit::Cost(max)) => (
                 "max_cost",
-                format!("{cost} US dollars; it has cost {}", used.cost),
-            )
-        } else if let Some(steps) = steps.filter(|steps| used.steps >= *steps) {
-            ("max_iterations", format!("{steps} steps"))
-        } else if let Some(seconds) = seconds.filter(|seconds| used.seconds >= *seconds) {
-            ("max_seconds", format!("{seconds} seconds"))
-        } else {
-            return Ok(Limits {
-                steps,
-                seconds,
-                cost,
-            });
+                format!("{max} US dollars; it has cost {}", used.cost),
+            ),
+            Some(Limit::Steps(max)) => ("max_iterations", format!("{max} steps")),
+            Some(Limit::Seconds(max)) => ("max_seconds", format!("{max} seconds")),
         };
         Err(ToolError::conflict(format!(
             "The task has used up its limit {name} ({limit}), and nothing was sent to it. Give it \

@@ -309,6 +309,15 @@ impl ConversationTags {
         self.get(tag::COST)?.parse().ok()
     }
 
+    /// The limits of a task with these tags, over all of its runs.
+    pub(crate) fn limits(&self, task: &Conversation) -> Limits {
+        Limits {
+            steps: self.steps().or(task.max_iterations),
+            seconds: self.seconds(),
+            cost: self.cost(),
+        }
+    }
+
     /// Sets the limits for the next run of a task that has run before.
     pub(crate) fn continue_with(&mut self, limits: &Limits) {
         let text = |limit: Option<u64>| limit.map(|limit| limit.to_string());

@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
 use upstream::redact::{HIDDEN, Redactor, redacted_code};
 use upstream::text::{head, visible};
-use upstream::time::Timestamp;
 
 use crate::OpenHands;
 use crate::api::{AgentServer, ApiResult, Conversation, Execution, PendingAction, TaskId};
+use crate::budget::{Limit, Usage};
 use crate::tags::{ConversationTags, StopReason};
 
 /// Bytes of the actions in a report.
@@ -319,8 +319,17 @@ pub(crate) async fn send_answer(
     if answer.accept {
         // The agent server counts the steps of each run from nothing.
         let done = server.count_actions(id).await?;
-        let done = done.saturating_sub(pending.actions.len() as u64);
-        if let Some(reason) = used_up(&task, &tags, done, server.now()) {
+        let used = Usage {
+            steps: done.saturating_sub(pending.actions.len() as u64),
+            seconds: tags.seconds_used(server.now()),
+            cost: task.stats.cost(),
+        };
+        if let Some(limit) = tags.limits(&task).reached(&used) {
+            let reason = match limit {
+                Limit::Steps(_) => StopReason::Steps,
+                Limit::Seconds(_) => StopReason::Time,
+                Limit::Cost(_) => StopReason::Cost,
+            };
             let stopped = service
                 .runner
                 .stop_locked(server, id, reason, async { lock });
@@ -343,24 +352,6 @@ pub(crate) async fn send_answer(
         // It has arrived, only its response was lost.
         Err(failure) if !(failure.is_ambiguous() && has_effect) => Err(failure.into()),
         _ => Ok(()),
-    }
-}
-
-/// The limit that a task has used up with these steps.
-fn used_up(
-    task: &Conversation,
-    tags: &ConversationTags,
-    steps: u64,
-    now: Timestamp,
-) -> Option<StopReason> {
-    let max_steps = tags.steps().or(task.max_iterations);
-    let seconds = tags.seconds_used(now);
-    if max_steps.is_some_and(|max| steps >= max) {
-        Some(StopReason::Steps)
-    } else if tags.cost().is_some_and(|max| task.stats.cost() >= max) {
-        Some(StopReason::Cost)
-    } else {
-        (tags.seconds().is_some_and(|max| seconds >= max)).then_some(StopReason::Time)
     }
 }
 

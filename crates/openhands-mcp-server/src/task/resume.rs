@@ -103,11 +103,7 @@ pub(crate) async fn resume(
         seconds: tags.seconds_used(server.now()),
         cost,
     };
-    let old = Limits {
-        steps: tags.steps().or(task.max_iterations),
-        seconds: tags.seconds(),
-        cost: tags.cost(),
-    };
+    let old = tags.limits(&task);
     let limits = service.max_budget.continue_with(&old, raised, &used)?;
     let has_run = tags.has_run();
     // Nothing is sent to a task that cannot run.

@@ -8,7 +8,7 @@ use crate::api::{Confirm, FileName, TaskId};
 use crate::budget::Limits;
 use crate::callback::CallbackUrl;
 use crate::git::Repository;
-use crate::workspace::{FileContent, WorkspaceSpec};
+use crate::workspace::{FileContent, WorkspaceSpec, is_below};
 
 /// Bytes of a task's text.
 const MAX_TASK_BYTES: usize = 200_000;
@@ -161,10 +161,8 @@ fn is_command(text: &str) -> bool {
 fn clashing_name(files: &[(FileName, FileContent)]) -> Option<&str> {
     let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
     let clashes = |at: usize, name: &str| {
-        names.iter().enumerate().any(|(other, longer)| {
-            let rest = longer.strip_prefix(name);
-            at != other && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
+        let mut others = names.iter().enumerate();
+        others.any(|(other, longer)| at != other && is_below(longer, name))
     };
     let mut found = names.iter().enumerate();
     found.find_map(|(at, name)| clashes(at, name).then_some(*name))
