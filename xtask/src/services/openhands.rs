@@ -157,6 +157,9 @@ fn environment(instance: &Instance) -> Result<Environment> {
         ("LOG_JSON", "true".into()),
         ("LITELLM_LOCAL_MODEL_COST_MAP", "True".into()),
         ("DO_NOT_TRACK", "1".into()),
+        // By default a terminal has a lower priority. Its shell then starts late on a busy machine, and the prompt that
+        // comes late is taken for the end of the first command.
+        ("OH_TERMINAL_PROCESS_PRIORITY", "none".into()),
         // A step and a pause hold a thread each, of a pool with four more than processors: on two
         // processors the tests fill it, and no request is answered for 10 s (Python 3.13 and newer).
         ("PYTHON_CPU_COUNT", "16".into()),
