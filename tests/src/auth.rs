@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
 use crate::harness::{
-    Dialect, RawConnection, Reply, Server, assert_contains, assert_starts_with, binary, post,
+    CALL_TIMEOUT, Dialect, RawConnection, Reply, Server, assert_contains, assert_starts_with,
+    binary, post,
 };
 
 const FIXTURE: &str = "mcp-conformance";
@@ -34,7 +35,7 @@ async fn output_of(args: &[&str], env: &[(&str, &str)]) -> Output {
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let ended = tokio::time::timeout(std::time::Duration::from_secs(20), ended).await;
+    let ended = tokio::time::timeout(CALL_TIMEOUT, ended).await;
     ended.expect("the server does not exit").unwrap()
 }
 

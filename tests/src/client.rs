@@ -5,7 +5,7 @@ use mcp_client::{Client, ClientInfo, Command, Endpoint, Era, EraChoice, Options}
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::harness::{Messages, Server, binary, recorder};
+use crate::harness::{Messages, Server, binary, client_builder, recorder};
 
 /// The fixture, and a client of it.
 struct Fixture {
@@ -31,7 +31,7 @@ impl Fixture {
 
     async fn connect(is_http: bool, era: EraChoice) -> Self {
         let (handler, seen) = recorder();
-        let builder = Client::builder().era(era).handler(handler);
+        let builder = client_builder().era(era).handler(handler);
         let (client, server) = if is_http {
             let server = Server::start("mcp-conformance", &[]).await;
             let endpoint = Endpoint::new(&server.url).unwrap();

@@ -47,7 +47,8 @@ impl TestListener {
             ..Limits::default()
         };
         change(&mut limits);
-        let server = in_memory(std::iter::once("mcp-conformance"));
+        let args = ["mcp-conformance", "--call-timeout", "600"];
+        let server = in_memory(args.into_iter());
         // As after the first probe.
         server.set_degraded(None);
         let guard = Guard::new(tokens, &[]);

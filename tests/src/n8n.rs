@@ -27,6 +27,7 @@ mod real;
 use mcp_client::{CallToolResult, Client};
 use serde_json::Value;
 
+use crate::harness::real::call_until_answered;
 use crate::harness::{FakeService, Server, Session, assert_contains};
 
 const SERVER: &str = "n8n-mcp-server";
@@ -54,17 +55,11 @@ async fn server_with_all(fake: &FakeService) -> Server {
     Server::with_args(SERVER, &["--toolsets", "all"], &env).await
 }
 
-/// The structured result of a call that succeeds. A tool that changes nothing is called again, a few times, if a busy n8n
-/// does not answer in time.
+/// The structured result of a call that succeeds.
 async fn done(client: &impl AsClient, tool: &str, arguments: Value) -> Value {
-    let mut result = call(client, tool, arguments.clone()).await;
-    let only_reads = ["get_", "list_", "explain_", "validate_"].map(|verb| tool.starts_with(verb));
-    for _ in 0..3 {
-        if only_reads.contains(&true) && result.is_error && result.text().contains("did not answer")
-        {
-            result = call(client, tool, arguments.clone()).await;
-        }
-    }
+    // Boxed: the future of a call is large, and a test may hold many.
+    let called = Box::pin(call_until_answered(client.as_client(), tool, &arguments));
+    let result = called.await;
     assert!(!result.is_error, "{tool}: {}", result.text());
     serde_json::from_str(result.structured_content.expect("structured").get()).unwrap()
 }
@@ -76,7 +71,9 @@ async fn assert_refused(
     arguments: Value,
     part: &str,
 ) -> String {
-    let result = call(client, tool, arguments).await;
+    // Boxed: the future of a call is large, and a test may hold many.
+    let called = Box::pin(call_until_answered(client.as_client(), tool, &arguments));
+    let result = called.await;
     assert!(result.is_error, "{tool}: {}", result.text());
     assert_contains(&result.text(), part);
     result.text()

@@ -1,10 +1,9 @@
 //! Tokens that a command adds, lists and revokes while a server runs.
 
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use super::{FIXTURE, file, ping};
-use crate::harness::{Server, binary, wait_until};
+use crate::harness::{CALL_TIMEOUT, Server, binary, wait_until};
 use crate::listener::subscribe;
 
 /// Runs `mcp-conformance token` with these arguments and the file.
@@ -54,7 +53,7 @@ async fn token_is_added_listed_and_revoked_while_the_server_runs() {
     let (mut stream, opened) = subscribe(&server.url, &[&header]).await;
     assert_eq!(opened, 200);
     assert!(token(&["revoke", "bob"], path).status.success());
-    let ended = tokio::time::timeout(Duration::from_secs(20), stream.rest());
+    let ended = tokio::time::timeout(CALL_TIMEOUT, stream.rest());
     ended.await.unwrap();
     assert_eq!(status(&server, &bob).await, 401);
     // The last one, too: then no client is admitted.
@@ -81,7 +80,7 @@ async fn streams_of_a_token_end_with_it() {
     let header = format!("Authorization: Bearer {bob}");
     let (mut stream, opened) = subscribe(&server.url, &[&header]).await;
     assert_eq!(opened, 200);
-    let ended = tokio::time::timeout(Duration::from_secs(30), stream.rest());
+    let ended = tokio::time::timeout(CALL_TIMEOUT, stream.rest());
     ended.await.unwrap();
     let expired = ping(&server, &format!("Bearer {bob}")).await;
     let unknown = ping(&server, "Bearer unknown").await;

@@ -36,9 +36,14 @@ impl Lab {
         labs
     }
 
-    /// On this engine, with a server that has these additional variables.
+    /// On this engine, with a server that is patient with a busy machine and has these additional variables.
     pub(super) async fn at(host: String, env: &[(&str, &str)]) -> Self {
-        let env = [env, &[("DOCKER_HOST", &host)]].concat();
+        let own = [
+            ("DOCKER_HOST", host.as_str()),
+            ("DOCKER_CLIENT_TIMEOUT", "60"),
+            ("MCP_CALL_TIMEOUT", "120"),
+        ];
+        let env = [&own, env].concat();
         let server = Server::start(SERVER, &env).await;
         Self {
             docker: Docker::connect_with_host(&host).unwrap(),

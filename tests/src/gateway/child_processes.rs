@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 use serde_json::json;
 
 use super::env::{Folder, Gateway, failure, misbehaving, text};
-use crate::harness::{assert_contains, rpc, wait_until};
+use crate::harness::{CALL_TIMEOUT, assert_contains, rpc, wait_until};
 
 /// Starts a gateway with two backends: `b`, which misbehaves in this way and writes the file `journal`,
 /// and `good`, which is the fixture. Waits until `good` runs.
@@ -47,7 +47,7 @@ fn zombies(parent: u32) -> usize {
 /// R7.
 #[tokio::test]
 async fn calls_of_a_killed_child_fail_and_it_is_restarted() {
-    let limits = "timeout = \"60s\"\nmax_in_flight = 100";
+    let limits = "timeout = \"600s\"\nmax_in_flight = 100";
     let gateway = with_misbehaving("hangs", limits).await;
     // As many calls as are allowed at a time, and more that wait.
     let calls = (0..100).map(|n| gateway.answer("b__work", json!({"n": n, "hang": true})));
@@ -75,9 +75,9 @@ async fn calls_of_a_killed_child_fail_and_it_is_restarted() {
     };
     let calls = async { (calls.await, Instant::now()) };
     let ((answers, answered), (killed, recovered)) = tokio::join!(calls, killed);
-    // 1 s and 3 s on an idle machine, where the timeout of a call is a minute.
-    assert!(answered - killed < Duration::from_secs(20));
-    assert!(recovered < Duration::from_secs(40), "{recovered:?}");
+    // 1 s and 3 s on an idle machine, where the timeout of a call is ten minutes.
+    assert!(answered - killed < CALL_TIMEOUT);
+    assert!(recovered < CALL_TIMEOUT, "{recovered:?}");
     for answer in answers {
         assert!(failure(&answer).contains("backend b"), "{answer}");
     }
@@ -107,7 +107,7 @@ async fn call_without_answer_times_out_and_is_cancelled() {
             assert_contains(&text, "did not answer within 1 s");
         }
         let took = started.elapsed();
-        assert!((1..20).contains(&took.as_secs()), "{took:?}");
+        assert!((1..100).contains(&took.as_secs()), "{took:?}");
     }
     // On a busy machine some time out before they are sent: the child is told of those that it got.
     let got = || gateway.folder.count("journal", "\"method\":\"tools/call\"");
@@ -116,7 +116,12 @@ async fn call_without_answer_times_out_and_is_cancelled() {
         gateway.folder.count("journal", "notifications/cancelled") == got()
     })
     .await;
-    assert_eq!(text(&gateway.tool("b__work", json!({})).await), "done");
+    // Repeated, since a busy machine may need more than a second for a call.
+    wait_until("it works", async || {
+        let answer = gateway.answer("b__work", json!({})).await;
+        answer["result"]["content"][0]["text"] == "done"
+    })
+    .await;
     gateway.assert_answers("good").await;
 }
 
@@ -128,7 +133,8 @@ async fn progress_does_not_extend_the_timeout() {
     let started = Instant::now();
     let reply = gateway.post(rpc("tools/call", params).to_string()).await;
     assert_contains(&reply.body, "did not answer within 1 s");
-    assert!(started.elapsed() < Duration::from_secs(20));
+    // The call takes 100 s.
+    assert!(started.elapsed() < Duration::from_secs(90));
 }
 
 /// R10.
@@ -139,7 +145,7 @@ async fn backend_that_hangs_at_its_start_delays_nothing() {
     assert!(gateway.lists("good__greet").await);
     gateway.assert_answers("good").await;
     gateway.until("b", "failed").await;
-    assert!(started.elapsed() < Duration::from_secs(20));
+    assert!(started.elapsed() < Duration::from_secs(90));
     let status = gateway.backend("b").await;
     assert_contains(&status["last_error"], "did not answer");
     // The legacy handshake was tried too.
@@ -255,7 +261,7 @@ async fn children_exit_when_the_gateway_is_killed() {
     })
     .await;
     let took = killed.elapsed();
-    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert!(took < Duration::from_secs(90), "{took:?}");
     let again = Gateway::start(folder, &config, &["--events", &events]).await;
     again.until("b", "running").await;
     let calls = again.ends(1).await;

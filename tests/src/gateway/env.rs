@@ -134,6 +134,11 @@ pub(super) fn misbehaving(args: &[&str]) -> String {
     fixture(&[&["misbehaving"], args].concat())
 }
 
+/// A configuration with the backend `b`, and with `late`, whose calls end after two seconds, and which has no resource
+/// that `b` has.
+pub(super) const WITH_LATE: &str = "[backends.b]\nFIXTURE\ndeny = [\"slow_compute\"]\n\
+    [backends.late]\nFIXTURE\nallow = [\"slow\"]\ntimeout = \"2s\"\n";
+
 /// The definitions of tools with these names, as JSON.
 pub(super) fn tools_json(names: &[&str]) -> String {
     let tool =
@@ -151,14 +156,19 @@ impl Gateway {
     /// Starts it with the backend `b` of these lines, and waits until the tools of `b` are listed.
     pub(super) async fn with(backend: &str) -> Self {
         let gateway = Self::with_backends(&[("b", backend)]).await;
-        // Changes of lists are collected, so the tools of a slow backend are listed a second later.
+        gateway.until_listed().await;
+        gateway
+    }
+
+    /// Waits until the tools of `b` are listed: changes of lists are collected, so those of a slow backend are listed
+    /// a second later.
+    async fn until_listed(&self) {
         wait_until("the tools of b", async || {
-            let status = gateway.status().await;
+            let status = self.status().await;
             let has_none = status["backends"]["b"]["tool_count"] == 0;
             has_none || status["capabilities"]["tools"] != 0
         })
         .await;
-        gateway
     }
 
     /// Starts it with these backends, and waits until all of them run.
@@ -173,7 +183,7 @@ impl Gateway {
         gateway
     }
 
-    /// Starts it with this configuration, and waits until its backend `b` runs.
+    /// Starts it with this configuration, and waits until its backend `b` runs and its tools are listed.
     pub(super) async fn of(config: &str) -> Self {
         Self::running(Folder::new(), config).await
     }
@@ -181,6 +191,7 @@ impl Gateway {
     pub(super) async fn running(folder: Folder, config: &str) -> Self {
         let gateway = Self::start(folder, config, &[]).await;
         gateway.until("b", "running").await;
+        gateway.until_listed().await;
         gateway
     }
 

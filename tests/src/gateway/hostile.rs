@@ -1,11 +1,13 @@
 //! Malicious definitions, results and configurations.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use super::env::{Folder, Gateway, misbehaving, text, tools_json};
-use crate::harness::{Dialect, FakeService, Response, assert_contains, assert_lacks, wait_until};
+use crate::harness::{
+    CALL_TIMEOUT, Dialect, FakeService, Response, assert_contains, assert_lacks, wait_until,
+};
 
 /// S23.
 #[tokio::test]
@@ -43,7 +45,7 @@ async fn malicious_schema_is_refused_alone() {
     for dialect in Dialect::ALL {
         let started = Instant::now();
         let listed = gateway.request_as(dialect, "tools/list", "", "").await;
-        assert!(started.elapsed() < Duration::from_secs(30));
+        assert!(started.elapsed() < CALL_TIMEOUT);
         assert_contains(&listed.body, "b__fine");
         assert_contains(&listed.body, "b__slow");
         for bad in ["b__foreign", "b__deep", "b__many", "b__text", "b__list"] {
@@ -53,7 +55,7 @@ async fn malicious_schema_is_refused_alone() {
     let started = Instant::now();
     let arguments = json!({"a": format!("{}!", "a".repeat(60))});
     assert_eq!(text(&gateway.tool("b__slow", arguments).await), "done");
-    assert!(started.elapsed() < Duration::from_secs(30));
+    assert!(started.elapsed() < CALL_TIMEOUT);
     let status = gateway.status().await;
     let refused = status["not_offered"].as_array().unwrap();
     assert!(refused.len() >= 5, "{status}");

@@ -1,7 +1,8 @@
 //! Notifications of changed lists and changed resources.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use mcp_client::EraChoice;
 use serde_json::json;
 
@@ -29,9 +30,12 @@ async fn changes_of_three_backends_are_one_notification() {
         format!("[backends.{key}]\n{}\n", misbehaving(&["--tools", &file]))
     });
     let gateway = Gateway::start(folder, &config.concat(), &[]).await;
-    for key in keys {
-        gateway.until(key, "running").await;
-    }
+    wait_until("the tools of all", async || {
+        let names = gateway.tool_names().await;
+        keys.iter()
+            .all(|key| names.contains(&format!("{key}__work")))
+    })
+    .await;
     for (era, new) in [(EraChoice::Newest, "new-1"), (EraChoice::Legacy, "new-2")] {
         let (handler, mut messages) = recorder();
         let client = gateway.client(era, Some(handler)).await;
@@ -39,13 +43,17 @@ async fn changes_of_three_backends_are_one_notification() {
         let listening = client.listen(&filter).await.unwrap();
         let listening = tokio::spawn(listening.closed());
         received(&mut messages, Duration::from_millis(1500)).await;
-        for key in keys {
+        // At once, so that they come together also on a busy machine.
+        let changes = keys.map(async |key| {
             gateway.folder.write(key, &tools_json(&["work", new]));
             let work = format!("{key}__work");
             gateway.tool(&work, json!({"change": true})).await;
-        }
-        let methods = received(&mut messages, Duration::from_secs(3)).await;
-        assert_eq!(methods, ["notifications/tools/list_changed"], "{era:?}");
+        });
+        join_all(changes).await;
+        let (method, _) = messages.recv().await.unwrap();
+        assert_eq!(method, "notifications/tools/list_changed", "{era:?}");
+        let more = received(&mut messages, Duration::from_secs(3)).await;
+        assert_eq!(more, [""; 0], "{era:?}");
         let listed = client.list("tools/list", "tools").await.unwrap();
         for key in keys {
             let name = format!(r#""{key}__{new}""#);
@@ -62,12 +70,18 @@ async fn flapping_list_causes_one_notification_a_second() {
     let (handler, mut messages) = recorder();
     let client = gateway.client(EraChoice::Newest, Some(handler)).await;
     let filter = json!({"toolsListChanged": true});
+    let started = Instant::now();
     let listening = client.listen(&filter).await.unwrap();
     let listening = tokio::spawn(listening.closed());
     // Real time, since the test is about it.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let count = std::iter::from_fn(|| messages.try_recv().ok()).count();
-    assert!(count <= 4, "{count} in three seconds");
+    // Four in three seconds, and more on a busy machine, where it took longer.
+    let took = started.elapsed();
+    assert!(
+        count as u128 <= took.as_millis() / 800 + 1,
+        "{count} in {took:?}"
+    );
     listening.abort();
 }
 

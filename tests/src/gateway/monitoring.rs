@@ -9,10 +9,12 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use super::env::{Folder, Gateway};
+use super::env::{Folder, Gateway, WITH_LATE};
 use crate::committed::root;
 use crate::harness::real::promtool;
-use crate::harness::{Server, assert_contains, assert_ends_with, assert_lacks, eventually};
+use crate::harness::{
+    Server, assert_contains, assert_ends_with, assert_lacks, eventually, wait_until,
+};
 use crate::surface::SERVERS;
 
 const RULES: &str = "docs/monitoring/alerts.yml";
@@ -101,15 +103,15 @@ fn label_names(labels: &str) -> impl Iterator<Item = String> {
 
 /// A gateway after some calls: one with success, and some that fail, each in another way.
 async fn used_gateway() -> Gateway {
-    let config = "[backends.b]\nFIXTURE\ndeny = [\"slow_compute\"]\ntimeout = \"2s\"\n";
-    let gateway = Gateway::of(config).await;
+    let gateway = Gateway::of(WITH_LATE).await;
+    wait_until("both", async || gateway.lists("late__slow").await).await;
     for (tool, arguments) in [
         ("b__greet", json!({"name": "Ada"})),
         ("b__greet", json!({"name": "Bob"})),
         ("b__slow_compute", json!({"seconds": 1})),
         ("b__test_error_handling", json!({})),
         ("b__greet", json!({"nonsense": 1})),
-        ("b__slow", json!({"step": 50, "steps": 1000})),
+        ("late__slow", json!({"step": 50, "steps": 1000})),
         ("nothing", json!({})),
     ] {
         gateway.answer(tool, arguments).await;
@@ -125,8 +127,8 @@ server b__greet - 2
 client b__greet - 2
 server b__test_error_handling tool_error 1
 client b__test_error_handling tool_error 1
-server b__slow timeout 1
-client b__slow timeout 1
+server late__slow timeout 1
+client late__slow timeout 1
 client b__slow cancelled 1
 server b__slow_compute forbidden 1
 client b__slow_compute forbidden 0
@@ -149,10 +151,9 @@ fn series(row: &str) -> (String, f64) {
         "-" => String::new(),
         value => format!(r#",{name}="{value}""#),
     };
-    let backend = if side == "client" {
-        r#"backend="b","#
-    } else {
-        ""
+    let backend = match (side, tool.split_once("__")) {
+        ("client", Some((key, _))) => format!(r#"backend="{key}","#),
+        _ => String::new(),
     };
     let (tool, error) = (label("gen_ai_tool_name", tool), label("error_type", error));
     let name = format!("mcp_{side}_operation_duration_seconds_count");

@@ -1,7 +1,6 @@
 //! Questions and log messages of backends that name no call: each reaches its own caller or no caller.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler, Options, Reply};
@@ -12,7 +11,7 @@ use tokio::sync::mpsc;
 use super::env::{Folder, Gateway, misbehaving, token, tokens};
 use super::stdio_bridge::StdioBridge;
 use crate::harness::{
-    CALL_TIMEOUT, assert_contains, assert_lacks, eventually, initialize, post_message, rpc_call,
+    assert_contains, assert_lacks, client_builder, eventually, initialize, post_message, rpc_call,
     wait_until,
 };
 
@@ -55,7 +54,7 @@ impl Person {
         if let Some(token) = token {
             endpoint = endpoint.bearer(token).unwrap();
         }
-        let builder = Client::builder().era(era).timeout(CALL_TIMEOUT);
+        let builder = client_builder().era(era);
         let client = builder.http(endpoint).unwrap();
         let info = ClientInfo::new(name, "1").with_capabilities(json!({"elicitation": {}}));
         client.connect(&info).await.unwrap();
@@ -154,7 +153,7 @@ async fn question_of_a_call_that_was_left_reaches_no_other_caller() {
 async fn leave((over_http, era, leave): (bool, EraChoice, Leave)) {
     let folder = Folder::new();
     let (target, _bridge) = asking(&folder, over_http).await;
-    let timeout = if leave == Leave::Timeout { "2s" } else { "60s" };
+    let timeout = if leave == Leave::Timeout { "5s" } else { "60s" };
     let config = format!("[backends.b]\n{target}\ntimeout = {timeout:?}\n");
     let gateway = Gateway::running(folder, &config).await;
     let bob = Person::connect(&gateway.url, era, "bob", None).await;
@@ -163,7 +162,7 @@ async fn leave((over_http, era, leave): (bool, EraChoice, Leave)) {
     match leave {
         Leave::Timeout => {
             let (text, _) = alice.call(json!({"hold": true})).await;
-            assert_contains(&text, "did not answer within 2 s");
+            assert_contains(&text, "did not answer within 5 s");
         }
         Leave::Cancel | Leave::Disconnect => {
             let url = gateway.url.clone();
@@ -214,15 +213,14 @@ async fn one_caller_is_asked_during_several_calls() {
         let gateway = Gateway::running(folder, &format!("[backends.b]\n{target}\n")).await;
         let alice = Person::connect(&gateway.url, EraChoice::Legacy, "alice", None).await;
         // One that she has cancelled and one that still runs.
-        for timeout in [Duration::from_millis(500), CALL_TIMEOUT] {
+        let hold = || {
             let call = json!({"name": "b__work", "arguments": {"hold": true}});
             let client = alice.client.clone();
-            tokio::spawn(async move {
-                let options = Options::default().timeout(timeout);
-                client.request_with("tools/call", &call, options).await
-            });
-        }
+            tokio::spawn(async move { client.request("tools/call", &call).await })
+        };
+        let [cancelled, _running] = [hold(), hold()];
         until_logged(&gateway, "hold", 2).await;
+        cancelled.abort();
         until_logged(&gateway, "notifications/cancelled", 1).await;
         let questions = ["One?", "Two?", "Three?"];
         let asked = questions.map(|question| alice.call(json!({"ask": question})));

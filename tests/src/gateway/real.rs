@@ -20,7 +20,7 @@ use tokio::process::Child;
 use tokio::sync::mpsc;
 
 use super::env::Gateway;
-use crate::harness::{CALL_TIMEOUT, wait_until};
+use crate::harness::{client_builder, wait_until};
 
 /// A line of the configuration: a child with this command.
 fn child(argv: &[String]) -> String {
@@ -30,10 +30,7 @@ fn child(argv: &[String]) -> String {
 /// Starts a server without a gateway, and connects to it.
 async fn direct(argv: &[String]) -> Client {
     let command = Command::new(&argv[0]).args(&argv[1..]);
-    let client = Client::builder()
-        .timeout(CALL_TIMEOUT)
-        .stdio(command)
-        .unwrap();
+    let client = client_builder().stdio(command).unwrap();
     let capabilities = json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {}});
     let info = ClientInfo::new("tests", "1").with_capabilities(capabilities);
     client.connect(&info).await.unwrap();

@@ -20,8 +20,8 @@ use crate::harness::{
 /// A gateway without its lock has ended after so long.
 const GONE_AFTER: Duration = Duration::from_secs(5);
 
-/// Sessions and tasks of a killed gateway are known to be lost after so long.
-const FATE_TIMEOUT: Duration = Duration::from_secs(12);
+/// Sessions and tasks of a killed gateway are known to be lost after so long: 12 s, and longer on a busy machine.
+const FATE_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn session_moves_between_gateways_and_ends_at_all() {
@@ -102,7 +102,7 @@ async fn task_of_one_gateway_is_used_through_others() {
     let Some(group) = ReplicaGroup::start().await else {
         return;
     };
-    let id = start_task(&group, "b__slow_compute", 60).await;
+    let id = start_task(&group, "b__slow_compute", 600).await;
     for at in [1, 2, 0] {
         assert_eq!(state(&group, at, &id).await["status"], "working", "{at}");
     }
@@ -138,8 +138,8 @@ async fn what_a_killed_gateway_had_is_lost_with_the_reason() {
     let suspended = ask_suspended(&group, 0).await;
     let ended = start_task(&group, "b__slow_compute", 1).await;
     let running = [
-        start_task(&group, "b__slow_compute", 60).await,
-        start_task(&group, "child__slow_compute", 60).await,
+        start_task(&group, "b__slow_compute", 600).await,
+        start_task(&group, "child__slow_compute", 600).await,
     ];
     wait_until("the end of a task", async || {
         state(&group, 1, &ended).await["status"] == "completed"
@@ -189,7 +189,7 @@ async fn sessions_of_a_stopped_gateway_go_on_and_its_tasks_have_failed() {
     };
     let session = group.session(0).await;
     group.ask(0, &session, "tools/list", json!({})).await;
-    let id = start_task(&group, "b__slow_compute", 60).await;
+    let id = start_task(&group, "b__slow_compute", 600).await;
     group.stop(0).await;
     let stopped = Instant::now();
     let listed = group.ask(1, &session, "tools/list", json!({})).await;
@@ -210,7 +210,7 @@ async fn tasks_of_all_gateways_are_listed_at_each() {
     let session = group.session(0).await;
     let mut ids = Vec::new();
     for at in 0..3 {
-        let compute = json!({"name": "b__slow_compute", "arguments": {"seconds": 30}, "task": {}});
+        let compute = json!({"name": "b__slow_compute", "arguments": {"seconds": 600}, "task": {}});
         let made = group.ask(at, &session, "tools/call", compute).await;
         ids.push(made["result"]["task"]["taskId"].clone());
     }

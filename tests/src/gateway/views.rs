@@ -10,7 +10,7 @@ use serde_json::json;
 use self::configuration::listener;
 use super::env::{Gateway, text};
 use super::input_requests::call;
-use crate::harness::{assert_contains, wait_until};
+use crate::harness::{Dialect, assert_contains, wait_until};
 
 const TOKENS: [&str; 4] = ["reader", "oncall", "admin", "desk"];
 
@@ -74,10 +74,15 @@ async fn start_with(first: &str, tables: &str) -> Gateway {
         "{first}\n[backends.b]\nFIXTURE\n[backends.c]\nFIXTURE\ndeny = [\"test://*\"]\n{tables}"
     );
     let gateway = Gateway::guarded(&TOKENS, &config, &[]).await;
-    wait_until("the tools", async || {
+    wait_until("the tools and the prompts of both", async || {
         let status = gateway.told("admin", "gateway_status", json!({})).await;
         let running = status.matches(r#"\"status\":\"running\""#).count();
-        running == 2 && !status.contains(r#"\"tools\":0"#)
+        let prompts = gateway.ask("admin", Dialect::Unversioned, "prompts/list", "", "");
+        let prompts = prompts.await.body;
+        let are_listed = ["b", "c"]
+            .iter()
+            .all(|key| prompts.contains(&format!("{key}__")));
+        running == 2 && !status.contains(r#"\"tools\":0"#) && are_listed
     })
     .await;
     gateway

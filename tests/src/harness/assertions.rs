@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// Timeout of any condition, for a busy machine.
-const EVENTUALLY_TIMEOUT: Duration = Duration::from_secs(60);
+const EVENTUALLY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The first and the longest interval between checks: polling must not slow down a real service.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(10);

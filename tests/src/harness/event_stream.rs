@@ -1,11 +1,8 @@
 //! A response that may be a stream of events, read as it comes.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
-/// Timeout of the next event.
-const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
+use super::CALL_TIMEOUT;
 
 pub(crate) struct EventStream {
     response: reqwest::Response,
@@ -49,7 +46,7 @@ impl EventStream {
                 self.text.push_str(std::str::from_utf8(&chunk).unwrap());
             }
         };
-        let next = tokio::time::timeout(EVENT_TIMEOUT, next);
+        let next = tokio::time::timeout(CALL_TIMEOUT, next);
         next.await.expect("an event in time")
     }
 

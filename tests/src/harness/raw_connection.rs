@@ -9,7 +9,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use super::Reply;
 
 /// Timeout of a read or write, longer than any timeout of a server under test.
-const IO_TIMEOUT: Duration = Duration::from_secs(30);
+const IO_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One TCP connection.
 pub(crate) struct RawConnection(BufReader<TcpStream>);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use clap::Parser as _;
-use mcp_client::{Client, ClientInfo, Command, Endpoint, EraChoice, Handler};
+use mcp_client::{Builder, Client, ClientInfo, Command, Endpoint, EraChoice, Handler};
 use mcp_serve::Key;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -16,7 +16,7 @@ use tokio::process::Child;
 use super::{initialize, rpc, wait_until};
 
 /// Longer than any call of a test takes on a busy machine.
-pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A server that listens on a free port of loopback. Ends with the test.
 pub(crate) struct Server {
@@ -103,7 +103,7 @@ impl Server {
 
     /// Waits until it has exited by itself; returns its exit code.
     pub(crate) async fn wait_for_exit(&mut self) -> Option<i32> {
-        let ended = tokio::time::timeout(Duration::from_secs(60), self.child.wait());
+        let ended = tokio::time::timeout(CALL_TIMEOUT, self.child.wait());
         ended.await.expect("it does not end").unwrap().code()
     }
 
@@ -202,7 +202,12 @@ impl Server {
 
     /// Connects an MCP client.
     pub(crate) async fn client(&self) -> Client {
-        initialized(Client::http(Endpoint::new(&self.url).unwrap()).unwrap()).await
+        initialized(
+            client_builder()
+                .http(Endpoint::new(&self.url).unwrap())
+                .unwrap(),
+        )
+        .await
     }
 
     /// Opens a session of a client that can be asked, with these headers; returns its id.
@@ -220,7 +225,7 @@ impl Server {
         capabilities: Value,
         handler: Option<Arc<dyn Handler>>,
     ) -> Client {
-        let mut builder = Client::builder().era(era).timeout(CALL_TIMEOUT);
+        let mut builder = client_builder().era(era);
         if let Some(handler) = handler {
             builder = builder.handler(handler);
         }
@@ -233,7 +238,7 @@ impl Server {
     /// Connects an MCP client with this bearer token.
     pub(crate) async fn client_with_token(&self, token: &str) -> Client {
         let endpoint = Endpoint::new(&self.url).unwrap().bearer(token).unwrap();
-        initialized(Client::http(endpoint).unwrap()).await
+        initialized(client_builder().http(endpoint).unwrap()).await
     }
 }
 
@@ -275,7 +280,14 @@ pub(crate) async fn stdio_client(name: &str, env: &[(&str, &str)]) -> Client {
     for (name, value) in env {
         command = command.env(name, value);
     }
-    initialized(Client::stdio(command).unwrap()).await
+    initialized(client_builder().stdio(command).unwrap()).await
+}
+
+/// A client that is patient with a busy machine.
+pub(crate) fn client_builder() -> Builder {
+    Client::builder()
+        .timeout(CALL_TIMEOUT)
+        .connect_timeout(CALL_TIMEOUT)
 }
 
 async fn initialized(client: Client) -> Client {

@@ -8,7 +8,7 @@ use tokio::process::Child;
 
 use crate::harness::{
     Dialect, Folder, Server, assert_contains, assert_lacks, assert_starts_with, binary,
-    member_texts, response, rpc_call,
+    member_texts, response, rpc_call, wait_until,
 };
 use crate::stdio::StdioServer;
 
@@ -163,6 +163,11 @@ async fn gateway_behind_it_keeps_its_tools_and_instructions() {
     let one = format!("one={}", backend.url);
     let args = ["--backend", &one, "--events", "memory"];
     let gateway = Server::with_args("mcp-gateway", &args, &[]).await;
+    wait_until("its tools", async || {
+        let tools = gateway.result("tools/list", json!({})).await;
+        tools.to_string().contains("one__echo")
+    })
+    .await;
     let mut bridge = start(&gateway.url, &[], &[]);
     let instructions = shake_hands(&mut bridge).await;
     assert_starts_with(&instructions, "Tools of several servers");

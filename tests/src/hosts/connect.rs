@@ -7,7 +7,7 @@ use mcp_client::{Client, ClientInfo, Endpoint};
 use mcp_hosts::{HOSTS, Host, Listed, listed};
 
 use super::home::Home;
-use crate::harness::{Server, assert_contains, assert_lacks, real};
+use crate::harness::{Server, assert_contains, assert_lacks, client_builder, real};
 
 /// A secret that must not be written anywhere.
 const CANARY: &str = "canary-5d0c-77be";
@@ -32,7 +32,7 @@ fn started(entry: &Listed, env: &[(&str, &str)]) -> Client {
     let own = entry.env.iter().map(|(name, value)| (&**name, &**value));
     let env = own.chain(env.iter().copied());
     let set = |command: mcp_client::Command, (name, value)| command.env(name, value);
-    Client::stdio(env.fold(command, set)).unwrap()
+    client_builder().stdio(env.fold(command, set)).unwrap()
 }
 
 async fn tools(client: Client) -> usize {
@@ -83,7 +83,8 @@ async fn every_host_calls_a_url_itself_or_through_the_bridge() {
                 None => started(&written, &[("MCP_TOKEN", CANARY)]),
                 Some(url) => {
                     let endpoint = Endpoint::new(url).unwrap();
-                    Client::http(endpoint.bearer(CANARY).unwrap()).unwrap()
+                    let endpoint = endpoint.bearer(CANARY).unwrap();
+                    client_builder().http(endpoint).unwrap()
                 }
             };
             assert!(tools(client).await > 5, "{}", host.id);

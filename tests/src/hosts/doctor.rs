@@ -4,10 +4,10 @@ use std::fs::Permissions;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::home::Home;
-use crate::harness::{Server, assert_contains, assert_lacks, assert_starts_with, real};
+use crate::harness::{Server, assert_contains, assert_lacks, assert_starts_with, real, wait_until};
 
 const CANARY: &str = "canary-77aa";
 
@@ -138,6 +138,11 @@ async fn gateway_counts_the_tokens_of_each_backend() {
     let bad = "bad=http://127.0.0.1:1/mcp";
     let args = ["--backend", &one, "--backend", bad, "--events", "memory"];
     let gateway = Server::with_args("mcp-gateway", &args, &[]).await;
+    wait_until("the backends", async || {
+        let status = gateway.call("gateway_status", json!({})).await.to_string();
+        status.contains("running") && status.contains("failed")
+    })
+    .await;
     let port = gateway.url.split([':', '/']).nth(4).unwrap();
     let args = ["--backend", &one, "--events", "memory", "--port", port];
     let (_, text) = report(&home, "mcp-gateway", &args, &[]);

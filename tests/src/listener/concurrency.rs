@@ -7,7 +7,10 @@ use tokio::io::AsyncBufReadExt as _;
 
 use super::{BODY_BEGUN, HEALTH, TestListener, ping, slow, start_slow};
 use crate::auth::file;
-use crate::harness::{Dialect, RawConnection, Server, post, wait_until};
+use crate::harness::{CALL_TIMEOUT, Dialect, RawConnection, Server, post, wait_until};
+
+/// Longer than a test takes on a busy machine.
+const LONG: Duration = Duration::from_secs(600);
 
 /// So many connections that have been served and stay open.
 async fn served(url: &str, count: u32) -> Vec<RawConnection> {
@@ -22,7 +25,11 @@ async fn served(url: &str, count: u32) -> Vec<RawConnection> {
 
 #[tokio::test]
 async fn connections_over_the_limit_wait() {
-    let listener = TestListener::start(|limits| limits.max_connections = 2).await;
+    let listener = TestListener::start(|limits| {
+        limits.max_connections = 2;
+        limits.head_timeout = LONG;
+    })
+    .await;
     let mut accepted = served(&listener.url, 2).await;
     let mut waiting = RawConnection::sending(&listener.url, ping(3)).await;
     assert!(!waiting.is_readable_within(Duration::from_millis(200)).await);
@@ -38,6 +45,7 @@ async fn health_is_answered_while_clients_hold_all_connections() {
     let listener = TestListener::start(|limits| {
         limits.max_connections = 2;
         limits.reserved_connections = 1;
+        limits.head_timeout = LONG;
     })
     .await;
     let accepted = served(&listener.url, 2).await;
@@ -64,8 +72,8 @@ async fn wait_until_ping_gets(status: u16, listener: &TestListener) {
 #[tokio::test]
 async fn requests_over_the_limit_get_503() {
     let listener = TestListener::start(|limits| limits.max_in_flight = 2).await;
-    let one = start_slow(&listener.url, 20, 1000).await;
-    let two = start_slow(&listener.url, 20, 1000).await;
+    let one = start_slow(&listener.url, 200, 1000).await;
+    let two = start_slow(&listener.url, 200, 1000).await;
     let mut wire = RawConnection::connect(&listener.url).await;
     for id in 0..3 {
         wire.send(ping(id)).await;
@@ -101,7 +109,7 @@ async fn slow_bodies_take_no_permit() {
     }
     listener.check_serves().await;
     // A complete request takes one.
-    let running = start_slow(&listener.url, 20, 1000).await;
+    let running = start_slow(&listener.url, 200, 1000).await;
     let reply = RawConnection::round_trip(&listener.url, ping(1)).await;
     assert_eq!(reply.status, 503);
     drop((slow, running));
@@ -120,14 +128,14 @@ async fn pipelined_requests_are_answered_in_order() {
 
 #[tokio::test]
 async fn answer_is_sent_before_the_next_request_is_complete() {
-    let listener = TestListener::start(|_| ()).await;
+    let listener = TestListener::start(|limits| limits.head_timeout = LONG).await;
     for begun in ["P", "POST /mcp HTTP/1.1\r\nHost: loc", "\r\n"] {
         let sent = format!("{}{begun}", ping(1));
         let mut wire = RawConnection::sending(&listener.url, sent).await;
         // Far below the timeout for the head of the second request.
         let started = Instant::now();
         assert_eq!(wire.reply().await.unwrap().status, 200);
-        assert!(started.elapsed() < Duration::from_secs(5), "{begun:?}");
+        assert!(started.elapsed() < CALL_TIMEOUT, "{begun:?}");
     }
 }
 
@@ -206,7 +214,10 @@ async fn disconnect_cancels_modern_call() {
     ] {
         let stopped = server.log().matches("Stopped as asked").count();
         let mut wire = RawConnection::sending(&server.url, post(&fields, &body)).await;
-        // The start of the call cannot be observed; a call that has not started is cancelled, too.
+        wait_until("the call", async || {
+            server.call("count_slow", json!({})).await["running"] == 1
+        })
+        .await;
         let is_readable = wire.is_readable_within(Duration::from_millis(100)).await;
         assert!(!is_readable || fields[0].ends_with("stream"));
         wire.reset();
@@ -221,7 +232,7 @@ async fn disconnect_cancels_modern_call() {
 async fn rate_limit_answers_429_with_retry_after() {
     let tokens = file("busy b-token-of-16-chars\ncalm c-token-of-16-chars\n");
     let tokens = tokens.to_str().unwrap();
-    let args = ["--token-file", tokens, "--rate-limit", "5"];
+    let args = ["--token-file", tokens, "--rate-limit", "1"];
     let server = Server::with_args("mcp-conformance", &args, &[]).await;
     let ask = async |token: &str| {
         // The address that a proxy reports is ignored.
@@ -293,7 +304,7 @@ async fn listener_survives_running_out_of_file_descriptors() {
     for _ in 0..100 {
         connections.push(RawConnection::connect(&url).await);
     }
-    let logged = tokio::time::timeout(Duration::from_secs(20), async {
+    let logged = tokio::time::timeout(CALL_TIMEOUT, async {
         while let Some(line) = log.next_line().await.unwrap() {
             if line.contains("cannot accept a connection") {
                 return true;

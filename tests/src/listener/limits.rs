@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{TestListener, ping};
-use crate::harness::{Dialect, RawConnection, Server, post, wait_until};
+use crate::harness::{CALL_TIMEOUT, Dialect, RawConnection, Server, post, wait_until};
 
 /// The timeout under test; the others keep their default of seconds.
 const TIMEOUT: Duration = Duration::from_millis(200);
@@ -141,7 +141,7 @@ async fn client_that_is_still_sending_can_read_the_refusal() {
     let head = format!("{START}Content-Length: {size}\r\n\r\n");
     for _ in 0..20 {
         let mut wire = RawConnection::sending(&server.url, &head).await;
-        assert!(wire.is_readable_within(Duration::from_secs(10)).await);
+        assert!(wire.is_readable_within(CALL_TIMEOUT).await);
         assert_eq!(wire.push(&vec![b' '; size]).await, size);
         assert_eq!(wire.reply().await.unwrap().status, 413);
     }
@@ -188,6 +188,8 @@ async fn memory_of_large_bodies_is_limited() {
         let listener = TestListener::start(|limits| {
             limits.max_body_bytes = 1024 * 1024;
             limits.max_body_memory = 1024 * 1024;
+            // The slow one is not ended.
+            limits.body_timeout = Duration::from_secs(600);
         })
         .await;
         let head = format!("{START}Content-Type: application/json\r\n{more}");

@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::{BODY_BEGUN, TestListener, ping, start_slow, subscribe};
-use crate::harness::{RawConnection, Server, assert_contains, binary};
+use crate::harness::{CALL_TIMEOUT, RawConnection, Server, assert_contains, binary};
 
 const FIXTURE: &str = "mcp-conformance";
 
@@ -63,7 +63,7 @@ async fn shutdown_accepts_no_new_connection() {
     let address = listener.url.replace("http://", "").replace("/mcp", "");
     listener.stop.cancel();
     // The port is closed at once, while the call continues.
-    let closed = tokio::time::timeout(Duration::from_secs(20), async {
+    let closed = tokio::time::timeout(CALL_TIMEOUT, async {
         while tokio::net::TcpStream::connect(&address).await.is_ok() {
             tokio::task::yield_now().await;
         }
@@ -114,7 +114,7 @@ async fn closed_stderr_does_not_prevent_shutdown() {
     drop(log);
     let pid = child.id().unwrap().try_into().unwrap();
     kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
-    let ended = tokio::time::timeout(Duration::from_secs(20), child.wait());
+    let ended = tokio::time::timeout(CALL_TIMEOUT, child.wait());
     let ended = ended.await.expect("the server does not exit").unwrap();
     assert_eq!(ended.code(), Some(0));
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::{SERVER, assert_refused, done, server_with_all};
+use super::{SERVER, assert_refused, call, done, server_with_all};
 use crate::harness::{
     FakeService, Request, Response, Server, assert_contains, assert_lacks, http_client, wait_until,
 };
@@ -128,12 +128,9 @@ async fn truncated_endless_and_missing_answers_are_distinguished() {
     }
     let silent = FakeService::start(|_| Response::Hang).await;
     let server = server(&silent.url).await;
-    refused!(
-        server.client().await,
-        "list_workflows",
-        {},
-        "did not answer within 20 s"
-    );
+    let refused = call(&server.client().await, "list_workflows", json!({})).await;
+    assert!(refused.is_error, "{}", refused.text());
+    assert_contains(&refused.text(), "did not answer within 20 s");
     server.wait_for_status("degraded").await;
 }
 

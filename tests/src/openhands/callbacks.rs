@@ -76,7 +76,7 @@ async fn url_gets_the_result_once_with_the_token() {
     };
     eventually("the record of the delivery", clean).await;
     // A task that went on has told its result already.
-    call!(client, "send_message", {"task_id": id, "message": "FINISH: again", "wait_seconds": 20});
+    call!(client, "send_message", {"task_id": id, "message": "FINISH: again"});
     let other = start(&client, &receiver, "FINISH: other").await;
     let got = received(&receiver, 3).await;
     assert_eq!((got.len(), &got[2].0), (3, &other));

@@ -17,7 +17,7 @@ use super::{
     tool_error, wait_for_status,
 };
 use crate::harness::real::openhands;
-use crate::harness::{Server, assert_contains};
+use crate::harness::{Server, assert_contains, client_builder};
 
 /// An answer to what a report shows.
 fn answer(report: &Value, accept: bool) -> Value {
@@ -255,6 +255,8 @@ async fn one_of_several_answers_counts_and_the_others_are_refused() {
                 "{text}"
             );
         }
+        // On a busy machine the time of the call may be over before the action has ended.
+        call_with_id(&client, "wait_task", id).await;
         let expected: &[&str] = if counted[0].0 { &["A made"] } else { &[] };
         assert_eq!(made(&client, id).await, expected);
         call_with_id(&client, "cancel_task", id).await;
@@ -314,7 +316,7 @@ async fn user(server: &Server, era: EraChoice, answers: Vec<Value>) -> (Client, 
         asked: Mutex::default(),
         answers: Mutex::new(answers),
     });
-    let builder = Client::builder().era(era).handler(user.clone());
+    let builder = client_builder().era(era).handler(user.clone());
     let client = builder.http(Endpoint::new(&server.url).unwrap()).unwrap();
     let info = ClientInfo::new("tests", "1").with_capabilities(json!({"elicitation": {}}));
     client.connect(&info).await.unwrap();
@@ -363,7 +365,7 @@ async fn user_is_asked_for_each_action() {
         let answers = vec![yes.clone(), no.clone()];
         let (client, user) = user(&server, era, answers).await;
         let task = json!({"task": "RUN: echo one\nRUN: echo two > made\nSAY: both",
-            "confirm": "always", "idempotency_key": key});
+            "confirm": "always", "idempotency_key": key, "wait_seconds": 25});
         let (failed, run) = call_with_user(&client, &user, "run_task", &task).await;
         assert!(!failed, "{run}");
         let run: Value = serde_json::from_str(&run).unwrap();
@@ -388,7 +390,7 @@ async fn model_cannot_accept_without_its_user() {
         let closed = json!({"action": "cancel"});
         let yes = json!({"action": "accept", "content": {"allow": true}});
         let (client, user) = user(&server, era, vec![closed, yes]).await;
-        let accept = json!({"task_id": id, "accept": true,
+        let accept = json!({"task_id": id, "accept": true, "wait_seconds": 25,
             "confirmation_id": run["confirmation"]["confirmation_id"]});
         let (failed, text) = call_with_user(&client, &user, "respond_confirmation", &accept).await;
         assert!(failed && text.contains("did not answer"), "{text}");
@@ -409,7 +411,7 @@ async fn question_shows_all_actions_whole_and_its_answer_is_for_no_other() {
         let (client, user) = user(&server, era, vec![yes.clone(), yes.clone()]).await;
         let padding = "echo padding || ".repeat(40);
         let task = json!({"task": format!("LIE: List files || touch a\nLINES: {padding}touch END"),
-            "confirm": "always"});
+            "confirm": "always", "wait_seconds": 25});
         let (failed, run) = call_with_user(&client, &user, "run_task", &task).await;
         assert!(!failed, "{run}");
         let asked = user.asked.lock().unwrap().clone();

@@ -10,7 +10,8 @@ use uuid::Uuid;
 
 use super::{NAME, assert_error, call, tool_error, with};
 use crate::harness::{
-    FakeService, Request, Response, Server, assert_contains, assert_lacks, eventually, stdio_client,
+    FakeService, Request, Response, Server, assert_contains, assert_lacks, eventually,
+    stdio_client, wait_until,
 };
 
 const KEY: &str = "key-that-must-stay-secret";
@@ -384,7 +385,8 @@ async fn slow_list_is_seldom_asked_for_and_delays_no_limit() {
     let listed = requests.iter().filter(running);
     let listed = listed.filter(|sent| target(sent).starts_with(lists));
     assert_eq!(listed.count(), 1);
-    assert!(count(&fake, &format!("POST /api/conversations/{ID}/interrupt")) > 0);
+    let interrupt = format!("POST /api/conversations/{ID}/interrupt");
+    wait_until("the stop", async || count(&fake, &interrupt) > 0).await;
 }
 
 #[tokio::test]

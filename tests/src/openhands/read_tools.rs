@@ -12,8 +12,10 @@ use super::{
     agent_server, assert_error, both_transports, call, call_with_id, client, client_with, run_task,
     tool_error, wait_for_status,
 };
-use crate::harness::real::openhands;
-use crate::harness::{assert_contains, assert_ends_with, assert_lacks, assert_starts_with};
+use crate::harness::real::{call_until_answered, openhands};
+use crate::harness::{
+    assert_contains, assert_ends_with, assert_lacks, assert_starts_with, eventually,
+};
 
 #[tokio::test]
 async fn events_are_single_lines_without_the_system_prompt() {
@@ -161,7 +163,7 @@ async fn tasks_are_listed_by_page_and_status() {
         if !cursor.is_null() {
             ask["cursor"] = cursor;
         }
-        let page = client.call_tool("list_tasks", &ask).await.unwrap();
+        let page = call_until_answered(&client, "list_tasks", &ask).await;
         // They delete tasks, too.
         if page.is_error && page.text().contains("its task is gone") {
             cursor = Value::Null;
@@ -372,7 +374,14 @@ async fn verify_command_tells_whether_the_work_is_right() {
     let read = call!(reader, "get_task_result", {"task_id": id});
     assert_has!(read, {"verified": null});
     assert_contains(&read["warnings"], "read-only");
-    let again = async || call!(client, "get_task_result", {"task_id": id});
+    let again = async || {
+        // On a busy machine the command may take longer than the call.
+        let read = async || {
+            let read = call!(client, "get_task_result", {"task_id": id});
+            Some(read).filter(|read| read["verify_output"].is_string())
+        };
+        eventually("the output", read).await
+    };
     let (one, other) = tokio::join!(again(), again());
     assert_eq!(
         (&one["verify_output"], &other["verify_output"]),
@@ -385,7 +394,7 @@ async fn verify_command_tells_whether_the_work_is_right() {
 #[tokio::test]
 async fn call_does_not_wait_longer_for_a_verify_command_than_asked() {
     let Some(client) = client().await else { return };
-    let task = json!({"task": "SAY: x", "verify": "sleep 60", "wait_seconds": 0});
+    let task = json!({"task": "SAY: x", "verify": "sleep 120", "wait_seconds": 0});
     let id = &call(&client, "run_task", task).await["task_id"];
     wait_for_status(&client, id, "finished").await;
     let began = Instant::now();
@@ -393,5 +402,5 @@ async fn call_does_not_wait_longer_for_a_verify_command_than_asked() {
     assert_has!(run, {"status": "finished", "verified": null});
     assert_contains(&run["next"], "verify command runs");
     let took = began.elapsed();
-    assert!(took < Duration::from_secs(18), "{took:?}");
+    assert!(took < Duration::from_secs(25), "{took:?}");
 }

@@ -486,6 +486,8 @@ async fn parallel_tasks_work_in_worktrees_of_one_repository() {
         {"tasks": [task("one"), task("two")], "wait_seconds": 25});
     for (run, name) in runs["tasks"].as_array().unwrap().iter().zip(["one", "two"]) {
         let id = &run["task_id"];
+        // A busy agent server may need more than the time of the call.
+        call!(client, "wait_task", {"task_id": id});
         let run = call!(client, "get_task_result", {"task_id": id});
         assert_eq!(run["changed_files"], json!(["A same"]), "{run}");
         assert_eq!(

@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use super::{NAME, both_transports, call, client_with, env, run_task, wait_for_status};
 use crate::harness::real::{OpenHands, openhands};
-use crate::harness::{Server, assert_contains, binary};
+use crate::harness::{Server, assert_contains, binary, client_builder};
 
 /// Much longer than any update takes.
-const UPDATE_TIMEOUT: Duration = Duration::from_secs(30);
+const UPDATE_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) async fn read(client: &Client, uri: &str) -> String {
     let params = json!({"uri": uri});
@@ -82,7 +82,7 @@ pub(super) async fn subscriber(
     era: Option<EraChoice>,
 ) -> (Client, UnboundedReceiver<String>) {
     let (sender, updates) = unbounded_channel();
-    let builder = Client::builder().handler(Arc::new(UpdateHandler(sender)));
+    let builder = client_builder().handler(Arc::new(UpdateHandler(sender)));
     let client = match era {
         Some(era) => builder.era(era).http(Endpoint::new(&server.url).unwrap()),
         None => {

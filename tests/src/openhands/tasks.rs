@@ -14,7 +14,7 @@ use super::{
     server_with, start_task, tool_error, wait_for_state, wait_for_status,
 };
 use crate::harness::real::openhands;
-use crate::harness::{assert_contains, assert_starts_with};
+use crate::harness::{assert_contains, assert_starts_with, eventually, wait_until};
 
 #[tokio::test]
 async fn shell_command_is_run_and_its_output_returned() {
@@ -24,7 +24,7 @@ async fn shell_command_is_run_and_its_output_returned() {
         assert_has!(run, {"status": "finished", "result": "It said hello.",
             "last_output": "hello-42", "exit_code": 0, "steps": 2, "model": "openai/scripted"});
         assert!(run["tokens"].as_u64().unwrap() > 0, "{run}");
-        assert!(run["seconds"].as_u64().unwrap() < 60, "{run}");
+        assert!(run["seconds"].as_u64().unwrap() < 120, "{run}");
         let result = call_with_id(&client, "get_task_result", id).await;
         assert_eq!(result, run);
         assert_eq!(run["task_id"], *id);
@@ -37,8 +37,9 @@ async fn long_task_is_running_first_and_finished_later() {
         let gate = Gate::new();
         let task = format!("RUN: echo early\nRUN: {}; echo late", gate.pass());
         let run = call!(client, "run_task", {"task": task, "wait_seconds": 1});
-        assert_eq!(run["status"], "running", "{run}");
         let id = &run["task_id"];
+        // A busy agent server may not tell the state within the wait.
+        wait_for_status(&client, id, "running").await;
         let second = wait_for_state(&client, id, |state| state["steps"] == 2).await;
         assert_starts_with(&second["last_action"], "terminal until [");
         let result = call_with_id(&client, "get_task_result", id).await;
@@ -63,9 +64,19 @@ async fn same_key_runs_the_task_once() {
     let key = Uuid::new_v4().to_string();
     // The key is one task and so one directory: a second run would add a second line.
     let arguments = json!({"task": "RUN: echo ran >> log; cat log", "idempotency_key": key});
-    let calls = clients.iter().cycle().take(6);
-    let calls = calls.map(|client| call(client, "run_task", arguments.clone()));
-    let runs: Vec<Value> = futures_util::future::join_all(calls).await;
+    let calls = clients.iter().cycle().take(6).map(async |client| {
+        // On a busy machine the time of a call may be over before it knows the task of the key.
+        let started = async || {
+            let result = client.call_tool("run_task", &arguments).await.unwrap();
+            if result.is_error {
+                assert_contains(&result.text(), "repeat this call");
+            }
+            (!result.is_error).then_some(())
+        };
+        eventually("the task", started).await;
+        call(client, "run_task", arguments.clone()).await
+    });
+    let runs: Vec<Value> = join_all(calls).await;
     for run in &runs {
         assert_eq!(run["task_id"], runs[0]["task_id"], "{run}");
         assert_eq!(run["last_output"], "ran", "{run}");
@@ -89,7 +100,8 @@ async fn same_key_runs_the_task_once() {
 async fn each_step_is_reported_in_one_line() {
     let Some(client) = client().await else { return };
     let (sender, mut reports) = mpsc::channel(100);
-    let arguments = json!({"task": "RUN: sleep 1\nRUN: echo two; sleep 1\nFINISH: three"});
+    let task = "RUN: sleep 1\nRUN: echo two; sleep 1\nFINISH: three";
+    let arguments = json!({"task": task, "wait_seconds": 25});
     let options = Options::default().progress(sender);
     let run = client.call_tool_with("run_task", &arguments, options).await;
     run.unwrap();
@@ -167,19 +179,30 @@ async fn finished_task_continues_with_its_history() {
 
 #[tokio::test]
 async fn running_task_reads_a_message_before_its_next_step() {
-    let Some(client) = client().await else { return };
-    let run = start_task(&client, "RUN: sleep 5\nRUN: echo not this").await;
-    let id = &run["task_id"];
+    let Some(real) = openhands() else { return };
+    let proxy = Proxy::start(real).await;
+    let client = client_with(&proxy.real, &[]).await;
+    let gate = Gate::new();
+    let task = format!("RUN: {}\nRUN: echo not this", gate.pass());
+    let id = &start_task(&client, &task).await["task_id"];
     wait_for_state(&client, id, |state| state["steps"] == 1).await;
-    let message = "RUN: echo but this\nSAY: read";
-    let ended = call!(client, "send_message", {"task_id": id, "message": message});
+    let message = json!({"task_id": id, "message": "RUN: echo but this\nSAY: read"});
+    let events = format!("POST /api/conversations/{}/events ", id.as_str().unwrap());
+    let before = proxy.count(&events);
+    let opening = async {
+        wait_until("the message", async || proxy.count(&events) > before).await;
+        // Real time: the agent server has to take the message before the command ends, which no event reports.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        gate.open();
+    };
+    let (ended, ()) = tokio::join!(call(&client, "send_message", message), opening);
     assert_has!(ended, {"status": "finished", "result": "read", "last_output": "but this"});
 }
 
 #[tokio::test]
 async fn cancelled_task_can_be_resumed() {
     let Some(client) = client().await else { return };
-    let run = start_task(&client, "RUN: sleep 60\nRUN: echo later").await;
+    let run = start_task(&client, "RUN: sleep 600\nRUN: echo later").await;
     let id = &run["task_id"];
     wait_for_state(&client, id, |state| state["steps"] == 1).await;
     let cancelled = call_with_id(&client, "cancel_task", id).await;
@@ -190,8 +213,9 @@ async fn cancelled_task_can_be_resumed() {
 
 #[tokio::test]
 async fn deletion_asks_first_and_stops_the_task() {
+    let mut took = Vec::new();
     for client in both_transports().await {
-        let run = start_task(&client, "RUN: sleep 60").await;
+        let run = start_task(&client, "RUN: sleep 600").await;
         let id = &run["task_id"];
         wait_for_state(&client, id, |state| state["steps"] == 1).await;
         assert_error!(client, "delete_task", {"task_id": id}, "Nothing was done yet");
@@ -200,12 +224,14 @@ async fn deletion_asks_first_and_stops_the_task() {
         let began = Instant::now();
         let deleted = call!(client, "delete_task", {"task_id": id, "confirm": id});
         assert_eq!(deleted, json!({"task_id": id, "deleted": true}));
-        // Without the interrupt it takes the agent server half a minute.
-        let took = began.elapsed();
-        assert!(took < Duration::from_secs(20), "{took:?}");
+        took.push(began.elapsed());
         let gone = tool_error!(client, "get_task_status", {"task_id": id});
         assert_starts_with(&gone, "There is no task");
     }
+    // The faster of two, because other tests keep the machine busy. Without the interrupt it takes the agent server
+    // half a minute.
+    let fastest = took.iter().min();
+    assert!(fastest < Some(&Duration::from_secs(20)), "{took:?}");
 }
 
 #[tokio::test]
@@ -215,11 +241,21 @@ async fn one_call_waits_for_any_or_all_of_several_tasks() {
     let slow = start_task(&client, &format!("RUN: {}", gate.pass())).await["task_id"].clone();
     let fast = start_task(&client, "SAY: fast").await["task_id"].clone();
     let ids = json!([slow, fast]);
-    let any = call!(client, "wait_task", {"task_ids": ids, "until": "any", "wait_seconds": 25});
+    // A busy agent server may need more than the time of one call.
+    let any = async || {
+        let any = json!({"task_ids": ids, "until": "any", "wait_seconds": 25});
+        let any = call(&client, "wait_task", any).await;
+        Some(any).filter(|any| any["tasks"][1]["status"] == "finished")
+    };
+    let any = eventually("the end of one", any).await;
     assert_has!(any["tasks"][0], {"task_id": slow, "status": "running"});
     assert_has!(any["tasks"][1], {"task_id": fast, "status": "finished", "result": "fast"});
     gate.open();
-    let all = call!(client, "wait_task", {"task_ids": ids, "wait_seconds": 25});
+    let all = async || {
+        let all = call!(client, "wait_task", {"task_ids": ids, "wait_seconds": 25});
+        Some(all).filter(|all| all["tasks"][0]["status"] == "finished")
+    };
+    let all = eventually("the end of all", all).await;
     assert_has!(all["tasks"][0], {"task_id": slow, "status": "finished"});
     let unknown = call!(client, "wait_task", {"task_ids": [fast, Uuid::new_v4().to_string()]});
     assert_eq!(unknown["tasks"][0]["status"], "finished", "{unknown}");
@@ -236,7 +272,7 @@ async fn one_call_waits_for_any_or_all_of_several_tasks() {
 #[tokio::test]
 async fn wait_is_as_long_as_a_call_may_take() {
     let Some(real) = openhands() else { return };
-    let (_server, client) = server_with(&real, &[("MCP_CALL_TIMEOUT", "8")]).await;
+    let (_server, client) = server_with(&real, &[("MCP_CALL_TIMEOUT", "12")]).await;
     let gate = Gate::new();
     let starter = client_with(&real, &[]).await;
     let run = start_task(&starter, &format!("RUN: {}", gate.pass())).await;

@@ -35,9 +35,9 @@ impl Drop for Gate {
     fn drop(&mut self) {
         self.open();
         let path = self.0.clone();
-        // The command checks ten times a second, so it has ended by then.
+        // The command checks ten times a second, so it has ended by then, also on a machine that stalls.
         std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_secs(5));
+            std::thread::sleep(Duration::from_secs(120));
             let _ = std::fs::remove_file(path);
         });
     }

@@ -71,7 +71,7 @@ async fn worktree_that_takes_too_long_starts_no_task() {
         "idempotency_key": Uuid::new_v4().to_string()});
     let began = Instant::now();
     assert_error(&client, "run_task", task.clone(), "git took too long").await;
-    assert!(began.elapsed() < Duration::from_secs(20));
+    assert!(began.elapsed() < Duration::from_secs(50));
     assert_lacks(&git(&project, &["worktree", "list"]), "\n/");
     // The same call later makes it.
     git(&project, &["config", "filter.slow.smudge", "cat"]);

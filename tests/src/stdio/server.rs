@@ -1,7 +1,6 @@
 //! A server as a child process over stdio, the fixture above all.
 
 use std::process::Stdio;
-use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -9,12 +8,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{ChildStdin, ChildStdout};
 
-use crate::harness::{Dialect, binary};
-
-/// Timeout of each wait.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Limit for the exit of the server. The specification wants one second, but the machine may be busy.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(15);
+use crate::harness::{CALL_TIMEOUT, Dialect, binary};
 
 /// A server over stdio.
 pub(crate) struct StdioServer {
@@ -25,9 +19,10 @@ pub(crate) struct StdioServer {
 }
 
 impl StdioServer {
-    /// Starts the fixture with these arguments.
+    /// Starts the fixture with these arguments. Its calls may take ten minutes, so that no test waits for their end.
     pub(crate) fn start(args: &[&str]) -> Self {
-        Self::of("mcp-conformance", &[&["--stdio"], args].concat(), &[])
+        let own = ["--stdio", "--call-timeout", "600"];
+        Self::of("mcp-conformance", &[&own, args].concat(), &[])
     }
 
     /// Starts a program with these arguments and variables.
@@ -57,7 +52,7 @@ impl StdioServer {
     /// The next line; `None` at the end.
     pub(crate) async fn line(&mut self) -> Option<String> {
         let lines = self.stdout.as_mut().unwrap();
-        let line = tokio::time::timeout(REPLY_TIMEOUT, lines.next_line()).await;
+        let line = tokio::time::timeout(CALL_TIMEOUT, lines.next_line()).await;
         line.expect("no line in time").unwrap()
     }
 
@@ -87,10 +82,10 @@ impl StdioServer {
         self.message().await
     }
 
-    /// Starts a call that takes a minute and waits until it runs.
+    /// Starts a call that takes some minutes and waits until it runs.
     pub(super) async fn start_slow(&mut self, id: usize) {
         let members =
-            r#""name":"slow","arguments":{"step":60,"steps":1000},"_meta":{"progressToken":1}"#;
+            r#""name":"slow","arguments":{"step":300,"steps":1000},"_meta":{"progressToken":1}"#;
         self.request(id, "tools/call", members).await;
         assert_eq!(self.message().await["method"], "notifications/progress");
     }
@@ -131,7 +126,7 @@ impl StdioServer {
 
     /// Waits for the exit and returns the exit code.
     pub(crate) async fn exit_code(&mut self) -> Option<i32> {
-        let exited = tokio::time::timeout(EXIT_TIMEOUT, self.child.wait()).await;
+        let exited = tokio::time::timeout(CALL_TIMEOUT, self.child.wait()).await;
         exited.expect("the server does not exit").unwrap().code()
     }
 }

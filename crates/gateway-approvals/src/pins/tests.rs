@@ -42,7 +42,7 @@ impl Checks {
         let found = self.check(tools, true);
         let counts = (found.held.len(), found.changes.len());
         // As a running gateway does after each change.
-        for _ in 0..500 {
+        for _ in 0..30_000 {
             if !self.pins.has_unstored("b") {
                 break;
             }

@@ -33,7 +33,7 @@ fn kill(tables: SharedTables) {
 async fn until(what: &str, is_so: impl Fn() -> bool) {
     let started = Instant::now();
     while !is_so() {
-        assert!(started.elapsed() < Duration::from_secs(20), "{what}");
+        assert!(started.elapsed() < Duration::from_secs(60), "{what}");
         sleep(Duration::from_millis(50)).await;
     }
 }
@@ -70,7 +70,7 @@ async fn task_of_a_gateway_is_found_cancelled_and_lost_with_it() {
     }
     let cancelled = a.cancelled(&running.id);
     b.cancel(&running.id).await.unwrap();
-    timeout(Duration::from_secs(10), cancelled).await.unwrap();
+    timeout(Duration::from_secs(60), cancelled).await.unwrap();
     kill(a);
     until("its end", || b.others() == 0).await;
     assert!(b.find(OWNER, &running.id).await.unwrap().unwrap().is_lost);
@@ -88,7 +88,7 @@ async fn writes_wait_for_a_database_that_is_away() {
     // Calls of a session go on.
     assert!(tables.claim(2).await);
     assert!(tables.find(OWNER, &task(1, &json!(null)).id).await.is_err());
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(60));
     tokio::task::spawn_blocking(move || tables.close())
         .await
         .unwrap();

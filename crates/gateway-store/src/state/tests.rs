@@ -91,7 +91,7 @@ fn postgres_changes_are_atomic_and_followed() {
 async fn until(what: &str, mut is_done: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
     while !is_done() {
-        assert!(start.elapsed() < Duration::from_secs(20), "{what}");
+        assert!(start.elapsed() < Duration::from_secs(120), "{what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     start.elapsed()
@@ -117,7 +117,8 @@ async fn check_store(location: StoreLocation) {
     let took = until("followed", || {
         store.entries().get(EntryKind::Pin, "b/1").is_some()
     });
-    assert!(took.await < Duration::from_secs(10));
+    // A second on an idle machine.
+    assert!(took.await < Duration::from_secs(60));
     let close = tokio::task::spawn_blocking(move || database.close());
     close.await.unwrap();
 }
@@ -163,7 +164,7 @@ async fn unavailable_database_holds_nothing_up() {
     let entry = change("a/1", Expected::Missing, Some("1"));
     store.request_change(vec![entry.clone()]);
     assert!(!store.entries().are_read);
-    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(start.elapsed() < Duration::from_secs(60));
     assert!(store.change(vec![entry.clone()]).await.is_err());
     std::fs::remove_file(&file.0).unwrap();
     until("read", || store.entries().are_read).await;

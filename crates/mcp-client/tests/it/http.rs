@@ -62,10 +62,12 @@ async fn headers_of_a_request_are_sent_with_it_alone() {
             let header =
                 principal.map(|name| ("x-principal".parse().unwrap(), name.parse().unwrap()));
             let options = Options::default().headers(header.into_iter().collect());
-            let request = client.request_with(method, &(), options);
+            let client = client.clone();
             // A server with the older transport answers in its stream, here never.
-            let _ = timeout(Duration::from_millis(300), request).await;
+            let request =
+                tokio::spawn(async move { client.request_with(method, &(), options).await });
             let received = server.next_with(method).await;
+            request.abort();
             assert_eq!(received.header("x-principal"), principal, "{method}");
         }
     }
@@ -309,7 +311,7 @@ async fn idle_connections_are_closed() {
     client.request("m", &()).await.unwrap();
     let early = timeout(Duration::from_secs(1), end.recv()).await;
     assert!(early.is_err(), "it was not kept");
-    let ended = timeout(Duration::from_secs(20), end.recv()).await;
+    let ended = timeout(Duration::from_secs(60), end.recv()).await;
     ended.unwrap().unwrap();
 }
 
@@ -569,7 +571,7 @@ async fn broken_stream_without_ids_has_an_unknown_outcome() {
 #[tokio::test]
 async fn timeout_cancels_the_request_at_the_server() {
     let (mut server, client) = Server::connected(with_session(|_| silence())).await;
-    let options = Options::default().timeout(Duration::from_millis(50));
+    let options = Options::default().timeout(Duration::from_millis(500));
     let error = client.request_with("slow", &(), options).await.unwrap_err();
     assert_error!(error, Error::Timeout { .. });
     let cancelled = server.next_with("notifications/cancelled").await;
@@ -594,7 +596,7 @@ async fn dropped_request_is_cancelled_at_the_server() {
 #[tokio::test]
 async fn handshake_is_never_cancelled() {
     let mut server = Server::start(|_| silence()).await;
-    let builder = Client::builder().connect_timeout(Duration::from_millis(50));
+    let builder = Client::builder().connect_timeout(Duration::from_millis(500));
     let client = builder.http(server.endpoint()).unwrap();
     let error = client.initialize(&client_info()).await.unwrap_err();
     assert_error!(error, Error::Timeout { .. });

@@ -107,6 +107,13 @@ impl Store {
         let stored: Value = serde_json::from_slice(&text).unwrap();
         stored["refresh"].as_str().unwrap().to_owned()
     }
+
+    /// Waits for a renewal: no request waits for it while the token is valid.
+    async fn until_renewed(&self) {
+        while self.refresh_token() == "r1" {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
 }
 
 impl TokenStore for Store {
@@ -154,7 +161,7 @@ fn client(config: OAuthConfig, store: Option<&Arc<Store>>) -> Client {
     Client::http(oauth.endpoint()).unwrap()
 }
 
-/// A store with a login, whose token `t1` is due, and ends after some seconds.
+/// A store with a login, whose token `t1` is due, and ends after so many seconds.
 fn store(server: &Server, ends_after: u64) -> Arc<Store> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let now = now.as_secs();
@@ -221,11 +228,12 @@ async fn many_requests_without_a_token_ask_for_one() {
 async fn login_is_renewed_when_due_and_when_refused_and_its_refresh_token_rotates() {
     let tokens = Tokens::new(1, 3600);
     let server = server(&tokens).await;
-    let store = store(&server, 30);
+    let store = store(&server, 600);
     let client = client(config(&server, GrantType::Login), Some(&store));
     for answer in join_all((0..20).map(|_| ping(&client))).await {
         answer.unwrap();
     }
+    store.until_renewed().await;
     assert_eq!((tokens.requests(), store.refresh_token()), (1, "r2".into()));
     tokens.revoke();
     for answer in join_all((0..20).map(|_| ping(&client))).await {
@@ -238,12 +246,13 @@ async fn login_is_renewed_when_due_and_when_refused_and_its_refresh_token_rotate
 async fn processes_with_one_login_renew_it_once() {
     let tokens = Tokens::new(1, 3600);
     let server = server(&tokens).await;
-    let store = store(&server, 30);
+    let store = store(&server, 600);
     let new = || client(config(&server, GrantType::Login), Some(&store));
     let clients = [new(), new(), new()];
     for answer in join_all(clients.iter().map(ping)).await {
         answer.unwrap();
     }
+    store.until_renewed().await;
     assert_eq!((tokens.requests(), store.refresh_token()), (1, "r2".into()));
 }
 
@@ -251,7 +260,7 @@ async fn processes_with_one_login_renew_it_once() {
 async fn renewed_login_that_cannot_be_saved_is_used_and_saved_later() {
     let tokens = Tokens::new(1, 3600);
     let server = server(&tokens).await;
-    let store = store(&server, 30);
+    let store = store(&server, 600);
     let client = client(config(&server, GrantType::Login), Some(&store));
     store.is_broken.store(true, Ordering::Relaxed);
     ping(&client).await.unwrap();
@@ -270,7 +279,7 @@ async fn renewed_login_that_cannot_be_saved_is_used_and_saved_later() {
 async fn outage_of_the_authorization_server_leaves_the_token_in_use() {
     let tokens = Tokens::new(1, 3600);
     let server = server(&tokens).await;
-    let store = store(&server, 30);
+    let store = store(&server, 600);
     let client = client(config(&server, GrantType::Login), Some(&store));
     tokens.is_down.store(true, Ordering::Relaxed);
     for _ in 0..5 {
@@ -288,7 +297,7 @@ async fn outage_of_the_authorization_server_leaves_the_token_in_use() {
 async fn login_of_another_issuer_or_client_is_not_used() {
     let tokens = Tokens::new(1, 3600);
     let server = server(&tokens).await;
-    let store = store(&server, 30);
+    let store = store(&server, 600);
     let mut other_issuer = config(&server, GrantType::Login);
     other_issuer.issuer = Some("https://login.example".to_owned());
     let mut other_client = config(&server, GrantType::Login);

@@ -175,10 +175,10 @@ async fn token_that_ends_ends_its_streams() {
     let (key, issuer, server) = start().await;
     let server = Arc::new(server);
     let following = tokio::spawn(Arc::clone(&server).follow());
-    let soon = unix_time().as_secs() - 29;
+    let soon = unix_time().as_secs() - 27;
     let token = key.sign(&header(), &with(issuer.claims(), "exp", json!(soon)));
     let credential = server.credential_in(token.as_bytes(), None).await.unwrap();
-    let ended = tokio::time::timeout(Duration::from_secs(4), credential.revoked.cancelled());
+    let ended = tokio::time::timeout(Duration::from_secs(60), credential.revoked.cancelled());
     assert!(ended.await.is_ok());
     assert_eq!(kind(&server, &token).await, "unauthorized");
     following.abort();

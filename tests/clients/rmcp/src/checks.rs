@@ -102,7 +102,7 @@ async fn cancel(peer: &mut Peer) -> anyhow::Result<()> {
         step = seen.recv() => drop(step.context("no progress")?),
     }
     // The server is notified a moment later; the connection stays open.
-    let until = Instant::now() + Duration::from_secs(5);
+    let until = Instant::now() + Duration::from_secs(25);
     while running(peer).await? != json!(0) && Instant::now() < until {
         sleep(Duration::from_millis(20)).await;
     }

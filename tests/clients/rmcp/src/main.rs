@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use peer::{Peer, Steps};
 
 /// Timeout of each check.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {

@@ -43,7 +43,7 @@ async fn ends_loops_and_mounts_are_diagnosed() {
         let script = "trap 'exit 0' TERM; while :; do sleep 0.1; done";
         let ignores = lab.run("ignores", &["sleep", "600"], json!({})).await;
         let handles = lab.run_script("handles", script).await;
-        for (name, grace, cause) in [(&ignores, 0, "killed"), (&handles, 9, "stopped")] {
+        for (name, grace, cause) in [(&ignores, 0, "killed"), (&handles, 60, "stopped")] {
             let options = StopContainerOptionsBuilder::new().t(grace).build();
             let stop = lab.docker.stop_container(name, Some(options));
             stop.await.unwrap();

@@ -22,7 +22,7 @@ use crate::harness::{Server, real, wait_until};
 /// The table of containers that need no preparation.
 const BROKEN_CONTAINERS: &str = include_str!("broken_containers.txt");
 /// A row of the table is asked again while its container comes to its end.
-const MAX_ATTEMPTS: usize = 50;
+const MAX_ATTEMPTS: usize = 300;
 /// The same on Podman, where some rows are never right.
 const MAX_ATTEMPTS_PODMAN: usize = 15;
 /// Rows of one engine at the same time.
@@ -333,7 +333,7 @@ async fn stuck_container_is_told_apart_from_a_slow_engine() {
     let proxy = Proxy::silent_about(&lab.host, &format!("/containers/{name}/json")).await;
     let env = [
         ("DOCKER_HOST", &*proxy.host),
-        ("DOCKER_CLIENT_TIMEOUT", "1"),
+        ("DOCKER_CLIENT_TIMEOUT", "5"),
     ];
     let server = Server::start(SERVER, &env).await;
     let diagnosis = succeed(&server, "diagnose_container", json!({"container": name})).await;

@@ -1,11 +1,8 @@
 //! Notifications of changes: over HTTP and stdio, in both eras.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use mcp_client::{
-    Builder, Client, ClientInfo, Command, Endpoint, EraChoice, Handler, NotificationStream,
-};
+use mcp_client::{Client, ClientInfo, Command, Endpoint, EraChoice, Handler, NotificationStream};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -13,10 +10,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::docker::lab::{Lab, lab};
 use crate::docker::proxy::Proxy;
 use crate::docker::{SERVER, succeed};
-use crate::harness::{Server, binary, wait_until};
+use crate::harness::{CALL_TIMEOUT, Server, binary, client_builder, wait_until};
 
-/// Far longer than any notification takes.
-const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(60);
 const LIST: &str = "notifications/resources/list_changed";
 
 /// Forwards notifications: the URI of the updated resource, else the method.
@@ -35,13 +30,6 @@ impl Handler for NotificationSender {
 struct Listener {
     client: Client,
     received: UnboundedReceiver<String>,
-}
-
-/// A client with a long timeout, since a test machine is busy.
-fn client_builder() -> Builder {
-    Client::builder()
-        .timeout(NOTIFICATION_TIMEOUT)
-        .connect_timeout(NOTIFICATION_TIMEOUT)
 }
 
 impl Listener {
@@ -99,9 +87,7 @@ impl Listener {
                 }
             }
         };
-        let arrived = tokio::time::timeout(NOTIFICATION_TIMEOUT, receive)
-            .await
-            .is_ok();
+        let arrived = tokio::time::timeout(CALL_TIMEOUT, receive).await.is_ok();
         let era = self.client.era();
         assert!(arrived, "{wanted} was not received: {received:?} {era:?}");
         received

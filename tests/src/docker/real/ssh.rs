@@ -133,7 +133,8 @@ async fn engine_behind_ssh_is_used_as_a_local_one() {
                 json!({}),
             )
             .await;
-        let log = succeed!(server, "get_container_logs", {"container": name});
+        let until = json!({"container": name, "until_match": "hello", "follow_seconds": 120});
+        let log = succeed(&server, "get_container_logs", until).await;
         assert_contains(log["log"].as_str().unwrap(), "hello");
         // More calls at once than sshd lets in unauthenticated, and one that upgrades its connection.
         let calls = (0..12).map(|_| succeed(&server, "get_container", json!({"container": name})));

@@ -1,12 +1,12 @@
 //! The belongings of a view: its sessions, tasks and events, the client over stdio, and the answers to strangers.
 
-use mcp_client::{Client, ClientInfo, Command, EraChoice};
+use mcp_client::{ClientInfo, Command, EraChoice};
 use serde_json::{Value, json};
 
 use super::super::env::{At, Folder, Gateway, bearer, request, stdio_fixture, text};
 use super::{ADMIN, VIEWS, start, start_with};
 use crate::harness::{
-    CALL_TIMEOUT, Dialect, assert_contains, assert_lacks, binary, eventually, initialize,
+    Dialect, assert_contains, assert_lacks, binary, client_builder, eventually, initialize,
     member_texts, modern_meta, rpc,
 };
 
@@ -175,7 +175,7 @@ async fn stdio_client_uses_its_view() {
     for era in [EraChoice::Newest, EraChoice::Legacy] {
         let program = binary("mcp-gateway");
         let command = Command::new(program.to_str().unwrap()).args(args("support"));
-        let client = Client::builder().era(era).timeout(CALL_TIMEOUT);
+        let client = client_builder().era(era);
         let client = client.stdio(command).unwrap();
         let info = ClientInfo::new("tests", "1");
         client.connect(&info).await.unwrap();

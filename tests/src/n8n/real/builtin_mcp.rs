@@ -85,7 +85,7 @@ async fn long_test_is_found_before_its_end() {
     let Some(env) = Env::full().await else { return };
     let nodes = vec![called_by_another(), wait(15), set("late")];
     let workflow = env.draft(nodes).await;
-    let early = done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 4});
+    let early = done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 8});
     assert_eq!(early["status"], "running", "{early}");
     let end = end_of(&env, &early).await;
     assert_eq!(end["output"], json!({"result": "late"}), "{end}");

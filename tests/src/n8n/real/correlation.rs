@@ -67,7 +67,7 @@ async fn execution_is_found_among_many_newer_ones() {
     };
     let arguments =
         json!({"workflow_id": workflow.id, "wait_seconds": 25, "parameters": {"input": "ours"}});
-    let (ours, _) = tokio::join!(done(&env, "run_workflow", arguments), others);
+    let (ours, _) = tokio::join!(run_with(&env, arguments), others);
     let execution = env.execution(&ours).await.to_string();
     assert!(execution.contains("\"ours\""), "{ours}");
     env.delete(&workflow).await;

@@ -7,7 +7,7 @@ use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler};
 
 use super::counting_proxy::CountingProxy;
 use super::*;
-use crate::harness::{http_client, real};
+use crate::harness::{client_builder, http_client, real};
 
 /// Derefs to the n8n; `done` and `refused` take it as a client.
 pub(super) struct Env {
@@ -25,14 +25,13 @@ impl Env {
     /// Without the token of n8n's MCP server: triggers are started through their URLs only.
     pub(super) async fn urls() -> Option<Self> {
         let n8n = Instance::new()?;
-        let (args, env) = (["--toolsets", "all"], n8n.env_without_mcp());
-        let server = Box::pin(Server::with_args(SERVER, &args, &env)).await;
+        let server = Box::pin(server(&["--toolsets", "all"], &n8n.env_without_mcp())).await;
         Some(Self::connected(server, n8n).await)
     }
 
     pub(super) async fn with(args: &[&str]) -> Option<Self> {
         let n8n = Instance::new()?;
-        let server = Box::pin(Server::with_args(SERVER, args, &n8n.env())).await;
+        let server = Box::pin(server(args, &n8n.env())).await;
         Some(Self::connected(server, n8n).await)
     }
 
@@ -41,11 +40,8 @@ impl Env {
         let n8n = Instance::new()?;
         let proxy = CountingProxy::start(&n8n.config.url).await;
         let [_, key] = n8n.env_without_mcp();
-        let (args, env) = (
-            ["--toolsets", "all"],
-            [("N8N_URL", proxy.url.as_str()), key],
-        );
-        let server = Box::pin(Server::with_args(SERVER, &args, &env)).await;
+        let env = [("N8N_URL", proxy.url.as_str()), key];
+        let server = Box::pin(server(&["--toolsets", "all"], &env)).await;
         Some((proxy, Self::connected(server, n8n).await))
     }
 
@@ -65,7 +61,7 @@ impl Env {
         capabilities: Value,
         handler: Option<Arc<dyn Handler>>,
     ) -> Client {
-        let builder = Client::builder().era(era);
+        let builder = client_builder().era(era);
         let builder = match handler {
             Some(handler) => builder.handler(handler),
             None => builder,
@@ -93,6 +89,12 @@ impl Env {
         let name = |tool: Value| tool["name"].as_str().unwrap().to_owned();
         self.tools().await.into_iter().map(name).collect()
     }
+}
+
+/// A server that lets a busy n8n take longer for a call than is usual.
+async fn server(args: &[&str], env: &[(&str, &str)]) -> Server {
+    let args = [args, &["--call-timeout", "60"]].concat();
+    Server::with_args(SERVER, &args, env).await
 }
 
 impl Deref for Env {

@@ -79,16 +79,16 @@ async fn failures_are_listed_explained_counted_and_retried() {
 async fn running_and_waiting_executions_are_listed() {
     let Some(env) = Env::full().await else { return };
     let workflow = env.live(vec![webhook("onReceived"), wait(60)]).await;
-    let run = done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 1});
+    done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 1});
+    let id = execution_with(&env, &workflow, "running").await;
     let listed = done!(env, "list_executions", {"workflow_id": workflow.id});
-    assert_eq!(ids(&listed), [run["execution_id"].as_str().unwrap()]);
-    let stopped = json!({"execution_id": run["execution_id"]});
-    let stopped = done(&env, "stop_execution", stopped).await;
+    assert_eq!(ids(&listed), [id.as_str().unwrap()]);
+    let stopped = done!(env, "stop_execution", {"execution_id": id});
     assert_eq!(stopped["status"], "canceled");
     let canceled = json!({"workflow_id": workflow.id, "status": "canceled"});
     let canceled = done(&env, "list_executions", canceled).await;
     assert_eq!(ids(&canceled), ids(&listed));
-    refused!(env, "stop_execution", {"execution_id": run["execution_id"]}, "ended already");
+    refused!(env, "stop_execution", {"execution_id": id}, "ended already");
     env.delete(&workflow).await;
 }
 

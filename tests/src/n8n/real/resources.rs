@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::*;
 
 /// Longer than the delay of any notification.
-const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(60);
+const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Forwards the URIs of updated resources, and the methods of other notifications.
 struct Listener(UnboundedSender<String>);
@@ -97,8 +97,10 @@ async fn subscribers_are_notified_of_changes() {
     env.delete(&workflow).await;
     wait_for(&mut notifications, &uri).await;
     let workflow = env.live(vec![webhook("onReceived"), wait(20)]).await;
-    let run = done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 4});
-    let uri = format!("n8n://executions/{}", run["execution_id"].as_str().unwrap());
+    // The subscription must come before the end of the run.
+    done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 0});
+    let id = execution_with(&env, &workflow, "running").await;
+    let uri = format!("n8n://executions/{}", id.as_str().unwrap());
     let (_client, mut notifications) = subscribe(&env, &uri).await;
     wait_for(&mut notifications, &uri).await;
     env.delete(&workflow).await;

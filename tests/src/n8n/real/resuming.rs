@@ -5,10 +5,9 @@ use super::*;
 
 async fn waiting(env: &Env, nodes: Vec<Value>) -> (TestWorkflow, Value) {
     let workflow = env.live(nodes).await;
-    let run = done!(*env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 1});
-    let path = format!("/executions/{}", run["execution_id"].as_str().unwrap());
-    env.wait_for_status(&path, "waiting").await;
-    (workflow, run["execution_id"].clone())
+    done!(*env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 1});
+    let id = execution_with(env, &workflow, "waiting").await;
+    (workflow, id)
 }
 
 #[tokio::test]
@@ -43,6 +42,7 @@ async fn request_and_form_that_an_execution_waits_for_are_sent() {
         assert_contains(&asked.text(), "behind \"Wait\"");
         arguments["confirm"] = id.clone();
         let resumed = done(&env, "resume_execution", arguments.clone()).await;
+        let resumed = followed(&env, resumed, &Value::Null).await;
         assert_has!(resumed, {"status": "completed", "output": {"result": "yes"}});
         assert_eq!(resumed["execution_id"], id);
         assert_refused(&env, "resume_execution", arguments, "does not wait").await;
@@ -108,6 +108,7 @@ async fn next_page_of_a_form_is_filled_in() {
     // The last page ends the execution once it is shown.
     assert_refused(&env, tool, fill(json!({"size": 7})), "It has no fields").await;
     let filled = done(&env, tool, fill(json!({}))).await;
+    let filled = followed(&env, filled, &Value::Null).await;
     assert_has!(filled, {"status": "completed", "output": {"result": "red 7 round"}});
     env.delete(&workflow).await;
 }
@@ -115,7 +116,7 @@ async fn next_page_of_a_form_is_filled_in() {
 #[tokio::test]
 async fn execution_that_waits_for_something_else_is_not_resumed() {
     let Some(env) = Env::urls().await else { return };
-    let (workflow, id) = waiting(&env, vec![webhook("onReceived"), wait(90), set("x")]).await;
+    let (workflow, id) = waiting(&env, vec![webhook("onReceived"), wait(600), set("x")]).await;
     refused!(env, "resume_execution", {"execution_id": id, "confirm": id}, "continues by itself");
     let shown = done!(env, "get_execution", {"execution_id": id});
     assert_has!(shown, {"waits": {"node": "Wait", "for": "time"}});

@@ -10,27 +10,35 @@ use crate::harness::{FakeService, Response};
 async fn long_run_is_followed_by_its_id() {
     let Some(env) = Env::urls().await else { return };
 
-    let workflow = env.live(vec![webhook("lastNode"), wait(4), echo()]).await;
+    let mut pause = wait(0);
+    pause["parameters"]["amount"] = json!("={{ $json.body.seconds }}");
+    let workflow = env.live(vec![webhook("lastNode"), pause, echo()]).await;
     // The first run waits for the activation, so that the others use their whole time.
     let (reports, mut reported) = mpsc::channel(64);
-    let arguments = json!({"workflow_id": workflow.id, "parameters": {"input": "slow"}});
+    let parameters = json!({"input": "slow", "seconds": 4});
+    let arguments = json!({"workflow_id": workflow.id, "parameters": parameters});
     let options = Options::default().progress(reports);
     let called = env
         .client
         .call_tool_with("run_workflow", &arguments, options);
     let result = called.await.unwrap().structured_content.unwrap();
     let whole: Value = serde_json::from_str(result.get()).unwrap();
+    let whole = followed(&env, whole, &arguments).await;
     assert_eq!(whole["output"], json!({"result": "slow"}), "{whole}");
     let first = reported.recv().await.expect("a report");
     assert_eq!(first.total, Some(20.0));
 
-    for seconds in [0, 1] {
-        let arguments = json!({"workflow_id": workflow.id, "wait_seconds": seconds, "parameters": {"input": "later"}});
+    // Both at once and longer: they run until a busy n8n has listed them.
+    let runs = [0, 1].map(async |seconds| {
+        let parameters = json!({"input": "later", "seconds": 8});
+        let arguments =
+            json!({"workflow_id": workflow.id, "wait_seconds": seconds, "parameters": parameters});
         let early = done(&env, "run_workflow", arguments).await;
         assert_eq!(early["status"], "running", "{early}");
         let end = end_of(&env, &early).await;
         assert_has!(end, {"status": "completed", "output": {"result": "later"}});
-    }
+    });
+    join_all(runs).await;
     env.delete(&workflow).await;
 }
 
@@ -38,15 +46,23 @@ async fn long_run_is_followed_by_its_id() {
 async fn early_reply_of_a_waiting_run_is_not_its_result() {
     let Some(env) = Env::urls().await else { return };
     // If a node waits for 65 s or more, n8n replies 200 at once, with the trigger's data.
-    let workflow = env.live(vec![webhook("lastNode"), wait(90), echo()]).await;
-    let waiting = done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 12,
+    let workflow = env.live(vec![webhook("lastNode"), wait(600), echo()]).await;
+    let run = done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 12,
         "parameters": {"input": "x"}});
+    let id = run["execution_id"].as_str().unwrap();
+    // A busy n8n may suspend it only after the deadline of the call.
+    env.wait_for_status(&format!("/executions/{id}"), "waiting")
+        .await;
+    let waiting = done!(env, "get_execution", {"execution_id": id});
     assert_eq!(waiting["status"], "waiting", "{waiting}");
-    assert_eq!(waiting.get("output"), None);
-    let id = waiting["execution_id"].as_str().unwrap();
+    let open = [json!("waiting"), json!("running")];
+    assert!(open.contains(&run["status"]), "{run}");
+    for shown in [&run, &waiting] {
+        assert_eq!(shown.get("output"), None, "{shown}");
+    }
     let path = format!("/executions/{id}/stop");
     env.api("POST", &path, None).await;
-    let end = end_of(&env, &waiting).await;
+    let end = end_of(&env, &run).await;
     assert_eq!(end["status"], "canceled", "{end}");
 
     env.delete(&workflow).await;
@@ -67,7 +83,8 @@ async fn cancelled_call_stops_its_run() {
             true => message.starts_with("Execution "),
             false => env.get(&list).await["data"][0].is_object(),
         };
-        run_and_cancel(&client, &json!({"workflow_id": workflow.id}), is_time).await;
+        let arguments = json!({"workflow_id": workflow.id, "wait_seconds": 25});
+        run_and_cancel(&client, &arguments, is_time).await;
         env.wait_until_canceled(&workflow).await;
         env.delete(&workflow).await;
         client.close().await;
@@ -198,7 +215,7 @@ async fn runs_with_large_outputs_end_each_with_its_own() {
     for n in 0..5 {
         let arguments =
             json!({"workflow_id": workflow.id, "parameters": {"input": n}, "fields": ["input"]});
-        let ran = done(&env, "run_workflow", arguments).await;
+        let ran = run_with(&env, arguments).await;
         assert_eq!(ran["status"], "completed", "{n}: {ran}");
         assert_eq!(ran["output"], json!({"input": n}));
         assert!(ids.insert(ran["execution_id"].to_string()));

@@ -14,7 +14,7 @@ async fn start_task(env: &Env, era: EraChoice, workflow: &TestWorkflow) -> (Clie
     let client = env.connect(era, tasks, None).await;
     let parameters = json!({"input": "later"});
     let arguments =
-        json!({"workflow_id": workflow.id, "wait_seconds": 3, "parameters": parameters});
+        json!({"workflow_id": workflow.id, "wait_seconds": 1, "parameters": parameters});
     let mut params = json!({"name": "run_workflow", "arguments": arguments});
     if era == EraChoice::Legacy {
         params["task"] = json!({});

@@ -117,7 +117,8 @@ async fn url_is_preferred_and_caller_must_choose_among_equal_triggers() {
     refused!(env, "run_workflow", {"workflow_id": workflow.id}, both);
     let arguments = json!({"workflow_id": workflow.id, "trigger": "Third"});
     assert_refused(&env, "run_workflow", arguments, "no trigger \"Third\"").await;
-    let ran = done!(env, "run_workflow", {"workflow_id": workflow.id, "trigger": "Second"});
+    let second = json!({"workflow_id": workflow.id, "trigger": "Second"});
+    let ran = run_with(&env, second).await;
     assert_has!(ran, {"status": "completed", "trigger": "Second"});
     let ran = done!(env, "run_workflow", {"workflow_id": workflow.id, "trigger": "Schedule"});
     assert_has!(ran, {"trigger": "Schedule", "way": "mcp_production"});

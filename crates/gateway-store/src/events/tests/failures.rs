@@ -15,15 +15,16 @@ fn unavailable_store_drops_only_what_exceeds_the_queue() {
     let scratch = Scratch::new();
     let (database, in_the_way) = blocked(&scratch);
     degraded(&database);
-    let slowest = (0..12_000)
-        .map(|n| {
-            let (event, start) = (event(n), Instant::now());
-            database.log.record(event);
-            start.elapsed()
-        })
-        .max();
-    // Not the 1 ms of the requirement, since the machine may be busy, but below any wait of the store.
-    assert!(slowest < Some(Duration::from_millis(100)), "{slowest:?}");
+    let times = (0..12_000).map(|n| {
+        let (event, start) = (event(n), Instant::now());
+        database.log.record(event);
+        start.elapsed()
+    });
+    // Not the 1 ms of the requirement, and a busy machine may stop a few for long, but all those that do not fit would
+    // wait for the store.
+    let slow = times.filter(|time| *time >= Duration::from_millis(100));
+    let slow = slow.count();
+    assert!(slow < 20, "{slow} of 12,000 were slow");
     let health = database.health();
     // The first batch of the writer has made room for more events in the queue.
     assert!((1_000..=2_000).contains(&health.dropped), "{health:?}");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::super::lab::{Folder, Lab, merged};
 use super::{confirmed, fail, lab, lab_with, succeed, texts};
-use crate::harness::{assert_contains, assert_lacks};
+use crate::harness::{assert_contains, assert_lacks, wait_until};
 
 /// A server on each engine, with the compose program and access to the directory.
 pub(super) async fn labs(shop: &Folder) -> Vec<Lab> {
@@ -63,8 +63,11 @@ async fn project_is_started_changed_and_removed() {
         let listed = succeed(&lab, "list_compose_projects", shown.clone()).await;
         let listed = &listed["projects"][0];
         assert_has!(listed, {"directory": shop.path(), "running": 2});
-        let log = succeed!(lab, "get_container_logs", {"project": project, "service": "web"});
-        assert!(log["log"].as_str().unwrap().ends_with("| one"), "{log}");
+        wait_until("its log", async || {
+            let log = succeed!(lab, "get_container_logs", {"project": project, "service": "web"});
+            log["log"].as_str().unwrap().ends_with("| one")
+        })
+        .await;
 
         // A call that changes nothing needs no confirmation.
         succeed(&lab, "compose_up", arguments.clone()).await;
@@ -369,7 +372,7 @@ async fn project(lab: &mut Lab) -> String {
     let script = "sleep 0.1; for i in 1 2 3; do echo db $i; sleep 0.2; done; sleep 600";
     lab.run("db", &["sh", "-c", script], labels("db")).await;
     for name in ["web", "db"] {
-        let arguments = json!({"container": lab.name(name), "until_match": " 3$", "tail": 10});
+        let arguments = json!({"container": lab.name(name), "until_match": " 3$", "tail": 10, "follow_seconds": 120});
         succeed(lab, "get_container_logs", arguments).await;
     }
     project

@@ -2,7 +2,6 @@
 //! is ended without its caller.
 
 use std::fs;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -134,20 +133,29 @@ async fn restart_ends_without_its_caller() {
     let bind = format!("{}:/x", dir.str());
     let more = json!({"StopTimeout": 9, "HostConfig": {"Binds": [bind]},
         "Labels": labels(&project, "web")});
-    let name = lab.run("web", &["sleep", "600"], more).await;
-    for (tool, arguments) in [
+    let script = "trap 'echo stopping' TERM; echo ready; while :; do sleep 0.1; done";
+    let name = lab.run("web", &["sh", "-c", script], more).await;
+    let calls = [
         ("restart_container", json!({"container": name})),
         (
             "compose_service",
             json!({"project": project, "action": "restart"}),
         ),
-    ] {
+    ];
+    let has_written = async |word: &str, times: usize| {
+        wait_until(word, async || {
+            let log = succeed!(lab, "get_container_logs", {"container": name});
+            log["log"].as_str().unwrap().matches(word).count() == times
+        })
+        .await;
+    };
+    for (number, (tool, arguments)) in (1..).zip(calls) {
+        has_written("ready", number).await;
         let before = seen(&lab, &name, "StartedAt").await;
         let env = [("MCP_TOOLSETS", "all"), ("PATH", &*path)];
         let mut session = StdioSession::open(&lab.host, &env).await;
         let id = session.start(tool, arguments).await;
-        // By then the stop has begun, also on a busy machine.
-        tokio::time::sleep(Duration::from_secs(4)).await;
+        has_written("stopping", number).await;
         session.cancel(id).await;
         wait_until("the start", async || {
             let now = seen(&lab, &name, "StartedAt").await;

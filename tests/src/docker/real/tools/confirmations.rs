@@ -1,7 +1,5 @@
 //! Questions to the user before a loss of data, with clients that support elicitation.
 
-use std::time::Duration;
-
 use bollard::query_parameters::TagImageOptionsBuilder;
 use mcp_client::{Client, ClientInfo, Endpoint, EraChoice};
 use serde_json::{Value, json};
@@ -10,7 +8,7 @@ use super::super::super::lab::{Folder, Lab, merged};
 use super::super::super::{SERVER, calls_of};
 use super::stdio_session::StdioSession;
 use super::{call, cli_lab, program_path, succeed};
-use crate::harness::{Server, assert_contains};
+use crate::harness::{Server, assert_contains, client_builder};
 
 /// The objects that the asking tools would stop, remove or overwrite.
 async fn plant(lab: &mut Lab) -> Folder {
@@ -114,8 +112,7 @@ impl Clients {
         let legacy = StdioSession::open(&lab.host, env).await;
         let more = [("MCP_TOOLSETS", "all"), ("DOCKER_HOST", &lab.host)];
         let server = Server::start(SERVER, &[env, &more].concat()).await;
-        let builder = Client::builder().era(EraChoice::Modern);
-        let builder = builder.timeout(Duration::from_secs(120));
+        let builder = client_builder().era(EraChoice::Modern);
         let modern = builder.http(Endpoint::new(&server.url).unwrap()).unwrap();
         let info = ClientInfo::new("tests", "1").with_capabilities(json!({"elicitation": {}}));
         modern.connect(&info).await.unwrap();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::super::lab::merged;
 use super::stdio_session::StdioSession;
 use super::{confirmed, fail, lab, succeed, texts};
-use crate::harness::{assert_contains, assert_ends_with, assert_starts_with};
+use crate::harness::{assert_contains, assert_ends_with, assert_starts_with, eventually};
 
 #[tokio::test]
 async fn a_container_is_created_and_started() {
@@ -89,9 +89,10 @@ async fn what_loses_data_needs_a_confirmation() {
     let Some(mut lab) = lab().await else { return };
     let script = "trap 'echo reloaded' HUP; echo ready; while true; do sleep 0.1; done";
     let name = lab.run("web", &["sh", "-c", script], json!({})).await;
-    succeed!(lab, "get_container_logs", {"container": name, "until_match": "ready", "tail": 10});
+    succeed!(lab, "get_container_logs", {"container": name, "until_match": "ready", "tail": 10, "follow_seconds": 120});
     succeed!(lab, "kill_container", {"container": name, "signal": "HUP"});
-    let arguments = json!({"container": name, "until_match": "reloaded", "tail": 10});
+    let arguments =
+        json!({"container": name, "until_match": "reloaded", "tail": 10, "follow_seconds": 120});
     let log = succeed(&lab, "get_container_logs", arguments).await;
     assert_eq!(log["stopped_by"], "matched", "{log}");
     let (loss, killed) = confirmed(&lab, "kill_container", json!({"container": name}), &name).await;
@@ -133,11 +134,15 @@ async fn sections_are_chosen() {
     assert!(all["env"].is_array() && all["networks"].is_object() && all["processes"].is_null());
     let some = get(&["env"]).await;
     assert!(some["env"].is_array() && some["networks"].is_null() && some["command"].is_null());
-    let inside = get(&["processes", "changes"]).await;
+    // Once its script has come to the end.
+    let inside = eventually("its change", async || {
+        let inside = get(&["processes", "changes"]).await;
+        let has_change = inside["changes"].to_string().contains("\"A /tmp/new\"");
+        has_change.then_some(inside)
+    })
+    .await;
     let mut processes = texts(&inside["processes"]).into_iter();
     assert!(processes.any(|line| line.contains("sleep 600")), "{inside}");
-    let changes = texts(&inside["changes"]);
-    assert!(changes.contains(&"A /tmp/new"), "{inside}");
 }
 
 #[tokio::test]

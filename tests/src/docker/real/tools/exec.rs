@@ -152,7 +152,7 @@ async fn timeout_and_cancellation_leave_no_process_behind() {
     assert_has!(done, {"timed_out": true, "exit_code": 137});
     // With its child processes; the output before the timeout is kept.
     let script = "echo begun; sleep 602 & sleep 603 & sleep 604";
-    let more = json!({"command": [script], "shell": true, "timeout_seconds": 1});
+    let more = json!({"command": [script], "shell": true, "timeout_seconds": 5});
     let done = execute(&lab, &name, more).await;
     assert_has!(done, {"timed_out": true, "stdout": "begun\n"});
     assert_eq!(processes(&lab, &name).await, ["sleep 600"]);

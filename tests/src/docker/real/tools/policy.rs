@@ -377,7 +377,7 @@ async fn link_that_a_container_makes_while_it_is_stopped_is_not_followed() {
     let web = lab.adopt("web");
     let made = json!({"image": "busybox:test", "name": web, "mounts": mounts, "command": command});
     succeed(&lab, "create_container", made).await;
-    fails_with!(lab, "restart_container", {"container": web}, REFUSAL);
+    fails_with!(lab, "restart_container", {"container": web, "timeout_seconds": 60}, REFUSAL);
     assert_eq!(lab.state(&web).await, "exited");
     swap_back(&folder);
 

@@ -21,7 +21,8 @@ pub(super) async fn start(lab: &mut Lab, seconds: &str) -> String {
     });
     let script = ["sh", "-c", include_str!("registry.sh")];
     let name = lab.run("registry", &script, more).await;
-    let arguments = json!({"container": name, "until_match": "^ready$", "tail": 10});
+    let arguments =
+        json!({"container": name, "until_match": "^ready$", "tail": 10, "follow_seconds": 120});
     let log = succeed(lab, "get_container_logs", arguments).await;
     assert_eq!(log["stopped_by"], "matched", "{log}");
     format!("{}/app", lab.address(&name).await)
@@ -62,7 +63,7 @@ async fn start_registry(lab: &mut Lab, dir: &Folder, program: &str) -> String {
             "PortBindings": {"5000/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}]}},
     });
     let name = lab.run("registry", &command, more).await;
-    let arguments = json!({"container": name, "until_match": "listening on", "tail": 10});
+    let arguments = json!({"container": name, "until_match": "listening on", "tail": 10, "follow_seconds": 120});
     let log = succeed(lab, "get_container_logs", arguments).await;
     assert_eq!(log["stopped_by"], "matched", "{log}");
     lab.address(&name).await

@@ -1,7 +1,6 @@
 //! A conversation over stdio, message by message: questions, progress, tasks, cancellation.
 
 use std::process::Stdio;
-use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -10,7 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::super::super::SERVER;
-use crate::harness::binary;
+use crate::harness::{CALL_TIMEOUT, binary};
 
 pub(super) struct StdioSession {
     child: Child,
@@ -32,6 +31,8 @@ impl StdioSession {
         let mut child = command
             .env("DOCKER_HOST", host)
             .env("MCP_TOOLSETS", "all")
+            .env("DOCKER_CLIENT_TIMEOUT", "60")
+            .env("MCP_CALL_TIMEOUT", "120")
             .envs(env.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -98,7 +99,7 @@ impl StdioSession {
 
     /// The next message.
     pub(super) async fn next(&mut self) -> Value {
-        let line = tokio::time::timeout(Duration::from_secs(30), self.stdout.next_line());
+        let line = tokio::time::timeout(CALL_TIMEOUT, self.stdout.next_line());
         let line = line.await.expect("the server says nothing").unwrap();
         serde_json::from_str(&line.expect("the server has ended")).unwrap()
     }

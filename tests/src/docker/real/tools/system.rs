@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::super::lab::Lab;
 use super::{asked_for, call, cli_lab, confirmed, fail, lab, lab_with, succeed, texts};
-use crate::harness::{assert_contains, assert_lacks, eventually};
+use crate::harness::{assert_contains, assert_lacks, eventually, wait_until};
 
 /// An environment whose server sees only its own objects.
 async fn isolated_lab() -> Option<Lab> {
@@ -273,11 +273,12 @@ async fn use_is_measured_over_a_window() {
         "{measured}"
     );
     assert!(part("throttled_percent", "max") > 0.0, "{measured}");
-    let by_memory = succeed!(isolated, "get_container_stats", {"by": "memory", "top": 1});
-    let rows = by_memory["containers"].as_array().unwrap();
-    assert_eq!(
-        (rows.len(), &rows[0]["container"]),
-        (1, &json!(big)),
-        "{by_memory}"
-    );
+    // Once it has written its file.
+    wait_until("the largest", async || {
+        let by_memory = succeed!(isolated, "get_container_stats", {"by": "memory", "top": 1});
+        let rows = by_memory["containers"].as_array().unwrap();
+        assert_eq!(rows.len(), 1, "{by_memory}");
+        rows[0]["container"] == json!(big)
+    })
+    .await;
 }
