@@ -214,6 +214,12 @@ impl Draft {
                     x += NODE_SPACING;
                 }
             }
+            // Without an id n8n would take any credential of the type; with null the one of the name, if there is one.
+            let credentials = node.get_mut("credentials").and_then(Value::as_object_mut);
+            let credentials = credentials.into_iter().flat_map(Map::values_mut);
+            for credential in credentials.filter_map(Value::as_object_mut) {
+                credential.entry("id").or_insert(Value::Null);
+            }
             node.entry("parameters").or_insert_with(|| json!({}));
             let version = node.get("typeVersion").map_or(Some(1.0), number);
             if let Some(version) = version {

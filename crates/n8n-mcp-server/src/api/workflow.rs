@@ -331,11 +331,14 @@ impl Api {
         let written = self
             .write(Method::PUT, &["workflows", id.as_str()], &body)
             .await;
-        let workflow = written.map_err(|failure| self.explain(failure))?;
+        let (workflow, refusal) = match written {
+            Ok(workflow) => (workflow, None),
+            Err(failure) => self.written_although(&before, id, failure).await?,
+        };
         let counted = before.version_counter.zip(workflow.version_counter);
         let is_alone = counted.is_none_or(|(before, now)| now <= before + 1);
         let mut written = WrittenWorkflow {
-            note: workflow.active.then(|| LIVE.to_owned()),
+            note: (workflow.active && refusal.is_none()).then(|| LIVE.to_owned()),
             workflow,
             left_out,
             ..WrittenWorkflow::default()
@@ -363,15 +366,44 @@ impl Api {
                 )
             });
         }
-        if !is_alone {
-            let note = written
-                .note
-                .take()
-                .map(|note| note + " ")
-                .unwrap_or_default();
-            written.note = Some(note + OVERLAPPED);
+        let more = [refusal, (!is_alone).then(|| OVERLAPPED.to_owned())];
+        for more in more.into_iter().flatten() {
+            written.note = Some(match written.note.take() {
+                Some(note) => format!("{note} {more}"),
+                None => more,
+            });
         }
         Ok(written)
+    }
+
+    /// The workflow that n8n has written although it refused the call, and why: with new settings it publishes the
+    /// live version once more, after it has written them.
+    async fn written_although(
+        &self,
+        before: &Workflow,
+        id: &Id,
+        failure: HttpFailure,
+    ) -> Result<(Workflow, Option<String>), ToolError> {
+        let is_refused = failure.refusal().is_some() && !failure.is_transient();
+        let refusal = self.explain(failure);
+        let now = match before.active && is_refused {
+            true => self.workflow(id).await.ok(),
+            false => None,
+        };
+        let state = |of: &Workflow| (of.updated_at.clone(), of.version_id.clone());
+        let Some(now) = now.filter(|now| state(now) != state(before)) else {
+            return Err(refusal);
+        };
+        let active = match now.active {
+            true => "It is still active",
+            false => "n8n has deactivated it",
+        };
+        let note = format!(
+            "All of it was written, and the new settings hold, but n8n could not publish the live version with them \
+             again: {} {active}. Mend the cause; activate_workflow publishes it.",
+            refusal.message()
+        );
+        Ok((now, Some(note)))
     }
 
     /// Publishes a version; returns what became of it, in words.
@@ -437,7 +469,11 @@ impl Api {
         let folder = Some(folder.as_str()).filter(|folder| *folder != "root");
         let (mut body, left_out) = draft.body().map_err(ToolError::invalid_argument)?;
         if !left_out.is_empty() {
-            self.mark_for_review(id).await?;
+            return Err(ToolError::conflict(format!(
+                "n8n's API moves a workflow only by writing all of it, and does not take {}: that would be lost. \
+                 Nothing was moved. Move it in n8n's editor.",
+                left_out.join(", ")
+            )));
         }
         body["parentFolderId"] = json!(folder);
         let path = ["workflows", id.as_str()];

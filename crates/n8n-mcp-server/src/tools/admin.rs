@@ -13,8 +13,8 @@ use crate::tools::prelude::*;
 const TIMEOUT: Duration = Duration::from_secs(28);
 const MISSING: &str =
     "n8n has nothing at this path: check the ids in it. read_n8n_api shows the ids.";
-/// Bytes of a body that a question shows: a person must see all that is agreed to.
-const MAX_SHOWN_BODY: usize = 4_000;
+/// Bytes of a question with what is sent: a person must see all that is agreed to.
+const MAX_SHOWN: usize = 4_000;
 /// The member with the link of an invitation: whoever has it becomes that user.
 const INVITATION: &str = "inviteAcceptUrl";
 
@@ -243,7 +243,13 @@ impl ApiRequest<'_> {
         if operation.needs_consent(&self.method) {
             let target = self.target(operation, &path);
             let question = self.question(operation, target, n8n)?;
-            call.confirm(&question, target, self.confirm).await?;
+            // The consent is for this query, too.
+            let query = self
+                .query
+                .iter()
+                .map(|(name, value)| format!(" {name}={}", text(value)));
+            let target = target.to_owned() + &query.collect::<String>();
+            call.confirm(&question, &target, self.confirm).await?;
         }
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let query: Vec<_> = self
@@ -281,19 +287,18 @@ impl ApiRequest<'_> {
         target: &str,
         n8n: &N8n,
     ) -> Result<String, ToolError> {
-        let effect = operation.effect.replace("{}", target);
-        let Some(body) = self.body else {
-            return Ok(effect);
-        };
-        let mut body = body.clone();
-        n8n.redactor().json(&mut body);
-        let body = body.to_string();
-        if body.len() > MAX_SHOWN_BODY {
+        let mut question = operation.effect.replace("{}", target);
+        let query = (!self.query.is_empty()).then(|| Value::Object(self.query.clone()));
+        for mut sent in query.into_iter().chain(self.body.cloned()) {
+            n8n.redactor().json(&mut sent);
+            question += &format!(" {sent}");
+        }
+        if question.len() > MAX_SHOWN {
             return Err(ToolError::invalid_argument(
-                "`body` is too long to be shown to the user, who must agree to it: send it in parts.",
+                "`query` and `body` are too long to be shown to the user, who must agree to them: send them in parts.",
             ));
         }
-        Ok(format!("{effect} {body}"))
+        Ok(question)
     }
 }
 

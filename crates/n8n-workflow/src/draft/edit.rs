@@ -192,6 +192,12 @@ impl Draft {
                 other => *other = patch.into(),
             }
         }
+        // n8n goes by the id: that of one credential must not stay beside the name of another.
+        let given = fields.get("credentials").and_then(Value::as_object);
+        let known = node.get_mut("credentials").and_then(Value::as_object_mut);
+        if let (Some(given), Some(known)) = (given, known) {
+            known.retain(|kind, _| !given.contains_key(kind));
+        }
         merge(node, fields);
         Ok(())
     }

@@ -119,8 +119,8 @@ fn restore_node(
     }
 }
 
-/// Gives a definition that a caller wrote what it lacks of the `current` one: of nodes the id, webhook id, place and
-/// credentials, and settings. Null takes them away.
+/// Gives a definition that a caller wrote what it lacks of the `current` one: of nodes the id, webhook id, place,
+/// version, parameters and credentials, and settings. Null takes them away.
 pub fn keep_parts(given: &mut Map<String, Value>, current: &Draft) {
     if let Some(settings) = given.get_mut("settings").and_then(Value::as_object_mut) {
         for (key, kept) in &current.settings {
@@ -132,7 +132,15 @@ pub fn keep_parts(given: &mut Map<String, Value>, current: &Draft) {
         let Some(at) = counterpart(node, current) else {
             continue;
         };
-        for key in ["id", "webhookId", "position", "credentials"] {
+        let kept = [
+            "id",
+            "webhookId",
+            "position",
+            "typeVersion",
+            "parameters",
+            "credentials",
+        ];
+        for key in kept {
             if let (false, Some(kept)) = (node.contains_key(key), current.nodes[at].get(key)) {
                 node.insert(key.to_owned(), kept.clone());
             }

@@ -206,6 +206,10 @@ async fn users_are_listed_invited_without_the_link_and_deleted_by_consent() {
     let delete = json!({"method": "DELETE", "path": path});
     assert_refused(&env, "call_n8n_api", delete, "all personal workflows").await;
     refused!(env, "call_n8n_api", {"method": "DELETE", "path": path, "confirm": "another"}, "Nothing was done");
+    // The consent to a deletion is none to giving all to another person.
+    let transfer = json!({"method": "DELETE", "path": path, "query": {"transferId": "of-another"},
+        "confirm": user["id"]});
+    assert_refused(&env, "call_n8n_api", transfer, "of-another").await;
     change(&env, "DELETE", &path, json!({"confirm": user["id"]})).await;
     refused!(env, "read_n8n_api", {"path": path}, "nothing at this path");
 }

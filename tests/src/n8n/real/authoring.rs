@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use futures_util::future::join_all;
 
+use super::node_builders::base;
 use super::*;
 
 /// Webhook -> Set, made through the server.
@@ -147,6 +148,31 @@ async fn write(env: &Env, workflow: &TestWorkflow, write: &str, version: &str) -
 }
 
 /// A draft that a person has saved and not published is published by an activation only.
+#[tokio::test]
+async fn change_that_n8n_writes_and_then_refuses_is_told_as_written() {
+    let Some(env) = Env::full().await else { return };
+    let called = env.live(vec![called_by_another(), set("called")]).await;
+    let calls =
+        json!({"workflowId": {"__rl": true, "mode": "id", "value": called.id}, "options": {}});
+    let calls = base("Call", "executeWorkflow", 1.2, calls);
+    let workflow = env.live(vec![webhook("lastNode"), calls]).await;
+    env.api(
+        "POST",
+        &format!("/workflows/{}/deactivate", called.id),
+        None,
+    )
+    .await;
+    let operation = json!({"op": "set_settings", "settings": {"executionTimeout": 60}});
+    let written =
+        done!(env, "edit_workflow", {"workflow_id": workflow.id, "operations": [operation]});
+    assert_contains(&written["note"], "All of it was written");
+    assert_contains(&written["note"], "not published");
+    let now = env.read(&workflow).await;
+    assert_eq!(now["settings"]["executionTimeout"], 60);
+    env.delete(&workflow).await;
+    env.delete(&called).await;
+}
+
 #[tokio::test]
 async fn draft_of_a_person_is_published_by_no_other_change() {
     let Some(env) = Env::full().await else { return };

@@ -272,13 +272,44 @@ async fn parts_that_a_node_lacks_stay() {
     let workflow = env.draft(vec![trigger, set("a")]).await;
     let before = env.read(&workflow).await;
     let mut definition = json!({"name": before["name"], "nodes": before["nodes"], "connections": before["connections"]});
-    for key in ["id", "webhookId", "position", "credentials"] {
-        definition["nodes"][0].as_object_mut().unwrap().remove(key);
+    for node in definition["nodes"].as_array_mut().unwrap() {
+        let members = node.as_object_mut().unwrap();
+        members.retain(|key, _| ["name", "type"].contains(&key.as_str()));
     }
     done!(env, "update_workflow", {"workflow_id": workflow.id, "workflow": definition});
-    assert_eq!(env.read(&workflow).await["nodes"][0], before["nodes"][0]);
+    assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
     env.delete(&workflow).await;
     env.delete_credential(&credential).await;
+}
+
+#[tokio::test]
+async fn credential_without_an_id_is_the_one_of_its_name() {
+    let Some(env) = Env::full().await else { return };
+    let kind = "httpSslAuth";
+    let names = ["first", "second", "third"].map(unique);
+    let mut ids = Vec::new();
+    for name in &names[..2] {
+        let body = json!({"name": name, "type": kind, "data": {"passphrase": "x"}});
+        let made = env.api("POST", "/credentials", Some(body)).await;
+        ids.push(made["id"].as_str().unwrap().to_owned());
+    }
+    let named = |name: &str| json!({"credentials": {kind: {"name": name}}});
+    let mut node = http_request("https://h.example");
+    node["credentials"] = named(&names[1])["credentials"].take();
+    let request = json!({"name": unique("named"), "nodes": [webhook("lastNode"), node]});
+    let workflow = TestWorkflow::from_json(&done(&env, "create_workflow", request).await);
+    let has = async || env.read(&workflow).await["nodes"][1]["credentials"][kind].take();
+    assert_eq!(has().await["id"], ids[1]);
+    for (name, id) in [(&names[0], json!(ids[0])), (&names[2], Value::Null)] {
+        let operation =
+            json!({"op": "configure_node", "node": "HTTP Request", "fields": named(name)});
+        done!(env, "edit_workflow", {"workflow_id": workflow.id, "operations": [operation]});
+        assert_eq!(has().await["id"], id, "{name}");
+    }
+    env.delete(&workflow).await;
+    for id in ids {
+        env.delete_credential(&id).await;
+    }
 }
 
 #[tokio::test]

@@ -256,10 +256,12 @@ pub(crate) struct MoveWorkflow {
     confirm: Option<String>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct MovedWorkflow {
     moved: String,
     name: String,
+    note: Option<String>,
 }
 
 impl Tool for MoveWorkflow {
@@ -285,6 +287,7 @@ impl Tool for MoveWorkflow {
             call.confirm(&loss, &id, self.confirm.as_deref()).await?;
         }
         let lock = n8n.api.lock(&self.workflow_id).await;
+        let mut note = None;
         if let Some(project) = &self.project_id {
             // The answer may have taken long.
             let latest = n8n.api.workflow(&self.workflow_id).await?;
@@ -298,6 +301,9 @@ impl Tool for MoveWorkflow {
             let body = json!({"destinationProjectId": project.as_str()});
             let path = [id.as_str(), "transfer"];
             let IgnoredAny = TRANSFERS.send(n8n, Method::PUT, &path, &body).await?;
+            if latest.active {
+                note = no_longer_active(n8n.api.workflow(&self.workflow_id).await);
+            }
         }
         if let Some(folder) = &self.folder_id {
             // n8n changes a folder only together with the definition, as it is at this moment.
@@ -316,7 +322,26 @@ impl Tool for MoveWorkflow {
                 None => error,
             })?;
         }
-        Ok(MovedWorkflow { moved: id, name })
+        Ok(MovedWorkflow {
+            moved: id,
+            name,
+            note,
+        })
+    }
+}
+
+/// What became of an active workflow, which n8n stops, moves and starts again: it does not tell whether it could.
+fn no_longer_active(moved: Result<Workflow, ToolError>) -> Option<String> {
+    match moved {
+        Ok(moved) if moved.active => None,
+        Ok(_) => Some(
+            "It was active before, and n8n could not start it again in the other project: activate_workflow \
+             says why."
+                .to_owned(),
+        ),
+        Err(_) => Some(
+            "It was active before. Whether it still is cannot be read with this API key: look in n8n.".to_owned(),
+        ),
     }
 }
 
