@@ -234,16 +234,26 @@ fn hide_json(value: &mut Value) -> u32 {
                 // Also `stringValue`, as n8n has it.
                 let is_value = key == "value" || key.ends_with("Value");
                 let secret = name::is_secret_member(key) || (named && is_value);
-                if secret && is_literal(value) {
-                    *value = HIDDEN.into();
-                    return 1;
+                match value {
+                    // `"set-cookie": ["…"]`
+                    Value::Array(all) if secret => all.iter_mut().map(hide_secret).sum(),
+                    value if secret => hide_secret(value),
+                    value => hide_json(value),
                 }
-                hide_json(value)
             };
             all.iter_mut().map(hide_member).sum()
         }
         _ => 0,
     }
+}
+
+/// Hides the value of a secret.
+fn hide_secret(value: &mut Value) -> u32 {
+    if is_literal(value) {
+        *value = HIDDEN.into();
+        return 1;
+    }
+    hide_json(value)
 }
 
 /// JSON within a text, or within an expression, without its secrets; `None` if it has none.
@@ -257,11 +267,16 @@ fn hide_json_in(text: &str) -> Option<String> {
     (hide_json(&mut value) > 0).then(|| format!("{before}{value}"))
 }
 
-/// Returns true if a text could be a secret: expressions (`={{ … }}`) only refer to one.
+/// Returns true if a text could be a secret: expressions (`={{ … }}`) only refer to one, and JSON (`={ … }`) holds one.
+/// n8n takes other text behind `=` as it is.
 fn is_literal(value: &Value) -> bool {
-    value
-        .as_str()
-        .is_some_and(|text| !is_placeholder(text) && !text.starts_with('='))
+    let Some(text) = value.as_str() else {
+        return false;
+    };
+    let behind = text.strip_prefix('=').map(str::trim_start);
+    let refers = behind
+        .is_some_and(|text| text.contains("{{") || text.starts_with(['{', '[']) || text.is_empty());
+    !refers && !is_placeholder(text)
 }
 
 /// Returns true for values that are useful to see and cannot be secrets.
@@ -435,6 +450,7 @@ mod tests {
             "parameters": [{"name": "X-Api-Key", "value": "literal"}, {"name": "q", "value": "kept"}],
             "expression": {"name": "Authorization", "value": "={{ $json.token }}"},
             "body": "={\"name\": \"X-Api-Key\", \"value\": \"k\"}", "open": "{\"a\": 1}",
+            "passphrase": "=pasted", "set-cookie": ["a=b; HttpOnly", "={{ $json.cookie }}", ""],
             "url": "https://user:pw@host/x", "query": "https://h/?a=1&access_token=abc&b=2",
             "code": "const token = $json.token; const apiKey = read();",
             "nodeCredentialType": "slackApi", "authentication": "headerAuth", "nextPageToken": "p2",
@@ -445,12 +461,13 @@ mod tests {
             "parameters": [{"name": "X-Api-Key", "value": "***"}, {"name": "q", "value": "kept"}],
             "expression": {"name": "Authorization", "value": "={{ $json.token }}"},
             "body": "={\"name\": \"X-Api-Key\", \"value\": \"***\"}", "open": "{\"a\": 1}",
+            "passphrase": "***", "set-cookie": ["***", "={{ $json.cookie }}", ""],
             "url": "https://user:***@host/x", "query": "https://h/?a=1&access_token=***&b=2",
             "code": "const token = $json.token; const apiKey = read();",
             "nodeCredentialType": "slackApi", "authentication": "headerAuth", "nextPageToken": "p2",
             "password": "", "tokens": 7, "sortKey": "name", "key": "users.email",
         });
-        assert_eq!(Redactor::new(true).json(&mut value), 6);
+        assert_eq!(Redactor::new(true).json(&mut value), 8);
         assert_eq!(value, expected);
         // Redaction is idempotent.
         assert_eq!(Redactor::new(true).json(&mut value), 0);
