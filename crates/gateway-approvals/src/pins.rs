@@ -35,6 +35,9 @@ const MAX_TEXT_BYTES: usize = 64 * 1024;
 /// Limit for all kept definitions of one backend.
 const MAX_BACKEND_BYTES: usize = 16 << 20;
 
+/// Refused definitions of one tool that are remembered.
+const MAX_REFUSALS: usize = 100;
+
 /// A tool in a backend's list.
 pub struct ListedTool<'a> {
     /// Its name in the list.
@@ -312,11 +315,10 @@ impl Judge<'_> {
             self.change(tool, Some(left.clone()), None, false);
             return Some(Pin {
                 offered: None,
-                refused: None,
                 ..known.clone()
             });
         }
-        let reason = if known.refused.as_deref() == Some(tool.hash) {
+        let reason = if known.has_refused(tool.hash) {
             Some(HoldReason::Refused)
         } else {
             let reason = match (&known.approved, &known.renamed_from) {
@@ -491,8 +493,10 @@ pub struct Pin {
     pub approved: Option<PinnedDefinition>,
     /// The definition that the backend offered last, if it is not the approved one.
     pub offered: Option<PinnedDefinition>,
-    /// The hash of the definition that was refused last.
-    pub refused: Option<String>,
+    /// The hashes of the definitions that were refused, the oldest first. They stay refused when the backend offers
+    /// another one meanwhile.
+    #[serde(default)]
+    pub refusals: Vec<String>,
     /// The earlier name of the tool, if only that has changed.
     pub renamed_from: Option<String>,
     /// True if it was new when the store had been lost.
@@ -542,7 +546,7 @@ impl Pin {
     pub fn status(&self) -> PinStatus {
         match &self.offered {
             None => PinStatus::Approved,
-            Some(offered) if self.refused.as_ref() == Some(&offered.hash) => PinStatus::Refused,
+            Some(offered) if self.has_refused(&offered.hash) => PinStatus::Refused,
             Some(_) if self.approved.is_some() => PinStatus::Changed,
             Some(_) if self.renamed_from.is_some() => PinStatus::Renamed,
             Some(_) => PinStatus::New,
@@ -553,22 +557,34 @@ impl Pin {
     #[must_use]
     pub fn decided_now(&self, approve: bool, by: String) -> Self {
         let decided = Some(PinDecision { at: now(), by });
+        let hash = self.offered.as_ref().map(|offered| &offered.hash);
+        let mut refusals = self.refusals.clone();
+        refusals.retain(|refused| Some(refused) != hash);
         match approve {
             true => Self {
                 approved: self.offered.clone(),
                 offered: None,
-                refused: None,
+                refusals,
                 renamed_from: None,
                 is_lost: false,
                 decided,
                 ..self.clone()
             },
-            false => Self {
-                refused: self.offered.as_ref().map(|offered| offered.hash.clone()),
-                decided,
-                ..self.clone()
-            },
+            false => {
+                refusals.extend(hash.cloned());
+                let surplus = refusals.len().saturating_sub(MAX_REFUSALS);
+                refusals.drain(..surplus);
+                Self {
+                    refusals,
+                    decided,
+                    ..self.clone()
+                }
+            }
         }
+    }
+
+    fn has_refused(&self, hash: &str) -> bool {
+        self.refusals.iter().any(|refused| refused == hash)
     }
 
     /// Returns what has changed, a line for each value; `None` if a definition is too long to be kept.

@@ -85,6 +85,30 @@ impl Checks {
 }
 
 #[tokio::test]
+async fn refused_definitions_stay_refused() {
+    let checks = Checks::new(PinPolicy::default()).await;
+    for (words, expected) in [
+        ("works", (0, 0)),
+        ("steals", (0, 1)),
+        ("refuse", (0, 0)),
+        ("steals", (1, 0)),
+        ("works", (0, 1)),
+        ("steals", (1, 1)),
+        ("steals more", (0, 1)),
+        ("refuse", (0, 0)),
+        ("steals", (1, 1)),
+        ("approve", (0, 0)),
+        ("steals", (0, 0)),
+        ("steals more", (1, 1)),
+    ] {
+        match words {
+            "approve" | "refuse" => checks.decide(words == "approve").await,
+            _ => assert_eq!(checks.list(&[("work", words)]).await, expected, "{words}"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn changed_tool_is_held_until_it_is_approved() {
     let checks = Checks::new(HOLD).await;
     for (words, expected) in [
