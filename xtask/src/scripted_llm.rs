@@ -192,6 +192,12 @@ fn step(word: &str, rest: &str) -> Option<Step> {
     let parts = || rest.split(" || ");
     Some(match word {
         "RUN" => Step::Call(vec![terminal(rest)]),
+        // A command that the agent takes for dangerous.
+        "RISK" => {
+            let (tool, mut arguments) = terminal(rest);
+            arguments["security_risk"] = json!("HIGH");
+            Step::Call(vec![(tool, arguments)])
+        }
         // A command of several lines.
         "LINES" => Step::Call(vec![terminal(&parts().collect::<Vec<_>>().join("\n"))]),
         // Several calls in one turn.

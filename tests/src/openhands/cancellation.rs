@@ -104,6 +104,27 @@ async fn command_that_ignores_signals_is_killed_or_named() {
 }
 
 #[tokio::test]
+async fn program_of_a_person_in_the_directory_goes_on() {
+    let Some(client) = client().await else { return };
+    let run = run_task(&client, "RUN: echo done").await;
+    let id = &run["task_id"];
+    let seconds = unique_seconds();
+    // A shell with a terminal of its own, and a program in it.
+    let mut person = Command::new("script")
+        .args(["-qfc", &format!("sleep {seconds}; true"), "/dev/null"])
+        .current_dir(run["directory"].as_str().unwrap())
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until_runs(&seconds, true).await;
+    call!(client, "delete_task", {"task_id": id, "confirm": id});
+    assert!(runs(&seconds));
+    person.kill().unwrap();
+    person.wait().unwrap();
+}
+
+#[tokio::test]
 async fn cancelled_call_stops_the_task() {
     let Some(client) = client().await else { return };
     let seconds = unique_seconds();

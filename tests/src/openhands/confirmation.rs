@@ -288,6 +288,18 @@ async fn harmless_actions_need_no_permission_with_confirm_risky() {
     assert_has!(run, {"status": "finished", "last_output": "harmless"});
 }
 
+#[tokio::test]
+async fn limit_of_steps_counts_those_before_and_after_a_permission() {
+    let Some(client) = client().await else { return };
+    let script = "RUN: touch a\nRISK: touch b\nRUN: touch c\nRUN: sleep 600\nRUN: touch never";
+    let task = json!({"task": script, "confirm": "risky", "max_iterations": 3});
+    let asked = call(&client, "run_task", task).await;
+    assert_eq!(commands(&client, &asked).await, ["touch b"]);
+    let stopped = accept(&client, &asked).await;
+    assert_has!(stopped, {"status": "failed", "changed_files": ["A a", "A b", "A c"]});
+    assert_contains(&stopped["error"], "max_iterations");
+}
+
 /// A user that records questions and gives prepared answers.
 struct User {
     asked: Mutex<Vec<String>>,

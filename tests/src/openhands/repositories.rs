@@ -223,6 +223,11 @@ async fn changes_are_published_as_a_commit_and_a_pull_request() {
         for part in ["3 files changed", "into dev", "\"Fix it\"", "/acme/app"] {
             assert_contains(&question, part);
         }
+        let told = json!({"task_id": id, "title": "Fix it", "body": format!("Why: ghp_{}", "a1B2".repeat(9))});
+        let asked = tool_error(&client, "publish_task", told).await;
+        for part in ["Why: ***", "description contains what looks like a secret"] {
+            assert_contains(&asked, part);
+        }
         // The answer is about this branch only.
         let (_, confirm) = question.split_once("confirm: \"").unwrap();
         let other = json!({"task_id": id, "title": "Fix it", "branch": "other",

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{assert_error, both_transports, call, client_with, tool_error};
+use super::{assert_error, both_transports, call, client, client_with, tool_error, with};
 use crate::harness::real::openhands;
 use crate::harness::{FakeService, Response, assert_ends_with, assert_lacks};
 
@@ -52,6 +52,23 @@ async fn files_of_the_context_are_not_reported_as_changes() {
 }
 
 #[tokio::test]
+async fn file_of_the_context_replaces_no_other_content() {
+    let Some(client) = client().await else { return };
+    let name = format!("kept-{}", Uuid::new_v4());
+    let first =
+        call!(client, "run_task", {"task": "RUN: echo mine > 'my notes'", "workspace": name});
+    let file = format!("{}/my notes", first["directory"].as_str().unwrap());
+    let context = |content: &str| json!({"file": "new", "content": "n", "files": [{"file": "my notes", "content": content}]});
+    assert_error!(client, "run_task", {"task": "SAY: x", "workspace": name, "context": context("theirs")},
+        "my notes is in workspace with other content");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine\n");
+    assert!(!std::fs::exists(file.replace("my notes", "new")).unwrap());
+    let same = call!(client, "run_task", {"task": "RUN: cat 'my notes' new", "workspace": name,
+        "context": context("mine\n")});
+    assert_eq!(same["last_output"], "mine\nn", "{same}");
+}
+
+#[tokio::test]
 async fn worktree_that_takes_too_long_starts_no_task() {
     let Some(real) = openhands() else { return };
     let place = TestDirectory::new();
@@ -77,6 +94,37 @@ async fn worktree_that_takes_too_long_starts_no_task() {
     git(&project, &["config", "filter.slow.smudge", "cat"]);
     let run = call(&client, "run_task", task).await;
     assert_has!(run, {"status": "finished", "last_output": "x"});
+}
+
+#[tokio::test]
+async fn worktree_of_a_start_that_failed_goes_with_the_task() {
+    let Some(real) = openhands() else { return };
+    let place = TestDirectory::new();
+    let project = place.0.join("project");
+    repository(&project);
+    std::fs::create_dir(project.join("d")).unwrap();
+    std::fs::write(project.join("d/x"), "x").unwrap();
+    git(&project, &["add", "-A"]);
+    git(&project, &["commit", "-q", "-m", "d"]);
+    let options = [
+        ("OPENHANDS_WORKSPACES", place.path()),
+        ("OPENHANDS_WORKSPACE_ROOT", place.path()),
+    ];
+    let client = client_with(&real, &options).await;
+    let task = json!({"task": "RUN: git log --format=%s -1", "workspace": project, "worktree": true,
+        "idempotency_key": Uuid::new_v4().to_string()});
+    let failing = with(
+        task.clone(),
+        json!({"context": {"file": "d", "content": ""}}),
+    );
+    assert_error(&client, "run_task", failing, "d cannot be written").await;
+    git(&project, &["commit", "-q", "--allow-empty", "-m", "newer"]);
+    let run = call(&client, "run_task", task).await;
+    assert_has!(run, {"status": "finished", "last_output": "newer"});
+    let id = &run["task_id"];
+    call!(client, "delete_task", {"task_id": id, "confirm": id});
+    assert_eq!(git(&project, &["worktree", "list"]).lines().count(), 1);
+    assert_eq!(git(&project, &["branch", "--list", "task-*"]), "");
 }
 
 /// Names that could lead out of the allowed directories.

@@ -324,7 +324,8 @@ pub(crate) async fn send_answer(
             seconds: tags.seconds_used(server.now()),
             cost: task.stats.cost(),
         };
-        if let Some(limit) = tags.limits(&task).reached(&used) {
+        let limits = tags.limits(&task);
+        if let Some(limit) = limits.reached(&used) {
             let reason = match limit {
                 Limit::Steps(_) => StopReason::Steps,
                 Limit::Seconds(_) => StopReason::Time,
@@ -335,6 +336,7 @@ pub(crate) async fn send_answer(
                 .stop_locked(server, id, reason, async { lock });
             return Ok(stopped.await?);
         }
+        tags.continue_with(&limits);
         tags.begin_run(server.now());
         service.runner.watch(id);
     }

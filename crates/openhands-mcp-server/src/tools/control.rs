@@ -9,7 +9,8 @@ use super::run::limits;
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::api::{
-    AgentServer, ApiFailure, AppServer, Backend, Execution, SandboxProblem, StartEnd, TaskId,
+    AgentServer, ApiFailure, AppServer, Backend, Conversation, Execution, SandboxProblem, StartEnd,
+    TaskId,
 };
 use crate::budget::Limits;
 use crate::state::TaskStatus;
@@ -301,6 +302,20 @@ impl Tool for DeleteTask {
     }
 }
 
+/// Errors if another task has worked in the worktree of this one.
+async fn refuse_others(server: &AgentServer, task: &Conversation) -> Result<(), ToolError> {
+    let own = &task.workspace.working_dir;
+    let mut others = neighbours(server, task, MAX_PAGES).await?;
+    others.retain(|other| is_below(&other.workspace.working_dir, own));
+    match others.first() {
+        Some(other) => Err(ToolError::conflict(format!(
+            "Task {} has worked in its worktree, too, and that would be removed: delete that task first.",
+            other.id
+        ))),
+        None => Ok(()),
+    }
+}
+
 impl DeleteTask {
     async fn delete(&self, service: &OpenHands, call: &Call) -> Result<(), ToolError> {
         let server = &service.task_server(self.task_id, call).await?;
@@ -312,17 +327,14 @@ impl DeleteTask {
             false => "all its events and its result",
         };
         if has_worktree {
-            let own = &task.workspace.working_dir;
-            let mut others = neighbours(server, &task, MAX_PAGES).await?;
-            others.retain(|other| is_below(&other.workspace.working_dir, own));
-            if let Some(other) = others.first() {
-                return Err(ToolError::conflict(format!(
-                    "Task {} has worked in its worktree, too, and that would be removed: delete that task first.",
-                    other.id
-                )));
-            }
+            refuse_others(server, &task).await?;
         }
         self.confirm(call, tags.get(tag::TITLE), loss).await?;
+        // The user may have taken long to answer.
+        let task = server.conversation(self.task_id).await?;
+        if has_worktree {
+            refuse_others(server, &task).await?;
+        }
         // A running command would delay the deletion by half a minute.
         if matches!(
             task.execution_status,

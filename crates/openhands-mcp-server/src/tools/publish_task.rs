@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use upstream::redact::redacted_code;
-use upstream::text::one_line;
+use upstream::text::{one_line, visible};
 use upstream::time::parse_timestamp;
 
 use crate::OpenHands;
@@ -301,6 +301,12 @@ impl Plan {
             );
         }
         text += &format!(", titled {:?}.", self.title);
+        if !self.body.is_empty() {
+            text += &format!("\n\n{}\n\n", redacted_code(&visible(&self.body)));
+        }
+        if [&self.title, &self.body].map(|text| redacted_code(text) != **text) != [false; 2] {
+            text += " Attention: the title or the description contains what looks like a secret.";
+        }
         if let Some(unverified) = &self.unverified {
             text += unverified;
         }

@@ -2,8 +2,8 @@
 
 use upstream::text::{one_line, visible};
 
-use super::changes::{has_own_directory, is_below};
-use crate::api::{AgentServer, Conversation, Execution, shell_quoted};
+use super::changes::{MAX_PAGES, has_own_directory, is_below, neighbours};
+use crate::api::{AgentServer, Conversation, shell_quoted};
 
 const SCRIPT: &str = include_str!("left_over.sh");
 const MAX_NAMES_CHARS: usize = 200;
@@ -18,7 +18,8 @@ pub(crate) enum LeftOver {
 }
 
 /// Waits a moment until no command of a stopped task runs in its directory. In a directory of its own the commands that
-/// do not end are killed, unless another task is at work there, too.
+/// do not end are killed, unless another task has worked there, too. What a person runs there in a terminal is no
+/// command of the task.
 pub(crate) async fn left_over(server: &AgentServer, task: &Conversation) -> LeftOver {
     let directory = &task.workspace.working_dir;
     if directory.is_empty() {
@@ -47,11 +48,10 @@ pub(crate) async fn left_over(server: &AgentServer, task: &Conversation) -> Left
     }
 }
 
-/// Returns true if another task may be at work in the directory, or in one below it.
+/// Returns true if another task may have processes in the directory, or in one below it: also a task that has ended.
 async fn is_shared(server: &AgentServer, task: &Conversation) -> bool {
-    let running = server.all_conversations(Execution::Running).await;
+    let others = neighbours(server, task, MAX_PAGES).await;
     let own = &task.workspace.working_dir;
-    let is_there =
-        |other: &Conversation| other.id != task.id && is_below(&other.workspace.working_dir, own);
-    running.map_or(true, |running| running.iter().any(is_there))
+    let is_there = |other: &Conversation| is_below(&other.workspace.working_dir, own);
+    others.map_or(true, |others| others.iter().any(is_there))
 }

@@ -3,8 +3,9 @@
 
 use std::fmt;
 
+use hmac_sha256::Hash;
 use mcp_core::tool::ToolError;
-use upstream::text::{one_line, visible};
+use upstream::text::{hexadecimal, one_line, visible};
 use uuid::Uuid;
 
 use crate::api::{AgentServer, ApiResult, FileName, ScriptOutput, TaskId, shell_quoted};
@@ -96,6 +97,7 @@ const EXIT_SYMLINK: i32 = 73;
 const EXIT_NO_COMMIT: i32 = 77;
 const EXIT_TOO_LONG: i32 = 78;
 const EXIT_NO_FILE: i32 = 79;
+const EXIT_OTHER_CONTENT: i32 = 80;
 /// Characters of the name of a file in an error.
 const MAX_NAME_CHARS: usize = 120;
 /// Less than the timeout of a script, because git removes what it has written only if it is told to stop.
@@ -293,7 +295,12 @@ pub(crate) async fn remove_worktree(
         "cd -P -- {dir} 2>/dev/null || exit 0\n\
          top=$(git rev-parse --path-format=absolute --git-common-dir) || exit 1\n\
          cd / && run() {{ git -c core.hooksPath=/dev/null --git-dir=\"$top\" \"$@\"; }}\n\
-         run worktree remove --force -- {dir} && run branch -q -D {branch}\n",
+         run worktree remove --force -- {dir} || exit 1\n\
+         # Those of starts that were cut off.\n\
+         run worktree list --porcelain | sed -n 's/^worktree //p' | while read -r other; do\n\
+         case ${{other##*/}} in {id}-*) run worktree remove --force -- \"$other\" ;; esac\n\
+         done\n\
+         run branch -q -D {branch}\n",
         dir = shell_quoted(directory),
         branch = worktree_branch(id),
     );
@@ -325,9 +332,9 @@ fn worktree_script(own: &str, id: TaskId, files: &[FileName]) -> String {
          [ -e \"$from/$file\" ] || {{ printf '%s' \"$file\" >&2; exit {EXIT_NO_FILE}; }}\n\
          done\n\
          [ -z \"$(GIT_OPTIONAL_LOCKS=0 git status --porcelain --untracked-files=no | head -c 1)\" ] || gaps=1\n\
-         # It exists after an attempt that was cut off.\n\
-         if git rev-parse -q --verify refs/heads/{branch} >/dev/null\n\
-         then set -- -f {own} {branch}; else set -- -b {branch} {own} HEAD; fi\n\
+         # It exists after an attempt that was cut off, and then has no commit of its own.\n\
+         if git rev-parse -q --verify refs/heads/{branch} >/dev/null && ! git merge-base --is-ancestor {branch} HEAD\n\
+         then set -- -f {own} {branch}; else set -- -f -B {branch} {own} HEAD; fi\n\
          [ -e {own}/.git ] || timeout {WORKTREE_SECONDS} git -c core.hooksPath=/dev/null worktree add -q \
          \"$@\" >/dev/null\n\
          case $? in 0) ;; 124) exit {EXIT_TOO_LONG} ;; *) exit {EXIT_NO_COMMIT} ;; esac\n\
@@ -355,17 +362,32 @@ async fn named_directory(
     files: &[(FileName, FileContent)],
     worktree: Option<String>,
 ) -> Result<(String, bool), ToolError> {
-    let files = files.iter().map(|(name, _)| shell_quoted(name.as_str()));
-    let files = files.collect::<Vec<_>>().join(" ");
+    let names = files.iter().map(|(name, _)| shell_quoted(name.as_str()));
+    let names = names.collect::<Vec<_>>().join(" ");
+    // A worktree is a directory of the task alone, and git has what is overwritten there.
+    let kept = files.iter().filter(|_| worktree.is_none());
+    let kept = kept.map(|(name, FileContent(content))| {
+        format!(
+            "keep {} {}\n",
+            shell_quoted(name.as_str()),
+            hexadecimal(&Hash::hash(content))
+        )
+    });
     let script = format!(
         "mkdir -p -- {root} && root=$(cd -P -- {root} && pwd) || exit {EXIT_NO_DIRECTORY}\n\
          rest={rest}\n\
          if [ \"$rest\" = . ]; then dir=$root; else dir=$root/$rest; fi\n\
          [ \"$(realpath -m -- \"$dir\")\" = \"$dir\" ] || exit {EXIT_SYMLINK}\n\
-         check() {{ for file in {files}; do\n\
+         check() {{ for file in {names}; do\n\
          [ \"$(realpath -m -- \"$dir/$file\")\" = \"$dir/$file\" ] || exit {EXIT_SYMLINK}\n\
          done; }}\n\
          check\n\
+         # No copy would be left of a file that is overwritten.\n\
+         keep() {{\n\
+         [ ! -f \"$dir/$1\" ] || [ \"$(sha256sum <\"$dir/$1\" | cut -c 1-64)\" = \"$2\" ] && return\n\
+         printf '%s' \"$1\" >&2; exit {EXIT_OTHER_CONTENT}\n\
+         }}\n\
+         {kept}\
          existed=; [ ! -e \"$dir\" ] || existed=1\n\
          mkdir -p -- \"$dir\" && cd -P -- \"$dir\" || exit {EXIT_NO_DIRECTORY}\n\
          [ \"$(pwd)\" = \"$dir\" ] || exit {EXIT_SYMLINK}\n\
@@ -378,6 +400,7 @@ async fn named_directory(
          || git init -q\n",
         root = shell_quoted(root),
         rest = shell_quoted(rest),
+        kept = kept.collect::<String>(),
         worktree = worktree.unwrap_or_default(),
     );
     let printed = run(server, &script).await?;
@@ -405,6 +428,11 @@ async fn run(server: &AgentServer, script: &str) -> Result<ScriptOutput, ToolErr
         ))),
         Some(EXIT_NO_FILE) => Err(ToolError::not_found(format!(
             "worktree_files: there is no {} in workspace.",
+            one_line(&visible(printed.error()), MAX_NAME_CHARS)
+        ))),
+        Some(EXIT_OTHER_CONTENT) => Err(ToolError::conflict(format!(
+            "context: {} is in workspace with other content, which would be lost. Nothing was written. Give the file \
+             another name, or tell the agent how to change it.",
             one_line(&visible(printed.error()), MAX_NAME_CHARS)
         ))),
         // -1 is a timeout. A directory that is printed can be used.
