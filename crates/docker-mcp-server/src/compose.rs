@@ -268,7 +268,21 @@ impl ComposeModel {
             let mut existing = Vec::new();
             if docker.has_network(&name_of).await? {
                 docker.permit_network(name).await?;
-                existing = docker.network(&name_of).await?.ipam.config;
+                let found = docker.network(&name_of).await?;
+                // Each service gets its name there, by which others may look for one of their own.
+                if docker.policy.is_only_created() {
+                    docker.permit_aliases(&found)?;
+                }
+                let owner = found.labels.get(PROJECT).map(String::as_str);
+                let is_external = network["external"] == true;
+                if owner.is_some_and(|owner| !is_external && owner != text(&self.0["name"])) {
+                    return Err(ToolError::conflict(format!(
+                        "The network `{name}` belongs to the project `{}`, and would be replaced: say \
+                         `external: true` to use it.",
+                        owner.unwrap_or_default()
+                    )));
+                }
+                existing = found.ipam.config;
             }
             for range in network["ipam"]["config"].as_array().into_iter().flatten() {
                 refuse_unknown(docker, range, IPAM)?;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Action, Docker};
 use crate::engine::{
-    ContainerName, Engine, ImageName, Network, ObjectKind, ObjectName, Path, Volume,
+    ContainerName, Engine, ImageName, Network, ObjectKind, ObjectName, Path, Volume, is_anonymous,
 };
 use crate::policy::{CREATED, IN_IMAGE, Policy, Reach, Subject, forbidden};
 
@@ -122,7 +122,10 @@ impl Docker {
             match self.try_volume(&name).await? {
                 Some(found) => {
                     self.permit_host_volume(&found)?;
-                    if writable {
+                    if is_anonymous(volume) {
+                        // The removal of its container may remove it, too.
+                        self.policy.permit_change(volume, &found.labels)?;
+                    } else if writable {
                         self.policy.permit_write(volume, &found.labels)?;
                     }
                 }
@@ -206,13 +209,22 @@ pub(crate) async fn permit_start(
         Reach::Bind(path, _) => Some(*path),
         _ => None,
     });
-    let binds: Vec<&str> = binds.collect();
+    let mut binds: Vec<String> = binds.map(str::to_owned).collect();
+    let mounts = details["Mounts"].as_array().into_iter().flatten();
+    for mount in mounts.filter(|mount| mount["Type"] == "volume") {
+        let name = ObjectName::new(mount["Name"].as_str().unwrap_or_default());
+        // Options may make it a directory of the host.
+        if let Ok(name) = name {
+            let volume: Volume = engine.get(Path::to("/volumes").id(&name)).await?;
+            binds.extend(volume.host_path().map(str::to_owned));
+        }
+    }
     let mark = details["Config"]["Labels"][CREATED].as_str();
     let is_own = mark.is_some_and(|mark| mark != IN_IMAGE);
     for path in &binds {
         policy.permit_start(path, is_own)?;
     }
-    Ok(binds.into_iter().map(str::to_owned).collect())
+    Ok(binds)
 }
 
 impl<'a> Uses<'a> {

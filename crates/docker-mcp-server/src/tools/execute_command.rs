@@ -80,7 +80,7 @@ impl Tool for ExecuteCommand {
     async fn call(self, docker: &Docker, call: &Call) -> Result<Executed, ToolError> {
         docker.policy.permit_exec()?;
         docker.policy.permit_destructive()?;
-        let command = self.command()?;
+        let mut command = self.command()?;
         let details = docker.mutable_container(&self.container).await?;
         let name = details.display_name().to_owned();
         let state = &details.state.status;
@@ -90,6 +90,8 @@ impl Tool for ExecuteCommand {
             );
             return Err(conflict(text));
         }
+        let lost = details.config.env.iter().chain(&command.env);
+        command.lost_env = lost.filter(|one| is_lost(one)).cloned().collect();
         let id = details.container_id()?;
         let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         let limit = Duration::from_secs(seconds.into());
@@ -144,8 +146,16 @@ impl ExecuteCommand {
             user: self.user.clone().unwrap_or_default(),
             working_dir: self.working_dir.clone().unwrap_or_default(),
             env: env.map(|(key, value)| format!("{key}={value}")).collect(),
+            lost_env: Vec::new(),
         })
     }
+}
+
+/// Returns true for a variable that a shell does not pass on to the programs that it starts, such as `spring.port=1`.
+fn is_lost(assignment: &str) -> bool {
+    let name = assignment.split('=').next().unwrap_or_default();
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(is_word)
 }
 
 impl Executed {
@@ -233,6 +243,8 @@ struct Command {
     working_dir: String,
     /// `KEY=value`.
     env: Vec<String>,
+    /// Those that the shell of [`PID_WRAPPER`] would lose, also of the container.
+    lost_env: Vec<String>,
 }
 
 /// A process that has ended, or that could not be killed.
@@ -282,9 +294,14 @@ async fn run_process(
     (limit, room): (Duration, usize),
     stop: CancellationToken,
 ) -> Result<ProcessEnd, EngineError> {
-    let argv = PID_WRAPPER.map(str::to_owned).into_iter();
+    let mut argv = PID_WRAPPER.map(str::to_owned).to_vec();
+    if !command.lost_env.is_empty() {
+        argv.push("env".to_owned());
+        argv.extend(command.lost_env.iter().cloned());
+    }
+    argv.extend(command.argv.iter().cloned());
     let wrapped = Command {
-        argv: argv.chain(command.argv.iter().cloned()).collect(),
+        argv,
         ..command.clone()
     };
     let exec = create(&engine, &container, &wrapped).await?;

@@ -6,8 +6,10 @@ use std::time::SystemTime;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use upstream::redact::HIDDEN;
+
 use super::prelude::*;
-use crate::engine::{EngineError, within};
+use crate::engine::{EngineError, Volume, within};
 
 /// Bytes of the file without `max_bytes`, and of one that is no text.
 const DEFAULT_BYTES: u32 = 7_000;
@@ -68,6 +70,7 @@ impl Tool for CopyFromContainer {
         let details = docker.readable_container(&self.container).await?;
         let limit = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
         let id = details.container_id()?;
+        let redactor = docker.redactor_of(&details);
         let mut file = File::default();
         // Only the archive shows whether it is a directory, whose archive is long.
         for most in [
@@ -80,13 +83,19 @@ impl Tool for CopyFromContainer {
                     return Err(explain(docker, failure, &self.container, &self.path).await);
                 }
             };
-            file = self.read(&bytes, limit)?;
+            file = self.read(&bytes, limit, &redactor)?;
             if file.kind != "directory" || !file.truncated {
                 break;
             }
         }
         details.display_name().clone_into(&mut file.container);
-        let redactor = docker.redactor_of(&details);
+        let is_content = file.text.is_some() || file.base64.is_some();
+        if is_content && self.is_secret(docker, &details, &redactor).await {
+            file.base64 = None;
+            file.text = Some(HIDDEN.to_owned());
+            file.redacted = Some(1);
+            return Ok(file);
+        }
         if let Some(text) = &mut file.text {
             *text = redactor.text(text);
             file.truncated |= text.len() > limit;
@@ -101,8 +110,36 @@ impl Tool for CopyFromContainer {
 }
 
 impl CopyFromContainer {
-    /// Reads the beginning of an archive, which may be truncated.
-    fn read(&self, bytes: &[u8], limit: usize) -> Result<File, ToolError> {
+    /// True if the whole file is a secret: below the directory of secrets, or named by a variable such as
+    /// `DB_PASSWORD_FILE`.
+    async fn is_secret(
+        &self,
+        docker: &Docker,
+        container: &ContainerDetails,
+        redactor: &Redactor,
+    ) -> bool {
+        let is_secret = |name: &str| redactor.clone().named(name, "value1") == HIDDEN;
+        if !is_secret("PASSWORD") {
+            return false;
+        }
+        let Ok(id) = container.container_id() else {
+            return true;
+        };
+        let real = resolve(docker, &id, &self.path).await.unwrap_or_default();
+        let env = container.config.env.iter();
+        let env = env.filter_map(|assignment| assignment.split_once('='));
+        let mut files = env.filter_map(|(name, file)| Some((name.strip_suffix("_FILE")?, file)));
+        let paths = [normal(&self.path), real];
+        let is_below = |path: &String| {
+            path.starts_with("/run/secrets/") || path.starts_with("/var/run/secrets/")
+        };
+        paths.iter().any(is_below)
+            || files.any(|(name, file)| is_secret(name) && paths.contains(&normal(file)))
+    }
+
+    /// Reads the beginning of an archive, which may be truncated. What is no text and holds a secret becomes text, in
+    /// which it can be hidden.
+    fn read(&self, bytes: &[u8], limit: usize, redactor: &Redactor) -> Result<File, ToolError> {
         let unreadable = |error: std::io::Error| {
             ToolError::upstream("The archive cannot be read.").caused_by(error)
         };
@@ -138,7 +175,12 @@ impl CopyFromContainer {
             let most = (limit + SECRET_MARGIN_BYTES) as u64;
             let _ = entry.by_ref().take(most).read_to_end(&mut content);
             file.truncated = (content.len() as u64) < file.size_bytes;
-            match text(&content, file.truncated) {
+            let text = text(&content, file.truncated).or_else(|| {
+                let (text, probe) = (readable(&content), redactor.clone());
+                probe.text(&text);
+                (probe.hidden() != redactor.hidden()).then_some(text)
+            });
+            match text {
                 Some(text) => file.text = Some(text),
                 None => {
                     let most = self.max_bytes.map_or(DEFAULT_BINARY_BYTES, |_| limit);
@@ -189,6 +231,20 @@ fn text(content: &[u8], truncated: bool) -> Option<String> {
         text => text.ok().filter(|text| !text.contains('\0'))?,
     };
     Some(text.to_owned())
+}
+
+/// What can be read of a content in another encoding than UTF-8.
+fn readable(content: &[u8]) -> String {
+    let pairs = |unit: fn([u8; 2]) -> u16| {
+        let (pairs, _) = content.as_chunks::<2>();
+        let units: Vec<u16> = pairs.iter().map(|pair| unit(*pair)).collect();
+        String::from_utf16_lossy(&units)
+    };
+    match content {
+        [0xff, 0xfe, ..] => pairs(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => pairs(u16::from_be_bytes),
+        _ => String::from_utf8_lossy(content).into_owned(),
+    }
 }
 
 /// Drops the end of a text that takes more than `max` bytes of an answer. Returns whether it did.
@@ -314,7 +370,7 @@ impl Tool for CopyToContainer {
                 return Err(explain(docker, failure, &self.container, &self.path).await);
             }
         };
-        permit_place(docker, &details, &path)?;
+        permit_place(docker, &details, &path).await?;
         let before = match archive(docker, &id, &path, HEADER_BYTES).await {
             Ok(bytes) => first_header(&bytes).or_else(|| Some(tar::Header::new_gnu())),
             Err(EngineError::Refused { status: 404, .. }) => None,
@@ -419,12 +475,12 @@ fn first_header(archive: &[u8]) -> Option<tar::Header> {
 
 /// Errors when the file would not be seen in the container: the engine writes below a file system in memory. Errors
 /// also when it would be a file of the host that the policy does not let containers mount.
-fn permit_place(
+async fn permit_place(
     docker: &Docker,
     container: &ContainerDetails,
     path: &str,
 ) -> Result<(), ToolError> {
-    let name = container.display_name();
+    let (name, id) = (container.display_name(), container.container_id()?);
     let is_below = |place: &str| {
         let rest = path.strip_prefix(place.trim_end_matches('/'));
         rest.is_some_and(|rest| rest.starts_with('/'))
@@ -432,24 +488,39 @@ fn permit_place(
     let mounts = container
         .mounts
         .iter()
-        .map(|mount| (&*mount.destination, mount.kind == "tmpfs", &*mount.source));
+        .map(|mount| (&*mount.destination, Some(mount)));
     let tmpfs = container.host_config.tmpfs.keys();
-    let tmpfs = tmpfs.map(String::as_str).chain(IN_MEMORY);
-    let places = mounts.chain(tmpfs.map(|place| (place, true, "")));
-    let nearest = places
-        .filter(|(place, ..)| is_below(place))
-        .max_by_key(|(place, ..)| place.len());
-    let is_bind = |source: &str| {
-        let mut mounts = container.mounts.iter();
-        mounts.any(|mount| mount.kind == "bind" && mount.source == source)
+    let tmpfs = tmpfs.map(|place| (place.as_str(), None));
+    let mut places: Vec<_> = IN_MEMORY.map(|place| (place.to_owned(), None)).into();
+    for (place, mount) in mounts.chain(tmpfs) {
+        // Links of the container may lead to another place, as in `/var/run`, and the engine follows them.
+        match resolve(docker, &id, place).await {
+            Ok(place) => places.push((place, mount)),
+            Err(failure) => return Err(docker.engine.explain(failure)),
+        }
+    }
+    let nearest = places.into_iter().filter(|(place, _)| is_below(place));
+    let Some((place, mount)) = nearest.max_by_key(|(place, _)| place.len()) else {
+        return Ok(());
     };
-    match nearest {
-        Some((place, true, _)) => Err(conflict(format!(
+    match mount.map(|mount| (&*mount.kind, mount)) {
+        Some(("bind", mount)) => docker.policy.permit_bind(&mount.source, name),
+        Some(("volume", mount)) => {
+            let volume = ObjectName::new(&mount.name).ok();
+            let volume = volume.map(|volume| Path::to("/volumes").id(&volume));
+            let Some(volume) = volume else {
+                return Ok(());
+            };
+            // Options may make it a directory of the host.
+            let volume: Volume = docker.engine.get(volume).await?;
+            let path = volume.host_path();
+            path.map_or(Ok(()), |path| docker.policy.permit_bind(path, name))
+        }
+        Some((kind, _)) if kind != "tmpfs" => Ok(()),
+        _ => Err(conflict(format!(
             "`{place}` of `{name}` is in memory: the engine would write below it, where the container does not \
              see the file. Choose another directory, or write it by execute_command."
         ))),
-        Some((_, false, source)) if is_bind(source) => docker.policy.permit_bind(source, name),
-        _ => Ok(()),
     }
 }
 

@@ -133,7 +133,8 @@ async fn engine_behind_ssh_is_used_as_a_local_one() {
                 json!({}),
             )
             .await;
-        let until = json!({"container": name, "until_match": "hello", "follow_seconds": 120});
+        let until =
+            json!({"container": name, "until_match": "hello", "tail": 10, "follow_seconds": 120});
         let log = succeed(&server, "get_container_logs", until).await;
         assert_contains(log["log"].as_str().unwrap(), "hello");
         // More calls at once than sshd lets in unauthenticated, and one that upgrades its connection.

@@ -93,7 +93,8 @@ async fn works(lab: &mut Lab, server: &Server, name: &str) {
         .await;
     let listed = succeed(server, "list_containers", json!({"name": name})).await;
     assert_eq!(listed["containers"][0]["name"], name, "{listed}");
-    let until = json!({"container": name, "until_match": "hello", "follow_seconds": 120});
+    let until =
+        json!({"container": name, "until_match": "hello", "tail": 10, "follow_seconds": 120});
     succeed(server, "get_container_logs", until).await;
     let arguments = json!({"container": name, "timeout_seconds": 0});
     let stopped = succeed(server, "stop_container", arguments).await;

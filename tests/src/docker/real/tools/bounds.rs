@@ -187,6 +187,10 @@ copy_to_container | {"container": "PLAIN", "path": "/etc/out", "text": ""} | a f
 copy_to_container | {"container": "PLAIN", "path": "/loop/x", "text": ""} | too many
 copy_to_container | {"container": "PLAIN", "path": "/m/x", "text": ""} | is in memory
 copy_to_container | {"container": "PLAIN", "path": "/etc/x", "text": ""} | bytes
+copy_to_container | {"container": "LINKED", "path": "/var/run/app/x", "text": ""} | a file of the host
+copy_to_container | {"container": "LINKED", "path": "/run/app/x", "text": ""} | a file of the host
+copy_to_container | {"container": "LINKED", "path": "/volume/x", "text": ""} | a file of the host
+copy_to_container | {"container": "LINKED", "path": "/run/x", "text": ""} | bytes
 "#;
 
 #[tokio::test]
@@ -200,11 +204,21 @@ async fn nothing_beside_a_container_is_reached_through_it() {
     lab.volume("remote", share).await;
     let mounts = json!({"HostConfig": {"Binds": [format!("{}:/host", dir.str()), "/memory/disk"],
         "Tmpfs": {"/memory": ""}}});
-    let links = "mkdir -p /etc; ln -s /host /link; ln -s /link/x /etc/out; ln -s loop /loop; ln -s /memory /m";
+    let links = "mkdir -p /etc /run /var; ln -s /host /link; ln -s /link/x /etc/out; ln -s loop /loop; \
+        ln -s /memory /m; [ -e /var/run ] || ln -s /run /var/run";
     let plain = lab.finish("plain", &["sh", "-c", links], mounts).await;
+    // Mounted behind a link of its image, and a volume that is a directory of the host.
+    let image = lab.image("linked", &plain).await;
+    let binds = [
+        format!("{}:/var/run/app", dir.str()),
+        format!("{}:/volume", lab.name("host")),
+    ];
+    let more = json!({"Image": image, "HostConfig": {"Binds": binds}});
+    let linked = lab.finish("linked", &["true"], more).await;
     for row in REACHES.trim().lines() {
         let [tool, arguments, words] = row.split(" | ").collect::<Vec<_>>().try_into().unwrap();
         let arguments = arguments.replace("PLAIN", &plain);
+        let arguments = arguments.replace("LINKED", &linked);
         let arguments = arguments.replace("HOST", &lab.name("host"));
         let arguments = arguments.replace("REMOTE", &lab.name("remote"));
         let arguments = serde_json::from_str(&arguments).unwrap();

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::super::super::calls_of;
 use super::super::super::lab::{Folder, Lab, merged};
 use super::{call, cli_lab, fail, refusal, succeed};
-use crate::harness::assert_lacks;
+use crate::harness::{assert_contains, assert_lacks};
 
 /// A server with the compose program and access to the directory; `None` if either is missing.
 async fn lab(shop: &Folder, env: &[(&str, &str)]) -> Option<Lab> {
@@ -238,6 +238,36 @@ async fn projects_of_others_are_not_changed() {
     assert_eq!(free.state(&web).await, "running");
     let file = fs::read_to_string(shop.path().join("compose.yml")).unwrap();
     assert_eq!(file, project("", ""));
+}
+
+#[tokio::test]
+async fn networks_of_others_are_neither_replaced_nor_given_more_names() {
+    let shop = Folder::new();
+    let Some(free) = lab(&shop, &[]).await else {
+        return;
+    };
+    let only = [("DOCKER_MCP_ONLY_CREATED", "1")];
+    let bounded = lab(&shop, &only).await.unwrap();
+    let theirs = free.name("theirs");
+    let request = json!({"Name": theirs, "Labels": {"com.docker.compose.project": "prod"}});
+    let request = serde_json::from_value(request).unwrap();
+    free.docker.create_network(request).await.unwrap();
+    for (lab, option, reason) in [
+        (&free, "", "belongs to the project `prod`"),
+        (
+            &bounded,
+            "external: true, ",
+            "was not created by this server",
+        ),
+        (&free, "external: true, ", ""),
+    ] {
+        let networks = format!("networks: {{x: {{{option}name: {theirs}}}}}\n");
+        let file = project("networks: [x]", &networks);
+        let arguments = json!({"directory": shop.path(), "project": lab.name("x"), "yaml": file});
+        let shown = succeed(lab, "compose_config", arguments).await;
+        assert_eq!(shown["refused"].is_null(), reason.is_empty(), "{shown}");
+        assert_contains(&shown, reason);
+    }
 }
 
 /// An image of another program keeps its name, unless the user agrees.

@@ -105,6 +105,21 @@ async fn output_and_exit_code_are_those_of_the_command() {
     let stdout = execute(&lab, &name, more).await["stdout"].clone();
     assert_eq!(stdout, "/bin\nb c\n1000\n");
 
+    // As the real command passes them, also those that no shell passes on.
+    let own = json!({"Env": ["spring.port=1", "a-b=c d", "1x=y", "PLAIN=z"]});
+    let other = lab.run("other", &["sleep", "600"], own).await;
+    let more = json!({"command": ["env"], "env": {"spring.port": "2", "new.one": "'"}});
+    let stdout = execute(&lab, &other, more).await["stdout"].clone();
+    let mut lines: Vec<&str> = stdout.as_str().unwrap().lines().collect();
+    lines.retain(|line| {
+        !["PATH=", "HOSTNAME=", "HOME=", "SHLVL=", "PWD=", "TERM="]
+            .iter()
+            .any(|name| line.starts_with(name))
+    });
+    lines.sort_unstable();
+    let expected = ["1x=y", "PLAIN=z", "a-b=c d", "new.one='", "spring.port=2"];
+    assert_eq!(lines, expected);
+
     let odd: Vec<&str> = "$(id)|`id`|; touch /x|a b|\"'|*|-n||$1|é\n"
         .split('|')
         .collect();

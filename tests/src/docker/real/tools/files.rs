@@ -14,7 +14,7 @@ async fn read(lab: &Lab, container: &str, path: &str) -> Value {
 #[tokio::test]
 async fn files_are_copied_in_and_out() {
     let Some(mut lab) = lab().await else { return };
-    let secret = json!({"Env": ["PASSWORD=Wolkenbruch77"]});
+    let secret = json!({"Env": ["PASSWORD=Wolkenbruch77", "DB_PASSWORD_FILE=/etc/./key"]});
     let name = lab.create("web", &["true"], secret).await;
     let arguments =
         json!({"container": name, "path": "/etc/app.conf", "text": "a=1\n", "mode": 600});
@@ -59,7 +59,19 @@ async fn files_are_copied_in_and_out() {
         "text": "API_TOKEN=canary-8\nPORT=80\n"});
     let file = read(&lab, &name, "/etc/env").await;
     assert_eq!(file["text"], "API_TOKEN=***\nPORT=80\n");
-    // Nor is a part of a secret shown where the text is cut.
+    // Also in Latin-1 and in UTF-16, and a file that is nothing but a secret.
+    for text in [
+        "QVBJX1RPS0VOPWNhbmFyeS04CiMgZvxyCg==",
+        "//5BAFAASQBfAFQATwBLAEUATgA9AGMAYQBuAGEAcgB5AC0AOAAKAA==",
+    ] {
+        succeed!(lab, "copy_to_container", {"container": name, "path": "/etc/env", "base64": text,
+            "confirm": "/etc/env"});
+        let file = read(&lab, &name, "/etc/env").await;
+        assert_contains(&file["text"], "API_TOKEN=***\n");
+        assert!(file["base64"].is_null(), "{file}");
+    }
+    succeed!(lab, "copy_to_container", {"container": name, "path": "/etc/key", "text": "so be it"});
+    assert_eq!(read(&lab, &name, "/etc/key").await["text"], "***");
     succeed!(lab, "copy_to_container", {"container": name, "path": "/etc/secret", "text": "Wolkenbruch77\n"});
     let arguments = json!({"container": name, "path": "/etc/secret", "max_bytes": 12});
     let file = succeed(&lab, "copy_from_container", arguments).await;
