@@ -105,6 +105,12 @@ impl Draft {
         for node in &mut nodes {
             let name = name_of(node).to_owned();
             node.retain(|key, _| keep(is_node_field(key), &name, key));
+            // Without an id n8n would take any credential of the type; with null the one of the name, if there is one.
+            let credentials = node.get_mut("credentials").and_then(Value::as_object_mut);
+            let credentials = credentials.into_iter().flat_map(Map::values_mut);
+            for credential in credentials.filter_map(Value::as_object_mut) {
+                credential.entry("id").or_insert(Value::Null);
+            }
         }
         let mut body = json!({
             "name": self.name, "nodes": nodes, "connections": self.connections, "settings": settings,
@@ -213,12 +219,6 @@ impl Draft {
                     node.insert("position".into(), json!([x.round() as i64, 0]));
                     x += NODE_SPACING;
                 }
-            }
-            // Without an id n8n would take any credential of the type; with null the one of the name, if there is one.
-            let credentials = node.get_mut("credentials").and_then(Value::as_object_mut);
-            let credentials = credentials.into_iter().flat_map(Map::values_mut);
-            for credential in credentials.filter_map(Value::as_object_mut) {
-                credential.entry("id").or_insert(Value::Null);
             }
             node.entry("parameters").or_insert_with(|| json!({}));
             let version = node.get("typeVersion").map_or(Some(1.0), number);
