@@ -110,9 +110,12 @@ async fn program_of_a_person_in_the_directory_goes_on() {
     let id = &run["task_id"];
     let seconds = unique_seconds();
     // A shell with a terminal of its own, and a program in it.
+    let work = format!(
+        "cd '{}'; sleep {seconds}; true",
+        run["directory"].as_str().unwrap()
+    );
     let mut person = Command::new("script")
-        .args(["-qfc", &format!("sleep {seconds}; true"), "/dev/null"])
-        .current_dir(run["directory"].as_str().unwrap())
+        .args(["-qfc", &work, "/dev/null"])
         .stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::null())
         .spawn()
