@@ -182,12 +182,14 @@ impl Clone for Redactor {
     }
 }
 
-/// Redacts a text that arrives line by line, such as a log that is followed or searched. A line of a private key
-/// can be known by the lines before it only.
+/// Redacts a text that arrives line by line, such as a log that is followed or searched. A line of a private key, and
+/// a value whose name is in the line before, can be known by the lines before only.
 #[derive(Debug)]
 pub struct LineRedactor {
     redactor: Redactor,
     keys: KeyLines,
+    previous: String,
+    needs_previous: bool,
 }
 
 impl LineRedactor {
@@ -196,6 +198,8 @@ impl LineRedactor {
         Self {
             redactor,
             keys: KeyLines::default(),
+            previous: String::new(),
+            needs_previous: false,
         }
     }
 
@@ -204,7 +208,21 @@ impl LineRedactor {
         if self.redactor.is_enabled && self.keys.is_next(&clean(line)) {
             return None;
         }
-        Some(self.redactor.text(line))
+        let shown = self.redactor.text(line);
+        // `- name: DB_PASSWORD`, with the value in the next line.
+        let both = line.contains("alue").then(|| {
+            let both = format!("{}\n{line}", self.previous);
+            self.redactor.clone().text(&both)
+        });
+        line.clone_into(&mut self.previous);
+        let own = both.and_then(|both| Some(both.split_once('\n')?.1.to_owned()));
+        self.needs_previous = own.as_ref().is_some_and(|own| *own != shown);
+        Some(own.unwrap_or(shown))
+    }
+
+    /// True if the last line hides what it would show without the line before.
+    pub fn needs_previous(&self) -> bool {
+        self.needs_previous
     }
 }
 
@@ -418,6 +436,20 @@ mod tests {
         assert_eq!(redactor.hidden(), Some(3));
         assert_eq!(redactor.text("the password is ***"), "the password is ***");
         assert_eq!(redactor.hidden(), Some(3));
+    }
+
+    #[test]
+    fn value_is_known_by_the_name_in_the_line_before() {
+        let mut lines = LineRedactor::new(Redactor::new(true));
+        for (line, shown, needs_previous) in [
+            ("- name: DB_PASSWORD", "- name: DB_PASSWORD", false),
+            ("  value: x9", "  value: ***", true),
+            ("  value: open", "  value: open", false),
+            ("password=x9", "password=***", false),
+        ] {
+            assert_eq!(lines.line(line).as_deref(), Some(shown));
+            assert_eq!(lines.needs_previous(), needs_previous, "{line}");
+        }
     }
 
     #[test]

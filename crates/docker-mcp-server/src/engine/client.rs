@@ -320,9 +320,9 @@ impl Engine {
         let mut reply = self.logs(&id, &query);
         let mut reader = LineReader::new(container.config.tty, query.timestamps);
         let (mut window, mut searched) = (Window::new(lines, bytes), 0);
-        let mut keep = |line: Line| {
+        let mut keep = |mut line: Line| {
             searched += usize::from(filter.is_some());
-            if filter.as_mut().is_none_or(|passes| passes(&line)) {
+            if filter.as_mut().is_none_or(|passes| passes(&mut line)) {
                 window.push(line);
             }
         };

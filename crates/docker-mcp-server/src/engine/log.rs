@@ -58,8 +58,8 @@ pub(crate) struct Log {
 #[serde(try_from = "String")]
 pub(crate) struct Pattern(Regex);
 
-/// A filter of lines.
-pub(crate) type LineFilter<'a> = Box<dyn FnMut(&Line) -> bool + Send + 'a>;
+/// A filter of lines, which may hide a part of a line.
+pub(crate) type LineFilter<'a> = Box<dyn FnMut(&mut Line) -> bool + Send + 'a>;
 
 impl LogQuery {
     /// The number that stands for all records.

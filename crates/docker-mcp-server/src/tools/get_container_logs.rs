@@ -177,10 +177,16 @@ impl GetContainerLogs {
         let (engine, redactor) = (&docker.engine, docker.redactor_of(&details));
         let filter = self.grep.as_ref().map(|pattern| {
             let mut lines = LineRedactor::new(redactor);
-            let filter = move |line: &Line| {
-                let shown = lines.line(&line.text);
+            let filter = move |line: &mut Line| {
+                let Some(shown) = lines.line(&line.text) else {
+                    return false;
+                };
                 // A match of the line as written would reveal a redacted value, one character after the other.
-                shown.is_some_and(|shown| pattern.is_match(&shown))
+                let passes = pattern.is_match(&shown);
+                if lines.needs_previous() {
+                    line.text = shown;
+                }
+                passes
             };
             Box::new(filter) as log::LineFilter<'_>
         });
@@ -300,7 +306,7 @@ impl GetContainerLogs {
     /// Keeps and reports a line of a log that is followed. Returns it if it is the one that ends the call.
     fn see(
         &self,
-        line: Line,
+        mut line: Line,
         container: &str,
         lines: &mut LineRedactor,
         window: &mut Window,
@@ -314,6 +320,9 @@ impl GetContainerLogs {
             }
             return None;
         };
+        if lines.needs_previous() {
+            line.text.clone_from(&text);
+        }
         let shown = shorten(&text, self.until_match.as_ref());
         if grep.is_none_or(|grep| grep.is_match(&text)) {
             window.push(line);

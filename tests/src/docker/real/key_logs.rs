@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::docker::call;
-use crate::docker::lab::{Lab, lab};
-use crate::harness::Server;
+use crate::docker::lab::{Lab, lab, merged};
+use crate::harness::{Server, assert_contains, assert_lacks};
 
 /// Base64 of random bytes.
 fn random(length: usize) -> String {
@@ -131,5 +131,23 @@ async fn no_window_of_a_log_shows_a_line_of_a_key() {
             log.ask("get_container_logs", until).await;
         }
         log.ask("diagnose_container", json!({})).await;
+    }
+}
+
+#[tokio::test]
+async fn value_is_hidden_whose_name_is_in_the_line_before() {
+    let Some(mut lab) = lab().await else { return };
+    let script = "echo '- name: DB_PASSWORD'; echo '  value: hunter2x'";
+    let web = lab.finish("web", &["sh", "-c", script], json!({})).await;
+    for more in [
+        json!({}),
+        json!({"grep": "value:"}),
+        json!({"grep": "value:", "follow_seconds": 1, "tail": 10}),
+        json!({"until_match": "value:", "follow_seconds": 1, "tail": 10}),
+    ] {
+        let arguments = merged(more, json!({"container": web}));
+        let log = call(&lab, "get_container_logs", arguments).await;
+        assert_contains(&log, "value: ***");
+        assert_lacks(&log, "hunter2x");
     }
 }
