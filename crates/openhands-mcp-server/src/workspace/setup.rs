@@ -333,12 +333,16 @@ fn worktree_script(own: &str, id: TaskId, files: &[FileName]) -> String {
          done\n\
          [ -z \"$(GIT_OPTIONAL_LOCKS=0 git status --porcelain --untracked-files=no | head -c 1)\" ] || gaps=1\n\
          # It exists after an attempt that was cut off, and then has no commit of its own.\n\
-         if git rev-parse -q --verify refs/heads/{branch} >/dev/null && ! git merge-base --is-ancestor {branch} HEAD\n\
-         then set -- -f {own} {branch}; else set -- -f -B {branch} {own} HEAD; fi\n\
+         newest=\n\
+         if git rev-parse -q --verify refs/heads/{branch} >/dev/null; then\n\
+         set -- -f {own} {branch}\n\
+         ! git merge-base --is-ancestor {branch} HEAD || newest=$(git rev-parse HEAD)\n\
+         else set -- -b {branch} {own} HEAD; fi\n\
          [ -e {own}/.git ] || timeout {WORKTREE_SECONDS} git -c core.hooksPath=/dev/null worktree add -q \
          \"$@\" >/dev/null\n\
          case $? in 0) ;; 124) exit {EXIT_TOO_LONG} ;; *) exit {EXIT_NO_COMMIT} ;; esac\n\
          cd -P -- {own} && dir=$(pwd) || exit {EXIT_NO_DIRECTORY}\n\
+         [ -z \"$newest\" ] || git reset -q --hard \"$newest\"\n\
          for file in {files}; do\n\
          to=$dir/$below$file\n\
          [ \"$(realpath -m -- \"$to\")\" = \"$to\" ] || exit {EXIT_SYMLINK}\n\
