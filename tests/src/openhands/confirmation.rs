@@ -295,7 +295,10 @@ async fn limit_of_steps_counts_those_before_and_after_a_permission() {
     let task = json!({"task": script, "confirm": "risky", "max_iterations": 3});
     let asked = call(&client, "run_task", task).await;
     assert_eq!(commands(&client, &asked).await, ["touch b"]);
-    let stopped = accept(&client, &asked).await;
+    let id = &accept(&client, &asked).await["task_id"];
+    // The reason is written just after the stop.
+    wait_for_status(&client, id, "failed").await;
+    let stopped = call_with_id(&client, "get_task_result", id).await;
     assert_has!(stopped, {"status": "failed", "changed_files": ["A a", "A b", "A c"]});
     assert_contains(&stopped["error"], "max_iterations");
 }
