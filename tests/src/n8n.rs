@@ -57,9 +57,7 @@ async fn server_with_all(fake: &FakeService) -> Server {
 
 /// The structured result of a call that succeeds.
 async fn done(client: &impl AsClient, tool: &str, arguments: Value) -> Value {
-    // Boxed: the future of a call is large, and a test may hold many.
-    let called = Box::pin(call_until_answered(client.as_client(), tool, &arguments));
-    let result = called.await;
+    let result = answered(client, tool, &arguments).await;
     assert!(!result.is_error, "{tool}: {}", result.text());
     serde_json::from_str(result.structured_content.expect("structured").get()).unwrap()
 }
@@ -71,12 +69,15 @@ async fn assert_refused(
     arguments: Value,
     part: &str,
 ) -> String {
-    // Boxed: the future of a call is large, and a test may hold many.
-    let called = Box::pin(call_until_answered(client.as_client(), tool, &arguments));
-    let result = called.await;
+    let result = answered(client, tool, &arguments).await;
     assert!(result.is_error, "{tool}: {}", result.text());
     assert_contains(&result.text(), part);
     result.text()
+}
+
+async fn answered(client: &impl AsClient, tool: &str, arguments: &Value) -> CallToolResult {
+    // Boxed: the future of a call is large, and a test may hold many.
+    Box::pin(call_until_answered(client.as_client(), tool, arguments)).await
 }
 
 async fn call(client: &impl AsClient, tool: &str, arguments: Value) -> CallToolResult {

@@ -212,12 +212,8 @@ pub(crate) async fn permit_start(
     let mut binds: Vec<String> = binds.map(str::to_owned).collect();
     let mounts = details["Mounts"].as_array().into_iter().flatten();
     for mount in mounts.filter(|mount| mount["Type"] == "volume") {
-        let name = ObjectName::new(mount["Name"].as_str().unwrap_or_default());
-        // Options may make it a directory of the host.
-        if let Ok(name) = name {
-            let volume: Volume = engine.get(Path::to("/volumes").id(&name)).await?;
-            binds.extend(volume.host_path().map(str::to_owned));
-        }
+        let name = mount["Name"].as_str().unwrap_or_default();
+        binds.extend(engine.host_path_of_volume(name).await?);
     }
     let mark = details["Config"]["Labels"][CREATED].as_str();
     let is_own = mark.is_some_and(|mark| mark != IN_IMAGE);

@@ -26,7 +26,7 @@ use crate::engine::log::{
     Window,
 };
 use crate::engine::model::{ContainerDetails, ContainerSummary, ImageSummary, Network, Volume};
-use crate::engine::name::{ContainerName, ImageName, Path};
+use crate::engine::name::{ContainerName, ImageName, ObjectName, Path};
 use crate::engine::registry::{Layers, RegistryLogin, TransferStream};
 
 /// The counters of a container at one time.
@@ -92,6 +92,18 @@ impl Engine {
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: Path) -> Result<T, ToolError> {
         self.get_within(self.timeout, path).await
+    }
+
+    /// The directory of the host that a volume is, if its options make it one.
+    pub(crate) async fn host_path_of_volume(
+        &self,
+        volume: &str,
+    ) -> Result<Option<String>, ToolError> {
+        let Ok(name) = ObjectName::new(volume) else {
+            return Ok(None);
+        };
+        let volume: Volume = self.get(Path::to("/volumes").id(&name)).await?;
+        Ok(volume.host_path().map(str::to_owned))
     }
 
     /// The JSON at `path` as `T`, with the timeout `limit`.

@@ -243,7 +243,7 @@ struct Command {
     working_dir: String,
     /// `KEY=value`.
     env: Vec<String>,
-    /// Those that the shell of [`PID_WRAPPER`] would lose, also of the container.
+    /// The variables of the call and of the container that the shell of [`PID_WRAPPER`] would lose.
     lost_env: Vec<String>,
 }
 

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use upstream::redact::HIDDEN;
 
 use super::prelude::*;
-use crate::engine::{EngineError, Volume, within};
+use crate::engine::{EngineError, within};
 
 /// Bytes of the file without `max_bytes`, and of one that is no text.
 const DEFAULT_BYTES: u32 = 7_000;
@@ -178,7 +178,7 @@ impl CopyFromContainer {
             let text = text(&content, file.truncated).or_else(|| {
                 let (text, probe) = (readable(&content), redactor.clone());
                 probe.text(&text);
-                (probe.hidden() != redactor.hidden()).then_some(text)
+                probe.hidden().map(|_| text)
             });
             match text {
                 Some(text) => file.text = Some(text),
@@ -233,7 +233,7 @@ fn text(content: &[u8], truncated: bool) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// What can be read of a content in another encoding than UTF-8.
+/// The text of a content that is not UTF-8: UTF-16, or else with a mark in the place of each wrong byte.
 fn readable(content: &[u8]) -> String {
     let pairs = |unit: fn([u8; 2]) -> u16| {
         let (pairs, _) = content.as_chunks::<2>();
@@ -506,15 +506,8 @@ async fn permit_place(
     match mount.map(|mount| (&*mount.kind, mount)) {
         Some(("bind", mount)) => docker.policy.permit_bind(&mount.source, name),
         Some(("volume", mount)) => {
-            let volume = ObjectName::new(&mount.name).ok();
-            let volume = volume.map(|volume| Path::to("/volumes").id(&volume));
-            let Some(volume) = volume else {
-                return Ok(());
-            };
-            // Options may make it a directory of the host.
-            let volume: Volume = docker.engine.get(volume).await?;
-            let path = volume.host_path();
-            path.map_or(Ok(()), |path| docker.policy.permit_bind(path, name))
+            let path = docker.engine.host_path_of_volume(&mount.name).await?;
+            path.map_or(Ok(()), |path| docker.policy.permit_bind(&path, name))
         }
         Some((kind, _)) if kind != "tmpfs" => Ok(()),
         _ => Err(conflict(format!(

@@ -19,8 +19,7 @@ use crate::task::{
     Continuation, PermissionAnswer, ShortReport, TaskSnapshot, ask_user, resume, send_answer,
 };
 use crate::workspace::{
-    LeftOver, MAX_PAGES, has_own_directory, has_worktree, is_below, left_over, neighbours,
-    remove_worktree,
+    LeftOver, has_own_directory, has_worktree, left_over, remove_worktree, tasks_within,
 };
 
 /// Bytes of a message.
@@ -304,10 +303,7 @@ impl Tool for DeleteTask {
 
 /// Errors if another task has worked in the worktree of this one.
 async fn refuse_others(server: &AgentServer, task: &Conversation) -> Result<(), ToolError> {
-    let own = &task.workspace.working_dir;
-    let mut others = neighbours(server, task, MAX_PAGES).await?;
-    others.retain(|other| is_below(&other.workspace.working_dir, own));
-    match others.first() {
+    match tasks_within(server, task).await?.first() {
         Some(other) => Err(ToolError::conflict(format!(
             "Task {} has worked in its worktree, too, and that would be removed: delete that task first.",
             other.id

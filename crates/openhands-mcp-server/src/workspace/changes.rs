@@ -6,7 +6,7 @@ use crate::tags::{ConversationTags, tag};
 
 /// Conversations in a page, and pages that are searched, newest first.
 const PAGE_SIZE: u32 = 100;
-pub(crate) const MAX_PAGES: usize = 10;
+const MAX_PAGES: usize = 10;
 
 /// Reads the changes of a task from git.
 pub(crate) async fn read_changes(
@@ -68,7 +68,7 @@ async fn other_tasks(server: &AgentServer, conversation: &Conversation) -> ApiRe
 
 /// The other tasks whose directory is that of the task, above it or below it, newest first: those that were created
 /// after it, and some others.
-pub(crate) async fn neighbours(
+async fn neighbours(
     server: &AgentServer,
     task: &Conversation,
     pages: usize,
@@ -90,6 +90,16 @@ pub(crate) async fn neighbours(
         }
     }
     Ok(found)
+}
+
+/// The other tasks whose directory is that of the task or below it.
+pub(crate) async fn tasks_within(
+    server: &AgentServer,
+    task: &Conversation,
+) -> ApiResult<Vec<Conversation>> {
+    let mut others = neighbours(server, task, MAX_PAGES).await?;
+    others.retain(|other| is_below(&other.workspace.working_dir, &task.workspace.working_dir));
+    Ok(others)
 }
 
 /// Returns true if the directory was made for this task.

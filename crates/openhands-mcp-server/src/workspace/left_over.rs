@@ -2,7 +2,7 @@
 
 use upstream::text::{one_line, visible};
 
-use super::changes::{MAX_PAGES, has_own_directory, is_below, neighbours};
+use super::changes::{has_own_directory, tasks_within};
 use crate::api::{AgentServer, Conversation, shell_quoted};
 
 const SCRIPT: &str = include_str!("left_over.sh");
@@ -25,7 +25,9 @@ pub(crate) async fn left_over(server: &AgentServer, task: &Conversation) -> Left
     if directory.is_empty() {
         return LeftOver::Unknown;
     }
-    let ends = has_own_directory(task) && !is_shared(server, task).await;
+    // A task that has ended may have left processes there, too.
+    let ends = has_own_directory(task)
+        && matches!(tasks_within(server, task).await, Ok(others) if others.is_empty());
     let ends = if ends { "1" } else { "" };
     let script = format!(
         "dir={} ends={ends}
@@ -46,12 +48,4 @@ pub(crate) async fn left_over(server: &AgentServer, task: &Conversation) -> Left
         }
         _ => LeftOver::Unknown,
     }
-}
-
-/// Returns true if another task may have processes in the directory, or in one below it: also a task that has ended.
-async fn is_shared(server: &AgentServer, task: &Conversation) -> bool {
-    let others = neighbours(server, task, MAX_PAGES).await;
-    let own = &task.workspace.working_dir;
-    let is_there = |other: &Conversation| is_below(&other.workspace.working_dir, own);
-    others.map_or(true, |others| others.iter().any(is_there))
 }

@@ -330,7 +330,8 @@ impl Tool for MoveWorkflow {
     }
 }
 
-/// What became of an active workflow, which n8n stops, moves and starts again: it does not tell whether it could.
+/// The note on an active workflow that was moved: n8n stops it, moves it and starts it again, and does not tell
+/// whether it could.
 fn no_longer_active(moved: Result<Workflow, ToolError>) -> Option<String> {
     match moved {
         Ok(moved) if moved.active => None,
