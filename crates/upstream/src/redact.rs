@@ -209,8 +209,9 @@ impl LineRedactor {
             return None;
         }
         let shown = self.redactor.text(line);
-        // `- name: DB_PASSWORD`, with the value in the next line.
-        let both = line.contains("alue").then(|| {
+        // `- name: DB_PASSWORD` or `PASSWORD:`, with the value in the next line.
+        let is_below = line.contains("alue") || self.previous.ends_with([':', '=']);
+        let both = is_below.then(|| {
             let both = format!("{}\n{line}", self.previous);
             self.redactor.clone().text(&both)
         });

@@ -83,6 +83,12 @@ const NAMED_VALUE: &str = concat!(
     r#"["']?\bvalue["']?\s*[:=]\s*)(?<value>"[^"\n]*"?|'[^'\n]*'?|[^\s"',;)\]}]+)"#,
 );
 
+/// A name at the end of a line, and a value of one word in the next line.
+const VALUE_BELOW: &str = concat!(
+    r#"(?<head>\b(?<member>[A-Za-z][\w.-]*)["']?[ \t]*[:=]\n[ \t]*["']?)(?<mixed>[\w!@#$%^&*~+/=.-]{6,})"#,
+    r#"(?<tail>["']?[ \t]*(?:\n|$))"#,
+);
+
 const PAIRS: [&str; 6] = [
     // --password value
     r#"(?<head>(?:^|[\s"'])--?(?<name>[A-Za-z][\w-]*)\s+)(?<value>"[^"]*"|'[^']*'|[^\s"'-][^\s"']*)"#,
@@ -128,6 +134,7 @@ const LITERALS: [&str; 5] = [
 struct Shapes {
     private_key: Option<Regex>,
     named_value: Option<Regex>,
+    value_below: Option<Regex>,
     hint: Option<Regex>,
     tokens: Vec<Regex>,
     pairs: Vec<Regex>,
@@ -140,6 +147,7 @@ static SHAPES: LazyLock<Shapes> = LazyLock::new(|| {
     Shapes {
         private_key: Regex::new(PRIVATE_KEY).ok(),
         named_value: Regex::new(NAMED_VALUE).ok(),
+        value_below: Regex::new(VALUE_BELOW).ok(),
         hint: Regex::new(HINT).ok(),
         tokens: all(&TOKENS),
         pairs: all(&PAIRS),
@@ -158,7 +166,13 @@ pub(super) fn hide(text: Cow<'_, str>, reach: Reach) -> (Cow<'_, str>, u32) {
         Reach::Pairs if text.contains("alue") => hide_shape(text, SHAPES.named_value.iter()),
         _ => (text, 0),
     };
-    let keys = keys + named;
+    let (text, below) = match reach {
+        Reach::Pairs if text.contains(":\n") || text.contains("=\n") => {
+            hide_shape(text, SHAPES.value_below.iter())
+        }
+        _ => (text, 0),
+    };
+    let keys = keys + named + below;
     let hint = |line: &str| SHAPES.hint.as_ref().is_none_or(|hint| hint.is_match(line));
     if !hint(&text) {
         return (text, keys);
@@ -195,7 +209,7 @@ fn hide_shape<'t>(
         let (mut out, mut copied, mut at, mut hidden) = (String::new(), 0, 0, 0);
         while let Some(found) = shape.captures_at(&text, at) {
             let whole = found.get_match();
-            if is_secret(&found) {
+            if is_secret(&found) && !is_path_with_message(&text, &found) {
                 let group = |name| found.name(name).map_or("", |group| group.as_str());
                 out.push_str(&text[copied..whole.start()]);
                 // The quotation mark stays.
@@ -227,6 +241,17 @@ fn hide_shape<'t>(
         out.push_str(&text[copied..]);
         (Cow::Owned(out), before + hidden)
     })
+}
+
+/// Whether the name is the end of a path, which a program tells what is wrong with: `rm: /pw: File exists`.
+fn is_path_with_message(text: &str, found: &Captures<'_>) -> bool {
+    let group = |name| found.name(name).map_or("", |group| group.as_str());
+    let is_path = found
+        .name("name")
+        .is_some_and(|name| text[..name.start()].ends_with('/'));
+    let value = group("value");
+    let is_words = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphabetic());
+    is_path && is_words && group("sign") == ":" && group("head").ends_with([' ', '\t'])
 }
 
 fn is_secret_of<'t>(group: &impl Fn(&'static str) -> Option<&'t str>) -> bool {
@@ -283,7 +308,7 @@ mod tests {
     #[test]
     fn every_shape_compiles() {
         assert!(SHAPES.private_key.is_some() && SHAPES.hint.is_some());
-        assert!(SHAPES.named_value.is_some());
+        assert!(SHAPES.named_value.is_some() && SHAPES.value_below.is_some());
         assert_eq!(SHAPES.tokens.len(), TOKENS.len());
         assert_eq!(SHAPES.pairs.len(), PAIRS.len());
         assert_eq!(SHAPES.literals.len(), LITERALS.len());
