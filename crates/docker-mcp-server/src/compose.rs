@@ -11,14 +11,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bollard::models::ContainerCreateBody;
 use mcp_core::tool::ToolError;
 use serde_json::{Map, Value, json};
 use upstream::redact::Redactor;
 
 use crate::docker::Docker;
 use crate::engine::{ContainerDetails, ContainerName, ContainerSummary, ImageName, ObjectName};
-use crate::policy::{CREATED, IN_IMAGE, Reach, forbidden, is_created, permit_marks};
+use crate::policy::{CREATED, MARK, Reach, forbidden, full_name, is_created, permit_marks};
 
 pub(crate) const PROJECT: &str = "com.docker.compose.project";
 const SERVICE: &str = "com.docker.compose.service";
@@ -334,12 +333,10 @@ impl ComposeModel {
         for (_, endpoint) in members_of(&service["networks"]) {
             refuse_unknown(docker, endpoint, ENDPOINT)?;
         }
-        let project = text(&self.0["name"]);
-        let default = format!("{project}-{name}");
+        let default = default_name(&self.0, name);
         let image = service["image"].as_str().unwrap_or(&default);
-        let mut body = self.body(service, image)?;
-        let labels = body.labels.get_or_insert_default();
-        labels.insert(SERVICE.to_owned(), name.to_owned());
+        let mut body = self.body(service, image);
+        body["Labels"][SERVICE] = name.into();
         let asked = options.scale.get(name).copied().map(u64::from);
         let copies = asked.or_else(|| service["scale"].as_u64());
         let copies = copies.or_else(|| service["deploy"]["replicas"].as_u64());
@@ -362,7 +359,7 @@ impl ComposeModel {
         if options.pull || pulls {
             let name = ImageName::new(image).map_err(invalid)?;
             if let Some(old) = docker.try_image(&name).await? {
-                docker.policy.permit_pull(image, &old.config.labels)?;
+                docker.policy.permit_pull(image, old.is_built())?;
             }
         }
         let mut taken = Vec::new();
@@ -381,18 +378,17 @@ impl ComposeModel {
             if let Some(old) = docker.try_image(&tag).await?
                 && (builds || tag.as_str() != image)
             {
-                let labels = &old.config.labels;
-                docker.policy.permit_change_image(tag.as_str(), labels)?;
-                if !labels.contains_key(CREATED) {
-                    taken.push(tag.to_string());
-                }
+                docker
+                    .policy
+                    .permit_change_image(tag.as_str(), old.is_built())?;
+                taken.extend((!old.is_built()).then(|| tag.to_string()));
             }
         }
         Ok(taken)
     }
 
     /// The request that compose will send to the engine, as far as it reaches out of the container.
-    fn body(&self, service: &Value, image: &str) -> Result<ContainerCreateBody, ToolError> {
+    fn body(&self, service: &Value, image: &str) -> Value {
         // The namespaces of other services of the project, and its networks, are checked as such.
         let mode = |member: &str| {
             let mode = service[member].as_str();
@@ -430,8 +426,7 @@ impl ComposeModel {
             "LogConfig": log,
             "Mounts": mounts.chain(mounted).collect::<Value>(),
         });
-        let body = json!({"Image": image, "Labels": self.labels(service), "HostConfig": host});
-        serde_json::from_value(body).map_err(invalid)
+        json!({"Image": image, "Labels": self.labels(service), "HostConfig": host})
     }
 
     fn check_build(&self, docker: &Docker, build: &Value) -> Result<(), ToolError> {
@@ -445,20 +440,19 @@ impl ComposeModel {
     }
 
     /// Marks all that is created as this server's.
-    fn mark(model: &mut Value) {
-        let label = |object: &mut Value, mark: &str| {
-            if object.is_null() {
-                *object = json!({});
-            }
-            object["labels"][CREATED] = json!(mark);
-        };
+    fn mark(&self, model: &mut Value) {
         for kind in ["services", "networks", "volumes"] {
             let objects = model.get_mut(kind).and_then(Value::as_object_mut);
-            let objects = objects.into_iter().flat_map(Map::values_mut);
-            for object in objects.filter(|object| object["external"] != true) {
-                label(object, "true");
+            let objects = objects.into_iter().flatten();
+            for (name, object) in objects.filter(|(_, object)| object["external"] != true) {
+                if object.is_null() {
+                    *object = json!({});
+                }
+                object["labels"][CREATED] = MARK.into();
                 if !object["build"].is_null() {
-                    label(&mut object["build"], IN_IMAGE);
+                    let default = default_name(&self.0, name);
+                    let image = full_name(object["image"].as_str().unwrap_or(&default));
+                    object["build"]["labels"][CREATED] = image.into();
                 }
             }
         }
@@ -474,7 +468,7 @@ impl ComposeModel {
             *config = json!({"name": config["name"], "file": "/dev/null"});
         }
         if is_own {
-            Self::mark(&mut model);
+            self.mark(&mut model);
         }
         map_texts(model, false, &|text| text.replace('$', "$$")).to_string()
     }
@@ -505,6 +499,11 @@ impl ComposeModel {
             .chain([project])
             .collect()
     }
+}
+
+/// The name of the image of a service that names none, and the beginning of those of its containers.
+fn default_name(model: &Value, service: &str) -> String {
+    format!("{}-{service}", text(&model["name"]))
 }
 
 /// `value` with every text changed, and every key if `keys`.

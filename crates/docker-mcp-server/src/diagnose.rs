@@ -17,7 +17,7 @@ use upstream::time::rfc3339;
 use self::facts::Facts;
 use self::finding::{Cause, Confidence, Finding};
 use crate::docker::Docker;
-use crate::engine::{ContainerName, ContainerSummary, Event};
+use crate::engine::{ContainerName, Event};
 
 const MAX_TIMELINE_EVENTS: usize = 10;
 /// Longest text that is shown, in characters: the engine repeats whole command lines.
@@ -93,10 +93,7 @@ pub(crate) async fn diagnose(
 /// and keeps it locked. `None` if the whole engine is slow.
 async fn stuck(docker: &Docker, container: &ContainerName) -> Option<Diagnosis> {
     let listed = docker.containers(true).await.ok()?;
-    let name = container.as_str();
-    let is_it =
-        |other: &&ContainerSummary| other.display_name() == name || other.id.starts_with(name);
-    let found = listed.iter().find(is_it)?;
+    let found = listed.iter().find(|it| it.is_called(container.as_str()))?;
     let seconds = docker.engine.timeout().as_secs();
     let finding = Finding::named("stuck", &[&seconds, &found.state, &found.status]);
     let (name, redactor) = (found.display_name(), docker.redactor());

@@ -28,7 +28,7 @@ use crate::engine::{
     is_anonymous, local, within,
 };
 use crate::options::DockerOptions;
-use crate::policy::{CREATED, Policy, Subject, excluded, forbidden};
+use crate::policy::{Policy, Subject, excluded, forbidden, is_built, is_created, not_created};
 
 /// The service of the tools: an engine, and the policy that says what may be shown and changed.
 #[derive(Clone)]
@@ -74,13 +74,13 @@ impl Docker {
         let Some(old) = self.try_image(name).await? else {
             return Ok(());
         };
-        let labels = &old.config.labels;
         // The next build of what this server has built loses nothing that it would not make again.
-        let is_rebuild = new_id.is_none() && labels.contains_key(CREATED);
+        let is_rebuild = new_id.is_none() && old.is_built();
         if is_rebuild || new_id == Some(&old.id) {
             return Ok(());
         }
-        self.policy.permit_change_image(name.as_str(), labels)?;
+        let policy = &self.policy;
+        policy.permit_change_image(name.as_str(), old.is_built())?;
         let rest = match old.repo_tags.len() {
             0 | 1 => "which then has none and is removed by the next prune",
             _ => "which keeps its other names",
@@ -176,14 +176,22 @@ impl Docker {
             )));
         }
         self.policy.permit_change(name, &details.config.labels)?;
-        self.permit_volumes_of(&details, self.policy.is_only_created())
-            .await?;
+        let only_created = self.policy.is_only_created();
+        if only_created && self.inherits_mark(&details).await? {
+            return Err(forbidden(not_created(name)));
+        }
+        self.permit_volumes_of(&details, only_created).await?;
         Ok(details)
     }
 
-    /// Whether a listed container may be changed.
-    pub(crate) fn may_change(&self, container: &ContainerSummary) -> bool {
-        self.policy.may_change(&container.labels) && !local::is_self(&container.id)
+    /// Whether the mark of a container may be that of another one, of which somebody has made its image. True if the
+    /// image is not there any more.
+    async fn inherits_mark(&self, container: &ContainerDetails) -> Result<bool, ToolError> {
+        let Ok(image) = ImageName::new(&container.image) else {
+            return Ok(true);
+        };
+        let image = self.try_image(&image).await?;
+        Ok(image.is_none_or(|image| is_created(&image.config.labels)))
     }
 
     /// Makes a change, which itself takes up to some `seconds`.
@@ -279,6 +287,21 @@ impl<'a> From<&'a ContainerSummary> for Subject<'a> {
     }
 }
 
+impl ImageDetails {
+    /// Whether this server has built it.
+    pub(crate) fn is_built(&self) -> bool {
+        let tags = self.repo_tags.iter().map(String::as_str);
+        is_built(&self.config.labels, tags)
+    }
+}
+
+impl ImageSummary {
+    /// Whether this server has built it.
+    pub(crate) fn is_built(&self) -> bool {
+        is_built(&self.labels, self.tags())
+    }
+}
+
 /// The name that is shown of an object which the rules hide.
 pub(crate) const HIDDEN: &str = "(hidden by the rules)";
 
@@ -308,8 +331,8 @@ impl Docker {
     /// Errors when it does not exist, or the policy protects it.
     pub(crate) async fn mutable_image(&self, name: &ImageName) -> Result<ImageDetails, ToolError> {
         let details = self.image(name).await?;
-        let labels = &details.config.labels;
-        self.policy.permit_change_image(name.as_str(), labels)?;
+        let policy = &self.policy;
+        policy.permit_change_image(name.as_str(), details.is_built())?;
         Ok(details)
     }
 

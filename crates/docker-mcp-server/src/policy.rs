@@ -14,10 +14,11 @@ use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde::Deserialize;
 use wildmatch::WildMatchPattern;
 
-/// The label of what this server has created.
+/// The label of what this server has created. In an image its value is the name that the image was built as: images and
+/// containers that others make of it inherit its labels, but not its name.
 pub(crate) const CREATED: &str = "docker-mcp-server.created";
-/// The value of that label in images, of which containers inherit it: they count as created by others.
-pub(crate) const IN_IMAGE: &str = "image";
+/// The value of that label in containers, networks and volumes.
+pub(crate) const MARK: &str = "true";
 /// The label of a container that replaces another: the id of the old one.
 pub(crate) const REPLACES: &str = "docker-mcp-server.replaces";
 /// The beginning of this server's labels.
@@ -61,10 +62,30 @@ pub(crate) fn excluded(name: &str) -> String {
 
 /// Whether this server has created the container, network or volume with these labels.
 pub(crate) fn is_created(labels: &BTreeMap<String, String>) -> bool {
-    labels.get(CREATED).is_some_and(|value| value != IN_IMAGE)
+    labels.get(CREATED).is_some_and(|value| value == MARK)
 }
 
-fn not_created(name: &str) -> String {
+/// Whether this server has built an image with these labels, which still has the name that it was built as.
+pub(crate) fn is_built<'a>(labels: &Labels, mut tags: impl Iterator<Item = &'a str>) -> bool {
+    let built = labels.get(CREATED);
+    built.is_some_and(|built| tags.any(|tag| full_name(tag) == *built))
+}
+
+/// The name of an image with its tag and without the registry that engines leave out or add.
+pub(crate) fn full_name(image: &str) -> String {
+    let name = ["docker.io/", "index.docker.io/", "localhost/"]
+        .iter()
+        .find_map(|registry| image.strip_prefix(registry));
+    let name = name.unwrap_or(image);
+    let name = name.strip_prefix("library/").unwrap_or(name);
+    let has_tag = name
+        .rsplit('/')
+        .next()
+        .is_some_and(|last| last.contains(':'));
+    format!("{name}{}", if has_tag { "" } else { ":latest" })
+}
+
+pub(crate) fn not_created(name: &str) -> String {
     format!(
         "`{name}` was not created by this server, which may change only what it created (--only-created)."
     )
@@ -108,13 +129,9 @@ impl Policy {
         !self.rules.are_none()
     }
 
-    /// Whether a container, network or volume with these labels may be changed.
+    /// Whether a network or volume with these labels may be changed.
     pub(crate) fn may_change(&self, labels: &BTreeMap<String, String>) -> bool {
         !self.settings.only_created || is_created(labels)
-    }
-
-    pub(crate) fn may_change_image(&self, labels: &BTreeMap<String, String>) -> bool {
-        !self.settings.only_created || labels.contains_key(CREATED)
     }
 
     /// Errors when only this server's own objects may be changed, and this is not one of them.
@@ -126,19 +143,16 @@ impl Policy {
         allow_if(self.may_change(labels), || not_created(name))
     }
 
-    /// As [`Policy::permit_change`], for an image.
-    pub(crate) fn permit_change_image(
-        &self,
-        name: &str,
-        labels: &BTreeMap<String, String>,
-    ) -> Result<(), ToolError> {
-        allow_if(self.may_change_image(labels), || not_created(name))
+    /// As [`Policy::permit_change`], for an image that this server has built or not.
+    pub(crate) fn permit_change_image(&self, name: &str, is_built: bool) -> Result<(), ToolError> {
+        let may_change = is_built || !self.settings.only_created;
+        allow_if(may_change, || not_created(name))
     }
 
-    /// The option that protects what has these labels from being overwritten.
-    fn protection(&self, labels: &BTreeMap<String, String>) -> Option<&'static str> {
+    /// The option that protects from being overwritten what this server has created or not.
+    fn protection(&self, is_own: bool) -> Option<&'static str> {
         match (self.settings.only_created, self.settings.no_destructive) {
-            _ if labels.contains_key(CREATED) => None,
+            _ if is_own => None,
             (true, _) => Some("--only-created"),
             (_, true) => Some("--no-destructive"),
             _ => None,
@@ -151,21 +165,18 @@ impl Policy {
         volume: &str,
         labels: &BTreeMap<String, String>,
     ) -> Result<(), ToolError> {
-        self.protection(labels).map_or(Ok(()), |option| {
-            Err(forbidden(format!(
-                "The volume `{volume}` was not created by this server, so a container may only \
+        self.protection(is_created(labels))
+            .map_or(Ok(()), |option| {
+                Err(forbidden(format!(
+                    "The volume `{volume}` was not created by this server, so a container may only \
                  read it ({option}): mount it with `:ro`."
-            )))
-        })
+                )))
+            })
     }
 
-    /// Errors when an image with these labels must not lose its name to a newer one.
-    pub(crate) fn permit_pull(
-        &self,
-        image: &str,
-        labels: &BTreeMap<String, String>,
-    ) -> Result<(), ToolError> {
-        self.protection(labels).map_or(Ok(()), |option| {
+    /// Errors when an image that this server has built or not must not lose its name to a newer one.
+    pub(crate) fn permit_pull(&self, image: &str, is_built: bool) -> Result<(), ToolError> {
+        self.protection(is_built).map_or(Ok(()), |option| {
             Err(forbidden(format!(
                 "`{image}` is here already and was not created by this server, so a newer one may \
                  not take its name ({option}): use it as it is."
@@ -553,6 +564,29 @@ mod tests {
         ] {
             assert_eq!(covers(root, path), expected, "{root} {path}");
         }
+    }
+
+    #[test]
+    fn image_is_known_by_the_name_that_it_was_built_as() {
+        for (tag, is_known) in [
+            ("shop:1", true),
+            ("docker.io/library/shop:1", true),
+            ("localhost/shop:1", true),
+            ("shop:2", false),
+            ("shop", false),
+            ("theirs:1", false),
+            ("registry:5000/shop:1", false),
+            ("<none>:<none>", false),
+        ] {
+            let labels = BTreeMap::from([(CREATED.to_owned(), full_name("shop:1"))]);
+            let tags = ["other:1", tag].into_iter();
+            assert_eq!(is_built(&labels, tags), is_known, "{tag}");
+            assert!(!is_created(&labels));
+        }
+        assert_eq!(full_name("registry:5000/shop"), "registry:5000/shop:latest");
+        // An image that was made of a container of this server has the container's mark.
+        let labels = BTreeMap::from([(CREATED.to_owned(), MARK.to_owned())]);
+        assert!(!is_built(&labels, ["shop:1"].into_iter()) && is_created(&labels));
     }
 
     fn exceptions(json: &str) -> CreateExceptions {

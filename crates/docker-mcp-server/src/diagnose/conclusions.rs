@@ -130,10 +130,8 @@ pub(super) fn no_logs(facts: &Facts) -> Option<Finding> {
 
 /// Detects that the container whose network it uses does not run.
 pub(super) fn network_owner_gone(facts: &Facts) -> Option<Finding> {
-    let owner = facts.network_owner()?;
-    let is_owner =
-        |other: &&ContainerSummary| other.id.starts_with(owner) || other.display_name() == owner;
-    match facts.others.iter().find(is_owner) {
+    let owner = facts.details.network_owner()?;
+    match facts.others.iter().find(|other| other.is_called(owner)) {
         Some(owner) if owner.state == "running" => None,
         Some(known) => {
             let values: [&dyn Display; 2] = [&known.display_name(), &known.status];
@@ -167,8 +165,7 @@ pub(super) fn limits_reached(facts: &Facts) -> Option<Finding> {
 /// Detects a published port on which nothing listens, or only the container's own loopback interface.
 pub(super) fn not_listening(facts: &Facts) -> Option<Finding> {
     let local = facts.local.as_ref()?;
-    let mut ports = facts.details.published_tcp();
-    let port = ports.find(|port| local.listens(*port) != Some(false))?;
+    let port = local.dead_port(&facts.details)?;
     if local.listens(port) == Some(true) {
         return Some(Finding::named("only_loopback", &[&port]));
     }

@@ -94,7 +94,7 @@ impl Facts {
         let (past, log, local) = tokio::join!(
             docker.past_events(period, kind, own, REQUEST_TIMEOUT),
             LogTail::read(docker, &details),
-            local_facts(docker, &details),
+            docker.engine.local_facts(&details),
         );
         let mut facts = Self {
             restarted_meanwhile,
@@ -138,15 +138,7 @@ impl Facts {
         let host_config = &self.details.host_config;
         let publishes = !self.state().is_alive() && !host_config.port_bindings.is_empty();
         let depends = self.details.config.labels.contains_key(DEPENDS_ON);
-        calls || publishes || depends || self.network_owner().is_some()
-    }
-
-    /// The id or name of the container whose network it uses.
-    pub(super) fn network_owner(&self) -> Option<&str> {
-        self.details
-            .host_config
-            .network_mode
-            .strip_prefix("container:")
+        calls || publishes || depends || self.details.network_owner().is_some()
     }
 
     /// The names of other running containers that publish a host port that this one wants.
@@ -228,8 +220,8 @@ impl LogTail {
             return Self::NotKept;
         }
         let query = LogQuery::newest(LOG_LINES);
-        let engine = &docker.engine;
-        let read = engine.read_log(details, query, LOG_BYTES, REQUEST_TIMEOUT, None);
+        let (engine, redactor) = (&docker.engine, docker.redactor_of(details));
+        let read = engine.read_log(details, query, LOG_BYTES, REQUEST_TIMEOUT, redactor, None);
         match read.await {
             Ok(log) if !log.text().trim().is_empty() => Self::Text(shorten(&log.text(), None)),
             Ok(_) => Self::Empty,
@@ -269,16 +261,6 @@ async fn platforms(docker: &Docker, details: &ContainerDetails) -> Option<(Strin
         platform(&image["Os"], &image["Architecture"])?,
         platform(&engine["Os"], &engine["Arch"])?,
     ))
-}
-
-/// The facts that the machine shows of a running container, if this server and the engine run on it.
-async fn local_facts(docker: &Docker, details: &ContainerDetails) -> Option<LocalFacts> {
-    if !docker.engine.is_beside_us() || !details.state.runs() {
-        return None;
-    }
-    let id = details.id.clone();
-    let read = tokio::task::spawn_blocking(move || LocalFacts::read(&id));
-    read.await.ok().flatten()
 }
 
 /// Directories that it binds and that do not exist. The engine gives no reason when a start fails

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use mcp_core::tool::ToolError;
 use serde_json::{Value, json};
@@ -13,7 +12,7 @@ use super::{Action, Docker};
 use crate::engine::{
     ContainerName, Engine, ImageName, Network, ObjectKind, ObjectName, Path, Volume, is_anonymous,
 };
-use crate::policy::{CREATED, IN_IMAGE, Policy, Reach, Subject, forbidden};
+use crate::policy::{CREATED, MARK, Policy, Reach, Subject, forbidden};
 
 /// Members of `HostConfig` that stay inside of the container.
 const CONTAINED: &str = "AutoRemove BlkioWeight CapDrop ConsoleSize CpuPeriod CpuQuota CpuShares \
@@ -23,6 +22,14 @@ const CONTAINED: &str = "AutoRemove BlkioWeight CapDrop ConsoleSize CpuPeriod Cp
 /// Members of `HostConfig` that are checked by their values.
 const CHECKED: &str = "Binds CapAdd CgroupnsMode IpcMode LogConfig Mounts NetworkMode PidMode \
     Privileged Runtime SecurityOpt UTSMode UsernsMode VolumeDriver";
+/// Members of `HostConfig` with the mode of a namespace, beside that of its network.
+const NAMESPACES: [&str; 5] = [
+    "PidMode",
+    "IpcMode",
+    "UTSMode",
+    "UsernsMode",
+    "CgroupnsMode",
+];
 /// Log drivers that write to the engine's own files.
 const LOCAL_LOG_DRIVERS: &str = "json-file local journald k8s-file none";
 /// Options of log drivers that name no place to write to; Podman's drivers have a path among theirs.
@@ -48,22 +55,21 @@ impl Docker {
     pub(crate) async fn create_container(
         &self,
         name: Option<&ContainerName>,
-        mut body: ContainerCreateBody,
+        mut body: Value,
     ) -> Result<(ContainerName, Vec<String>), ToolError> {
         let name = name.map_or("", ContainerName::as_str);
         for volume in self.permit_container(name, &body).await? {
             self.create_volume(&volume, BTreeMap::new()).await?;
         }
-        let labels = body.labels.get_or_insert_default();
-        labels.insert(CREATED.to_owned(), "true".to_owned());
-        let image = body.image.clone().unwrap_or_default();
+        body["Labels"][CREATED] = MARK.into();
+        let image = body["Image"].as_str().unwrap_or_default();
         let shown = if name.is_empty() { "a container" } else { name };
-        let action = Action::on_container("create", shown).with_required(ObjectKind::Image, &image);
+        let action = Action::on_container("create", shown).with_required(ObjectKind::Image, image);
         let mut path = Path::to("/containers/create");
         if !name.is_empty() {
             path = path.query("name", name);
         }
-        let created = self.post(action, path, Some(&json!(body)), 0).await?;
+        let created = self.post(action, path, Some(&body), 0).await?;
         let id = ContainerName::new(created["Id"].as_str().unwrap_or_default())
             .map_err(|_| ToolError::upstream("The Docker Engine gave the container no id."))?;
         let warnings = created["Warnings"].as_array().into_iter().flatten();
@@ -78,19 +84,17 @@ impl Docker {
     pub(crate) async fn permit_container(
         &self,
         name: &str,
-        body: &ContainerCreateBody,
+        body: &Value,
     ) -> Result<Vec<ObjectName>, ToolError> {
-        let default = HostConfig::default();
-        let host = body.host_config.as_ref().unwrap_or(&default);
-        let uses = Uses::new(body, host, self.engine.is_beside_us());
+        let uses = Uses::new(body, self.engine.is_beside_us());
         for reach in &uses.reaches {
             self.policy.permit_create(reach)?;
         }
-        let given = body.image.as_deref().unwrap_or_default();
-        let labels = body.labels.iter().flatten();
-        let labels = labels.map(|(key, value)| (key.clone(), value.clone()));
+        let labels = members(&body["Labels"]);
+        let labels =
+            labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
         let labels = labels.collect();
-        ImageName::new(given)
+        ImageName::new(body["Image"].as_str().unwrap_or_default())
             .map_err(|_| ToolError::invalid_argument("This is not the name of an image."))?;
         self.policy.permit(&Subject::new(name, &labels))?;
         for reach in &uses.reaches {
@@ -106,10 +110,8 @@ impl Docker {
         for network in &uses.networks {
             self.permit_network(network).await?;
         }
-        let endpoints = body.networking_config.as_ref();
-        let endpoints = endpoints.and_then(|config| config.endpoints_config.as_ref());
-        for (name, endpoint) in endpoints.into_iter().flatten() {
-            if endpoint.aliases.iter().flatten().next().is_some() {
+        for (name, endpoint) in members(&body["NetworkingConfig"]["EndpointsConfig"]) {
+            if !is_empty(&endpoint["Aliases"]) {
                 let network = self
                     .network(&ObjectName::new(name).map_err(invalid)?)
                     .await?;
@@ -175,7 +177,7 @@ impl Docker {
         labels: BTreeMap<String, String>,
     ) -> Result<(), ToolError> {
         let mut labels = labels;
-        labels.insert(CREATED.to_owned(), "true".to_owned());
+        labels.insert(CREATED.to_owned(), MARK.to_owned());
         // No driver options: they could mount any path of the host.
         let request = json!({"Name": name, "Driver": "local", "Labels": labels});
         let action = Action::new("create", ObjectKind::Volume, name.as_str());
@@ -199,12 +201,8 @@ pub(crate) async fn permit_start(
     let host = &details["HostConfig"];
     let mounts = host["Mounts"].as_array().into_iter().flatten();
     let mounts: Vec<_> = mounts.filter(|mount| mount["Type"] == "bind").collect();
-    let host = json!({"Binds": host["Binds"], "Mounts": mounts});
-    let host: HostConfig = serde_json::from_value(host).map_err(|error| {
-        ToolError::upstream("The mounts of the container cannot be read.").caused_by(error)
-    })?;
-    let body = ContainerCreateBody::default();
-    let uses = Uses::new(&body, &host, true);
+    let body = json!({"HostConfig": {"Binds": host["Binds"], "Mounts": mounts}});
+    let uses = Uses::new(&body, true);
     let binds = uses.reaches.iter().filter_map(|reach| match reach {
         Reach::Bind(path, _) => Some(*path),
         _ => None,
@@ -215,8 +213,7 @@ pub(crate) async fn permit_start(
         let name = mount["Name"].as_str().unwrap_or_default();
         binds.extend(engine.host_path_of_volume(name).await?);
     }
-    let mark = details["Config"]["Labels"][CREATED].as_str();
-    let is_own = mark.is_some_and(|mark| mark != IN_IMAGE);
+    let is_own = details["Config"]["Labels"][CREATED] == MARK;
     for path in &binds {
         policy.permit_start(path, is_own)?;
     }
@@ -224,38 +221,32 @@ pub(crate) async fn permit_start(
 }
 
 impl<'a> Uses<'a> {
-    fn new(body: &'a ContainerCreateBody, host: &'a HostConfig, sees_host: bool) -> Self {
+    /// Reads the request of a new container, of which the engine takes no list as a single text.
+    fn new(body: &'a Value, sees_host: bool) -> Self {
         let mut uses = Self {
             sees_host,
             ..Self::default()
         };
-        let mode = host.network_mode.as_deref().unwrap_or("default");
+        let host = &body["HostConfig"];
+        let mode = host["NetworkMode"].as_str().unwrap_or("default");
+        let endpoints = members(&body["NetworkingConfig"]["EndpointsConfig"]);
         uses.networks.push(mode);
-        let endpoints = body.networking_config.as_ref();
-        let endpoints = endpoints.and_then(|config| config.endpoints_config.as_ref());
-        let endpoints = endpoints.into_iter().flatten();
         uses.networks
             .extend(endpoints.map(|(name, _)| name.as_str()));
-        let privileged = host.privileged.unwrap_or_default();
+        let privileged = !is_empty(&host["Privileged"]);
         uses.reaches.extend(privileged.then_some(Reach::Privileged));
-        let modes = [
-            &host.pid_mode,
-            &host.ipc_mode,
-            &host.uts_mode,
-            &host.userns_mode,
-        ];
-        let modes = modes.into_iter().flatten().map(String::as_str);
-        let cgroup = host.cgroupns_mode.as_ref().map(AsRef::as_ref);
-        let modes = uses.networks.iter().copied().chain(modes).chain(cgroup);
+        let modes = NAMESPACES.iter().filter_map(|mode| host[mode].as_str());
+        let modes = uses.networks.iter().copied().chain(modes);
         uses.reaches.extend(modes.map(Reach::Namespace));
-        let capabilities = host.cap_add.iter().flatten();
         uses.reaches
-            .extend(capabilities.map(|name| Reach::Capability(name)));
-        for bind in host.binds.iter().flatten() {
-            uses.bind(bind);
-        }
-        for mount in host.mounts.iter().flatten() {
-            uses.mount(mount);
+            .extend(texts(&host["CapAdd"]).map(Reach::Capability));
+        texts(&host["Binds"]).for_each(|bind| uses.bind(bind));
+        let mounts = host["Mounts"].as_array().into_iter().flatten();
+        mounts.for_each(|mount| uses.mount(mount));
+        for list in ["CapAdd", "Binds", "Mounts", "SecurityOpt"] {
+            if !host[list].is_array() && !host[list].is_null() {
+                uses.other(list);
+            }
         }
         uses.options(host);
         uses
@@ -278,14 +269,13 @@ impl<'a> Uses<'a> {
         }
     }
 
-    fn mount(&mut self, mount: &'a Mount) {
-        let source = mount.source.as_deref().unwrap_or_default();
-        let writable = mount.read_only != Some(true);
-        let options = mount.volume_options.as_ref();
-        match mount.typ {
-            Some(MountType::BIND) => self.reaches.push(Reach::Bind(source, self.sees_host)),
-            Some(MountType::TMPFS) => {}
-            Some(MountType::VOLUME) if options.is_none_or(|at| at.driver_config.is_none()) => {
+    fn mount(&mut self, mount: &'a Value) {
+        let source = mount["Source"].as_str().unwrap_or_default();
+        let writable = mount["ReadOnly"] != true;
+        match mount["Type"].as_str() {
+            Some("bind") => self.reaches.push(Reach::Bind(source, self.sees_host)),
+            Some("tmpfs") => {}
+            Some("volume") if mount["VolumeOptions"]["DriverConfig"].is_null() => {
                 if !source.is_empty() {
                     self.volumes.push((source, writable));
                 }
@@ -299,43 +289,47 @@ impl<'a> Uses<'a> {
     }
 
     /// An option that is set and not known to be harmless counts as one that reaches the host.
-    fn options(&mut self, host: &HostConfig) {
+    fn options(&mut self, host: &Value) {
         let known = |name: &str| {
             let mut known = CONTAINED.split(' ').chain(CHECKED.split(' '));
             known.any(|known| known == name)
         };
-        let set = serde_json::to_value(host).unwrap_or_default();
-        for (name, value) in set.as_object().into_iter().flatten() {
+        for (name, value) in members(host) {
             // An empty list of masked paths unmasks all of them.
             let is_unset = is_empty(value) && !matches!(&**name, "MaskedPaths" | "ReadonlyPaths");
             if !is_unset && !value.is_null() && !known(name) {
                 self.other(name);
             }
         }
-        let security = host.security_opt.iter().flatten();
+        let security = texts(&host["SecurityOpt"]);
         let security = security.filter(|option| !option.starts_with("no-new-privileges"));
         security.for_each(|option| self.other(option));
-        let log = host.log_config.as_ref();
-        let options = log.and_then(|log| log.config.as_ref());
-        for option in options.into_iter().flat_map(|options| options.keys()) {
+        let log = &host["LogConfig"];
+        for (option, _) in members(&log["Config"]) {
             if !LOG_OPTIONS.split(' ').any(|known| known == option) {
                 self.other(&format!("the log option {option}"));
             }
         }
-        let log = log.and_then(|log| log.typ.as_ref());
         for (option, given, harmless) in [
-            ("log driver", log, LOCAL_LOG_DRIVERS),
-            ("runtime", host.runtime.as_ref(), "runc crun"),
-            ("volume driver", host.volume_driver.as_ref(), "local"),
+            ("log driver", &log["Type"], LOCAL_LOG_DRIVERS),
+            ("runtime", &host["Runtime"], "runc crun"),
+            ("volume driver", &host["VolumeDriver"], "local"),
         ] {
-            let is_harmless = |given: &&String| {
-                given.is_empty() || harmless.split(' ').any(|known| known == **given)
-            };
-            if let Some(given) = given.filter(|given| !is_harmless(given)) {
+            let given = given.as_str().unwrap_or_default();
+            if !given.is_empty() && !harmless.split(' ').any(|known| known == given) {
                 self.other(&format!("the {option} {given}"));
             }
         }
     }
+}
+
+fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
+fn texts(list: &Value) -> impl Iterator<Item = &str> {
+    let list = list.as_array().into_iter().flatten();
+    list.filter_map(Value::as_str)
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -431,9 +425,8 @@ mod tests {
 
     /// The options of a request that no exception covers one by one.
     fn others(host: Value) -> usize {
-        let host: HostConfig = serde_json::from_value(host).unwrap();
-        let body = ContainerCreateBody::default();
-        let reaches = Uses::new(&body, &host, false).reaches.into_iter();
+        let body = json!({"HostConfig": host});
+        let reaches = Uses::new(&body, false).reaches.into_iter();
         reaches
             .filter(|reach| matches!(reach, Reach::Other(_)))
             .count()
@@ -456,6 +449,8 @@ mod tests {
             json!({"Mounts": [{"Type": "volume", "Source": "x", "Target": "/x",
                 "VolumeOptions": {"DriverConfig": {"Options": {"device": "/", "o": "bind"}}}}]}),
             json!({"Mounts": [{"Type": "image", "Source": "x", "Target": "/x"}]}),
+            json!({"CapAdd": "SYS_ADMIN"}),
+            json!({"Unknown": 1}),
         ] {
             assert_eq!(others(host.clone()), 1, "{host}");
         }

@@ -62,10 +62,7 @@ impl EngineOptions {
 
 /// The address of an engine. Its text is that of `DOCKER_HOST`, for example `unix:///var/run/docker.sock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address(pub(crate) Endpoint);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Endpoint {
+pub(crate) enum Address {
     Unix(String),
     Pipe(String),
     /// `host:port` without encryption.
@@ -79,19 +76,19 @@ pub(crate) enum Endpoint {
 impl Address {
     /// The address as spans name it: of a host and a port, or of a socket. No name of a user.
     pub(crate) fn peer(&self) -> PeerAddress<'_> {
-        match &self.0 {
-            Endpoint::Unix(path) | Endpoint::Pipe(path) => PeerAddress {
+        match self {
+            Self::Unix(path) | Self::Pipe(path) => PeerAddress {
                 host: path,
                 port: None,
             },
-            Endpoint::Tcp(address) | Endpoint::Tls(address, _) => {
+            Self::Tcp(address) | Self::Tls(address, _) => {
                 let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
                 PeerAddress {
                     host,
                     port: port.parse().ok(),
                 }
             }
-            Endpoint::Ssh(address) => PeerAddress {
+            Self::Ssh(address) => PeerAddress {
                 host: address.host(),
                 port: None,
             },
@@ -128,13 +125,13 @@ impl Address {
     }
 
     pub(crate) fn is_local(&self) -> bool {
-        matches!(self.0, Endpoint::Unix(_) | Endpoint::Pipe(_))
+        matches!(self, Self::Unix(_) | Self::Pipe(_))
     }
 
     /// The environment variables with which Docker's own programs find the same engine.
     pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
         let mut environment = vec![("DOCKER_HOST", self.to_string().into())];
-        if let Endpoint::Tls(_, files) = &self.0
+        if let Self::Tls(_, files) = self
             && let Some(dir) = files.dir()
         {
             environment.push(("DOCKER_TLS_VERIFY", "1".into()));
@@ -151,30 +148,30 @@ impl Address {
                 "{host:?} is not an address; write unix:///path or tcp://host:port"
             ));
         };
-        Ok(Self(match scheme {
-            "unix" if !address.is_empty() => Endpoint::Unix(address.to_owned()),
-            "npipe" if cfg!(windows) => Endpoint::Pipe(address.to_owned()),
+        Ok(match scheme {
+            "unix" if !address.is_empty() => Self::Unix(address.to_owned()),
+            "npipe" if cfg!(windows) => Self::Pipe(address.to_owned()),
             "npipe" => return invalid("named pipes exist on Windows only; use unix:///path"),
             "tcp" | "http" | "https" => {
                 let encrypted = certificates.is_some() || scheme == "https";
                 let address = tcp_address(address, if encrypted { 2376 } else { 2375 })?;
                 match certificates {
-                    Some(certificates) => Endpoint::Tls(address, certificates),
+                    Some(certificates) => Self::Tls(address, certificates),
                     None if encrypted => {
                         return invalid(
                             "https:// needs certificates: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH",
                         );
                     }
-                    None => Endpoint::Tcp(address),
+                    None => Self::Tcp(address),
                 }
             }
-            "ssh" => Endpoint::Ssh(SshAddress::parse(address)?),
+            "ssh" => Self::Ssh(SshAddress::parse(address)?),
             _ => {
                 return invalid(&format!(
                     "{scheme}:// is not supported; use unix:///path, tcp://host:port or ssh://host"
                 ));
             }
-        }))
+        })
     }
 }
 
@@ -189,11 +186,11 @@ impl FromStr for Address {
 
 impl Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Endpoint::Unix(path) => write!(f, "unix://{path}"),
-            Endpoint::Pipe(path) => write!(f, "npipe://{path}"),
-            Endpoint::Tcp(address) | Endpoint::Tls(address, _) => write!(f, "tcp://{address}"),
-            Endpoint::Ssh(address) => write!(f, "ssh://{}", address.text),
+        match self {
+            Self::Unix(path) => write!(f, "unix://{path}"),
+            Self::Pipe(path) => write!(f, "npipe://{path}"),
+            Self::Tcp(address) | Self::Tls(address, _) => write!(f, "tcp://{address}"),
+            Self::Ssh(address) => write!(f, "ssh://{}", address.text),
         }
     }
 }
@@ -382,7 +379,7 @@ mod tests {
         assert_eq!(parse("http://box:1/").as_deref(), Ok("tcp://box:1"));
         let files = Certificates::in_dir(Path::new("/c"));
         let address = Address::parse("tcp://box", Some(files)).unwrap();
-        assert!(matches!(&address.0, Endpoint::Tls(..)));
+        assert!(matches!(&address, Address::Tls(..)));
         assert_eq!(address.to_string(), "tcp://box:2376");
         let environment = address.environment();
         assert!(environment.contains(&("DOCKER_CERT_PATH", "/c".into())));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bollard::models::{ContainerStatsResponse, CreateImageInfo};
+use bollard::models::CreateImageInfo;
 use bollard::query_parameters::{CreateImageOptionsBuilder, PushImageOptionsBuilder};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -15,12 +15,13 @@ use mcp_core::tool::ToolError;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use upstream::redact::Redactor;
 
 use crate::engine::address::{self, Address};
 use crate::engine::connector::{ByteStream, Connector};
 use crate::engine::error::EngineError;
 use crate::engine::events::{self, Event, EventStream, KINDS};
-use crate::engine::local;
+use crate::engine::local::{self, LocalFacts};
 use crate::engine::log::{
     Line, LineFilter, LineReader, Log, LogQuery, MAX_SEARCHED_RECORDS, MIN_RECORDS_FOR_ONE_STREAM,
     Window,
@@ -29,8 +30,8 @@ use crate::engine::model::{ContainerDetails, ContainerSummary, ImageSummary, Net
 use crate::engine::name::{ContainerName, ImageName, ObjectName, Path};
 use crate::engine::registry::{Layers, RegistryLogin, TransferStream};
 
-/// The counters of a container at one time.
-pub(crate) type Counters = ContainerStatsResponse;
+/// The counters of a container at one time, as the engine writes them.
+pub(crate) type Counters = Value;
 
 /// The header with the description of a file of a container.
 const PATH_STAT: &str = "x-docker-container-path-stat";
@@ -78,6 +79,16 @@ impl Engine {
     /// Whether the engine's files and processes are visible to this program.
     pub(crate) fn is_beside_us(&self) -> bool {
         self.address.is_local() && !local::in_container()
+    }
+
+    /// What this machine shows of a container, if that runs beside this program.
+    pub(crate) async fn local_facts(&self, container: &ContainerDetails) -> Option<LocalFacts> {
+        if !self.is_beside_us() || !container.state.runs() {
+            return None;
+        }
+        let id = container.id.clone();
+        let read = tokio::task::spawn_blocking(move || LocalFacts::read(&id));
+        read.await.ok().flatten()
     }
 
     /// The engine's version, with the timeout `limit`. It is the shortest reply that distinguishes a
@@ -312,6 +323,7 @@ impl Engine {
         mut query: LogQuery,
         bytes: usize,
         limit: Duration,
+        redactor: Redactor,
         mut filter: Option<LineFilter<'_>>,
     ) -> Result<Log, EngineError> {
         let id = ContainerName::new(&container.id).map_err(EngineError::unreadable)?;
@@ -322,7 +334,7 @@ impl Engine {
         } else if filter.is_some() {
             MAX_SEARCHED_RECORDS
         } else if query.stdout && query.stderr {
-            // One more than requested shows whether there are older ones.
+            // One more than requested shows whether there are older ones, and the name of a value in the next line.
             query.tail + 1
         } else {
             // The engine counts the records of both streams before it selects one stream.
@@ -357,7 +369,7 @@ impl Engine {
             incomplete: !is_complete,
             searched,
             is_partly_searched: searched >= MAX_SEARCHED_RECORDS as usize,
-            ..window.into_log()
+            ..window.into_log(redactor)
         })
     }
 

@@ -41,7 +41,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsConnector;
 use upstream::redact::redacted;
 
-use crate::engine::address::{self, Address, Certificates, Endpoint, SshAddress};
+use crate::engine::address::{self, Address, Certificates, SshAddress};
 use crate::engine::command::command;
 use crate::engine::error::{ConnectProblem, EngineError};
 use crate::engine::name::Path;
@@ -91,11 +91,11 @@ struct Shared {
 
 impl Connector {
     pub(super) fn new(address: &Address) -> anyhow::Result<Self> {
-        let host = match &address.0 {
-            Endpoint::Tcp(address) | Endpoint::Tls(address, _) => {
+        let host = match address {
+            Address::Tcp(address) | Address::Tls(address, _) => {
                 HeaderValue::from_str(address).map_err(address::at("DOCKER_HOST"))?
             }
-            Endpoint::Unix(_) | Endpoint::Pipe(_) | Endpoint::Ssh(_) => {
+            Address::Unix(_) | Address::Pipe(_) | Address::Ssh(_) => {
                 HeaderValue::from_static("docker")
             }
         };
@@ -297,21 +297,21 @@ impl Connector {
 
     async fn open(&self) -> Result<(Box<dyn Duplex>, Option<Opening>), EngineError> {
         let mut opening = None;
-        let stream: Box<dyn Duplex> = match &self.0.address.0 {
+        let stream: Box<dyn Duplex> = match &self.0.address {
             #[cfg(unix)]
-            Endpoint::Unix(path) => {
+            Address::Unix(path) => {
                 let connected = tokio::net::UnixStream::connect(path).await;
                 Box::new(connected.map_err(EngineError::unreachable)?)
             }
             #[cfg(windows)]
-            Endpoint::Pipe(path) => Box::new(pipe(path).await.map_err(EngineError::unreachable)?),
-            Endpoint::Ssh(address) => {
+            Address::Pipe(path) => Box::new(pipe(path).await.map_err(EngineError::unreachable)?),
+            Address::Ssh(address) => {
                 let (stream, begun) = dial_ssh(Arc::clone(&self.0.ssh), address).await?;
                 opening = Some(begun);
                 Box::new(stream)
             }
-            Endpoint::Tcp(address) => Box::new(tcp(address).await?),
-            Endpoint::Tls(address, certificates) => {
+            Address::Tcp(address) => Box::new(tcp(address).await?),
+            Address::Tls(address, certificates) => {
                 let failed = |error| EngineError::Unreachable(ConnectProblem::Tls, error);
                 let tls = match self.0.tls.get() {
                     Some(tls) => tls,
@@ -330,9 +330,9 @@ impl Connector {
                 Box::new(connected.map_err(|error| failed(error.into()))?)
             }
             #[cfg(not(unix))]
-            Endpoint::Unix(path) => return Err(unsupported(path)),
+            Address::Unix(path) => return Err(unsupported(path)),
             #[cfg(not(windows))]
-            Endpoint::Pipe(path) => return Err(unsupported(path)),
+            Address::Pipe(path) => return Err(unsupported(path)),
         };
         Ok((stream, opening))
     }

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use crate::engine::model::ContainerDetails;
+
 /// Processes that are searched for one of the container.
 const MAX_PROCESSES: usize = 50_000;
 
@@ -21,7 +23,7 @@ pub(crate) struct LocalFacts {
 
 impl LocalFacts {
     /// The facts of the container with this id; `None` if no process of it is visible here. Blocks.
-    pub(crate) fn read(id: &str) -> Option<Self> {
+    pub(super) fn read(id: &str) -> Option<Self> {
         let processes = fs::read_dir("/proc").ok()?.take(MAX_PROCESSES).flatten();
         let (process, groups) = processes.into_iter().find_map(|process| {
             process.file_name().to_str()?.parse::<u32>().ok()?;
@@ -44,6 +46,12 @@ impl LocalFacts {
                 .flat_map(|table| listening(table))
                 .collect(),
         })
+    }
+
+    /// A published port of the container on which nothing listens, or only its loopback interface.
+    pub(crate) fn dead_port(&self, container: &ContainerDetails) -> Option<u16> {
+        let mut ports = container.published_tcp();
+        ports.find(|port| self.listens(*port) != Some(false))
     }
 
     /// The ports that something listens on, in words.

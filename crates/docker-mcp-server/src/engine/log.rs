@@ -6,6 +6,7 @@ use std::fmt::{self, Display, Formatter};
 
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
+use upstream::redact::{LineRedactor, Redactor};
 use upstream::time::Timestamp;
 
 use crate::engine::error::EngineError;
@@ -39,7 +40,7 @@ pub(crate) struct LogQuery {
 /// The end of a log.
 #[derive(Default)]
 pub(crate) struct Log {
-    /// Oldest first. Neither cleaned nor redacted.
+    /// Oldest first. Neither cleaned nor redacted, but for what only the line before tells.
     pub(crate) lines: Vec<Line>,
     /// There are older lines than requested.
     pub(crate) cut: bool,
@@ -51,6 +52,8 @@ pub(crate) struct Log {
     pub(crate) searched: usize,
     /// There are older lines that the filter did not get.
     pub(crate) is_partly_searched: bool,
+    /// Values that are hidden already, since only the line before them tells that they are secrets.
+    pub(crate) hidden: u32,
 }
 
 /// A regular expression. Matching always takes linear time.
@@ -262,6 +265,8 @@ impl OpenLine {
 #[derive(Default)]
 pub(crate) struct Window {
     lines: VecDeque<Line>,
+    /// The line before them.
+    before: Line,
     /// Bytes of them that are shown.
     bytes: usize,
     max_lines: usize,
@@ -296,11 +301,24 @@ impl Window {
                 break;
             };
             self.bytes -= shown_bytes(&oldest);
+            self.before = oldest;
         }
     }
 
-    pub(crate) fn into_log(self) -> Log {
+    /// The kept lines, redacted as far as one line depends on the line before it.
+    pub(crate) fn into_log(mut self, redactor: Redactor) -> Log {
+        let (mut redactor, mut hidden) = (LineRedactor::new(redactor), 0);
+        redactor.line(&self.before.text);
+        for line in &mut self.lines {
+            if let Some(shown) = redactor.line(&line.text)
+                && redactor.needs_previous()
+            {
+                line.text = shown;
+                hidden += 1;
+            }
+        }
         Log {
+            hidden,
             lines: self.lines.into(),
             cut: self.cut,
             overflowed: self.overflowed,
@@ -412,9 +430,26 @@ mod tests {
             let mut window = Window::new(max_lines, max_bytes);
             let frames = [frame(1, "out "), frame(2, "err\n"), frame(1, "put\nlast")];
             read(&frames).into_iter().for_each(|line| window.push(line));
-            let log = window.into_log();
+            let log = window.into_log(Redactor::new(true));
             let state = (&*log.text(), log.cut, log.overflowed);
             assert_eq!(state, (expected, cut, overflowed));
+        }
+    }
+
+    #[test]
+    fn value_is_hidden_whose_name_is_in_the_line_before_the_window() {
+        for (first, second, expected) in [
+            ("PASSWORD:\n", "hunter2x", "***"),
+            ("- name: DB_PASSWORD\n", "  value: x", "  value: ***"),
+            ("- name: MODE\n", "  value: x", "  value: x"),
+        ] {
+            for (max_lines, max_bytes) in [(1, 99), (9, 12)] {
+                let mut window = Window::new(max_lines, max_bytes);
+                let frames = [frame(1, first), frame(1, second)];
+                read(&frames).into_iter().for_each(|line| window.push(line));
+                let log = window.into_log(Redactor::new(true));
+                assert_eq!(log.text(), expected, "{first}");
+            }
         }
     }
 

@@ -219,6 +219,11 @@ impl ContainerDetails {
         published.filter_map(|(port, _)| port.strip_suffix("/tcp")?.parse().ok())
     }
 
+    /// The id or name of the container whose network it uses.
+    pub(crate) fn network_owner(&self) -> Option<&str> {
+        self.host_config.network_mode.strip_prefix("container:")
+    }
+
     /// Whether it is connected to the network `name`.
     pub(crate) fn is_in_network(&self, name: &str) -> bool {
         self.network_settings.networks.contains_key(name)
@@ -241,6 +246,11 @@ impl ContainerSummary {
         let own = names.find(|name| name.matches('/').count() <= 1);
         let name = own.or(self.names.first());
         name.map_or("", |name| name.trim_start_matches('/'))
+    }
+
+    /// Whether this is its name, its id, or the beginning of its id.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        self.display_name() == name || self.id.starts_with(name)
     }
 }
 

@@ -228,14 +228,10 @@ impl Tool for ComposeService {
                 ServiceAction::Stop => self.run(docker, call, "stop").await?,
                 ServiceAction::Start => self.run(docker, call, "start").await?,
                 _ => {
-                    // As a whole, also if the caller leaves: services would stay stopped.
+                    // Services would stay stopped.
                     let call = call.clone().with_cancellation(CancellationToken::new());
-                    let broken =
-                        |error| ToolError::upstream("The restart broke off.").caused_by(error);
                     let (work, docker) = (self.clone(), docker.clone());
-                    tokio::spawn(async move { work.restart(&docker, &call, binds).await })
-                        .await
-                        .map_err(broken)??;
+                    whole(async move { work.restart(&docker, &call, binds).await }).await?;
                 }
             }
             let results = join_all(containers.iter().map(async |before| match self.action {

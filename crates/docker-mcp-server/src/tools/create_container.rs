@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use bollard::models::{ContainerCreateBody, PortBinding, PortMap};
 use serde_json::{Map, Value, json};
 
 use super::lifecycle;
@@ -181,7 +180,7 @@ impl Tool for CreateContainer {
 
 impl CreateContainer {
     /// The request, with the options that are given and no others.
-    pub(super) fn body(&self) -> Result<ContainerCreateBody, ToolError> {
+    pub(super) fn body(&self) -> Result<Value, ToolError> {
         let env = self.env.iter();
         let env: Vec<_> = env.map(|(key, value)| format!("{key}={value}")).collect();
         let ports = self.ports.as_deref();
@@ -217,7 +216,7 @@ impl CreateContainer {
             "Init": self.init,
             "LogConfig": self.log_config(),
         });
-        let mut body = json!({
+        Ok(given(json!({
             "Image": self.image,
             "Env": (!env.is_empty()).then_some(env),
             "Labels": self.labels,
@@ -229,15 +228,9 @@ impl CreateContainer {
             "Hostname": self.hostname,
             "StopSignal": self.stop_signal,
             "Healthcheck": self.healthcheck.as_ref().map(HealthcheckSpec::config),
-            "HostConfig": host,
+            "HostConfig": given(host),
             "NetworkingConfig": self.endpoints()?,
-        });
-        // The type of the request reads some nulls as empty lists, which mean something else.
-        if let Value::Object(members) = &mut body {
-            members.retain(|_, value| !value.is_null());
-        }
-        let invalid = |error: serde_json::Error| ToolError::invalid_argument(error.to_string());
-        serde_json::from_value(body).map_err(invalid)
+        })))
     }
 
     fn restart_policy(&self) -> Result<Option<Value>, ToolError> {
@@ -289,14 +282,22 @@ impl HealthcheckSpec {
             _ => test.insert(0, "CMD"),
         }
         let nanoseconds = |seconds: Option<u32>| seconds.map(|s| i64::from(s) * 1_000_000_000);
-        json!({
+        given(json!({
             "Test": test,
             "Interval": nanoseconds(self.interval_seconds),
             "Timeout": nanoseconds(self.timeout_seconds),
             "Retries": self.retries,
             "StartPeriod": nanoseconds(self.start_period_seconds),
-        })
+        }))
     }
+}
+
+/// The object without the members that are not given.
+fn given(mut object: Value) -> Value {
+    if let Value::Object(members) = &mut object {
+        members.retain(|_, value| !value.is_null());
+    }
+    object
 }
 
 /// `source:/path[:ro]`, where the source is a volume or a path of the host.
@@ -362,18 +363,15 @@ impl PortSpec {
 
 /// As `HostConfig.PortBindings`. A port without an address is published on loopback only; for all
 /// addresses callers write `0.0.0.0`.
-fn bindings(ports: &[PortSpec]) -> PortMap {
-    let mut bindings = PortMap::new();
+fn bindings(ports: &[PortSpec]) -> BTreeMap<&str, Vec<Value>> {
+    let mut bindings: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     for port in ports {
         let ip = match &*port.ip {
             "" => "127.0.0.1",
             ip => ip,
         };
-        let list = bindings.entry(port.inside.clone()).or_default();
-        list.get_or_insert_default().push(PortBinding {
-            host_ip: Some(ip.to_owned()),
-            host_port: Some(port.host.clone()),
-        });
+        let binding = json!({"HostIp": ip, "HostPort": port.host});
+        bindings.entry(&port.inside).or_default().push(binding);
     }
     bindings
 }
@@ -581,7 +579,7 @@ mod tests {
         let mut asked: Value = serde_json::from_str(asked).unwrap();
         asked["image"] = "busybox".into();
         let tool: CreateContainer = serde_json::from_value(asked).unwrap();
-        Ok(json!(tool.body()?))
+        tool.body()
     }
 
     /// Arguments, a member of the request, and its value.
@@ -639,8 +637,8 @@ mod tests {
             ("[::1]:8080:80", "::1", "8080", "80/tcp"),
         ] {
             let expected = json!({inside: [{"HostIp": ip, "HostPort": host}]});
-            let bindings = bindings(&[PortSpec::parse(text).unwrap()]);
-            assert_eq!(serde_json::to_value(bindings).unwrap(), expected);
+            let port = [PortSpec::parse(text).unwrap()];
+            assert_eq!(json!(bindings(&port)), expected);
         }
         for text in " x 80/x 0 70000 a:80 1.2.3:1:80 8080: 1:2:3:4".split(' ') {
             assert!(PortSpec::parse(text).is_none(), "{text}");

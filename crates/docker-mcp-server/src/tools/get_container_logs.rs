@@ -176,7 +176,7 @@ impl GetContainerLogs {
     async fn read(&self, docker: &Docker, details: ContainerDetails) -> Source {
         let (engine, redactor) = (&docker.engine, docker.redactor_of(&details));
         let filter = self.grep.as_ref().map(|pattern| {
-            let mut lines = LineRedactor::new(redactor);
+            let mut lines = LineRedactor::new(redactor.clone());
             let filter = move |line: &mut Line| {
                 let Some(shown) = lines.line(&line.text) else {
                     return false;
@@ -195,7 +195,7 @@ impl GetContainerLogs {
             Err(unreadable(details.display_name()))
         } else {
             match engine
-                .read_log(&details, self.query(), MAX_BYTES, limit, filter)
+                .read_log(&details, self.query(), MAX_BYTES, limit, redactor, filter)
                 .await
             {
                 Ok(log) => Ok(log),
@@ -246,8 +246,8 @@ impl GetContainerLogs {
         let sources = containers.into_iter().zip(windows);
         let sources = sources.map(|(details, window)| Source {
             name: details.display_name().to_owned(),
+            log: Ok(window.into_log(docker.redactor_of(&details))),
             details,
-            log: Ok(window.into_log()),
         });
         Ok((sources.collect(), (Some(stopped_by), matched)))
     }
@@ -358,7 +358,7 @@ impl GetContainerLogs {
             };
             let redactor = docker.redactor_of(&source.details);
             let text = shorten(&redactor.text(&log.text()), self.grep.as_ref());
-            hidden += redactor.hidden().unwrap_or(0);
+            hidden += log.hidden + redactor.hidden().unwrap_or(0);
             for line in text.lines() {
                 // Each begins with its time, which sorts correctly as text.
                 let (time, text) = match has_times {

@@ -3,8 +3,8 @@
 //! CPU usage is the difference between two samples. The engine can take both samples itself, which
 //! takes one to two seconds per container; two one-shot samples of all containers take less than one.
 
-use bollard::models::{ContainerBlkioStatEntry, ContainerCpuStats};
 use futures_util::stream;
+use serde_json::Value;
 use upstream::time::Timestamp;
 
 use super::prelude::*;
@@ -219,47 +219,44 @@ pub(super) struct Usage {
 impl Usage {
     /// The usage between two samples.
     pub(super) fn between(before: &Counters, after: &Counters) -> Self {
-        let (was, is) = (before.cpu_stats.as_ref(), after.cpu_stats.as_ref());
-        let cpu = |at: Option<&ContainerCpuStats>| at?.cpu_usage.as_ref()?.total_usage;
-        let system = |at: Option<&ContainerCpuStats>| at?.system_cpu_usage;
-        let used = difference(cpu(was), cpu(is));
-        let passed = difference(system(was), system(is));
-        let cpus = match is.and_then(|is| is.online_cpus) {
+        let growth = |pointer| counter(after, pointer).saturating_sub(counter(before, pointer));
+        let used = growth("/cpu_stats/cpu_usage/total_usage");
+        let passed = growth("/cpu_stats/system_cpu_usage");
+        let listed = after.pointer("/cpu_stats/cpu_usage/percpu_usage");
+        let cpus = match counter(after, "/cpu_stats/online_cpus") {
             // Only engines on cgroup v1 list the CPUs.
-            None | Some(0) => is
-                .and_then(|is| Some(is.cpu_usage.as_ref()?.percpu_usage.as_ref()?.len()))
-                .map_or(1.0, |cpus| cpus.max(1) as f64),
-            Some(cpus) => cpus.into(),
+            0 => listed.and_then(Value::as_array).map_or(1, Vec::len).max(1) as f64,
+            cpus => cpus as f64,
         };
         let percent = |part: u64, whole: u64, times: f64| match whole {
             0 => 0.0,
             whole => (part as f64 / whole as f64 * times * 10_000.0).round() / 100.0,
         };
-        let networks = || after.networks.iter().flat_map(|networks| networks.values());
+        let traffic = |direction: &str| -> u64 {
+            let networks = after["networks"].as_object().into_iter().flatten();
+            let counts = networks.filter_map(|(_, network)| network[direction].as_u64());
+            counts.sum()
+        };
         let blocks = |op: &str| -> u64 {
-            let all = after.blkio_stats.as_ref();
-            let all = all.and_then(|all| all.io_service_bytes_recursive.as_deref());
-            let is_op = |entry: &&ContainerBlkioStatEntry| {
-                let known = entry.op.as_deref();
+            let entries = after["blkio_stats"]["io_service_bytes_recursive"].as_array();
+            let is_op = |entry: &&Value| {
+                let known = entry["op"].as_str();
                 known.is_some_and(|known| known.eq_ignore_ascii_case(op))
             };
-            let entries = all.unwrap_or_default().iter().filter(is_op);
-            entries.filter_map(|entry| entry.value).sum()
+            let entries = entries.into_iter().flatten().filter(is_op);
+            entries.filter_map(|entry| entry["value"].as_u64()).sum()
         };
-        let pids = after.pids_stats.as_ref().and_then(|pids| pids.current);
-        let used_memory = used_memory(after);
-        let limit = after.memory_stats.as_ref().and_then(|memory| memory.limit);
-        let limit = limit.unwrap_or_default();
+        let (memory, limit) = (used_memory(after), counter(after, "/memory_stats/limit"));
         let (was, is) = (throttling(before), throttling(after));
         let throttled = is.0.saturating_sub(was.0);
         Self {
             cpu_percent: percent(used, passed, cpus),
-            memory_bytes: used_memory,
+            memory_bytes: memory,
             memory_limit_bytes: limit,
-            memory_percent: percent(used_memory, limit, 1.0),
-            pids: pids.unwrap_or_default(),
-            net_received_bytes: networks().filter_map(|traffic| traffic.rx_bytes).sum(),
-            net_sent_bytes: networks().filter_map(|traffic| traffic.tx_bytes).sum(),
+            memory_percent: percent(memory, limit, 1.0),
+            pids: counter(after, "/pids_stats/current"),
+            net_received_bytes: traffic("rx_bytes"),
+            net_sent_bytes: traffic("tx_bytes"),
             disk_read_bytes: blocks("read"),
             disk_written_bytes: blocks("write"),
             throttled_percent: percent(throttled, is.1.saturating_sub(was.1), 1.0),
@@ -269,27 +266,23 @@ impl Usage {
 
 /// Memory without the page cache that the kernel could drop at once.
 pub(super) fn used_memory(counters: &Counters) -> u64 {
-    let memory = counters.memory_stats.as_ref();
-    let details = memory.and_then(|memory| memory.stats.as_ref());
+    let details = &counters["memory_stats"]["stats"];
     // The names in cgroup v1 and v2.
-    let named = |name: &str| details?.get(name).copied();
-    let droppable = named("total_inactive_file").or_else(|| named("inactive_file"));
-    difference(droppable, memory.and_then(|memory| memory.usage))
+    let droppable = details["total_inactive_file"].as_u64();
+    let droppable = droppable.or(details["inactive_file"].as_u64());
+    counter(counters, "/memory_stats/usage").saturating_sub(droppable.unwrap_or_default())
 }
 
 /// The CPU periods in which the container was stopped by its limit, and all in which it had work.
 pub(super) fn throttling(counters: &Counters) -> (u64, u64) {
-    let cpu = counters.cpu_stats.as_ref();
-    let data = cpu.and_then(|cpu| cpu.throttling_data.as_ref());
-    let throttled = data.and_then(|data| data.throttled_periods);
-    let periods = data.and_then(|data| data.periods);
-    (throttled.unwrap_or_default(), periods.unwrap_or_default())
+    let of = |name: &str| counter(counters, &format!("/cpu_stats/throttling_data/{name}"));
+    (of("throttled_periods"), of("periods"))
 }
 
-/// The growth of a counter; a missing counter is zero.
-fn difference(before: Option<u64>, after: Option<u64>) -> u64 {
-    let after = after.unwrap_or_default();
-    after.saturating_sub(before.unwrap_or_default())
+/// A counter; one that is missing is zero.
+fn counter(counters: &Counters, pointer: &str) -> u64 {
+    let found = counters.pointer(pointer).and_then(Value::as_u64);
+    found.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::prelude::*;
 use crate::cli::{self, BUILDX, BuildDirectory, Cli, Run};
 use crate::engine::registry::{self, RegistryLogin};
 use crate::engine::{EngineError, TransferStream};
-use crate::policy::{CREATED, IN_IMAGE};
+use crate::policy::{CREATED, full_name};
 
 const MAX_TAGS: usize = 20;
 
@@ -243,8 +243,7 @@ pub(super) async fn pull(
     platform: Option<&str>,
 ) -> Result<bool, ToolError> {
     if let Some(old) = docker.try_image(image).await? {
-        let labels = &old.config.labels;
-        docker.policy.permit_pull(image.as_str(), labels)?;
+        docker.policy.permit_pull(image.as_str(), old.is_built())?;
     }
     let login = docker.registries.login(image).await?;
     let lines = docker.engine.pull(image, platform, &login);
@@ -454,7 +453,7 @@ impl Tool for BuildImage {
             .await?;
         let mut buildx = Cli::find(docker, directory, &BUILDX).await?;
         buildx.set(texts.variables(docker));
-        let label = format!("--label={CREATED}={IN_IMAGE}");
+        let label = format!("--label={CREATED}={}", full_name(self.tag.as_str()));
         let mut arguments = vec!["build", "--progress=plain", "--load", &label];
         arguments.extend(["--tag", self.tag.as_str()]);
         arguments.extend(self.dockerfile.is_some().then_some("--file=-"));

@@ -148,8 +148,10 @@ pub(super) async fn last_lines(
         ),
         ..LogQuery::newest(MAX_LOG_LINES)
     };
-    let read = engine.read_log(container, query, MAX_LOG_BYTES, LOG_TIMEOUT, None);
-    let text = redactor_of(redact, container).text(&read.await.ok()?.text());
+    let redactor = redactor_of(redact, container);
+    let (bytes, limit) = (MAX_LOG_BYTES, LOG_TIMEOUT);
+    let read = engine.read_log(container, query, bytes, limit, redactor.clone(), None);
+    let text = redactor.text(&read.await.ok()?.text());
     (!text.trim().is_empty()).then(|| shorten(&text, None))
 }
 
@@ -349,15 +351,14 @@ impl Tool for RestartContainer {
             ));
         } else {
             let (docker, name) = (docker.clone(), name.clone());
-            // A whole, also if the caller leaves: it would stay stopped.
-            let work = tokio::spawn(async move {
+            // It would stay stopped.
+            whole(async move {
                 let stopped = stop(&docker, name.as_str(), &id, grace).await;
                 // What it mounts may change until it has ended.
                 let started = start(&docker, &name, &id).await;
                 stopped.and(started)
-            });
-            let lost = |error| ToolError::upstream("The restart broke off.").caused_by(error);
-            work.await.map_err(lost)??;
+            })
+            .await?;
         }
         watch_early_exit(docker, &before).await
     }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::prelude::*;
 use crate::engine::{EngineError, Network, is_anonymous};
-use crate::policy::{CREATED, permit_marks};
+use crate::policy::{CREATED, MARK, permit_marks};
 
 /// List networks; or inspect one, with the containers in it.
 #[derive(Deserialize, JsonSchema)]
@@ -115,7 +115,7 @@ impl Tool for CreateNetwork {
         permit_marks("", self.labels.keys())?;
         docker.permit_object(self.network.as_str(), &self.labels)?;
         let mut labels = self.labels.clone();
-        labels.insert(CREATED.to_owned(), "true".to_owned());
+        labels.insert(CREATED.to_owned(), MARK.to_owned());
         let mut body = json!({
             "Name": self.network,
             "CheckDuplicate": true,

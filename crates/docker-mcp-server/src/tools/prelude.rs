@@ -68,6 +68,15 @@ pub(super) fn positive(count: usize) -> Option<usize> {
     (count > 0).then_some(count)
 }
 
+/// The result of work that comes to its end also if the caller leaves.
+pub(super) async fn whole<T: Send + 'static>(
+    work: impl Future<Output = Result<T, ToolError>> + Send + 'static,
+) -> Result<T, ToolError> {
+    let done = tokio::spawn(work).await;
+    let lost = |error| ToolError::upstream("The work broke off.").caused_by(error);
+    done.map_err(lost)?
+}
+
 /// The error of a call that the state of an object does not allow.
 pub(super) fn conflict(text: impl Into<String>) -> ToolError {
     ToolError::new(ToolErrorKind::Conflict, text)

@@ -77,7 +77,10 @@ impl Tool for RecreateContainer {
         let old = inspect().await?;
         let changes = std::mem::take(&mut self.changes);
         let request = merge(&old.container, &old.defaults, changes)?;
-        let new_image = request.body.image.clone().unwrap_or_default();
+        let new_image = request.body["Image"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         let image = ImageName::new(&new_image);
         let image = image.map_err(|error| ToolError::invalid_argument(error.to_string()))?;
         let new_id = docker.image(&image).await?.id;
@@ -118,10 +121,7 @@ impl Tool for RecreateContainer {
         let grace = grace::<0, 0>(None, &before);
         // The way there, and the way back.
         call.extend_timeout(Duration::from_secs((seconds + 2 * grace + 20).into()));
-        // It ends as a whole, in one way or the other, also if the caller leaves.
-        let run = tokio::spawn(async move { replacement.run(now, request, grace).await });
-        let lost = |error| ToolError::upstream("The replacement broke off.").caused_by(error);
-        let (after, note) = run.await.map_err(lost)??;
+        let (after, note) = whole(replacement.run(now, request, grace)).await?;
         Ok(Recreated {
             container: after.display_name().to_owned(),
             id: short_id(&after.id).to_owned(),
@@ -411,13 +411,11 @@ impl Replacement {
     }
 
     async fn start(&self, old: &Described, request: &Request, grace: u32) -> Result<(), ToolError> {
-        let mut body = json!(request.body);
+        let mut body = request.body.clone();
         body["Labels"][REPLACES] = self.old.as_str().into();
-        let mut binds = request.kept_volumes.clone();
-        let host = request.body.host_config.as_ref();
-        let own = host.and_then(|host| host.binds.as_ref());
-        binds.extend(own.into_iter().flatten().cloned());
-        body["HostConfig"]["Binds"] = json!(binds);
+        let own = body["HostConfig"]["Binds"].as_array().into_iter().flatten();
+        let binds = request.kept_volumes.iter().map(|bind| json!(bind));
+        body["HostConfig"]["Binds"] = binds.chain(own.cloned()).collect();
         if let Some(address) = &request.mac_address {
             body["MacAddress"] = address.clone();
         }

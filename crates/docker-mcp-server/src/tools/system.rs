@@ -1,5 +1,6 @@
 //! Tools of the engine as a whole: its description, its events, its unused objects.
 
+use futures_util::stream;
 use serde_json::Value;
 use upstream::time::Since;
 
@@ -295,6 +296,7 @@ impl ListEvents {
 /// Objects that are listed in an answer, and in a question to the user.
 const MAX_ITEMS: usize = 100;
 const MAX_ITEMS_OF_QUESTION: usize = 20;
+const MAX_CONCURRENT_READS: usize = 8;
 
 /// Remove what is not in use; without `apply` only show it.
 #[derive(Deserialize, JsonSchema)]
@@ -488,15 +490,16 @@ impl PruneKind {
 }
 
 async fn containers(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
-    let listed = docker.containers(true).await?;
-    let ended = listed.iter().filter(|container| {
+    let mut ended = docker.containers(true).await?;
+    ended.retain(|container| {
         let is_over = matches!(&*container.state, "created" | "exited" | "dead");
         // The old container of a replacement may have to come back.
-        is_over && docker.may_change(container) && !is_kept(container)
+        is_over && !is_kept(container)
     });
-    let unused = ended.filter_map(|container| {
-        let path = Path::container(&ContainerName::new(&container.id).ok()?, "");
-        let name = container.display_name();
+    let unused = stream::iter(ended).map(async |container| {
+        let id = ContainerName::new(&container.id).ok()?;
+        docker.mutable_container(&id).await.ok()?;
+        let (name, path) = (container.display_name(), Path::container(&id, ""));
         Some(Unused::new(
             name,
             &container.id,
@@ -504,7 +507,8 @@ async fn containers(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
             path,
         ))
     });
-    Ok(unused.collect())
+    let unused: Vec<_> = unused.buffered(MAX_CONCURRENT_READS).collect().await;
+    Ok(unused.into_iter().flatten().collect())
 }
 
 async fn images(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
@@ -514,7 +518,8 @@ async fn images(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
     for image in listed {
         let in_use = users.contains_key(&image.id);
         let mut names: Vec<&str> = image.tags().collect();
-        if in_use || (!all && !names.is_empty()) || !docker.policy.may_change_image(&image.labels) {
+        let may_change = docker.policy.permit_change_image("", image.is_built());
+        if in_use || (!all && !names.is_empty()) || may_change.is_err() {
             continue;
         }
         if names.is_empty() {

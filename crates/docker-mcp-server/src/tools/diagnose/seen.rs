@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use upstream::text::first_line;
 
 use crate::compose;
-use crate::engine::{ContainerDetails, ContainerSummary, Counters, Event, LocalFacts};
+use crate::engine::{ContainerDetails, ContainerSummary, Counters, Engine, Event};
 use crate::tools::get_container_stats as stats;
 use crate::tools::prelude::*;
 use crate::tools::recreate_container::is_kept;
@@ -66,12 +66,8 @@ impl Seen {
         let (listed, all, past) = tokio::join!(docker.containers(true), all, past);
         let all = all?;
         let runs = |owner: &str| {
-            let is_owner = |other: &&ContainerSummary| {
-                other.id.starts_with(owner) || other.display_name() == owner
-            };
-            all.iter()
-                .find(is_owner)
-                .is_some_and(|owner| owner.state == "running")
+            let owner = all.iter().find(|other| other.is_called(owner));
+            owner.is_some_and(|owner| owner.state == "running")
         };
         let (runs, events) = (&runs, &past.events);
         let seen = stream::iter(listed?).map(|summary| async move {
@@ -81,14 +77,9 @@ impl Seen {
                 let is_own = |event: &&Event| event.action == action && event.id() == summary.id;
                 events.iter().filter(is_own).count()
             };
-            let owner = read
-                .details
-                .host_config
-                .network_mode
-                .strip_prefix("container:");
-            let lost_owner = owner
-                .filter(|owner| !runs(owner))
-                .map(|owner| short_id(owner).to_owned());
+            let owner = read.details.network_owner();
+            let lost_owner = owner.filter(|owner| !runs(owner));
+            let lost_owner = lost_owner.map(|owner| short_id(owner).to_owned());
             Self {
                 oom_events: own("oom"),
                 is_stopped: own("stop") > 0,
@@ -111,10 +102,7 @@ impl Seen {
         };
         let is_local = docker.engine.is_beside_us();
         let log_bytes = log_bytes(&details).filter(|_| is_local).unwrap_or_default();
-        let dead_port = match is_local && details.state.runs() {
-            true => dead_port(&details).await,
-            false => None,
-        };
+        let dead_port = dead_port(&docker.engine, &details).await;
         Some(Self {
             details,
             counters,
@@ -244,17 +232,13 @@ impl Seen {
 }
 
 /// A published port of a container on which nothing listens.
-async fn dead_port(details: &ContainerDetails) -> Option<u16> {
-    let tcp: Vec<u16> = details.published_tcp().collect();
+async fn dead_port(engine: &Engine, details: &ContainerDetails) -> Option<u16> {
     let started = unix_time::from_timestamp(&details.state.started_at)?;
-    if tcp.is_empty() || now() - started < START_SECONDS {
+    details.published_tcp().next()?;
+    if now() - started < START_SECONDS {
         return None;
     }
-    let id = details.id.clone();
-    let local = tokio::task::spawn_blocking(move || LocalFacts::read(&id)).await;
-    let local = local.ok().flatten()?;
-    tcp.into_iter()
-        .find(|port| local.listens(*port) != Some(false))
+    engine.local_facts(details).await?.dead_port(details)
 }
 
 /// How full the disk of the engine's files is, in percent, if that is much.

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use bollard::models::ContainerCreateBody;
 use mcp_core::tool::ToolError;
 use serde_json::{Map, Value, json};
 
@@ -215,7 +214,7 @@ fn members(value: Value) -> Map<String, Value> {
 }
 
 pub(super) struct Request {
-    pub(super) body: ContainerCreateBody,
+    pub(super) body: Value,
     /// The anonymous volumes of the old container, as binds: they hold its data. No rule names them.
     pub(super) kept_volumes: Vec<String>,
     /// Further networks: engines before version 25 take one with the request.
@@ -268,10 +267,8 @@ pub(super) fn merge(
     changes.entry("image").or_insert(image);
     let invalid = |error| ToolError::invalid_argument(format!("changes: {error}."));
     let changes: CreateContainer = serde_json::from_value(changes.into()).map_err(invalid)?;
-    let mut changes = serde_json::to_value(changes.body()?).map_err(invalid)?;
-    let mut new_host = members(changes["HostConfig"].take());
-    new_host.retain(|_, value| !value.is_null());
-    let new = members(changes);
+    let mut new = members(changes.body()?);
+    let mut new_host = members(new.remove("HostConfig").unwrap_or_default());
     asked.add(&new, &new_host);
     // What belonged to an option that is replaced goes with it, and the rest stays.
     let replaced = |name: &str| new_host.contains_key(name);
@@ -316,23 +313,18 @@ pub(super) fn merge(
     host.extend(new_host);
     let kept_volumes = kept_volumes(old, &host);
     body.insert("HostConfig".to_owned(), host.into());
-    let new = new.into_iter();
-    body.extend(new.filter(|(name, value)| name != "ExposedPorts" && !value.is_null()));
+    body.extend(new.into_iter().filter(|(name, _)| name != "ExposedPorts"));
     if !removals.is_empty() {
         let mut env = removals;
         let own = body.get("Env").and_then(Value::as_array);
         env.extend(own.into_iter().flatten().cloned());
         body.insert("Env".to_owned(), env.into());
     }
-    let unreadable = |error: serde_json::Error| {
-        let text = "The options of this container cannot be read: create it by create_container.";
-        ToolError::upstream(text).caused_by(error)
-    };
     let networks = networks.into_iter();
     let networks =
         networks.filter_map(|(name, endpoint)| Some((ObjectName::new(&name).ok()?, endpoint)));
     Ok(Request {
-        body: serde_json::from_value(body.into()).map_err(unreadable)?,
+        body: body.into(),
         kept_volumes,
         networks: networks.collect(),
         mac_address,
@@ -364,7 +356,6 @@ fn keep_other_options(host: &Map<String, Value>, new_host: &mut Map<String, Valu
 /// Members of the `Config` that are compared entry by entry: an image has some of them.
 const BY_ENTRY: [&str; 4] = ["Env", "Labels", "ExposedPorts", "Volumes"];
 const NETWORKS: &str = "NetworkSettings.Networks";
-const PORTS: &str = "NetworkSettings.Ports";
 const BINDINGS: &str = "HostConfig.PortBindings";
 
 /// The members, and what is in them, that a call asked to change: `Config.Env.A`, `HostConfig.Memory`.
@@ -400,7 +391,6 @@ impl Asked {
             ("HostConfig.Binds", &["HostConfig.Mounts", "Mounts"]),
             // The address was one of the network before.
             ("HostConfig.NetworkMode", &["Config.MacAddress", NETWORKS]),
-            (BINDINGS, &[PORTS]),
         ] {
             if self.0.contains(option) {
                 self.0
@@ -410,7 +400,7 @@ impl Asked {
     }
 
     fn has(&self, path: &str) -> bool {
-        let mut wholes = [NETWORKS, PORTS, "Mounts"].into_iter();
+        let mut wholes = [NETWORKS, "Mounts"].into_iter();
         self.0.contains(path)
             || wholes.any(|whole| self.0.contains(whole) && path.starts_with(whole))
     }
@@ -431,7 +421,7 @@ type Settings = BTreeMap<String, Value>;
 pub(super) fn differences(old: &Described, new: &Described, asked: &Asked) -> Vec<String> {
     let runs = [old, new].map(|at| at.container["State"]["Running"] == true);
     let both_run = runs == [true, true];
-    let [before, after] = [old, new].map(|at| settings(at, &old.container, both_run));
+    let [before, after] = [old, new].map(|at| settings(at, both_run));
     let [own_before, own_after] = [old, new].map(|at| {
         let mut own = Settings::new();
         add_config(&mut own, own_config(&at.container, &at.defaults), at);
@@ -440,15 +430,11 @@ pub(super) fn differences(old: &Described, new: &Described, asked: &Asked) -> Ve
     let has_other_image = old.container["Image"] != new.container["Image"];
     let is_of_image = |path: &str| {
         let is_config = path.starts_with("Config.") && own_before.get(path) == own_after.get(path);
-        let is_exposed = path.strip_prefix(PORTS).is_some_and(|port| {
-            let exposed = |at: &Described| !at.defaults["ExposedPorts"][&port[1..]].is_null();
-            publishes_all(&old.container) && (exposed(old) || exposed(new))
-        });
         let is_volume = path
             .strip_prefix("Mounts.")
             .is_some_and(|path| !new.defaults["Volumes"][path].is_null())
             && !before.contains_key(path);
-        has_other_image && (is_config || is_exposed || is_volume)
+        has_other_image && (is_config || is_volume)
     };
     let is_published = |path: &str| {
         let port = path.strip_prefix("Config.ExposedPorts.");
@@ -488,8 +474,8 @@ fn without_parts(paths: impl Iterator<Item = String>) -> Vec<String> {
     found
 }
 
-/// All settings that are set. `old` is the container whose ports are wanted.
-fn settings(at: &Described, old: &Value, both_run: bool) -> Settings {
+/// All settings that are set.
+fn settings(at: &Described, both_run: bool) -> Settings {
     let container = &at.container;
     let part = |pointer: &str| members(container.pointer(pointer).cloned().unwrap_or_default());
     let mut all = Settings::new();
@@ -524,31 +510,7 @@ fn settings(at: &Described, old: &Value, both_run: bool) -> Settings {
         add(&mut all, &path, own);
         all.insert(path, true.into());
     }
-    // The engine has these while a container runs.
-    let ports = part("/NetworkSettings/Ports").into_iter();
-    for (port, bound) in ports.filter(|_| both_run) {
-        let wanted = old["HostConfig"]["PortBindings"][&port].as_array();
-        // The engine chose the others.
-        let is_fixed = wanted.into_iter().flatten().all(|at| {
-            let port = at["HostPort"].as_str().unwrap_or_default();
-            port.parse::<u16>().is_ok_and(|port| port > 0)
-        });
-        let is_fixed = is_fixed && !publishes_all(old);
-        let shown = |at: &Value| match is_fixed {
-            true => format!("{} {}", at["HostIp"], at["HostPort"]),
-            false => at["HostIp"].to_string(),
-        };
-        let bound = bound.as_array().into_iter().flatten().map(shown);
-        let bound: BTreeSet<String> = bound.collect();
-        if !bound.is_empty() {
-            all.insert(format!("{PORTS}.{port}"), json!(bound));
-        }
-    }
     all
-}
-
-fn publishes_all(container: &Value) -> bool {
-    container["HostConfig"]["PublishAllPorts"] == true
 }
 
 /// Adds the `Config` of a container, without the marks of this server and a name that the engine made.
@@ -672,13 +634,11 @@ mod tests {
             "Config": {"Hostname": "ab12cd34ef56", "Domainname": "", "Env": ["A=1", "PATH=/bin"], "Cmd": ["run"],
                 "Labels": {"a": "1"}, "ExposedPorts": {"80/tcp": {}}, "MacAddress": "02:42:ac:11:65:43"},
             "HostConfig": {"Memory": 5, "MemorySwap": 10, "Binds": null, "PublishAllPorts": false,
-                "PortBindings": {"80/tcp": [{"HostIp": "", "HostPort": "8080"}], "81/tcp": [{"HostIp": "", "HostPort": ""}]}},
+                "PortBindings": {"80/tcp": [{"HostIp": "", "HostPort": "8080"}]}},
             "Mounts": [{"Type": "volume", "Name": "f".repeat(64), "Destination": "/data", "RW": true}],
             "NetworkSettings": {
                 "Networks": {"front": {"Aliases": ["web", "ab12cd34ef56"], "IPAMConfig": null, "IPAddress": "10.0.0.2",
-                    "MacAddress": "02:42:0a:00:00:02"}},
-                "Ports": {"80/tcp": [{"HostIp": "0.0.0.0", "HostPort": "8080"}],
-                    "81/tcp": [{"HostIp": "0.0.0.0", "HostPort": "32768"}]}},
+                    "MacAddress": "02:42:0a:00:00:02"}}},
         });
         if !pointer.is_empty() {
             *container.pointer_mut(pointer).unwrap() = value;
@@ -714,11 +674,6 @@ mod tests {
 /NetworkSettings/Networks/front/Aliases | [] | NetworkSettings.Networks.front.Aliases
 /NetworkSettings/Networks/front/MacAddress | "02:00:00:00:00:01" | NetworkSettings.Networks.front.MacAddress
 /NetworkSettings/Networks/front/IPAMConfig | {"IPv4Address": "10.0.0.2"} | NetworkSettings.Networks.front.IPAMConfig
-/NetworkSettings/Ports/80~1tcp | null | NetworkSettings.Ports.80/tcp
-/NetworkSettings/Ports/80~1tcp/0/HostPort | "8081" | NetworkSettings.Ports.80/tcp
-/NetworkSettings/Ports/80~1tcp/0/HostIp | "::" | NetworkSettings.Ports.80/tcp
-/NetworkSettings/Ports/81~1tcp/0/HostPort | "32769" |
-/NetworkSettings/Ports/81~1tcp | [] | NetworkSettings.Ports.81/tcp
 "#;
 
     #[test]
@@ -737,57 +692,10 @@ mod tests {
             let found = differences(&old, &new, &Asked::default());
             assert_eq!(found.join(" "), expected, "{row}");
         }
-    }
-
-    #[test]
-    fn what_was_asked_for_and_what_an_image_brings_may_differ() {
-        let asked = |changes: Value, config: Value, host: Value| {
-            let mut asked = Asked::new(&members(changes));
-            asked.add(&members(config), &members(host));
-            asked
-        };
-        for row in [
-            r#"{"env": {"A": "2"}} | {} | {} | /Config/Env | ["A=2", "PATH=/bin"]"#,
-            r#"{} | {"Entrypoint": ["x"]} | {} | /Config/Cmd | null"#,
-            r#"{} | {} | {"Memory": 1} | /HostConfig/MemorySwap | 2"#,
-            r#"{} | {} | {"PortBindings": {}} | /Config/ExposedPorts | {}"#,
-            r#"{} | {} | {"NetworkMode": "x"} | /NetworkSettings/Networks | {}"#,
-        ] {
-            let parts: Vec<&str> = row.split(" | ").collect();
-            let json = |at: usize| serde_json::from_str::<Value>(parts[at]).unwrap();
-            let (changes, config, host) = (json(0), json(1), json(2));
-            let (pointer, value) = (parts[3], json(4));
-            let new = described(pointer, value);
-            let asked = asked(changes, config, host);
-            assert_eq!(
-                differences(&described("", json!(null)), &new, &asked),
-                [""; 0]
-            );
-            assert_ne!(
-                differences(&described("", json!(null)), &new, &Asked::default()),
-                [""; 0]
-            );
-        }
         // Data of a volume without a name is kept also if other mounts were asked for.
-        let none = described("/Mounts", json!([]));
-        let asked = asked(json!({}), json!({}), json!({"Binds": []}));
-        assert_eq!(
-            differences(&described("", json!(null)), &none, &asked),
-            ["Mounts./data"]
-        );
-        let mut new = described("/Config/Cmd", json!(["serve"]));
-        new.container["Image"] = "sha256:2".into();
-        new.container["Config"]["Env"] = json!(["A=1", "PATH=/usr/bin", "LANG=C"]);
-        new.defaults = json!({"Cmd": ["serve"], "Env": ["PATH=/usr/bin", "LANG=C"]});
-        let none = Asked::default();
-        assert_eq!(
-            differences(&described("", json!(null)), &new, &none),
-            [""; 0]
-        );
-        new.container["Config"]["Env"] = json!(["A=1", "PATH=/usr/bin", "LANG=D"]);
-        assert_eq!(
-            differences(&described("", json!(null)), &new, &none),
-            ["Config.Env.LANG"]
-        );
+        let (old, new) = (described("", json!(null)), described("/Mounts", json!([])));
+        let mut asked = Asked::default();
+        asked.add(&Map::new(), &members(json!({"Binds": []})));
+        assert_eq!(differences(&old, &new, &asked), ["Mounts./data"]);
     }
 }
