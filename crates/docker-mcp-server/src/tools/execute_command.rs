@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use bollard::container::LogOutput;
 use bollard::exec::StartExecResults;
 use futures_util::stream::BoxStream;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -80,7 +80,7 @@ impl Tool for ExecuteCommand {
     async fn call(self, docker: &Docker, call: &Call) -> Result<Executed, ToolError> {
         docker.policy.permit_exec()?;
         docker.policy.permit_destructive()?;
-        let mut command = self.command()?;
+        let argv = self.argv()?;
         let details = docker.mutable_container(&self.container).await?;
         let name = details.display_name().to_owned();
         let state = &details.state.status;
@@ -90,8 +90,13 @@ impl Tool for ExecuteCommand {
             );
             return Err(conflict(text));
         }
-        let lost = details.config.env.iter().chain(&command.env);
-        command.lost_env = lost.filter(|one| is_lost(one)).cloned().collect();
+        let env = self.env.iter();
+        let env: Vec<String> = env.map(|(key, value)| format!("{key}={value}")).collect();
+        let lost = details.config.env.iter().chain(&env);
+        let lost: Vec<String> = lost.filter(|one| is_lost(one)).cloned().collect();
+        let mut config = config(&argv, &json!(self.user));
+        config["WorkingDir"] = json!(self.working_dir);
+        config["Env"] = env.into();
         let id = details.container_id()?;
         let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         let limit = Duration::from_secs(seconds.into());
@@ -100,9 +105,10 @@ impl Tool for ExecuteCommand {
         let secrets = self.env.iter();
         let secrets = secrets.map(|(name, value)| (name.as_str(), value.as_str()));
         let redactor = docker.redactor_of(&details).with_secrets(secrets);
-        let (run, _kill) = docker
-            .programs
-            .spawn(|stop| run_process(docker.engine.clone(), id, command, (limit, room), stop));
+        let (run, _kill) = docker.programs.spawn(|stop| {
+            let engine = docker.engine.clone();
+            run_process(engine, id, (config, lost), (limit, room), stop)
+        });
         let ended = tokio::select! {
             ended = run => ended.unwrap_or_else(|lost| Err(EngineError::unreadable(lost))),
             () = call.cancelled() => return Err(cancelled()),
@@ -125,29 +131,17 @@ impl Tool for ExecuteCommand {
 }
 
 impl ExecuteCommand {
-    fn command(&self) -> Result<Command, ToolError> {
-        let argv = match (self.shell, self.command.as_slice()) {
-            (_, []) => {
-                return Err(ToolError::invalid_argument(
-                    "command is empty: give the program and its arguments.",
-                ));
-            }
-            (true, [line]) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
-            (true, _) => {
-                return Err(ToolError::invalid_argument(
-                    "With shell: true, command must be a list of one string: the line.",
-                ));
-            }
-            (false, words) => words.to_vec(),
-        };
-        let env = self.env.iter();
-        Ok(Command {
-            argv,
-            user: self.user.clone().unwrap_or_default(),
-            working_dir: self.working_dir.clone().unwrap_or_default(),
-            env: env.map(|(key, value)| format!("{key}={value}")).collect(),
-            lost_env: Vec::new(),
-        })
+    fn argv(&self) -> Result<Vec<&str>, ToolError> {
+        match (self.shell, self.command.as_slice()) {
+            (_, []) => Err(ToolError::invalid_argument(
+                "command is empty: give the program and its arguments.",
+            )),
+            (true, [line]) => Ok(vec!["sh", "-c", line]),
+            (true, _) => Err(ToolError::invalid_argument(
+                "With shell: true, command must be a list of one string: the line.",
+            )),
+            (false, words) => Ok(words.iter().map(String::as_str).collect()),
+        }
     }
 }
 
@@ -233,20 +227,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 type ExecOutput = BoxStream<'static, Result<LogOutput, bollard::errors::Error>>;
 
-#[derive(Clone, Debug, Default)]
-struct Command {
-    /// The program and its arguments.
-    argv: Vec<String>,
-    /// A name or an id; by default the container's.
-    user: String,
-    /// By default the container's.
-    working_dir: String,
-    /// `KEY=value`.
-    env: Vec<String>,
-    /// The variables of the call and of the container that the shell of [`PID_WRAPPER`] would lose.
-    lost_env: Vec<String>,
-}
-
 /// A process that has ended, or that could not be killed.
 struct ProcessEnd {
     /// The id of its `exec`.
@@ -262,7 +242,8 @@ struct ProcessEnd {
 struct Process {
     engine: Engine,
     container: ContainerName,
-    command: Command,
+    /// The request that creates it without a shell.
+    config: Value,
     exec: String,
     reply: ExecOutput,
     pid: PidLine,
@@ -285,32 +266,28 @@ enum PidLine {
     Missing,
 }
 
-/// Runs `command` in a container that runs, and keeps `room` bytes of each output. Kills it after `limit`, and once
-/// `stop` is cancelled.
+/// Runs a command in a container that runs, and keeps `room` bytes of each output. Kills it after `limit`, and once
+/// `stop` is cancelled. `lost` are the variables that the shell of [`PID_WRAPPER`] would lose.
 async fn run_process(
     engine: Engine,
     container: ContainerName,
-    command: Command,
+    (config, lost): (Value, Vec<String>),
     (limit, room): (Duration, usize),
     stop: CancellationToken,
 ) -> Result<ProcessEnd, EngineError> {
-    let mut argv = PID_WRAPPER.map(str::to_owned).to_vec();
-    if !command.lost_env.is_empty() {
-        argv.push("env".to_owned());
-        argv.extend(command.lost_env.iter().cloned());
-    }
-    argv.extend(command.argv.iter().cloned());
-    let wrapped = Command {
-        argv,
-        ..command.clone()
-    };
+    let mut wrapped = config.clone();
+    let env = (!lost.is_empty()).then(|| "env".to_owned());
+    let before = PID_WRAPPER.map(str::to_owned).into_iter();
+    let before = before.chain(env).chain(lost).map(Value::from);
+    let argv = config["Cmd"].as_array().into_iter().flatten().cloned();
+    wrapped["Cmd"] = before.chain(argv).collect();
     let exec = create(&engine, &container, &wrapped).await?;
     let mut process = Process {
         reply: attach(&engine, &exec).await?,
         pid: PidLine::Incomplete(Vec::new()),
         engine,
         container,
-        command,
+        config,
         exec,
     };
     let (mut stdout, mut stderr) = (Output::new(room), Output::new(room));
@@ -346,7 +323,7 @@ impl Process {
             }
             // The shell could not be run, nor the command, so this does not run it twice.
             *stderr = Output::new(stderr.room);
-            self.exec = create(&self.engine, &self.container, &self.command).await?;
+            self.exec = create(&self.engine, &self.container, &self.config).await?;
             self.reply = attach(&self.engine, &self.exec).await?;
             self.pid = PidLine::Missing;
         }
@@ -380,13 +357,10 @@ impl Process {
         let PidLine::Pid(pid) = self.pid else {
             return Ok(());
         };
-        let argv = KILL_COMMAND.map(str::to_owned).into_iter();
-        let command = Command {
-            argv: argv.chain([pid.to_string()]).collect(),
-            user: self.command.user.clone(),
-            ..Command::default()
-        };
-        let killer = create(&self.engine, &self.container, &command).await?;
+        let pid = pid.to_string();
+        let argv = [&KILL_COMMAND[..], &[&pid]].concat();
+        let kill = config(&argv, &self.config["User"]);
+        let killer = create(&self.engine, &self.container, &kill).await?;
         let mut output = attach(&self.engine, &killer).await?;
         while output.next().await.is_some() {}
         Ok(())
@@ -425,22 +399,19 @@ impl PidLine {
     }
 }
 
-/// Creates a process that runs `command`, and returns the id of its `exec`.
+/// The request that creates a process.
+fn config(argv: &[&str], user: &Value) -> Value {
+    json!({"AttachStdout": true, "AttachStderr": true, "Cmd": argv, "User": user})
+}
+
+/// Creates a process, and returns the id of its `exec`.
 async fn create(
     engine: &Engine,
     container: &ContainerName,
-    command: &Command,
+    config: &Value,
 ) -> Result<String, EngineError> {
-    let config = json!({
-        "AttachStdout": true,
-        "AttachStderr": true,
-        "Cmd": command.argv,
-        "User": command.user,
-        "WorkingDir": command.working_dir,
-        "Env": command.env,
-    });
     let path = Path::container(container, "/exec");
-    let created = engine.try_post(path, Some(&config), Duration::ZERO).await?;
+    let created = engine.try_post(path, Some(config), Duration::ZERO).await?;
     Ok(created["Id"].as_str().unwrap_or_default().to_owned())
 }
 

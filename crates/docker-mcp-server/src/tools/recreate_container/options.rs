@@ -454,24 +454,7 @@ pub(super) fn differences(old: &Described, new: &Described, asked: &Asked) -> Ve
         before.get(*path) != after.get(*path)
             && (is_lost(path) || !(asked.has(path) || is_published(path) || is_of_image(path)))
     });
-    without_parts(differing.cloned())
-}
-
-/// Of a network that only one has, only its name.
-fn without_parts(paths: impl Iterator<Item = String>) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for path in paths {
-        let is_part = |whole: &String| {
-            whole.starts_with(NETWORKS)
-                && path
-                    .strip_prefix(whole.as_str())
-                    .is_some_and(|rest| rest.starts_with('.'))
-        };
-        if !found.iter().any(is_part) {
-            found.push(path);
-        }
-    }
-    found
+    differing.cloned().collect()
 }
 
 /// All settings that are set.
@@ -506,9 +489,8 @@ fn settings(at: &Described, both_run: bool) -> Settings {
             // It has one only when it runs.
             own.remove("MacAddress");
         }
-        let path = format!("{NETWORKS}.{network}");
-        add(&mut all, &path, own);
-        all.insert(path, true.into());
+        own.retain(|_, value| is_given(value));
+        all.insert(format!("{NETWORKS}.{network}"), own.into());
     }
     all
 }
@@ -671,9 +653,9 @@ mod tests {
 /Mounts | [] | Mounts./data
 /NetworkSettings/Networks | {} | NetworkSettings.Networks.front
 /NetworkSettings/Networks/front/Aliases | ["web"] |
-/NetworkSettings/Networks/front/Aliases | [] | NetworkSettings.Networks.front.Aliases
-/NetworkSettings/Networks/front/MacAddress | "02:00:00:00:00:01" | NetworkSettings.Networks.front.MacAddress
-/NetworkSettings/Networks/front/IPAMConfig | {"IPv4Address": "10.0.0.2"} | NetworkSettings.Networks.front.IPAMConfig
+/NetworkSettings/Networks/front/Aliases | [] | NetworkSettings.Networks.front
+/NetworkSettings/Networks/front/MacAddress | "02:00:00:00:00:01" | NetworkSettings.Networks.front
+/NetworkSettings/Networks/front/IPAMConfig | {"IPv4Address": "10.0.0.2"} | NetworkSettings.Networks.front
 "#;
 
     #[test]
