@@ -5,6 +5,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::lab::Folder;
 use super::proxy::listen;
 use super::{SERVER, fail, succeed};
 use crate::harness::{FakeService, Request, Response, Server, assert_contains, real};
@@ -181,6 +182,8 @@ async fn container_removed_during_a_call_is_not_found() {
 
 #[tokio::test]
 async fn invalid_options_prevent_the_start() {
+    let dir = Folder::new();
+    let misspelt = dir.write("policy.json", r#"{"only_craeted": true}"#);
     for (variable, value, expected) in [
         ("DOCKER_HOST", "/var/run/docker.sock", "unix:///path"),
         (
@@ -189,6 +192,13 @@ async fn invalid_options_prevent_the_start() {
             "there is no docker context",
         ),
         ("DOCKER_CLIENT_TIMEOUT", "0", "docker-timeout"),
+        ("DOCKER_MCP_POLICY", "/nowhere", "No such file"),
+        (
+            "DOCKER_MCP_POLICY",
+            misspelt.to_str().unwrap(),
+            "only_craeted",
+        ),
+        ("DOCKER_MCP_DENY", "web", "write name=PATTERN"),
     ] {
         let output = tokio::process::Command::new(crate::harness::binary(SERVER))
             .env_clear()

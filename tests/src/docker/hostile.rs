@@ -7,7 +7,6 @@ use super::proxy::Proxy;
 use super::tool_calls::{calls_on, rows};
 use super::{SERVER, fail, invalid, succeed};
 use crate::harness::{Server, real};
-use crate::surface;
 
 /// Filters and bodies are no part of a path.
 const NO_PATH: [(&str, &str); 2] = [
@@ -183,25 +182,5 @@ async fn unknown_names_get_suggestions() {
     let web = lab.create("webshop", &["true"], json!({})).await;
     for (_, tool, _, arguments) in calls_on(&web.replace("webshop", "webshpo")) {
         fails_with!(lab, tool, arguments, "There is no container", &web);
-    }
-}
-
-/// A new tool has a row here.
-#[test]
-fn every_tool_with_a_name_has_a_row() {
-    let tools = surface::tools("docker-mcp-server", "all");
-    let places = places();
-    let rows: Vec<_> = places.iter().map(|row| (row.0, &*row.1)).collect();
-    for tool in &tools {
-        let name = tool["name"].as_str().unwrap();
-        for argument in ["container", "image", "network", "volume", "new_name"] {
-            let row = (name, argument);
-            let has_row = rows.contains(&row) || NO_PATH.contains(&row);
-            let schema = &tool["inputSchema"]["properties"][argument];
-            assert!(
-                has_row || schema["type"] != "string",
-                "{row:?} has no row in places()"
-            );
-        }
     }
 }

@@ -274,6 +274,13 @@ pub(super) fn published(port: &str) -> Value {
     json!({"ExposedPorts": {"80/tcp": {}}, "HostConfig": {"PortBindings": {"80/tcp": [binding]}}})
 }
 
+/// The labels that compose gives a container of this service.
+pub(super) fn of_compose(project: &str, service: &str) -> Value {
+    json!({"com.docker.compose.config-hash": "1", "com.docker.compose.project": project,
+        "com.docker.compose.service": service, "com.docker.compose.oneoff": "False",
+        "com.docker.compose.container-number": "1"})
+}
+
 /// A folder that is removed with the test.
 pub(super) struct Folder(PathBuf);
 

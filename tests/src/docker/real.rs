@@ -3,7 +3,6 @@
 mod api_version;
 mod budgets;
 mod canary_shapes;
-mod diagnose;
 mod diagnose_score;
 mod key_logs;
 mod notifications;

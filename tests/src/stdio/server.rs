@@ -6,7 +6,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::process::{ChildStdin, ChildStdout};
+use tokio::process::{ChildStdin, ChildStdout, Command};
 
 use crate::harness::{CALL_TIMEOUT, Dialect, binary};
 
@@ -27,9 +27,14 @@ impl StdioServer {
 
     /// Starts a program with these arguments and variables.
     pub(crate) fn of(program: &str, args: &[&str], env: &[(&str, &str)]) -> Self {
-        let mut child = tokio::process::Command::new(binary(program))
-            .args(args)
-            .env_clear()
+        let mut command = Command::new(binary(program));
+        command.args(args).env_clear();
+        Self::spawn(command, env)
+    }
+
+    /// Starts a command with these further variables.
+    pub(crate) fn spawn(mut command: Command, env: &[(&str, &str)]) -> Self {
+        let mut child = command
             .envs(env.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -119,7 +124,7 @@ impl StdioServer {
         }
     }
 
-    pub(super) fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = self.child.id().unwrap().try_into().unwrap();
         kill(Pid::from_raw(pid), signal).unwrap();
     }

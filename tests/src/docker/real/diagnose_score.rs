@@ -14,10 +14,10 @@ use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use crate::docker::lab::{Folder, Lab, ending_late, published};
+use crate::docker::lab::{Folder, Lab, ending_late, of_compose, published};
 use crate::docker::proxy::Proxy;
 use crate::docker::{SERVER, succeed};
-use crate::harness::{Server, real, wait_until};
+use crate::harness::{Server, assert_contains, real, wait_until};
 
 /// The table of containers that need no preparation.
 const BROKEN_CONTAINERS: &str = include_str!("broken_containers.txt");
@@ -71,6 +71,12 @@ impl Ward {
         kill.await.unwrap();
     }
 
+    async fn stop(&self, name: &str, seconds: i32) {
+        let options = StopContainerOptionsBuilder::new().t(seconds).build();
+        let stop = self.lab.docker.stop_container(name, Some(options));
+        stop.await.unwrap();
+    }
+
     /// Breaks the container of a line of the table.
     async fn break_one(&mut self, line: &str) {
         let line = line.replace("PREFIX", &self.lab.prefix);
@@ -104,6 +110,17 @@ impl Ward {
         self.kill(&killed).await;
         let parts = ["killed high", "signal 9", "who killed it"];
         self.expect("killed", &killed, None, parts);
+        let script = "trap 'exit 0' TERM; while :; do sleep 0.1; done";
+        let handles = self.lab.run_script("handles", script).await;
+        let ignores = self.lab.run("ignores", &["sleep", "600"], json!({})).await;
+        self.stop(&handles, 60).await;
+        self.stop(&ignores, 0).await;
+        if !self.is_podman {
+            let parts = ["stopped high", "stop at", "start_container"];
+            self.expect("stopped", &handles, None, parts);
+            let parts = ["killed high", "signal 9", "handle SIGTERM"];
+            self.expect("stopped by force", &ignores, None, parts);
+        }
         let paused = self.lab.run("paused", &["sleep", "600"], json!({})).await;
         self.lab.docker.pause_container(&paused).await.unwrap();
         let parts = ["paused high", "paused", "paused: false"];
@@ -123,12 +140,7 @@ impl Ward {
         let mount = json!({"Type": "bind", "Source": folder.path(), "Target": "/data"});
         let more = json!({"HostConfig": {"Mounts": [mount]}});
         let bind = self.lab.run("bind", &["sleep", "600"], more).await;
-        let now = StopContainerOptionsBuilder::new().t(0).build();
-        self.lab
-            .docker
-            .stop_container(&bind, Some(now))
-            .await
-            .unwrap();
+        self.stop(&bind, 0).await;
         drop(folder);
         let error = self.start(&bind).await;
         let parts = ["bind_source_missing", "path", "Create the path"];
@@ -255,8 +267,7 @@ async fn score(host: String, is_podman: bool) -> (String, [usize; 3]) {
         is_podman,
         broken: Vec::new(),
     };
-    let project = json!({"Labels": {"com.docker.compose.project": ward.lab.prefix,
-        "com.docker.compose.service": "db", "com.docker.compose.config-hash": "1"}});
+    let project = json!({"Labels": of_compose(&ward.lab.prefix, "db")});
     ward.lab.run("db", &["sh", "-c", "exit 7"], project).await;
     ward.break_others().await;
     for line in BROKEN_CONTAINERS
@@ -326,7 +337,7 @@ async fn broken_containers_are_diagnosed() {
 }
 
 #[tokio::test]
-async fn stuck_container_is_told_apart_from_a_slow_engine() {
+async fn stuck_absent_and_ended_containers_are_described() {
     let Some(host) = real::docker() else { return };
     let mut lab = Lab::at(host, &[]).await;
     let name = lab.create("wedged", &["true"], json!({})).await;
@@ -336,12 +347,19 @@ async fn stuck_container_is_told_apart_from_a_slow_engine() {
         ("DOCKER_CLIENT_TIMEOUT", "5"),
     ];
     let server = Server::start(SERVER, &env).await;
-    let diagnosis = succeed(&server, "diagnose_container", json!({"container": name})).await;
+    let diagnosis = succeed!(server, "diagnose_container", {"container": name});
     assert_has!(diagnosis, {"cause": "stuck", "container": name});
-    assert!(
-        diagnosis["next_steps"]
-            .to_string()
-            .contains("restart the engine"),
-        "{diagnosis}"
-    );
+    assert_contains(&diagnosis["next_steps"], "restart the engine");
+
+    // Of a container that does not exist there is no more than the error of its creation.
+    let error = "invalid mount config for type \"bind\": bind source path does not exist: /x";
+    let asked = json!({"container": "that-was-never-created", "error": error});
+    let diagnosis = succeed(&lab, "diagnose_container", asked).await;
+    assert_has!(diagnosis, {"cause": "bind_source_missing", "state": "absent"});
+
+    let script = ["sh", "-c", "echo first; echo 'FATAL: last' >&2; exit 3"];
+    let name = lab.finish("app", &script, json!({})).await;
+    let diagnosis = succeed!(lab, "diagnose_container", {"container": name});
+    assert_eq!(diagnosis["log"], "first\nFATAL: last");
+    assert_contains(&diagnosis["timeline"], "die (exit code 3)");
 }

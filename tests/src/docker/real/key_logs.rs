@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::docker::call;
-use crate::docker::lab::{Lab, lab, merged};
+use crate::docker::lab::{Lab, lab, merged, of_compose};
 use crate::harness::{Server, assert_contains, assert_lacks};
 
 /// Base64 of random bytes.
@@ -51,8 +51,7 @@ impl KeyLog {
         }
         let script = format!("cat <<'E'\n{}\nE\nsleep 600", lines.join("\n"));
         let project = lab.name("shop");
-        let labels = json!({"Labels": {"com.docker.compose.config-hash": "1",
-            "com.docker.compose.project": project, "com.docker.compose.service": "web"}});
+        let labels = json!({"Labels": of_compose(&project, "web")});
         let container = lab.run("web", &["sh", "-c", &script], labels).await;
         let env = [("DOCKER_HOST", &*lab.host), ("MCP_TOOLSETS", "all")];
         let server = Server::start(crate::docker::SERVER, &env).await;
@@ -137,17 +136,24 @@ async fn no_window_of_a_log_shows_a_line_of_a_key() {
 #[tokio::test]
 async fn value_is_hidden_whose_name_is_in_the_line_before() {
     let Some(mut lab) = lab().await else { return };
-    let script = "echo '- name: DB_PASSWORD'; echo '  value: hunter2x'";
-    let web = lab.finish("web", &["sh", "-c", script], json!({})).await;
-    for more in [
-        json!({}),
-        json!({"grep": "value:"}),
-        json!({"grep": "value:", "follow_seconds": 1, "tail": 10}),
-        json!({"until_match": "value:", "follow_seconds": 1, "tail": 10}),
+    for (name, first, before) in [
+        ("yaml", "- name: DB_PASSWORD", "  value: "),
+        ("below", "the new PASSWORD:", "  "),
     ] {
-        let arguments = merged(more, json!({"container": web}));
-        let log = call(&lab, "get_container_logs", arguments).await;
-        assert_contains(&log, "value: ***");
-        assert_lacks(&log, "hunter2x");
+        let script = format!("echo '{first}'; echo '{before}hunter2x'");
+        let web = lab.finish(name, &["sh", "-c", &script], json!({})).await;
+        for more in [
+            json!({}),
+            json!({"tail": 1}),
+            json!({"tail": 1, "timestamps": true}),
+            json!({"grep": "\\*"}),
+            json!({"grep": "\\*", "follow_seconds": 1, "tail": 10}),
+            json!({"until_match": "\\*", "follow_seconds": 1, "tail": 10}),
+        ] {
+            let arguments = merged(more, json!({"container": web}));
+            let log = call(&lab, "get_container_logs", arguments).await;
+            assert_contains(&log, &format!("{before}***"));
+            assert_lacks(&log, "hunter2x");
+        }
     }
 }

@@ -1,64 +1,44 @@
 //! Notifications of changes: over HTTP and stdio, in both eras.
 
-use std::sync::Arc;
-
-use mcp_client::{Client, ClientInfo, Command, Endpoint, EraChoice, Handler, NotificationStream};
-use serde_json::value::RawValue;
+use mcp_client::{Client, ClientInfo, Command, EraChoice};
 use serde_json::{Value, json};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::docker::lab::{Lab, lab};
 use crate::docker::proxy::Proxy;
 use crate::docker::{SERVER, succeed};
-use crate::harness::{CALL_TIMEOUT, Server, binary, client_builder, wait_until};
+use crate::harness::{
+    CALL_TIMEOUT, Messages, Server, binary, client_builder, recorder, wait_until,
+};
 
 const LIST: &str = "notifications/resources/list_changed";
 
-/// Forwards notifications: the URI of the updated resource, else the method.
-struct NotificationSender(UnboundedSender<String>);
-
-impl Handler for NotificationSender {
-    fn notification(&self, method: &str, params: Option<&RawValue>) {
-        let params: Value = params.map_or(Value::Null, |params| {
-            serde_json::from_str(params.get()).unwrap()
-        });
-        let what = params["uri"].as_str().unwrap_or(method);
-        let _ = self.0.send(what.to_owned());
-    }
-}
-
 struct Listener {
     client: Client,
-    received: UnboundedReceiver<String>,
+    messages: Messages,
 }
 
 impl Listener {
-    async fn http(server: &Server, dialect: EraChoice) -> Self {
-        let (sender, received) = unbounded_channel();
-        let builder = client_builder()
-            .era(dialect)
-            .handler(Arc::new(NotificationSender(sender)));
-        let client = builder.http(Endpoint::new(&server.url).unwrap()).unwrap();
-        Self::connected(client, received).await
+    async fn http(server: &Server, era: EraChoice) -> Self {
+        let (handler, messages) = recorder();
+        let client = server.client_with(era, json!({}), Some(handler)).await;
+        Self { client, messages }
     }
 
     async fn stdio(host: &str) -> Self {
-        let (sender, received) = unbounded_channel();
-        let builder = client_builder()
-            .era(EraChoice::Legacy)
-            .handler(Arc::new(NotificationSender(sender)));
+        let (handler, messages) = recorder();
+        let builder = client_builder().era(EraChoice::Legacy).handler(handler);
         let program = binary(SERVER);
         let command = Command::new(program.to_str().unwrap()).arg("--stdio");
         let client = builder.stdio(command.env("DOCKER_HOST", host)).unwrap();
-        Self::connected(client, received).await
+        let info = ClientInfo::new("tests", "1");
+        client.connect(&info).await.unwrap();
+        Self { client, messages }
     }
 
-    async fn connected(client: Client, received: UnboundedReceiver<String>) -> Self {
-        client
-            .connect(&ClientInfo::new("tests", "1"))
-            .await
-            .unwrap();
-        Self { client, received }
+    /// The next notification: the URI of the updated resource, else the method.
+    async fn next(&mut self) -> String {
+        let (method, params) = self.messages.recv().await.unwrap();
+        params["uri"].as_str().map_or(method, str::to_owned)
     }
 
     async fn subscribe(&self, uris: &[&str]) {
@@ -71,7 +51,7 @@ impl Listener {
 
     /// Keeps a stream of notifications open for the rest of the test.
     async fn follow(&self, filter: Value) {
-        let stream: NotificationStream = self.client.listen(&filter).await.unwrap();
+        let stream = self.client.listen(&filter).await.unwrap();
         tokio::spawn(stream.closed());
     }
 
@@ -80,8 +60,7 @@ impl Listener {
         let mut received = Vec::new();
         let receive = async {
             loop {
-                let what = self.received.recv().await.unwrap();
-                received.push(what);
+                received.push(self.next().await);
                 if received.last().is_some_and(|what| what == wanted) {
                     break;
                 }
@@ -169,7 +148,7 @@ async fn subscription_works_by_id_and_by_name() {
     // They arrive in alphabetical order.
     let mut received = Vec::new();
     while received.len() < uris.len() {
-        let what = listener.received.recv().await.unwrap();
+        let what = listener.next().await;
         if what != LIST {
             received.push(what);
         }

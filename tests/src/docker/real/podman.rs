@@ -1,20 +1,15 @@
 //! Podman behind the interface of Docker: what works there as with an engine, and what does not.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::docker::lab::Lab;
 use crate::docker::{fail, succeed};
-use crate::harness::{assert_contains, real};
+use crate::harness::real;
 
 /// A server with all tools for Podman; `None` if Podman is missing.
 async fn lab() -> Option<Lab> {
     let env = [("MCP_TOOLSETS", "all"), ("DOCKER_MCP_ALLOW_EXEC", "1")];
     Some(Lab::at(real::podman()?, &env).await)
-}
-
-async fn diagnose(lab: &Lab, container: &str) -> Value {
-    let arguments = json!({"container": container});
-    succeed(lab, "diagnose_container", arguments).await
 }
 
 #[tokio::test]
@@ -69,18 +64,4 @@ async fn podman_builds_need_the_network_of_the_host() {
     let build = json!({"tag": "mcp-test-never:1", "dockerfile": "FROM scratch"});
     let text = fail(&lab, "build_image", build).await;
     assert!(text.contains("or is Podman"), "{text}");
-}
-
-#[tokio::test]
-async fn podman_containers_are_diagnosed() {
-    let Some(mut lab) = lab().await else { return };
-    let script = ["sh", "-c", "echo 'FATAL: no database' >&2; exit 3"];
-    let name = lab.run("app", &script, json!({})).await;
-    let ended = succeed(&lab, "wait_container", json!({"container": name})).await;
-    assert_eq!(ended["exit_code"], 3, "{ended}");
-    let diagnosis = diagnose(&lab, &name).await;
-    assert_eq!(diagnosis["cause"], "app_error", "{diagnosis}");
-    assert_contains(&diagnosis["log"], "FATAL");
-    let up = lab.run("up", &["sleep", "600"], json!({})).await;
-    assert_eq!(diagnose(&lab, &up).await["cause"], "running");
 }

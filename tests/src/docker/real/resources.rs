@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::docker::lab::{Lab, lab};
+use crate::docker::lab::{Lab, lab, of_compose};
 use crate::docker::proxy::Proxy;
 use crate::docker::{SERVER, fail};
 use crate::harness::{Server, assert_contains, wait_until};
@@ -43,7 +43,7 @@ async fn other_resources_are_read_and_names_completed() {
     let images = read(&lab.server, "docker://images").await;
     assert!(images.to_string().contains("busybox:test"), "{images}");
     let project = lab.name("shop");
-    let labels = json!({"Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": project, "com.docker.compose.service": "web"}});
+    let labels = json!({"Labels": of_compose(&project, "web")});
     lab.create("web", &["true"], labels).await;
     let all = read(&lab.server, "docker://compose").await;
     assert!(all.to_string().contains(&project), "{all}");
@@ -148,7 +148,7 @@ async fn prompts_contain_what_is_there() {
     lab.server.error("prompts/get", params).await;
 
     let project = lab.name("shop");
-    let labels = json!({"Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": project, "com.docker.compose.service": "web"}});
+    let labels = json!({"Labels": of_compose(&project, "web")});
     let name = lab.create("web", &["true"], labels).await;
     let arguments = json!({"project": project});
     let text = lab.prompt("review_compose_project", arguments).await;

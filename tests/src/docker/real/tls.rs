@@ -188,32 +188,19 @@ async fn docker_context_has_its_own_certificates() {
     works(&mut lab, &named, "named").await;
 }
 
-#[tokio::test]
-async fn compose_uses_the_engine_of_a_context() {
-    let (Some(authority), Some(compose)) = (Authority::new(), real::compose_dir()) else {
-        return;
-    };
-    let Some(mut lab) = lab().await else { return };
-    let engine = Encrypted::start(&lab.host, &authority, &TLS13).await;
-    let (config, shop) = (Folder::new(), Folder::new());
-    context(&config, &authority.client(), &engine.host, "remote");
-    let file = "services:\n  web:\n    image: busybox:test\n    command: [sleep, '600']\n";
-    fs::write(shop.path().join("compose.yml"), file).unwrap();
-    let path = format!("{compose}:/usr/bin:/bin");
-    let env = [
-        ("PATH", path.as_str()),
-        ("DOCKER_CONFIG", config.str()),
-        ("DOCKER_MCP_PROJECT_DIR", shop.str()),
-        ("MCP_TOOLSETS", "all"),
-        ("MCP_CALL_TIMEOUT", "120"),
-    ];
-    let server = Server::start(SERVER, &env).await;
-    let project = lab.name("far");
-    let web = lab.adopt("far-web-1");
-    let up = succeed!(server, "compose_up", {"directory": shop.path(), "project": project});
-    assert_eq!(up["running"], 1, "{up}");
-    assert_eq!(lab.state(&web).await, "running");
-}
+/// Commands that make a certificate authority, and the keys and certificates of an engine and a client.
+const CERTIFY: &str = r#"set -e
+req="openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
+$req -x509 -days 2 -subj '/CN=mcp test ca' -keyout ca.key -out ca.crt
+echo 'subjectAltName=IP:127.0.0.1,DNS:localhost' > extensions
+for who in server client; do
+    $req -subj "/CN=mcp test $who" -keyout $who.key -out request
+    echo "extendedKeyUsage=${who}Auth" >> extensions
+    openssl x509 -req -in request -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 \
+        -extfile extensions -out $who.crt
+    : > extensions
+done
+"#;
 
 /// A certificate authority for one engine and one client.
 pub(super) struct Authority(Folder);
@@ -230,13 +217,13 @@ impl Authority {
             return None;
         }
         let authority = Self(Folder::new());
-        authority.make("ca", &["-x509", "-days", "2"]);
-        authority.certify(
-            "server",
-            "serverAuth",
-            "subjectAltName=IP:127.0.0.1,DNS:localhost\n",
-        );
-        authority.certify("client", "clientAuth", "");
+        let mut openssl = Command::new("sh");
+        openssl
+            .args(["-c", CERTIFY])
+            .current_dir(authority.0.path());
+        let output = openssl.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
         Some(authority)
     }
 
@@ -272,38 +259,5 @@ impl Authority {
 
     fn file(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
-    }
-
-    /// A key, and a certificate or the request for one.
-    fn make(&self, who: &str, more: &[&str]) {
-        let subject = format!("/CN=mcp test {who}");
-        let args = format!(
-            "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout {who}.key -out {who}.crt"
-        );
-        let args: Vec<&str> = args.split(' ').chain(["-subj", &subject]).collect();
-        self.openssl(&[&args[..], more].concat());
-    }
-
-    fn certify(&self, who: &str, purpose: &str, names: &str) {
-        self.make(who, &[]);
-        let request = self.file("request");
-        fs::rename(self.file(&format!("{who}.crt")), request).unwrap();
-        let extensions = format!("extendedKeyUsage={purpose}\n{names}");
-        fs::write(self.file("extensions"), extensions).unwrap();
-        let args = format!(
-            "x509 -req -in request -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 \
-             -extfile extensions -out {who}.crt"
-        );
-        self.openssl(&args.split(' ').collect::<Vec<_>>());
-    }
-
-    fn openssl(&self, args: &[&str]) {
-        let output = Command::new("openssl")
-            .args(args)
-            .current_dir(self.0.path())
-            .output();
-        let output = output.unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "openssl {args:?}: {said}");
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::super::super::lab::{Folder, Lab};
 use super::super::super::tool_calls::{Row, Use, rows, rows_on};
 use super::super::super::{call, calls_of};
-use super::{fail, lab, lab_with, refusal, succeed};
+use super::{cli_lab, fail, lab, lab_with, refusal, succeed, texts};
 use crate::surface;
 
 /// Tools that name no object; that they list no hidden one is checked with all others.
@@ -228,13 +228,57 @@ async fn nothing_beside_a_container_is_reached_through_it() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
-/// Containers of an image that this server has built are not the server's.
+/// Images and containers that others have made of those of this server have its label, too.
+#[tokio::test]
+async fn what_others_make_of_our_objects_is_theirs() {
+    let Some(mut lab) = cli_lab(&[("DOCKER_MCP_ONLY_CREATED", "1")]).await else {
+        return;
+    };
+    let ours = format!("{}:1", lab.name("ours"));
+    let build = |tag: &str| json!({"tag": tag, "dockerfile": "FROM busybox:test\nLABEL a=b"});
+    for _ in 0..2 {
+        succeed(&lab, "build_image", build(&ours)).await;
+    }
+    let web = lab.adopt("web");
+    succeed!(lab, "create_container", {"image": ours, "name": web, "only_create": true});
+    let base = lab.create("base", &["true"], json!({"Image": ours})).await;
+    for (number, container) in [&web, &base].into_iter().enumerate() {
+        let name = format!("theirs{number}");
+        lab.image(&name, container).await;
+        let image = format!("{}:1", lab.name(&name));
+        let container = json!({"Image": image});
+        let other = format!("other{number}");
+        let other = lab.create(&other, &["true"], container).await;
+        for (tool, arguments) in [
+            ("build_image", build(&image)),
+            (
+                "tag_image",
+                json!({"image": "busybox:test", "new_name": image}),
+            ),
+            ("remove_image", json!({"image": image, "confirm": image})),
+            (
+                "remove_container",
+                json!({"container": other, "confirm": other}),
+            ),
+        ] {
+            fails_with!(lab, tool, arguments, "was not created by this server");
+        }
+        for (what, name) in [("images", &image), ("containers", &other)] {
+            let shown = succeed!(lab, "prune", {"what": what, "all": true});
+            assert!(!texts(&shown["items"]).contains(&name.as_str()), "{shown}");
+        }
+    }
+    succeed!(lab, "remove_container", {"container": web, "confirm": web});
+    lab.remove(&base).await;
+    succeed!(lab, "remove_image", {"image": ours, "confirm": ours});
+}
+
 #[tokio::test]
 async fn only_what_this_server_created_is_changed() {
     let Some(mut lab) = lab_with(&[("DOCKER_MCP_ONLY_CREATED", "1")]).await else {
         return;
     };
-    for (name, mark, is_refused) in [("theirs", "image", true), ("ours", "true", false)] {
+    for (name, mark, is_refused) in [("theirs", "shop:1", true), ("ours", "true", false)] {
         let labels = json!({"Labels": {"docker-mcp-server.created": mark}});
         let container = lab.create(name, &["true"], labels).await;
         let arguments = json!({"container": container, "confirm": container});

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::super::super::calls_of;
-use super::super::super::lab::{Folder, Lab, merged};
+use super::super::super::lab::{Folder, Lab, merged, of_compose};
 use super::{call, cli_lab, fail, refusal, succeed};
 use crate::harness::{assert_contains, assert_lacks};
 
@@ -57,15 +57,18 @@ networks: [data];networks: {data: {external: true, name: THEIRS}} | not accessib
 container_name: PREFIX-new-prod | not accessible
 env_file: OUT/o.env | outside of those
 env_file: link/o.env | outside of those
-label_file: OUT/o.env | outside of those
-extends: {file: OUT/inc.yml, service: other} | outside of those
-;include: [OUT/inc.yml] | outside of those
 ;include: ['https://127.0.0.1/x.yml'] | not valid
-build: OUT | outside of those
-build: {context: ., dockerfile: OUT/Dockerfile} | outside of those
-secrets: [x];secrets: {x: {file: OUT/secret}} | outside of those
 secrets: [x];secrets: {x: {environment: HOME}} | use `file`
-configs: [x];configs: {x: {file: OUT/secret}} | outside of those
+build: {context: ., network: host} | the option
+build: {context: ., ssh: [default]} | the option
+build: {context: ., privileged: true} | the option
+build: {context: ., entitlements: [network.host]} | ntitlements
+build: {context: ., cache_from: ['127.0.0.1:7/x']} | the option
+build: {context: 'http://127.0.0.1:7/x.tar'} | absolute path
+build: {context: 'git://127.0.0.1:7/x'} | absolute path
+build: {context: 'https://127.0.0.1:7/x.git#main'} | absolute path
+build: {context: ., additional_contexts: {x: 'http://127.0.0.1:7/x'}} | absolute path
+build: {context: ., additional_contexts: {x: 'docker-image://127.0.0.1:7/x'}} | absolute path
 labels: {docker-mcp-server.created: 'true'} | only this server
 "#;
 
@@ -73,9 +76,6 @@ labels: {docker-mcp-server.created: 'true'} | only this server
 async fn project_cannot_do_what_a_container_cannot() {
     let (shop, outside) = (Folder::new(), Folder::new());
     outside.write("o.env", "A=canary-31\n");
-    outside.write("inc.yml", "services: {other: {image: 'busybox:test'}}\n");
-    outside.write("secret", "canary-32");
-    outside.write("Dockerfile", "FROM busybox:test\n");
     let binds = json!({"create": {"binds": [format!("{}/a$$b", shop.str())]}});
     let policy = outside.write("policy.json", &binds.to_string());
     let out = outside.str();
@@ -184,8 +184,7 @@ async fn project_is_marked_as_created() {
     );
 
     // A project of another program is not recreated.
-    let labels = json!({"Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": name,
-        "com.docker.compose.service": "web", "com.docker.compose.oneoff": "False"}});
+    let labels = json!({"Labels": of_compose(&name, "web")});
     ours.run("shop-web-1", &["sleep", "600"], labels).await;
     let before = ours.docker.inspect_container(&web, None).await.unwrap().id;
     let text = fail(&ours, "compose_up", arguments).await;
@@ -214,8 +213,7 @@ async fn projects_of_others_are_not_changed() {
         return;
     };
     let name = free.name("shop");
-    let labels = json!({"Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": name,
-        "com.docker.compose.service": "web", "com.docker.compose.oneoff": "False"}});
+    let labels = json!({"Labels": of_compose(&name, "web")});
     let web = free.run("shop-web-1", &["sleep", "600"], labels).await;
     let yaml = json!(project("init: true", "")).to_string();
     let words = [("$DIR", shop.str()), ("$P", &name), ("$YAML", &yaml)];

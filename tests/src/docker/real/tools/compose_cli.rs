@@ -123,6 +123,11 @@ async fn selected_services_are_built_and_started() {
         assert_eq!((&up["running"], &up["containers"]), (&json!(1), &json!(1)));
         let copied = succeed!(lab, "copy_from_container", {"container": web, "path": "/word"});
         assert!(copied.to_string().contains("built"), "{copied}");
+        // It has the labels of the project, which its image has, too.
+        lab.create("foreign", &["true"], json!({"Image": image}))
+            .await;
+        let shown = succeed!(lab, "list_compose_projects", {"project": project});
+        assert_eq!(shown["projects"][0]["containers"], 1, "{shown}");
         let arguments = json!({"project": project, "action": "down"});
         let (_, down) = confirmed(&lab, "compose_service", arguments, &project).await;
         assert_eq!(texts(&down["removed_containers"]), [web]);

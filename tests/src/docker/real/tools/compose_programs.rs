@@ -5,11 +5,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::super::super::lab::{Folder, Lab, merged};
-use super::compose_cli::labs;
+use super::super::super::lab::{Folder, Lab, merged, of_compose};
 use super::stdio_session::StdioSession;
 use super::{fail, lab, program_path, succeed};
-use crate::harness::{assert_contains, real, wait_until};
+use crate::harness::{real, wait_until};
 
 /// A project that never becomes healthy.
 const NEVER: &str = "services:
@@ -82,32 +81,6 @@ async fn programs_end_with_the_call_and_with_the_server() {
     }
 }
 
-/// Also what needs that in turn; as the command does it.
-#[tokio::test]
-async fn service_whose_dependency_fails_is_not_started() {
-    let dir = Folder::new();
-    let yaml = "services:\n  job: {image: 'busybox:test', command: [sh, -c, exit 3]}\n  web: {image: 'busybox:test', \
-        command: [sleep, '600'], stop_grace_period: 0s, depends_on: {job: {condition: service_completed_successfully}}}\n  \
-        front: {image: 'busybox:test', command: [sleep, '600'], stop_grace_period: 0s, depends_on: [web]}\n";
-    for mut lab in labs(&dir).await {
-        let project = lab.name("shop");
-        for service in ["job", "web", "front"] {
-            lab.adopt(&format!("shop-{service}-1"));
-        }
-        let directory = dir.path().join(&project);
-        let up = json!({"directory": directory, "project": project, "yaml": yaml});
-        let text = fail(&lab, "compose_up", up).await;
-        assert_contains(&text, "didn't complete successfully");
-        let text = fail!(lab, "compose_service", {"project": project, "action": "start"});
-        assert_contains(&text, "didn't complete successfully");
-        for service in ["web", "front"] {
-            let state = lab.state(&lab.name(&format!("shop-{service}-1"))).await;
-            assert_eq!(state, "created", "{service}");
-        }
-        succeed!(lab, "compose_service", {"project": project, "action": "down", "confirm": project});
-    }
-}
-
 /// The state of a container and the time of its last start or end.
 async fn seen(lab: &Lab, name: &str, time: &str) -> (String, Value) {
     let details = lab.docker.inspect_container(name, None).await.unwrap();
@@ -116,11 +89,6 @@ async fn seen(lab: &Lab, name: &str, time: &str) -> (String, Value) {
         state["Status"].as_str().unwrap().to_owned(),
         state[time].clone(),
     )
-}
-
-fn labels(project: &str, service: &str) -> Value {
-    json!({"com.docker.compose.config-hash": "1", "com.docker.compose.project": project, "com.docker.compose.service": service,
-        "com.docker.compose.oneoff": "False", "com.docker.compose.container-number": "1"})
 }
 
 /// It is stopped and started in two steps, since it mounts a path of the host.
@@ -132,7 +100,7 @@ async fn restart_ends_without_its_caller() {
     let (project, dir) = (lab.name("shop"), Folder::new());
     let bind = format!("{}:/x", dir.str());
     let more = json!({"StopTimeout": 9, "HostConfig": {"Binds": [bind]},
-        "Labels": labels(&project, "web")});
+        "Labels": of_compose(&project, "web")});
     let script = "trap 'echo stopping' TERM; echo ready; while :; do sleep 0.1; done";
     let name = lab.run("web", &["sh", "-c", script], more).await;
     let calls = [

@@ -1,20 +1,18 @@
 //! Questions to the user before a loss of data, with clients that support elicitation.
 
 use bollard::query_parameters::TagImageOptionsBuilder;
-use mcp_client::{Client, ClientInfo, Endpoint, EraChoice};
+use mcp_client::{Client, EraChoice};
 use serde_json::{Value, json};
 
-use super::super::super::lab::{Folder, Lab, merged};
+use super::super::super::lab::{Folder, Lab, merged, of_compose};
 use super::super::super::{SERVER, calls_of};
 use super::stdio_session::StdioSession;
 use super::{call, cli_lab, program_path, succeed};
-use crate::harness::{Server, assert_contains, client_builder};
+use crate::harness::{Server, assert_contains, response};
 
 /// The objects that the asking tools would stop, remove or overwrite.
 async fn plant(lab: &mut Lab) -> Folder {
-    let project = json!({"com.docker.compose.config-hash": "1", "com.docker.compose.project": lab.name("project"),
-        "com.docker.compose.service": "web", "com.docker.compose.container-number": "1",
-        "com.docker.compose.oneoff": "False"});
+    let project = of_compose(&lab.name("project"), "web");
     succeed!(lab, "create_network", {"network": lab.name("mesh")});
     let options = json!({"StopTimeout": 0, "HostConfig": {"NetworkMode": lab.name("mesh")}});
     for name in ["killed", "removed", "replaced", "written", "left"] {
@@ -112,10 +110,9 @@ impl Clients {
         let legacy = StdioSession::open(&lab.host, env).await;
         let more = [("MCP_TOOLSETS", "all"), ("DOCKER_HOST", &lab.host)];
         let server = Server::start(SERVER, &[env, &more].concat()).await;
-        let builder = client_builder().era(EraChoice::Modern);
-        let modern = builder.http(Endpoint::new(&server.url).unwrap()).unwrap();
-        let info = ClientInfo::new("tests", "1").with_capabilities(json!({"elicitation": {}}));
-        modern.connect(&info).await.unwrap();
+        let capabilities = json!({"elicitation": {}});
+        let modern = server.client_with(EraChoice::Modern, capabilities, None);
+        let modern = modern.await;
         Self {
             legacy,
             modern,
@@ -138,7 +135,7 @@ impl Clients {
             let object = arguments["confirm"].as_str().unwrap();
             assert_contains(&question["params"]["message"], object);
             meanwhile.await;
-            let reply = json!({"jsonrpc": "2.0", "id": question["id"], "result": answer});
+            let reply = response(&question["id"], "result", answer.clone());
             self.legacy.say(reply).await;
             let mut done = self.legacy.answer(id).await;
             return match done["result"].take() {

@@ -1,36 +1,10 @@
 //! Containers: create, inspect, change, remove, wait for them, follow and search their logs, measure what they use.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::super::super::lab::merged;
 use super::stdio_session::StdioSession;
 use super::{confirmed, fail, lab, succeed, texts};
-use crate::harness::{assert_contains, assert_ends_with, assert_starts_with, eventually};
-
-#[tokio::test]
-async fn a_container_is_created_and_started() {
-    let Some(mut lab) = lab().await else { return };
-    let name = lab.adopt("web");
-    let created = succeed!(lab, "create_container", {"image": "busybox:test", "name": name,
-        "command": ["sleep", "600"], "env": {"GREETING": "a=b c"}, "labels": {"tier": "web"},
-        "ports": ["80"], "memory_mb": 32, "cpus": 0.5, "restart": "on-failure",
-        "working_dir": "/bin", "user": "1000"});
-    assert_has!(created, {"name": name, "state": "running"});
-    // Only on loopback, unless another address is given.
-    let port = created["ports"][0].as_str().unwrap();
-    assert_starts_with(&port, "127.0.0.1:");
-    assert_ends_with(&port, "->80/tcp");
-    let details = lab.docker.inspect_container(&name, None).await.unwrap();
-    let config = details.config.unwrap();
-    assert!(config.env.unwrap().contains(&"GREETING=a=b c".to_owned()));
-    assert_eq!(config.labels.unwrap()["docker-mcp-server.created"], "true");
-    assert_eq!(details.host_config.unwrap().memory, Some(32 << 20));
-    let later = lab.adopt("later");
-    let created = succeed!(lab, "create_container", {"image": "busybox:test", "name": later,
-        "command": ["true"], "only_create": true});
-    assert_eq!(created["state"], "created");
-    assert_eq!(lab.state(&later).await, "created");
-}
+use crate::harness::{assert_contains, eventually};
 
 #[tokio::test]
 async fn early_exit_and_failed_start_are_explained() {
@@ -146,29 +120,6 @@ async fn sections_are_chosen() {
 }
 
 #[tokio::test]
-async fn containers_are_filtered() {
-    let Some(mut lab) = lab().await else { return };
-    let labels = json!({"Labels": {"tier": "web", "com.docker.compose.config-hash": "1", "com.docker.compose.project": lab.name("shop")}});
-    let web = lab.run("web", &["sleep", "600"], labels).await;
-    let old = lab.finish("old", &["true"], json!({})).await;
-    let prefix = lab.name("");
-    for (mut filter, expected) in [
-        (json!({"label": "tier"}), vec![&web]),
-        (json!({"label": "tier=web"}), vec![&web]),
-        (json!({"label": "tier=db"}), vec![]),
-        (json!({"state": "exited"}), vec![&old]),
-        (json!({"project": lab.name("shop")}), vec![&web]),
-        (json!({"image": "nginx", "all": true}), vec![]),
-    ] {
-        filter["name"] = json!(prefix);
-        let listed = succeed!(lab, "list_containers", filter);
-        let rows = listed["containers"].as_array().unwrap().iter();
-        let names: Vec<_> = rows.map(|row| row["name"].as_str().unwrap()).collect();
-        assert_eq!(names, expected, "{filter}");
-    }
-}
-
-#[tokio::test]
 async fn wait_returns_at_the_end_and_with_health() {
     let Some(mut lab) = lab().await else { return };
     let job = lab.run_script("job", "sleep 1; exit 3").await;
@@ -239,50 +190,6 @@ async fn log_lines_are_sent_as_progress() {
     session.cancel(id).await;
     let ping = session.ask("ping", json!({})).await;
     assert!(session.answer(ping).await["result"].is_object());
-}
-
-#[tokio::test]
-async fn resource_usage_is_measured() {
-    let Some(mut lab) = lab().await else { return };
-    let busy = lab.run_script("busy", "while true; do :; done").await;
-    let idle = lab.run("idle", &["sleep", "600"], json!({})).await;
-    let cpu = |stats: &Value| stats["containers"][0]["cpu_percent"].as_f64().unwrap();
-    let stats = async |name: &str| succeed!(lab, "get_container_stats", {"container": name});
-    // Wide bounds: other programs use the machine too.
-    let used = stats(&busy).await;
-    assert!(cpu(&used) > 10.0 && cpu(&used) < 250.0, "{used}");
-    let unused = stats(&idle).await;
-    assert!(cpu(&unused) < 5.0, "{unused}");
-    assert!(unused["containers"][0]["memory_bytes"].as_u64().unwrap() > 0);
-    let all = succeed(&lab, "get_container_stats", json!({})).await;
-    let rows = all["containers"].as_array().unwrap();
-    let is_listed = rows.iter().any(|row| row["container"] == json!(busy));
-    assert!(is_listed, "{all}");
-    lab.docker.stop_container(&idle, None).await.unwrap();
-    fails_with!(lab, "get_container_stats", {"container": idle}, "is not running");
-}
-
-#[tokio::test]
-async fn a_log_is_searched() {
-    let Some(mut lab) = lab().await else { return };
-    let script =
-        "for i in $(seq 1 300); do echo line $i; done; echo API_TOKEN=abc123 >&2; echo Last ERROR";
-    let name = lab.finish("job", &["sh", "-c", script], json!({})).await;
-    let grep = async |pattern: &str, more: Value| -> String {
-        let arguments = merged(more, json!({"container": name, "grep": pattern}));
-        let answer = succeed(&lab, "get_container_logs", arguments).await;
-        answer["log"].as_str().unwrap().to_owned()
-    };
-    assert_eq!(grep("^line 1[57]$", json!({})).await, "line 15\nline 17");
-    let newest = grep("^line", json!({"tail": 2})).await;
-    assert_eq!(newest, "line 299\nline 300");
-    assert_eq!(grep("error", json!({})).await, "Last ERROR");
-    let stamped = grep("^line 7$", json!({"timestamps": true})).await;
-    assert!(stamped.ends_with("Z line 7"), "{stamped}");
-    // A search cannot reveal a redacted value.
-    assert_eq!(grep("abc123", json!({})).await, "");
-    assert_eq!(grep("API_TOKEN", json!({})).await, "API_TOKEN=***");
-    assert_eq!(grep("line", json!({"until": "1h"})).await, "");
 }
 
 /// The engine counts `tail` from the newest line, also where that is after `until`.

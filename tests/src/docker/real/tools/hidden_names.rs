@@ -1,7 +1,5 @@
 //! Names of hidden objects: no tool mentions one that its caller did not.
 
-use std::collections::BTreeSet;
-
 use bollard::query_parameters::RemoveContainerOptionsBuilder;
 use serde_json::{Value, json};
 
@@ -9,7 +7,7 @@ use super::super::super::calls_of;
 use super::super::super::lab::{Lab, merged, published};
 use super::super::super::tool_calls::rows_on;
 use super::{fail, lab, lab_with, post};
-use crate::harness::{Server, assert_lacks};
+use crate::harness::assert_lacks;
 
 /// Tools without an argument that names one object.
 const LISTS: [&str; 9] = [
@@ -122,11 +120,6 @@ async fn remove(lab: &Lab, name: &str) {
     let _ = lab.docker.remove_container(name, Some(options)).await;
 }
 
-async fn answer(server: &Server, tool: &str, arguments: &Value) -> String {
-    let call = json!({"name": tool, "arguments": arguments});
-    post(server, "tools/call", call).await.json().to_string()
-}
-
 #[tokio::test]
 async fn no_tool_mentions_a_hidden_object() {
     let Some(mut lab) = lab().await else { return };
@@ -136,20 +129,14 @@ async fn no_tool_mentions_a_hidden_object() {
     let env = [("DOCKER_MCP_DENY", &*deny), ("DOCKER_MCP_ALLOW_EXEC", "1")];
     let bounded = lab_with(&env).await.unwrap();
     let hidden = lab.name("hidden-");
-    let mut covered = BTreeSet::new();
     let taken = lab.adopt("taken");
     for (tool, arguments) in calls(&lab, &visible) {
         if tool == "create_container" {
             remove(&lab, &taken).await;
         }
-        let text = answer(&bounded, tool, &arguments).await;
-        assert_lacks(&text, &hidden);
-        covered.insert(tool);
-    }
-    let listed = bounded.server.result("tools/list", json!({})).await;
-    for tool in listed["tools"].as_array().unwrap() {
-        let name = tool["name"].as_str().unwrap();
-        assert!(covered.contains(name), "{name} is not called");
+        let call = json!({"name": tool, "arguments": arguments});
+        let answer = post(&bounded, "tools/call", call).await;
+        assert_lacks(&answer.body, &hidden);
     }
     let project = lab.name("hidden-project");
     for (_, tool, _, arguments) in rows_on(&["project"], &project, "").into_iter().take(2) {

@@ -92,38 +92,6 @@ async fn builder_fetches_nothing() {
     }
 }
 
-#[tokio::test]
-async fn builds_of_projects_have_no_contexts_or_options_of_the_host() {
-    let dir = Folder::new();
-    let Some(lab) = labs(&dir).await.into_iter().next() else {
-        return;
-    };
-    dir.write("Dockerfile", "FROM scratch\n");
-    for row in [
-        r#"{"context": ".", "network": "host"} | the option"#,
-        r#"{"context": ".", "ssh": ["default"]} | the option"#,
-        r#"{"context": ".", "privileged": true} | the option"#,
-        r#"{"context": ".", "entitlements": ["network.host"]} | ntitlements"#,
-        r#"{"context": ".", "cache_from": ["127.0.0.1:7/x"]} | the option"#,
-        r#"{"context": "http://127.0.0.1:7/x.tar"} | absolute path"#,
-        r#"{"context": "git://127.0.0.1:7/x"} | absolute path"#,
-        r#"{"context": "https://127.0.0.1:7/x.git#main"} | absolute path"#,
-        r#"{"context": ".", "additional_contexts": {"x": "http://127.0.0.1:7/x"}} | absolute path"#,
-        r#"{"context": ".", "additional_contexts": {"x": "docker-image://127.0.0.1:7/x"}} | absolute path"#,
-    ] {
-        let (row, reason) = row.split_once(" | ").unwrap();
-        let row: Value = serde_json::from_str(row).unwrap();
-        let web = json!({"image": format!("{}:1", lab.name("web")), "build": row});
-        let yaml = json!({"services": {"web": web}}).to_string();
-        let arguments = json!({"directory": dir.path(), "project": lab.name("x"), "yaml": yaml});
-        let shown = call(&lab, "compose_config", arguments.clone()).await;
-        assert!(shown.to_string().contains(reason), "{row}: {shown}");
-        let build = merged(arguments, json!({"build": true}));
-        let text = fail(&lab, "compose_up", build).await;
-        assert!(text.contains(reason), "{row}: {text}");
-    }
-}
-
 /// Ranges that no network may have, and why.
 const RANGES: [(&str, &str); 14] = [
     ("8.8.8.0/24", "private"),

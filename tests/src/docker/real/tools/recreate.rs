@@ -13,7 +13,7 @@ use super::super::super::proxy::Proxy;
 use super::super::super::{SERVER, calls_of};
 use super::stdio_session::StdioSession;
 use super::{confirmed, fail, lab, succeed, texts};
-use crate::harness::{Server, assert_contains, assert_lacks, real, wait_until};
+use crate::harness::{Server, assert_contains, assert_lacks, assert_starts_with, real, wait_until};
 
 /// A server with all tools on each engine.
 async fn labs() -> Vec<Lab> {
@@ -25,11 +25,14 @@ async fn inspect(lab: &Lab, name: &str) -> Value {
     serde_json::to_value(details).unwrap()
 }
 
-/// Whether the container of this name runs, and is the one with this id.
-async fn runs_as(lab: &Lab, name: &str, id: &Value) -> Option<bool> {
-    let now = lab.docker.inspect_container(name, None).await;
-    let now = serde_json::to_value(now.ok()).unwrap();
-    (now["State"]["Running"] == true).then(|| now["Id"] == *id)
+/// Waits until the container of this name runs and is the one with this id, or another one.
+pub(super) async fn until_runs(lab: &Lab, name: &str, id: &Value, is_same: bool) {
+    wait_until("it runs", async || {
+        let now = lab.docker.inspect_container(name, None).await;
+        let now = serde_json::to_value(now.ok()).unwrap();
+        now["State"]["Running"] == true && (now["Id"] == *id) == is_same
+    })
+    .await;
 }
 
 /// The names of the containers of this test.
@@ -50,22 +53,26 @@ async fn options_of_a_new_container_reach_the_engine() {
             "cap_drop": ["ALL"], "no_new_privileges": true, "ulimits": {"nofile": 99}, "pids": 50,
             "dns": ["127.0.0.9"], "extra_hosts": ["db:127.0.0.8"], "init": false, "hostname": "box",
             "stop_signal": "SIGINT", "log_max_mb": 1, "log_max_files": 2, "restart": "on-failure",
-            "restart_retries": 4, "healthcheck": {"command": ["true"], "interval_seconds": 1, "retries": 2}});
+            "restart_retries": 4, "healthcheck": {"command": ["true"], "interval_seconds": 1, "retries": 2},
+            "env": {"GREETING": "a=b c"}, "ports": ["80"], "memory_mb": 32, "cpus": 0.5, "working_dir": "/bin",
+            "user": "1000"});
         assert_eq!(created["state"], "running", "{created}");
+        // Only on loopback, unless another address is given.
+        assert_starts_with(&created["ports"][0], "127.0.0.1:");
         let made = inspect(&lab, &name).await;
         let (config, host) = (&made["Config"], &made["HostConfig"]);
-        assert_has!(host, {"ReadonlyRootfs": true, "PidsLimit": 50, "Dns": ["127.0.0.9"],
+        assert_has!(host, {"Memory": 32 << 20, "NanoCpus": 500_000_000, "ReadonlyRootfs": true, "PidsLimit": 50, "Dns": ["127.0.0.9"],
             "ExtraHosts": ["db:127.0.0.8"], "RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": 4}});
         assert_eq!(host["LogConfig"]["Config"]["max-size"], "1m", "{host}");
-        assert!(
-            host["SecurityOpt"][0]
-                .as_str()
-                .unwrap()
-                .starts_with("no-new-privileges"),
-            "{host}"
-        );
-        assert!(host["Ulimits"].to_string().contains("99"), "{host}");
-        assert_has!(config, {"Hostname": "box"});
+        assert_starts_with(&host["SecurityOpt"][0], "no-new-privileges");
+        assert_contains(&host["Ulimits"], "99");
+        assert_contains(&config["Env"], "GREETING=a=b c");
+        assert_has!(config, {"Hostname": "box", "User": "1000", "WorkingDir": "/bin",
+            "Labels": {"docker-mcp-server.created": "true"}});
+        let later =
+            json!({"image": "busybox:test", "name": lab.adopt("later"), "only_create": true});
+        let created = succeed(&lab, "create_container", later).await;
+        assert_eq!(created["state"], "created", "{created}");
         assert_eq!(config["Healthcheck"]["Test"], json!(["CMD-SHELL", "true"]));
     }
 }
@@ -558,6 +565,14 @@ fn hopeless(web: &str) -> Value {
         {"healthcheck": {"command": ["false"], "interval_seconds": 1, "retries": 4}}})
 }
 
+/// Starts a replacement, to which the user agrees.
+async fn replace(session: &mut StdioSession, arguments: Value) -> u64 {
+    let call = session.start("recreate_container", arguments).await;
+    let accept = json!({"action": "accept", "content": {"confirm": true}});
+    session.reply(accept).await;
+    call
+}
+
 /// Killed between two steps of the way back: the next server goes the rest of it.
 #[tokio::test]
 async fn way_back_is_finished_after_a_kill() {
@@ -574,9 +589,7 @@ async fn way_back_is_finished_after_a_kill() {
             };
             let proxy = Proxy::silent_about(&lab.host, &held).await;
             let mut session = StdioSession::open(&proxy.host, &[]).await;
-            session.start("recreate_container", hopeless(&web)).await;
-            let accept = json!({"action": "accept", "content": {"confirm": true}});
-            session.reply(accept).await;
+            replace(&mut session, hopeless(&web)).await;
             wait_until("the way back", async || {
                 let requests = proxy.requests();
                 requests
@@ -591,10 +604,7 @@ async fn way_back_is_finished_after_a_kill() {
             assert_eq!(kept["State"]["Running"], step == "rename", "{kept}");
             let env = [("DOCKER_HOST", &*lab.host), ("MCP_TOOLSETS", "all")];
             let next = Server::start(SERVER, &env).await;
-            wait_until("the old one is back", async || {
-                runs_as(&lab, &web, &json!(id)).await == Some(true)
-            })
-            .await;
+            until_runs(&lab, &web, &json!(id), true).await;
             drop(next);
             lab.remove(&web).await;
         }
@@ -603,33 +613,17 @@ async fn way_back_is_finished_after_a_kill() {
 }
 
 #[tokio::test]
-async fn replacement_ends_without_its_caller_and_without_its_server() {
+async fn replacement_ends_without_its_caller() {
     let Some(mut lab) = lab().await else { return };
-    let web = lab
-        .run("web", &["sleep", "600"], json!({"StopTimeout": 0}))
-        .await;
+    let options = json!({"StopTimeout": 0});
+    let web = lab.run("web", &["sleep", "600"], options).await;
     let id = inspect(&lab, &web).await["Id"].clone();
-    let is_back = async |lab: &Lab| runs_as(lab, &web, &id).await == Some(true);
-    for kill in [false, true] {
-        let mut session = StdioSession::open(&lab.host, &[]).await;
-        let call = session.start("recreate_container", hopeless(&web)).await;
-        let accept = json!({"action": "accept", "content": {"confirm": true}});
-        session.reply(accept).await;
-        wait_until("the new one runs", async || {
-            runs_as(&lab, &web, &json!(id)).await == Some(false)
-        })
-        .await;
-        if kill {
-            drop(session);
-            let env = [("DOCKER_HOST", &*lab.host), ("MCP_TOOLSETS", "all")];
-            let _next = Server::start(SERVER, &env).await;
-            wait_until("the old one is back", async || is_back(&lab).await).await;
-        } else {
-            session.cancel(call).await;
-            wait_until("the old one is back", async || is_back(&lab).await).await;
-        }
-        assert_eq!(names(&lab).await, std::slice::from_ref(&web));
-    }
+    let mut session = StdioSession::open(&lab.host, &[]).await;
+    let call = replace(&mut session, hopeless(&web)).await;
+    until_runs(&lab, &web, &id, false).await;
+    session.cancel(call).await;
+    until_runs(&lab, &web, &id, true).await;
+    assert_eq!(names(&lab).await, [web]);
 }
 
 /// A server that was killed after it has stopped the old container: nothing is waited for. A replacement that another
@@ -647,13 +641,8 @@ async fn only_a_broken_replacement_is_rolled_back_and_at_once() {
         arguments["timeout_seconds"] = json!(600);
         arguments["changes"]["healthcheck"]["interval_seconds"] = json!(200);
         let mut session = StdioSession::open(&lab.host, &[]).await;
-        session.start("recreate_container", arguments).await;
-        let accept = json!({"action": "accept", "content": {"confirm": true}});
-        session.reply(accept).await;
-        wait_until("it is replaced", async || {
-            runs_as(&lab, &web, &json!(id)).await == Some(false)
-        })
-        .await;
+        replace(&mut session, arguments).await;
+        until_runs(&lab, &web, &id, false).await;
         sessions.push(session);
         old.push((web, id));
     }
@@ -664,10 +653,7 @@ async fn only_a_broken_replacement_is_rolled_back_and_at_once() {
     let began = std::time::Instant::now();
     let next = Server::start(SERVER, &env).await;
     let (broken, id) = &old[0];
-    wait_until("the broken one is back", async || {
-        runs_as(&lab, broken, &json!(id)).await == Some(true)
-    })
-    .await;
+    until_runs(&lab, broken, id, true).await;
     assert!(began.elapsed().as_secs() < 120, "{:?}", began.elapsed());
     assert_ne!(inspect(&lab, alive).await["Id"], old[1].1);
     assert_lacks(&next.log(), alive);

@@ -1,20 +1,15 @@
 //! A conversation over stdio, message by message: questions, progress, tasks, cancellation.
 
-use std::process::Stdio;
-
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::Command;
 
 use super::super::super::SERVER;
-use crate::harness::{CALL_TIMEOUT, binary};
+use crate::harness::{binary, initialize, response, rpc};
+use crate::stdio::StdioServer;
 
 pub(super) struct StdioSession {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: Lines<BufReader<ChildStdout>>,
+    server: StdioServer,
     last: u64,
 }
 
@@ -27,32 +22,16 @@ impl StdioSession {
     }
 
     /// The same with a server that is started otherwise.
-    pub(super) async fn with(mut command: Command, host: &str, env: &[(&str, &str)]) -> Self {
-        let mut child = command
-            .env("DOCKER_HOST", host)
-            .env("MCP_TOOLSETS", "all")
-            .env("DOCKER_CLIENT_TIMEOUT", "60")
-            .env("MCP_CALL_TIMEOUT", "120")
-            .envs(env.iter().copied())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let stdin = child.stdin.take().unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut session = Self {
-            child,
-            stdin,
-            stdout,
-            last: 0,
-        };
-        let hello = json!({
-            "protocolVersion": "2025-11-25",
-            "capabilities": {"elicitation": {}},
-            "clientInfo": {"name": "tests", "version": "1"},
-        });
+    pub(super) async fn with(command: Command, host: &str, env: &[(&str, &str)]) -> Self {
+        let own = [
+            ("DOCKER_HOST", host),
+            ("MCP_TOOLSETS", "all"),
+            ("DOCKER_CLIENT_TIMEOUT", "60"),
+            ("MCP_CALL_TIMEOUT", "120"),
+        ];
+        let server = StdioServer::spawn(command, &[&own, env].concat());
+        let mut session = Self { server, last: 0 };
+        let hello = initialize("2025-11-25")["params"].take();
         let id = session.ask("initialize", hello).await;
         session.answer(id).await;
         session
@@ -74,40 +53,27 @@ impl StdioSession {
         let params = json!({"name": tool, "arguments": arguments, "task": {"ttl": 60_000}});
         let id = self.ask("tools/call", params).await;
         let created = self.answer(id).await;
-        created["result"]["task"]["taskId"]
-            .as_str()
-            .unwrap_or_else(|| panic!("{created}"))
-            .to_owned()
+        let task = created["result"]["task"]["taskId"].as_str();
+        task.unwrap_or_else(|| panic!("{created}")).to_owned()
     }
 
     /// A request; its id.
     pub(super) async fn ask(&mut self, method: &str, params: Value) -> u64 {
         self.last += 1;
-        let id = self.last;
-        self.say(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
-            .await;
-        id
+        let mut request = rpc(method, params);
+        request["id"] = json!(self.last);
+        self.say(request).await;
+        self.last
     }
 
     pub(super) async fn say(&mut self, message: Value) {
-        self.stdin
-            .write_all(format!("{message}\n").as_bytes())
-            .await
-            .unwrap();
-        self.stdin.flush().await.unwrap();
-    }
-
-    /// The next message.
-    pub(super) async fn next(&mut self) -> Value {
-        let line = tokio::time::timeout(CALL_TIMEOUT, self.stdout.next_line());
-        let line = line.await.expect("the server says nothing").unwrap();
-        serde_json::from_str(&line.expect("the server has ended")).unwrap()
+        self.server.send(message.to_string()).await;
     }
 
     /// The next message with this method.
     pub(super) async fn until(&mut self, method: &str) -> Value {
         loop {
-            let message = self.next().await;
+            let message = self.server.message().await;
             if message["method"] == method {
                 return message;
             }
@@ -117,19 +83,14 @@ impl StdioSession {
 
     /// The answer to a request; skips other messages.
     pub(super) async fn answer(&mut self, id: u64) -> Value {
-        loop {
-            let message = self.next().await;
-            if message["id"] == id && message["method"].is_null() {
-                return message;
-            }
-        }
+        self.answer_with_progress(id).await.0
     }
 
     /// The answer to a request, and the progress before it.
     pub(super) async fn answer_with_progress(&mut self, id: u64) -> (Value, Vec<Value>) {
         let mut progress = Vec::new();
         loop {
-            let message = self.next().await;
+            let message = self.server.message().await;
             if message["id"] == id && message["method"].is_null() {
                 return (message, progress);
             }
@@ -140,17 +101,14 @@ impl StdioSession {
     }
 
     /// Answers the server's next question.
-    pub(super) async fn reply(&mut self, result: Value) -> String {
+    pub(super) async fn reply(&mut self, result: Value) {
         let question = self.until("elicitation/create").await;
-        self.say(json!({"jsonrpc": "2.0", "id": question["id"], "result": result}))
-            .await;
-        question["params"]["message"].as_str().unwrap().to_owned()
+        self.say(response(&question["id"], "result", result)).await;
     }
 
     /// Asks the server to end.
     pub(super) fn terminate(&self) {
-        let id = self.child.id().unwrap().cast_signed();
-        kill(Pid::from_raw(id), Signal::SIGTERM).unwrap();
+        self.server.signal(Signal::SIGTERM);
     }
 
     pub(super) async fn cancel(&mut self, id: u64) {

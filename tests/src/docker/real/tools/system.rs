@@ -4,14 +4,17 @@ use bollard::query_parameters::{KillContainerOptions, StartContainerOptions};
 use serde_json::{Value, json};
 
 use super::super::super::lab::Lab;
-use super::{asked_for, call, cli_lab, confirmed, fail, lab, lab_with, succeed, texts};
+use super::{asked_for, call, cli_lab, fail, lab, lab_with, succeed, texts};
 use crate::harness::{assert_contains, assert_lacks, eventually, wait_until};
 
-/// An environment whose server sees only its own objects.
+/// An environment whose server sees only its own objects, but for those with `hidden` in their names.
 async fn isolated_lab() -> Option<Lab> {
     let lab = lab().await?;
-    let rule = format!("name={}*", lab.name(""));
-    let mut isolated = lab_with(&[("DOCKER_MCP_ALLOW", &rule)]).await?;
+    let rules = [
+        ("DOCKER_MCP_ALLOW", &*format!("name={}*", lab.name(""))),
+        ("DOCKER_MCP_DENY", "name=*-hidden"),
+    ];
+    let mut isolated = lab_with(&rules).await?;
     isolated.prefix.clone_from(&lab.prefix);
     Some(isolated)
 }
@@ -57,35 +60,22 @@ async fn prune_removes_exactly_the_preview() {
     let mut items = texts(&preview["items"]);
     items.sort_unstable();
     assert_eq!(items, [ended.as_str(), never.as_str()]);
-    let arguments = json!({"what": "containers", "apply": true});
-    let (loss, pruned) = confirmed(&lab, "prune", arguments, "containers").await;
-    assert!(loss.contains(&ended) && loss.contains(&never), "{loss}");
-    assert_has!(pruned, {"applied": true, "count": 2});
-    assert_eq!(lab.state(&running).await, "running");
-    fails_with!(lab, "get_container", {"container": ended}, "There is no container");
-}
-
-/// A container is stopped by somebody else between the question and the answer.
-#[tokio::test]
-async fn prune_removes_nothing_that_was_not_shown() {
-    let Some(mut lab) = isolated_lab().await else {
-        return;
-    };
-    let shown = lab.create("shown", &["true"], json!({})).await;
+    // A container is stopped by somebody else between the question and the answer.
     let mut arguments = json!({"what": "containers", "apply": true});
-    let confirm = |refused: &Value| asked_for(refused).unwrap();
     let before = call(&lab, "prune", arguments.clone()).await;
     let later = lab.create("later", &["true"], json!({})).await;
-    arguments["confirm"] = json!(confirm(&before));
+    arguments["confirm"] = json!(asked_for(&before));
     let again = call(&lab, "prune", arguments.clone()).await;
-    assert_ne!(confirm(&before), confirm(&again), "{again}");
-    assert_contains(&again, &later);
-    for name in [&shown, &later] {
-        assert_eq!(lab.state(name).await, "created");
+    assert_ne!(asked_for(&before), asked_for(&again), "{again}");
+    for name in [&ended, &never, &later] {
+        assert_contains(&again, name);
+        assert_ne!(lab.state(name).await, "running");
     }
-    arguments["confirm"] = json!(confirm(&again));
+    arguments["confirm"] = json!(asked_for(&again));
     let pruned = succeed(&lab, "prune", arguments).await;
-    assert_has!(pruned, {"applied": true, "count": 2});
+    assert_has!(pruned, {"applied": true, "count": 3});
+    assert_eq!(lab.state(&running).await, "running");
+    fails_with!(lab, "get_container", {"container": ended}, "There is no container");
 }
 
 #[tokio::test]
@@ -125,17 +115,6 @@ async fn unused_images_are_shown() {
     succeed!(lab, "remove_image", {"image": tag, "confirm": tag});
 }
 
-/// Two environments with the same containers: the server of the second one sees no others.
-async fn labs() -> Option<(Lab, Lab)> {
-    let lab = lab().await?;
-    let rules = [
-        ("DOCKER_MCP_ALLOW", &*format!("name={}*", lab.name(""))),
-        ("DOCKER_MCP_DENY", &*format!("name={}", lab.name("hidden"))),
-    ];
-    let isolated = lab_with(&rules).await?;
-    Some((lab, isolated))
-}
-
 /// Words of the summary, the severity, the container, and the next tool.
 const PROBLEMS: &str = "
 restart again and again | high | loop | diagnose_container
@@ -153,7 +132,7 @@ all networks | medium | open | get_container
 
 #[tokio::test]
 async fn host_is_diagnosed() {
-    let Some((mut lab, isolated)) = labs().await else {
+    let Some(mut lab) = isolated_lab().await else {
         return;
     };
     let host = |config: Value| json!({"HostConfig": config});
@@ -194,7 +173,7 @@ async fn host_is_diagnosed() {
     let chatty = "head -c 120000000 /dev/zero | tr '\\0' x; sleep 600";
     lab.run("chatty", &["sh", "-c", chatty], json!({})).await;
     let found = eventually("all problems", async || {
-        let found = succeed(&isolated, "diagnose_host", json!({})).await;
+        let found = succeed(&lab, "diagnose_host", json!({})).await;
         let problems = found["problems"].as_array().unwrap().clone();
         let has = |row: &&str| {
             let [what, severity, name, tool] = row.split(" | ").collect::<Vec<_>>()[..] else {
@@ -228,7 +207,7 @@ async fn host_is_diagnosed() {
         let (tool, arguments) = problem["next"].as_str().unwrap().split_once(' ').unwrap();
         let arguments: Value = serde_json::from_str(arguments).unwrap();
         assert_eq!(
-            call(&isolated, tool, arguments).await["isError"],
+            call(&lab, tool, arguments).await["isError"],
             false,
             "{problem}"
         );
@@ -248,7 +227,7 @@ async fn grep_says_what_it_searched() {
 
 #[tokio::test]
 async fn use_is_measured_over_a_window() {
-    let Some((mut lab, isolated)) = labs().await else {
+    let Some(mut lab) = isolated_lab().await else {
         return;
     };
     let slow = json!({"HostConfig": {"NanoCpus": 50_000_000}});
@@ -257,28 +236,32 @@ async fn use_is_measured_over_a_window() {
         .await;
     let big = "head -c 30000000 /dev/zero > /dev/shm/x; sleep 600";
     let big = lab.run("big", &["sh", "-c", big], json!({})).await;
-    let measured = succeed!(isolated, "get_container_stats", {"seconds": 2});
+    let measured = succeed!(lab, "get_container_stats", {"seconds": 2});
     let rows = measured["containers"].as_array().unwrap();
     assert_eq!(rows.len(), 2, "{measured}");
     let row = rows.iter().find(|row| row["container"] == *busy).unwrap();
     let window = &row["window"];
     assert_has!(window, {"samples": 4, "oom_events": 0});
     let part = |name: &str, part: &str| window[name][part].as_f64().unwrap();
-    assert!(
-        part("cpu_percent", "min") <= part("cpu_percent", "mean"),
-        "{measured}"
-    );
-    assert!(
-        part("cpu_percent", "mean") <= part("cpu_percent", "max"),
-        "{measured}"
-    );
+    let cpu = ["min", "mean", "max"].map(|name| part("cpu_percent", name));
+    assert!(cpu.is_sorted(), "{measured}");
     assert!(part("throttled_percent", "max") > 0.0, "{measured}");
+    // Wide bounds: other programs use the machine, too.
+    let used = succeed!(lab, "get_container_stats", {"container": busy});
+    let used = &used["containers"][0];
+    let cpu = used["cpu_percent"].as_f64().unwrap();
+    assert!(
+        cpu > 1.0 && cpu < 50.0 && used["memory_bytes"].as_u64() > Some(0),
+        "{used}"
+    );
     // Once it has written its file.
     wait_until("the largest", async || {
-        let by_memory = succeed!(isolated, "get_container_stats", {"by": "memory", "top": 1});
+        let by_memory = succeed!(lab, "get_container_stats", {"by": "memory", "top": 1});
         let rows = by_memory["containers"].as_array().unwrap();
         assert_eq!(rows.len(), 1, "{by_memory}");
         rows[0]["container"] == json!(big)
     })
     .await;
+    let ended = lab.create("ended", &["true"], json!({})).await;
+    fails_with!(lab, "get_container_stats", {"container": ended}, "is not running");
 }
