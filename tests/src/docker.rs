@@ -36,6 +36,16 @@ use crate::harness::{Reply, Server};
 
 const SERVER: &str = "docker-mcp-server";
 
+/// A server in front of the engine at `host`, with all tools and these variables.
+async fn in_front_of(host: &str, env: &[(&str, &str)]) -> Server {
+    let own = [
+        ("DOCKER_HOST", host),
+        ("DOCKER_CLIENT_TIMEOUT", "60"),
+        ("MCP_TOOLSETS", "all"),
+    ];
+    Server::start(SERVER, &[&own, env].concat()).await
+}
+
 /// The result of `tools/call`, even if the tool failed.
 async fn call(server: &Server, tool: &str, arguments: Value) -> Value {
     let params = json!({"name": tool, "arguments": arguments});

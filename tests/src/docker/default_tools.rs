@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::lab::{Lab, lab, merged, published};
-use super::{SERVER, fail, invalid, succeed};
+use super::{fail, in_front_of, invalid, succeed};
 use crate::harness::{
     FakeService, Response, Server, assert_contains, assert_ends_with, assert_starts_with,
     eventually, member_texts,
@@ -12,7 +12,7 @@ use crate::harness::{
 #[tokio::test]
 async fn a_container_is_stopped_started_and_restarted() {
     let Some(mut lab) = lab().await else { return };
-    let name = lab.run("web", &["sleep", "600"], json!({})).await;
+    let name = lab.sleep("web", json!({})).await;
     let call = async |tool, seconds: Option<u32>| {
         let mut arguments = json!({"container": name});
         if let Some(seconds) = seconds {
@@ -40,7 +40,7 @@ async fn a_container_is_stopped_started_and_restarted() {
     expect(&change, "running", "running", true);
 
     let one_second = json!({"StopTimeout": 1});
-    let name = lab.run("quick", &["sleep", "600"], one_second).await;
+    let name = lab.sleep("quick", one_second).await;
     let stopped = succeed(&lab, "stop_container", json!({"container": name})).await;
     assert_contains(&stopped["note"], "within 1 s");
     let arguments = json!({"container": name, "timeout_seconds": 601});
@@ -79,9 +79,7 @@ async fn failed_start_is_explained() {
     let missing = lab.create("missing", &["/nope"], json!({})).await;
     let no_exec = lab.create("no-exec", &["/etc"], json!({})).await;
     let (_, taken) = lab.publish("first").await;
-    let second = lab
-        .create("second", &["sleep", "600"], published(&taken))
-        .await;
+    let second = lab.create("second", &["true"], published(&taken)).await;
     for (container, expected) in [
         (missing, "not in the image (exit code 127)"),
         (no_exec, "not executable (exit code 126)"),
@@ -90,7 +88,7 @@ async fn failed_start_is_explained() {
         fails_with!(lab, "start_container", {"container": container}, expected);
     }
 
-    let name = lab.run("paused", &["sleep", "600"], json!({})).await;
+    let name = lab.sleep("paused", json!({})).await;
     lab.docker.pause_container(&name).await.unwrap();
     fails_with!(lab, "start_container", {"container": name}, "paused");
     lab.docker.unpause_container(&name).await.unwrap();
@@ -104,7 +102,7 @@ async fn containers_are_listed() {
         "ExposedPorts": {"80/tcp": {}, "81/tcp": {}},
         "HostConfig": {"PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}]}},
     });
-    let up = lab.run("up", &["sleep", "600"], more).await;
+    let up = lab.sleep("up", more).await;
     let down = lab.create("down", &["true"], json!({})).await;
 
     let prefix = lab.name("");
@@ -158,7 +156,7 @@ async fn get_container_shows_all_sections() {
             "Tmpfs": {"/scratch": ""}, "Mounts": [{"Type": "bind", "Source": "/etc", "Target": "/data", "ReadOnly": true}],
         },
     });
-    let name = lab.run("full", &["sleep", "600"], more).await;
+    let name = lab.sleep("full", more).await;
     let get = || succeed(&lab, "get_container", json!({"container": name}));
     let shown = eventually("its bad health", async || {
         Some(get().await).filter(|shown| shown["health"]["status"] == "unhealthy")
@@ -192,7 +190,7 @@ async fn fake(list: Value) -> (FakeService, Server) {
     })
     .await;
     let host = fake.url.replace("http://", "tcp://");
-    let server = Server::start(SERVER, &[("DOCKER_HOST", &host)]).await;
+    let server = in_front_of(&host, &[]).await;
     (fake, server)
 }
 

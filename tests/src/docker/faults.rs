@@ -7,24 +7,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::lab::Folder;
 use super::proxy::listen;
-use super::{SERVER, fail, succeed};
+use super::{SERVER, fail, in_front_of, succeed};
 use crate::harness::{FakeService, Request, Response, Server, assert_contains, real};
-
-async fn in_front_of(host: &str) -> Server {
-    with_timeout(host, "60").await
-}
-
-/// A server with this timeout for replies of the engine, in seconds.
-async fn with_timeout(host: &str, seconds: &str) -> Server {
-    let env = [("DOCKER_HOST", host), ("DOCKER_CLIENT_TIMEOUT", seconds)];
-    Server::start(SERVER, &env).await
-}
 
 async fn with_fake(
     answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
 ) -> (FakeService, Server) {
     let fake = FakeService::start(answer).await;
-    let server = in_front_of(&fake.url.replace("http://", "tcp://")).await;
+    let server = in_front_of(&fake.url.replace("http://", "tcp://"), &[]).await;
     (fake, server)
 }
 
@@ -52,7 +42,7 @@ async fn engine_that_is_down_is_reported_and_recovers() {
     let dir = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
     std::fs::create_dir(&dir).unwrap();
     let socket = dir.join("docker.sock");
-    let server = in_front_of(&format!("unix://{}", socket.display())).await;
+    let server = in_front_of(&format!("unix://{}", socket.display()), &[]).await;
     server.wait_for_status("degraded").await;
     fails_with!(
         server,
@@ -78,7 +68,7 @@ async fn refused_connection_is_explained() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = format!("tcp://{}", listener.local_addr().unwrap());
     drop(listener);
-    let server = in_front_of(&host).await;
+    let server = in_front_of(&host, &[]).await;
     let message = fail(&server, "list_containers", json!({})).await;
     assert_contains(&message, &host);
     assert_contains(&message, "DOCKER_HOST");
@@ -124,7 +114,7 @@ async fn incomplete_reply_is_an_error() {
         b"SSH-2.0-x\r\n",
     ] {
         let (host, _task) = bytes(reply, true).await;
-        let server = in_front_of(&host).await;
+        let server = in_front_of(&host, &[]).await;
         fails_with!(
             server,
             "list_containers",
@@ -140,7 +130,7 @@ async fn slow_engine_times_out() {
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n[";
     for reply in [&b""[..], head] {
         let (host, _task) = bytes(reply, false).await;
-        let server = with_timeout(&host, "1").await;
+        let server = in_front_of(&host, &[("DOCKER_CLIENT_TIMEOUT", "1")]).await;
         fails_with!(server, "list_containers", {}, "did not answer within 1 s");
     }
 }
@@ -160,7 +150,8 @@ async fn unconfirmed_stop_is_reported_and_not_repeated() {
     })
     .await;
     // Longer than the requests before take, even on a busy machine.
-    let server = with_timeout(&fake.url.replace("http://", "tcp://"), "5").await;
+    let host = fake.url.replace("http://", "tcp://");
+    let server = in_front_of(&host, &[("DOCKER_CLIENT_TIMEOUT", "5")]).await;
     fails_with!(server, "stop_container", {"container": "web", "timeout_seconds": 0},
         "may still happen", "get_container");
     let requests = fake.requests().into_iter();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::lab::{Lab, lab};
 use super::proxy::Proxy;
 use super::tool_calls::{calls_on, rows};
-use super::{SERVER, fail, invalid, succeed};
+use super::{fail, in_front_of, invalid, succeed};
 use crate::harness::{Server, real};
 
 /// Filters and bodies are no part of a path.
@@ -101,12 +101,7 @@ async fn attack(server: &Server) {
 async fn hostile_names_do_not_reach_the_engine() {
     let Some(lab) = lab().await else { return };
     let proxy = Proxy::start(&lab.host).await;
-    let env = [
-        ("DOCKER_HOST", proxy.host.as_str()),
-        ("MCP_TOOLSETS", "all"),
-        ("DOCKER_MCP_ALLOW_EXEC", "1"),
-    ];
-    let server = Server::start(SERVER, &env).await;
+    let server = in_front_of(&proxy.host, &[("DOCKER_MCP_ALLOW_EXEC", "1")]).await;
     attack(&server).await;
     assert!(proxy.requests().is_empty(), "{:?}", proxy.requests());
 }
@@ -116,11 +111,7 @@ async fn hostile_names_do_not_reach_the_engine() {
 async fn hostile_values_do_not_change_the_request() {
     let Some(mut lab) = lab().await else { return };
     let proxy = Proxy::start(&lab.host).await;
-    let env = [
-        ("DOCKER_HOST", proxy.host.as_str()),
-        ("MCP_TOOLSETS", "all"),
-    ];
-    let server = Server::start(SERVER, &env).await;
+    let server = in_front_of(&proxy.host, &[]).await;
     let web = lab.create("web", &["true"], json!({})).await;
     for value in
         "/x?force=true|/x#y|/x&v=1|/../../volumes/prune|/%2e%2e/%2e%2e|/x\n|/x y".split('|')
@@ -157,8 +148,8 @@ async fn hostile_values_do_not_change_the_request() {
 async fn engine_receives_only_the_intended_paths() {
     let Some(mut lab) = lab().await else { return };
     let proxy = Proxy::start(&lab.host).await;
-    let server = Server::start(SERVER, &[("DOCKER_HOST", &proxy.host)]).await;
-    let web = lab.run("web", &["sleep", "600"], json!({})).await;
+    let server = in_front_of(&proxy.host, &[]).await;
+    let web = lab.sleep("web", json!({})).await;
     succeed!(server, "stop_container", {"container": format!("/{web}"), "timeout_seconds": 0});
     let requests = proxy.requests();
     let id = requests[1].split('/').nth(2).unwrap();

@@ -8,8 +8,8 @@ use bollard::Docker;
 use bollard::models::{ContainerConfig, ContainerCreateBody, VolumeCreateRequest};
 use bollard::query_parameters::{
     CommitContainerOptionsBuilder, CreateContainerOptions, CreateContainerOptionsBuilder,
-    ListImagesOptions, ListNetworksOptions, ListVolumesOptions, RemoveContainerOptionsBuilder,
-    RemoveImageOptions, RemoveVolumeOptions, StartContainerOptions,
+    KillContainerOptions, ListImagesOptions, ListNetworksOptions, ListVolumesOptions,
+    RemoveContainerOptionsBuilder, RemoveImageOptions, RemoveVolumeOptions, StartContainerOptions,
 };
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
@@ -75,31 +75,24 @@ impl Lab {
 
     /// Creates a container; `more` is merged into the engine's own request body.
     pub(super) async fn create(&mut self, name: &str, command: &[&str], more: Value) -> String {
-        let full = self.name(name);
-        let mut body = json!({
-            "Image": "busybox:test",
-            "Cmd": command,
-            "Labels": {"mcp-test": self.prefix},
-            "HostConfig": {},
-        });
-        merge(&mut body, more);
-        let body: ContainerCreateBody = serde_json::from_value(body).unwrap();
-        let options = CreateContainerOptionsBuilder::new().name(&full).build();
-        self.docker
-            .create_container(Some(options), body)
-            .await
-            .unwrap();
-        self.created.push(full.clone());
-        full
+        let (options, body) = self.prepare(name, merged(json!({"Cmd": command}), more));
+        let created = self.docker.create_container(Some(options), body).await;
+        created.unwrap();
+        self.name(name)
     }
 
     /// The request that creates a container without starting it; it is removed with the others.
-    pub(super) fn prepare(&mut self, name: &str) -> (CreateContainerOptions, ContainerCreateBody) {
-        let full = self.name(name);
+    pub(super) fn prepare(
+        &mut self,
+        name: &str,
+        more: Value,
+    ) -> (CreateContainerOptions, ContainerCreateBody) {
+        let full = self.adopt(name);
         let options = CreateContainerOptionsBuilder::new().name(&full).build();
-        self.created.push(full);
-        let body = json!({"Image": "busybox:test", "Cmd": ["true"]});
-        (options, serde_json::from_value(body).unwrap())
+        let labels = json!({"mcp-test": self.prefix});
+        let body = json!({"Image": "busybox:test", "Labels": labels, "HostConfig": {}});
+        let body = serde_json::from_value(merged(body, more));
+        (options, body.unwrap())
     }
 
     /// Makes a network; its id.
@@ -169,7 +162,7 @@ impl Lab {
 
     /// Runs a container with a published port; its name and the port of the host.
     pub(super) async fn publish(&mut self, name: &str) -> (String, String) {
-        let name = self.run(name, &["sleep", "600"], published("0")).await;
+        let name = self.sleep(name, published("0")).await;
         let address = self.address(&name).await;
         (name, address.rsplit(':').next().unwrap().to_owned())
     }
@@ -184,11 +177,25 @@ impl Lab {
     /// Creates a container and starts it.
     pub(super) async fn run(&mut self, name: &str, command: &[&str], more: Value) -> String {
         let name = self.create(name, command, more).await;
-        let start = self
-            .docker
-            .start_container(&name, None::<StartContainerOptions>);
-        start.await.unwrap();
+        self.start(&name).await.unwrap();
         name
+    }
+
+    /// Starts a container; the engine's message if that fails.
+    pub(super) async fn start(&self, name: &str) -> Result<(), String> {
+        let none = None::<StartContainerOptions>;
+        let started = self.docker.start_container(name, none).await;
+        started.map_err(|error| error.to_string())
+    }
+
+    pub(super) async fn kill(&self, name: &str) {
+        let none = None::<KillContainerOptions>;
+        self.docker.kill_container(name, none).await.unwrap();
+    }
+
+    /// Runs a container that only goes on.
+    pub(super) async fn sleep(&mut self, name: &str, more: Value) -> String {
+        self.run(name, &["sleep", "600"], more).await
     }
 
     /// Runs a container to its end; a script ends late enough for its log.
@@ -225,10 +232,22 @@ impl Lab {
         }
     }
 
+    /// A container as the engine itself describes it; `null` if there is none.
+    pub(super) async fn inspect(&self, name: &str) -> Value {
+        let details = self.docker.inspect_container(name, None).await;
+        serde_json::to_value(details.ok()).unwrap()
+    }
+
+    /// The whole id of a container.
+    pub(super) async fn id(&self, name: &str) -> String {
+        let details = self.inspect(name).await;
+        details["Id"].as_str().unwrap().to_owned()
+    }
+
     /// The state as the engine itself reports it.
     pub(super) async fn state(&self, name: &str) -> String {
-        let details = self.docker.inspect_container(name, None).await.unwrap();
-        details.state.unwrap().status.unwrap().to_string()
+        let details = self.inspect(name).await;
+        details["State"]["Status"].as_str().unwrap().to_owned()
     }
 }
 

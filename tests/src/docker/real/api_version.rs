@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use hyper::header::HeaderValue;
 use serde_json::{Value, json};
 
-use crate::docker::{SERVER, call, calls_of, succeed};
-use crate::harness::{HttpServer, Server};
+use crate::docker::{call, calls_of, in_front_of, succeed};
+use crate::harness::HttpServer;
 
 /// The newest version of the API that an engine has, and the oldest one that it accepts.
 type Versions = (u32, u32);
@@ -80,9 +80,7 @@ async fn requests_name_the_version_of_the_engine_which_listens_now() {
         }
     })
     .await;
-    let host = service.url.replace("http://", "tcp://");
-    let env = [("DOCKER_HOST", &*host), ("MCP_TOOLSETS", "all")];
-    let server = Server::start(SERVER, &env).await;
+    let server = in_front_of(&service.url.replace("http://", "tcp://"), &[]).await;
     for (versions, expected) in [((54, 44), 51), ((41, 24), 41), ((54, 44), 51)] {
         engine.0.lock().unwrap().0 = versions;
         for (tool, arguments) in calls_of(CALLS, &[]) {

@@ -3,7 +3,7 @@
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use crate::docker::lab::{Lab, lab};
+use crate::docker::lab::{Lab, lab, of_compose};
 use crate::docker::{asked_for, call, calls_of, post};
 use crate::harness::{assert_contains, real};
 
@@ -132,16 +132,9 @@ impl Lab {
     async fn create_many(&mut self, count: usize) {
         let bodies: Vec<_> = (0..count)
             .map(|number| {
-                let (options, mut body) = self.prepare(&format!("many-with-a-long-name-{number}"));
-                let labels = [
-                    ("com.docker.compose.config-hash", "1".to_owned()),
-                    ("com.docker.compose.oneoff", "False".to_owned()),
-                    ("com.docker.compose.project", self.name("shop")),
-                    ("com.docker.compose.service", format!("service-{number}")),
-                ];
-                let labels = labels.map(|(name, value)| (name.to_owned(), value));
-                body.labels = Some(labels.into_iter().collect());
-                (options, body)
+                let labels = of_compose(&self.name("shop"), &format!("service-{number}"));
+                let more = json!({"Cmd": ["true"], "Labels": labels});
+                self.prepare(&format!("many-with-a-long-name-{number}"), more)
             })
             .collect();
         let creating = bodies.into_iter().map(|(options, body)| {

@@ -6,8 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use crate::docker::lab::{Folder, Lab, lab};
-use crate::docker::{SERVER, asked_for, calls_of, post, succeed};
+use crate::docker::lab::{Folder, Lab, lab, merged, of_compose};
+use crate::docker::{asked_for, calls_of, in_front_of, post, succeed};
 use crate::harness::{Server, eventually, real};
 
 /// Begins every secret; those of hexadecimal digits and of capital letters differ only in case and digits.
@@ -52,35 +52,26 @@ fn print() -> String {
     )
 }
 
+/// A command that ends with the planted words.
+fn command(first: &[&str]) -> Value {
+    let words = at("word").join("»");
+    let all: Vec<_> = first.iter().copied().chain(words.split('»')).collect();
+    json!(all)
+}
+
 /// The containers: one runs and is unhealthy, one has ended, one cannot be started.
 async fn plant(lab: &mut Lab) -> [String; 3] {
-    let mut labels = members("label");
-    labels["com.docker.compose.config-hash"] = json!("1");
-    labels["com.docker.compose.project"] = json!(lab.name("shop"));
-    labels["com.docker.compose.service"] = json!("web");
+    let labels = merged(members("label"), of_compose(&lab.name("shop"), "web"));
     let health = at("health").join("; ") + "; " + &print() + "; exit 1";
-    let more = json!({
-        "Env": at("env"),
-        "Labels": labels,
-        "Healthcheck": {"Test": ["CMD-SHELL", health], "Interval": 500_000_000, "Retries": 1},
-    });
-    let words = at("word").join("»");
-    let command = |script: String| {
-        let shell = ["sh".to_owned(), "-c".to_owned(), script];
-        let words = words.split('»').map(str::to_owned);
-        shell.into_iter().chain(words).collect::<Vec<_>>()
+    let more = |first: &[&str]| {
+        json!({"Env": at("env"), "Labels": labels, "Cmd": command(first), "Healthcheck":
+            {"Test": ["CMD-SHELL", health], "Interval": 500_000_000, "Retries": 1}})
     };
-    let (runs, ends) = (
-        command(print() + "; sleep 600"),
-        command(print() + "; exit 1"),
-    );
-    let [runs, ends]: [Vec<&str>; 2] =
-        [&runs, &ends].map(|all| all.iter().map(|word| &**word).collect());
-    let fails: Vec<&str> = ["/nope"].into_iter().chain(words.split('»')).collect();
+    let [runs, ends] = ["sleep 600", "exit 1"].map(|end| format!("{}; {end}", print()));
     [
-        lab.run("runs", &runs, more.clone()).await,
-        lab.finish("ends", &ends, more.clone()).await,
-        lab.create("fails", &fails, more).await,
+        lab.run("runs", &[], more(&["sh", "-c", &runs])).await,
+        lab.finish("ends", &[], more(&["sh", "-c", &ends])).await,
+        lab.create("fails", &[], more(&["/nope"])).await,
     ]
 }
 
@@ -175,16 +166,14 @@ async fn no_output_shows_a_planted_secret() {
     let path = format!("{compose}:/usr/bin:/bin");
     let config = folder.path().join("docker");
     let env = [
-        ("DOCKER_HOST", &*lab.host),
         ("DOCKER_CONFIG", config.to_str().unwrap()),
         ("DOCKER_MCP_ALLOW_EXEC", "1"),
         ("DOCKER_MCP_PROJECT_DIR", folder.str()),
         ("MCP_CALL_TIMEOUT", "120"),
         ("MCP_LOG", "trace"),
-        ("MCP_TOOLSETS", "all"),
         ("PATH", &path),
     ];
-    let server = Server::start(SERVER, &env).await;
+    let server = in_front_of(&lab.host, &env).await;
     server.wait_for_status("online").await;
     let mut outputs = Outputs {
         server,
@@ -192,9 +181,8 @@ async fn no_output_shows_a_planted_secret() {
         shown: BTreeSet::new(),
     };
     eventually("the container is unhealthy", async || {
-        let health = lab.docker.inspect_container(&runs, None).await.unwrap();
-        let health = health.state.unwrap().health.unwrap();
-        (health.failing_streak > Some(0)).then_some(())
+        let health = lab.inspect(&runs).await["State"]["Health"].clone();
+        (health["FailingStreak"].as_u64() > Some(0)).then_some(())
     })
     .await;
 
@@ -202,7 +190,8 @@ async fn no_output_shows_a_planted_secret() {
     let (image, made) = (lab.name("image"), lab.adopt("made"));
     let [network, volume] = ["network", "volume"].map(|name| lab.name(name));
     let lines = |word: &str, place: &str| {
-        let lines = members(place).as_object().unwrap().clone().into_iter();
+        let members = members(place);
+        let lines = members.as_object().unwrap().iter();
         let lines = lines.map(|(key, value)| format!("{word} {key}={value}\n"));
         lines.collect::<String>()
     };
@@ -219,14 +208,6 @@ async fn no_output_shows_a_planted_secret() {
         print()
     );
     let project = lab.name("made");
-    let words = at("word").join("»");
-    let words = ["sh", "-c", "sleep 600"]
-        .into_iter()
-        .chain(words.split('»'));
-    let words = json!(words.collect::<Vec<_>>());
-    let echo = at("word");
-    let echo = echo.iter().flat_map(|word| word.split('»'));
-    let echo: Vec<_> = ["echo"].into_iter().chain(echo).collect();
     let service = json!({"services": {"web": {"image": "busybox:test", "environment": at("compose"), "labels": members("label"),
         "command": ["sh", "-c", print() + "; sleep 600"], "stop_grace_period": "0s"}}});
     folder.write("good/compose.yml", &service.to_string());
@@ -262,9 +243,9 @@ async fn no_output_shows_a_planted_secret() {
             ("$LABELS", &text(members("label"))),
             ("$VLABELS", &text(members("volume"))),
             ("$NLABELS", &text(members("network"))),
-            ("$WORDS", &text(words)),
+            ("$WORDS", &text(command(&["sh", "-c", "sleep 600"]))),
             ("$PRINT", &text(json!(print()))),
-            ("$ECHO", &text(json!(echo))),
+            ("$ECHO", &text(command(&["echo"]))),
             ("$TEXT", &text(json!(at("text").join("\n")))),
         ],
     );

@@ -7,8 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bollard::body_full;
 use bollard::query_parameters::{
-    EventsOptionsBuilder, KillContainerOptions, StartContainerOptions, StopContainerOptionsBuilder,
-    UploadToContainerOptionsBuilder,
+    EventsOptionsBuilder, StopContainerOptionsBuilder, UploadToContainerOptionsBuilder,
 };
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
@@ -16,8 +15,8 @@ use serde_json::{Value, json};
 
 use crate::docker::lab::{Folder, Lab, ending_late, of_compose, published};
 use crate::docker::proxy::Proxy;
-use crate::docker::{SERVER, succeed};
-use crate::harness::{Server, assert_contains, real, wait_until};
+use crate::docker::{in_front_of, succeed};
+use crate::harness::{assert_contains, real, wait_until};
 
 /// The table of containers that need no preparation.
 const BROKEN_CONTAINERS: &str = include_str!("broken_containers.txt");
@@ -55,22 +54,6 @@ impl Ward {
         });
     }
 
-    async fn start(&self, name: &str) -> Option<String> {
-        let start = self
-            .lab
-            .docker
-            .start_container(name, None::<StartContainerOptions>);
-        start.await.err().map(|error| error.to_string())
-    }
-
-    async fn kill(&self, name: &str) {
-        let kill = self
-            .lab
-            .docker
-            .kill_container(name, None::<KillContainerOptions>);
-        kill.await.unwrap();
-    }
-
     async fn stop(&self, name: &str, seconds: i32) {
         let options = StopContainerOptionsBuilder::new().t(seconds).build();
         let stop = self.lab.docker.stop_container(name, Some(options));
@@ -99,20 +82,20 @@ impl Ward {
         }
         let error = match stays {
             true => None,
-            false => self.start(&name).await,
+            false => self.lab.start(&name).await.err(),
         };
         self.expect(row, &name, error, [cause, evidence, next]);
     }
 
     /// Breaks containers for which something else must change at the right time.
     async fn break_others(&mut self) {
-        let killed = self.lab.run("killed", &["sleep", "600"], json!({})).await;
-        self.kill(&killed).await;
+        let killed = self.lab.sleep("killed", json!({})).await;
+        self.lab.kill(&killed).await;
         let parts = ["killed high", "signal 9", "who killed it"];
         self.expect("killed", &killed, None, parts);
         let script = "trap 'exit 0' TERM; while :; do sleep 0.1; done";
         let handles = self.lab.run_script("handles", script).await;
-        let ignores = self.lab.run("ignores", &["sleep", "600"], json!({})).await;
+        let ignores = self.lab.sleep("ignores", json!({})).await;
         self.stop(&handles, 60).await;
         self.stop(&ignores, 0).await;
         if !self.is_podman {
@@ -121,14 +104,14 @@ impl Ward {
             let parts = ["killed high", "signal 9", "handle SIGTERM"];
             self.expect("stopped by force", &ignores, None, parts);
         }
-        let paused = self.lab.run("paused", &["sleep", "600"], json!({})).await;
+        let paused = self.lab.sleep("paused", json!({})).await;
         self.lab.docker.pause_container(&paused).await.unwrap();
         let parts = ["paused high", "paused", "paused: false"];
         self.expect("paused", &paused, None, parts);
 
         let (holder, port) = self.lab.publish("holder").await;
         let second = self.lab.create("second", &["true"], published(&port)).await;
-        let error = self.start(&second).await;
+        let error = self.lab.start(&second).await.err();
         self.expect(
             "host port used",
             &second,
@@ -139,10 +122,10 @@ impl Ward {
         let folder = Folder::new();
         let mount = json!({"Type": "bind", "Source": folder.path(), "Target": "/data"});
         let more = json!({"HostConfig": {"Mounts": [mount]}});
-        let bind = self.lab.run("bind", &["sleep", "600"], more).await;
+        let bind = self.lab.sleep("bind", more).await;
         self.stop(&bind, 0).await;
         drop(folder);
-        let error = self.start(&bind).await;
+        let error = self.lab.start(&bind).await.err();
         let parts = ["bind_source_missing", "path", "Create the path"];
         self.expect("bind source gone", &bind, error, parts);
 
@@ -153,7 +136,7 @@ impl Ward {
         let removed = self.lab.docker.remove_network(&network).await;
         // Podman removes no network that a container names.
         if removed.is_ok() {
-            let error = self.start(&name).await;
+            let error = self.lab.start(&name).await.err();
             let parts = ["network_missing", "network", "create_network"];
             self.expect("network removed", &name, error, parts);
         }
@@ -161,15 +144,12 @@ impl Ward {
 
     /// Lets the engine forget the kill of a container, which takes 256 events of health checks.
     async fn make_forget(&mut self) {
-        let name = self
-            .lab
-            .run("forgotten", &["sleep", "600"], json!({}))
-            .await;
-        self.kill(&name).await;
+        let name = self.lab.sleep("forgotten", json!({})).await;
+        self.lab.kill(&name).await;
         let check = json!({"Healthcheck": {"Test": ["CMD", "true"], "Interval": 50_000_000}});
         for number in 0..3 {
             self.lab
-                .run(&format!("noise-{number}"), &["sleep", "600"], check.clone())
+                .sleep(&format!("noise-{number}"), check.clone())
                 .await;
         }
         wait_until("the engine forgets", async || {
@@ -342,11 +322,7 @@ async fn stuck_absent_and_ended_containers_are_described() {
     let mut lab = Lab::at(host, &[]).await;
     let name = lab.create("wedged", &["true"], json!({})).await;
     let proxy = Proxy::silent_about(&lab.host, &format!("/containers/{name}/json")).await;
-    let env = [
-        ("DOCKER_HOST", &*proxy.host),
-        ("DOCKER_CLIENT_TIMEOUT", "5"),
-    ];
-    let server = Server::start(SERVER, &env).await;
+    let server = in_front_of(&proxy.host, &[("DOCKER_CLIENT_TIMEOUT", "5")]).await;
     let diagnosis = succeed!(server, "diagnose_container", {"container": name});
     assert_has!(diagnosis, {"cause": "stuck", "container": name});
     assert_contains(&diagnosis["next_steps"], "restart the engine");
@@ -357,8 +333,8 @@ async fn stuck_absent_and_ended_containers_are_described() {
     let diagnosis = succeed(&lab, "diagnose_container", asked).await;
     assert_has!(diagnosis, {"cause": "bind_source_missing", "state": "absent"});
 
-    let script = ["sh", "-c", "echo first; echo 'FATAL: last' >&2; exit 3"];
-    let name = lab.finish("app", &script, json!({})).await;
+    let script = "echo first; sleep 0.5; echo 'FATAL: last' >&2; exit 3";
+    let name = lab.finish("app", &["sh", "-c", script], json!({})).await;
     let diagnosis = succeed!(lab, "diagnose_container", {"container": name});
     assert_eq!(diagnosis["log"], "first\nFATAL: last");
     assert_contains(&diagnosis["timeline"], "die (exit code 3)");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::docker::lab::{Lab, lab};
 use crate::docker::proxy::Proxy;
-use crate::docker::{SERVER, succeed};
+use crate::docker::{SERVER, in_front_of, succeed};
 use crate::harness::{
     CALL_TIMEOUT, Messages, Server, binary, client_builder, recorder, wait_until,
 };
@@ -81,8 +81,8 @@ fn uri(name: &str) -> String {
 async fn http_subscriber_is_notified_of_changes() {
     for mut lab in Lab::everywhere().await {
         lab.server.wait_for_status("online").await;
-        let name = lab.run("watched", &["sleep", "600"], json!({})).await;
-        let other = lab.run("other", &["sleep", "600"], json!({})).await;
+        let name = lab.sleep("watched", json!({})).await;
+        let other = lab.sleep("other", json!({})).await;
         let mut listener = Listener::http(&lab.server, EraChoice::Legacy).await;
         listener.subscribe(&[&uri(&name)]).await;
         listener.follow(json!({})).await;
@@ -100,7 +100,7 @@ async fn http_subscriber_is_notified_of_changes() {
 async fn modern_listener_is_notified_of_changes() {
     let Some(mut lab) = lab().await else { return };
     lab.server.wait_for_status("online").await;
-    let name = lab.run("watched", &["sleep", "600"], json!({})).await;
+    let name = lab.sleep("watched", json!({})).await;
     let mut listener = Listener::http(&lab.server, EraChoice::Modern).await;
     let uris = [uri(&name), "docker://containers".to_owned()];
     listener
@@ -136,9 +136,8 @@ async fn new_container_changes_the_list_over_stdio() {
 #[tokio::test]
 async fn subscription_works_by_id_and_by_name() {
     let Some(mut lab) = lab().await else { return };
-    let name = lab.run("known", &["sleep", "600"], json!({})).await;
-    let id = lab.docker.inspect_container(&name, None).await.unwrap();
-    let id = id.id.unwrap();
+    let name = lab.sleep("known", json!({})).await;
+    let id = lab.id(&name).await;
     let mut listener = Listener::stdio(&lab.host).await;
     let [logs, stats] = ["logs", "stats"].map(|part| format!("{}/{part}", uri(&name)));
     let uris = [uri(&id), uri(&id[..12]), logs, stats];
@@ -165,7 +164,7 @@ async fn subscription_works_by_id_and_by_name() {
 async fn health_checks_without_a_change_send_no_notification() {
     let Some(mut lab) = lab().await else { return };
     let more = json!({"Healthcheck": {"Test": ["CMD", "true"], "Interval": 50_000_000}});
-    let name = lab.run("checked", &["sleep", "600"], more).await;
+    let name = lab.sleep("checked", more).await;
     let health = async || {
         let arguments = json!({"container": name});
         succeed(&lab, "get_container", arguments).await["health"].clone()
@@ -190,9 +189,9 @@ async fn health_checks_without_a_change_send_no_notification() {
 #[tokio::test]
 async fn broken_event_stream_is_reopened() {
     let Some(mut lab) = lab().await else { return };
-    let name = lab.run("watched", &["sleep", "600"], json!({})).await;
+    let name = lab.sleep("watched", json!({})).await;
     let proxy = Proxy::start(&lab.host).await;
-    let server = Server::start(SERVER, &[("DOCKER_HOST", &proxy.host)]).await;
+    let server = in_front_of(&proxy.host, &[]).await;
     server.wait_for_status("online").await;
     let mut listener = Listener::http(&server, EraChoice::Legacy).await;
     listener.subscribe(&[&uri(&name)]).await;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::docker::lab::{Lab, lab, of_compose};
 use crate::docker::proxy::Proxy;
-use crate::docker::{SERVER, fail};
+use crate::docker::{fail, in_front_of};
 use crate::harness::{Server, assert_contains, wait_until};
 
 /// The content of a resource.
@@ -78,7 +78,7 @@ async fn other_resources_are_read_and_names_completed() {
 async fn hostile_uris_reach_no_engine() {
     let Some(lab) = lab().await else { return };
     let proxy = Proxy::start(&lab.host).await;
-    let server = Server::start(SERVER, &[("DOCKER_HOST", &proxy.host)]).await;
+    let server = in_front_of(&proxy.host, &[]).await;
     let hostile = "..|../volumes/x|..%2Fvolumes%2Fx|%2e%2e%2fvolumes|a%3Fall=1|a%23|a%00|a%0a|\
         a%2e%2e%2f|%252e%252e|a b|-a|%ff|a/../../volumes|a?x=1";
     let mut uris = Vec::new();
@@ -103,8 +103,7 @@ async fn hidden_container_is_in_no_resource() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.create("hidden", &["true"], json!({})).await;
     let rule = format!("name={name}");
-    let env = [("DOCKER_HOST", &*lab.host), ("DOCKER_MCP_DENY", &*rule)];
-    let server = Server::start(SERVER, &env).await;
+    let server = in_front_of(&lab.host, &[("DOCKER_MCP_DENY", &rule)]).await;
     server.wait_for_status("online").await;
     let listed = server.result("resources/list", json!({})).await;
     assert!(!listed.to_string().contains(&name), "{listed}");

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::docker::lab::{Folder, Lab, lab};
-use crate::docker::{SERVER, fail, succeed};
+use crate::docker::{fail, in_front_of, succeed};
 use crate::harness::{Server, assert_contains, real, wait_until};
 
 /// sshd wants an unprivileged user and a folder in `/run`: it gets both in mounts of its own.
@@ -98,14 +98,11 @@ impl Machine {
         let path = format!("{}/bin:/usr/bin:/bin", self.dir.str());
         let env = [
             ("PATH", path.as_str()),
-            ("DOCKER_HOST", host),
-            ("MCP_TOOLSETS", "all"),
             // Twelve logins at once take seconds.
-            ("DOCKER_CLIENT_TIMEOUT", "60"),
             ("MCP_CALL_TIMEOUT", "60"),
             ("DOCKER_MCP_ALLOW_EXEC", "1"),
         ];
-        Server::start(SERVER, &env).await
+        in_front_of(host, &env).await
     }
 
     fn log(&self) -> String {

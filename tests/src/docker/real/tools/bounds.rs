@@ -57,15 +57,10 @@ async fn plant(lab: &mut Lab) -> Theirs {
     let base = lab.create("base", &["true"], json!({})).await;
     let (picture, image) = (lab.name("picture"), lab.image("picture", &base).await);
     let more = json!({"Image": image, "Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": name}});
-    let container = lab.run("secret", &["sleep", "600"], more).await;
+    let container = lab.sleep("secret", more).await;
     lab.volume("secret", json!({})).await;
     let network = lab.network("secret").await;
-    let details = lab
-        .docker
-        .inspect_container(&container, None)
-        .await
-        .unwrap();
-    let id = details.id.unwrap();
+    let id = lab.id(&container).await;
     let hex = image.trim_start_matches("sha256:").to_owned();
     Theirs {
         container: vec![container, id.clone(), id[..12].to_owned()],

@@ -93,7 +93,7 @@ async fn project_cannot_do_what_a_container_cannot() {
     };
     let theirs = bounded.volume("prod", json!({})).await;
     bounded.network("prod").await;
-    let container = bounded.run("prod", &["sleep", "600"], json!({})).await;
+    let container = bounded.sleep("prod", json!({})).await;
 
     shop.write("secret", "x");
     let (away, link) = ("outside of those", "symbolic link");
@@ -185,14 +185,11 @@ async fn project_is_marked_as_created() {
 
     // A project of another program is not recreated.
     let labels = json!({"Labels": of_compose(&name, "web")});
-    ours.run("shop-web-1", &["sleep", "600"], labels).await;
-    let before = ours.docker.inspect_container(&web, None).await.unwrap().id;
+    ours.sleep("shop-web-1", labels).await;
+    let before = ours.id(&web).await;
     let text = fail(&ours, "compose_up", arguments).await;
     assert!(text.contains("was not created by this server"), "{text}");
-    assert_eq!(
-        ours.docker.inspect_container(&web, None).await.unwrap().id,
-        before
-    );
+    assert_eq!(ours.id(&web).await, before);
 }
 
 /// Calls of every tool that changes a project.
@@ -214,7 +211,7 @@ async fn projects_of_others_are_not_changed() {
     };
     let name = free.name("shop");
     let labels = json!({"Labels": of_compose(&name, "web")});
-    let web = free.run("shop-web-1", &["sleep", "600"], labels).await;
+    let web = free.sleep("shop-web-1", labels).await;
     let yaml = json!(project("init: true", "")).to_string();
     let words = [("$DIR", shop.str()), ("$P", &name), ("$YAML", &yaml)];
     for (option, value) in [

@@ -39,9 +39,8 @@ volumes:
     )
 }
 
-async fn environment(lab: &Lab, container: &str) -> Vec<String> {
-    let details = lab.docker.inspect_container(container, None).await;
-    details.unwrap().config.unwrap().env.unwrap()
+async fn environment(lab: &Lab, container: &str) -> String {
+    lab.inspect(container).await["Config"]["Env"].to_string()
 }
 
 #[tokio::test]
@@ -56,8 +55,8 @@ async fn project_is_started_changed_and_removed() {
         assert_eq!((&up["running"], &up["containers"]), (&json!(2), &json!(2)));
         assert!(up["output"].as_str().unwrap().contains("Started"), "{up}");
         let set = environment(&lab, &web).await;
-        assert!(set.contains(&"WORD=one".to_owned()), "{set:?}");
-        assert!(!set.iter().any(|value| value.contains("canary")), "{set:?}");
+        assert_contains(&set, "\"WORD=one\"");
+        assert_lacks(&set, "canary");
 
         let shown = json!({"project": project});
         let listed = succeed(&lab, "list_compose_projects", shown.clone()).await;
@@ -73,15 +72,13 @@ async fn project_is_started_changed_and_removed() {
         succeed(&lab, "compose_up", arguments.clone()).await;
         // A change of a running project needs one; the other service is not changed.
         shop.write("compose.yml", &services("two"));
-        let untouched = lab.docker.inspect_container(&db, None).await.unwrap().id;
+        let untouched = lab.id(&db).await;
         let (loss, up) = confirmed(&lab, "compose_up", arguments, &project).await;
         assert!(loss.contains("are recreated"), "{loss}");
         assert!(loss.contains(&web) && !loss.contains(&db), "{loss}");
         assert_eq!(up["running"], 2, "{up}");
-        let set = environment(&lab, &web).await;
-        assert!(set.contains(&"WORD=two".to_owned()), "{set:?}");
-        let still = lab.docker.inspect_container(&db, None).await.unwrap().id;
-        assert_eq!(still, untouched);
+        assert_contains(&environment(&lab, &web).await, "\"WORD=two\"");
+        assert_eq!(lab.id(&db).await, untouched);
 
         let arguments = json!({"project": project, "action": "down", "volumes": true});
         let (loss, down) = confirmed(&lab, "compose_service", arguments, &project).await;
@@ -180,7 +177,7 @@ async fn projects_of_odd_shapes_are_those_of_the_command() {
         assert_contains(&shown["warnings"][0], "NOT_SET");
         let done = succeed(&lab, "compose_up", up.clone()).await;
         assert_contains(&done["output"], "NOT_SET");
-        assert!(environment(&lab, &web).await.contains(&"A=more".to_owned()));
+        assert_contains(&environment(&lab, &web).await, "\"A=more\"");
         let text = succeed!(lab, "copy_from_container", {"container": web, "path": "/text"});
         assert_eq!(text["text"], "written", "{text}");
         // Nothing is to be replaced.
@@ -255,12 +252,10 @@ async fn project_is_deployed_from_text() {
         let file = shop.join("compose.yaml");
         assert_eq!(up["written"], file.to_str().unwrap());
         assert_eq!(fs::read_to_string(&file).unwrap(), yaml("a$$b"));
-        let details = lab.docker.inspect_container(&web, None).await.unwrap();
-        let config = details.config.unwrap();
-        assert!(config.env.unwrap().contains(&"WORD=a$b".to_owned()));
-        assert_eq!(config.labels.unwrap()["a$b"], "c$d");
-        let health = details.state.unwrap().health.unwrap().status.unwrap();
-        assert_eq!(health.to_string(), "healthy");
+        assert_contains(&environment(&lab, &web).await, "\"WORD=a$b\"");
+        let details = lab.inspect(&web).await;
+        assert_eq!(details["Config"]["Labels"]["a$b"], "c$d");
+        assert_eq!(details["State"]["Health"]["Status"], "healthy");
 
         let shown = succeed(&lab, "compose_config", named.clone()).await;
         assert_has!(shown, {"project": project});
@@ -314,10 +309,7 @@ async fn project_is_deployed_from_text() {
         assert_eq!(states(&lab, &project).await, stopped);
         assert_eq!(act("start", "web").await, 2);
         assert_eq!(states(&lab, &project).await, running);
-        let started = async |name: &str| {
-            let details = lab.docker.inspect_container(name, None).await.unwrap();
-            details.state.unwrap().started_at.unwrap()
-        };
+        let started = async |name: &str| lab.inspect(name).await["State"]["StartedAt"].clone();
         let before = [started(&second).await, started(&tools).await];
         assert_eq!(act("restart", "web").await, 2);
         assert_ne!(started(&second).await, before[0]);

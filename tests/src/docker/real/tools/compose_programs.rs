@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::super::super::lab::{Folder, Lab, merged, of_compose};
 use super::stdio_session::StdioSession;
@@ -81,16 +81,6 @@ async fn programs_end_with_the_call_and_with_the_server() {
     }
 }
 
-/// The state of a container and the time of its last start or end.
-async fn seen(lab: &Lab, name: &str, time: &str) -> (String, Value) {
-    let details = lab.docker.inspect_container(name, None).await.unwrap();
-    let state = serde_json::to_value(details.state).unwrap();
-    (
-        state["Status"].as_str().unwrap().to_owned(),
-        state[time].clone(),
-    )
-}
-
 /// It is stopped and started in two steps, since it mounts a path of the host.
 #[tokio::test]
 async fn restart_ends_without_its_caller() {
@@ -119,15 +109,15 @@ async fn restart_ends_without_its_caller() {
     };
     for (number, (tool, arguments)) in (1..).zip(calls) {
         has_written("ready", number).await;
-        let before = seen(&lab, &name, "StartedAt").await;
+        let before = lab.inspect(&name).await;
         let env = [("MCP_TOOLSETS", "all"), ("PATH", &*path)];
         let mut session = StdioSession::open(&lab.host, &env).await;
         let id = session.start(tool, arguments).await;
         has_written("stopping", number).await;
         session.cancel(id).await;
         wait_until("the start", async || {
-            let now = seen(&lab, &name, "StartedAt").await;
-            now.0 == "running" && now != before
+            let now = &lab.inspect(&name).await["State"];
+            now["Running"] == true && now["StartedAt"] != before["State"]["StartedAt"]
         })
         .await;
     }

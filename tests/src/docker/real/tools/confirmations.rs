@@ -5,7 +5,7 @@ use mcp_client::{Client, EraChoice};
 use serde_json::{Value, json};
 
 use super::super::super::lab::{Folder, Lab, merged, of_compose};
-use super::super::super::{SERVER, calls_of};
+use super::super::super::{calls_of, in_front_of};
 use super::stdio_session::StdioSession;
 use super::{call, cli_lab, program_path, succeed};
 use crate::harness::{Server, assert_contains, response};
@@ -16,16 +16,12 @@ async fn plant(lab: &mut Lab) -> Folder {
     succeed!(lab, "create_network", {"network": lab.name("mesh")});
     let options = json!({"StopTimeout": 0, "HostConfig": {"NetworkMode": lab.name("mesh")}});
     for name in ["killed", "removed", "replaced", "written", "left"] {
-        lab.run(name, &["sleep", "600"], options.clone()).await;
+        lab.sleep(name, options.clone()).await;
     }
-    lab.run(
-        "down",
-        &["sleep", "600"],
-        merged(options.clone(), json!({"Labels": project})),
-    )
-    .await;
+    lab.sleep("down", merged(options.clone(), json!({"Labels": project})))
+        .await;
     let once = merged(options, json!({"HostConfig": {"AutoRemove": true}}));
-    lab.run("stopped", &["sleep", "600"], once).await;
+    lab.sleep("stopped", once).await;
     for name in ["tagged", "built", "untagged", "pushed", "other"] {
         lab.image(name, &lab.name("left")).await;
     }
@@ -108,8 +104,7 @@ struct Clients {
 impl Clients {
     async fn new(lab: &Lab, env: &[(&str, &str)]) -> Self {
         let legacy = StdioSession::open(&lab.host, env).await;
-        let more = [("MCP_TOOLSETS", "all"), ("DOCKER_HOST", &lab.host)];
-        let server = Server::start(SERVER, &[env, &more].concat()).await;
+        let server = in_front_of(&lab.host, env).await;
         let capabilities = json!({"elicitation": {}});
         let modern = server.client_with(EraChoice::Modern, capabilities, None);
         let modern = modern.await;

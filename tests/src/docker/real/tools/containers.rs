@@ -31,7 +31,7 @@ async fn early_exit_and_failed_start_are_explained() {
 #[tokio::test]
 async fn container_is_changed_while_it_runs() {
     let Some(mut lab) = lab().await else { return };
-    let name = lab.run("web", &["sleep", "600"], json!({})).await;
+    let name = lab.sleep("web", json!({})).await;
     for (paused, changed, state) in [
         (true, json!(["paused"]), "paused"),
         (true, json!([]), "paused"),
@@ -45,16 +45,14 @@ async fn container_is_changed_while_it_runs() {
 
     // It may not swap, neither before nor after.
     let limits = json!({"HostConfig": {"Memory": 128 << 20, "MemorySwap": 128 << 20}});
-    let name = lab.run("limited", &["sleep", "600"], limits).await;
+    let name = lab.sleep("limited", limits).await;
     let new_name = lab.adopt("renamed");
     let updated = succeed!(lab, "update_container", {"container": name, "memory_mb": 64,
         "cpus": 0.25, "pids": 20, "restart": "always", "new_name": new_name});
     assert_eq!(updated["container"], json!(new_name));
-    let details = lab.docker.inspect_container(&new_name, None).await.unwrap();
-    let host = details.host_config.unwrap();
-    let limits = (host.memory, host.nano_cpus, host.pids_limit);
-    assert_eq!(limits, (Some(64 << 20), Some(250_000_000), Some(20)));
-    assert_eq!(host.memory_swap, Some(64 << 20));
+    let details = lab.inspect(&new_name).await;
+    assert_has!(details["HostConfig"], {"Memory": 64 << 20, "MemorySwap": 64 << 20,
+        "NanoCpus": 250_000_000, "PidsLimit": 20});
     fails_with!(lab, "update_container", {"container": new_name}, "Nothing to change");
 }
 
@@ -75,7 +73,7 @@ async fn what_loses_data_needs_a_confirmation() {
     lab.until(&name, "exited").await;
 
     let more = json!({"HostConfig": {"AutoRemove": true}, "StopTimeout": 0});
-    let name = lab.run("once", &["sleep", "600"], more).await;
+    let name = lab.sleep("once", more).await;
     let (loss, stopped) =
         confirmed(&lab, "stop_container", json!({"container": name}), &name).await;
     assert!(loss.contains("--rm"), "{loss}");
@@ -84,7 +82,7 @@ async fn what_loses_data_needs_a_confirmation() {
     assert!(is_gone, "{stopped}");
 
     let volumes = json!({"Volumes": {"/data": {}}});
-    let name = lab.run("db", &["sleep", "600"], volumes).await;
+    let name = lab.sleep("db", volumes).await;
     fails_with!(lab, "remove_container", {"container": name}, "stop it first");
     let arguments = json!({"container": name, "force": true, "volumes": true});
     let (loss, removed) = confirmed(&lab, "remove_container", arguments, &name).await;
@@ -128,7 +126,7 @@ async fn wait_returns_at_the_end_and_with_health() {
     let new = lab.create("new", &["true"], json!({})).await;
     let waited = succeed!(lab, "wait_container", {"container": new});
     assert_has!(waited, {"reached": false, "exit_code": null, "state": "created"});
-    let long = lab.run("long", &["sleep", "600"], json!({})).await;
+    let long = lab.sleep("long", json!({})).await;
     let waited = succeed!(lab, "wait_container", {"container": long, "timeout_seconds": 1});
     assert_has!(waited, {"reached": false, "state": "running"});
     fails_with!(lab, "wait_container", {"container": long, "until": "healthy"}, "no health check");
@@ -152,7 +150,7 @@ async fn wait_can_run_as_a_task_and_be_cancelled() {
     let answer = session.answer(id).await;
     assert_has!(answer, {"result": {"structuredContent": {"exit_code": 4}}});
 
-    let long = lab.run("long", &["sleep", "600"], json!({})).await;
+    let long = lab.sleep("long", json!({})).await;
     let arguments = json!({"container": long, "timeout_seconds": 600});
     let task = session.start_task("wait_container", arguments).await;
     let id = session.ask("tasks/cancel", json!({"taskId": task})).await;

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::super::super::lab::{Lab, merged};
 use super::stdio_session::StdioSession;
 use super::{cli_lab, exec_lab as lab, fail, lab_with, post, succeed};
-use crate::docker::SERVER;
-use crate::harness::{Server, assert_contains, wait_until};
+use crate::docker::in_front_of;
+use crate::harness::{assert_contains, wait_until};
 
 async fn execute(lab: &Lab, container: &str, more: Value) -> Value {
     let arguments = merged(more, json!({"container": container}));
@@ -60,13 +60,8 @@ async fn the_time_of_a_call_is_what_its_arguments_ask_for() {
 #[tokio::test]
 async fn commands_end_with_the_server() {
     let Some(mut lab) = lab().await else { return };
-    let name = lab.run("web", &["sleep", "600"], json!({})).await;
-    let env = [
-        ("DOCKER_HOST", &*lab.host),
-        ("DOCKER_MCP_ALLOW_EXEC", "1"),
-        ("MCP_TOOLSETS", "all"),
-    ];
-    let mut server = Server::start(SERVER, &env).await;
+    let name = lab.sleep("web", json!({})).await;
+    let mut server = in_front_of(&lab.host, &[("DOCKER_MCP_ALLOW_EXEC", "1")]).await;
     let call = json!({"name": "execute_command", "arguments": {"container": name,
         "command": ["sleep", "557"], "timeout_seconds": 500}});
     let runs = async || {
@@ -87,7 +82,7 @@ async fn execute_command_is_off_by_default() {
     let Some(mut lab) = lab_with(&[]).await else {
         return;
     };
-    let name = lab.run("web", &["sleep", "600"], json!({})).await;
+    let name = lab.sleep("web", json!({})).await;
     let refused = fail!(lab, "execute_command", {"container": name, "command": ["touch", "/x"]});
     assert!(refused.contains("--allow-exec"), "{refused}");
     assert!(lab.docker.container_changes(&name).await.unwrap().is_none());
@@ -96,7 +91,7 @@ async fn execute_command_is_off_by_default() {
 #[tokio::test]
 async fn output_and_exit_code_are_those_of_the_command() {
     let Some(mut lab) = lab().await else { return };
-    let name = lab.run("web", &["sleep", "600"], json!({})).await;
+    let name = lab.sleep("web", json!({})).await;
     let script = "echo out; echo err >&2; exit 3";
     let done = execute(&lab, &name, json!({"command": [script], "shell": true})).await;
     assert_has!(done, {"stdout": "out\n", "stderr": "err\n", "exit_code": 3});
@@ -107,7 +102,7 @@ async fn output_and_exit_code_are_those_of_the_command() {
 
     // As the real command passes them, also those that no shell passes on.
     let own = json!({"Env": ["spring.port=1", "a-b=c d", "1x=y", "PLAIN=z"]});
-    let other = lab.run("other", &["sleep", "600"], own).await;
+    let other = lab.sleep("other", own).await;
     let more = json!({"command": ["env"], "env": {"spring.port": "2", "new.one": "'"}});
     let stdout = execute(&lab, &other, more).await["stdout"].clone();
     let mut lines: Vec<&str> = stdout.as_str().unwrap().lines().collect();
@@ -161,7 +156,7 @@ async fn output_and_exit_code_are_those_of_the_command() {
 #[tokio::test]
 async fn timeout_and_cancellation_leave_no_process_behind() {
     let Some(mut lab) = lab().await else { return };
-    let name = lab.run("web", &["sleep", "600"], json!({})).await;
+    let name = lab.sleep("web", json!({})).await;
     let more = json!({"command": ["sleep", "601"], "timeout_seconds": 1});
     let done = execute(&lab, &name, more).await;
     assert_has!(done, {"timed_out": true, "exit_code": 137});

@@ -107,7 +107,7 @@ async fn network_is_created_used_and_removed() {
     let server = lab.adopt("server");
     let arguments = json!({"image": "busybox:test", "name": server, "command": ["sleep", "600"], "network": network});
     succeed(&lab, "create_container", arguments).await;
-    let client = lab.run("client", &["sleep", "600"], json!({})).await;
+    let client = lab.sleep("client", json!({})).await;
     let connect = json!({"network": network, "container": client, "aliases": ["caller"]});
     succeed(&lab, "connect_network", connect.clone()).await;
     let again = succeed(&lab, "connect_network", connect).await;

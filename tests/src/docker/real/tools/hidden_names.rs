@@ -45,9 +45,8 @@ async fn plant(lab: &mut Lab) -> Visible {
         "HostConfig": {"NetworkMode": shared, "Binds": [format!("{volume}:/d")]},
     });
     let secret = merged(published("0"), options);
-    let secret = lab.run("hidden-web", &["sleep", "600"], secret).await;
+    let secret = lab.sleep("hidden-web", secret).await;
     let address = lab.address(&secret).await;
-    let details = lab.docker.inspect_container(&secret, None).await;
     let port = address.rsplit(':').next().unwrap().to_owned();
     lab.image("picture", &secret).await;
     // Its log names the hidden service, as a message about a failed connection does.
@@ -56,7 +55,7 @@ async fn plant(lab: &mut Lab) -> Visible {
         json!({"HostConfig": {"NetworkMode": hidden, "Binds": [format!("{hidden_volume}:/d:ro")]}});
     let container = lab.run("web", &["sh", "-c", script], options).await;
     Visible {
-        hidden_id: details.unwrap().id.unwrap(),
+        hidden_id: lab.id(&secret).await,
         container,
         network: shared,
         volume,

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use super::super::super::lab::{Folder, merged, of_compose};
 use super::super::super::tool_calls::{Use, calls_on};
-use super::super::super::{SERVER, invalid};
+use super::super::super::{SERVER, in_front_of, invalid};
 use super::recreate::until_runs;
 use super::stdio_session::StdioSession;
 use super::{cli_labs, fail, lab, lab_with, succeed};
-use crate::harness::{Server, assert_contains, binary};
+use crate::harness::{assert_contains, binary};
 
 /// Options that reach out of a container.
 fn dangerous() -> Vec<Value> {
@@ -49,8 +49,7 @@ async fn containers_that_reach_the_host_are_refused() {
             arguments,
             "does not create containers with"
         );
-        let created = lab.docker.inspect_container(&name, None).await;
-        assert!(created.is_err(), "{arguments}");
+        assert!(lab.inspect(&name).await.is_null(), "{arguments}");
     }
     for mount in [
         "./x:/y",
@@ -145,7 +144,7 @@ async fn hidden_containers_are_neither_seen_nor_changed() {
     let labels = json!({"Labels": {"protected": "yes"}});
     let marked = lab.create("marked", &["true"], labels).await;
     let secret = lab.name("secret");
-    let free = lab.run("free", &["sleep", "600"], json!({})).await;
+    let free = lab.sleep("free", json!({})).await;
     let deny = format!("name={secret},label=protected");
     let denying = lab_with(&[("DOCKER_MCP_DENY", &deny)]).await.unwrap();
     fails_with!(denying.server, "get_container", {"container": marked}, "not accessible");
@@ -179,7 +178,7 @@ async fn no_destructive_prevents_data_loss() {
         let Some(mut lab) = lab_with(&[(name, value)]).await else {
             return;
         };
-        let name = lab.run("web", &["sleep", "600"], json!({})).await;
+        let name = lab.sleep("web", json!({})).await;
         // Tools that can only lose data are not listed.
         let listed = lab.server.result("tools/list", json!({})).await;
         let listed = listed["tools"].as_array().unwrap().iter();
@@ -214,9 +213,8 @@ async fn no_destructive_prevents_data_loss() {
 #[tokio::test]
 async fn server_does_not_change_its_own_container() {
     let Some(mut lab) = lab().await else { return };
-    let own = lab.run("own", &["sleep", "600"], json!({})).await;
-    let details = lab.docker.inspect_container(&own, None).await;
-    let id = &details.unwrap().id.unwrap()[..12];
+    let own = lab.sleep("own", json!({})).await;
+    let id = &lab.id(&own).await[..12];
     // As in that container: its hostname is the beginning of its id.
     let script = format!("echo {id} > /proc/sys/kernel/hostname && exec \"$0\" --stdio");
     let mut command = tokio::process::Command::new("unshare");
@@ -268,10 +266,10 @@ async fn link_that_was_put_in_place_of_a_mount_is_not_followed() {
     succeed!(lab, "create_container", {"image": "busybox:test", "name": ours, "mounts": [mount],
         "command": ["sleep", "600"], "labels": labels});
     let options = json!({"HostConfig": {"Binds": [mount]}, "Labels": labels});
-    let theirs = lab.run("theirs", &["sleep", "600"], options).await;
+    let theirs = lab.sleep("theirs", options).await;
     let mounts = json!([{"Type": "bind", "Source": folder, "Target": "/f"}]);
     let options = json!({"HostConfig": {"Mounts": mounts}, "Labels": labels});
-    let mounted = lab.run("mounted", &["sleep", "600"], options).await;
+    let mounted = lab.sleep("mounted", options).await;
     for name in [&ours, &theirs, &mounted] {
         let now = json!({"container": name, "timeout_seconds": 0});
         swap(&folder);
@@ -324,13 +322,7 @@ async fn link_that_a_container_makes_while_it_is_stopped_is_not_followed() {
 
     // Neither the new container nor, on the way back, the old one.
     succeed!(lab, "start_container", {"container": web});
-    let id = lab
-        .docker
-        .inspect_container(&web, None)
-        .await
-        .unwrap()
-        .id
-        .unwrap();
+    let id = lab.id(&web).await;
     let error = fail(
         &lab,
         "recreate_container",
@@ -341,9 +333,8 @@ async fn link_that_a_container_makes_while_it_is_stopped_is_not_followed() {
     assert_eq!(lab.state(&id).await, "exited");
     // The next server brings it back once that is possible.
     swap_back(&folder);
-    let env = [env[0], ("DOCKER_HOST", &*lab.host), ("MCP_TOOLSETS", "all")];
-    let _next = Server::start(SERVER, &env).await;
-    until_runs(&lab, &web, &json!(id), true).await;
+    let _next = in_front_of(&lab.host, &env).await;
+    until_runs(&lab, &web, &id, true).await;
 }
 
 /// Compose mounts the files of secrets and configurations.

@@ -10,26 +10,20 @@ use serde_json::{Value, json};
 
 use super::super::super::lab::{Folder, Lab};
 use super::super::super::proxy::Proxy;
-use super::super::super::{SERVER, calls_of};
+use super::super::super::{calls_of, in_front_of};
 use super::stdio_session::StdioSession;
 use super::{confirmed, fail, lab, succeed, texts};
-use crate::harness::{Server, assert_contains, assert_lacks, assert_starts_with, real, wait_until};
+use crate::harness::{assert_contains, assert_lacks, assert_starts_with, real, wait_until};
 
 /// A server with all tools on each engine.
 async fn labs() -> Vec<Lab> {
     super::cli_labs(&[]).await
 }
 
-async fn inspect(lab: &Lab, name: &str) -> Value {
-    let details = lab.docker.inspect_container(name, None).await.unwrap();
-    serde_json::to_value(details).unwrap()
-}
-
 /// Waits until the container of this name runs and is the one with this id, or another one.
-pub(super) async fn until_runs(lab: &Lab, name: &str, id: &Value, is_same: bool) {
+pub(super) async fn until_runs(lab: &Lab, name: &str, id: &str, is_same: bool) {
     wait_until("it runs", async || {
-        let now = lab.docker.inspect_container(name, None).await;
-        let now = serde_json::to_value(now.ok()).unwrap();
+        let now = lab.inspect(name).await;
         now["State"]["Running"] == true && (now["Id"] == *id) == is_same
     })
     .await;
@@ -59,7 +53,7 @@ async fn options_of_a_new_container_reach_the_engine() {
         assert_eq!(created["state"], "running", "{created}");
         // Only on loopback, unless another address is given.
         assert_starts_with(&created["ports"][0], "127.0.0.1:");
-        let made = inspect(&lab, &name).await;
+        let made = lab.inspect(&name).await;
         let (config, host) = (&made["Config"], &made["HostConfig"]);
         assert_has!(host, {"Memory": 32 << 20, "NanoCpus": 500_000_000, "ReadonlyRootfs": true, "PidsLimit": 50, "Dns": ["127.0.0.9"],
             "ExtraHosts": ["db:127.0.0.8"], "RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": 4}});
@@ -95,14 +89,14 @@ async fn container_is_replaced_with_its_options_and_data() {
             more.as_object_mut().unwrap().remove("Healthcheck");
         }
         let web = lab.run("web", &["sh", "-c", script], more).await;
-        let before = inspect(&lab, &web).await;
+        let before = lab.inspect(&web).await;
         let arguments = json!({"container": web,
             "changes": {"env": {"B": "9", "C": "3", "A": null}, "memory_mb": 32, "ports": ["80"]}});
         let (loss, done) = confirmed(&lab, "recreate_container", arguments, &web).await;
         assert_contains(&loss, "loses its log");
         assert_has!(done, {"container": web, "state": "running"});
         assert_eq!(done["health"] == "healthy", has_health, "{done}");
-        let after = inspect(&lab, &web).await;
+        let after = lab.inspect(&web).await;
         assert_ne!(after["Id"], before["Id"]);
         let env = after["Config"]["Env"].to_string();
         assert!(
@@ -140,37 +134,24 @@ const FAILING: &str = r#"
 #[tokio::test]
 async fn old_container_comes_back_if_the_new_one_fails() {
     for mut lab in labs().await {
-        let web = lab
-            .run("web", &["sleep", "600"], json!({"StopTimeout": 0}))
-            .await;
-        let id = inspect(&lab, &web).await["Id"].clone();
+        let web = lab.sleep("web", json!({"StopTimeout": 0})).await;
+        let id = lab.id(&web).await;
         for row in FAILING.trim().lines() {
             let (changes, reason) = row.split_once(" | ").unwrap();
             let changes: Value = serde_json::from_str(changes).unwrap();
             let arguments = json!({"container": web, "changes": changes, "confirm": web, "timeout_seconds": 60});
             fails_with!(lab, "recreate_container", arguments, reason);
-            let now = inspect(&lab, &web).await;
-            assert_eq!(
-                (&now["Id"], &now["State"]["Running"]),
-                (&id, &json!(true)),
-                "{changes}"
-            );
+            let now = lab.inspect(&web).await;
+            let is_back = now["Id"] == id && now["State"]["Running"] == true;
+            assert!(is_back, "{changes}: {now}");
             assert_eq!(names(&lab).await, std::slice::from_ref(&web), "{changes}");
         }
         let removed = lab
-            .run(
-                "once",
-                &["sleep", "600"],
-                json!({"HostConfig": {"AutoRemove": true}}),
-            )
+            .sleep("once", json!({"HostConfig": {"AutoRemove": true}}))
             .await;
         fails_with!(lab, "recreate_container", {"container": removed}, "--rm");
         let host = lab
-            .run(
-                "host",
-                &["sleep", "600"],
-                json!({"HostConfig": {"PidMode": "host"}}),
-            )
+            .sleep("host", json!({"HostConfig": {"PidMode": "host"}}))
             .await;
         fails_with!(lab, "recreate_container", {"container": host, "confirm": host}, "namespace of the host");
     }
@@ -181,7 +162,7 @@ async fn old_container_comes_back_if_the_new_one_fails() {
 async fn log_of_a_failed_container_is_redacted_by_its_environment() {
     for mut lab in labs().await {
         let options = json!({"StopTimeout": 0, "Env": ["SIGNING=Wolkenbruch77"]});
-        let web = lab.run("web", &["sleep", "600"], options).await;
+        let web = lab.sleep("web", options).await;
         let command = json!(["sh", "-c", "echo got $SIGNING; exit 3"]);
         let health =
             json!({"command": ["echo saw $SIGNING; false"], "interval_seconds": 1, "retries": 1});
@@ -214,9 +195,9 @@ async fn anonymous_volumes_are_kept_under_every_rule_and_as_they_were() {
             let mounts = json!({"StopTimeout": 0, "Volumes": {"/a": {}}, "HostConfig": {"Binds": [anonymous]},
                 "Labels": {"docker-mcp-server.created": "true"}});
             let name = format!("web{number}");
-            let web = lab.run(&name, &["sleep", "600"], mounts).await;
+            let web = lab.sleep(&name, mounts).await;
             let volumes = async |lab: &Lab| {
-                let details = inspect(lab, &web).await;
+                let details = lab.inspect(&web).await;
                 let mounts = details["Mounts"].as_array().unwrap().iter();
                 let mounts =
                     mounts.map(|at| format!("{} {} {}", at["Name"], at["Destination"], at["RW"]));
@@ -224,8 +205,7 @@ async fn anonymous_volumes_are_kept_under_every_rule_and_as_they_were() {
             };
             let before = volumes(&lab).await;
             assert_eq!(before.len(), 2, "{before:?}");
-            let env = [("DOCKER_HOST", &*lab.host), ("MCP_TOOLSETS", "all"), option];
-            let bounded = Server::start(SERVER, &env).await;
+            let bounded = in_front_of(&lab.host, &[option]).await;
             for _ in 0..2 {
                 succeed!(bounded, "recreate_container", {"container": web, "confirm": web});
                 assert_eq!(volumes(&lab).await, before);
@@ -286,7 +266,7 @@ async fn question_says_that_the_image_is_another_one_by_now() {
 async fn prune_leaves_the_old_container_of_a_replacement() {
     let Some(mut lab) = lab().await else { return };
     let web = lab.create("web", &["true"], json!({})).await;
-    let id = inspect(&lab, &web).await["Id"].as_str().unwrap().to_owned();
+    let id = lab.id(&web).await;
     let kept = format!("{web}.before-{}", &id[..12]);
     // A server that starts meanwhile would bring it back.
     let lock = std::env::temp_dir().join(format!("docker-mcp-server-{id}.lock"));
@@ -472,7 +452,7 @@ async fn nothing_differs_that_was_not_asked_for() {
 async fn check_all(mut lab: Lab, docker: &str) -> Vec<String> {
     let [one, two] = [1, 2].map(|version| format!("{}:{version}", lab.prefix));
     let volumes = json!({"Volumes": {"/of-source": {}}});
-    let source = lab.run("source", &["sleep", "600"], volumes).await;
+    let source = lab.sleep("source", volumes).await;
     let run = async |arguments: &str| {
         let arguments = arguments.replace("SOURCE", &source);
         lab.command(docker, &arguments.split('|').collect::<Vec<_>>())
@@ -507,10 +487,8 @@ async fn check_all(mut lab: Lab, docker: &str) -> Vec<String> {
 #[tokio::test]
 async fn container_is_replaced_by_one_call_at_a_time() {
     for mut lab in labs().await {
-        let web = lab
-            .run("web", &["sleep", "600"], json!({"StopTimeout": 0}))
-            .await;
-        let id = inspect(&lab, &web).await["Id"].clone();
+        let web = lab.sleep("web", json!({"StopTimeout": 0})).await;
+        let id = lab.id(&web).await;
         let call = || call_text(&lab, json!({"container": web, "confirm": web}));
         let (a, b, c, d, e) = tokio::join!(call(), call(), call(), call(), call());
         let (done, refused): (Vec<_>, Vec<_>) =
@@ -523,7 +501,7 @@ async fn container_is_replaced_by_one_call_at_a_time() {
             assert!(is_clear, "{text}");
         }
         assert_eq!(names(&lab).await, std::slice::from_ref(&web));
-        let after = inspect(&lab, &web).await;
+        let after = lab.inspect(&web).await;
         assert!(
             after["Id"] != id && after["State"]["Running"] == true,
             "{after}"
@@ -535,24 +513,21 @@ async fn container_is_replaced_by_one_call_at_a_time() {
 async fn container_whose_namespaces_others_share_is_not_replaced() {
     for mut lab in labs().await {
         let vpn = lab
-            .run(
+            .sleep(
                 "vpn",
-                &["sleep", "600"],
                 json!({"StopTimeout": 0, "HostConfig": {"IpcMode": "shareable"}}),
             )
             .await;
-        let id = inspect(&lab, &vpn).await["Id"].clone();
+        let id = lab.id(&vpn).await;
         for (number, option) in ["NetworkMode", "PidMode", "IpcMode"]
             .into_iter()
             .enumerate()
         {
             let host = json!({"HostConfig": {option: format!("container:{vpn}")}});
-            let app = lab
-                .run(&format!("app{number}"), &["sleep", "600"], host)
-                .await;
+            let app = lab.sleep(&format!("app{number}"), host).await;
             let arguments = json!({"container": vpn, "confirm": vpn});
             fails_with!(lab, "recreate_container", arguments, &format!("`{app}`"));
-            assert_eq!(inspect(&lab, &vpn).await["Id"], id);
+            assert_eq!(lab.id(&vpn).await, id);
             lab.remove(&app).await;
         }
         succeed!(lab, "recreate_container", {"container": vpn, "confirm": vpn});
@@ -580,8 +555,8 @@ async fn way_back_is_finished_after_a_kill() {
         for (number, step) in ["start", "rename"].into_iter().enumerate() {
             let name = format!("web{number}");
             let options = json!({"StopTimeout": 0});
-            let web = lab.run(&name, &["sleep", "600"], options).await;
-            let id = inspect(&lab, &web).await["Id"].as_str().unwrap().to_owned();
+            let web = lab.sleep(&name, options).await;
+            let id = lab.id(&web).await;
             // The engine does not hear of this step.
             let held = match step {
                 "start" => format!("/containers/{id}/start"),
@@ -599,12 +574,11 @@ async fn way_back_is_finished_after_a_kill() {
             .await;
             // SIGKILL.
             drop(session);
-            assert!(lab.docker.inspect_container(&web, None).await.is_err());
-            let kept = inspect(&lab, &id).await;
+            assert!(lab.inspect(&web).await.is_null());
+            let kept = lab.inspect(&id).await;
             assert_eq!(kept["State"]["Running"], step == "rename", "{kept}");
-            let env = [("DOCKER_HOST", &*lab.host), ("MCP_TOOLSETS", "all")];
-            let next = Server::start(SERVER, &env).await;
-            until_runs(&lab, &web, &json!(id), true).await;
+            let next = in_front_of(&lab.host, &[]).await;
+            until_runs(&lab, &web, &id, true).await;
             drop(next);
             lab.remove(&web).await;
         }
@@ -616,8 +590,8 @@ async fn way_back_is_finished_after_a_kill() {
 async fn replacement_ends_without_its_caller() {
     let Some(mut lab) = lab().await else { return };
     let options = json!({"StopTimeout": 0});
-    let web = lab.run("web", &["sleep", "600"], options).await;
-    let id = inspect(&lab, &web).await["Id"].clone();
+    let web = lab.sleep("web", options).await;
+    let id = lab.id(&web).await;
     let mut session = StdioSession::open(&lab.host, &[]).await;
     let call = replace(&mut session, hopeless(&web)).await;
     until_runs(&lab, &web, &id, false).await;
@@ -635,8 +609,8 @@ async fn only_a_broken_replacement_is_rolled_back_and_at_once() {
     let mut old = Vec::new();
     for name in ["broken", "alive"] {
         let options = json!({"StopTimeout": 0});
-        let web = lab.run(name, &["sleep", "600"], options).await;
-        let id = inspect(&lab, &web).await["Id"].clone();
+        let web = lab.sleep(name, options).await;
+        let id = lab.id(&web).await;
         let mut arguments = hopeless(&web);
         arguments["timeout_seconds"] = json!(600);
         arguments["changes"]["healthcheck"]["interval_seconds"] = json!(200);
@@ -649,12 +623,11 @@ async fn only_a_broken_replacement_is_rolled_back_and_at_once() {
     let (alive, _) = &old[1];
     fails_with!(lab, "recreate_container", {"container": alive, "confirm": alive}, "is being replaced");
     drop(sessions.remove(0));
-    let env = [("DOCKER_HOST", &*lab.host), ("MCP_TOOLSETS", "all")];
     let began = std::time::Instant::now();
-    let next = Server::start(SERVER, &env).await;
+    let next = in_front_of(&lab.host, &[]).await;
     let (broken, id) = &old[0];
     until_runs(&lab, broken, id, true).await;
     assert!(began.elapsed().as_secs() < 120, "{:?}", began.elapsed());
-    assert_ne!(inspect(&lab, alive).await["Id"], old[1].1);
+    assert_ne!(lab.id(alive).await, old[1].1);
     assert_lacks(&next.log(), alive);
 }

@@ -1,6 +1,5 @@
 //! The engine itself: its description, its events, its unused objects, and tools that look at many containers.
 
-use bollard::query_parameters::{KillContainerOptions, StartContainerOptions};
 use serde_json::{Value, json};
 
 use super::super::super::lab::Lab;
@@ -22,7 +21,7 @@ async fn isolated_lab() -> Option<Lab> {
 #[tokio::test]
 async fn the_engine_and_its_events_are_described() {
     let Some(mut lab) = lab().await else { return };
-    lab.run("web", &["sleep", "600"], json!({})).await;
+    lab.sleep("web", json!({})).await;
     let info = succeed(&lab, "get_system_info", json!({})).await;
     assert!(info["running"].as_u64().unwrap() > 0, "{info}");
     assert!(info["disk"].is_null(), "{info}");
@@ -54,7 +53,7 @@ async fn prune_removes_exactly_the_preview() {
     };
     let ended = lab.finish("ended", &["true"], json!({})).await;
     let never = lab.create("never", &["true"], json!({})).await;
-    let running = lab.run("running", &["sleep", "600"], json!({})).await;
+    let running = lab.sleep("running", json!({})).await;
     let preview = succeed(&lab, "prune", json!({"what": "containers"})).await;
     assert_eq!(preview["applied"], false);
     let mut items = texts(&preview["items"]);
@@ -142,27 +141,20 @@ async fn host_is_diagnosed() {
     }
     let check =
         json!({"Healthcheck": {"Test": ["CMD", "false"], "Interval": 100_000_000, "Retries": 1}});
-    lab.run("sick", &["sleep", "600"], check).await;
+    lab.sleep("sick", check).await;
     let socket = lab.host.strip_prefix("unix://").unwrap();
     let root = host(json!({"Binds": [format!("{socket}:/var/run/docker.sock")]}));
-    lab.run("root", &["sleep", "600"], root).await;
+    lab.sleep("root", root).await;
     let open = json!({"ExposedPorts": {"80/tcp": {}}, "HostConfig": {"PortBindings": {"80/tcp": [{"HostIp": "0.0.0.0", "HostPort": "0"}]}}});
-    lab.run("open", &["sleep", "600"], open).await;
+    lab.sleep("open", open).await;
     lab.run("failed", &["sh", "-c", "exit 4"], json!({})).await;
     lab.create("nostart", &["/nope"], json!({})).await;
-    let nostart = lab.name("nostart");
-    let start = lab
-        .docker
-        .start_container(&nostart, None::<StartContainerOptions>);
-    assert!(start.await.is_err());
-    let killed = lab.run("killed", &["sleep", "600"], json!({})).await;
-    let kill = lab
-        .docker
-        .kill_container(&killed, None::<KillContainerOptions>);
-    kill.await.unwrap();
-    let owner = lab.run("owner", &["sleep", "600"], json!({})).await;
+    assert!(lab.start(&lab.name("nostart")).await.is_err());
+    let killed = lab.sleep("killed", json!({})).await;
+    lab.kill(&killed).await;
+    let owner = lab.sleep("owner", json!({})).await;
     let shares = host(json!({"NetworkMode": format!("container:{owner}")}));
-    lab.run("shares", &["sleep", "600"], shares).await;
+    lab.sleep("shares", shares).await;
     lab.remove(&owner).await;
     let busy = host(json!({"NanoCpus": 50_000_000}));
     lab.run("busy", &["sh", "-c", "while :; do :; done"], busy)
