@@ -23,6 +23,19 @@ pub const HIDDEN: &str = "***";
 /// The fewest bytes of a line that is hidden as a part of a secret of several lines.
 const MIN_SECRET_LINE: usize = 8;
 
+/// True if a text has [`HIDDEN`] in the place of a value, as texts have that were redacted: it alone, after `=`, `:` or a
+/// scheme of authentication, or before the host of a URL.
+pub fn has_hidden_value(text: &str) -> bool {
+    text.trim() == HIDDEN
+        || text.match_indices(HIDDEN).any(|(at, _)| {
+            let (before, after) = (&text[..at], &text[at + HIDDEN.len()..]);
+            let name = before.trim_end_matches([' ', '\t', '"', '\'']);
+            let ends = |words: &[&str]| words.iter().any(|word| name.ends_with(word));
+            let is_word = after.starts_with(|c: char| c.is_alphanumeric() || c == '*');
+            ends(&["=", ":", "Bearer", "Basic"]) && !is_word
+        })
+}
+
 /// Cleans and redacts texts, and counts the hidden secrets.
 #[derive(Debug)]
 pub struct Redactor {
@@ -325,6 +338,24 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn hidden_values_are_told_from_other_stars() {
+        for (text, expected) in [
+            ("***", true),
+            ("A=1\nAPI_KEY=***\nPORT=80", true),
+            ("password: \"***\"", true),
+            ("Authorization: Bearer ***", true),
+            ("{\"token\":\"***\"}", true),
+            ("0 5 * * *", false),
+            ("# *** generated ***", false),
+            ("a ***bold*** word: ***bold***", false),
+            ("****", false),
+            ("key: ****", false),
+        ] {
+            assert_eq!(has_hidden_value(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn given_values_are_hidden_and_counted_wherever_they_appear() {

@@ -400,6 +400,9 @@ impl Tool for ComposeUp {
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<UpReport, ToolError> {
         docker.policy.permit_destructive()?;
+        if let Some(text) = &self.yaml {
+            refuse_hidden(docker, "yaml", text)?;
+        }
         let created = match &self.yaml {
             Some(_) => create_directory(docker, &self.directory)?,
             None => None,
@@ -448,29 +451,33 @@ impl ComposeUp {
         arguments.extend(scale.iter().flat_map(|scale| ["--scale", &**scale]));
         arguments.extend(self.services.iter().map(ObjectName::as_str));
         let lost = project.losses(docker, call, &arguments).await?;
-        self.confirm_losses(docker, call, &project, &lost, &taken)
+        let old = fs::read(&project.file).ok();
+        self.confirm_losses(docker, call, &project, (&lost, &taken), old.as_deref())
             .await?;
         // The user may have taken minutes.
         project.permit(docker, &options).await?;
-        if let Some(text) = &self.yaml {
-            write(&project.file, text).map_err(|error| {
-                ToolError::invalid_argument("The compose file cannot be written.").caused_by(error)
-            })?;
-        }
+        let written = match &self.yaml {
+            Some(text) => write(&project.file, old.as_deref(), text)?,
+            None => String::new(),
+        };
         if self.wait {
             arguments.insert(0, "--wait");
         }
         let deadline = Deadline::new(call, self.timeout_seconds);
-        let output = project.up(docker, call, &deadline, &arguments).await?;
+        let output = project.up(docker, call, &deadline, &arguments).await;
+        let output = output.map_err(|error| {
+            let text = format!("{}{written}", error.message());
+            ToolError::new(error.kind(), text).caused_by(error)
+        })?;
         let redactor = docker.redactor();
         let projects = compose::projects(docker).await?;
         let containers = projects.get(&project.name).map_or(&[][..], Vec::as_slice);
         let running = containers.iter().filter(|at| at.state == "running");
-        let written = self.yaml.as_ref();
+        let yaml = self.yaml.as_ref();
         Ok(UpReport {
             running: running.count(),
             containers: containers.len(),
-            written: written.map(|_| project.file.to_string_lossy().into_owned()),
+            written: yaml.map(|_| project.file.to_string_lossy().into_owned()),
             project: project.name,
             output: redactor.text(&output),
             redacted: redactor.hidden(),
@@ -483,8 +490,8 @@ impl ComposeUp {
         docker: &Docker,
         call: &Call,
         project: &ComposeProject,
-        lost: &[String],
-        taken: &[String],
+        (lost, taken): (&[String], &[String]),
+        old: Option<&[u8]>,
     ) -> Result<(), ToolError> {
         let name = &project.name;
         let mut losses = Vec::new();
@@ -495,11 +502,16 @@ impl ComposeUp {
                 lost.join(", ")
             ));
         }
-        let file = fs::read(&project.file).ok();
-        if let (Some(text), Some(old)) = (&self.yaml, file)
+        // The answer counts for these two texts only.
+        let mut texts = Vec::new();
+        if let (Some(text), Some(old)) = (&self.yaml, old)
             && old != text.as_bytes()
         {
-            losses.push(format!("Overwrites {}.", project.file.display()));
+            let file = project.file.display();
+            losses.push(format!(
+                "Overwrites {file}, of which a copy is kept as {file}.bak."
+            ));
+            texts = vec![text.clone(), String::from_utf8_lossy(old).into_owned()];
         }
         if !taken.is_empty() {
             let names = taken.join(", ");
@@ -515,8 +527,9 @@ impl ComposeUp {
         match losses.is_empty() {
             true => Ok(()),
             false => {
+                let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
                 docker
-                    .confirm_all(call, &losses.join(" "), name, &[], &self.confirm)
+                    .confirm_all(call, &losses.join(" "), name, &texts, &self.confirm)
                     .await
             }
         }
@@ -545,15 +558,40 @@ fn create_directory(docker: &Docker, path: &str) -> Result<Option<PathBuf>, Tool
     }
 }
 
+/// Writes the compose file, of which a copy stays if it was another text. Returns what to say of that if the project
+/// does not come up.
+/// Errors when the file is not the `old` one any more, or cannot be written.
+fn write(file: &Path, old: Option<&[u8]>, text: &str) -> Result<String, ToolError> {
+    if old == Some(text.as_bytes()) {
+        return Ok(String::new());
+    }
+    let shown = file.display();
+    if fs::read(file).ok().as_deref() != old {
+        return Err(conflict(format!(
+            "{shown} was changed meanwhile. Nothing was done: call again."
+        )));
+    }
+    let copy = PathBuf::from(format!("{shown}.bak"));
+    let written = old.map_or(Ok(()), |old| replace(&copy, old));
+    let written = written.and_then(|()| replace(file, text.as_bytes()));
+    written.map_err(|error| {
+        ToolError::invalid_argument("The compose file cannot be written.").caused_by(error)
+    })?;
+    Ok(match old {
+        Some(_) => format!(" {shown} has the new text; the one before is in {shown}.bak."),
+        None => format!(" {shown} was written."),
+    })
+}
+
 /// Writes a file whole or not at all, in place of a link as well.
-fn write(file: &Path, text: &str) -> io::Result<()> {
+fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
     let new = file.with_extension(format!("{}.new", std::process::id()));
     let _ = fs::remove_file(&new);
     fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .open(&new)
-        .and_then(|mut open| io::Write::write_all(&mut open, text.as_bytes()))
+        .and_then(|mut open| io::Write::write_all(&mut open, content))
         .and_then(|()| fs::rename(&new, file))
         .inspect_err(|_| _ = fs::remove_file(&new))
 }

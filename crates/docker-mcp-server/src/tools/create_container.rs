@@ -137,6 +137,12 @@ impl Tool for CreateContainer {
     async fn call(self, docker: &Docker, _: &Call) -> Result<Created, ToolError> {
         let name = self.name.as_ref().map_or("", ContainerName::as_str);
         permit_marks(name, self.labels.keys())?;
+        for (name, value) in self.env.iter().chain(&self.labels) {
+            refuse_hidden(docker, name, value)?;
+        }
+        for word in self.command.iter().chain(&self.entrypoint).flatten() {
+            refuse_hidden(docker, "command", word)?;
+        }
         let engine = &docker.engine;
         let created = docker.create_container(self.name.as_ref(), self.body()?);
         let (id, warnings) = created.await?;
@@ -487,6 +493,23 @@ impl Tool for UpdateContainer {
             docker.policy.permit(&renamed)?;
         }
         let asked = self.container.as_str();
+        // Before the first change, so that the call does all or nothing where that can be known.
+        if self.paused == Some(true) && !before.state.runs() {
+            return Err(conflict(format!(
+                "`{asked}` does not run, so it cannot be paused."
+            )));
+        }
+        if let Some(name) = self.new_name.as_ref()
+            && docker
+                .engine
+                .try_inspect(name)
+                .await
+                .is_ok_and(|other| other.id != before.id)
+        {
+            return Err(conflict(format!(
+                "Another container has the name `{name}`."
+            )));
+        }
         let mut warnings = Vec::new();
         if !changed.is_empty() {
             let action = Action::on_container("update", asked);
@@ -498,9 +521,9 @@ impl Tool for UpdateContainer {
         }
         if let Some(name) = &self.new_name {
             let path = Path::container(&id, "/rename").query("name", name);
-            docker
-                .post(Action::on_container("rename", asked), path, None, 0)
-                .await?;
+            let action = Action::on_container("rename", asked);
+            let renamed = docker.post(action, path, None, 0).await;
+            renamed.map_err(|error| after(&changed, error))?;
             changed.push("name");
         }
         if let Some(paused) = self.paused
@@ -510,9 +533,9 @@ impl Tool for UpdateContainer {
                 true => ("pause", Path::container(&id, "/pause")),
                 false => ("unpause", Path::container(&id, "/unpause")),
             };
-            docker
-                .post(Action::on_container(verb, asked), path, None, 0)
-                .await?;
+            let action = Action::on_container(verb, asked);
+            let done = docker.post(action, path, None, 0).await;
+            done.map_err(|error| after(&changed, error))?;
             changed.push("paused");
         }
         let name = self.new_name.as_ref();
@@ -523,6 +546,18 @@ impl Tool for UpdateContainer {
             warnings,
         })
     }
+}
+
+/// The error of a later step of a call that has changed this already.
+fn after(changed: &[&str], error: ToolError) -> ToolError {
+    if changed.is_empty() {
+        return error;
+    }
+    let (changed, text) = (changed.join(", "), error.message());
+    ToolError::new(
+        error.kind(),
+        format!("{text} These were changed before: {changed}."),
+    )
 }
 
 impl UpdateContainer {

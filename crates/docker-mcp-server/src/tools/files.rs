@@ -56,6 +56,9 @@ pub(super) struct File {
     truncated: bool,
     /// Values hidden as `***`.
     redacted: Option<u32>,
+    /// The text lacks control or invisible characters of the file: do not write it back.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cleaned: bool,
 }
 
 impl Tool for CopyFromContainer {
@@ -97,7 +100,8 @@ impl Tool for CopyFromContainer {
             return Ok(file);
         }
         if let Some(text) = &mut file.text {
-            *text = redactor.text(text);
+            let (shown, cleaned) = shown(text, &redactor);
+            (*text, file.cleaned) = (shown, cleaned);
             file.truncated |= text.len() > limit;
             text.truncate(text.floor_char_boundary(limit));
             if self.max_bytes.is_none() {
@@ -191,6 +195,17 @@ impl CopyFromContainer {
             }
         }
         Ok(file)
+    }
+}
+
+/// The text of a file as it is shown, and whether it lacks characters of the file. Without a secret it has the line ends
+/// and the byte order mark of the file, so that it can be written back.
+fn shown(text: &str, redactor: &Redactor) -> (String, bool) {
+    let shown = redactor.text(text);
+    let marked = text.strip_prefix('\u{feff}').unwrap_or(text);
+    match shown == marked.replace("\r\n", "\n") {
+        true => (text.to_owned(), false),
+        false => (shown, redactor.hidden().is_none()),
     }
 }
 
@@ -357,6 +372,9 @@ impl Tool for CopyToContainer {
             ));
         }
         let content = self.content()?;
+        if let Some(text) = &self.text {
+            refuse_hidden(docker, "text", text)?;
+        }
         let details = docker.mutable_container(&self.container).await?;
         let id = details.container_id()?;
         let container = details.display_name();
@@ -377,10 +395,13 @@ impl Tool for CopyToContainer {
             Err(failure) => return Err(explain(docker, failure, &self.container, &path).await),
         };
         if let Some(before) = &before {
-            if before.entry_type().is_dir() {
-                let text =
-                    format!("{path:?} in `{container}` is a directory: add the file's name.");
-                return Err(conflict(text));
+            let kind = before.entry_type();
+            if !kind.is_file() {
+                let text = match kind.is_dir() {
+                    true => "is a directory: add the file's name.",
+                    false => "is no file with content, and would be replaced by one.",
+                };
+                return Err(conflict(format!("{path:?} in `{container}` {text}")));
             }
             let loss =
                 format!("Overwrites {path:?} in `{container}`: its present content is lost.");
@@ -544,6 +565,21 @@ mod tests {
             let mut short = text.clone();
             assert_eq!(shorten(&mut short, MAX_TEXT), is_shorter);
             assert!(text.starts_with(&short) && short.len() > 900 && weight(&short) <= MAX_TEXT);
+        }
+    }
+
+    #[test]
+    fn text_is_that_of_the_file_or_said_to_be_another() {
+        for (text, expected, cleaned) in [
+            ("\u{feff}a\r\nb\r\n", "\u{feff}a\r\nb\r\n", false),
+            ("a\tb\n", "a\tb\n", false),
+            ("\u{1b}[1mbold\u{1b}[0m", "bold", true),
+            ("a\u{200b}b", "ab", true),
+            ("line1\rline3", "line3", true),
+            ("PASSWORD=hunter2x\r\n", "PASSWORD=***\n", false),
+        ] {
+            let shown = shown(text, &Redactor::new(true));
+            assert_eq!(shown, (expected.to_owned(), cleaned), "{text:?}");
         }
     }
 

@@ -592,7 +592,8 @@ impl Tool for RemoveImage {
         let is_id = details.id.trim_start_matches("sha256:").starts_with(hex);
         let id = short_id(&details.id);
         // By a name it loses this one alone, also by force.
-        let loss = match details.repo_tags.len() > 1 && !is_id {
+        let has_others = details.repo_tags.len() > 1 && !is_id;
+        let loss = match has_others {
             true => {
                 format!("Removes the name `{name}` from the image {id} that also has other names.")
             }
@@ -608,6 +609,15 @@ impl Tool for RemoveImage {
             .id(&self.image)
             .query("force", self.force);
         docker.delete(action, path).await?;
-        Ok(ObjectChange::new(name, "removed").with_note(loss))
+        let done = ObjectChange::new(name, "removed");
+        if !has_others
+            && let Ok(left) = ImageName::new(&details.id)
+            && docker.try_image(&left).await?.is_some()
+        {
+            return Ok(done.with_note(format!(
+                "Only the name was removed: the image {id} stays without one, since a container or another image needs it."
+            )));
+        }
+        Ok(done.with_note(loss))
     }
 }

@@ -267,9 +267,11 @@ impl Tool for StopContainer {
         let grace = grace(self.timeout_seconds, &before);
         call.extend_timeout(Duration::from_secs(grace.into()));
         let id = before.container_id()?;
+        let began = Instant::now();
         stop(docker, self.container.as_str(), &id, grace).await?;
+        let was_long = began.elapsed() >= Duration::from_secs(grace.into());
         Ok(match docker.container_now(&id).await? {
-            Some(after) => stopped(&before, &after, grace),
+            Some(after) => stopped(&before, &after, grace, was_long),
             None => StateChange::removed(&before),
         })
     }
@@ -296,10 +298,18 @@ pub(super) async fn stop(
     docker.post(action, path, None, grace).await.map(drop)
 }
 
-fn stopped(before: &ContainerDetails, after: &ContainerDetails, grace: u32) -> StateChange {
+/// `was_long` if the stop took as long as the engine waits before it kills.
+fn stopped(
+    before: &ContainerDetails,
+    after: &ContainerDetails,
+    grace: u32,
+    was_long: bool,
+) -> StateChange {
     let code = after.state.exit_code;
     let note = if after.state.is_alive() {
         Some("It was stopped and runs again: something restarted it.".to_owned())
+    } else if code == 137 && !after.state.oom_killed && !was_long {
+        Some("Something else killed it before the engine did.".to_owned())
     } else if code == 137 && !after.state.oom_killed {
         Some(format!(
             "It did not end within {grace} s and was killed; a longer timeout_seconds may let it \

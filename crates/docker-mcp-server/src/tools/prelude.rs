@@ -13,7 +13,7 @@ pub(super) use mcp_core::tool::{
 pub(super) use schemars::JsonSchema;
 pub(super) use serde::{Deserialize, Serialize};
 pub(super) use serde_with::skip_serializing_none;
-pub(super) use upstream::redact::Redactor;
+pub(super) use upstream::redact::{Redactor, has_hidden_value};
 pub(super) use upstream::text::{fitting, newest_lines, truncate};
 pub(super) use upstream::time::rfc3339;
 
@@ -80,6 +80,18 @@ pub(super) async fn whole<T: Send + 'static>(
 /// The error of a call that the state of an object does not allow.
 pub(super) fn conflict(text: impl Into<String>) -> ToolError {
     ToolError::new(ToolErrorKind::Conflict, text)
+}
+
+/// Errors when a text that is to be written has [`HIDDEN`](upstream::redact::HIDDEN) in the place of a value, as tools
+/// show secrets: it would replace the secret.
+pub(super) fn refuse_hidden(docker: &Docker, field: &str, text: &str) -> Result<(), ToolError> {
+    match docker.redact && has_hidden_value(text) {
+        false => Ok(()),
+        true => Err(ToolError::invalid_argument(format!(
+            "{field} has `***` in the place of a value, as a tool has shown it: the secret there would be lost. Nothing \
+             was done. Give the whole value, or change the rest where it is."
+        ))),
+    }
 }
 
 const MAX_LABEL: usize = 200;

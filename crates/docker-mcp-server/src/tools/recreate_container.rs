@@ -1,7 +1,8 @@
 //! `recreate_container`. A replacement ends as a whole: with the new container, or with the old one.
 //!
 //! The old one first gets another name, `NAME.before-ID`, which marks it until the new one is healthy. If this server
-//! is killed in between, or the engine, then [`recover`] finds the mark and brings back the old one.
+//! is killed in between, or the engine, then [`recover`] finds the mark and brings back the old one, unless the new
+//! one has proved itself meanwhile: it may hold work of others.
 
 mod options;
 
@@ -9,6 +10,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::stream;
 use serde_json::{Map, Value, json};
@@ -76,6 +78,11 @@ impl Tool for RecreateContainer {
         };
         let old = inspect().await?;
         let changes = std::mem::take(&mut self.changes);
+        for (name, value) in &changes {
+            for text in texts(value) {
+                refuse_hidden(docker, name, text)?;
+            }
+        }
         let request = merge(&old.container, &old.defaults, changes)?;
         let new_image = request.body["Image"]
             .as_str()
@@ -117,6 +124,7 @@ impl Tool for RecreateContainer {
             old: id,
             name: ContainerName::new(name).unwrap_or(self.container),
             timeout: was_running.then(|| Duration::from_secs(seconds.into())),
+            stop_was_sent: AtomicBool::new(false),
         };
         let grace = grace::<0, 0>(None, &before);
         // The way there, and the way back.
@@ -133,6 +141,16 @@ impl Tool for RecreateContainer {
                 (!was_running).then(|| next.to_owned())
             }),
         })
+    }
+}
+
+/// All texts in a value.
+fn texts(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Array(values) => values.iter().flat_map(texts).collect(),
+        Value::Object(members) => members.values().flat_map(texts).collect(),
+        _ => Vec::new(),
     }
 }
 
@@ -205,6 +223,8 @@ fn shared(host: &Value, owner: &ContainerDetails) -> Option<&'static str> {
 /// The time for which a container without health check has to run.
 const MIN_UPTIME: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// The time in which a container that was killed at the end of a stop is gone.
+const STOP_MARGIN_SECONDS: u32 = 2;
 /// The time for a removal that was begun already.
 const REMOVAL_TIME: Duration = Duration::from_secs(10);
 /// The attempts to bring back old containers, and the delay between them.
@@ -219,6 +239,8 @@ struct Replacement {
     name: ContainerName,
     /// For the new one to get healthy; `None` if the old one did not run, so the new one is not started.
     timeout: Option<Duration>,
+    /// The engine may end the old one yet.
+    stop_was_sent: AtomicBool,
 }
 
 /// The reason why the old container is there again, or is not.
@@ -285,7 +307,13 @@ async fn roll_back_all(docker: &Docker) -> bool {
             timeout: ran(kept).then_some(Duration::ZERO),
             name: name.clone(),
             old,
+            stop_was_sent: AtomicBool::new(true),
         };
+        if replacement.has_proved_itself().await {
+            let note = replacement.remove_old().await.unwrap_or_default();
+            tracing::warn!("`{name}` was replaced by a call that broke off at its end. {note}");
+            continue;
+        }
         let failure = replacement.roll_back(conflict("The replacement broke off."));
         let failure = failure.await;
         let rollback = failure.rollback.as_ref().map(ToolError::kind);
@@ -399,15 +427,28 @@ impl Replacement {
             Ok(after) => after,
             Err(cause) => return Err(self.roll_back(cause).await),
         };
-        // If it cannot be removed it does not come back either.
+        Ok((after, self.remove_old().await))
+    }
+
+    /// Removes the old container. Returns a remark if that fails; it does not come back either.
+    async fn remove_old(&self) -> Option<String> {
         let over = format!("{}{KEPT}over-{}", self.name, short_id(self.old.as_str()));
         let _ = self.rename(&self.old, &over).await;
-        let removed = self.remove(&self.old).await;
-        let note = removed.err().map(|error| {
-            let error = error.message();
-            format!("The old container could not be removed: {error}")
-        });
-        Ok((after, note))
+        let error = self.remove(&self.old).await.err()?;
+        let error = error.message();
+        Some(format!("The old container could not be removed: {error}"))
+    }
+
+    /// Whether the new container is as it should be, and has been for as long as its call would have watched it.
+    async fn has_proved_itself(&self) -> bool {
+        let Ok(now) = self.engine().try_inspect(&self.name).await else {
+            return false;
+        };
+        let began = unix_time::from_timestamp(&now.state.started_at).unwrap_or(i64::MAX);
+        let uptime = unix_time::now().saturating_sub(began);
+        let has_lasted = uptime >= MIN_UPTIME.as_secs() as i64;
+        let is_up = self.is_new(&now) && now.state.runs() && now.restart_count == 0;
+        is_up && matches!(progress(&now, has_lasted, &Redactor::new(true)), Ok(true))
     }
 
     async fn start(&self, old: &Described, request: &Request, grace: u32) -> Result<(), ToolError> {
@@ -432,6 +473,7 @@ impl Replacement {
             return Ok(());
         }
         let path = Path::container(&self.old, "/stop").query("t", grace);
+        self.stop_was_sent.store(true, Ordering::Relaxed);
         self.post("stop", path, None, grace).await?;
         lifecycle::start(&self.docker, &self.name, &self.name).await
     }
@@ -504,7 +546,7 @@ impl Replacement {
                 _ => {}
             }
             // Its name last: by that it is known what is left to do.
-            if self.timeout.is_some() && !old.state.is_alive() {
+            if self.timeout.is_some() && !self.outlasts_a_stop(&old).await? {
                 lifecycle::start(&self.docker, &self.name, &self.old).await?;
             }
             if old.display_name() != self.name.as_str() {
@@ -518,6 +560,21 @@ impl Replacement {
             log,
             rollback,
         }
+    }
+
+    /// Whether the old container runs, and goes on after the time in which a stop that was sent would end it.
+    async fn outlasts_a_stop(&self, old: &ContainerDetails) -> Result<bool, ToolError> {
+        let seconds = match self.stop_was_sent.load(Ordering::Relaxed) {
+            true => grace::<0, 0>(None, old) + STOP_MARGIN_SECONDS,
+            false => 0,
+        };
+        let until = tokio::time::Instant::now() + Duration::from_secs(seconds.into());
+        let mut is_alive = old.state.is_alive();
+        while is_alive && tokio::time::Instant::now() < until {
+            tokio::time::sleep(POLL_INTERVAL).await;
+            is_alive = self.inspect(&self.old).await?.state.is_alive();
+        }
+        Ok(is_alive)
     }
 
     fn is_new(&self, container: &ContainerDetails) -> bool {

@@ -12,6 +12,7 @@ mod files;
 mod hidden_names;
 mod host_network;
 mod images;
+mod kept_work;
 mod policy;
 mod recreate;
 mod registry;

@@ -1,0 +1,219 @@
+//! What users and others have done stays: in files that are read and written back, in a replacement that has proved
+//! itself, beside a call that fails half way.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::super::super::SERVER;
+use super::super::super::lab::{Folder, Lab};
+use super::super::super::proxy::Proxy;
+use super::recreate::until_runs;
+use super::stdio_session::StdioSession;
+use super::{compose_cli, fail, lab, refusal, succeed};
+use crate::harness::{Server, assert_contains, wait_until};
+
+async fn inspect(lab: &Lab, name: &str) -> Value {
+    let details = lab.docker.inspect_container(name, None).await.unwrap();
+    serde_json::to_value(details).unwrap()
+}
+
+/// The `confirm` that a refused call names.
+fn asked(refused: &str) -> &str {
+    let (_, value) = refused.split_once("confirm: \"").unwrap();
+    value.split('"').next().unwrap()
+}
+
+/// Starts a replacement, to which the user agrees.
+async fn replace(session: &mut StdioSession, web: &str) {
+    let arguments = json!({"container": web, "changes": {"labels": {"new": "1"}}});
+    session.start("recreate_container", arguments).await;
+    let accept = json!({"action": "accept", "content": {"confirm": true}});
+    session.reply(accept).await;
+}
+
+/// A server that knows nothing of the call which was killed.
+async fn next_server(lab: &Lab) -> Server {
+    Server::start(SERVER, &[("DOCKER_HOST", &*lab.host)]).await
+}
+
+#[tokio::test]
+async fn replacement_that_has_proved_itself_is_not_taken_back() {
+    let Some(mut lab) = lab().await else { return };
+    let web = lab
+        .run("web", &["sleep", "600"], json!({"StopTimeout": 0}))
+        .await;
+    let old = inspect(&lab, &web).await["Id"].clone();
+    let mut session = StdioSession::open(&lab.host, &[]).await;
+    replace(&mut session, &web).await;
+    until_runs(&lab, &web, &old, false).await;
+    // The servers of other tests leave alone what somebody is at work with.
+    let lock = format!("docker-mcp-server-{}.lock", old.as_str().unwrap());
+    let lock = fs::File::open(std::env::temp_dir().join(lock)).unwrap();
+    let locked = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock));
+    // SIGKILL, before the call has watched the new one for long enough.
+    drop(session);
+    let locked = locked.await.unwrap().unwrap();
+    let new = inspect(&lab, &web).await["Id"].clone();
+    // Longer than a call would have watched it.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    drop(locked);
+    let _next = next_server(&lab).await;
+    wait_until("the old one to go", async || {
+        let old = old.as_str().unwrap();
+        lab.docker.inspect_container(old, None).await.is_err()
+    })
+    .await;
+    let now = inspect(&lab, &web).await;
+    assert_has!(now, {"Id": new, "State": {"Running": true}});
+}
+
+#[tokio::test]
+async fn old_container_that_a_stop_under_way_ends_is_started_again() {
+    let Some(mut lab) = lab().await else { return };
+    let deaf = "trap '' TERM; while :; do sleep 1; done";
+    let options = json!({"StopTimeout": 6});
+    let web = lab.run("web", &["sh", "-c", deaf], options).await;
+    let before = inspect(&lab, &web).await;
+    let proxy = Proxy::start(&lab.host).await;
+    let mut session = StdioSession::open(&proxy.host, &[]).await;
+    replace(&mut session, &web).await;
+    wait_until("the stop", async || {
+        proxy.requests().iter().any(|line| line.contains("/stop?"))
+    })
+    .await;
+    drop(session);
+    let _next = next_server(&lab).await;
+    wait_until("it runs again", async || {
+        let now = lab.docker.inspect_container(&web, None).await;
+        let now = serde_json::to_value(now.ok()).unwrap();
+        let is_new_run = now["State"]["StartedAt"] != before["State"]["StartedAt"];
+        now["Id"] == before["Id"] && now["State"]["Running"] == true && is_new_run
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn values_that_were_hidden_are_not_written() {
+    let Some(mut lab) = lab().await else { return };
+    let web = lab.create("web", &["true"], json!({})).await;
+    let text = "API_KEY=Wolkenbruch77\nPORT=80\n";
+    let file = json!({"container": web, "path": "/env", "text": text});
+    succeed(&lab, "copy_to_container", file).await;
+    let shown = succeed!(lab, "copy_from_container", {"container": web, "path": "/env"});
+    let shown = shown["text"].as_str().unwrap().replace("80", "81");
+    let image = "busybox:test";
+    let yaml = "services: {web: {image: 'busybox:test', environment: {KEY: '***'}}}";
+    for (tool, arguments) in [
+        (
+            "copy_to_container",
+            json!({"container": web, "path": "/env", "text": shown, "confirm": "/env"}),
+        ),
+        (
+            "create_container",
+            json!({"image": image, "env": {"PASSWORD": "***"}}),
+        ),
+        (
+            "create_container",
+            json!({"image": image, "command": ["app", "--password=***"]}),
+        ),
+        (
+            "recreate_container",
+            json!({"container": web, "confirm": web, "changes": {"env": {"PASSWORD": "***"}}}),
+        ),
+        ("compose_up", json!({"directory": "/nowhere", "yaml": yaml})),
+    ] {
+        let refused = refusal(&lab.server, tool, &arguments).await;
+        assert!(
+            refused.contains("the secret there would be lost"),
+            "{tool}: {refused}"
+        );
+    }
+    let whole = json!({"container": web, "path": "/env", "text": "API_KEY=x\n", "confirm": "/env"});
+    succeed(&lab, "copy_to_container", whole).await;
+    // Neither is a text that lacks characters taken for the file.
+    for (text, expected, cleaned) in [
+        ("\u{feff}a\r\nb\r\n", "\u{feff}a\r\nb\r\n", false),
+        ("line1\rline3", "line3", true),
+    ] {
+        succeed!(lab, "copy_to_container", {"container": web, "path": "/env", "text": text, "confirm": "/env"});
+        let read = succeed!(lab, "copy_from_container", {"container": web, "path": "/env"});
+        assert_eq!(
+            (&read["text"], read["cleaned"] == true),
+            (&json!(expected), cleaned)
+        );
+    }
+}
+
+#[tokio::test]
+async fn refused_change_of_a_container_changes_nothing() {
+    let Some(mut lab) = lab().await else { return };
+    let web = lab.run("web", &["sleep", "600"], json!({})).await;
+    let other = lab.create("other", &["true"], json!({})).await;
+    let arguments = json!({"container": web, "memory_mb": 20, "new_name": other});
+    fails_with!(
+        lab,
+        "update_container",
+        arguments,
+        "Another container has the name"
+    );
+    let arguments =
+        json!({"container": other, "memory_mb": 20, "new_name": lab.name("x"), "paused": true});
+    fails_with!(lab, "update_container", arguments, "does not run");
+    for name in [&web, &other] {
+        assert_has!(inspect(&lab, name).await, {"HostConfig": {"Memory": 0}});
+    }
+}
+
+#[tokio::test]
+async fn compose_file_is_overwritten_only_by_the_text_that_was_agreed_to() {
+    let shop = Folder::new();
+    let text = |service: &str| {
+        format!(
+            "services:\n  {service}:\n    image: busybox:test\n    command: [sleep, '600']\n    stop_grace_period: 0s\n"
+        )
+    };
+    let mut labs = compose_cli::labs(&shop).await;
+    let Some(lab) = labs.first_mut() else { return };
+    let project = lab.name("shop");
+    for service in ["web", "api"] {
+        lab.adopt(&format!("shop-{service}-1"));
+    }
+    let file = shop.write("compose.yml", &text("web"));
+    let mut arguments = json!({"directory": shop.path(), "project": project, "yaml": text("api")});
+    let refused = fail(lab, "compose_up", arguments.clone()).await;
+    assert_contains(&refused, "compose.yml.bak");
+    arguments["confirm"] = json!(asked(&refused));
+    // Another text, and a change by somebody else in between.
+    let mut other = arguments.clone();
+    other["yaml"] = json!(text("db"));
+    fails_with!(lab, "compose_up", other, "Nothing was done");
+    let edited = format!("# mine\n{}", text("web"));
+    fs::write(&file, &edited).unwrap();
+    let refused = fail(lab, "compose_up", arguments.clone()).await;
+    assert_eq!(fs::read_to_string(&file).unwrap(), edited);
+    arguments["confirm"] = json!(asked(&refused));
+    let up = succeed(lab, "compose_up", arguments).await;
+    assert_eq!(up["written"], file.to_str().unwrap());
+    let copy = format!("{}.bak", file.display());
+    assert_eq!(fs::read_to_string(copy).unwrap(), edited);
+    let down = json!({"project": project, "action": "down"});
+    let refused = fail(lab, "compose_service", down.clone()).await;
+    let mut down = down;
+    down["confirm"] = json!(asked(&refused));
+    succeed(lab, "compose_service", down).await;
+}
+
+#[tokio::test]
+async fn image_that_others_are_made_of_loses_only_its_name() {
+    let Some(mut lab) = lab().await else { return };
+    let web = lab.create("web", &["true"], json!({})).await;
+    lab.image("app", &web).await;
+    let tag = format!("{}:1", lab.name("app"));
+    let user = lab.adopt("user");
+    succeed!(lab, "create_container", {"image": tag, "name": user, "only_create": true});
+    lab.image("child", &user).await;
+    let removed = succeed!(lab, "remove_image", {"image": tag, "confirm": tag, "force": true});
+    assert_contains(&removed["note"], "Only the name was removed");
+}
