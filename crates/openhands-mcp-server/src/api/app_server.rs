@@ -2,10 +2,11 @@
 //! each task: the configured one, or the one in its sandbox.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use mcp_serve::Secret;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 use upstream::http::{Method, SetupError, Url};
@@ -116,7 +117,7 @@ impl Servers {
             Backend::Agent(server) => return Ok(server),
             Backend::App(app) => app,
         };
-        if let Some((server, since)) = lock(&self.0.sandboxes).get(&id)
+        if let Some((server, since)) = self.0.sandboxes.lock().get(&id)
             && since.elapsed() < CACHE_TTL
         {
             return Ok(server.clone());
@@ -124,7 +125,7 @@ impl Servers {
         let Some(conversation) = app.conversation(id).await? else {
             return Err(self.explain_missing(&app, id).await?);
         };
-        lock(&self.0.starts).remove(&id);
+        self.0.starts.lock().remove(&id);
         let down = |sandbox| Err(ApiFailure::SandboxDown(id, sandbox));
         match conversation.sandbox_status {
             SandboxStatus::Running => {}
@@ -136,7 +137,7 @@ impl Servers {
         let Some(server) = address(conversation) else {
             return down(SandboxProblem::Broken);
         };
-        let mut sandboxes = lock(&self.0.sandboxes);
+        let mut sandboxes = self.0.sandboxes.lock();
         sandboxes.retain(|_, (_, since)| since.elapsed() < CACHE_TTL);
         sandboxes.insert(id, (server.clone(), Instant::now()));
         Ok(server)
@@ -144,7 +145,7 @@ impl Servers {
 
     /// The failure for an id without a conversation: its start may be in progress or have failed.
     async fn explain_missing(&self, app: &AppServer, id: TaskId) -> ApiResult<ApiFailure> {
-        let known = lock(&self.0.starts).get(&id).copied();
+        let known = self.0.starts.lock().get(&id).copied();
         let start = match known {
             Some(start) => app.start_by_id(start).await?,
             None => app.recent_start(id).await?,
@@ -152,7 +153,7 @@ impl Servers {
         let Some(start) = start else {
             return Ok(ApiFailure::absent(id));
         };
-        lock(&self.0.starts).insert(id, start.id);
+        self.0.starts.lock().insert(id, start.id);
         Ok(match (self.start_end(id), start.status) {
             (Some(StartEnd::Deleted), _) => ApiFailure::absent(id),
             (Some(StartEnd::Cancelled), _) => {
@@ -171,7 +172,7 @@ impl Servers {
 
     /// The way in which the start of a task was ended by this server; `None` if it was not.
     pub(crate) fn start_end(&self, id: TaskId) -> Option<StartEnd> {
-        lock(&self.0.ended_starts).get(&id).copied()
+        self.0.ended_starts.lock().get(&id).copied()
     }
 
     /// Ends the start of a task that has no conversation yet, by deleting its sandbox. Returns false if the
@@ -199,7 +200,7 @@ impl Servers {
             }
             let is_deleted = app.delete_sandbox(&own).await?;
             if is_deleted || start.has_failed() {
-                lock(&self.0.ended_starts).insert(id, end);
+                self.0.ended_starts.lock().insert(id, end);
                 return Ok(true);
             }
             if Instant::now() > until {
@@ -211,10 +212,10 @@ impl Servers {
 
     /// Starts a task in a sandbox.
     pub(crate) async fn start(&self, app: &AppServer, new: &NewAppConversation) -> ApiResult<()> {
-        lock(&self.0.starts).remove(&new.id);
-        lock(&self.0.ended_starts).remove(&new.id);
+        self.0.starts.lock().remove(&new.id);
+        self.0.ended_starts.lock().remove(&new.id);
         let start = app.start(new).await?;
-        lock(&self.0.starts).insert(new.id, start.id);
+        self.0.starts.lock().insert(new.id, start.id);
         Ok(())
     }
 
@@ -225,7 +226,7 @@ impl Servers {
         };
         match app.conversation(id).await? {
             Some(task) if task.sandbox_status == SandboxStatus::Paused => {
-                lock(&self.0.sandboxes).remove(&id);
+                self.0.sandboxes.lock().remove(&id);
                 app.resume(&task.sandbox_id).await
             }
             _ => Ok(()),
@@ -234,8 +235,8 @@ impl Servers {
 
     /// Removes a task from the cache.
     pub(crate) fn evict(&self, id: TaskId) {
-        lock(&self.0.sandboxes).remove(&id);
-        lock(&self.0.starts).remove(&id);
+        self.0.sandboxes.lock().remove(&id);
+        self.0.starts.lock().remove(&id);
     }
 
     /// Sends the cheapest request that needs the API key.
@@ -270,10 +271,6 @@ fn address(conversation: AppConversation) -> Option<AgentServer> {
     let (base, _) = url.rsplit_once("/api/conversations/")?;
     let key = Secret::new(conversation.session_api_key, None);
     AgentServer::new(base.parse().ok()?, key).ok()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A start is answered at once, a deletion once the agent server has done it.

@@ -35,6 +35,9 @@ pub(crate) mod event_kind {
     pub(crate) const REJECTION: &str = "UserRejectObservation";
 }
 
+/// The order of events in a search.
+const OLDEST_FIRST: (&str, &str) = ("sort_order", "TIMESTAMP");
+const NEWEST_FIRST: (&str, &str) = ("sort_order", "TIMESTAMP_DESC");
 /// Observations that are searched for the newest output of a command.
 const OUTPUT_SEARCH_LIMIT: &str = "5";
 /// Changes of the state that are searched for the start of a run: few come before it.
@@ -150,8 +153,10 @@ impl AgentServer {
         id: TaskId,
         kind: &str,
     ) -> ApiResult<Option<T>> {
-        let page = self.recent_events(id, kind, "1").await?;
-        Ok(page.into_iter().next())
+        let newest = self
+            .events(id, kind, &[NEWEST_FIRST, ("limit", "1")])
+            .await?;
+        Ok(newest.into_iter().next())
     }
 
     /// The first page of the actions after `last`, oldest first.
@@ -216,9 +221,8 @@ impl AgentServer {
 
     /// The output of the newest command, and its exit code: `None` while it runs, or if the terminal did not tell.
     pub(crate) async fn last_command(&self, id: TaskId) -> ApiResult<(String, Option<i64>)> {
-        let events: Vec<Event> = self
-            .recent_events(id, event_kind::OBSERVATION, OUTPUT_SEARCH_LIMIT)
-            .await?;
+        let newest = [NEWEST_FIRST, ("limit", OUTPUT_SEARCH_LIMIT)];
+        let events: Vec<Event> = self.events(id, event_kind::OBSERVATION, &newest).await?;
         let mut observations = events.into_iter().filter_map(|event| event.observation);
         let newest = observations.find(|observation| observation.kind == "TerminalObservation");
         let Some(observation) = newest else {
@@ -237,39 +241,30 @@ impl AgentServer {
         since: Option<&str>,
         limit: &str,
     ) -> ApiResult<Vec<T>> {
-        let mut query = vec![("sort_order", "TIMESTAMP"), ("limit", limit)];
+        let mut query = vec![OLDEST_FIRST, ("limit", limit)];
         query.extend(since.map(|since| ("timestamp__gte", since)));
-        self.search(id, kind, query).await
+        self.events(id, kind, &query).await
     }
 
-    async fn recent_events<T: DeserializeOwned>(
+    async fn events<T: DeserializeOwned>(
         &self,
         id: TaskId,
         kind: &str,
-        limit: &str,
-    ) -> ApiResult<Vec<T>> {
-        let query = vec![("sort_order", "TIMESTAMP_DESC"), ("limit", limit)];
-        self.search(id, kind, query).await
-    }
-
-    async fn search<T: DeserializeOwned>(
-        &self,
-        id: TaskId,
-        kind: &str,
-        query: Vec<(&str, &str)>,
+        query: &[(&str, &str)],
     ) -> ApiResult<Vec<T>> {
         Ok(self.event_page(id, kind, query, None).await?.items)
     }
 
     /// A page of the events of `kind`; `page` is the cursor of a later one.
-    pub(crate) async fn event_page<T: DeserializeOwned>(
+    async fn event_page<T: DeserializeOwned>(
         &self,
         id: TaskId,
         kind: &str,
-        mut query: Vec<(&str, &str)>,
+        query: &[(&str, &str)],
         page: Option<&str>,
     ) -> ApiResult<Page<T>> {
         let kind = self.known_version().await?.kind_filter(kind);
+        let mut query = query.to_vec();
         query.push(("kind", &kind));
         query.extend(page.map(|page| ("page_id", page)));
         let request = self.task_request(Method::GET, id, &["events", "search"]);
@@ -325,13 +320,9 @@ impl AgentServer {
         let mut pending = Vec::new();
         let mut page = None;
         loop {
-            let query = vec![
-                ("sort_order", "TIMESTAMP_DESC"),
-                ("limit", ACTIONS_PER_PAGE),
-            ];
-            let actions: Page<Event> = self
-                .event_page(id, event_kind::ACTION, query, page.as_deref())
-                .await?;
+            let query = [NEWEST_FIRST, ("limit", ACTIONS_PER_PAGE)];
+            let actions = self.event_page(id, event_kind::ACTION, &query, page.as_deref());
+            let actions: Page<Event> = actions.await?;
             let Some(oldest) = actions.items.last() else {
                 break;
             };
@@ -364,13 +355,13 @@ impl AgentServer {
         ] {
             let mut page = None;
             loop {
-                let query = vec![
-                    ("sort_order", "TIMESTAMP"),
+                let query = [
+                    OLDEST_FIRST,
                     ("limit", RESULTS_PER_PAGE),
                     ("timestamp__gte", time),
                 ];
-                let found: Page<ResultEvent> =
-                    self.event_page(id, kind, query, page.as_deref()).await?;
+                let found = self.event_page(id, kind, &query, page.as_deref());
+                let found: Page<ResultEvent> = found.await?;
                 for result in found.items {
                     results.extend(result.action_id);
                     if kind == event_kind::TOOL_ERROR {

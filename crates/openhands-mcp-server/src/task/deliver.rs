@@ -15,8 +15,8 @@ use upstream::poll::Backoff;
 use super::follow::{MAX_WHOLE_RESULT_BYTES, TaskSnapshot};
 use super::report::Report;
 use crate::OpenHands;
+use crate::api::tags::ConversationTags;
 use crate::api::{ApiResult, Backend, TaskId};
-use crate::tags::ConversationTags;
 
 /// The intervals at which a task with a URL is read until its end.
 const POLL_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(15));
@@ -96,7 +96,7 @@ async fn search_once(service: &OpenHands) -> ApiResult<()> {
             .conversations(None, PAGE_SIZE, page.as_deref())
             .await?;
         for task in listed.items {
-            if is_open(&ConversationTags::new(task.tags)) {
+            if is_open(&task.tags) {
                 service.callbacks.expect(task.id);
             }
         }
@@ -140,8 +140,8 @@ async fn try_deliver(service: &OpenHands, id: TaskId) -> ApiResult<bool> {
     };
     let server = service.servers.for_task(id).await?;
     let task = TaskSnapshot::read(&server, id).await?;
-    let tags = ConversationTags::new(task.conversation.tags.clone());
-    let Some((url, number)) = tags.callback().filter(|_| is_open(&tags)) else {
+    let tags = &task.conversation.tags;
+    let Some((url, number)) = tags.callback().filter(|_| is_open(tags)) else {
         return Ok(true);
     };
     if !task.status().is_settled() {
@@ -191,7 +191,7 @@ async fn try_deliver(service: &OpenHands, id: TaskId) -> ApiResult<bool> {
     // Unless the task went on with a URL for its next result.
     if tags.callback().is_some_and(|(_, now)| now == number) {
         tags.set_delivery(&sent);
-        server.set_tags(id, tags.as_tags()).await?;
+        server.set_tags(id, &tags).await?;
     }
     Ok(true)
 }

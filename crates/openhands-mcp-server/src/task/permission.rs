@@ -12,9 +12,9 @@ use upstream::redact::{HIDDEN, Redactor, redacted_code};
 use upstream::text::{head, visible};
 
 use crate::OpenHands;
+use crate::api::tags::{ConversationTags, StopReason};
 use crate::api::{AgentServer, ApiResult, Conversation, Execution, PendingAction, TaskId};
-use crate::budget::{Limit, Usage};
-use crate::tags::{ConversationTags, StopReason};
+use crate::budget::Limit;
 
 /// Bytes of the actions in a report.
 const MAX_SHOWN_BYTES: usize = 5_000;
@@ -319,11 +319,8 @@ pub(crate) async fn send_answer(
     if answer.accept {
         // The agent server counts the steps of each run from nothing.
         let done = server.count_actions(id).await?;
-        let used = Usage {
-            steps: done.saturating_sub(pending.actions.len() as u64),
-            seconds: tags.seconds_used(server.now()),
-            cost: task.stats.cost(),
-        };
+        let done = done.saturating_sub(pending.actions.len() as u64);
+        let used = tags.used(&task, done, server.now());
         let limits = tags.limits(&task);
         if let Some(limit) = limits.reached(&used) {
             let reason = match limit {
@@ -336,11 +333,11 @@ pub(crate) async fn send_answer(
                 .stop_locked(server, id, reason, async { lock });
             return Ok(stopped.await?);
         }
-        tags.continue_with(&limits);
+        tags.set_limits(&limits);
         tags.begin_run(server.now());
         service.runner.watch(id);
     }
-    server.set_tags(id, tags.as_tags()).await?;
+    server.set_tags(id, &tags).await?;
     // That may have taken long, and the agent server takes an answer for whatever waits when it comes.
     waiting(server, id, Some(pending.id())).await?;
     let sent = server.respond(id, answer.accept, &answer.reason).await;

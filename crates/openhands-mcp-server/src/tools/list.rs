@@ -12,12 +12,12 @@ use upstream::text::one_line;
 use upstream::time::{Timestamp, before, parse_timestamp};
 
 use crate::OpenHands;
+use crate::api::tags::tag;
 use crate::api::{
     AgentServer, AppConversation, AppServer, Backend, Conversation, Execution, SandboxStatus,
     Servers, StartEnd, TaskId, round_cost,
 };
 use crate::state::{TaskFacts, TaskStatus};
-use crate::tags::{ConversationTags, tag};
 
 /// Tasks in an answer; each takes about 60 tokens.
 const DEFAULT_LIMIT: u32 = 20;
@@ -88,8 +88,7 @@ impl Tool for ListTasks {
         let execution = self.status.and_then(execution);
         let owner = service.owner(call);
         let is_wanted = |task: &Conversation| {
-            let tags = ConversationTags::new(task.tags.clone());
-            let may_see = owner.as_ref().is_none_or(|owner| owner.may_see(&tags));
+            let may_see = owner.as_ref().is_none_or(|owner| owner.may_see(&task.tags));
             may_see
                 && self
                     .status
@@ -235,7 +234,7 @@ impl ListedTask {
 
     fn from_agent_server(task: Conversation) -> Self {
         let status = listed_status(&task);
-        let tags = ConversationTags::new(task.tags);
+        let tags = &task.tags;
         let title = tags.get(tag::TITLE).or(task.title.as_deref());
         Self::new(task.id, status, title, &task.created_at, task.stats.cost())
     }
@@ -366,8 +365,8 @@ impl Tool for GetUsage {
         // Tasks with tokens and without a cost.
         let (mut unpriced, mut oldest) = (0_u64, String::new());
         let is_whole = each_since(&server, since, |task| {
-            let tags = ConversationTags::new(task.tags.clone());
-            if owner.as_ref().is_some_and(|owner| !owner.may_see(&tags)) {
+            let tags = &task.tags;
+            if owner.as_ref().is_some_and(|owner| !owner.may_see(tags)) {
                 return;
             }
             let (cost, tokens) = (task.stats.cost(), task.stats.tokens());

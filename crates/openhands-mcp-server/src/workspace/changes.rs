@@ -1,8 +1,8 @@
 //! Changes that a task made in its directory. Changes after the start of a later task there are not its own.
 
-use crate::api::{AgentServer, ApiResult, Conversation, event_kind};
+use crate::api::tags::tag;
+use crate::api::{AgentServer, ApiResult, Conversation, Execution, TaskId, event_kind};
 use crate::git::{ChangedDirectory, Changes, ChangesError, ChangesQuery, OtherWork};
-use crate::tags::{ConversationTags, tag};
 
 /// Conversations in a page, and pages that are searched, newest first.
 const PAGE_SIZE: u32 = 100;
@@ -14,21 +14,19 @@ pub(crate) async fn read_changes(
     conversation: &Conversation,
     query: &ChangesQuery<'_>,
 ) -> Result<Changes, ChangesError> {
-    let tags = ConversationTags::new(conversation.tags.clone());
-    let changed = changed_directory(server, conversation, &tags).await?;
+    let changed = changed_directory(server, conversation).await?;
     Changes::read(server, &changed, query).await
 }
 
-/// The directory of a task, whose tags are `tags`.
+/// The directory of a task.
 pub(crate) async fn changed_directory<'a>(
     server: &AgentServer,
     conversation: &'a Conversation,
-    tags: &'a ConversationTags,
 ) -> ApiResult<ChangedDirectory<'a>> {
     Ok(ChangedDirectory {
         path: &conversation.workspace.working_dir,
-        base: tags.base(),
-        store: tags.get(tag::SNAPSHOTS),
+        base: conversation.tags.base(),
+        store: conversation.tags.get(tag::SNAPSHOTS),
         others: other_tasks(server, conversation).await?,
     })
 }
@@ -53,8 +51,8 @@ async fn other_tasks(server: &AgentServer, conversation: &Conversation) -> ApiRe
         } else if other.updated_at > conversation.created_at {
             earlier.extend(server.last_time(other.id, event_kind::OBSERVATION).await?);
         }
-        let tags = ConversationTags::new(other.tags);
-        snapshots.extend(tags.base().filter(|_| is_same).map(str::to_owned));
+        let base = other.tags.base();
+        snapshots.extend(base.filter(|_| is_same).map(str::to_owned));
     }
     if !snapshots.is_empty() && conversation.execution_status.is_stopped() {
         work.ended = server
@@ -92,14 +90,25 @@ async fn neighbours(
     Ok(found)
 }
 
-/// The other tasks whose directory is that of the task or below it.
-pub(crate) async fn tasks_within(
+/// Another task whose directory is that of the task or below it: of all that were created later, or only of those that
+/// run and of the newest, which takes two requests.
+pub(crate) async fn task_within(
     server: &AgentServer,
     task: &Conversation,
-) -> ApiResult<Vec<Conversation>> {
-    let mut others = neighbours(server, task, MAX_PAGES).await?;
-    others.retain(|other| is_below(&other.workspace.working_dir, &task.workspace.working_dir));
-    Ok(others)
+    all: bool,
+) -> ApiResult<Option<TaskId>> {
+    let own = &task.workspace.working_dir;
+    let is_within =
+        |other: &Conversation| other.id != task.id && is_below(&other.workspace.working_dir, own);
+    let pages = if all { MAX_PAGES } else { 1 };
+    let mut others = neighbours(server, task, pages).await?;
+    if !all {
+        others.extend(server.all_conversations(Execution::Running).await?);
+    }
+    Ok(others
+        .iter()
+        .find(|other| is_within(other))
+        .map(|other| other.id))
 }
 
 /// Returns true if the directory was made for this task.
