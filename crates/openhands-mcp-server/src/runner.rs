@@ -344,8 +344,7 @@ impl Runner {
             }
         }
         if let Some((reason, said)) = refused {
-            tags.mark_stopped(reason, server.now());
-            tags.set_stop_text(&said);
+            tags.mark_stopped(reason, &said, server.now());
             server.set_tags(id, &tags).await?;
             return Ok(true);
         }
@@ -417,7 +416,7 @@ pub(crate) async fn tag_stopped(
     reason: StopReason,
 ) -> ApiResult<()> {
     let mut tags = ConversationTags::from_task(task);
-    tags.mark_stopped(reason, server.now());
+    tags.mark_stopped(reason, "", server.now());
     server.set_tags(task.id, &tags).await
 }
 

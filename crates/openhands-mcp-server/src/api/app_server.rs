@@ -199,7 +199,7 @@ impl Servers {
                 return Err(ApiFailure::SandboxDown(id, SandboxProblem::Starting));
             }
             let is_deleted = app.delete_sandbox(&own).await?;
-            if is_deleted || start.has_failed() {
+            if is_deleted || start.status == StartStatus::Error {
                 self.0.ended_starts.lock().insert(id, end);
                 return Ok(true);
             }
@@ -360,16 +360,6 @@ impl ConversationStart {
     pub(crate) fn prompt(&self) -> Option<&str> {
         let first = self.request.initial_message.as_ref()?.content.first()?;
         Some(&first.text)
-    }
-
-    /// Returns true if it goes on.
-    pub(crate) fn is_in_progress(&self) -> bool {
-        self.status == StartStatus::InProgress
-    }
-
-    /// Returns true if it has failed.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.status == StartStatus::Error
     }
 }
 

@@ -515,79 +515,94 @@ mod tests {
 
     use super::*;
 
-    fn action(action: Value) -> Option<PendingAction> {
-        let event = json!({"id": "a", "kind": "ActionEvent", "timestamp": "t", "tool_name": "x", "tool_call_id": "c",
-            "summary": "a claim", "action": action});
-        let event: Event = serde_json::from_value(event).unwrap();
-        event.pending()
+    fn event(kind: &str, more: Value) -> Event {
+        let mut event = json!({"id": "a", "kind": kind, "timestamp": "t"});
+        let more = more.as_object().unwrap().clone();
+        event.as_object_mut().unwrap().extend(more);
+        serde_json::from_value(event).unwrap()
     }
 
     #[test]
     fn arguments_are_those_of_the_call() {
-        let terminal = json!({"kind": "TerminalAction", "command": "a\nb", "timeout": null});
-        let arguments = action(terminal).unwrap().arguments;
-        assert_eq!(json!(arguments), json!({"command": "a\nb"}));
-        let of_server = json!({"kind": "MCPToolAction", "data": {"kind": "x", "n": 1}});
-        let arguments = action(of_server).unwrap().arguments;
-        assert_eq!(json!(arguments), json!({"kind": "x", "n": 1}));
-        assert_eq!(action(Value::Null), None);
-    }
-
-    fn reason_of(code: &str, class: &str) -> String {
-        let error = serde_json::json!({"code": code, "classification": {"kind": class}});
-        let error = serde_json::from_value(error).unwrap();
-        explain_run_end(Some(&RunEnd::Error(error)), Some(500)).0
+        for (action, expected) in [
+            (
+                json!({"kind": "TerminalAction", "command": "a\nb", "timeout": null}),
+                json!({"command": "a\nb"}),
+            ),
+            (
+                json!({"kind": "MCPToolAction", "data": {"kind": "x", "n": 1}}),
+                json!({"kind": "x", "n": 1}),
+            ),
+            (Value::Null, Value::Null),
+        ] {
+            let event = event(
+                "ActionEvent",
+                json!({"summary": "a claim", "action": action}),
+            );
+            let arguments = event.pending().map(|pending| pending.arguments);
+            assert_eq!(json!(arguments), expected);
+        }
     }
 
     #[test]
     fn errors_have_distinct_explanations() {
-        assert_eq!(
-            reason_of("MaxIterationsReached", "agent_action"),
-            "The agent reached its limit of 500 steps before it was done (MaxIterationsReached)."
-        );
-        assert!(reason_of("LLMServiceUnavailableError", "transient").contains("model did not"));
-        assert!(reason_of("LLMAuthenticationError", "").contains("credentials"));
-        assert!(reason_of("LLMBadRequestError", "config").contains("set up"));
-        assert!(reason_of("KeyError", "internal").contains("failed (KeyError)"));
+        for (code, class, part) in [
+            (
+                "MaxIterationsReached",
+                "agent_action",
+                "its limit of 500 steps before it was done (MaxIterationsReached).",
+            ),
+            ("LLMServiceUnavailableError", "transient", "model did not"),
+            ("LLMAuthenticationError", "", "credentials"),
+            ("LLMBadRequestError", "config", "set up"),
+            ("KeyError", "internal", "failed (KeyError)"),
+        ] {
+            let error = json!({"code": code, "classification": {"kind": class}});
+            let error = RunEnd::Error(serde_json::from_value(error).unwrap());
+            let reason = explain_run_end(Some(&error), Some(500)).0;
+            assert!(reason.contains(part), "{reason}");
+        }
         let restart = explain_run_end(Some(&RunEnd::Restart), None).0;
         assert!(restart.contains("restarted while"));
         assert!(explain_run_end(None, None).0.contains("without a reason"));
     }
 
-    #[track_caller]
-    fn check_event(mut sent: Value, line: &str) {
-        sent["id"] = json!("a");
-        sent["timestamp"] = json!("t");
-        assert_eq!(summary(&serde_json::from_value(sent).unwrap()), line);
-    }
-
     #[test]
     fn every_event_is_one_line() {
-        check_event(
-            json!({"kind": "ObservationEvent", "observation": {"kind": "TerminalObservation",
-                "exit_code": 2, "content": [{"type": "text", "text": "no such\nfile"}]}}),
-            "exit 2: no such file",
-        );
-        check_event(
-            json!({"kind": "MessageEvent", "source": "agent",
-                "llm_message": {"role": "assistant", "content": [{"type": "text", "text": "hi"}]}}),
-            "agent: hi",
-        );
-        check_event(
-            json!({"kind": "ConversationErrorEvent", "code": "LLMError", "detail": "key sk-1"}),
-            "LLMError",
-        );
-        check_event(json!({"kind": "PauseEvent"}), "");
-        // Not what the model says about its action.
-        check_event(
-            json!({"kind": "ActionEvent", "tool_name": "terminal", "summary": "List the files",
-                "action": {"command": "ls -l \\\n  src"}}),
-            "terminal ls -l \\ src",
-        );
-        check_event(
-            json!({"kind": "ActionEvent", "tool_name": "n8n_run_workflow",
-                "action": {"kind": "MCPToolAction", "data": {"id": 7, "password": "hunter2"}}}),
-            "n8n_run_workflow {\"id\":7,\"password\":\"***\"}",
-        );
+        let text = |text: &str| json!([{"type": "text", "text": text}]);
+        for (kind, more, line) in [
+            (
+                "ObservationEvent",
+                json!({"observation": {"kind": "TerminalObservation", "exit_code": 2,
+                    "content": text("no such\nfile")}}),
+                "exit 2: no such file",
+            ),
+            (
+                "MessageEvent",
+                json!({"source": "agent", "llm_message": {"content": text("hi")}}),
+                "agent: hi",
+            ),
+            (
+                "ConversationErrorEvent",
+                json!({"code": "LLMError", "detail": "key sk-1"}),
+                "LLMError",
+            ),
+            ("PauseEvent", json!({}), ""),
+            // Not what the model says about its action.
+            (
+                "ActionEvent",
+                json!({"tool_name": "terminal", "summary": "List the files",
+                    "action": {"command": "ls -l \\\n  src"}}),
+                "terminal ls -l \\ src",
+            ),
+            (
+                "ActionEvent",
+                json!({"tool_name": "n8n_run_workflow",
+                    "action": {"kind": "MCPToolAction", "data": {"id": 7, "password": "hunter2"}}}),
+                "n8n_run_workflow {\"id\":7,\"password\":\"***\"}",
+            ),
+        ] {
+            assert_eq!(summary(&event(kind, more)), line);
+        }
     }
 }

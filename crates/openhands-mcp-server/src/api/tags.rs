@@ -150,19 +150,12 @@ impl ConversationTags {
         Some(text)
     }
 
-    /// Adds such a text to the reason, unless it is empty.
-    pub(crate) fn set_stop_text(&mut self, text: &str) {
-        if let Some(reason) = self.get(tag::STOP_REASON).filter(|_| !text.is_empty()) {
-            let value = one_line(&format!("{reason} {text}"), MAX_VALUE_CHARS);
-            self.set(tag::STOP_REASON, Some(value));
-        }
-    }
-
-    pub(crate) fn set_stop_reason(&mut self, reason: Option<StopReason>) {
-        let known = STOP_REASONS
-            .iter()
-            .find(|(known, _)| Some(*known) == reason);
-        self.set(tag::STOP_REASON, known.map(|(_, name)| (*name).to_owned()));
+    /// Sets the reason why we stopped the task, and what git or OpenHands says about it.
+    pub(crate) fn set_stop_reason(&mut self, reason: Option<StopReason>, said: &str) {
+        let mut known = STOP_REASONS.iter();
+        let known = known.find(|(known, _)| Some(*known) == reason);
+        let value = known.map(|(_, name)| format!("{name} {said}"));
+        self.set_line(tag::STOP_REASON, value.as_deref().map(str::trim_end));
     }
 
     pub(crate) fn set_owner(&mut self, owner: Option<(String, &str)>) {
@@ -352,7 +345,7 @@ impl ConversationTags {
     /// Marks the start of a run, and clears why the task was stopped.
     pub(crate) fn begin_run(&mut self, now: Timestamp) {
         self.set_fetch(None);
-        self.set_stop_reason(None);
+        self.set_stop_reason(None, "");
         let used = i64::try_from(self.seconds_used(now)).unwrap_or(i64::MAX);
         self.set_run_time(RunTime::Since(now.as_second().saturating_sub(used)));
     }
@@ -365,11 +358,11 @@ impl ConversationTags {
         }
     }
 
-    /// Marks the task as stopped for this reason.
-    pub(crate) fn mark_stopped(&mut self, reason: StopReason, now: Timestamp) {
+    /// Marks the task as stopped for this reason, about which git or OpenHands may say more.
+    pub(crate) fn mark_stopped(&mut self, reason: StopReason, said: &str, now: Timestamp) {
         self.end_run(now);
         self.set_fetch(None);
-        self.set_stop_reason(Some(reason));
+        self.set_stop_reason(Some(reason), said);
     }
 }
 

@@ -64,9 +64,7 @@ impl PendingActions {
     fn new(actions: Vec<PendingAction>) -> Self {
         let mut hidden = 0;
         let ids: Vec<&str> = actions.iter().map(|action| action.id.as_str()).collect();
-        let mut id = TaskId::from_key(&format!("confirmation {ids:?}"))
-            .to_string()
-            .replace('-', "");
+        let mut id = TaskId::from_key(&format!("confirmation {ids:?}")).simple();
         id.truncate(ID_CHARS);
         let actions = actions.into_iter().map(|action| {
             let mut arguments = Value::Object(action.arguments);

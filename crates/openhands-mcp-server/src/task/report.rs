@@ -17,7 +17,7 @@ use super::verify::{Check, check};
 use crate::OpenHands;
 use crate::api::tags::{ConversationTags, tag};
 use crate::api::{AgentServer, ApiFailure, ApiResult, TaskId};
-use crate::git::{ChangesError, ChangesQuery};
+use crate::git::ChangesQuery;
 use crate::state::{TaskOutcome, TaskStatus};
 use crate::workspace::read_changes;
 
@@ -225,8 +225,8 @@ impl Report {
                 let warnings = changed.warnings.into_iter();
                 self.warnings.extend(warnings.map(str::to_owned));
             }
-            Err(ChangesError::Git(reason)) => self.warnings.push(reason),
-            Err(ChangesError::Api(failure)) => return Err(failure),
+            Err(ApiFailure::Git(reason)) => self.warnings.push(reason),
+            Err(failure) => return Err(failure),
         }
         // The output says more than the action.
         self.last_action = None;

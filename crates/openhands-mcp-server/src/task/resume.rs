@@ -112,7 +112,7 @@ pub(crate) async fn resume(
     if let Some(message) = message {
         send(server, id, message, messages).await?;
         // If it cannot run with the message, resume_task runs it.
-        before.set_stop_reason(Some(StopReason::Cancelled));
+        before.set_stop_reason(Some(StopReason::Cancelled), "");
     }
     if let Some(url) = callback {
         tags.renew_callback(url.as_str());

@@ -15,7 +15,7 @@ use crate::OpenHands;
 use crate::api::tags::tag;
 use crate::api::{
     AgentServer, AppConversation, AppServer, Backend, Conversation, Execution, SandboxStatus,
-    Servers, StartEnd, TaskId, round_cost,
+    Servers, StartEnd, StartStatus, TaskId, round_cost,
 };
 use crate::state::{TaskFacts, TaskStatus};
 
@@ -165,13 +165,12 @@ impl ListTasks {
             });
             tasks.extend(starts.filter_map(|start| {
                 let id = start.task()?;
-                let status = match servers.start_end(id) {
-                    Some(StartEnd::Deleted) => return None,
-                    Some(StartEnd::Cancelled) => TaskStatus::Cancelled,
-                    None if start.has_failed() => TaskStatus::Failed,
-                    // Neither starting nor listed: it was deleted.
-                    None if !start.is_in_progress() => return None,
-                    None => TaskStatus::Queued,
+                let status = match (servers.start_end(id), start.status) {
+                    (Some(StartEnd::Cancelled), _) => TaskStatus::Cancelled,
+                    (None, StartStatus::Error) => TaskStatus::Failed,
+                    (None, StartStatus::InProgress) => TaskStatus::Queued,
+                    // A task that is neither starting nor listed was deleted.
+                    (Some(StartEnd::Deleted), _) | (None, StartStatus::Ready) => return None,
                 };
                 let title = words(id);
                 Some(ListedTask::new(

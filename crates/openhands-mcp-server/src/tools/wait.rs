@@ -380,7 +380,7 @@ const NEW: &str = "n";
 
 /// The reference for these tasks; `None` for a new one.
 pub(super) fn reference(tasks: impl IntoIterator<Item = Option<TaskId>>) -> String {
-    let part = |id: Option<TaskId>| id.map_or(NEW.to_owned(), |id| id.to_string().replace('-', ""));
+    let part = |id: Option<TaskId>| id.map_or(NEW.to_owned(), TaskId::simple);
     let parts: Vec<String> = tasks.into_iter().map(part).collect();
     parts.join("-")
 }

@@ -2,7 +2,7 @@
 
 use crate::api::tags::tag;
 use crate::api::{AgentServer, ApiResult, Conversation, Execution, TaskId, event_kind};
-use crate::git::{ChangedDirectory, Changes, ChangesError, ChangesQuery, OtherWork};
+use crate::git::{ChangedDirectory, Changes, ChangesQuery, OtherWork};
 
 /// Conversations in a page, and pages that are searched, newest first.
 const PAGE_SIZE: u32 = 100;
@@ -13,7 +13,7 @@ pub(crate) async fn read_changes(
     server: &AgentServer,
     conversation: &Conversation,
     query: &ChangesQuery<'_>,
-) -> Result<Changes, ChangesError> {
+) -> ApiResult<Changes> {
     let changed = changed_directory(server, conversation).await?;
     Changes::read(server, &changed, query).await
 }
