@@ -25,9 +25,7 @@ pub(crate) use conversations::{
     AgentProfile, Confirm, Conversation, Execution, MAX_IDS, ModelProfile, NewConversation, Plugin,
     round_cost,
 };
-pub(crate) use events::{
-    Event, PendingAction, RunEnd, RunError, event_kind, explain_run_end, summary,
-};
+pub(crate) use events::{Event, PendingAction, RunEnd, event_kind, explain_run_end, summary};
 pub(crate) use failure::{ApiFailure, ApiResult, SandboxProblem, WORDING};
 pub(crate) use files::{ScriptOutput, shell_quoted};
 pub(crate) use names::{FileName, TaskId};

@@ -8,7 +8,7 @@ use upstream::time;
 
 use crate::api::tags::{ConversationTags, StopReason};
 use crate::api::{
-    AgentServer, ApiResult, Conversation, Execution, RunEnd, RunError, SandboxProblem, event_kind,
+    AgentServer, ApiResult, Conversation, Execution, RunEnd, SandboxProblem, event_kind,
     explain_run_end,
 };
 
@@ -152,7 +152,7 @@ impl TaskFacts {
             &self.conversation,
             ConversationTags::from_task(&self.conversation),
         );
-        let is_limit = matches!(&self.run_end, Some(RunEnd::Error(error)) if error.code == MAX_ITERATIONS_REACHED);
+        let is_limit = matches!(&self.run_end, Some(RunEnd::Error(error)) if error.code.as_deref() == Some(MAX_ITERATIONS_REACHED));
         let used = tags.used(task, self.steps, task.last_event_at());
         task.execution_status == Execution::Error
             && is_limit
@@ -261,13 +261,13 @@ async fn run_end(server: &AgentServer, task: &Conversation) -> ApiResult<Option<
     match task.execution_status {
         Execution::Error => {
             let (error, restart) = tokio::try_join!(
-                server.last_event::<RunError>(id, event_kind::RUN_ERROR),
+                server.last_event(id, event_kind::RUN_ERROR),
                 server.last_restart(id),
             )?;
             let is_restart = restart.as_ref() > error.as_ref().map(|error| &error.timestamp);
             Ok(match is_restart {
                 true => Some(RunEnd::Restart),
-                false => error.map(RunEnd::Error),
+                false => error.map(Box::new).map(RunEnd::Error),
             })
         }
         Execution::Paused => {
@@ -420,7 +420,8 @@ mod tests {
     }
 
     fn limit() -> Option<RunEnd> {
-        let error = json!({"code": MAX_ITERATIONS_REACHED});
+        let error = json!({"id": "a", "timestamp": "t", "kind": event_kind::RUN_ERROR,
+            "code": MAX_ITERATIONS_REACHED});
         Some(RunEnd::Error(serde_json::from_value(error).unwrap()))
     }
 

@@ -95,7 +95,7 @@ impl TaskSnapshot {
     /// Polls the task for the first time.
     pub(crate) async fn read(server: &AgentServer, id: TaskId) -> ApiResult<Self> {
         let conversation = server.conversation(id).await?;
-        let last_action: Option<Event> = server.last_event(id, event_kind::ACTION).await?;
+        let last_action = server.last_event(id, event_kind::ACTION).await?;
         let steps = match &last_action {
             Some(action) => server.count_before(id, action).await? + 1,
             None => 0,

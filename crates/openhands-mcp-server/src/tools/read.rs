@@ -578,7 +578,7 @@ impl Tool for GetTaskEvents {
         let mut found = Vec::new();
         for wanted in ALL_KINDS.into_iter().filter(is_wanted) {
             for name in wanted.names() {
-                let events: Vec<Event> = server.events_since(id, name, from, &fetched).await?;
+                let events = server.events_since(id, name, from, &fetched).await?;
                 found.extend(events.into_iter().map(|event| (wanted, event)));
             }
         }
