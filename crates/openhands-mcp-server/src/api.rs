@@ -19,7 +19,7 @@ pub(crate) mod tags;
 pub(crate) use agent_server::AgentServer;
 pub(crate) use app_server::{
     AppConversation, AppServer, Backend, NewAppConversation, SandboxStatus, Servers, StartEnd,
-    StartStatus,
+    StartStatus, first_message,
 };
 pub(crate) use conversations::{
     AgentProfile, Confirm, Conversation, Execution, MAX_IDS, ModelProfile, NewConversation, Plugin,

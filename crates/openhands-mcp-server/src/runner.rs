@@ -214,7 +214,7 @@ impl Runner {
         let known: Vec<TaskId> = self.limited.lock().keys().copied().collect();
         let (began, next) = (Instant::now(), *self.next_list.lock());
         if began >= next || known.len() > MAX_IDS {
-            let listed = server.all_conversations(Execution::Running).await;
+            let listed = server.running().await;
             *self.next_list.lock() = Instant::now() + began.elapsed() * LIST_PAUSE;
             match listed {
                 Err(failure) if known.len() <= MAX_IDS => {

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use mcp_serve::Secret;
 use parking_lot::Mutex;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use serde_with::skip_serializing_none;
 use upstream::http::{Method, SetupError, Url};
 use uuid::Uuid;
 
@@ -212,10 +213,10 @@ impl Servers {
 
     /// Starts a task in a sandbox.
     pub(crate) async fn start(&self, app: &AppServer, new: &NewAppConversation) -> ApiResult<()> {
-        self.0.starts.lock().remove(&new.id);
-        self.0.ended_starts.lock().remove(&new.id);
+        self.0.starts.lock().remove(&new.conversation_id);
+        self.0.ended_starts.lock().remove(&new.conversation_id);
         let start = app.start(new).await?;
-        self.0.starts.lock().insert(new.id, start.id);
+        self.0.starts.lock().insert(new.conversation_id, start.id);
         Ok(())
     }
 
@@ -374,19 +375,28 @@ pub(crate) enum StartStatus {
     InProgress,
 }
 
-/// The request to start a conversation.
-#[derive(Debug, PartialEq, Eq)]
+/// The request to start a conversation (`AppConversationStartRequest`).
+#[skip_serializing_none]
+#[derive(Debug, Serialize)]
 pub(crate) struct NewAppConversation {
     /// Chosen by us, so that it is known before the sandbox exists.
-    pub(crate) id: TaskId,
-    /// The first message.
-    pub(crate) prompt: String,
-    /// The git provider and the repository's name there, such as `github` and `owner/name`.
-    pub(crate) repository: Option<(&'static str, String)>,
-    /// The branch of the repository; `None` for its default one.
-    pub(crate) branch: Option<String>,
-    /// The id of an agent profile; `None` for the active one.
-    pub(crate) agent_profile: Option<Uuid>,
+    pub(crate) conversation_id: TaskId,
+    /// Of [`first_message`].
+    pub(crate) initial_message: Value,
+    /// Such as `github`, and the repository's name there, such as `owner/name`.
+    pub(crate) git_provider: Option<&'static str>,
+    pub(crate) selected_repository: Option<String>,
+    /// `None` for the default branch of the repository.
+    pub(crate) selected_branch: Option<String>,
+    /// `None` for the active one.
+    pub(crate) agent_profile_id: Option<Uuid>,
+}
+
+/// The message with which the agent starts.
+pub(crate) fn first_message(prompt: &str) -> Value {
+    let mut first = message(prompt);
+    first["run"] = json!(true);
+    first
 }
 
 impl AppServer {
@@ -436,20 +446,8 @@ impl AppServer {
 
     /// Requests the start of a conversation. Repeating the request creates a second sandbox.
     pub(crate) async fn start(&self, new: &NewAppConversation) -> ApiResult<ConversationStart> {
-        let mut first = message(&new.prompt);
-        first["run"] = json!(true);
-        let mut body = json!({"conversation_id": new.id, "initial_message": first});
-        if let Some((provider, name)) = &new.repository {
-            body["git_provider"] = json!(provider);
-            body["selected_repository"] = json!(name);
-        }
-        if let Some(branch) = &new.branch {
-            body["selected_branch"] = json!(branch);
-        }
-        if let Some(profile) = new.agent_profile {
-            body["agent_profile_id"] = json!(profile);
-        }
-        self.post(&["app-conversations"]).json(&body).send().await
+        let request = self.post(&["app-conversations"]);
+        request.json(&json!(new)).send().await
     }
 
     /// Reads the state of a start.

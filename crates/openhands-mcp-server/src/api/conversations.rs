@@ -283,21 +283,33 @@ impl AgentServer {
         request.query(&query).send().await
     }
 
-    /// All conversations in state `execution`.
-    pub(crate) async fn all_conversations(
+    /// Gives all conversations in state `execution`, or of all states, to `each`: newest first, in pages, and whether there
+    /// are more. Ends early when it returns false.
+    pub(crate) async fn each_page(
         &self,
-        execution: Execution,
-    ) -> ApiResult<Vec<Conversation>> {
-        let (mut all, mut page) = (Vec::new(), None);
+        execution: Option<Execution>,
+        mut each: impl FnMut(Vec<Conversation>, bool) -> bool,
+    ) -> ApiResult<()> {
+        let mut page = None;
         loop {
-            let listed = self.conversations(Some(execution), PAGE_SIZE, page.as_deref());
+            let listed = self.conversations(execution, PAGE_SIZE, page.as_deref());
             let listed = listed.await?;
-            all.extend(listed.items);
             page = listed.next_page_id;
-            if page.is_none() {
-                return Ok(all);
+            if !each(listed.items, page.is_some()) || page.is_none() {
+                return Ok(());
             }
         }
+    }
+
+    /// All conversations that run.
+    pub(crate) async fn running(&self) -> ApiResult<Vec<Conversation>> {
+        let mut running = Vec::new();
+        let add = |page, _| {
+            running.extend(page);
+            true
+        };
+        self.each_page(Some(Execution::Running), add).await?;
+        Ok(running)
     }
 
     /// Counts the conversations in state `execution`. Takes milliseconds, while agent servers up to 1.31.1 at least take

@@ -16,7 +16,7 @@ use crate::OpenHands;
 use crate::api::tags::{ConversationTags, StopReason, tag};
 use crate::api::{
     AgentServer, ApiFailure, ApiResult, AppServer, Backend, Conversation, Execution,
-    NewAppConversation, NewConversation, SandboxProblem, Servers, TaskId,
+    NewAppConversation, NewConversation, SandboxProblem, Servers, TaskId, first_message,
 };
 use crate::budget::Limits;
 use crate::callback::CallbackUrl;
@@ -556,12 +556,14 @@ fn request(
     if let Some((_, what)) = refusals.iter().find(|(is_asked, _)| *is_asked) {
         return Err(unsupported(what));
     }
+    let (git_provider, selected_repository) = hosted.flatten().unzip();
     Ok(NewAppConversation {
-        id,
-        prompt: spec.prompt(),
-        repository: hosted.flatten(),
-        branch: repository.and_then(|repository| repository.branch.clone()),
-        agent_profile: agent_profile.ok().flatten(),
+        conversation_id: id,
+        initial_message: first_message(&spec.prompt()),
+        git_provider,
+        selected_repository,
+        selected_branch: repository.and_then(|repository| repository.branch.clone()),
+        agent_profile_id: agent_profile.ok().flatten(),
     })
 }
 

@@ -16,7 +16,7 @@ use super::follow::{MAX_WHOLE_RESULT_BYTES, TaskSnapshot};
 use super::report::Report;
 use crate::OpenHands;
 use crate::api::tags::ConversationTags;
-use crate::api::{ApiResult, Backend, TaskId};
+use crate::api::{ApiResult, Backend, Conversation, TaskId};
 
 /// The intervals at which a task with a URL is read until its end.
 const POLL_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(15));
@@ -34,9 +34,8 @@ const RETRIES: [Duration; 3] = [
 const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
 /// The wait for a verify command in one poll.
 const CHECK_WAIT: Duration = Duration::from_millis(500);
-/// Pages of conversations that are searched after a restart, and conversations in one.
+/// Pages of conversations that are searched after a restart.
 const SEARCHED_PAGES: usize = 10;
-const PAGE_SIZE: u32 = 100;
 
 static PROFILE: ServiceProfile = ServiceProfile {
     user_agent: concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")),
@@ -90,22 +89,15 @@ async fn search_once(service: &OpenHands) -> ApiResult<()> {
     let Backend::Agent(server) = service.servers.backend().await? else {
         return Ok(());
     };
-    let mut page = None;
-    for _ in 0..SEARCHED_PAGES {
-        let listed = server
-            .conversations(None, PAGE_SIZE, page.as_deref())
-            .await?;
-        for task in listed.items {
-            if is_open(&task.tags) {
-                service.callbacks.expect(task.id);
-            }
+    let mut pages = 0;
+    let expect = |page: Vec<Conversation>, _| {
+        for task in page.iter().filter(|task| is_open(&task.tags)) {
+            service.callbacks.expect(task.id);
         }
-        page = listed.next_page_id;
-        if page.is_none() {
-            break;
-        }
-    }
-    Ok(())
+        pages += 1;
+        pages < SEARCHED_PAGES
+    };
+    server.each_page(None, expect).await
 }
 
 /// Returns true if the result is still to be sent.

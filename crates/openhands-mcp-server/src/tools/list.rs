@@ -300,9 +300,8 @@ impl Tool for ListAgentProfiles {
 }
 
 const DEFAULT_DAYS: u32 = 7;
-/// Tasks that are read, in pages: the agent server takes 10 ms for each.
+/// Tasks that are read: the agent server takes 10 ms for each.
 const MAX_TASKS: u64 = 1_000;
-const USAGE_PAGE_SIZE: u32 = 100;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Characters of a date.
 const DATE_CHARS: usize = 10;
@@ -407,24 +406,18 @@ async fn each_since(
     since: Timestamp,
     mut each: impl FnMut(Conversation),
 ) -> Result<bool, ToolError> {
-    let (mut read, mut page) = (0, None::<String>);
-    loop {
-        let listed = server
-            .conversations(None, USAGE_PAGE_SIZE, page.as_deref())
-            .await?;
-        for task in listed.items {
+    let (mut read, mut is_whole) = (0, true);
+    let read_page = |page: Vec<Conversation>, has_more: bool| {
+        for task in page {
             if parse_timestamp(&task.created_at).is_some_and(|created| created < since) {
-                return Ok(true);
+                return false;
             }
             read += 1;
             each(task);
         }
-        page = listed.next_page_id;
-        if page.is_none() {
-            return Ok(true);
-        }
-        if read >= MAX_TASKS {
-            return Ok(false);
-        }
-    }
+        is_whole = !has_more || read < MAX_TASKS;
+        is_whole
+    };
+    server.each_page(None, read_page).await?;
+    Ok(is_whole)
 }

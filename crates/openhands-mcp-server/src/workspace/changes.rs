@@ -1,11 +1,10 @@
 //! Changes that a task made in its directory. Changes after the start of a later task there are not its own.
 
 use crate::api::tags::tag;
-use crate::api::{AgentServer, ApiResult, Conversation, Execution, TaskId, event_kind};
+use crate::api::{AgentServer, ApiResult, Conversation, TaskId, event_kind};
 use crate::git::{ChangedDirectory, Changes, ChangesQuery, OtherWork};
 
-/// Conversations in a page, and pages that are searched, newest first.
-const PAGE_SIZE: u32 = 100;
+/// Pages of conversations that are searched, newest first.
 const MAX_PAGES: usize = 10;
 
 /// Reads the changes of a task from git.
@@ -72,21 +71,18 @@ async fn neighbours(
     pages: usize,
 ) -> ApiResult<Vec<Conversation>> {
     let own = &task.workspace.working_dir;
-    let (mut found, mut page) = (Vec::new(), None);
-    for _ in 0..pages {
-        let listed = server.conversations(None, PAGE_SIZE, page.as_deref());
-        let listed = listed.await?;
+    let (mut found, mut read) = (Vec::new(), 0);
+    let add = |listed: Vec<Conversation>, _| {
         let is_older = |other: &Conversation| other.created_at < task.created_at;
-        let is_last = listed.items.last().is_none_or(is_older);
-        found.extend(listed.items.into_iter().filter(|other| {
+        let is_last = listed.last().is_none_or(is_older);
+        found.extend(listed.into_iter().filter(|other| {
             let directory = &other.workspace.working_dir;
             other.id != task.id && (is_below(directory, own) || is_below(own, directory))
         }));
-        page = listed.next_page_id;
-        if is_last || page.is_none() {
-            break;
-        }
-    }
+        read += 1;
+        !is_last && read < pages
+    };
+    server.each_page(None, add).await?;
     Ok(found)
 }
 
@@ -103,7 +99,7 @@ pub(crate) async fn task_within(
     let pages = if all { MAX_PAGES } else { 1 };
     let mut others = neighbours(server, task, pages).await?;
     if !all {
-        others.extend(server.all_conversations(Execution::Running).await?);
+        others.extend(server.running().await?);
     }
     Ok(others
         .iter()
