@@ -95,7 +95,7 @@ impl GitHost {
         let requests = self.service.requests().into_iter();
         let requests = requests.filter(|request| request.target.starts_with("/api/"));
         let shown = requests.map(|request| {
-            let body = serde_json::from_slice(&request.body).unwrap_or_default();
+            let body = request.json();
             (format!("{} {}", request.method, request.target), body)
         });
         shown.collect()

@@ -229,10 +229,13 @@ async fn start_alone(
     }
     let started = start.await;
     // A request without a response may be at work still: the claim is void later.
-    if !matches!(&started, Err(error) if error.kind() == ToolErrorKind::Timeout)
-        && let Err(failure) = server.release_claim(id).await
-    {
-        tracing::warn!(task = %id, ?failure, "cannot release the claim of a task");
+    if !matches!(&started, Err(error) if error.kind() == ToolErrorKind::Timeout) {
+        let server = server.clone();
+        tokio::spawn(async move {
+            if let Err(failure) = server.release_claim(id).await {
+                tracing::warn!(task = %id, ?failure, "cannot release the claim of a task");
+            }
+        });
     }
     started
 }
