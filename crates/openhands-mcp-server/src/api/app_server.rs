@@ -381,18 +381,19 @@ pub(crate) enum StartStatus {
 pub(crate) struct NewAppConversation {
     /// Chosen by us, so that it is known before the sandbox exists.
     pub(crate) conversation_id: TaskId,
-    /// Of [`first_message`].
+    /// The message with which the agent starts, from [`first_message`].
     pub(crate) initial_message: Value,
-    /// Such as `github`, and the repository's name there, such as `owner/name`.
+    /// The host of the repository, such as `github`.
     pub(crate) git_provider: Option<&'static str>,
+    /// The name of the repository there, such as `owner/name`.
     pub(crate) selected_repository: Option<String>,
-    /// `None` for the default branch of the repository.
+    /// The branch of the repository; `None` for its default one.
     pub(crate) selected_branch: Option<String>,
-    /// `None` for the active one.
+    /// The id of an agent profile; `None` for the active one.
     pub(crate) agent_profile_id: Option<Uuid>,
 }
 
-/// The message with which the agent starts.
+/// A message that starts the agent.
 pub(crate) fn first_message(prompt: &str) -> Value {
     let mut first = message(prompt);
     first["run"] = json!(true);
