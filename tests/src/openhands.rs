@@ -186,6 +186,28 @@ async fn start_task(client: &Client, task: &str) -> Value {
     call(client, "run_task", json!({"task": task, "wait_seconds": 0})).await
 }
 
+/// Reads something in parts, each of which begins where the one before says so: `next_…` is the next value of the
+/// argument.
+async fn parts(client: &Client, tool: &str, mut arguments: Value, argument: &str) -> Vec<Value> {
+    let mut parts = Vec::new();
+    loop {
+        let part = call(client, tool, arguments.clone()).await;
+        arguments[argument] = part[format!("next_{argument}")].clone();
+        parts.push(part);
+        if arguments[argument].is_null() {
+            return parts;
+        }
+    }
+}
+
+/// The texts of a field of all parts.
+fn joined(parts: &[Value], field: &str) -> String {
+    parts
+        .iter()
+        .map(|part| part[field].as_str().unwrap())
+        .collect()
+}
+
 /// The error message of a tool.
 async fn tool_error(client: &Client, tool: &str, arguments: Value) -> String {
     let result = call_until_answered(client, tool, &arguments).await;

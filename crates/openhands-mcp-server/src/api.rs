@@ -1,8 +1,8 @@
 //! Client of OpenHands: its agent servers (`/api`) and the V1 app server (`/api/v1`).
 //!
 //! [`Servers`] finds the agent server of a task; [`AgentServer`] has the calls: conversations, events,
-//! agent profiles, files and shell scripts. A task is a conversation, and a [`TaskId`] its id; this module knows nothing
-//! else of tasks.
+//! agent profiles, files and shell scripts. A task is a conversation, and a [`TaskId`] its id; what this server keeps of it
+//! is in [`tags`].
 //!
 //! Every call has a timeout and reads a bounded body. Every failure is an [`ApiFailure`], which is
 //! converted to a `ToolError` in one place, with a text for callers of the server's tools.
@@ -14,18 +14,18 @@ mod events;
 mod failure;
 mod files;
 mod names;
+pub(crate) mod tags;
 
 pub(crate) use agent_server::AgentServer;
 pub(crate) use app_server::{
     AppConversation, AppServer, Backend, NewAppConversation, SandboxStatus, Servers, StartEnd,
+    StartStatus, first_message,
 };
 pub(crate) use conversations::{
     AgentProfile, Confirm, Conversation, Execution, MAX_IDS, ModelProfile, NewConversation, Plugin,
-    Tags, round_cost,
+    round_cost,
 };
-pub(crate) use events::{
-    Event, PendingAction, RunEnd, RunError, event_kind, explain_run_end, summary,
-};
+pub(crate) use events::{Event, PendingAction, RunEnd, event_kind, explain_run_end, summary};
 pub(crate) use failure::{ApiFailure, ApiResult, SandboxProblem, WORDING};
 pub(crate) use files::{ScriptOutput, shell_quoted};
 pub(crate) use names::{FileName, TaskId};

@@ -1,4 +1,4 @@
-//! The budget of a task: limits that the operator sets and callers may lower. Pure.
+//! The budget of a task: limits that the operator sets, the default and the maximum, and callers may lower. Pure.
 
 use std::fmt::Display;
 
@@ -43,44 +43,32 @@ pub(crate) struct Usage {
     pub(crate) cost: f64,
 }
 
-/// The limits of all tasks, which are the default and the maximum for each.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Budget {
-    pub(crate) steps: u64,
-    pub(crate) seconds: u64,
-    /// US dollars; `None` for no limit.
-    pub(crate) cost: Option<f64>,
-}
-
-impl Budget {
-    /// The budget of a task; `self` is the maximum.
+impl Limits {
+    /// The limits of a task whose caller asks for these; `self` are the default and the maximum of each.
     ///
     /// # Errors
     /// The caller asks for more than the maximum.
-    pub(crate) fn apply(&self, asked: &Limits) -> Result<Self, ToolError> {
+    pub(crate) fn apply(&self, asked: &Self) -> Result<Self, ToolError> {
         Ok(Self {
             steps: at_most("max_iterations", asked.steps, self.steps)?,
             seconds: at_most("max_seconds", asked.seconds, self.seconds)?,
-            cost: match self.cost {
-                Some(max) => Some(at_most("max_cost", asked.cost, max)?),
-                None => asked.cost,
-            },
+            cost: at_most("max_cost", asked.cost, self.cost)?,
         })
     }
 
-    /// The limits for the next run of a task with these limits, with those that the caller raises; lower
+    /// The limits for the next run of a task with the limits `old`, with those that the caller raises; lower
     /// ones are ignored. `self` is the maximum.
     ///
     /// # Errors
     /// The caller asks for more than the maximum, or the task has used up a limit.
     pub(crate) fn continue_with(
         &self,
-        old: &Limits,
-        raised: &Limits,
+        old: &Self,
+        raised: &Self,
         used: &Usage,
-    ) -> Result<Limits, ToolError> {
+    ) -> Result<Self, ToolError> {
         self.apply(raised)?;
-        let next = Limits {
+        let next = Self {
             steps: higher(old.steps, raised.steps),
             seconds: higher(old.seconds, raised.seconds),
             cost: higher(old.cost, raised.cost).or(self.cost),
@@ -108,12 +96,16 @@ fn higher<T: PartialOrd>(old: Option<T>, raised: Option<T>) -> Option<T> {
     }
 }
 
-fn at_most<T: PartialOrd + Display>(name: &str, asked: Option<T>, max: T) -> Result<T, ToolError> {
-    match asked {
-        Some(asked) if asked > max => Err(ToolError::invalid_argument(format!(
+fn at_most<T: PartialOrd + Display>(
+    name: &str,
+    asked: Option<T>,
+    max: Option<T>,
+) -> Result<Option<T>, ToolError> {
+    match (asked, max) {
+        (Some(asked), Some(max)) if asked > max => Err(ToolError::invalid_argument(format!(
             "{name} may be at most {max} on this server."
         ))),
-        asked => Ok(asked.unwrap_or(max)),
+        (asked, max) => Ok(asked.or(max)),
     }
 }
 
@@ -131,11 +123,7 @@ mod tests {
 
     #[test]
     fn limits_are_raised_up_to_the_maximum_and_never_lowered() {
-        let max = Budget {
-            steps: 100,
-            seconds: 60,
-            cost: Some(1.0),
-        };
+        let max = limits(100, 60, 1.0);
         let (old, raised) = (limits(3, 2, 0.5), limits(5, 9, 0.9));
         for (asked, (steps, seconds, cost), expected) in [
             (Limits::default(), (2, 1, 0.4), Ok(old)),

@@ -17,9 +17,9 @@
 //! - `callback`: the URLs that may get results, and the tasks whose results they get;
 //! - `workspace`: the directory of a task: name checks, set-up, changes;
 //! - `named_urls`: options that name other services;
-//! - `tags`: the state of a task that is kept at its conversation; `budget`: its limits;
 //! - `git`: the repositories of tasks, and the git hosts;
-//! - `api`: the client of OpenHands.
+//! - `api`: the client of OpenHands, and the tags that this server keeps at conversations;
+//! - `budget`: the limits of tasks.
 
 mod api;
 mod budget;
@@ -32,7 +32,6 @@ mod resources;
 mod runner;
 mod service;
 mod state;
-mod tags;
 mod task;
 mod tools;
 mod workspace;
@@ -92,10 +91,8 @@ impl Service for OpenHands {
     }
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
-        self.set_call_timeout(server.call_timeout());
-        if !server.is_read_only() {
-            self.allow_checks();
-        }
+        let started = (server.call_timeout(), server.is_read_only());
+        self.started.get_or_init(|| started);
         let deliver = async {
             // A delivery is kept in a tag.
             if !server.is_read_only() {

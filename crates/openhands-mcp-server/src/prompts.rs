@@ -8,8 +8,8 @@ use upstream::redact::redacted;
 
 use crate::OpenHands;
 use crate::api::TaskId;
+use crate::api::tags::tag;
 use crate::git::ChangesQuery;
-use crate::tags::{ConversationTags, tag};
 use crate::task::task_ids;
 use crate::task::{MAX_RESULT_BYTES, TaskSnapshot};
 use crate::workspace::read_changes;
@@ -63,7 +63,7 @@ async fn task_prompt(service: &OpenHands, id: TaskId, call: &Call) -> Result<Str
     );
     let (output, changes) = (output?, changes?);
     let (diff, next) = changes.diff_text(0, MAX_DIFF);
-    let tags = ConversationTags::new(task.conversation.tags);
+    let tags = &task.conversation.tags;
     let title = redacted(tags.get(tag::TITLE).unwrap_or("no title"));
     let said = output
         .shown_result(MAX_RESULT_BYTES)

@@ -2,20 +2,21 @@
 //! begins again with the tasks that the agent server lists as running.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep};
 use upstream::poll::Backoff;
 
+use crate::api::tags::{ConversationTags, StopReason, tag};
 use crate::api::{
     AgentServer, ApiFailure, ApiResult, Backend, Conversation, Execution, MAX_IDS, Servers, TaskId,
     event_kind,
 };
 use crate::git::{gaps, printed_id, reason};
 use crate::state::TaskFacts;
-use crate::tags::{ConversationTags, StopReason, tag};
 
 /// The interval at which running tasks are checked.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
@@ -52,18 +53,6 @@ pub(crate) struct Runner {
     beginning: Mutex<HashSet<TaskId>>,
     /// All tags of a task are replaced at once, so one call at a time changes them.
     pub(crate) locks: Locks,
-}
-
-/// Whether a task that was to begin has begun, or cannot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Begun {
-    Yes,
-    /// Its repository is being fetched, or its prompt is being sent.
-    NotYet,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Runner {
@@ -144,16 +133,18 @@ impl Runner {
             server.interrupt(id).await?;
             task = server.conversation(id).await;
         }
-        // It has begun to ask for a permission meanwhile; an interrupt leaves it waiting.
-        if matches!(&task, Ok(task) if task.execution_status == Execution::WaitingForConfirmation) {
-            server.respond(id, false, "The task was stopped.").await?;
-            task = server.conversation(id).await;
-        }
+        // It asks for a permission; an interrupt leaves it waiting.
+        let asks =
+            matches!(&task, Ok(task) if task.execution_status == Execution::WaitingForConfirmation);
         let tagged = async { tag_stopped(server, &task?, reason).await };
         if let Err(failure) = tagged.await {
             tracing::warn!(task = %id, ?failure, "cannot tag why the task was stopped");
         }
-        Ok(())
+        // Last, because that is the stop: its reason is there when it can be seen.
+        match asks {
+            true => server.respond(id, false, "The task was stopped.").await,
+            false => Ok(()),
+        }
     }
 
     /// Tags a stopped task with the reason.
@@ -173,16 +164,12 @@ impl Runner {
         let Backend::Agent(server) = &self.servers.backend().await? else {
             return Ok(());
         };
-        let running = self.running(server).await?.into_iter().map(|task| {
-            let cost = task.stats.cost();
-            (task.id, ConversationTags::new(task.tags), cost)
-        });
-        let running: Vec<_> = running.collect();
+        let running = self.running(server).await?;
         let now = Instant::now();
-        let in_run = running.iter().filter(|(_, tags, _)| tags.is_in_run());
+        let in_run = running.iter().filter(|task| task.tags.is_in_run());
         let ended: Vec<_> = {
-            let mut limited = lock(&self.limited);
-            limited.extend(in_run.map(|(id, ..)| (*id, now)));
+            let mut limited = self.limited.lock();
+            limited.extend(in_run.map(|task| (task.id, now)));
             let ended = limited.extract_if(|_, last| now.duration_since(*last) > ENDED_GRACE);
             ended.map(|(id, _)| id).collect()
         };
@@ -191,21 +178,14 @@ impl Runner {
                 self.watch(id);
             }
         }
-        for (id, tags, cost) in running {
-            let reason = if tags.is_overdue(server.now()) {
-                StopReason::Time
-            } else if tags.cost().is_some_and(|max| cost > max) {
-                StopReason::Cost
-            } else if let Some(max) = tags.steps() {
-                match server.count_actions(id).await {
-                    Ok(steps) if steps > max => StopReason::Steps,
-                    Ok(_) => continue,
-                    Err(failure) => {
-                        tracing::debug!(task = %id, ?failure, "cannot count its steps");
-                        continue;
-                    }
-                }
-            } else {
+        for task in running {
+            let (id, tags) = (task.id, &task.tags);
+            // Only a limit of several runs needs their number.
+            let steps = match tags.steps() {
+                Some(_) => server.count_actions(id).await.unwrap_or_default(),
+                None => 0,
+            };
+            let Some(reason) = tags.exceeded(&tags.used(&task, steps, server.now())) else {
                 continue;
             };
             // A call that holds it may wait for minutes, and other tasks for this one; the next tick stops it.
@@ -222,7 +202,7 @@ impl Runner {
 
     /// Has the deadline of a run removed after its end, also if the run ends before the next check.
     pub(crate) fn watch(&self, id: TaskId) {
-        lock(&self.limited).insert(id, Instant::now());
+        self.limited.lock().insert(id, Instant::now());
     }
 
     /// The running tasks. Those of other servers are listed only as often as that takes a part of the time of an agent
@@ -231,11 +211,11 @@ impl Runner {
         if count_running(server).await? == 0 {
             return Ok(Vec::new());
         }
-        let known: Vec<TaskId> = lock(&self.limited).keys().copied().collect();
-        let (began, next) = (Instant::now(), *lock(&self.next_list));
+        let known: Vec<TaskId> = self.limited.lock().keys().copied().collect();
+        let (began, next) = (Instant::now(), *self.next_list.lock());
         if began >= next || known.len() > MAX_IDS {
-            let listed = server.all_conversations(Execution::Running).await;
-            *lock(&self.next_list) = Instant::now() + began.elapsed() * LIST_PAUSE;
+            let listed = server.running().await;
+            *self.next_list.lock() = Instant::now() + began.elapsed() * LIST_PAUSE;
             match listed {
                 Err(failure) if known.len() <= MAX_IDS => {
                     tracing::debug!(?failure, "cannot list the running tasks");
@@ -267,8 +247,8 @@ impl Runner {
         let tags = ConversationTags::from_task(&task);
         if goes_on(server, &task).await? {
             self.begin_later(id);
-        } else if tags.as_tags() != &task.tags {
-            server.set_tags(id, tags.as_tags()).await?;
+        } else if tags != task.tags {
+            server.set_tags(id, &tags).await?;
         }
         Ok(true)
     }
@@ -285,7 +265,7 @@ impl Runner {
         let last = server.last_time(id, event_kind::STATE).await?;
         // Tags first, because they cannot be set during a step.
         tags.begin_run(server.now());
-        server.set_tags(id, tags.as_tags()).await?;
+        server.set_tags(id, tags).await?;
         self.watch(id);
         let run = match refuse_leftovers(server, id, NOT_ALLOWED).await {
             // It does not stand still, because another client runs it.
@@ -307,16 +287,16 @@ impl Runner {
             }
         };
         tags.end_run(server.now());
-        server.set_tags(id, tags.as_tags()).await?;
+        server.set_tags(id, tags).await?;
         Err(failure)
     }
 
     /// Runs a task that was created and has not run, or that goes on after the first limit of its steps. The caller
-    /// holds its lock.
+    /// holds its lock. Returns false if its repository is being fetched, or its prompt is being sent.
     ///
     /// # Errors
     /// All slots are taken, or the agent server does not answer.
-    pub(crate) async fn begin(&self, server: &AgentServer, id: TaskId) -> ApiResult<Begun> {
+    pub(crate) async fn begin(&self, server: &AgentServer, id: TaskId) -> ApiResult<bool> {
         let task = server.conversation(id).await?;
         let mut tags = ConversationTags::from_task(&task);
         let before = task.execution_status;
@@ -329,21 +309,21 @@ impl Runner {
             _ => false,
         };
         if !may_begin {
-            return Ok(Begun::Yes);
+            return Ok(true);
         }
         if server.count_messages(id, "user").await? == 0 {
-            return Ok(Begun::NotYet);
+            return Ok(false);
         }
         // The reason, and what git says about it.
         let mut refused: Option<(StopReason, String)> = None;
         if let Some(fetch) = tags.fetch() {
             match server.finished_script(fetch).await? {
-                None => return Ok(Begun::NotYet),
+                None => return Ok(false),
                 Some(end) if end.exit_code == Some(0) => {
                     tags.set_fetch(None);
                     tags.set_line(tag::BASE, printed_id(end.text()).as_deref());
                     tags.set_line(tag::GAPS, gaps(end.text()).as_deref());
-                    server.set_tags(id, tags.as_tags()).await?;
+                    server.set_tags(id, &tags).await?;
                 }
                 Some(end) => {
                     let said = match end.exit_code {
@@ -364,21 +344,20 @@ impl Runner {
             }
         }
         if let Some((reason, said)) = refused {
-            tags.mark_stopped(reason, server.now());
-            tags.set_stop_text(&said);
-            server.set_tags(id, tags.as_tags()).await?;
-            return Ok(Begun::Yes);
+            tags.mark_stopped(reason, &said, server.now());
+            server.set_tags(id, &tags).await?;
+            return Ok(true);
         }
         let _slot = self.take_slot().await?;
         match self.run(server, id, &mut tags, before).await {
             Err(failure) if !failure.is_conflict() => Err(failure),
-            _ => Ok(Begun::Yes),
+            _ => Ok(true),
         }
     }
 
     /// Runs the task in the background as soon as it can begin.
     pub(crate) fn begin_later(self: &Arc<Self>, id: TaskId) {
-        if !lock(&self.beginning).insert(id) {
+        if !self.beginning.lock().insert(id) {
             return;
         }
         let runner = Arc::clone(self);
@@ -386,7 +365,7 @@ impl Runner {
             if let Err(failure) = runner.begin_in_time(id).await {
                 tracing::warn!(task = %id, ?failure, "cannot start the task");
             }
-            lock(&runner.beginning).remove(&id);
+            runner.beginning.lock().remove(&id);
         });
     }
 
@@ -399,8 +378,8 @@ impl Runner {
             let begun = self.begin(&server, id).await;
             drop(lock);
             match begun {
-                Ok(Begun::Yes) => return Ok(()),
-                Ok(Begun::NotYet) => {}
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
                 Err(failure) if failure.is_full() => {
                     let since = *full_since.get_or_insert_with(Instant::now);
                     if since.elapsed() > FULL_TIME {
@@ -437,8 +416,8 @@ pub(crate) async fn tag_stopped(
     reason: StopReason,
 ) -> ApiResult<()> {
     let mut tags = ConversationTags::from_task(task);
-    tags.mark_stopped(reason, server.now());
-    server.set_tags(task.id, tags.as_tags()).await
+    tags.mark_stopped(reason, "", server.now());
+    server.set_tags(task.id, &tags).await
 }
 
 /// Returns true if the task goes on by itself after the end of its run.
@@ -527,7 +506,7 @@ impl Locks {
     /// Waits until no other call starts or changes the task.
     pub(crate) async fn lock(&self, id: TaskId) -> OwnedMutexGuard<()> {
         let lock = {
-            let mut locks = lock(&self.0);
+            let mut locks = self.0.lock();
             locks.retain(|_, lock| Arc::strong_count(lock) > 1);
             Arc::clone(locks.entry(id).or_default())
         };
@@ -536,7 +515,7 @@ impl Locks {
 
     /// Locks the task, unless a call of this server is starting or changing it.
     pub(crate) fn try_lock(&self, id: TaskId) -> Option<OwnedMutexGuard<()>> {
-        let lock = Arc::clone(lock(&self.0).entry(id).or_default());
+        let lock = Arc::clone(self.0.lock().entry(id).or_default());
         lock.try_lock_owned().ok()
     }
 }
@@ -551,13 +530,13 @@ pub(crate) struct Slot(Slots);
 
 impl Slots {
     fn starting(&self) -> usize {
-        *lock(&self.0)
+        *self.0.lock()
     }
 
     /// Takes a slot, if fewer than `max` tasks run or start. Of those that started before the `running` ones were
     /// counted (`before`), some may not be among them.
     fn try_take(&self, running: usize, before: usize, max: usize) -> Option<Slot> {
-        let mut starting = lock(&self.0);
+        let mut starting = self.0.lock();
         let is_free = running.saturating_add(before.max(*starting)) < max;
         is_free.then(|| {
             *starting += 1;
@@ -568,7 +547,7 @@ impl Slots {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        *lock(&self.0.0) -= 1;
+        *self.0.0.lock() -= 1;
     }
 }
 

@@ -1,25 +1,26 @@
 //! The state that all tools share.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{anyhow, ensure};
 use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::Call;
 use mcp_serve::Secret;
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::Options;
+use crate::api::tags::{ConversationTags, tag};
 use crate::api::{AgentServer, ApiFailure, ApiResult, Backend, Servers, TaskId};
-use crate::budget::Budget;
+use crate::budget::Limits;
 use crate::callback::Callbacks;
 use crate::git::GitHosts;
+use crate::named_urls::NamedUrl;
 use crate::runner::Runner;
-use crate::tags::{ConversationTags, tag};
 use crate::workspace::Root;
-use crate::workspace::mcp_servers::{self, McpServer};
+use crate::workspace::mcp_servers;
 
 /// The timeout of calls until the server has started.
 const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -68,17 +69,15 @@ pub(crate) struct OpenHands {
     pub(crate) profile: Option<String>,
     /// Directories below which tasks may work. New directories of tasks are created in the first one.
     pub(crate) roots: Vec<Root>,
-    pub(crate) max_budget: Budget,
+    pub(crate) max_budget: Limits,
     /// The MCP servers that the agents of tasks may call.
-    pub(crate) mcp_servers: Vec<McpServer>,
+    pub(crate) mcp_servers: Vec<NamedUrl>,
     /// The git hosts for which there is a credential.
     pub(crate) git_hosts: GitHosts,
     pub(crate) runner: Arc<Runner>,
     pub(crate) callbacks: Callbacks,
-    /// The verify commands of tasks may be run.
-    may_check: AtomicBool,
-    /// The timeout of calls.
-    call_timeout: OnceLock<Duration>,
+    /// The timeout of calls, and whether this server is read-only, once it has started.
+    pub(crate) started: OnceLock<(Duration, bool)>,
     /// All principals see all tasks.
     share_tasks: bool,
     /// The owners of tasks that were asked for; `None` for tasks without an owner.
@@ -142,17 +141,16 @@ impl OpenHands {
         Ok(Self {
             profile: profile.filter(|name| !name.trim().is_empty()),
             roots,
-            max_budget: Budget {
-                steps: options.max_iterations.into(),
-                seconds: options.max_seconds,
+            max_budget: Limits {
+                steps: Some(options.max_iterations.into()),
+                seconds: Some(options.max_seconds),
                 cost,
             },
             mcp_servers,
             git_hosts,
             callbacks,
             runner: Arc::new(Runner::new(servers.clone(), options.max_parallel)),
-            may_check: AtomicBool::new(false),
-            call_timeout: OnceLock::new(),
+            started: OnceLock::new(),
             share_tasks: options.share_tasks,
             owners: Mutex::default(),
             servers,
@@ -160,24 +158,15 @@ impl OpenHands {
         })
     }
 
-    /// The timeout of calls, which [`Self::set_call_timeout`] has set.
+    /// The timeout of calls.
     pub(crate) fn call_timeout(&self) -> Duration {
-        *self.call_timeout.get().unwrap_or(&DEFAULT_CALL_TIMEOUT)
+        let timeout = self.started.get().map(|(timeout, _)| *timeout);
+        timeout.unwrap_or(DEFAULT_CALL_TIMEOUT)
     }
 
-    /// Sets the timeout of calls, once.
-    pub(crate) fn set_call_timeout(&self, timeout: Duration) {
-        self.call_timeout.get_or_init(|| timeout);
-    }
-
-    /// Lets this server run the verify commands of tasks, because it is not read-only.
-    pub(crate) fn allow_checks(&self) {
-        self.may_check.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns true if this server may run the verify commands of tasks.
+    /// Returns true if this server may run the verify commands of tasks, because it is not read-only.
     pub(crate) fn may_check(&self) -> bool {
-        self.may_check.load(Ordering::Relaxed)
+        matches!(self.started.get(), Some((_, false)))
     }
 
     /// The owner of the tasks that this call creates; `None` if all see them.
@@ -213,13 +202,13 @@ impl OpenHands {
         if let Some(owner) = self.owner(call)
             && let Backend::Agent(server) = self.servers.backend().await?
         {
-            let owners = || self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = owners().get(&id).cloned();
+            let known = self.owners.lock().get(&id).cloned();
             let found = match known {
                 Some(found) => found,
                 None => {
-                    let found = server.conversation(id).await?.tags.remove(tag::OWNER);
-                    let mut owners = owners();
+                    let found = server.conversation(id).await?.tags;
+                    let found = found.get(tag::OWNER).map(str::to_owned);
+                    let mut owners = self.owners.lock();
                     if owners.len() >= MAX_OWNERS {
                         owners.clear();
                     }

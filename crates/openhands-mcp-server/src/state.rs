@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upstream::time;
 
+use crate::api::tags::{ConversationTags, StopReason};
 use crate::api::{
-    AgentServer, ApiResult, Conversation, Execution, RunEnd, RunError, SandboxProblem, event_kind,
+    AgentServer, ApiResult, Conversation, Execution, RunEnd, SandboxProblem, event_kind,
     explain_run_end,
 };
-use crate::tags::{ConversationTags, StopReason};
 
 /// The code of the error of a run that has used up the steps of one run.
 const MAX_ITERATIONS_REACHED: &str = "MaxIterationsReached";
@@ -18,6 +18,9 @@ const MAX_ITERATIONS_REACHED: &str = "MaxIterationsReached";
 /// A running task without any event for this time is reported: no model call takes as long, but a
 /// command may.
 const QUIET_TIME: Duration = Duration::from_secs(600);
+
+/// Seconds by which the clock that stops a task may be ahead of that of its events.
+const CLOCK_TOLERANCE: u64 = 3;
 
 /// The status of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -149,15 +152,13 @@ impl TaskFacts {
             &self.conversation,
             ConversationTags::from_task(&self.conversation),
         );
-        let is_limit = matches!(&self.run_end, Some(RunEnd::Error(error)) if error.code == MAX_ITERATIONS_REACHED);
+        let is_limit = matches!(&self.run_end, Some(RunEnd::Error(error)) if error.code.as_deref() == Some(MAX_ITERATIONS_REACHED));
+        let used = tags.used(task, self.steps, task.last_event_at());
         task.execution_status == Execution::Error
             && is_limit
             && tags.stop_reason().is_none()
-            && tags.steps().is_some_and(|max| self.steps < max)
-            && tags.cost().is_none_or(|max| task.stats.cost() < max)
-            && tags
-                .seconds()
-                .is_none_or(|max| tags.seconds_used(task.last_event_at()) < max)
+            && tags.steps().is_some()
+            && tags.limits(task).reached(&used).is_none()
     }
 
     /// Returns true if the task begins or goes on once its repository or a slot is there.
@@ -166,30 +167,28 @@ impl TaskFacts {
     }
 
     fn is_fetching(&self) -> bool {
-        let tags = ConversationTags::new(self.conversation.tags.clone());
+        let tags = &self.conversation.tags;
         self.conversation.execution_status == Execution::Idle && tags.fetch().is_some()
     }
 
-    /// The limit over which the task was stopped, if it is not tagged with the reason yet.
+    /// The limit over which the task was stopped, if it is not tagged with the reason yet: tags cannot be set during a
+    /// step.
     fn exceeded_limit(&self, tags: &ConversationTags) -> Option<StopReason> {
         let task = &self.conversation;
         if task.execution_status != Execution::Paused || !tags.is_in_run() {
             return None;
         }
-        let cost = task.stats.cost();
-        if tags.cost().is_some_and(|max| cost > max) {
-            return Some(StopReason::Cost);
-        }
-        tags.is_overdue(task.last_event_at())
-            .then_some(StopReason::Time)
+        let mut used = tags.used(task, self.steps, task.last_event_at());
+        used.seconds += CLOCK_TOLERANCE;
+        tags.exceeded(&used)
     }
 
     /// The state of the task.
     pub(crate) fn outcome(&self) -> TaskOutcome {
         use TaskStatus as S;
         let task = &self.conversation;
-        let tags = ConversationTags::new(task.tags.clone());
-        let stopped = tags.stop_reason().or_else(|| self.exceeded_limit(&tags));
+        let tags = &task.tags;
+        let stopped = tags.stop_reason().or_else(|| self.exceeded_limit(tags));
         match (task.execution_status, stopped) {
             (Execution::Finished, _) => TaskOutcome {
                 status: S::Finished,
@@ -262,13 +261,13 @@ async fn run_end(server: &AgentServer, task: &Conversation) -> ApiResult<Option<
     match task.execution_status {
         Execution::Error => {
             let (error, restart) = tokio::try_join!(
-                server.last_event::<RunError>(id, event_kind::RUN_ERROR),
+                server.last_event(id, event_kind::RUN_ERROR),
                 server.last_restart(id),
             )?;
             let is_restart = restart.as_ref() > error.as_ref().map(|error| &error.timestamp);
             Ok(match is_restart {
                 true => Some(RunEnd::Restart),
-                false => error.map(RunEnd::Error),
+                false => error.map(Box::new).map(RunEnd::Error),
             })
         }
         Execution::Paused => {
@@ -421,7 +420,8 @@ mod tests {
     }
 
     fn limit() -> Option<RunEnd> {
-        let error = json!({"code": MAX_ITERATIONS_REACHED});
+        let error = json!({"id": "a", "timestamp": "t", "kind": event_kind::RUN_ERROR,
+            "code": MAX_ITERATIONS_REACHED});
         Some(RunEnd::Error(serde_json::from_value(error).unwrap()))
     }
 
@@ -459,6 +459,11 @@ mod tests {
                 2,
                 Some(RunEnd::Interrupt),
             ),
+            "over-steps" => (
+                tags(json!({"mcpsteps": "4", "mcptime": "@1"})),
+                5,
+                Some(RunEnd::Interrupt),
+            ),
             "cancelled" => (stopped("cancelled"), 2, Some(RunEnd::Interrupt)),
             "time" => (stopped("time"), 2, Some(RunEnd::Interrupt)),
             other => panic!("{other}"),
@@ -469,18 +474,18 @@ mod tests {
     #[test]
     fn every_state_after_every_event_has_a_status() {
         let events = "created fetching no-repository no-model full acted interrupted restarted steps raised \
-                      raised-cost raised-time overdue cancelled time";
+                      raised-cost raised-time overdue over-steps cancelled time";
         // One status for each event, or one for all.
         for (execution, expected) in [
             (
                 "idle",
-                "running queued failed failed failed idle idle idle idle idle idle idle idle cancelled failed",
+                "running queued failed failed failed idle idle idle idle idle idle idle idle idle cancelled failed",
             ),
             ("running", "running"),
             (
                 "paused",
                 "paused paused failed failed failed paused cancelled paused paused paused paused paused failed \
-                 cancelled failed",
+                 failed cancelled failed",
             ),
             ("waiting_for_confirmation", "waiting_for_confirmation"),
             ("finished", "finished"),
@@ -488,7 +493,7 @@ mod tests {
             (
                 "error",
                 "failed failed failed failed failed failed failed failed failed running failed failed failed \
-                 failed failed",
+                 failed failed failed",
             ),
             ("deleting", "unknown"),
             ("unheard_of", "unknown"),

@@ -7,7 +7,7 @@ pub(crate) mod mcp_servers;
 mod setup;
 
 pub(crate) use changes::{
-    changed_directory, has_own_directory, is_below, read_changes, tasks_within,
+    changed_directory, has_own_directory, is_below, read_changes, task_within,
 };
 pub(crate) use left_over::{LeftOver, left_over};
 pub(crate) use setup::{

@@ -104,14 +104,16 @@ async fn command_that_ignores_signals_is_killed_or_named() {
 }
 
 #[tokio::test]
-async fn program_of_a_person_in_the_directory_goes_on() {
+async fn deleted_task_leaves_no_process_but_the_programs_of_a_person() {
     let Some(client) = client().await else { return };
-    let run = run_task(&client, "RUN: echo done").await;
-    let id = &run["task_id"];
-    let seconds = unique_seconds();
+    let (own, persons) = (unique_seconds(), unique_seconds());
+    let task = format!("RUN: (trap '' HUP; exec sleep {own}) > /dev/null 2>&1 &");
+    let run = run_task(&client, &task).await;
+    assert_eq!(run["status"], "finished", "{run}");
+    wait_until_runs(&own, true).await;
     // A shell with a terminal of its own, and a program in it.
     let work = format!(
-        "cd '{}'; sleep {seconds}; true",
+        "cd '{}'; sleep {persons}; true",
         run["directory"].as_str().unwrap()
     );
     let mut person = Command::new("script")
@@ -120,9 +122,10 @@ async fn program_of_a_person_in_the_directory_goes_on() {
         .stdout(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    wait_until_runs(&seconds, true).await;
+    wait_until_runs(&persons, true).await;
+    let id = &run["task_id"];
     call!(client, "delete_task", {"task_id": id, "confirm": id});
-    assert!(runs(&seconds));
+    assert!(!runs(&own) && runs(&persons));
     person.kill().unwrap();
     person.wait().unwrap();
 }
@@ -169,17 +172,4 @@ async fn command_of_another_task_in_the_directory_goes_on() {
     wait_until_runs(&own, false).await;
     assert!(runs(&others));
     call_with_id(&client, "cancel_task", &second["task_id"]).await;
-}
-
-#[tokio::test]
-async fn deleted_task_leaves_no_process_in_its_directory() {
-    let Some(client) = client().await else { return };
-    let seconds = unique_seconds();
-    let task = format!("RUN: (trap '' HUP; exec sleep {seconds}) > /dev/null 2>&1 &");
-    let run = run_task(&client, &task).await;
-    assert_eq!(run["status"], "finished", "{run}");
-    wait_until_runs(&seconds, true).await;
-    let id = &run["task_id"];
-    call!(client, "delete_task", {"task_id": id, "confirm": id});
-    assert!(!runs(&seconds));
 }

@@ -10,7 +10,8 @@ use uuid::Uuid;
 use super::tools::Gate;
 use super::workspaces::{TestDirectory, git, repository};
 use super::{
-    assert_error, call, call_with_id, client, client_with, conversation, run_task, wait_for_status,
+    assert_error, call, call_with_id, client, client_with, conversation, parts, run_task,
+    wait_for_status, with,
 };
 use crate::harness::real::openhands;
 use crate::harness::{assert_contains, assert_lacks};
@@ -134,37 +135,38 @@ async fn patch_in_parts_makes_the_same_files() {
         .output();
     let compared = compared.unwrap();
     assert!(compared.status.success(), "{compared:?}");
+    // A patch of other content is not continued.
+    let id = &run["task_id"];
+    let part = call!(client, "get_task_patch", {"task_id": id, "max_bytes": 500});
+    call!(client, "send_message", {"task_id": id, "message": "RUN: seq 600 > n"});
+    let next = json!({"task_id": id, "max_bytes": 500, "cursor": part["next_cursor"]});
+    assert_error(&client, "get_task_patch", next, "have changed since").await;
 }
 
 #[tokio::test]
-async fn tasks_in_one_directory_report_their_own_changes() {
+async fn tasks_in_one_directory_report_their_own_changes_or_a_warning() {
     let Some(client) = client().await else { return };
     let name = format!("shared-{}", Uuid::new_v4());
-    let first = call!(client, "run_task", {"task": "RUN: echo 1 > one",
-        "workspace": name});
-    let second = call!(client, "run_task", {"task": "RUN: echo 2 > two",
-        "workspace": name});
+    let task = |file: &str| json!({"task": format!("RUN: echo x > {file}"), "workspace": name});
+    let first = call(&client, "run_task", task("one")).await;
+    let second = call(&client, "run_task", task("two")).await;
     assert_eq!(second["changed_files"], json!(["A two"]), "{second}");
-    let seen = call_with_id(&client, "get_task_result", &first["task_id"]).await;
-    assert_eq!(seen["changed_files"], json!(["A one"]), "{seen}");
-    assert_eq!(seen["warnings"], Value::Null);
-    let (whole, _) = patch(&client, &first["task_id"], None, 500).await;
+    let id = &first["task_id"];
+    let seen = call_with_id(&client, "get_task_result", id).await;
+    assert_has!(seen, {"changed_files": ["A one"], "warnings": null});
+    let (whole, _) = patch(&client, id, None, 500).await;
     assert_contains(&String::from_utf8(whole).unwrap(), "b/one");
-}
-
-#[tokio::test]
-async fn tasks_at_the_same_time_in_one_directory_are_warned_about() {
-    let Some(client) = client().await else { return };
-    let name = format!("shared-{}", Uuid::new_v4());
+    // At the same time.
     let gate = Gate::new();
-    let task = format!("RUN: {}; echo 1 > one", gate.pass());
-    let slow = call!(client, "run_task", {"task": task, "workspace": name, "wait_seconds": 0});
+    let slow = format!("RUN: {}; echo x > three", gate.pass());
+    let slow = call!(client, "run_task", {"task": slow, "workspace": name, "wait_seconds": 0});
     wait_for_status(&client, &slow["task_id"], "running").await;
-    let quick = call!(client, "run_task", {"task": "RUN: echo 2 > two", "workspace": name});
-    assert_contains(&quick["warnings"], "Another task");
-    let below = json!({"task": "RUN: echo 3 > three", "workspace": format!("{name}/below")});
+    let quick = call(&client, "run_task", task("four")).await;
+    let below = with(task("five"), json!({"workspace": format!("{name}/below")}));
     let below = call(&client, "run_task", below).await;
-    assert_contains(&below["warnings"], "Another task");
+    for run in [&quick, &below] {
+        assert_contains(&run["warnings"], "Another task");
+    }
     gate.open();
     wait_for_status(&client, &slow["task_id"], "finished").await;
     for task in [slow, quick, below] {
@@ -172,8 +174,8 @@ async fn tasks_at_the_same_time_in_one_directory_are_warned_about() {
         assert_contains(&seen["warnings"], "Another task");
     }
     // One that begins later in the directory itself is no reason.
-    let last = call!(client, "run_task", {"task": "RUN: echo 4 > four", "workspace": name});
-    assert_has!(last, {"warnings": null, "changed_files": ["A four"]});
+    let last = call(&client, "run_task", task("six")).await;
+    assert_has!(last, {"warnings": null, "changed_files": ["A six"]});
 }
 
 #[tokio::test]
@@ -356,17 +358,6 @@ async fn reading_a_task_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn patch_of_other_content_is_not_continued() {
-    let Some(client) = client().await else { return };
-    let run = run_task(&client, "RUN: seq 500 > n").await;
-    let id = &run["task_id"];
-    let part = call!(client, "get_task_patch", {"task_id": id, "max_bytes": 500});
-    call!(client, "send_message", {"task_id": id, "message": "RUN: seq 600 > n"});
-    let next = json!({"task_id": id, "max_bytes": 500, "cursor": part["next_cursor"]});
-    assert_error(&client, "get_task_patch", next, "have changed since").await;
-}
-
-#[tokio::test]
 async fn invisible_characters_are_shown_by_number() {
     let Some(client) = client().await else { return };
     let task = "RUN: printf 'a\\342\\200\\256b\\n' > \"$(printf 'x\\342\\200\\256y')\"; printf \
@@ -385,27 +376,21 @@ async fn patch(
     repository: Option<&str>,
     part_bytes: u32,
 ) -> (Vec<u8>, Value) {
-    let (mut whole, mut cursor) = (Vec::new(), Value::Null);
-    loop {
-        let mut ask = json!({"task_id": id, "max_bytes": part_bytes});
-        if let Some(repository) = repository {
-            ask["repository"] = json!(repository);
-        }
-        if !cursor.is_null() {
-            ask["cursor"] = cursor;
-        }
-        let part = call(client, "get_task_patch", ask).await;
+    let mut ask = json!({"task_id": id, "max_bytes": part_bytes});
+    if let Some(repository) = repository {
+        ask["repository"] = json!(repository);
+    }
+    let parts = parts(client, "get_task_patch", ask, "cursor").await;
+    let bytes = parts.iter().flat_map(|part| {
         let text = part["patch"].as_str().unwrap();
         match part["encoding"].as_str() {
-            None => whole.extend(text.as_bytes()),
-            Some(_) => whole.extend(decoded(text)),
+            None => text.as_bytes().to_vec(),
+            Some(_) => decoded(text),
         }
-        cursor = part["next_cursor"].clone();
-        if cursor.is_null() {
-            assert_eq!(part["size"], whole.len());
-            return (whole, part["repositories"].clone());
-        }
-    }
+    });
+    let (whole, last) = (bytes.collect::<Vec<u8>>(), parts.last().unwrap());
+    assert_eq!(last["size"], whole.len());
+    (whole, last["repositories"].clone())
 }
 
 pub(super) fn decoded(text: &str) -> Vec<u8> {

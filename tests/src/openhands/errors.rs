@@ -3,32 +3,17 @@
 use std::time::{Duration, Instant};
 
 use mcp_client::EraChoice;
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::resources::{subscribe, subscriber, uri, wait_for_updates};
 use super::tools::{Gate, Proxy};
 use super::{
-    NAME, agent_server, assert_error, both_transports, call, call_with_id, client, client_with,
-    run_task, server_with, start_task, tool_error, wait_for_status,
+    NAME, assert_error, both_transports, call, call_with_id, client, client_with, run_task,
+    server_with, start_task, tool_error, wait_for_status,
 };
-use crate::harness::real::{OpenHands, openhands};
+use crate::harness::real::openhands;
 use crate::harness::{Server, assert_contains, assert_lacks, assert_starts_with};
-
-/// Makes a conversation without a task, and returns its id.
-async fn start(real: &OpenHands) -> Value {
-    let settings = agent_server(real, "GET", "/api/settings", Value::Null).await;
-    let mut llm = settings["agent_settings"]["llm"].clone();
-    llm["api_key"] = json!("none");
-    let directory = std::env::temp_dir().join(Uuid::new_v4().to_string());
-    let body = json!({
-        "agent_settings": {"agent_kind": "openhands", "llm": llm, "tools": [{"name": "terminal"}]},
-        "workspace": {"working_dir": directory},
-        "autotitle": false,
-    });
-    let created = agent_server(real, "POST", "/api/conversations", body).await;
-    created["id"].clone()
-}
 
 #[tokio::test]
 async fn model_failure_is_reported_and_results_are_kept() {
@@ -48,17 +33,6 @@ async fn model_failure_is_reported_and_results_are_kept() {
         let ended = call!(client, "send_message", {"task_id": id, "message": "FINISH: it works"});
         assert_has!(ended, {"status": "finished", "result": "it works", "error": null});
     }
-}
-
-#[tokio::test]
-async fn task_without_a_prompt_is_not_resumed() {
-    let Some(real) = openhands() else { return };
-    let client = client_with(&real, &[]).await;
-    // As a server that was killed leaves it.
-    let id = start(&real).await;
-    let status = call_with_id(&client, "get_task_status", &id).await;
-    assert_eq!(status["status"], "running", "{status}");
-    assert_error!(client, "resume_task", {"task_id": id}, "run it again");
 }
 
 #[tokio::test]
@@ -122,6 +96,9 @@ async fn wait_survives_an_outage_of_the_agent_server() {
     let (ended, ()) = tokio::join!(waiting, reconnecting);
     assert_has!(ended, {"status": "finished", "last_output": "survived"});
     server.wait_for_status("online").await;
+    proxy.hang();
+    let wait = json!({"task_id": id, "wait_seconds": 1});
+    assert_error(&client, "wait_task", wait, "nothing is known").await;
 }
 
 #[tokio::test]
@@ -141,17 +118,6 @@ async fn change_during_an_outage_is_announced_after_it() {
     assert!(updates.try_recv().is_err(), "announced while disconnected");
     proxy.reconnect();
     wait_for_updates(&mut updates, &events).await;
-}
-
-#[tokio::test]
-async fn wait_says_only_what_is_known_while_the_agent_server_hangs() {
-    let Some(real) = openhands() else { return };
-    let proxy = Proxy::start(real).await;
-    let client = client_with(&proxy.real, &[]).await;
-    let run = run_task(&client, "SAY: done").await;
-    proxy.hang();
-    let wait = json!({"task_id": run["task_id"], "wait_seconds": 1});
-    assert_error(&client, "wait_task", wait, "nothing is known").await;
 }
 
 #[tokio::test]
@@ -177,7 +143,7 @@ async fn started_task_keeps_its_id_in_an_outage() {
 }
 
 #[tokio::test]
-async fn start_whose_answer_is_lost_is_repeated_and_is_one() {
+async fn start_and_message_whose_answers_are_lost_are_one() {
     let Some(real) = openhands() else { return };
     let proxy = Proxy::start(real).await;
     let client = client_with(&proxy.real, &[]).await;
@@ -186,6 +152,14 @@ async fn start_whose_answer_is_lost_is_repeated_and_is_one() {
     let run = run_task(&client, "RUN: echo ran >> log; cat log").await;
     assert_has!(run, {"status": "finished", "last_output": "ran"});
     assert_eq!(proxy.count(create), 2);
+    let id = &run["task_id"];
+    proxy.lose_response("/events HTTP");
+    let sent = call!(client, "send_message", {"task_id": id, "message": "SAY: second"});
+    assert_has!(sent, {"status": "finished", "result": "second"});
+    let messages = call!(client, "get_task_events", {"task_id": id, "kinds": ["message"]});
+    let messages = messages["events"].as_array().unwrap().iter();
+    let texts = messages.filter(|message| message["text"] == "user: SAY: second");
+    assert_eq!(texts.count(), 1);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Faults of the agent server that the real one cannot be made to show, and invalid arguments.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ fn response(request: &Request) -> Response {
             return Response::json(404, &json!({"detail": "Not Found"}));
         }
         "settings" => json!({"active_agent_profile_id": "a", "agent_settings": {}}),
+        "agent-profiles" => json!({"active_agent_profile_id": "a"}),
         "home" => json!({"home": "/home/agent"}),
         "count" => json!(0),
         "search" => json!({"items": [], "next_page_id": null}),
@@ -65,8 +66,7 @@ async fn fake_with(
     let fake = fake(move |target, request| {
         let mut task = shared.lock().unwrap();
         if request.method == "PATCH" {
-            let body: Value = serde_json::from_slice(&request.body).unwrap();
-            task["tags"] = body["tags"].clone();
+            task["tags"] = request.json()["tags"].clone();
         } else if target == format!("GET /api/conversations/{ID}") {
             return Some(Response::json(200, &task));
         }
@@ -122,6 +122,10 @@ async fn arguments_have_bounds() {
         (
             json!({"context": {"branch": "main"}}),
             "context.branch needs",
+        ),
+        (
+            json!({"callback_url": "http://127.0.0.1:2/"}),
+            "has the host 127.0.0.1:2",
         ),
         // An empty argument is one that is left out.
         (
@@ -271,15 +275,52 @@ async fn unconfirmed_start_and_stop_say_so() {
     let error = tool_error!(client(&fake).await, "run_task", {"task": "t"});
     let requests = fake.requests();
     let created = requests.iter().find(|sent| target(sent) == CREATE).unwrap();
-    let created: Value = serde_json::from_slice(&created.body).unwrap();
     assert_contains(&error, "not known");
-    assert_contains(&error, created["conversation_id"].as_str().unwrap());
+    assert_contains(&error, created.json()["conversation_id"].as_str().unwrap());
     let running = json!({"id": ID, "execution_status": "running"});
     let (fake, _) = fake_with(running, |target, _| {
         target.ends_with("/interrupt").then_some(Response::Cut)
     })
     .await;
     assert_error!(client(&fake).await, "cancel_task", {"task_id": ID}, "has not confirmed");
+}
+
+/// Another server starts the task with the key while this one does.
+#[tokio::test]
+async fn start_that_another_server_has_claimed_is_left_to_it() {
+    let claims = Arc::new(AtomicU32::new(0));
+    let claimed = Arc::clone(&claims);
+    let fake = fake(move |target, request| {
+        if request.has("mcp-starts") && request.has("mkdir -- ") {
+            let is_taken = claimed.fetch_add(1, Ordering::Relaxed) < 2;
+            return Some(Response::json(
+                200,
+                &json!({"exit_code": i32::from(is_taken)}),
+            ));
+        }
+        let is_task = target.starts_with("GET /api/conversations/") && !target.contains('?');
+        let is_absent = is_task && claimed.load(Ordering::Relaxed) < 3;
+        is_absent.then(|| Response::json(404, &json!({"detail": "Not Found"})))
+    })
+    .await;
+    let task = json!({"task": "t", "idempotency_key": "k"});
+    let other = "used for another task";
+    assert_error(&client(&fake).await, "run_task", task, other).await;
+    assert_eq!(claims.load(Ordering::Relaxed), 3);
+    assert_eq!(count(&fake, CREATE), 0);
+    let is_release = |sent: &Request| sent.has("rmdir -- \\\"");
+    let released = async || fake.requests().iter().any(is_release);
+    wait_until("the release", released).await;
+}
+
+/// A server that was killed leaves such a task.
+#[tokio::test]
+async fn task_without_a_prompt_is_not_resumed() {
+    let (fake, _) = fake_with(json!({"id": ID, "execution_status": "idle"}), |_, _| None).await;
+    let client = client(&fake).await;
+    let status = call!(client, "get_task_status", {"task_id": ID});
+    assert_eq!(status["status"], "running", "{status}");
+    assert_error!(client, "resume_task", {"task_id": ID}, "run it again");
 }
 
 /// Another call allows what the agent asks for, just before the stop arrives.

@@ -79,18 +79,14 @@ impl GitHost {
 
     /// The options of our server that name this host and its token. `forge` is the prefix of its URL, and
     /// `path` the part of the host for which the token is.
-    pub(super) fn options(&self, forge: &str, path: &str) -> [(&'static str, String); 2] {
+    pub(super) fn options(&self, forge: &str, path: &str) -> [(&'static str, &'static str); 2] {
         let file = self.place.0.join("token");
         std::fs::write(&file, &self.token).unwrap();
+        let host = format!("work={forge}{}{path}", self.service.url);
+        let file = format!("work={}", file.display());
         [
-            (
-                "OPENHANDS_GIT_HOSTS",
-                format!("work={forge}{}{path}", self.service.url),
-            ),
-            (
-                "OPENHANDS_GIT_TOKEN_FILES",
-                format!("work={}", file.display()),
-            ),
+            ("OPENHANDS_GIT_HOSTS", host.leak()),
+            ("OPENHANDS_GIT_TOKEN_FILES", file.leak()),
         ]
     }
 
@@ -99,7 +95,7 @@ impl GitHost {
         let requests = self.service.requests().into_iter();
         let requests = requests.filter(|request| request.target.starts_with("/api/"));
         let shown = requests.map(|request| {
-            let body = serde_json::from_slice(&request.body).unwrap_or_default();
+            let body = request.json();
             (format!("{} {}", request.method, request.target), body)
         });
         shown.collect()

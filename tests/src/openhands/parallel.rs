@@ -47,7 +47,10 @@ async fn more_tasks_than_slots_are_all_done_by_repeated_calls() {
             break;
         }
         for run in refused {
-            assert_contains(&run["error"], "same idempotency_key");
+            // On a busy machine the time of the call may be over before the task has started.
+            let text = run["error"].as_str().unwrap();
+            let is_late = text.contains("takes too long to start");
+            assert!(is_late || text.contains("same idempotency_key"), "{text}");
             assert!(run.get("task_id").is_none(), "{run}");
         }
         result = call(&client, "run_parallel_tasks", arguments.clone()).await;

@@ -65,31 +65,12 @@ impl<'a> LegacySession<'a> {
     }
 }
 
-/// Kills the server with SIGKILL and starts it again.
-async fn restarted(server: Server, env: &[(&str, &str)]) -> Server {
-    server.kill().await;
-    Server::start(NAME, env).await
-}
-
-#[tokio::test]
-async fn stop_of_our_server_leaves_the_task_running() {
-    let Some(real) = openhands() else { return };
-    let mut server = Server::start(NAME, &env(&real)).await;
-    let gate = Gate::new();
-    let task = format!("RUN: {}; echo survived", gate.pass());
-    let params = json!({"name": "run_task", "arguments": {"task": task, "wait_seconds": 1}});
-    let created = modern(&server, "tools/call", "run_task", params).await;
-    let id = created["taskId"].clone();
+/// Ends the server with this signal and starts it again.
+async fn restarted(mut server: Server, env: &[(&str, &str)], signal: Signal) -> Server {
     let pid = Pid::from_raw(server.pid().try_into().unwrap());
-    kill(pid, Signal::SIGTERM).unwrap();
+    kill(pid, signal).unwrap();
     server.wait_for_exit().await;
-    gate.open();
-    let server = Server::start(NAME, &env(&real)).await;
-    let ended = ended_modern(&server, &id).await;
-    assert_eq!(
-        ended["result"]["structuredContent"]["last_output"],
-        "survived"
-    );
+    Server::start(NAME, env).await
 }
 
 /// The response to a request about a task, over the modern era. A busy agent server may not say in time whether there
@@ -126,7 +107,7 @@ async fn ended_modern(server: &Server, id: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn tasks_of_the_modern_era_survive_a_kill() {
+async fn tasks_of_the_modern_era_survive_a_stop_and_a_kill() {
     let Some(real) = openhands() else { return };
     let env = env(&real);
     let server = Server::start(NAME, &env).await;
@@ -151,12 +132,13 @@ async fn tasks_of_the_modern_era_survive_a_kill() {
         create("wait_task", &json!({"task_id": started["task_id"]})).await,
         create("run_parallel_tasks", &several).await,
     ];
-    let server = restarted(server, &env).await;
+    // A server that is told to stop leaves its tasks running, too.
+    let server = restarted(server, &env, Signal::SIGTERM).await;
     for id in &ids {
         assert_has!(known(&server, "", id).await, {"status": "working", "taskId": id});
     }
     // What was found stays found.
-    let server = restarted(server, &env).await;
+    let server = restarted(server, &env, Signal::SIGKILL).await;
     gate.open();
     for id in &ids {
         let ended = ended_modern(&server, id).await;
@@ -205,7 +187,7 @@ async fn tasks_of_2025_11_25_survive_a_kill() {
         eventually("the start of the task", running).await;
         ids.push(created["taskId"].clone());
     }
-    let server = restarted(server, &env).await;
+    let server = restarted(server, &env, Signal::SIGKILL).await;
     let session = LegacySession::new(&server).await;
     for id in &ids {
         // A busy agent server may not say in time whether there is one.
@@ -225,60 +207,48 @@ async fn tasks_of_2025_11_25_survive_a_kill() {
 }
 
 #[tokio::test]
-async fn task_is_cancelled_after_a_kill() {
-    let Some(real) = openhands() else { return };
-    let env = env(&real);
-    let server = Server::start(NAME, &env).await;
-    let gate = Gate::new();
-    let params = json!({"name": "run_task",
-        "arguments": {"task": format!("RUN: {}", gate.pass()), "wait_seconds": 1}});
-    let created = modern(&server, "tools/call", "run_task", params).await;
-    let id = &created["taskId"];
-    let server = restarted(server, &env).await;
-    verdict(&server, "", "tasks/cancel", id).await;
-    let task = known(&server, "", id).await;
-    assert_eq!(task["status"], "cancelled");
-    let client = server.client().await;
-    let cancelled = async || {
-        let tasks = call(&client, "list_tasks", json!({"limit": 50})).await;
-        let mut tasks = tasks["tasks"].as_array().unwrap().clone();
-        let words = format!("RUN: {}", gate.pass())[..40].to_owned();
-        tasks.retain(|task| {
-            task["task"]
-                .as_str()
-                .unwrap_or_default()
-                .starts_with(&words)
-        });
-        tasks.pop().filter(|task| task["status"] == "cancelled")
-    };
-    eventually("the end of the OpenHands task", cancelled).await;
-}
-
-#[tokio::test]
-async fn only_its_principal_finds_a_task_after_a_kill() {
+async fn only_its_principal_finds_and_cancels_a_task_after_a_kill() {
     let Some(real) = openhands() else { return };
     let place = TestDirectory::new();
     let tokens = tokens(&place, "alice");
     let env = env_with(&real, &[("MCP_TOKEN_FILE", &tokens)]);
     let server = Server::start(NAME, &env).await;
     let gate = Gate::new();
-    let params = json!({"name": "run_task", "arguments": {"wait_seconds": 1,
-        "task": format!("RUN: {}; echo of-alice", gate.pass())}});
+    let task = format!("RUN: {}", gate.pass());
+    let params = json!({"name": "run_task", "arguments": {"wait_seconds": 1, "task": task}});
     let created = modern_as(&server, ALICE, "tools/call", "run_task", params).await;
     let id = &created["result"]["taskId"];
-    let server = restarted(server, &env).await;
+    let server = restarted(server, &env, Signal::SIGKILL).await;
     for method in ["tasks/get", "tasks/cancel"] {
         assert_unknown(&server, BOB, method, id).await;
     }
     let hers = known(&server, ALICE, id).await;
     assert_eq!(hers["status"], "working", "{hers}");
+    verdict(&server, ALICE, "tasks/cancel", id).await;
+    assert_eq!(known(&server, ALICE, id).await["status"], "cancelled");
+    let client = server.client_with_token(ALICE).await;
+    let cancelled = async || {
+        let tasks = call(&client, "list_tasks", json!({"limit": 50})).await;
+        let tasks = tasks["tasks"].as_array().unwrap();
+        let is_hers = |row: &&Value| {
+            row["task"]
+                .as_str()
+                .unwrap_or_default()
+                .starts_with(&task[..40])
+        };
+        let hers = tasks.iter().find(is_hers)?;
+        (hers["status"] == "cancelled").then_some(())
+    };
+    eventually("the end of the OpenHands task", cancelled).await;
 }
 
 #[tokio::test]
-async fn ids_without_a_task_are_unknown() {
+async fn ids_without_a_task_are_unknown_and_cost_no_request() {
     let Some(real) = openhands() else { return };
-    let (server, client) = server_with(&real, &[]).await;
+    let proxy = Proxy::start(real).await;
+    let (server, client) = server_with(&proxy.real, &[]).await;
     let known = run_task(&client, "FINISH: ok").await["task_id"].clone();
+    let read = format!("GET /api/conversations/{}", known.as_str().unwrap());
     let known = known.as_str().unwrap().replace('-', "");
     let digits = "0123456789abcdef".repeat(2);
     for id in [
@@ -292,19 +262,9 @@ async fn ids_without_a_task_are_unknown() {
     ] {
         assert_unknown(&server, "", "tasks/get", &json!(id)).await;
     }
-}
-
-#[tokio::test]
-async fn id_that_names_too_many_tasks_costs_no_request() {
-    let Some(real) = openhands() else { return };
-    let proxy = Proxy::start(real).await;
-    let (server, client) = server_with(&proxy.real, &[]).await;
-    let known = run_task(&client, "FINISH: ok").await["task_id"].clone();
-    let plain = known.as_str().unwrap().replace('-', "");
-    let digits = "0123456789abcdef".repeat(2);
-    let read = format!("GET /api/conversations/{}", known.as_str().unwrap());
+    // Anybody can name many tasks.
     for (count, is_known) in [(20, true), (21, false)] {
-        let id = vec![plain.as_str(); count].join("-");
+        let id = vec![known.as_str(); count].join("-");
         let id = json!(format!("{digits}.run_parallel_tasks.{id}"));
         let before = proxy.count(&read);
         let reply = verdict(&server, "", "tasks/get", &id).await;

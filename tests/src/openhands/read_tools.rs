@@ -9,35 +9,13 @@ use serde_json::{Value, json};
 use super::changes::decoded;
 use super::resources::read;
 use super::{
-    agent_server, assert_error, both_transports, call, call_with_id, client, client_with, run_task,
-    tool_error, wait_for_status,
+    agent_server, assert_error, both_transports, call, call_with_id, client, client_with, joined,
+    parts, run_task, tool_error, wait_for_status, with,
 };
 use crate::harness::real::{call_until_answered, openhands};
 use crate::harness::{
     assert_contains, assert_ends_with, assert_lacks, assert_starts_with, eventually,
 };
-
-#[tokio::test]
-async fn events_are_single_lines_without_the_system_prompt() {
-    for client in both_transports().await {
-        let task = "RUN: echo one; (exit 3)\nWRITE: /nowhere/x text\nFINISH: end";
-        let run = run_task(&client, task).await;
-        assert_eq!(run["exit_code"], 3, "{run}");
-        let id = &run["task_id"];
-        let events = call_with_id(&client, "get_task_events", id).await;
-        let lines: Vec<(String, String)> = rows(&events);
-        assert_eq!(lines[0].0, "message");
-        assert_starts_with(&lines[0].1, "user: RUN: echo one");
-        let has = |kind: &str, text: &str| lines.iter().any(|(k, t)| k == kind && t.contains(text));
-        assert!(has("action", "terminal echo one; (exit 3)"), "{lines:?}");
-        assert!(has("output", "exit 3: one"), "{lines:?}");
-        assert!(has("action", "file_editor create x"), "{lines:?}");
-        assert!(has("action", "finish"), "{lines:?}");
-        let text = events.to_string();
-        assert_lacks(&text, "You are");
-        assert!(text.len() < 8_000);
-    }
-}
 
 fn rows(events: &Value) -> Vec<(String, String)> {
     let rows = events["events"].as_array().unwrap().iter();
@@ -47,35 +25,46 @@ fn rows(events: &Value) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn pages_of_events_do_not_overlap() {
-    let Some(client) = client().await else { return };
-    let task = "RUN: echo 1\nRUN: echo 2\nRUN: echo 3\nRUN: echo 4";
-    let run = run_task(&client, task).await;
-    let id = &run["task_id"];
-    let whole = call_with_id(&client, "get_task_events", id).await;
-    let mut parts = Vec::new();
-    let mut since = Value::Null;
-    loop {
-        let mut ask = json!({"task_id": id, "limit": 2});
-        if !since.is_null() {
-            ask["since"] = since.clone();
+async fn events_are_single_lines_in_pages_that_do_not_overlap() {
+    for client in both_transports().await {
+        let task = "RUN: echo one; (exit 3)\nWRITE: /nowhere/x text\nFINISH: end";
+        let run = run_task(&client, task).await;
+        assert_eq!(run["exit_code"], 3, "{run}");
+        let id = &run["task_id"];
+        let events = call_with_id(&client, "get_task_events", id).await;
+        let lines = rows(&events);
+        assert_eq!(lines[0].0, "message");
+        assert_starts_with(&lines[0].1, "user: RUN: echo one");
+        let has = |kind: &str, text: &str| lines.iter().any(|(k, t)| k == kind && t.contains(text));
+        assert!(has("action", "terminal echo one; (exit 3)"), "{lines:?}");
+        assert!(has("output", "exit 3: one"), "{lines:?}");
+        assert!(has("action", "file_editor create x"), "{lines:?}");
+        assert!(has("action", "finish"), "{lines:?}");
+        // The system prompt is left out.
+        let text = events.to_string();
+        assert_lacks(&text, "You are");
+        assert!(text.len() < 8_000);
+        let (mut parts, mut ask) = (Vec::new(), json!({"task_id": id, "limit": 2}));
+        loop {
+            let part = call(&client, "get_task_events", ask.clone()).await;
+            assert!(part["events"].as_array().unwrap().len() <= 2);
+            parts.extend(rows(&part));
+            ask["since"] = part["next_since"].clone();
+            if part["more"] == false {
+                break;
+            }
         }
-        let part = call(&client, "get_task_events", ask).await;
-        assert!(part["events"].as_array().unwrap().len() <= 2);
-        parts.extend(rows(&part));
-        since = part["next_since"].clone();
-        if part["more"] == false {
-            break;
-        }
+        assert_eq!(parts, lines);
+        // Nothing is new.
+        let later = call(&client, "get_task_events", ask.clone()).await;
+        assert_has!(later, {"events": [], "next_since": ask["since"]});
+        let outputs = call!(client, "get_task_events", {"task_id": id, "kinds": ["output"]});
+        let is_output = |row: &&(String, String)| row.0 == "output";
+        let expected: Vec<_> = lines.iter().filter(is_output).cloned().collect();
+        assert_eq!(rows(&outputs), expected);
+        let wrong = json!({"task_id": id, "since": "yesterday"});
+        assert_error(&client, "get_task_events", wrong, "next_since").await;
     }
-    assert_eq!(parts, rows(&whole));
-    // Nothing is new.
-    let later = call!(client, "get_task_events", {"task_id": id, "since": since});
-    assert_has!(later, {"events": [], "next_since": since});
-    let outputs = rows(&call!(client, "get_task_events", {"task_id": id, "kinds": ["output"]}));
-    assert!(outputs.iter().all(|(kind, _)| kind == "output"));
-    assert_eq!(outputs.len(), 5);
-    assert_error!(client, "get_task_events", {"task_id": id, "since": "yesterday"}, "next_since");
 }
 
 #[tokio::test]
@@ -91,14 +80,10 @@ async fn long_diff_is_truncated_and_says_so() {
     assert_eq!(all["files"], 302);
     let page = call!(client, "get_task_changes", {"task_id": id, "skip_files": 300});
     assert_eq!(page["changed_files"].as_array().unwrap().len(), 2, "{page}");
-    let (mut whole, mut offset) = (String::new(), json!(0));
-    while !offset.is_null() {
-        let part = call!(client, "get_task_changes", {"task_id": id, "offset": offset,
-            "max_bytes": 30_000});
-        whole += part["diff"].as_str().unwrap();
-        assert_eq!(part["size"], all["size"]);
-        offset = part["next_offset"].clone();
-    }
+    let ask = json!({"task_id": id, "max_bytes": 30_000});
+    let parts = parts(&client, "get_task_changes", ask, "offset").await;
+    assert!(parts.iter().all(|part| part["size"] == all["size"]));
+    let whole = joined(&parts, "diff");
     assert_eq!(whole.len(), all["size"]);
     assert_ends_with(&whole, "+x\n");
     let small = call!(client, "get_task_changes", {"task_id": id, "file": "small"});
@@ -109,46 +94,69 @@ async fn long_diff_is_truncated_and_says_so() {
 }
 
 #[tokio::test]
-async fn file_is_read_in_parts_of_whole_characters() {
+async fn files_come_and_go_byte_for_byte_in_parts() {
+    let bytes: Vec<u8> = (0..5_000_u32).map(|n| (n * 7 % 256) as u8).collect();
+    let text = "äöü€".repeat(50);
     for client in both_transports().await {
-        let text = "äöü€".repeat(50);
-        let context = json!({"file": "dir/t x.txt", "content": text});
-        let run = call!(client, "run_task", {"task": "SAY: x", "context": context});
-        let mut read = String::new();
-        let mut offset = json!(0);
-        while !offset.is_null() {
-            let part = call!(client, "get_task_file", {"task_id": run["task_id"],
-                "file": "dir/t x.txt", "max_bytes": 100, "offset": offset});
-            assert_eq!(part["size"], text.len());
-            read += part["text"].as_str().unwrap();
-            offset = part["next_offset"].clone();
+        let encoded = |bytes: &[u8]| STANDARD.encode(bytes);
+        let context = json!({"files": [
+            {"file": "dir/t x.txt", "content": text},
+            {"file": "in/x.bin", "content": encoded(&bytes), "encoding": "base64"},
+            {"file": "latin.txt", "content": encoded(b"caf\xe9"), "encoding": "base64"},
+        ]});
+        let task = "RUN: cp in/x.bin y.bin; ln -s /etc/passwd link; touch empty; mkdir d";
+        let run = call!(client, "run_task", {"task": task, "context": context});
+        assert_eq!(
+            run["changed_files"],
+            json!(["A empty", "A link", "A y.bin"]),
+            "{run}"
+        );
+        let ask = |file: &str| json!({"task_id": run["task_id"], "file": file});
+        for (file, part_bytes, expected) in [
+            ("dir/t x.txt", 100, text.as_bytes()),
+            ("y.bin", 1_000, &bytes),
+            ("latin.txt", 1_000, b"caf\xe9"),
+            ("empty", 1_000, b""),
+        ] {
+            let ask = with(ask(file), json!({"max_bytes": part_bytes}));
+            let parts = parts(&client, "get_task_file", ask, "offset").await;
+            assert!(parts.iter().all(|part| part["size"] == expected.len()));
+            let read = parts.iter().flat_map(|part| match part["text"].as_str() {
+                Some(text) => text.as_bytes().to_vec(),
+                None => decoded(part["base64"].as_str().unwrap()),
+            });
+            assert_eq!(read.collect::<Vec<u8>>(), expected, "{file}");
         }
-        assert_eq!(read, text);
-        let beyond = call!(client, "get_task_file", {"task_id": run["task_id"],
-            "file": "dir/t x.txt", "offset": 10_000});
-        assert_has!(beyond, {"text": "", "size": text.len(), "next_offset": null});
+        for (file, offset, expected) in [
+            (
+                "dir/t x.txt",
+                10_000,
+                json!({"text": "", "size": text.len(), "next_offset": null}),
+            ),
+            (
+                "latin.txt",
+                3,
+                json!({"base64": "6Q==", "next_offset": null}),
+            ),
+        ] {
+            let ask = with(ask(file), json!({"offset": offset}));
+            let rest = call(&client, "get_task_file", ask).await;
+            for (name, value) in expected.as_object().unwrap() {
+                assert_eq!(rest[name], *value, "{rest}");
+            }
+        }
+        for (file, why) in [
+            ("link", "leads out of the task's directory"),
+            ("none", "no such file"),
+            ("d", "no such file"),
+            ("../x", "the file name must not have"),
+            ("/etc/passwd", "must be relative"),
+        ] {
+            let refused = tool_error(&client, "get_task_file", ask(file)).await;
+            assert_contains(&refused, why);
+            assert_lacks(&refused, "root:");
+        }
     }
-}
-
-#[tokio::test]
-async fn unreadable_files_are_explained() {
-    let Some(client) = client().await else { return };
-    let task = "RUN: ln -s /etc/passwd link; touch empty; mkdir d";
-    let run = run_task(&client, task).await;
-    let ask = |file: &str| json!({"task_id": run["task_id"], "file": file});
-    for (file, why) in [
-        ("link", "leads out of the task's directory"),
-        ("none", "no such file"),
-        ("d", "no such file"),
-        ("../x", "the file name must not have"),
-        ("/etc/passwd", "must be relative"),
-    ] {
-        let refused = tool_error(&client, "get_task_file", ask(file)).await;
-        assert_contains(&refused, why);
-        assert_lacks(&refused, "root:");
-    }
-    let empty = call(&client, "get_task_file", ask("empty")).await;
-    assert_has!(empty, {"text": "", "size": 0});
 }
 
 #[tokio::test]
@@ -186,28 +194,6 @@ async fn tasks_are_listed_by_page_and_status() {
     let unknown = json!({"status": "odd"});
     let unknown = client.call_tool("list_tasks", &unknown).await;
     assert!(unknown.is_err() || unknown.unwrap().is_error);
-}
-
-#[tokio::test]
-async fn keys_of_models_are_not_shown() {
-    let Some(real) = openhands() else { return };
-    let client = client_with(&real, &[]).await;
-    let run = run_task(&client, "RUN: echo x").await;
-    let id = &run["task_id"];
-    let mut shown = String::new();
-    for (tool, arguments) in [
-        ("get_task_events", json!({"task_id": id, "limit": 90})),
-        ("get_task_result", json!({"task_id": id})),
-        ("list_tasks", json!({"limit": 50})),
-        ("list_agent_profiles", json!({})),
-    ] {
-        shown += &call(&client, tool, arguments).await.to_string();
-    }
-    let settings = agent_server(&real, "GET", "/api/settings", Value::Null).await;
-    let url = settings["agent_settings"]["llm"]["base_url"].as_str();
-    for secret in [&*real.api_key, "not-a-key", "api_key", url.unwrap()] {
-        assert_lacks(&shown, secret);
-    }
 }
 
 #[tokio::test]
@@ -252,9 +238,17 @@ async fn secrets_in_what_an_agent_writes_are_redacted() {
         let contents = read(&client, &uri).await;
         shown.push((uri, contents));
     }
-    for (name, answer) in shown {
+    for (name, answer) in &shown {
         assert!(answer.contains("before *** after"), "{name}: {answer}");
-        assert_lacks(&answer, &secret[4..12]);
+        assert_lacks(answer, &secret[4..12]);
+    }
+    let profiles = call!(client, "list_agent_profiles", {}).to_string();
+    let settings = agent_server(&real, "GET", "/api/settings", Value::Null).await;
+    let url = settings["agent_settings"]["llm"]["base_url"].as_str();
+    for (_, answer) in shown.iter().chain(&[(String::new(), profiles)]) {
+        for secret in [&*real.api_key, "not-a-key", "api_key", url.unwrap()] {
+            assert_lacks(answer, secret);
+        }
     }
 }
 
@@ -289,42 +283,13 @@ async fn long_answers_and_outputs_are_had_whole_in_parts() {
         ("result", "result", said.to_owned()),
         ("output", "last_output", printed.join("\n")),
     ] {
-        let (mut whole, mut next) = (String::new(), json!(0));
-        while !next.is_null() {
-            let rest = json!({"task_id": run["task_id"], "part": part, "offset": next});
-            let rest = call(&client, "get_task_result", rest).await;
-            whole.push_str(rest[field].as_str().unwrap());
-            next = rest["next_offset"].clone();
-        }
+        let ask = json!({"task_id": run["task_id"], "part": part, "offset": 0});
+        let whole = joined(
+            &parts(&client, "get_task_result", ask, "offset").await,
+            field,
+        );
         assert_eq!(whole.trim_end().replace('\r', ""), expected);
     }
-}
-
-#[tokio::test]
-async fn binary_file_comes_and_goes_byte_for_byte() {
-    let Some(client) = client().await else { return };
-    let bytes: Vec<u8> = (0..5_000_u32).map(|n| (n * 7 % 256) as u8).collect();
-    let given = STANDARD.encode(&bytes);
-    let context = json!({"files": [
-        {"file": "in/x.bin", "content": given, "encoding": "base64"},
-        {"file": "latin.txt", "content": STANDARD.encode(b"caf\xe9"), "encoding": "base64"},
-    ]});
-    let run = call!(client, "run_task", {"task": "RUN: cp in/x.bin y.bin", "context": context});
-    assert_eq!(run["changed_files"], json!(["A y.bin"]), "{run}");
-    for (file, expected) in [("y.bin", &bytes[..]), ("latin.txt", b"caf\xe9")] {
-        let (mut read, mut offset) = (Vec::new(), json!(0));
-        while !offset.is_null() {
-            let part = call!(client, "get_task_file", {"task_id": run["task_id"], "file": file,
-                "max_bytes": 1_000, "offset": offset});
-            assert_eq!(part["size"], expected.len());
-            read.extend(decoded(part["base64"].as_str().unwrap()));
-            offset = part["next_offset"].clone();
-        }
-        assert_eq!(read, expected);
-    }
-    let rest = call!(client, "get_task_file", {"task_id": run["task_id"], "file": "latin.txt",
-        "offset": 3});
-    assert_has!(rest, {"base64": "6Q==", "next_offset": null});
 }
 
 #[tokio::test]

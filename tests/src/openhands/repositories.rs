@@ -17,12 +17,7 @@ use crate::harness::{Server, assert_contains, assert_lacks, assert_starts_with, 
 async fn server_for(real: &OpenHands, host: &GitHost, forge: &str) -> (Server, Client) {
     // The API of GitLab is not known below a path.
     let path = if forge == "gitlab+" { "" } else { "/acme" };
-    let [hosts, files] = host.options(forge, path);
-    let options = [
-        (hosts.0, &*hosts.1),
-        (files.0, &files.1),
-        ("MCP_LOG", "debug"),
-    ];
+    let options = [&host.options(forge, path)[..], &[("MCP_LOG", "debug")]].concat();
     server_with(real, &options).await
 }
 
@@ -467,12 +462,8 @@ async fn only_what_can_be_published_is() {
 async fn parallel_tasks_work_in_worktrees_of_one_repository() {
     let Some(real) = openhands() else { return };
     let host = GitHost::start("git").await;
-    let [hosts, files] = host.options("", "");
-    let options = [
-        (hosts.0, &*hosts.1),
-        (files.0, &files.1),
-        ("OPENHANDS_WORKSPACES", host.place.path()),
-    ];
+    let place = [("OPENHANDS_WORKSPACES", host.place.path())];
+    let options = [&host.options("", "")[..], &place].concat();
     let (_server, client) = server_with(&real, &options).await;
     let clone = host.place.0.join("work");
     let hook = clone.join(".git/hooks/post-checkout");
@@ -601,13 +592,9 @@ fn clone_of_a_person(host: &GitHost, name: &str) -> PathBuf {
 async fn nothing_but_the_changes_of_the_task_is_published() {
     let Some(real) = openhands() else { return };
     let host = GitHost::start("git").await;
-    let [hosts, files] = host.options("", "");
-    let options = [
-        (hosts.0, &*hosts.1),
-        (files.0, &files.1),
-        ("OPENHANDS_WORKSPACES", host.place.path()),
-        ("OPENHANDS_WORKSPACE_ROOT", host.place.path()),
-    ];
+    let places = ["OPENHANDS_WORKSPACES", "OPENHANDS_WORKSPACE_ROOT"];
+    let places = places.map(|name| (name, host.place.path()));
+    let options = [&host.options("", "")[..], &places].concat();
     let (_server, client) = server_with(&real, &options).await;
     let commit = "git -c user.name=t -c user.email=t@h commit -qam x";
     let many = format!(

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::harness::real::OpenHands;
+use crate::harness::{Body, HttpServer, http_client};
 
 /// A file that the command waits for. The agent server is on this machine.
 pub(super) struct Gate(PathBuf);
@@ -48,11 +49,14 @@ pub(super) struct Proxy {
     /// The agent server, through the proxy.
     pub(super) real: OpenHands,
     state: Arc<ProxyState>,
+    _server: HttpServer,
 }
 
 struct ProxyState {
+    client: reqwest::Client,
+    target: String,
     disconnected: watch::Sender<bool>,
-    /// Keeps connections and accepts new ones while disconnected, and never answers.
+    /// No request gets an answer while disconnected; otherwise its connection ends.
     hangs: AtomicBool,
     /// The response to a request whose first line holds this text is lost.
     loses: Mutex<Option<&'static str>>,
@@ -62,41 +66,26 @@ struct ProxyState {
 
 impl Proxy {
     pub(super) async fn start(real: OpenHands) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let target = real.url.trim_start_matches("http://").to_owned();
         let state = Arc::new(ProxyState {
+            client: http_client(),
+            target: real.url.clone(),
             disconnected: watch::Sender::new(false),
             hangs: AtomicBool::new(false),
             loses: Mutex::default(),
             requests: Mutex::default(),
         });
-        let accepting = Arc::clone(&state);
-        tokio::spawn(async move {
-            let mut unanswered = Vec::new();
-            while let Ok((client, _)) = listener.accept().await {
-                if *accepting.disconnected.borrow() {
-                    if accepting.hangs.load(Ordering::Relaxed) {
-                        unanswered.push(client);
-                    }
-                    continue;
-                }
-                let (target, state) = (target.clone(), Arc::clone(&accepting));
-                tokio::spawn(async move {
-                    let mut server = TcpStream::connect(target).await.unwrap();
-                    let (mut client, mut disconnected) = (client, state.disconnected.subscribe());
-                    tokio::select! {
-                        () = forward(&mut client, &mut server, &state) => {}
-                        _ = disconnected.wait_for(|disconnected| *disconnected) => {}
-                    }
-                    if state.hangs.load(Ordering::Relaxed) {
-                        std::future::pending().await
-                    }
-                });
-            }
+        let shared = Arc::clone(&state);
+        let server = HttpServer::start(move |request| {
+            let state = Arc::clone(&shared);
+            async move { state.answer(request).await.ok_or("lost") }
         });
-        let real = OpenHands { url, ..real };
-        Self { real, state }
+        let server = server.await;
+        let url = server.url.clone();
+        Self {
+            real: OpenHands { url, ..real },
+            state,
+            _server: server,
+        }
     }
 
     /// Loses the response to the next request whose first line holds this text.
@@ -126,42 +115,38 @@ impl Proxy {
     }
 }
 
-/// Forwards bytes in both directions until one side closes the connection.
-async fn forward(client: &mut TcpStream, server: &mut TcpStream, state: &ProxyState) {
-    let (mut from_client, mut to_client) = client.split();
-    let (mut from_server, mut to_server) = server.split();
-    let is_lost = AtomicBool::new(false);
-    let requests = async {
-        let mut bytes = vec![0; 64 * 1024];
-        loop {
-            let count = from_client.read(&mut bytes).await.unwrap_or_default();
-            // A request arrives in one piece, and the next one only after the response.
-            let text = String::from_utf8_lossy(&bytes[..count]);
-            let first = text.lines().next().unwrap_or_default();
-            if first.ends_with("HTTP/1.1") {
-                state.requests.lock().unwrap().push(first.to_owned());
-            }
-            let lost = |text: &mut &str| first.contains(*text);
-            if state.loses.lock().unwrap().take_if(lost).is_some() {
-                is_lost.store(true, Ordering::Relaxed);
-            }
-            if count == 0 || to_server.write_all(&bytes[..count]).await.is_err() {
-                return;
-            }
+impl ProxyState {
+    /// The answer to a request; `None` if it is lost.
+    async fn answer(&self, request: hyper::Request<Incoming>) -> Option<hyper::Response<Body>> {
+        let mut disconnected = self.disconnected.subscribe();
+        let answer = tokio::select! {
+            biased;
+            _ = disconnected.wait_for(|disconnected| *disconnected) => None,
+            answer = self.forward(request) => answer,
+        };
+        if answer.is_none() && self.hangs.load(Ordering::Relaxed) {
+            std::future::pending().await
         }
-    };
-    let responses = async {
-        let mut bytes = vec![0; 64 * 1024];
-        loop {
-            let count = from_server.read(&mut bytes).await.unwrap_or_default();
-            let is_over = count == 0 || is_lost.load(Ordering::Relaxed);
-            if is_over || to_client.write_all(&bytes[..count]).await.is_err() {
-                return;
-            }
-        }
-    };
-    tokio::select! {
-        () = requests => {}
-        () = responses => {}
+        answer
+    }
+
+    async fn forward(&self, request: hyper::Request<Incoming>) -> Option<hyper::Response<Body>> {
+        let (head, body) = request.into_parts();
+        let first = format!("{} {} HTTP/1.1", head.method, head.uri);
+        let lost = |text: &mut &str| first.contains(*text);
+        let is_lost = self.loses.lock().unwrap().take_if(lost).is_some();
+        self.requests.lock().unwrap().push(first);
+        let url = format!("{}{}", self.target, head.uri);
+        let request = self.client.request(head.method, url).headers(head.headers);
+        let request = request.body(body.collect().await.ok()?.to_bytes());
+        let response = request.send().await.ok()?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = Full::new(response.bytes().await.ok()?).boxed_unsync();
+        let mut answer = hyper::Response::new(body);
+        *answer.status_mut() = status;
+        *answer.headers_mut() = headers;
+        // The body is sent in one piece.
+        answer.headers_mut().remove("transfer-encoding");
+        Some(answer).filter(|_| !is_lost)
     }
 }

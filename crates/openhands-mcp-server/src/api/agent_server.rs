@@ -1,18 +1,19 @@
 //! Requests to the agent server: its API key, a timeout, a bounded response.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mcp_serve::Secret;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use upstream::http::header::{DATE, HeaderMap};
 use upstream::http::{
     Client, Method, Request as HttpRequest, RequestBuilder, Response, ServiceProfile, SetupError,
-    StatusCode, Url,
+    Url,
 };
 use upstream::time::{Timestamp, parse_http_date};
 
@@ -182,18 +183,12 @@ impl Request {
 
     /// Sends it and parses the response as JSON.
     pub(crate) async fn send<T: DeserializeOwned>(self) -> ApiResult<T> {
-        self.send_for_status().await.map(|(_, body)| body)
+        Ok(self.send_for_bytes().await?.json()?)
     }
 
     /// Sends it and discards the response body.
     pub(crate) async fn run(self) -> ApiResult<()> {
         self.send::<IgnoredAny>().await.map(drop)
-    }
-
-    /// Sends it and returns the status, too, where there is more than one kind of success.
-    pub(crate) async fn send_for_status<T: DeserializeOwned>(self) -> ApiResult<(StatusCode, T)> {
-        let response = self.send_for_bytes().await?;
-        Ok((response.status, response.json()?))
     }
 
     /// Sends it and returns the body as bytes.
@@ -231,7 +226,7 @@ impl AgentServer {
             // Another program, or a version without this path.
             Err(_) => ServerVersion(None),
         };
-        let mut known = self.version.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.version.lock();
         if known.as_ref() != Some(&version) {
             match version.warning() {
                 Some(warning) => tracing::warn!("{warning}"),
@@ -244,11 +239,7 @@ impl AgentServer {
 
     /// The version that was read last.
     pub(crate) async fn known_version(&self) -> ApiResult<ServerVersion> {
-        let known = self
-            .version
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let known = self.version.lock().clone();
         match known {
             Some(known) => Ok(known),
             None => self.read_version().await,

@@ -2,12 +2,14 @@
 //! each task: the configured one, or the one in its sandbox.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use mcp_serve::Secret;
-use serde::Deserialize;
-use serde_json::json;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use serde_with::skip_serializing_none;
 use upstream::http::{Method, SetupError, Url};
 use uuid::Uuid;
 
@@ -116,7 +118,7 @@ impl Servers {
             Backend::Agent(server) => return Ok(server),
             Backend::App(app) => app,
         };
-        if let Some((server, since)) = lock(&self.0.sandboxes).get(&id)
+        if let Some((server, since)) = self.0.sandboxes.lock().get(&id)
             && since.elapsed() < CACHE_TTL
         {
             return Ok(server.clone());
@@ -124,7 +126,7 @@ impl Servers {
         let Some(conversation) = app.conversation(id).await? else {
             return Err(self.explain_missing(&app, id).await?);
         };
-        lock(&self.0.starts).remove(&id);
+        self.0.starts.lock().remove(&id);
         let down = |sandbox| Err(ApiFailure::SandboxDown(id, sandbox));
         match conversation.sandbox_status {
             SandboxStatus::Running => {}
@@ -136,7 +138,7 @@ impl Servers {
         let Some(server) = address(conversation) else {
             return down(SandboxProblem::Broken);
         };
-        let mut sandboxes = lock(&self.0.sandboxes);
+        let mut sandboxes = self.0.sandboxes.lock();
         sandboxes.retain(|_, (_, since)| since.elapsed() < CACHE_TTL);
         sandboxes.insert(id, (server.clone(), Instant::now()));
         Ok(server)
@@ -144,7 +146,7 @@ impl Servers {
 
     /// The failure for an id without a conversation: its start may be in progress or have failed.
     async fn explain_missing(&self, app: &AppServer, id: TaskId) -> ApiResult<ApiFailure> {
-        let known = lock(&self.0.starts).get(&id).copied();
+        let known = self.0.starts.lock().get(&id).copied();
         let start = match known {
             Some(start) => app.start_by_id(start).await?,
             None => app.recent_start(id).await?,
@@ -152,7 +154,7 @@ impl Servers {
         let Some(start) = start else {
             return Ok(ApiFailure::absent(id));
         };
-        lock(&self.0.starts).insert(id, start.id);
+        self.0.starts.lock().insert(id, start.id);
         Ok(match (self.start_end(id), start.status) {
             (Some(StartEnd::Deleted), _) => ApiFailure::absent(id),
             (Some(StartEnd::Cancelled), _) => {
@@ -171,7 +173,7 @@ impl Servers {
 
     /// The way in which the start of a task was ended by this server; `None` if it was not.
     pub(crate) fn start_end(&self, id: TaskId) -> Option<StartEnd> {
-        lock(&self.0.ended_starts).get(&id).copied()
+        self.0.ended_starts.lock().get(&id).copied()
     }
 
     /// Ends the start of a task that has no conversation yet, by deleting its sandbox. Returns false if the
@@ -198,8 +200,8 @@ impl Servers {
                 return Err(ApiFailure::SandboxDown(id, SandboxProblem::Starting));
             }
             let is_deleted = app.delete_sandbox(&own).await?;
-            if is_deleted || start.has_failed() {
-                lock(&self.0.ended_starts).insert(id, end);
+            if is_deleted || start.status == StartStatus::Error {
+                self.0.ended_starts.lock().insert(id, end);
                 return Ok(true);
             }
             if Instant::now() > until {
@@ -211,10 +213,10 @@ impl Servers {
 
     /// Starts a task in a sandbox.
     pub(crate) async fn start(&self, app: &AppServer, new: &NewAppConversation) -> ApiResult<()> {
-        lock(&self.0.starts).remove(&new.id);
-        lock(&self.0.ended_starts).remove(&new.id);
+        self.0.starts.lock().remove(&new.conversation_id);
+        self.0.ended_starts.lock().remove(&new.conversation_id);
         let start = app.start(new).await?;
-        lock(&self.0.starts).insert(new.id, start.id);
+        self.0.starts.lock().insert(new.conversation_id, start.id);
         Ok(())
     }
 
@@ -225,7 +227,7 @@ impl Servers {
         };
         match app.conversation(id).await? {
             Some(task) if task.sandbox_status == SandboxStatus::Paused => {
-                lock(&self.0.sandboxes).remove(&id);
+                self.0.sandboxes.lock().remove(&id);
                 app.resume(&task.sandbox_id).await
             }
             _ => Ok(()),
@@ -234,8 +236,8 @@ impl Servers {
 
     /// Removes a task from the cache.
     pub(crate) fn evict(&self, id: TaskId) {
-        lock(&self.0.sandboxes).remove(&id);
-        lock(&self.0.starts).remove(&id);
+        self.0.sandboxes.lock().remove(&id);
+        self.0.starts.lock().remove(&id);
     }
 
     /// Sends the cheapest request that needs the API key.
@@ -270,10 +272,6 @@ fn address(conversation: AppConversation) -> Option<AgentServer> {
     let (base, _) = url.rsplit_once("/api/conversations/")?;
     let key = Secret::new(conversation.session_api_key, None);
     AgentServer::new(base.parse().ok()?, key).ok()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A start is answered at once, a deletion once the agent server has done it.
@@ -364,16 +362,6 @@ impl ConversationStart {
         let first = self.request.initial_message.as_ref()?.content.first()?;
         Some(&first.text)
     }
-
-    /// Returns true if it goes on.
-    pub(crate) fn is_in_progress(&self) -> bool {
-        self.status == StartStatus::InProgress
-    }
-
-    /// Returns true if it has failed.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.status == StartStatus::Error
-    }
 }
 
 /// `AppConversationStartTaskStatus`, without its intermediate steps.
@@ -387,19 +375,29 @@ pub(crate) enum StartStatus {
     InProgress,
 }
 
-/// The request to start a conversation.
-#[derive(Debug, PartialEq, Eq)]
+/// The request to start a conversation (`AppConversationStartRequest`).
+#[skip_serializing_none]
+#[derive(Debug, Serialize)]
 pub(crate) struct NewAppConversation {
     /// Chosen by us, so that it is known before the sandbox exists.
-    pub(crate) id: TaskId,
-    /// The first message.
-    pub(crate) prompt: String,
-    /// The git provider and the repository's name there, such as `github` and `owner/name`.
-    pub(crate) repository: Option<(&'static str, String)>,
+    pub(crate) conversation_id: TaskId,
+    /// The message with which the agent starts, from [`first_message`].
+    pub(crate) initial_message: Value,
+    /// The host of the repository, such as `github`.
+    pub(crate) git_provider: Option<&'static str>,
+    /// The name of the repository there, such as `owner/name`.
+    pub(crate) selected_repository: Option<String>,
     /// The branch of the repository; `None` for its default one.
-    pub(crate) branch: Option<String>,
+    pub(crate) selected_branch: Option<String>,
     /// The id of an agent profile; `None` for the active one.
-    pub(crate) agent_profile: Option<Uuid>,
+    pub(crate) agent_profile_id: Option<Uuid>,
+}
+
+/// A message that starts the agent.
+pub(crate) fn first_message(prompt: &str) -> Value {
+    let mut first = message(prompt);
+    first["run"] = json!(true);
+    first
 }
 
 impl AppServer {
@@ -449,20 +447,8 @@ impl AppServer {
 
     /// Requests the start of a conversation. Repeating the request creates a second sandbox.
     pub(crate) async fn start(&self, new: &NewAppConversation) -> ApiResult<ConversationStart> {
-        let mut first = message(&new.prompt);
-        first["run"] = json!(true);
-        let mut body = json!({"conversation_id": new.id, "initial_message": first});
-        if let Some((provider, name)) = &new.repository {
-            body["git_provider"] = json!(provider);
-            body["selected_repository"] = json!(name);
-        }
-        if let Some(branch) = &new.branch {
-            body["selected_branch"] = json!(branch);
-        }
-        if let Some(profile) = new.agent_profile {
-            body["agent_profile_id"] = json!(profile);
-        }
-        self.post(&["app-conversations"]).json(&body).send().await
+        let request = self.post(&["app-conversations"]);
+        request.json(&json!(new)).send().await
     }
 
     /// Reads the state of a start.

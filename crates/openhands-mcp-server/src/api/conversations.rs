@@ -7,15 +7,13 @@ use mcp_core::tool::ToolError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use upstream::http::{Method, StatusCode};
+use upstream::http::Method;
 use upstream::time::{Timestamp, parse_timestamp};
 
 use crate::api::agent_server::{AgentServer, Page, Request};
 use crate::api::failure::{ApiResult, RequestTarget, no_model};
 use crate::api::names::TaskId;
-
-/// The tags of a conversation, by name.
-pub(crate) type Tags = BTreeMap<String, String>;
+use crate::api::tags::ConversationTags;
 
 /// Creating a conversation sets up the agent and its tools: the first one took 4 s on a busy machine.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -39,7 +37,7 @@ pub(crate) struct Conversation {
     /// The limit of steps in one run.
     pub(crate) max_iterations: Option<u64>,
     #[serde(default)]
-    pub(crate) tags: Tags,
+    pub(crate) tags: ConversationTags,
     #[serde(default)]
     pub(crate) workspace: Workspace,
     /// Its usage of models.
@@ -201,9 +199,9 @@ pub(crate) struct NewConversation<'a> {
     pub(crate) agent: &'a str,
     /// Absolute, on the machine of the agent server.
     pub(crate) working_dir: &'a str,
-    pub(crate) tags: &'a Tags,
+    pub(crate) tags: &'a ConversationTags,
     /// The limit of steps in one run.
-    pub(crate) max_iterations: u64,
+    pub(crate) max_iterations: Option<u64>,
     /// The actions that need a confirmation; `None` for none.
     pub(crate) confirm: Option<Confirm>,
     /// A plugin that gives the agent more tools.
@@ -231,12 +229,9 @@ pub(crate) struct Plugin {
 }
 
 impl AgentServer {
-    /// Creates a conversation. Returns it and true if it is new. If the id exists already, returns
-    /// that conversation and does not run the prompt again. A refusal leaves nothing behind.
-    pub(crate) async fn create(
-        &self,
-        new: &NewConversation<'_>,
-    ) -> ApiResult<(Conversation, bool)> {
+    /// Creates a conversation. If the id exists already, returns that conversation and does not run the prompt again. A
+    /// refusal leaves nothing behind.
+    pub(crate) async fn create(&self, new: &NewConversation<'_>) -> ApiResult<Conversation> {
         let mut body = json!({
             "conversation_id": new.id,
             "agent_profile_id": new.agent,
@@ -265,9 +260,7 @@ impl AgentServer {
             None => {}
         }
         let request = self.post(&["api", "conversations"]);
-        let request = request.timeout(CREATE_TIMEOUT).json(&body);
-        let (status, conversation) = request.send_for_status().await?;
-        Ok((conversation, status == StatusCode::CREATED))
+        request.timeout(CREATE_TIMEOUT).json(&body).send().await
     }
 
     pub(crate) async fn conversation(&self, id: TaskId) -> ApiResult<Conversation> {
@@ -290,21 +283,33 @@ impl AgentServer {
         request.query(&query).send().await
     }
 
-    /// All conversations in state `execution`.
-    pub(crate) async fn all_conversations(
+    /// Gives all conversations in state `execution`, or of all states, to `each`: newest first, in pages, and whether there
+    /// are more. Ends early when it returns false.
+    pub(crate) async fn each_page(
         &self,
-        execution: Execution,
-    ) -> ApiResult<Vec<Conversation>> {
-        let (mut all, mut page) = (Vec::new(), None);
+        execution: Option<Execution>,
+        mut each: impl FnMut(Vec<Conversation>, bool) -> bool,
+    ) -> ApiResult<()> {
+        let mut page = None;
         loop {
-            let listed = self.conversations(Some(execution), PAGE_SIZE, page.as_deref());
+            let listed = self.conversations(execution, PAGE_SIZE, page.as_deref());
             let listed = listed.await?;
-            all.extend(listed.items);
             page = listed.next_page_id;
-            if page.is_none() {
-                return Ok(all);
+            if !each(listed.items, page.is_some()) || page.is_none() {
+                return Ok(());
             }
         }
+    }
+
+    /// All conversations that run.
+    pub(crate) async fn running(&self) -> ApiResult<Vec<Conversation>> {
+        let mut running = Vec::new();
+        let add = |page, _| {
+            running.extend(page);
+            true
+        };
+        self.each_page(Some(Execution::Running), add).await?;
+        Ok(running)
     }
 
     /// Counts the conversations in state `execution`. Takes milliseconds, while agent servers up to 1.31.1 at least take
@@ -326,7 +331,7 @@ impl AgentServer {
     }
 
     /// Replaces the tags of the conversation. Waits until the current step has ended.
-    pub(crate) async fn set_tags(&self, id: TaskId, tags: &Tags) -> ApiResult<()> {
+    pub(crate) async fn set_tags(&self, id: TaskId, tags: &ConversationTags) -> ApiResult<()> {
         let request = self.task_request(Method::PATCH, id, &[]);
         request.json(&json!({"tags": tags})).run().await
     }
@@ -410,28 +415,15 @@ struct Settings {
     active_agent_profile_id: Option<String>,
     #[serde(default)]
     llm_api_key_is_set: bool,
-    agent_settings: AgentSettings,
-}
-
-#[derive(Deserialize)]
-struct AgentSettings {
-    agent_kind: Option<String>,
-    llm: Option<Llm>,
-}
-
-#[derive(Deserialize)]
-struct Llm {
-    base_url: Option<Value>,
+    agent_settings: Value,
 }
 
 impl Settings {
     /// Returns true if a model is set up: by its key, by its endpoint, or as part of the agent.
     fn have_model(&self) -> bool {
-        let endpoint = self.agent_settings.llm.as_ref();
-        let endpoint = endpoint.and_then(|llm| llm.base_url.as_ref());
         self.llm_api_key_is_set
-            || endpoint.is_some_and(|url| !url.is_null())
-            || self.agent_settings.agent_kind.as_deref() == Some("acp")
+            || !self.agent_settings["llm"]["base_url"].is_null()
+            || self.agent_settings["agent_kind"] == "acp"
     }
 }
 
@@ -475,7 +467,7 @@ impl AgentServer {
             profile: AgentProfile,
         }
         let Some(name) = name else {
-            return self.active_profile().await;
+            return self.agent_profiles().await?.1.ok_or_else(no_model);
         };
         let request = self.get(&["api", "agent-profiles", name]);
         let request = request.with_target(RequestTarget::Profile(name.to_owned()));
@@ -492,29 +484,14 @@ impl AgentServer {
         Ok(request.send::<Models>().await?.profiles)
     }
 
-    /// All agent profiles, and the id of the active one. Empty without a model, because to list them would
-    /// create a broken one.
+    /// All agent profiles, and the id of the active one. Empty without a model: to list none creates one from the
+    /// settings, which would refer to nothing and stay broken.
     pub(crate) async fn agent_profiles(&self) -> ApiResult<(Vec<AgentProfile>, Option<String>)> {
         let settings: Settings = self.get(&["api", "settings"]).send().await?;
         if settings.active_agent_profile_id.is_none() && !settings.have_model() {
             return Ok((Vec::new(), None));
         }
-        let listed = self.profiles().await?;
+        let listed: Profiles = self.get(&["api", "agent-profiles"]).send().await?;
         Ok((listed.profiles, listed.active_agent_profile_id))
-    }
-
-    async fn active_profile(&self) -> Result<String, ToolError> {
-        let settings: Settings = self.get(&["api", "settings"]).send().await?;
-        // Listing the profiles creates one from the settings if the list is empty. Without a model that
-        // profile would refer to nothing and stay broken, so the list is not requested.
-        let active = match settings.active_agent_profile_id {
-            None if settings.have_model() => self.profiles().await?.active_agent_profile_id,
-            active => active,
-        };
-        active.ok_or_else(no_model)
-    }
-
-    async fn profiles(&self) -> ApiResult<Profiles> {
-        self.get(&["api", "agent-profiles"]).send().await
     }
 }

@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use upstream::http::Method;
 use upstream::redact::{Redactor, redacted};
@@ -35,6 +34,9 @@ pub(crate) mod event_kind {
     pub(crate) const REJECTION: &str = "UserRejectObservation";
 }
 
+/// The order of events in a search.
+const OLDEST_FIRST: (&str, &str) = ("sort_order", "TIMESTAMP");
+const NEWEST_FIRST: (&str, &str) = ("sort_order", "TIMESTAMP_DESC");
 /// Observations that are searched for the newest output of a command.
 const OUTPUT_SEARCH_LIMIT: &str = "5";
 /// Changes of the state that are searched for the start of a run: few come before it.
@@ -42,11 +44,11 @@ const START_SEARCH_LIMIT: &str = "30";
 /// Actions in one response; one may hold a whole file.
 const ACTIONS_PER_PAGE: &str = "20";
 
-/// An event of any kind, with the fields that a summary needs.
+/// An event of any kind, with the fields that are used of some.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Event {
     pub(crate) id: String,
-    /// Local time of the agent server.
+    /// Local time of the agent server. Times of one server can be compared as text.
     pub(crate) timestamp: String,
     /// One of [`event_kind`], or another one.
     pub(crate) kind: String,
@@ -56,6 +58,8 @@ pub(crate) struct Event {
     /// The tool of an action or observation.
     pub(crate) tool_name: Option<String>,
     tool_call_id: Option<String>,
+    /// The action of which it is the result.
+    action_id: Option<String>,
     /// The agent's message beside an action.
     #[serde(default)]
     pub(crate) thought: Vec<TextPart>,
@@ -63,8 +67,17 @@ pub(crate) struct Event {
     pub(crate) action: Option<Map<String, Value>>,
     pub(crate) observation: Option<Observation>,
     pub(crate) llm_message: Option<EventMessage>,
-    /// The code of an error.
+    /// The code of an error, such as `MaxIterationsReached`.
     pub(crate) code: Option<String>,
+    /// The agent server's classification of an error, if it has one.
+    classification: Option<Classification>,
+    /// The text of an error of a tool.
+    error: Option<String>,
+    /// The part of the state that has changed, and what it is now.
+    #[serde(default)]
+    key: String,
+    #[serde(default)]
+    value: Value,
     /// The user's reason for refusing an action.
     pub(crate) rejection_reason: Option<String>,
 }
@@ -94,30 +107,11 @@ pub(crate) struct TextPart {
     pub(crate) text: String,
 }
 
-/// The error that ended a run.
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct RunError {
-    #[serde(default)]
-    pub(crate) timestamp: String,
-    /// Such as `MaxIterationsReached`.
-    pub(crate) code: String,
-    /// The agent server's classification, if it has one.
-    pub(crate) classification: Option<Classification>,
-}
-
 /// The agent server's classification of an error.
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Classification {
-    /// Such as `auth` or `transient`.
-    pub(crate) kind: String,
-}
-
-/// The time of an event. Times of one server can be compared as text.
 #[derive(Debug, Deserialize)]
-struct EventTime {
-    timestamp: String,
-    #[serde(default)]
-    error: Value,
+struct Classification {
+    /// Such as `auth` or `transient`.
+    kind: String,
 }
 
 impl AgentServer {
@@ -145,13 +139,9 @@ impl AgentServer {
     }
 
     /// The newest event of `kind`.
-    pub(crate) async fn last_event<T: DeserializeOwned>(
-        &self,
-        id: TaskId,
-        kind: &str,
-    ) -> ApiResult<Option<T>> {
-        let page = self.recent_events(id, kind, "1").await?;
-        Ok(page.into_iter().next())
+    pub(crate) async fn last_event(&self, id: TaskId, kind: &str) -> ApiResult<Option<Event>> {
+        let newest = [NEWEST_FIRST, ("limit", "1")];
+        Ok(self.events(id, kind, &newest, None).await?.items.pop())
     }
 
     /// The first page of the actions after `last`, oldest first.
@@ -162,7 +152,7 @@ impl AgentServer {
     ) -> ApiResult<Vec<Event>> {
         let since = last.map(|last| last.timestamp.as_str());
         let actions = self.events_since(id, event_kind::ACTION, since, ACTIONS_PER_PAGE);
-        let mut actions: Vec<Event> = actions.await?;
+        let mut actions = actions.await?;
         // The actions of exactly that time are included.
         let known = |action: &Event| last.is_some_and(|last| last.id == action.id);
         if let Some(known) = actions.iter().position(known) {
@@ -173,26 +163,17 @@ impl AgentServer {
 
     /// The time of the newest event of `kind`.
     pub(crate) async fn last_time(&self, id: TaskId, kind: &str) -> ApiResult<Option<String>> {
-        let event: Option<EventTime> = self.last_event(id, kind).await?;
+        let event = self.last_event(id, kind).await?;
         Ok(event.map(|event| event.timestamp))
     }
 
     /// Returns true if a run has begun after `time`, which [`Self::last_time`] gave.
     pub(crate) async fn has_begun_since(&self, id: TaskId, time: Option<&str>) -> ApiResult<bool> {
-        #[derive(Deserialize)]
-        struct StateChange {
-            timestamp: String,
-            #[serde(default)]
-            key: String,
-            #[serde(default)]
-            value: Value,
-        }
         let changes = self.events_since(id, event_kind::STATE, time, START_SEARCH_LIMIT);
-        let changes: Vec<StateChange> = changes.await?;
         let is_start =
-            |change: &StateChange| change.key == "execution_status" && change.value == "running";
-        let is_later = |change: &&StateChange| time.is_none_or(|time| *change.timestamp > *time);
-        Ok(changes.iter().filter(is_later).any(is_start))
+            |change: &Event| change.key == "execution_status" && change.value == "running";
+        let is_later = |change: &&Event| time.is_none_or(|time| *change.timestamp > *time);
+        Ok(changes.await?.iter().filter(is_later).any(is_start))
     }
 
     /// The time of the newest message or action. Unlike `updated_at` it does not change with tags.
@@ -206,20 +187,19 @@ impl AgentServer {
 
     /// The time of the last restart of the agent server that interrupted a step.
     pub(crate) async fn last_restart(&self, id: TaskId) -> ApiResult<Option<String>> {
-        let event: Option<EventTime> = self.last_event(id, event_kind::TOOL_ERROR).await?;
+        let event = self.last_event(id, event_kind::TOOL_ERROR).await?;
         // Other errors of tools go to the model, and the run continues.
-        let error = |event: &EventTime| event.error.as_str().map(str::to_owned);
-        let is_restart = |error: String| error.starts_with("A restart occurred");
-        let event = event.filter(|event| error(event).is_some_and(is_restart));
+        let is_restart = |error: &String| error.starts_with("A restart occurred");
+        let event = event.filter(|event| event.error.as_ref().is_some_and(is_restart));
         Ok(event.map(|event| event.timestamp))
     }
 
     /// The output of the newest command, and its exit code: `None` while it runs, or if the terminal did not tell.
     pub(crate) async fn last_command(&self, id: TaskId) -> ApiResult<(String, Option<i64>)> {
-        let events: Vec<Event> = self
-            .recent_events(id, event_kind::OBSERVATION, OUTPUT_SEARCH_LIMIT)
-            .await?;
-        let mut observations = events.into_iter().filter_map(|event| event.observation);
+        let newest = [NEWEST_FIRST, ("limit", OUTPUT_SEARCH_LIMIT)];
+        let events = self.events(id, event_kind::OBSERVATION, &newest, None);
+        let events = events.await?.items.into_iter();
+        let mut observations = events.filter_map(|event| event.observation);
         let newest = observations.find(|observation| observation.kind == "TerminalObservation");
         let Some(observation) = newest else {
             return Ok(Default::default());
@@ -230,46 +210,28 @@ impl AgentServer {
 
     /// At most `limit` (100) events of `kind`, oldest first, starting at the time `since`. Includes
     /// the events of exactly that time.
-    pub(crate) async fn events_since<T: DeserializeOwned>(
+    pub(crate) async fn events_since(
         &self,
         id: TaskId,
         kind: &str,
         since: Option<&str>,
         limit: &str,
-    ) -> ApiResult<Vec<T>> {
-        let mut query = vec![("sort_order", "TIMESTAMP"), ("limit", limit)];
+    ) -> ApiResult<Vec<Event>> {
+        let mut query = vec![OLDEST_FIRST, ("limit", limit)];
         query.extend(since.map(|since| ("timestamp__gte", since)));
-        self.search(id, kind, query).await
-    }
-
-    async fn recent_events<T: DeserializeOwned>(
-        &self,
-        id: TaskId,
-        kind: &str,
-        limit: &str,
-    ) -> ApiResult<Vec<T>> {
-        let query = vec![("sort_order", "TIMESTAMP_DESC"), ("limit", limit)];
-        self.search(id, kind, query).await
-    }
-
-    async fn search<T: DeserializeOwned>(
-        &self,
-        id: TaskId,
-        kind: &str,
-        query: Vec<(&str, &str)>,
-    ) -> ApiResult<Vec<T>> {
-        Ok(self.event_page(id, kind, query, None).await?.items)
+        Ok(self.events(id, kind, &query, None).await?.items)
     }
 
     /// A page of the events of `kind`; `page` is the cursor of a later one.
-    pub(crate) async fn event_page<T: DeserializeOwned>(
+    async fn events(
         &self,
         id: TaskId,
         kind: &str,
-        mut query: Vec<(&str, &str)>,
+        query: &[(&str, &str)],
         page: Option<&str>,
-    ) -> ApiResult<Page<T>> {
+    ) -> ApiResult<Page<Event>> {
         let kind = self.known_version().await?.kind_filter(kind);
+        let mut query = query.to_vec();
         query.push(("kind", &kind));
         query.extend(page.map(|page| ("page_id", page)));
         let request = self.task_request(Method::GET, id, &["events", "search"]);
@@ -291,13 +253,6 @@ pub(crate) struct PendingAction {
     pub(crate) tool: String,
     /// All arguments of the call.
     pub(crate) arguments: Map<String, Value>,
-}
-
-/// The result of an action: its output, a refusal, or an error, which names only the call.
-#[derive(Deserialize)]
-struct ResultEvent {
-    action_id: Option<String>,
-    tool_call_id: Option<String>,
 }
 
 impl Event {
@@ -325,13 +280,9 @@ impl AgentServer {
         let mut pending = Vec::new();
         let mut page = None;
         loop {
-            let query = vec![
-                ("sort_order", "TIMESTAMP_DESC"),
-                ("limit", ACTIONS_PER_PAGE),
-            ];
-            let actions: Page<Event> = self
-                .event_page(id, event_kind::ACTION, query, page.as_deref())
-                .await?;
+            let query = [NEWEST_FIRST, ("limit", ACTIONS_PER_PAGE)];
+            let actions = self.events(id, event_kind::ACTION, &query, page.as_deref());
+            let actions = actions.await?;
             let Some(oldest) = actions.items.last() else {
                 break;
             };
@@ -364,15 +315,15 @@ impl AgentServer {
         ] {
             let mut page = None;
             loop {
-                let query = vec![
-                    ("sort_order", "TIMESTAMP"),
+                let query = [
+                    OLDEST_FIRST,
                     ("limit", RESULTS_PER_PAGE),
                     ("timestamp__gte", time),
                 ];
-                let found: Page<ResultEvent> =
-                    self.event_page(id, kind, query, page.as_deref()).await?;
+                let found = self.events(id, kind, &query, page.as_deref()).await?;
                 for result in found.items {
                     results.extend(result.action_id);
+                    // An error names only the call.
                     if kind == event_kind::TOOL_ERROR {
                         results.extend(result.tool_call_id);
                     }
@@ -393,7 +344,7 @@ const RESUME_AFTER_RESTART: &str =
 /// The event that ended a run.
 #[derive(Debug)]
 pub(crate) enum RunEnd {
-    Error(RunError),
+    Error(Box<Event>),
     /// A restart of the agent server in the middle of a step.
     Restart,
     /// An interrupt by a client.
@@ -418,8 +369,8 @@ pub(crate) fn explain_run_end(
 
 /// The agent server's detail of an error quotes the model provider, so only the code and the class of
 /// the error are used.
-fn explain_error(error: &RunError, max_iterations: Option<u64>) -> (String, &'static str) {
-    let code = one_line(&error.code, 60);
+fn explain_error(error: &Event, max_iterations: Option<u64>) -> (String, &'static str) {
+    let code = one_line(error.code.as_deref().unwrap_or_default(), 60);
     let class = error.classification.as_ref().map(|c| c.kind.as_str());
     let (reason, next) = match (code.as_str(), class.unwrap_or_default()) {
         ("MaxIterationsReached", _) => {
@@ -524,79 +475,94 @@ mod tests {
 
     use super::*;
 
-    fn action(action: Value) -> Option<PendingAction> {
-        let event = json!({"id": "a", "kind": "ActionEvent", "timestamp": "t", "tool_name": "x", "tool_call_id": "c",
-            "summary": "a claim", "action": action});
-        let event: Event = serde_json::from_value(event).unwrap();
-        event.pending()
+    fn event(kind: &str, more: Value) -> Event {
+        let mut event = json!({"id": "a", "kind": kind, "timestamp": "t"});
+        let more = more.as_object().unwrap().clone();
+        event.as_object_mut().unwrap().extend(more);
+        serde_json::from_value(event).unwrap()
     }
 
     #[test]
     fn arguments_are_those_of_the_call() {
-        let terminal = json!({"kind": "TerminalAction", "command": "a\nb", "timeout": null});
-        let arguments = action(terminal).unwrap().arguments;
-        assert_eq!(json!(arguments), json!({"command": "a\nb"}));
-        let of_server = json!({"kind": "MCPToolAction", "data": {"kind": "x", "n": 1}});
-        let arguments = action(of_server).unwrap().arguments;
-        assert_eq!(json!(arguments), json!({"kind": "x", "n": 1}));
-        assert_eq!(action(Value::Null), None);
-    }
-
-    fn reason_of(code: &str, class: &str) -> String {
-        let error = serde_json::json!({"code": code, "classification": {"kind": class}});
-        let error = serde_json::from_value(error).unwrap();
-        explain_run_end(Some(&RunEnd::Error(error)), Some(500)).0
+        for (action, expected) in [
+            (
+                json!({"kind": "TerminalAction", "command": "a\nb", "timeout": null}),
+                json!({"command": "a\nb"}),
+            ),
+            (
+                json!({"kind": "MCPToolAction", "data": {"kind": "x", "n": 1}}),
+                json!({"kind": "x", "n": 1}),
+            ),
+            (Value::Null, Value::Null),
+        ] {
+            let event = event(
+                "ActionEvent",
+                json!({"summary": "a claim", "action": action}),
+            );
+            let arguments = event.pending().map(|pending| pending.arguments);
+            assert_eq!(json!(arguments), expected);
+        }
     }
 
     #[test]
     fn errors_have_distinct_explanations() {
-        assert_eq!(
-            reason_of("MaxIterationsReached", "agent_action"),
-            "The agent reached its limit of 500 steps before it was done (MaxIterationsReached)."
-        );
-        assert!(reason_of("LLMServiceUnavailableError", "transient").contains("model did not"));
-        assert!(reason_of("LLMAuthenticationError", "").contains("credentials"));
-        assert!(reason_of("LLMBadRequestError", "config").contains("set up"));
-        assert!(reason_of("KeyError", "internal").contains("failed (KeyError)"));
+        for (code, class, part) in [
+            (
+                "MaxIterationsReached",
+                "agent_action",
+                "its limit of 500 steps before it was done (MaxIterationsReached).",
+            ),
+            ("LLMServiceUnavailableError", "transient", "model did not"),
+            ("LLMAuthenticationError", "", "credentials"),
+            ("LLMBadRequestError", "config", "set up"),
+            ("KeyError", "internal", "failed (KeyError)"),
+        ] {
+            let more = json!({"code": code, "classification": {"kind": class}});
+            let error = RunEnd::Error(Box::new(event("ConversationErrorEvent", more)));
+            let reason = explain_run_end(Some(&error), Some(500)).0;
+            assert!(reason.contains(part), "{reason}");
+        }
         let restart = explain_run_end(Some(&RunEnd::Restart), None).0;
         assert!(restart.contains("restarted while"));
         assert!(explain_run_end(None, None).0.contains("without a reason"));
     }
 
-    #[track_caller]
-    fn check_event(mut sent: Value, line: &str) {
-        sent["id"] = json!("a");
-        sent["timestamp"] = json!("t");
-        assert_eq!(summary(&serde_json::from_value(sent).unwrap()), line);
-    }
-
     #[test]
     fn every_event_is_one_line() {
-        check_event(
-            json!({"kind": "ObservationEvent", "observation": {"kind": "TerminalObservation",
-                "exit_code": 2, "content": [{"type": "text", "text": "no such\nfile"}]}}),
-            "exit 2: no such file",
-        );
-        check_event(
-            json!({"kind": "MessageEvent", "source": "agent",
-                "llm_message": {"role": "assistant", "content": [{"type": "text", "text": "hi"}]}}),
-            "agent: hi",
-        );
-        check_event(
-            json!({"kind": "ConversationErrorEvent", "code": "LLMError", "detail": "key sk-1"}),
-            "LLMError",
-        );
-        check_event(json!({"kind": "PauseEvent"}), "");
-        // Not what the model says about its action.
-        check_event(
-            json!({"kind": "ActionEvent", "tool_name": "terminal", "summary": "List the files",
-                "action": {"command": "ls -l \\\n  src"}}),
-            "terminal ls -l \\ src",
-        );
-        check_event(
-            json!({"kind": "ActionEvent", "tool_name": "n8n_run_workflow",
-                "action": {"kind": "MCPToolAction", "data": {"id": 7, "password": "hunter2"}}}),
-            "n8n_run_workflow {\"id\":7,\"password\":\"***\"}",
-        );
+        let text = |text: &str| json!([{"type": "text", "text": text}]);
+        for (kind, more, line) in [
+            (
+                "ObservationEvent",
+                json!({"observation": {"kind": "TerminalObservation", "exit_code": 2,
+                    "content": text("no such\nfile")}}),
+                "exit 2: no such file",
+            ),
+            (
+                "MessageEvent",
+                json!({"source": "agent", "llm_message": {"content": text("hi")}}),
+                "agent: hi",
+            ),
+            (
+                "ConversationErrorEvent",
+                json!({"code": "LLMError", "detail": "key sk-1"}),
+                "LLMError",
+            ),
+            ("PauseEvent", json!({}), ""),
+            // Not what the model says about its action.
+            (
+                "ActionEvent",
+                json!({"tool_name": "terminal", "summary": "List the files",
+                    "action": {"command": "ls -l \\\n  src"}}),
+                "terminal ls -l \\ src",
+            ),
+            (
+                "ActionEvent",
+                json!({"tool_name": "n8n_run_workflow",
+                    "action": {"kind": "MCPToolAction", "data": {"id": 7, "password": "hunter2"}}}),
+                "n8n_run_workflow {\"id\":7,\"password\":\"***\"}",
+            ),
+        ] {
+            assert_eq!(summary(&event(kind, more)), line);
+        }
     }
 }

@@ -76,6 +76,8 @@ pub(crate) enum ApiFailure {
     NoAnswer,
     /// All slots for running tasks are taken.
     Full,
+    /// Git cannot tell what changed; the reason for the caller.
+    Git(String),
 }
 
 /// An object that a request names in its path.
@@ -244,6 +246,7 @@ impl From<ApiFailure> for ToolError {
                  there, or leave agent (OPENHANDS_AGENT_PROFILE) out to use the active one."
             )),
             ApiFailure::Full => Self::unavailable(FULL),
+            ApiFailure::Git(reason) => Self::conflict(reason),
             ApiFailure::SandboxesOnly => Self::conflict(
                 "This is not possible with the OpenHands V1 app server, because every task has \
                  its own sandbox there. Set OPENHANDS_URL to an agent server to use it.",

@@ -88,6 +88,11 @@ impl AgentServer {
 /// Our scripts inspect a directory and call git: milliseconds, or seconds in a large repository.
 const SCRIPT_SECONDS: u64 = 10;
 
+/// Minutes after which a claim that nobody has released is void. A start takes less.
+const CLAIM_MINUTES: u32 = 2;
+/// The directory of claims.
+const CLAIMS: &str = "\"${TMPDIR:-/tmp}/mcp-starts-$(id -u)\"";
+
 /// The timeout of a connection to an MCP server.
 const MCP_TEST_SECONDS: u64 = 4;
 
@@ -131,6 +136,22 @@ impl AgentServer {
         let request = self.post(&["api", "bash", "start_bash_command"]);
         let started: StartedScript = request.json(&body).send().await?;
         Ok(started.id)
+    }
+
+    /// Claims the start of a task, with a directory that only one server can make. Returns false if another server has it.
+    pub(crate) async fn claim(&self, id: TaskId) -> ApiResult<bool> {
+        let script = format!(
+            "mkdir -p -m 700 -- {CLAIMS} && cd -- {CLAIMS} || exit 0\n\
+             find . -mindepth 1 -mmin +{CLAIM_MINUTES} -exec rmdir -- {{}} + 2>/dev/null\n\
+             mkdir -- {id} 2>/dev/null || [ ! -d {id} ]\n"
+        );
+        Ok(self.run_script(&script).await?.exit_code != Some(1))
+    }
+
+    /// Releases a claim.
+    pub(crate) async fn release_claim(&self, id: TaskId) -> ApiResult<()> {
+        let script = format!("rmdir -- {CLAIMS}/{id}");
+        self.run_script(&script).await.map(drop)
     }
 
     /// The output of a started script; `None` while it runs.

@@ -1,11 +1,10 @@
 //! Changes that the agent made in its directory, read with git on the machine of the agent server. Every
 //! git repository in the directory is compared on its own.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mcp_core::tool::ToolError;
 use upstream::redact::redacted_code;
 use upstream::text::{fitting, one_line, visible};
 
@@ -19,28 +18,6 @@ const EXIT_OTHER_CONTENT: i32 = 79;
 /// Characters of one name in a list.
 const MAX_NAME_CHARS: usize = 120;
 
-/// The reason why changes are not known.
-pub(crate) enum ChangesError {
-    Api(ApiFailure),
-    /// Git failed, or cannot be used.
-    Git(String),
-}
-
-impl From<ApiFailure> for ChangesError {
-    fn from(failure: ApiFailure) -> Self {
-        Self::Api(failure)
-    }
-}
-
-impl From<ChangesError> for ToolError {
-    fn from(error: ChangesError) -> Self {
-        match error {
-            ChangesError::Api(failure) => failure.into(),
-            ChangesError::Git(reason) => Self::conflict(reason),
-        }
-    }
-}
-
 /// A file that was added, modified, deleted or renamed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FileChange {
@@ -50,6 +27,8 @@ pub(crate) struct FileChange {
     path: String,
     /// The earlier path of a renamed file.
     from: Option<String>,
+    /// The size of a large file, whose content is left out.
+    size: Option<u64>,
 }
 
 /// The directory whose changes are read.
@@ -124,8 +103,6 @@ pub(crate) struct Changes {
     pub(crate) is_absent: bool,
     /// Warnings for the caller.
     pub(crate) warnings: Vec<&'static str>,
-    /// The sizes of changed files whose content is left out.
-    large: BTreeMap<String, u64>,
 }
 
 /// Warnings about changes.
@@ -147,7 +124,7 @@ impl Changes {
         server: &AgentServer,
         changed: &ChangedDirectory<'_>,
         query: &ChangesQuery<'_>,
-    ) -> Result<Self, ChangesError> {
+    ) -> ApiResult<Self> {
         let (offset, length) = (query.offset.to_string(), query.length.to_string());
         let mut variables = changed.variables();
         variables.extend([
@@ -161,7 +138,7 @@ impl Changes {
         let unexpected = || {
             let reason = "Changes are not known: git printed something unexpected. Read single \
                           files with get_task_file.";
-            ChangesError::Git(reason.to_owned())
+            ApiFailure::Git(reason.to_owned())
         };
         let mut changes = parse(printed.text()).ok_or_else(unexpected)?;
         if changed.others.is_overlapping && !changes.warnings.contains(&SHARED) {
@@ -184,25 +161,19 @@ impl Changes {
     /// into `budget` bytes, and the number of the others.
     pub(crate) fn lines(&self, skip: usize, budget: usize) -> Vec<String> {
         let files = self.files.get(skip..).unwrap_or_default();
-        let left = self.count.saturating_sub(skip);
-        lines(files, left, &self.large, budget)
+        lines(files, self.count.saturating_sub(skip), budget)
     }
 }
 
 /// One line for each change, as many as fit into `budget` bytes, and the number of the others of `count`.
-pub(crate) fn lines(
-    files: &[FileChange],
-    count: usize,
-    large: &BTreeMap<String, u64>,
-    budget: usize,
-) -> Vec<String> {
+pub(crate) fn lines(files: &[FileChange], count: usize, budget: usize) -> Vec<String> {
     let name = |path: &str| one_line(&visible(path), MAX_NAME_CHARS);
     let line = |file: &FileChange| {
         let mut line = match &file.from {
             Some(from) => format!("{} {} -> {}", file.letter, name(from), name(&file.path)),
             None => format!("{} {}", file.letter, name(&file.path)),
         };
-        if let Some(size) = large.get(&file.path) {
+        if let Some(size) = file.size {
             line += &format!(" ({} MB)", size / 1_000_000);
         }
         line
@@ -238,8 +209,8 @@ pub(crate) async fn content_id(server: &AgentServer, directory: &str) -> ApiResu
     let script = "snapshot && content_id \"$work/end\"\n";
     match run(server, directory, &[], &[script]).await {
         Ok(printed) => Ok(printed_id(printed.text())),
-        Err(ChangesError::Git(_)) => Ok(None),
-        Err(ChangesError::Api(failure)) => Err(failure),
+        Err(ApiFailure::Git(_)) => Ok(None),
+        Err(failure) => Err(failure),
     }
 }
 
@@ -249,19 +220,19 @@ async fn run(
     directory: &str,
     variables: &[(&str, &str)],
     parts: &[&str],
-) -> Result<ScriptOutput, ChangesError> {
+) -> ApiResult<ScriptOutput> {
     let printed = run_in(server, directory, variables, parts).await?;
     let reason = match printed.exit_code {
         Some(0) => return Ok(printed),
         Some(EXIT_OTHER_CONTENT) => {
-            return Err(ChangesError::Git(
+            return Err(ApiFailure::Git(
                 "The files have changed since the first part: call this tool again without cursor."
                     .to_owned(),
             ));
         }
         code => failure_reason(code, printed.error()),
     };
-    Err(ChangesError::Git(format!(
+    Err(ApiFailure::Git(format!(
         "Changes are not known: {reason}. Read single files with get_task_file."
     )))
 }
@@ -293,19 +264,20 @@ fn parse(printed: &str) -> Option<Changes> {
     let list = decoded(lines.next()?)?;
     let large = decoded(lines.next()?)?;
     let large = String::from_utf8_lossy(&large);
-    let large = large.lines().filter_map(|line| {
-        let (size, path) = line.split_once(' ')?;
-        Some((path.to_owned(), size.parse().ok()?))
-    });
-    let mut all_large = BTreeMap::new();
-    for (path, size) in large {
-        // The size at the end comes first.
-        all_large.entry(path).or_insert(size);
+    let mut sizes: HashMap<&str, u64> = HashMap::new();
+    for (size, path) in large.lines().filter_map(|line| line.split_once(' ')) {
+        if let Ok(size) = size.parse() {
+            // The size at the end comes first.
+            sizes.entry(path).or_insert(size);
+        }
     }
     let size = lines.next()?.trim().parse().ok()?;
     let diff = decoded(lines.next().unwrap_or_default())?;
-    let (files, repositories) = parse_list(&String::from_utf8_lossy(&list));
-    if files.iter().any(|file| all_large.contains_key(&file.path)) {
+    let (mut files, repositories) = parse_list(&String::from_utf8_lossy(&list));
+    for file in &mut files {
+        file.size = sizes.get(&*file.path).copied();
+    }
+    if files.iter().any(|file| file.size.is_some()) {
         warnings.push(LARGE);
     }
     Some(Changes {
@@ -317,7 +289,6 @@ fn parse(printed: &str) -> Option<Changes> {
         size,
         is_absent: has("absent"),
         warnings,
-        large: all_large,
     })
 }
 
@@ -347,6 +318,7 @@ pub(crate) fn parse_list(list: &str) -> (Vec<FileChange>, Vec<String>) {
                     letter: 'A',
                     path: prefix.clone(),
                     from: None,
+                    size: None,
                 });
             }
             continue;
@@ -367,6 +339,7 @@ pub(crate) fn parse_list(list: &str) -> (Vec<FileChange>, Vec<String>) {
             letter,
             path: path(name),
             from,
+            size: None,
         });
     }
     (changes, repositories)
@@ -454,7 +427,8 @@ mod tests {
     #[test]
     fn truncated_list_of_changes_is_parsed() {
         let list = "@.\0A\0ä b.txt\0R100\0x\0z\0T\0link\0+cl\0M\0a\0@deep/er\0D\0b\0A\0cut";
-        let (files, repositories) = parse_list(list);
+        let (mut files, repositories) = parse_list(list);
+        files[1].size = Some(25_000_000);
         let changes = Changes {
             content: String::new(),
             count: files.len() + 3,
@@ -464,7 +438,6 @@ mod tests {
             size: 0,
             is_absent: false,
             warnings: vec![],
-            large: BTreeMap::from([("z".to_owned(), 25_000_000)]),
         };
         let expected = "A ä b.txt|R x -> z (25 MB)|M link|A cl/|M cl/a|D deep/er/b|… and 3 more";
         assert_eq!(changes.lines(0, 900).join("|"), expected);

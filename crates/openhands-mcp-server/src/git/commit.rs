@@ -1,8 +1,6 @@
 //! A commit of what a task changed, and the bundle with its objects. No reference, index or file of the
 //! repository changes, and no hook runs.
 
-use std::collections::BTreeMap;
-
 use mcp_core::tool::ToolError;
 use upstream::redact::redacted;
 use upstream::text::{one_line, visible};
@@ -168,17 +166,12 @@ impl Commit {
 
     /// One line for each file that it changes, such as `M src/a.py`: as many as fit into `budget` bytes.
     pub(crate) fn lines(&self, budget: usize) -> Vec<String> {
-        lines(&self.files, self.files.len(), &BTreeMap::new(), budget)
+        lines(&self.files, self.files.len(), budget)
     }
 
     /// The same for what the task changed in repositories below the directory, which is not in the commit.
     pub(crate) fn left_out(&self, budget: usize) -> Vec<String> {
-        lines(
-            &self.left_out,
-            self.left_out.len(),
-            &BTreeMap::new(),
-            budget,
-        )
+        lines(&self.left_out, self.left_out.len(), budget)
     }
 
     fn parse(printed: &str) -> Result<Self, ToolError> {

@@ -444,85 +444,55 @@ mod tests {
         }
     }
 
-    fn hosts(urls: &[&str]) -> GitHosts {
-        let host = |text: &&str| {
-            let (forge, url) = Forge::split(text);
-            let host = GitHost::new(Url::parse(url).unwrap(), forge, Secret::new(None, None));
-            Arc::new(host.unwrap())
-        };
-        GitHosts(urls.iter().map(host).collect())
-    }
-
-    fn find(hosts: &GitHosts, url: &str) -> Option<String> {
-        let found = hosts.find(&Repository::new(url, None).unwrap())?;
-        Some(format!("{} {:?}", found.url(), found.forge()))
-    }
-
     #[test]
     fn only_repositories_below_a_configured_url_get_its_credential() {
-        let hosts = hosts(&[
+        let hosts = [
             "https://github.com/acme",
+            "gitea+https://github.com/acme/sub",
             "gitlab+https://git.acme.test:8443",
             "http://127.0.0.1:8080/srv",
-        ]);
-        for url in [
-            "https://github.com/acme/app",
-            "https://github.com/acme/app.git",
-            "git@github.com:acme/app.git",
-            "ssh://git@github.com:22/acme/app",
-            // The credential is sent over the scheme of the configuration.
-            "http://github.com/acme/app",
-        ] {
-            let expected = "https://github.com/acme/app Some(GitHub)";
-            assert_eq!(find(&hosts, url).as_deref(), Some(expected), "{url}");
+        ];
+        let hosts = GitHosts(hosts.map(host).into());
+        // The most specific host counts, and its scheme. `-` is a repository without a credential.
+        let rows = "https://github.com/acme/app https://github.com/acme/app GitHub
+            https://github.com/acme/app.git https://github.com/acme/app GitHub
+            git@github.com:acme/app.git https://github.com/acme/app GitHub
+            ssh://git@github.com:22/acme/app https://github.com/acme/app GitHub
+            http://github.com/acme/app https://github.com/acme/app GitHub
+            https://github.com/acme/sub/app https://github.com/acme/sub/app Gitea
+            https://git.acme.test:8443/a/b/c.git https://git.acme.test:8443/a/b/c GitLab
+            http://127.0.0.1:8080/srv/r.git http://127.0.0.1:8080/srv/r.git None
+            https://github.com/acme -
+            https://github.com/acme2/app -
+            https://github.com/other/app -
+            https://github.com/acme/../other/app -
+            https://github.com/acme/%2e%2e/other/app -
+            https://github.com/acme/..%2fother -
+            https://github.com.evil.test/acme/app -
+            https://github.com:444/acme/app -
+            https://api.github.com/acme/app -
+            https://git.acme.test/a/b -
+            http://127.0.0.1:8081/srv/r.git -";
+        for row in rows.lines() {
+            let (url, expected) = row.trim().split_once(' ').unwrap();
+            let found = hosts.find(&Repository::new(url, None).unwrap());
+            let found = found.map(|found| match found.forge() {
+                Some(forge) => format!("{} {forge:?}", found.url()),
+                None => format!("{} None", found.url()),
+            });
+            assert_eq!(found.as_deref().unwrap_or("-"), expected, "{url}");
         }
-        let found = find(&hosts, "https://git.acme.test:8443/a/b/c.git");
-        let expected = "https://git.acme.test:8443/a/b/c Some(GitLab)";
-        assert_eq!(found.as_deref(), Some(expected));
-        let found = find(&hosts, "http://127.0.0.1:8080/srv/r.git");
-        assert_eq!(
-            found.as_deref(),
-            Some("http://127.0.0.1:8080/srv/r.git None")
-        );
-        for other in [
-            "https://github.com/acme",
-            "https://github.com/acme2/app",
-            "https://github.com/other/app",
-            "https://github.com/acme/../other/app",
-            "https://github.com/acme/%2e%2e/other/app",
-            "https://github.com/acme/..%2fother",
-            "https://github.com.evil.test/acme/app",
-            "https://github.com:444/acme/app",
-            "https://api.github.com/acme/app",
-            "https://git.acme.test/a/b",
-            "http://127.0.0.1:8081/srv/r.git",
-        ] {
-            assert_eq!(find(&hosts, other), None, "{other}");
-        }
+    }
+
+    fn host(text: &str) -> Arc<GitHost> {
+        let (forge, url) = Forge::split(text);
+        let host = GitHost::new(Url::parse(url).unwrap(), forge, Secret::new(None, None));
+        Arc::new(host.unwrap())
     }
 
     #[test]
     fn token_with_a_user_is_never_a_bearer_token() {
         assert_eq!(own_user("u:p").as_deref(), Some("Basic dTpw"));
         assert_eq!(own_user("ghp_x"), None);
-    }
-
-    #[test]
-    fn most_specific_url_counts() {
-        let hosts = hosts(&["https://github.com", "gitea+https://github.com/acme"]);
-        let forge = |url| {
-            hosts
-                .find(&Repository::new(url, None).unwrap())
-                .unwrap()
-                .forge()
-        };
-        assert!(matches!(
-            forge("https://github.com/acme/a"),
-            Some(Forge::Gitea)
-        ));
-        assert!(matches!(
-            forge("https://github.com/b/a"),
-            Some(Forge::GitHub)
-        ));
     }
 }

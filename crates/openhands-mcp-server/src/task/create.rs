@@ -13,20 +13,20 @@ use uuid::Uuid;
 
 use super::spec::TaskSpec;
 use crate::OpenHands;
+use crate::api::tags::{ConversationTags, StopReason, tag};
 use crate::api::{
     AgentServer, ApiFailure, ApiResult, AppServer, Backend, Conversation, Execution,
-    NewAppConversation, NewConversation, SandboxProblem, Servers, TaskId,
+    NewAppConversation, NewConversation, SandboxProblem, Servers, TaskId, first_message,
 };
 use crate::budget::Limits;
 use crate::callback::CallbackUrl;
 use crate::git::Repository;
-use crate::runner::{Begun, Runner, Slot, may_retry, tag_stopped, wait_for_start};
+use crate::runner::{Runner, Slot, may_retry, tag_stopped, wait_for_start};
 use crate::service::Owner;
-use crate::tags::{ConversationTags, StopReason, tag};
 use crate::workspace::mcp_servers::{dead_servers, install_plugin};
 use crate::workspace::{absolute_roots, set_up, snapshots};
 
-/// Polls for a conversation whose creation got no response, or for its prompt, and their interval.
+/// Polls for a conversation whose creation got no response, and their interval, which is that of polls for a claim, too.
 const MAX_LATE_POLLS: u32 = 10;
 const LATE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The time in which the agent server counts a new task as running.
@@ -55,13 +55,8 @@ pub(crate) async fn create(
     let locks = &service.runner.locks;
     let Some(key) = &spec.key else {
         let id = spec.id.unwrap_or_else(TaskId::random);
-        let new = NewTask {
-            id,
-            directory: id.to_string(),
-            tags,
-            lock: locks.lock(id).await,
-        };
-        return create_new(service, server, owner.as_ref(), spec, new).await;
+        let (name, lock) = (id.to_string(), locks.lock(id).await);
+        return create_new(service, (server, owner), spec, (id, &name), (tags, lock)).await;
     };
     let id = service.key_id(key, call);
     tags.set(tag::FINGERPRINT, Some(spec.fingerprint()));
@@ -78,9 +73,12 @@ pub(crate) async fn create(
             let (runner, server) = (Arc::clone(&service.runner), server.clone());
             let (answer_by, has_callback) = (spec.answer_by, spec.callback.is_some());
             let start = async move {
-                send_prompt_once(&server, id, &spec.prompt()).await?;
                 let _lock = lock;
-                begin(&runner, &server, id, spec.slot_by, true).await
+                let start = async {
+                    send_prompt(&server, id, &spec.prompt()).await?;
+                    begin(&runner, &server, id, spec.slot_by, true).await
+                };
+                start_alone(&server, id, answer_by, start).await
             };
             start_in_time(answer_by, id, start).await?;
             if has_callback {
@@ -89,14 +87,9 @@ pub(crate) async fn create(
         }
         return Ok(id);
     }
-    let new = NewTask {
-        id,
-        // Another server may set up the same task, or an older one with this key has left its files.
-        directory: format!("{id}-{}", &TaskId::random().simple()[..8]),
-        tags,
-        lock,
-    };
-    create_new(service, server, owner.as_ref(), spec, new).await
+    // Another server may set up the same task, or an older one with this key has left its files.
+    let name = format!("{id}-{}", &TaskId::random().simple()[..8]);
+    create_new(service, (server, owner), spec, (id, &name), (tags, lock)).await
 }
 
 /// The existing task with this id, which has the fingerprint in `tags`.
@@ -114,35 +107,21 @@ async fn find(
 
 /// Returns true if the task may have been created without being started.
 fn may_be_unstarted(task: &Conversation) -> bool {
-    let reason = ConversationTags::new(task.tags.clone()).stop_reason();
+    let reason = task.tags.stop_reason();
     task.execution_status == Execution::Idle && matches!(reason, None | Some(StopReason::NoSlot))
 }
 
-/// A task that does not exist yet.
-struct NewTask {
-    id: TaskId,
-    /// The name of its directory, unless its caller names one.
-    directory: String,
-    tags: ConversationTags,
-    lock: OwnedMutexGuard<()>,
-}
-
+/// Creates a task that does not exist yet. Its directory gets this name, unless its caller names one.
 async fn create_new(
     service: &OpenHands,
-    server: &AgentServer,
-    owner: Option<&Owner>,
+    (server, owner): (&AgentServer, Option<Owner>),
     spec: TaskSpec,
-    new: NewTask,
+    (id, name): (TaskId, &str),
+    (mut tags, lock): (ConversationTags, OwnedMutexGuard<()>),
 ) -> Result<TaskId, ToolError> {
-    let NewTask {
-        id,
-        directory,
-        mut tags,
-        lock,
-    } = new;
     let (answer_by, has_callback) = (spec.answer_by, spec.callback.is_some());
     let has_key = spec.key.is_some();
-    let budget = service.max_budget.apply(&spec.limits)?;
+    let limits = service.max_budget.apply(&spec.limits)?;
     let profile = spec.agent.as_deref().or(service.profile.as_deref());
     let agent = server.profile_id(profile).await?;
     if let Some(model) = &spec.model {
@@ -155,14 +134,14 @@ async fn create_new(
     })?;
     let mut roots = absolute_roots(server, &service.roots).await?;
     let shared_root = roots.first().cloned().unwrap_or_default();
-    if let (Some(owner), Some(own)) = (owner, roots.first_mut()) {
+    if let (Some(owner), Some(own)) = (&owner, roots.first_mut()) {
         *own = owner.root(own);
     }
     let store = snapshots(&shared_root);
     let workspace = set_up(
         server,
         (&roots, &store),
-        (id, &directory),
+        (id, name),
         &spec.workspace,
         &service.git_hosts,
     );
@@ -182,7 +161,10 @@ async fn create_new(
         let repository = format!("{} {}", repository.url, branch.unwrap_or_default());
         tags.set_if_short(tag::REPOSITORY, Some(&repository));
     }
-    tags.set_budget(&budget);
+    tags.set_limits(&Limits {
+        steps: None,
+        ..limits
+    });
     tags.set(tag::VERIFY, spec.verify.clone());
     tags.set(tag::MODEL, spec.model.clone());
     let callback = spec.callback.as_ref().map(CallbackUrl::as_str);
@@ -197,23 +179,26 @@ async fn create_new(
             id,
             agent: &agent,
             working_dir: &workspace.directory,
-            tags: tags.as_tags(),
-            max_iterations: budget.steps,
+            tags: &tags,
+            max_iterations: limits.steps,
             confirm: spec.confirm,
             plugin: plugin.as_ref(),
             prompt: Some(&prompt),
         };
         let _lock = lock;
-        let limits = (spec.slot_by, has_key);
-        start(
-            &runner,
-            &server,
-            &new,
-            (&tags, workspace.fetch),
-            slot,
-            limits,
-        )
-        .await
+        let times = (spec.slot_by, has_key);
+        let start = async {
+            // Another server may have started it meanwhile.
+            if has_key && find(&server, id, &tags).await?.is_some() {
+                return Ok(());
+            }
+            let tags = (&tags, workspace.fetch);
+            start(&runner, &server, &new, tags, slot, times).await
+        };
+        match has_key {
+            true => start_alone(&server, id, answer_by, start).await,
+            false => start.await,
+        }
     };
     let started = start_in_time(answer_by, id, start).await;
     // Also after an error: it may have been started all the same.
@@ -223,6 +208,36 @@ async fn create_new(
     started?;
     tracing::info!(task = %id, "task started");
     Ok(id)
+}
+
+/// Starts a task with a key while no other server does. An agent server before 1.58 runs the task of two requests that
+/// create one conversation at the same moment twice, and none tells a prompt that is on its way.
+///
+/// # Errors
+/// Another server starts it until `answer_by`, or the start fails.
+async fn start_alone(
+    server: &AgentServer,
+    id: TaskId,
+    answer_by: Instant,
+    start: impl Future<Output = Result<(), ToolError>>,
+) -> Result<(), ToolError> {
+    while !server.claim(id).await? {
+        if Instant::now() + LATE_POLL_INTERVAL > answer_by {
+            return Err(being_started(id));
+        }
+        sleep(LATE_POLL_INTERVAL).await;
+    }
+    let started = start.await;
+    // A request without a response may be at work still: the claim is void later.
+    if !matches!(&started, Err(error) if error.kind() == ToolErrorKind::Timeout) {
+        let server = server.clone();
+        tokio::spawn(async move {
+            if let Err(failure) = server.release_claim(id).await {
+                tracing::warn!(task = %id, ?failure, "cannot release the claim of a task");
+            }
+        });
+    }
+    started
 }
 
 /// The start goes on if the caller's time is over: half of it would be a task without a prompt.
@@ -256,21 +271,18 @@ async fn start(
         false => tags.set_fetch(fetch),
     }
     let new = NewConversation {
-        tags: tags.as_tags(),
+        tags: &tags,
         prompt: starts_at_once.then_some(prompt),
         ..*new
     };
-    let (task, is_new) = post_by(server, &new, slot_by, has_key).await?;
+    let task = post_by(server, &new, slot_by, has_key).await?;
     check_fingerprint(&task, &tags)?;
     if starts_at_once {
         runner.watch(new.id);
         wait_for_start(server, new.id, Execution::Idle, None, COUNT_TIME).await;
         return Ok(());
     }
-    match is_new {
-        true => send_prompt(server, new.id, prompt).await?,
-        false => send_prompt_once(server, new.id, prompt).await?,
-    }
+    send_prompt(server, new.id, prompt).await?;
     drop(slot);
     let begun = begin(runner, server, new.id, slot_by, has_key).await;
     // Without a key no call starts it later.
@@ -298,8 +310,8 @@ async fn begin(
             continue;
         }
         return match begun {
-            Ok(Begun::Yes) => Ok(()),
-            Ok(Begun::NotYet) => {
+            Ok(true) => Ok(()),
+            Ok(false) => {
                 runner.begin_later(id);
                 Ok(())
             }
@@ -314,19 +326,11 @@ async fn begin(
     }
 }
 
-/// Sends the prompt of a task that another server may be about to prompt, unless that has crashed.
-async fn send_prompt_once(server: &AgentServer, id: TaskId, prompt: &str) -> Result<(), ToolError> {
-    for _ in 0..MAX_LATE_POLLS {
-        if server.count_messages(id, "user").await? > 0 {
-            return Ok(());
-        }
-        sleep(LATE_POLL_INTERVAL).await;
-    }
-    send_prompt(server, id, prompt).await
-}
-
-/// Sends the prompt of a task. If the response is lost, looks whether it arrived.
+/// Sends the prompt of a task, unless it has one. If the response is lost, looks whether it arrived.
 async fn send_prompt(server: &AgentServer, id: TaskId, prompt: &str) -> Result<(), ToolError> {
+    if server.count_messages(id, "user").await? > 0 {
+        return Ok(());
+    }
     match server.prompt(id, prompt, false).await {
         Err(failure) if failure.is_ambiguous() => {
             if server.count_messages(id, "user").await? == 0 {
@@ -344,7 +348,7 @@ async fn post_by(
     new: &NewConversation<'_>,
     slot_by: Instant,
     has_key: bool,
-) -> Result<(Conversation, bool), ToolError> {
+) -> Result<Conversation, ToolError> {
     loop {
         let posted = post(server, new).await?;
         let is_full = matches!(&posted, Err(failure) if failure.is_full());
@@ -367,7 +371,7 @@ async fn post_by(
 async fn post(
     server: &AgentServer,
     new: &NewConversation<'_>,
-) -> Result<ApiResult<(Conversation, bool)>, ToolError> {
+) -> Result<ApiResult<Conversation>, ToolError> {
     match server.create(new).await {
         Err(failure) if failure.is_ambiguous() => {
             tracing::warn!(task = %new.id, ?failure, "no response to a start");
@@ -378,7 +382,7 @@ async fn post(
             };
             for _ in 0..polls {
                 if let Ok(conversation) = server.conversation(new.id).await {
-                    return Ok(Ok((conversation, false)));
+                    return Ok(Ok(conversation));
                 }
                 sleep(LATE_POLL_INTERVAL).await;
             }
@@ -407,8 +411,7 @@ async fn check_model(server: &AgentServer, model: &str) -> Result<(), ToolError>
 /// # Errors
 /// It is another task with the same key.
 fn check_fingerprint(task: &Conversation, tags: &ConversationTags) -> Result<(), ToolError> {
-    let found = ConversationTags::new(task.tags.clone());
-    if found.get(tag::FINGERPRINT) == tags.get(tag::FINGERPRINT) {
+    if task.tags.get(tag::FINGERPRINT) == tags.get(tag::FINGERPRINT) {
         return Ok(());
     }
     Err(ToolError::conflict(
@@ -556,12 +559,14 @@ fn request(
     if let Some((_, what)) = refusals.iter().find(|(is_asked, _)| *is_asked) {
         return Err(unsupported(what));
     }
+    let (git_provider, selected_repository) = hosted.flatten().unzip();
     Ok(NewAppConversation {
-        id,
-        prompt: spec.prompt(),
-        repository: hosted.flatten(),
-        branch: repository.and_then(|repository| repository.branch.clone()),
-        agent_profile: agent_profile.ok().flatten(),
+        conversation_id: id,
+        initial_message: first_message(&spec.prompt()),
+        git_provider,
+        selected_repository,
+        selected_branch: repository.and_then(|repository| repository.branch.clone()),
+        agent_profile_id: agent_profile.ok().flatten(),
     })
 }
 

@@ -15,8 +15,8 @@ use upstream::poll::Backoff;
 use super::follow::{MAX_WHOLE_RESULT_BYTES, TaskSnapshot};
 use super::report::Report;
 use crate::OpenHands;
-use crate::api::{ApiResult, Backend, TaskId};
-use crate::tags::ConversationTags;
+use crate::api::tags::ConversationTags;
+use crate::api::{ApiResult, Backend, Conversation, TaskId};
 
 /// The intervals at which a task with a URL is read until its end.
 const POLL_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(15));
@@ -34,9 +34,8 @@ const RETRIES: [Duration; 3] = [
 const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
 /// The wait for a verify command in one poll.
 const CHECK_WAIT: Duration = Duration::from_millis(500);
-/// Pages of conversations that are searched after a restart, and conversations in one.
+/// Pages of conversations that are searched after a restart.
 const SEARCHED_PAGES: usize = 10;
-const PAGE_SIZE: u32 = 100;
 
 static PROFILE: ServiceProfile = ServiceProfile {
     user_agent: concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")),
@@ -90,22 +89,15 @@ async fn search_once(service: &OpenHands) -> ApiResult<()> {
     let Backend::Agent(server) = service.servers.backend().await? else {
         return Ok(());
     };
-    let mut page = None;
-    for _ in 0..SEARCHED_PAGES {
-        let listed = server
-            .conversations(None, PAGE_SIZE, page.as_deref())
-            .await?;
-        for task in listed.items {
-            if is_open(&ConversationTags::new(task.tags)) {
-                service.callbacks.expect(task.id);
-            }
+    let mut pages = 0;
+    let expect = |page: Vec<Conversation>, _| {
+        for task in page.iter().filter(|task| is_open(&task.tags)) {
+            service.callbacks.expect(task.id);
         }
-        page = listed.next_page_id;
-        if page.is_none() {
-            break;
-        }
-    }
-    Ok(())
+        pages += 1;
+        pages < SEARCHED_PAGES
+    };
+    server.each_page(None, expect).await
 }
 
 /// Returns true if the result is still to be sent.
@@ -140,8 +132,8 @@ async fn try_deliver(service: &OpenHands, id: TaskId) -> ApiResult<bool> {
     };
     let server = service.servers.for_task(id).await?;
     let task = TaskSnapshot::read(&server, id).await?;
-    let tags = ConversationTags::new(task.conversation.tags.clone());
-    let Some((url, number)) = tags.callback().filter(|_| is_open(&tags)) else {
+    let tags = &task.conversation.tags;
+    let Some((url, number)) = tags.callback().filter(|_| is_open(tags)) else {
         return Ok(true);
     };
     if !task.status().is_settled() {
@@ -191,7 +183,7 @@ async fn try_deliver(service: &OpenHands, id: TaskId) -> ApiResult<bool> {
     // Unless the task went on with a URL for its next result.
     if tags.callback().is_some_and(|(_, now)| now == number) {
         tags.set_delivery(&sent);
-        server.set_tags(id, tags.as_tags()).await?;
+        server.set_tags(id, &tags).await?;
     }
     Ok(true)
 }

@@ -11,13 +11,13 @@ use upstream::time::Timestamp;
 
 use super::permission::PendingActions;
 use crate::OpenHands;
+use crate::api::tags::{StopReason, tag};
 use crate::api::{
     AgentServer, ApiFailure, ApiResult, Backend, Conversation, Event, Execution, Servers, TaskId,
     event_kind, summary,
 };
 use crate::runner::Runner;
 use crate::state::{TaskFacts, TaskOutcome, TaskStatus};
-use crate::tags::{StopReason, tag};
 
 /// Bytes of the agent's last message. With the output below and the changed files, a report stays
 /// under 2,000 tokens.
@@ -95,7 +95,7 @@ impl TaskSnapshot {
     /// Polls the task for the first time.
     pub(crate) async fn read(server: &AgentServer, id: TaskId) -> ApiResult<Self> {
         let conversation = server.conversation(id).await?;
-        let last_action: Option<Event> = server.last_event(id, event_kind::ACTION).await?;
+        let last_action = server.last_event(id, event_kind::ACTION).await?;
         let steps = match &last_action {
             Some(action) => server.count_before(id, action).await? + 1,
             None => 0,
@@ -314,7 +314,7 @@ async fn newest(servers: &Servers) -> ApiResult<Vec<TaskId>> {
                 .await?;
             // It is not known who asks, so the ids of principals' tasks are not shown.
             let tasks = page.items.into_iter();
-            let tasks = tasks.filter(|task| !task.tags.contains_key(tag::OWNER));
+            let tasks = tasks.filter(|task| task.tags.get(tag::OWNER).is_none());
             tasks.map(|task| task.id).collect()
         }
     })

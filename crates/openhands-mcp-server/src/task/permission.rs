@@ -12,9 +12,9 @@ use upstream::redact::{HIDDEN, Redactor, redacted_code};
 use upstream::text::{head, visible};
 
 use crate::OpenHands;
+use crate::api::tags::{ConversationTags, StopReason};
 use crate::api::{AgentServer, ApiResult, Conversation, Execution, PendingAction, TaskId};
-use crate::budget::{Limit, Usage};
-use crate::tags::{ConversationTags, StopReason};
+use crate::budget::Limit;
 
 /// Bytes of the actions in a report.
 const MAX_SHOWN_BYTES: usize = 5_000;
@@ -64,9 +64,7 @@ impl PendingActions {
     fn new(actions: Vec<PendingAction>) -> Self {
         let mut hidden = 0;
         let ids: Vec<&str> = actions.iter().map(|action| action.id.as_str()).collect();
-        let mut id = TaskId::from_key(&format!("confirmation {ids:?}"))
-            .to_string()
-            .replace('-', "");
+        let mut id = TaskId::from_key(&format!("confirmation {ids:?}")).simple();
         id.truncate(ID_CHARS);
         let actions = actions.into_iter().map(|action| {
             let mut arguments = Value::Object(action.arguments);
@@ -319,11 +317,8 @@ pub(crate) async fn send_answer(
     if answer.accept {
         // The agent server counts the steps of each run from nothing.
         let done = server.count_actions(id).await?;
-        let used = Usage {
-            steps: done.saturating_sub(pending.actions.len() as u64),
-            seconds: tags.seconds_used(server.now()),
-            cost: task.stats.cost(),
-        };
+        let done = done.saturating_sub(pending.actions.len() as u64);
+        let used = tags.used(&task, done, server.now());
         let limits = tags.limits(&task);
         if let Some(limit) = limits.reached(&used) {
             let reason = match limit {
@@ -336,11 +331,11 @@ pub(crate) async fn send_answer(
                 .stop_locked(server, id, reason, async { lock });
             return Ok(stopped.await?);
         }
-        tags.continue_with(&limits);
+        tags.set_limits(&limits);
         tags.begin_run(server.now());
         service.runner.watch(id);
     }
-    server.set_tags(id, tags.as_tags()).await?;
+    server.set_tags(id, &tags).await?;
     // That may have taken long, and the agent server takes an answer for whatever waits when it comes.
     waiting(server, id, Some(pending.id())).await?;
     let sent = server.respond(id, answer.accept, &answer.reason).await;
@@ -484,43 +479,32 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_hidden_without_a_sign() {
-        let command =
-            "rm -rf x\recho hi \u{202e}\u{1b}[2K ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-        let pending = pending(&[("terminal", json!({"command": command, "password": "x9"}))]);
-        let shown = pending.at_offset(0);
-        assert_eq!(shown.hidden, Some(2));
-        let arguments = &shown.actions[0].arguments;
-        let command = arguments["command"].as_str().unwrap();
-        assert_eq!(command, "rm -rf x\\u{d}echo hi \\u{202e}\\u{1b}[2K ***");
-        assert_eq!(arguments["password"], "***");
-        let question = pending.question(TaskId::from_key("a"));
-        assert!(question.contains("as ***"), "{question}");
-    }
-
-    #[test]
-    fn no_command_is_hidden_as_a_secret() {
+    fn nothing_but_words_is_hidden_and_not_without_a_sign() {
         let token = format!("ghp_{}", "a1B2".repeat(9));
         let key = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
-        for (text, expected) in [
-            ("true cookie=a=b; rm -rf x".to_owned(), None),
-            ("export TOKEN=\"$(rm -rf x)\"".to_owned(), None),
-            ("curl http://u:$(id)@h".to_owned(), None),
-            (
-                "echo -----BEGIN PRIVATE KEY-----; rm -rf x".to_owned(),
-                None,
-            ),
-            (
-                format!("TOKEN='a; b'\necho {token}\n{key}"),
-                Some("TOKEN='a; b'\necho ***\n***".to_owned()),
-            ),
+        let command = format!("rm -rf x\recho hi \u{202e}\u{1b}[2K {token}");
+        let several = format!("TOKEN='a; b'\necho {token}\n{key}");
+        for (given, expected) in [
+            (&*command, "rm -rf x\\u{d}echo hi \\u{202e}\\u{1b}[2K ***"),
+            (&*several, "TOKEN='a; b'\necho ***\n***"),
+            // What has the shape of a secret may be a command.
+            ("true cookie=a=b; rm -rf x", ""),
+            ("export TOKEN=\"$(rm -rf x)\"", ""),
+            ("curl http://u:$(id)@h", ""),
+            ("echo -----BEGIN PRIVATE KEY-----; rm -rf x", ""),
         ] {
-            let pending = pending(&[("terminal", json!({"command": text}))]);
-            let expected = expected.unwrap_or(text);
+            let expected = if expected.is_empty() { given } else { expected };
+            let arguments = json!({"command": given, "password": "x9"});
+            let pending = pending(&[("terminal", arguments)]);
             let shown = pending.at_offset(0);
-            assert_eq!(shown.actions[0].arguments["command"], expected);
-            let hidden = expected.matches("***").count();
-            assert_eq!(shown.hidden.unwrap_or_default(), hidden);
+            let expected = json!({"command": expected, "password": "***"});
+            assert_eq!(json!(shown.actions[0].arguments), expected);
+            assert_eq!(
+                shown.hidden,
+                Some(expected.to_string().matches("***").count())
+            );
+            let question = pending.question(TaskId::from_key("a"));
+            assert!(question.contains("as ***"), "{question}");
         }
     }
 

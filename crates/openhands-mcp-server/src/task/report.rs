@@ -15,10 +15,10 @@ use super::follow::{MAX_RESULT_BYTES, TaskSnapshot};
 use super::permission::Confirmation;
 use super::verify::{Check, check};
 use crate::OpenHands;
+use crate::api::tags::{ConversationTags, tag};
 use crate::api::{AgentServer, ApiFailure, ApiResult, TaskId};
-use crate::git::{ChangesError, ChangesQuery};
+use crate::git::ChangesQuery;
 use crate::state::{TaskOutcome, TaskStatus};
-use crate::tags::{ConversationTags, tag};
 use crate::workspace::read_changes;
 
 /// The time that a report leaves for its way to the caller, and the shortest wait for a verify command.
@@ -216,7 +216,7 @@ impl Report {
         self.exit_code = output.exit_code;
         let directory = &task.conversation.workspace.working_dir;
         self.directory = Some(directory.clone()).filter(|path| !path.is_empty());
-        let tags = ConversationTags::new(task.conversation.tags.clone());
+        let tags = &task.conversation.tags;
         self.branch = tags.get(tag::BRANCH).map(str::to_owned);
         match changed {
             Ok(changed) => {
@@ -225,8 +225,8 @@ impl Report {
                 let warnings = changed.warnings.into_iter();
                 self.warnings.extend(warnings.map(str::to_owned));
             }
-            Err(ChangesError::Git(reason)) => self.warnings.push(reason),
-            Err(ChangesError::Api(failure)) => return Err(failure),
+            Err(ApiFailure::Git(reason)) => self.warnings.push(reason),
+            Err(failure) => return Err(failure),
         }
         // The output says more than the action.
         self.last_action = None;

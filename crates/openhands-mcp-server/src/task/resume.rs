@@ -5,11 +5,11 @@ use tokio::time::Instant;
 
 use super::create::{no_callback, wake};
 use crate::OpenHands;
+use crate::api::tags::{ConversationTags, StopReason, tag};
 use crate::api::{AgentServer, ApiFailure, Execution, TaskId};
-use crate::budget::{Limits, Usage};
+use crate::budget::Limits;
 use crate::callback::CallbackUrl;
 use crate::runner::{refuse_leftovers, use_model};
-use crate::tags::{ConversationTags, StopReason, tag};
 
 /// The reason for the agent whose action was interrupted before it was allowed or done.
 const NOT_DONE: &str =
@@ -87,7 +87,6 @@ pub(crate) async fn resume(
             "The start of the task was cut off, so its agent has no task: run it again.",
         );
     }
-    let cost = task.stats.cost();
     let mut tags = ConversationTags::from_task(&task);
     if tags.fetch().is_some() {
         return match message {
@@ -98,25 +97,22 @@ pub(crate) async fn resume(
             }
         };
     }
-    let used = Usage {
-        steps: server.count_actions(id).await?,
-        seconds: tags.seconds_used(server.now()),
-        cost,
-    };
+    let steps = server.count_actions(id).await?;
+    let used = tags.used(&task, steps, server.now());
     let old = tags.limits(&task);
     let limits = service.max_budget.continue_with(&old, raised, &used)?;
     let has_run = tags.has_run();
     // Nothing is sent to a task that cannot run.
     let _slot = runner.take_slot_by(slot_by).await?;
     let mut before = tags.clone();
-    tags.continue_with(&limits);
+    tags.set_limits(&limits);
     if !refuse_leftovers(server, id, NOT_DONE).await? {
         return refuse("The state of the task has just changed: look at get_task_status.");
     }
     if let Some(message) = message {
         send(server, id, message, messages).await?;
         // If it cannot run with the message, resume_task runs it.
-        before.set_stop_reason(Some(StopReason::Cancelled));
+        before.set_stop_reason(Some(StopReason::Cancelled), "");
     }
     if let Some(url) = callback {
         tags.renew_callback(url.as_str());
@@ -129,7 +125,7 @@ pub(crate) async fn resume(
     };
     let started = started.await;
     if let Err(failure) = &started
-        && let Err(error) = server.set_tags(id, before.as_tags()).await
+        && let Err(error) = server.set_tags(id, &before).await
     {
         tracing::warn!(task = %id, ?failure, ?error, "cannot take back the tags of the run");
     }

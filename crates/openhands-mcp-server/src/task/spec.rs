@@ -45,10 +45,10 @@ pub(crate) struct TaskSpec {
 }
 
 impl TaskSpec {
-    /// A specification with only a text.
-    pub(crate) fn new(task: String, answer_by: Instant) -> Self {
+    /// A specification without a task.
+    pub(crate) fn new(answer_by: Instant) -> Self {
         Self {
-            task,
+            task: String::new(),
             workspace: WorkspaceSpec::default(),
             agent: None,
             model: None,
@@ -176,7 +176,8 @@ mod tests {
         let file = |(name, content): &(&str, &str)| {
             (FileName::new(name).unwrap(), FileContent((*content).into()))
         };
-        let mut spec = TaskSpec::new(task.into(), Instant::now());
+        let mut spec = TaskSpec::new(Instant::now());
+        spec.task = task.into();
         spec.workspace.files = files.iter().map(file).collect();
         spec
     }

@@ -10,11 +10,11 @@ use upstream::text::tail;
 
 use super::follow::TaskSnapshot;
 use crate::OpenHands;
+use crate::api::tags::{CheckRun, ConversationTags, tag};
 use crate::api::{AgentServer, ApiFailure, ApiResult, TaskId, shell_quoted};
 use crate::git::{branch_script, reason};
 use crate::runner::Runner;
 use crate::state::TaskStatus;
-use crate::tags::{CheckRun, ConversationTags, tag};
 use crate::workspace::{changed_directory, has_worktree, worktree_branch};
 
 /// The timeout of the command.
@@ -49,7 +49,7 @@ pub(super) async fn check(
     task: &TaskSnapshot,
     until: Instant,
 ) -> ApiResult<Check> {
-    let tags = ConversationTags::new(task.conversation.tags.clone());
+    let tags = &task.conversation.tags;
     let is_asked = tags.get(tag::VERIFY).is_some() || has_worktree(task.id, tags.get(tag::BRANCH));
     if !is_asked || task.status() != TaskStatus::Finished {
         return Ok(Check::None);
@@ -101,8 +101,7 @@ pub(crate) async fn known_exit_code(
     server: &AgentServer,
     task: &TaskSnapshot,
 ) -> ApiResult<Option<i32>> {
-    let tags = ConversationTags::new(task.conversation.tags.clone());
-    let Some(run) = tags.check(task.steps) else {
+    let Some(run) = task.conversation.tags.check(task.steps) else {
         return Ok(None);
     };
     let end = server.finished_script(run.script).await?;
@@ -118,16 +117,16 @@ async fn start(
 ) -> ApiResult<Option<CheckRun>> {
     let _lock = runner.locks.lock(id).await;
     let task = TaskSnapshot::read(&server, id).await?;
-    let known = ConversationTags::new(task.conversation.tags.clone()).check(task.steps);
+    let known = task.conversation.tags.check(task.steps);
     if known.is_some() {
         return Ok(known);
     }
     let is_finished = task.status() == TaskStatus::Finished;
-    let tags = ConversationTags::new(task.conversation.tags.clone());
+    let tags = &task.conversation.tags;
     if !is_finished {
         return Ok(None);
     }
-    let directory = changed_directory(&server, &task.conversation, &tags).await?;
+    let directory = changed_directory(&server, &task.conversation).await?;
     let commit = has_worktree(id, tags.get(tag::BRANCH)).then(|| {
         let title = tags.get(tag::TITLE).unwrap_or("A task of OpenHands");
         branch_script(&directory, &worktree_branch(id), title)
@@ -142,7 +141,7 @@ async fn start(
     }
     let mut tags = ConversationTags::from_task(&now.conversation);
     tags.set_check(&run);
-    server.set_tags(id, tags.as_tags()).await?;
+    server.set_tags(id, &tags).await?;
     Ok(Some(run))
 }
 

@@ -8,18 +8,18 @@ use super::list::task_words;
 use super::run::limits;
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
+use crate::api::tags::{StopReason, tag};
 use crate::api::{
     AgentServer, ApiFailure, AppServer, Backend, Conversation, Execution, SandboxProblem, StartEnd,
     TaskId,
 };
 use crate::budget::Limits;
 use crate::state::TaskStatus;
-use crate::tags::{ConversationTags, StopReason, tag};
 use crate::task::{
     Continuation, PermissionAnswer, ShortReport, TaskSnapshot, ask_user, resume, send_answer,
 };
 use crate::workspace::{
-    LeftOver, has_own_directory, has_worktree, left_over, remove_worktree, tasks_within,
+    LeftOver, has_own_directory, has_worktree, left_over, remove_worktree, task_within,
 };
 
 /// Bytes of a message.
@@ -73,7 +73,7 @@ async fn go_on(
     service.check_owner(id, call).await?;
     resume(service, id, with, wait.slot_by()).await?;
     let wait = TaskWait::new(service, id, wait, call);
-    wait.follow().await.map(ShortReport)
+    wait.follow(false).await.map(ShortReport)
 }
 
 /// Resumes a task that was paused or cancelled or has failed; returns as run_task. Its limits are
@@ -153,7 +153,7 @@ impl Tool for RespondConfirmation {
         }
         send_answer(service, &server, id, &answer).await?;
         let wait = TaskWait::new(service, id, wait, call);
-        wait.follow().await.map(ShortReport)
+        wait.follow(false).await.map(ShortReport)
     }
 }
 
@@ -302,11 +302,14 @@ impl Tool for DeleteTask {
 }
 
 /// Errors if another task has worked in the worktree of this one.
-async fn refuse_others(server: &AgentServer, task: &Conversation) -> Result<(), ToolError> {
-    match tasks_within(server, task).await?.first() {
+async fn refuse_others(
+    server: &AgentServer,
+    task: &Conversation,
+    all: bool,
+) -> Result<(), ToolError> {
+    match task_within(server, task, all).await? {
         Some(other) => Err(ToolError::conflict(format!(
-            "Task {} has worked in its worktree, too, and that would be removed: delete that task first.",
-            other.id
+            "Task {other} has worked in its worktree, too, and that would be removed: delete that task first."
         ))),
         None => Ok(()),
     }
@@ -316,20 +319,20 @@ impl DeleteTask {
     async fn delete(&self, service: &OpenHands, call: &Call) -> Result<(), ToolError> {
         let server = &service.task_server(self.task_id, call).await?;
         let task = server.conversation(self.task_id).await?;
-        let tags = ConversationTags::new(task.tags.clone());
+        let tags = &task.tags;
         let has_worktree = has_worktree(self.task_id, tags.get(tag::BRANCH));
         let loss = match has_worktree {
             true => "all its events, its result, and its worktree with its branch",
             false => "all its events and its result",
         };
         if has_worktree {
-            refuse_others(server, &task).await?;
+            refuse_others(server, &task, true).await?;
         }
         self.confirm(call, tags.get(tag::TITLE), loss).await?;
         // The user may have taken long to answer.
         let task = server.conversation(self.task_id).await?;
         if has_worktree {
-            refuse_others(server, &task).await?;
+            refuse_others(server, &task, false).await?;
         }
         // A running command would delay the deletion by half a minute.
         if matches!(

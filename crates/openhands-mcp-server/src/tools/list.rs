@@ -12,12 +12,12 @@ use upstream::text::one_line;
 use upstream::time::{Timestamp, before, parse_timestamp};
 
 use crate::OpenHands;
+use crate::api::tags::tag;
 use crate::api::{
     AgentServer, AppConversation, AppServer, Backend, Conversation, Execution, SandboxStatus,
-    Servers, StartEnd, TaskId, round_cost,
+    Servers, StartEnd, StartStatus, TaskId, round_cost,
 };
 use crate::state::{TaskFacts, TaskStatus};
-use crate::tags::{ConversationTags, tag};
 
 /// Tasks in an answer; each takes about 60 tokens.
 const DEFAULT_LIMIT: u32 = 20;
@@ -88,8 +88,7 @@ impl Tool for ListTasks {
         let execution = self.status.and_then(execution);
         let owner = service.owner(call);
         let is_wanted = |task: &Conversation| {
-            let tags = ConversationTags::new(task.tags.clone());
-            let may_see = owner.as_ref().is_none_or(|owner| owner.may_see(&tags));
+            let may_see = owner.as_ref().is_none_or(|owner| owner.may_see(&task.tags));
             may_see
                 && self
                     .status
@@ -166,13 +165,12 @@ impl ListTasks {
             });
             tasks.extend(starts.filter_map(|start| {
                 let id = start.task()?;
-                let status = match servers.start_end(id) {
-                    Some(StartEnd::Deleted) => return None,
-                    Some(StartEnd::Cancelled) => TaskStatus::Cancelled,
-                    None if start.has_failed() => TaskStatus::Failed,
-                    // Neither starting nor listed: it was deleted.
-                    None if !start.is_in_progress() => return None,
-                    None => TaskStatus::Queued,
+                let status = match (servers.start_end(id), start.status) {
+                    (Some(StartEnd::Cancelled), _) => TaskStatus::Cancelled,
+                    (None, StartStatus::Error) => TaskStatus::Failed,
+                    (None, StartStatus::InProgress) => TaskStatus::Queued,
+                    // A task that is neither starting nor listed was deleted.
+                    (Some(StartEnd::Deleted), _) | (None, StartStatus::Ready) => return None,
                 };
                 let title = words(id);
                 Some(ListedTask::new(
@@ -235,7 +233,7 @@ impl ListedTask {
 
     fn from_agent_server(task: Conversation) -> Self {
         let status = listed_status(&task);
-        let tags = ConversationTags::new(task.tags);
+        let tags = &task.tags;
         let title = tags.get(tag::TITLE).or(task.title.as_deref());
         Self::new(task.id, status, title, &task.created_at, task.stats.cost())
     }
@@ -302,9 +300,8 @@ impl Tool for ListAgentProfiles {
 }
 
 const DEFAULT_DAYS: u32 = 7;
-/// Tasks that are read, in pages: the agent server takes 10 ms for each.
+/// Tasks that are read: the agent server takes 10 ms for each.
 const MAX_TASKS: u64 = 1_000;
-const USAGE_PAGE_SIZE: u32 = 100;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Characters of a date.
 const DATE_CHARS: usize = 10;
@@ -366,8 +363,8 @@ impl Tool for GetUsage {
         // Tasks with tokens and without a cost.
         let (mut unpriced, mut oldest) = (0_u64, String::new());
         let is_whole = each_since(&server, since, |task| {
-            let tags = ConversationTags::new(task.tags.clone());
-            if owner.as_ref().is_some_and(|owner| !owner.may_see(&tags)) {
+            let tags = &task.tags;
+            if owner.as_ref().is_some_and(|owner| !owner.may_see(tags)) {
                 return;
             }
             let (cost, tokens) = (task.stats.cost(), task.stats.tokens());
@@ -409,24 +406,18 @@ async fn each_since(
     since: Timestamp,
     mut each: impl FnMut(Conversation),
 ) -> Result<bool, ToolError> {
-    let (mut read, mut page) = (0, None::<String>);
-    loop {
-        let listed = server
-            .conversations(None, USAGE_PAGE_SIZE, page.as_deref())
-            .await?;
-        for task in listed.items {
+    let (mut read, mut is_whole) = (0, true);
+    let read_page = |page: Vec<Conversation>, has_more: bool| {
+        for task in page {
             if parse_timestamp(&task.created_at).is_some_and(|created| created < since) {
-                return Ok(true);
+                return false;
             }
             read += 1;
             each(task);
         }
-        page = listed.next_page_id;
-        if page.is_none() {
-            return Ok(true);
-        }
-        if read >= MAX_TASKS {
-            return Ok(false);
-        }
-    }
+        is_whole = !has_more || read < MAX_TASKS;
+        is_whole
+    };
+    server.each_page(None, read_page).await?;
+    Ok(is_whole)
 }

@@ -11,12 +11,12 @@ use upstream::text::{one_line, visible};
 use upstream::time::parse_timestamp;
 
 use crate::OpenHands;
+use crate::api::tags::{ConversationTags, tag};
 use crate::api::{AgentServer, ApiResult, Conversation, TaskId};
 use crate::git::{
     Commit, HostedRepository, NewCommit, PullRequest, Push, Refs, Repository, is_ref_name,
 };
 use crate::runner::Runner;
-use crate::tags::{ConversationTags, tag};
 use crate::task::{TaskSnapshot, known_exit_code};
 use crate::workspace::changed_directory;
 
@@ -142,8 +142,8 @@ impl PublishTask {
         }
         let unverified = unverified(&server, &snapshot).await?;
         let task = snapshot.conversation;
-        let tags = ConversationTags::new(task.tags.clone());
-        let (repository, own_branch) = self.repository(&tags)?;
+        let tags = &task.tags;
+        let (repository, own_branch) = self.repository(tags)?;
         let hosted = service.git_hosts.find(&repository).ok_or_else(|| {
             ToolError::forbidden(
                 "The operator has configured no credential for this repository \
@@ -196,7 +196,7 @@ impl PublishTask {
             // One byte more shows that there is more.
             diff_bytes: SEARCHED_BYTES + 1,
         };
-        let directory = changed_directory(&server, &task, &tags).await?;
+        let directory = changed_directory(&server, &task).await?;
         let commit = Commit::try_new(&server, &directory, &new).await?;
         let has_pull_request = self
             .pull_request
@@ -338,8 +338,7 @@ impl Plan {
         let _lock = self.runner.locks.lock(*id).await;
         let (mut warnings, mut pushed) = (Vec::new(), None);
         if let Some(commit) = &self.commit {
-            let tags = ConversationTags::new(self.task.tags.clone());
-            let directory = changed_directory(server, &self.task, &tags).await?;
+            let directory = changed_directory(server, &self.task).await?;
             let own = self.own.as_deref();
             let known = own.map_or(&commit.parent, |_| &commit.from);
             let bundle = commit.bundle(server, *id, &directory, known).await?;
@@ -350,7 +349,7 @@ impl Plan {
             // Before the push: its answer, or the record of it, may be lost.
             let mut tags = ConversationTags::from_task(&now);
             tags.set_publishing(&commit.id, &self.branch);
-            server.set_tags(*id, tags.as_tags()).await?;
+            server.set_tags(*id, &tags).await?;
             let push = Push {
                 branch: &self.branch,
                 old: self.tip.as_deref(),
@@ -403,8 +402,7 @@ impl Plan {
 
 /// A note for the user about the check of the task; `None` if it succeeded, or there is none.
 async fn unverified(server: &AgentServer, task: &TaskSnapshot) -> ApiResult<Option<String>> {
-    let tags = ConversationTags::new(task.conversation.tags.clone());
-    if tags.get(tag::VERIFY).is_none() {
+    if task.conversation.tags.get(tag::VERIFY).is_none() {
         return Ok(None);
     }
     Ok(match known_exit_code(server, task).await? {
@@ -428,5 +426,5 @@ async fn set_published(
 ) -> ApiResult<()> {
     let mut tags = ConversationTags::from_task(&server.conversation(id).await?);
     tags.set_published(commit, branch, own);
-    server.set_tags(id, tags.as_tags()).await
+    server.set_tags(id, &tags).await
 }

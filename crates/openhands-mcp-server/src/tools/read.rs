@@ -568,24 +568,22 @@ impl Tool for GetTaskEvents {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<EventPage, ToolError> {
         let id = self.task_id;
-        let since = self.since.as_deref().map(EventCursor::read).transpose()?;
+        let since = self.since.as_deref().map(parse_since).transpose()?;
         let limit = self.limit.map_or(DEFAULT_LIMIT, Bounded::get) as usize;
         let is_wanted = |kind: &EventKind| self.kinds.is_empty() || self.kinds.contains(kind);
-        let from = since.as_ref().map(|since| since.time);
+        let from = since.map(|(time, _)| time);
         let server = service.task_server(id, call).await?;
         // One more for the event of `since`, and one more to learn whether there are more.
         let fetched = (limit + 2).min(100).to_string();
         let mut found = Vec::new();
         for wanted in ALL_KINDS.into_iter().filter(is_wanted) {
             for name in wanted.names() {
-                let events: Vec<Event> = server.events_since(id, name, from, &fetched).await?;
+                let events = server.events_since(id, name, from, &fetched).await?;
                 found.extend(events.into_iter().map(|event| (wanted, event)));
             }
         }
         found.sort_by(|(_, a), (_, b)| a.timestamp.cmp(&b.timestamp));
-        if let Some(since) = &since {
-            found.retain(|(_, event)| event.id != since.id);
-        }
+        found.retain(|(_, event)| since.is_none_or(|(_, id)| event.id != id));
         Ok(EventPage::new(id, found, limit, self.since))
     }
 }
@@ -627,22 +625,14 @@ impl EventPage {
     }
 }
 
-/// The last event that the caller has read.
-struct EventCursor<'a> {
-    time: &'a str,
-    id: &'a str,
-}
-
-impl<'a> EventCursor<'a> {
-    fn read(text: &'a str) -> Result<Self, ToolError> {
-        let is_time = |c: char| c.is_ascii_digit() || "-:.TZ+".contains(c);
-        let is_valid = |time: &str| (1..40).contains(&time.len()) && time.chars().all(is_time);
-        let parts = text.split_once('/').filter(|(time, _)| is_valid(time));
-        let (time, id) = parts.ok_or_else(|| {
-            ToolError::invalid_argument("since must be the next_since of a previous result.")
-        })?;
-        Ok(Self { time, id })
-    }
+/// The time and the id of the last event that the caller has read.
+fn parse_since(text: &str) -> Result<(&str, &str), ToolError> {
+    let is_time = |c: char| c.is_ascii_digit() || "-:.TZ+".contains(c);
+    let is_valid = |time: &str| (1..40).contains(&time.len()) && time.chars().all(is_time);
+    let parts = text.split_once('/').filter(|(time, _)| is_valid(time));
+    parts.ok_or_else(|| {
+        ToolError::invalid_argument("since must be the next_since of a previous result.")
+    })
 }
 
 #[cfg(test)]

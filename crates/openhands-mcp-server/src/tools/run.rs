@@ -22,7 +22,6 @@ use super::wait::{
 use crate::OpenHands;
 use crate::api::{Confirm, FileName, TaskId};
 use crate::budget::Limits;
-use crate::callback::CallbackUrl;
 use crate::git::Repository;
 use crate::state::TaskStatus;
 use crate::task::{Report, ShortReport, TaskSpec, create, task_of_question};
@@ -87,7 +86,7 @@ impl Tool for RunTask {
             create(service, call, spec).await?
         };
         let wait = TaskWait::new(service, id, wait, call);
-        wait.follow_and_ask().await.map(ShortReport)
+        wait.follow(true).await.map(ShortReport)
     }
 
     fn task_reference(&self, service: &OpenHands, call: &Call) -> Option<String> {
@@ -110,12 +109,13 @@ impl Tool for RunTask {
 
 impl RunTask {
     fn spec(self, service: &OpenHands, wait: WaitFor) -> Result<TaskSpec, ToolError> {
-        let common = Common {
+        let common = TaskSpec {
             agent: self.agent,
             model: self.model,
             limits: limits(self.max_iterations, self.max_seconds, self.max_cost),
             confirm: self.confirm,
             callback: service.callbacks.check_given(self.callback_url)?,
+            ..TaskSpec::new(wait.answer_by)
         };
         let arguments = TaskArguments {
             task: self.task,
@@ -195,7 +195,7 @@ impl Tool for RunParallelTasks {
         let tasks = tasks.into_iter().map(async |id| {
             let mut wait = TaskWait::new(service, id?, wait, call);
             wait.is_quiet = true;
-            wait.follow().await
+            wait.follow(false).await
         });
         let ended = join_all(tasks).await;
         if call.is_cancelled() {
@@ -270,12 +270,13 @@ async fn start(
 
 impl RunParallelTasks {
     fn specs(self, service: &OpenHands, wait: WaitFor) -> Result<Vec<TaskSpec>, ToolError> {
-        let common = Common {
+        let common = TaskSpec {
             agent: self.agent,
             model: self.model,
             limits: limits(self.max_iterations, self.max_seconds, self.max_cost),
             confirm: self.confirm,
             callback: service.callbacks.check_given(self.callback_url)?,
+            ..TaskSpec::new(wait.answer_by)
         };
         let spec = |(at, task): (usize, TaskArguments)| {
             task.spec(&common, wait).map_err(|error| {
@@ -378,15 +379,6 @@ struct TaskArguments {
     verify: Option<String>,
 }
 
-/// The arguments for all tasks of a call.
-struct Common {
-    agent: Option<String>,
-    model: Option<String>,
-    limits: Limits,
-    confirm: Option<Confirm>,
-    callback: Option<CallbackUrl>,
-}
-
 /// The limits that a caller asks for.
 pub(super) fn limits(
     steps: Option<Bounded<1, 100_000>>,
@@ -446,25 +438,23 @@ impl Context {
 }
 
 impl TaskArguments {
-    /// The specification of the task.
-    fn spec(self, common: &Common, wait: WaitFor) -> Result<TaskSpec, ToolError> {
-        let mut spec = TaskSpec::new(self.task, wait.answer_by);
-        spec.slot_by = wait.slot_by();
+    /// The specification of the task; `common` is that of all tasks of the call.
+    fn spec(self, common: &TaskSpec, wait: WaitFor) -> Result<TaskSpec, ToolError> {
+        let mut spec = TaskSpec {
+            task: self.task,
+            key: self.idempotency_key,
+            verify: self.verify,
+            slot_by: wait.slot_by(),
+            ..common.clone()
+        };
         let directory = self.workspace.as_deref().map(Directory::new).transpose();
         spec.workspace.directory = directory
             .map_err(|reason| ToolError::invalid_argument(format!("workspace {reason}.")))?;
         spec.workspace.has_worktree = self.worktree.unwrap_or_default();
         spec.workspace.worktree_files = self.worktree_files;
-        spec.key = self.idempotency_key;
-        spec.verify = self.verify;
         if let Some(context) = self.context {
             context.apply(&mut spec)?;
         }
-        spec.agent.clone_from(&common.agent);
-        spec.model.clone_from(&common.model);
-        spec.confirm = common.confirm;
-        spec.callback.clone_from(&common.callback);
-        spec.limits = common.limits;
         spec.checked()
     }
 }

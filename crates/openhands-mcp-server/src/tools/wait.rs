@@ -158,7 +158,7 @@ async fn one(
     service.check_owner(id, owner).await?;
     let mut wait = TaskWait::new(service, id, wait, call);
     wait.is_quiet = is_quiet;
-    match wait.observe().await {
+    match wait.observe(false).await? {
         // No poll succeeded, so the task may not exist.
         ObservedTask {
             task: None,
@@ -297,36 +297,22 @@ impl<'a> TaskWait<'a> {
         true
     }
 
-    /// Waits until the task settles or the wait is over. If the call is cancelled, the task goes on.
-    async fn observe(&mut self) -> ObservedTask {
-        loop {
-            let seen = self.observe_once().await;
-            if !self.becomes_task(&seen).await {
-                return seen;
-            }
-        }
-    }
-
-    async fn observe_once(&self) -> ObservedTask {
-        let quiet = Call::default();
-        let progress = if self.is_quiet { &quiet } else { self.call };
-        observe(self.service, self.id, self.wait.until, progress).await
-    }
-
-    /// Waits as `observe`, but stops the task if the call is cancelled, unless this server stops: the
-    /// task is found after its restart.
-    async fn observe_or_stop(&mut self) -> Result<ObservedTask, ToolError> {
+    /// Waits until the task settles or the wait is over. If the call is cancelled, the task goes on, or is stopped:
+    /// unless this server stops, since the task is found after its restart.
+    async fn observe(&mut self, stops: bool) -> Result<ObservedTask, ToolError> {
         let OpenHands {
             servers, runner, ..
         } = self.service;
+        let quiet = Call::default();
+        let progress = if self.is_quiet { &quiet } else { self.call };
         loop {
             let seen = tokio::select! {
                 biased;
-                () = self.call.cancelled() => return Err(match self.call.is_closing() {
+                () = self.call.cancelled(), if stops => return Err(match self.call.is_closing() {
                     true => still_at_work(self.id),
                     false => stop_abandoned(servers, runner, self.id).await,
                 }),
-                seen = self.observe_once() => seen,
+                seen = observe(self.service, self.id, self.wait.until, progress) => seen,
             };
             if !self.becomes_task(&seen).await {
                 return Ok(seen);
@@ -340,24 +326,16 @@ impl<'a> TaskWait<'a> {
         Report::new(self.service, self.id, seen, times).await
     }
 
-    /// Waits until the task settles or the wait is over, and reports.
-    ///
-    /// # Errors
-    /// The call was cancelled; the task is stopped then.
-    pub(super) async fn follow(mut self) -> Result<Report, ToolError> {
-        let seen = self.observe_or_stop().await?;
-        Ok(self.report(seen).await)
-    }
-
-    /// The same, and asks the user for each permission, if the client supports that. Then waits on.
+    /// Waits until the task settles or the wait is over, and reports. If it `asks`, the user is asked for each
+    /// permission, if the client supports that, and the wait goes on.
     ///
     /// # Errors
     /// The call was cancelled; the task is stopped then. Or the call has to end so that its client can
     /// ask the user.
-    pub(super) async fn follow_and_ask(mut self) -> Result<Report, ToolError> {
+    pub(super) async fn follow(mut self, asks: bool) -> Result<Report, ToolError> {
         loop {
-            let seen = self.observe_or_stop().await?;
-            if seen.task.as_ref().is_none_or(|task| !task.is_asking()) {
+            let seen = self.observe(true).await?;
+            if !asks || seen.task.as_ref().is_none_or(|task| !task.is_asking()) {
                 return Ok(self.report(seen).await);
             }
             let servers = &self.service.servers;
@@ -402,7 +380,7 @@ const NEW: &str = "n";
 
 /// The reference for these tasks; `None` for a new one.
 pub(super) fn reference(tasks: impl IntoIterator<Item = Option<TaskId>>) -> String {
-    let part = |id: Option<TaskId>| id.map_or(NEW.to_owned(), |id| id.to_string().replace('-', ""));
+    let part = |id: Option<TaskId>| id.map_or(NEW.to_owned(), TaskId::simple);
     let parts: Vec<String> = tasks.into_iter().map(part).collect();
     parts.join("-")
 }

@@ -1,11 +1,10 @@
 //! Changes that a task made in its directory. Changes after the start of a later task there are not its own.
 
-use crate::api::{AgentServer, ApiResult, Conversation, event_kind};
-use crate::git::{ChangedDirectory, Changes, ChangesError, ChangesQuery, OtherWork};
-use crate::tags::{ConversationTags, tag};
+use crate::api::tags::tag;
+use crate::api::{AgentServer, ApiResult, Conversation, TaskId, event_kind};
+use crate::git::{ChangedDirectory, Changes, ChangesQuery, OtherWork};
 
-/// Conversations in a page, and pages that are searched, newest first.
-const PAGE_SIZE: u32 = 100;
+/// Pages of conversations that are searched, newest first.
 const MAX_PAGES: usize = 10;
 
 /// Reads the changes of a task from git.
@@ -13,22 +12,20 @@ pub(crate) async fn read_changes(
     server: &AgentServer,
     conversation: &Conversation,
     query: &ChangesQuery<'_>,
-) -> Result<Changes, ChangesError> {
-    let tags = ConversationTags::new(conversation.tags.clone());
-    let changed = changed_directory(server, conversation, &tags).await?;
+) -> ApiResult<Changes> {
+    let changed = changed_directory(server, conversation).await?;
     Changes::read(server, &changed, query).await
 }
 
-/// The directory of a task, whose tags are `tags`.
+/// The directory of a task.
 pub(crate) async fn changed_directory<'a>(
     server: &AgentServer,
     conversation: &'a Conversation,
-    tags: &'a ConversationTags,
 ) -> ApiResult<ChangedDirectory<'a>> {
     Ok(ChangedDirectory {
         path: &conversation.workspace.working_dir,
-        base: tags.base(),
-        store: tags.get(tag::SNAPSHOTS),
+        base: conversation.tags.base(),
+        store: conversation.tags.get(tag::SNAPSHOTS),
         others: other_tasks(server, conversation).await?,
     })
 }
@@ -53,8 +50,8 @@ async fn other_tasks(server: &AgentServer, conversation: &Conversation) -> ApiRe
         } else if other.updated_at > conversation.created_at {
             earlier.extend(server.last_time(other.id, event_kind::OBSERVATION).await?);
         }
-        let tags = ConversationTags::new(other.tags);
-        snapshots.extend(tags.base().filter(|_| is_same).map(str::to_owned));
+        let base = other.tags.base();
+        snapshots.extend(base.filter(|_| is_same).map(str::to_owned));
     }
     if !snapshots.is_empty() && conversation.execution_status.is_stopped() {
         work.ended = server
@@ -74,32 +71,40 @@ async fn neighbours(
     pages: usize,
 ) -> ApiResult<Vec<Conversation>> {
     let own = &task.workspace.working_dir;
-    let (mut found, mut page) = (Vec::new(), None);
-    for _ in 0..pages {
-        let listed = server.conversations(None, PAGE_SIZE, page.as_deref());
-        let listed = listed.await?;
+    let (mut found, mut read) = (Vec::new(), 0);
+    let add = |listed: Vec<Conversation>, _| {
         let is_older = |other: &Conversation| other.created_at < task.created_at;
-        let is_last = listed.items.last().is_none_or(is_older);
-        found.extend(listed.items.into_iter().filter(|other| {
+        let is_last = listed.last().is_none_or(is_older);
+        found.extend(listed.into_iter().filter(|other| {
             let directory = &other.workspace.working_dir;
             other.id != task.id && (is_below(directory, own) || is_below(own, directory))
         }));
-        page = listed.next_page_id;
-        if is_last || page.is_none() {
-            break;
-        }
-    }
+        read += 1;
+        !is_last && read < pages
+    };
+    server.each_page(None, add).await?;
     Ok(found)
 }
 
-/// The other tasks whose directory is that of the task or below it.
-pub(crate) async fn tasks_within(
+/// Another task whose directory is that of the task or below it: of all that were created later, or only of those that
+/// run and of the newest, which takes two requests.
+pub(crate) async fn task_within(
     server: &AgentServer,
     task: &Conversation,
-) -> ApiResult<Vec<Conversation>> {
-    let mut others = neighbours(server, task, MAX_PAGES).await?;
-    others.retain(|other| is_below(&other.workspace.working_dir, &task.workspace.working_dir));
-    Ok(others)
+    all: bool,
+) -> ApiResult<Option<TaskId>> {
+    let own = &task.workspace.working_dir;
+    let is_within =
+        |other: &Conversation| other.id != task.id && is_below(&other.workspace.working_dir, own);
+    let pages = if all { MAX_PAGES } else { 1 };
+    let mut others = neighbours(server, task, pages).await?;
+    if !all {
+        others.extend(server.running().await?);
+    }
+    Ok(others
+        .iter()
+        .find(|other| is_within(other))
+        .map(|other| other.id))
 }
 
 /// Returns true if the directory was made for this task.

@@ -2,7 +2,7 @@
 
 use upstream::text::{one_line, visible};
 
-use super::changes::{has_own_directory, tasks_within};
+use super::changes::{has_own_directory, task_within};
 use crate::api::{AgentServer, Conversation, shell_quoted};
 
 const SCRIPT: &str = include_str!("left_over.sh");
@@ -26,8 +26,8 @@ pub(crate) async fn left_over(server: &AgentServer, task: &Conversation) -> Left
         return LeftOver::Unknown;
     }
     // A task that has ended may have left processes there, too.
-    let ends = has_own_directory(task)
-        && matches!(tasks_within(server, task).await, Ok(others) if others.is_empty());
+    let ends =
+        has_own_directory(task) && matches!(task_within(server, task, false).await, Ok(None));
     let ends = if ends { "1" } else { "" };
     let script = format!(
         "dir={} ends={ends}

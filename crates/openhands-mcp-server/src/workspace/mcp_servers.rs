@@ -6,9 +6,7 @@
 
 use futures_util::future::join_all;
 use mcp_core::tool::ToolError;
-use mcp_serve::Secret;
 use serde_json::{Map, Value, json};
-use upstream::http::Url;
 use uuid::Uuid;
 
 use crate::api::{AgentServer, Plugin};
@@ -23,13 +21,6 @@ const OPTIONS: OptionNames = OptionNames {
     files: "OPENHANDS_MCP_TOKEN_FILES",
 };
 
-/// An MCP server that the agents of tasks may call.
-pub(crate) struct McpServer {
-    name: String,
-    url: Url,
-    token: Secret,
-}
-
 /// Parses `NAME=URL` of each server, and `NAME=TOKEN` or `NAME=FILE` of servers with a token.
 ///
 /// # Errors
@@ -38,13 +29,12 @@ pub(crate) fn parse_options(
     servers: &[String],
     tokens: &[String],
     files: &[String],
-) -> anyhow::Result<Vec<McpServer>> {
-    let servers = OPTIONS.parse(servers, tokens, files)?.into_iter();
-    let servers = servers.map(|NamedUrl { name, url, token }| {
-        let url = OPTIONS.parse_url(&name, &url)?;
-        Ok(McpServer { name, url, token })
-    });
-    servers.collect()
+) -> anyhow::Result<Vec<NamedUrl>> {
+    let mut servers = OPTIONS.parse(servers, tokens, files)?;
+    for server in &mut servers {
+        server.url = OPTIONS.parse_url(&server.name, &server.url)?.into();
+    }
+    Ok(servers)
 }
 
 /// Uploads the plugin with the MCP servers of a task to a directory below `root`, without the `dead` ones if
@@ -55,10 +45,10 @@ pub(crate) fn parse_options(
 pub(crate) async fn install_plugin(
     server: &AgentServer,
     root: &str,
-    mcp_servers: &[McpServer],
+    mcp_servers: &[NamedUrl],
     dead: &[&str],
 ) -> Result<Option<Plugin>, ToolError> {
-    let mut given: Vec<&McpServer> = mcp_servers.iter().collect();
+    let mut given: Vec<&NamedUrl> = mcp_servers.iter().collect();
     if !dead.is_empty() && !server.known_version().await?.ignores_dead_servers() {
         given.retain(|server| !dead.contains(&server.name.as_str()));
     }
@@ -79,25 +69,23 @@ pub(crate) async fn install_plugin(
 /// answering.
 pub(crate) async fn dead_servers<'a>(
     server: &AgentServer,
-    mcp_servers: &'a [McpServer],
+    mcp_servers: &'a [NamedUrl],
 ) -> Vec<&'a str> {
     let checks = mcp_servers
         .iter()
-        .map(|McpServer { name, url, token }| async {
+        .map(|NamedUrl { name, url, token }| async {
             let token = token.get().ok().flatten();
-            let answers = server
-                .mcp_server_answers(url.as_str(), token.as_deref())
-                .await;
+            let answers = server.mcp_server_answers(url, token.as_deref()).await;
             matches!(answers, Ok(false)).then_some(name.as_str())
         });
     join_all(checks).await.into_iter().flatten().collect()
 }
 
 /// The content of the plugin's file, and the secrets that it refers to.
-fn plugin_file(servers: &[&McpServer]) -> Result<(String, Map<String, Value>), ToolError> {
+fn plugin_file(servers: &[&NamedUrl]) -> Result<(String, Map<String, Value>), ToolError> {
     let (mut described, mut secrets) = (Map::new(), Map::new());
-    for McpServer { name, url, token } in servers {
-        let mut server = json!({"type": "http", "url": url.as_str()});
+    for NamedUrl { name, url, token } in servers {
+        let mut server = json!({"type": "http", "url": url});
         let token = token.get().map_err(|cause| {
             let message = format!(
                 "The token of the MCP server {name} cannot be read (yet), so no task was started: \

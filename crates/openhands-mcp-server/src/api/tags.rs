@@ -1,14 +1,16 @@
 //! Tags that this server keeps at a conversation: what its caller asked for, and what cannot be read from its events.
 //! They are kept at the agent server, so they survive every restart of this server.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use upstream::text::one_line;
 use upstream::time::Timestamp;
 use uuid::Uuid;
 
-use crate::api::{Conversation, Execution, Tags};
-use crate::budget::{Budget, Limits};
+use crate::api::conversations::{Conversation, Execution};
+use crate::budget::{Limits, Usage};
 
 /// The agent server takes values of up to 256 characters.
 const MAX_VALUE_CHARS: usize = 200;
@@ -59,8 +61,9 @@ pub(crate) mod tag {
 const DELIVERED: &str = "done";
 
 /// The tags of a conversation: ours, and those of other programs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ConversationTags(Tags);
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct ConversationTags(BTreeMap<String, String>);
 
 /// The reason why we stopped a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,14 +95,10 @@ const STOP_REASONS: [(StopReason, &str); 7] = [
 ];
 
 impl ConversationTags {
-    pub(crate) fn new(tags: Tags) -> Self {
-        Self(tags)
-    }
-
     /// The tags of a task. If its last run has ended, they say when: the time of its last event changes when
     /// they are written.
     pub(crate) fn from_task(task: &Conversation) -> Self {
-        let mut tags = Self::new(task.tags.clone());
+        let mut tags = task.tags.clone();
         if task.execution_status != Execution::Running {
             tags.end_run(task.last_event_at());
         }
@@ -128,11 +127,6 @@ impl ConversationTags {
         self.set(name, value.map(str::to_owned));
     }
 
-    /// The tags as they are sent to the agent server.
-    pub(crate) fn as_tags(&self) -> &Tags {
-        &self.0
-    }
-
     /// The id of the script that fetches its repository; `None` if there is none to wait for.
     pub(crate) fn fetch(&self) -> Option<Uuid> {
         Uuid::try_parse(self.get(tag::FETCH)?).ok()
@@ -156,19 +150,12 @@ impl ConversationTags {
         Some(text)
     }
 
-    /// Adds such a text to the reason, unless it is empty.
-    pub(crate) fn set_stop_text(&mut self, text: &str) {
-        if let Some(reason) = self.get(tag::STOP_REASON).filter(|_| !text.is_empty()) {
-            let value = one_line(&format!("{reason} {text}"), MAX_VALUE_CHARS);
-            self.set(tag::STOP_REASON, Some(value));
-        }
-    }
-
-    pub(crate) fn set_stop_reason(&mut self, reason: Option<StopReason>) {
-        let known = STOP_REASONS
-            .iter()
-            .find(|(known, _)| Some(*known) == reason);
-        self.set(tag::STOP_REASON, known.map(|(_, name)| (*name).to_owned()));
+    /// Sets the reason why we stopped the task, and what git or OpenHands says about it.
+    pub(crate) fn set_stop_reason(&mut self, reason: Option<StopReason>, said: &str) {
+        let mut known = STOP_REASONS.iter();
+        let known = known.find(|(known, _)| Some(*known) == reason);
+        let value = known.map(|(_, name)| format!("{name} {said}"));
+        self.set_line(tag::STOP_REASON, value.as_deref().map(str::trim_end));
     }
 
     pub(crate) fn set_owner(&mut self, owner: Option<(String, &str)>) {
@@ -309,6 +296,15 @@ impl ConversationTags {
         self.get(tag::COST)?.parse().ok()
     }
 
+    /// The usage of a task with these tags over all of its runs, of which the agent took so many steps.
+    pub(crate) fn used(&self, task: &Conversation, steps: u64, now: Timestamp) -> Usage {
+        Usage {
+            steps,
+            seconds: self.seconds_used(now),
+            cost: task.stats.cost(),
+        }
+    }
+
     /// The limits of a task with these tags, over all of its runs.
     pub(crate) fn limits(&self, task: &Conversation) -> Limits {
         Limits {
@@ -318,17 +314,12 @@ impl ConversationTags {
         }
     }
 
-    /// Sets the limits for the next run of a task that has run before.
-    pub(crate) fn continue_with(&mut self, limits: &Limits) {
+    /// Sets the limits of a task. That of the steps of its first run is kept by the agent server.
+    pub(crate) fn set_limits(&mut self, limits: &Limits) {
         let text = |limit: Option<u64>| limit.map(|limit| limit.to_string());
         self.set(tag::SECONDS, text(limits.seconds));
         self.set(tag::STEPS, text(limits.steps));
         self.set_cost(limits.cost);
-    }
-
-    pub(crate) fn set_budget(&mut self, budget: &Budget) {
-        self.set(tag::SECONDS, Some(budget.seconds.to_string()));
-        self.set_cost(budget.cost);
     }
 
     /// With an exponent, because other numbers may be longer than a tag.
@@ -336,16 +327,25 @@ impl ConversationTags {
         self.set(tag::COST, cost.map(|cost| format!("{cost:e}")));
     }
 
-    /// Returns true if the present run has exceeded the time limit by then.
-    pub(crate) fn is_overdue(&self, now: Timestamp) -> bool {
-        let limit = self.seconds();
-        self.is_in_run() && limit.is_some_and(|limit| self.seconds_used(now) > limit)
+    /// The reason to stop a task that has used this much. The agent server enforces the limit of the steps of its first
+    /// run.
+    pub(crate) fn exceeded(&self, used: &Usage) -> Option<StopReason> {
+        let seconds = self.seconds().filter(|_| self.is_in_run());
+        if seconds.is_some_and(|max| used.seconds > max) {
+            Some(StopReason::Time)
+        } else if self.cost().is_some_and(|max| used.cost > max) {
+            Some(StopReason::Cost)
+        } else if self.steps().is_some_and(|max| used.steps > max) {
+            Some(StopReason::Steps)
+        } else {
+            None
+        }
     }
 
     /// Marks the start of a run, and clears why the task was stopped.
     pub(crate) fn begin_run(&mut self, now: Timestamp) {
         self.set_fetch(None);
-        self.set_stop_reason(None);
+        self.set_stop_reason(None, "");
         let used = i64::try_from(self.seconds_used(now)).unwrap_or(i64::MAX);
         self.set_run_time(RunTime::Since(now.as_second().saturating_sub(used)));
     }
@@ -358,11 +358,11 @@ impl ConversationTags {
         }
     }
 
-    /// Marks the task as stopped for this reason.
-    pub(crate) fn mark_stopped(&mut self, reason: StopReason, now: Timestamp) {
+    /// Marks the task as stopped for this reason, about which git or OpenHands may say more.
+    pub(crate) fn mark_stopped(&mut self, reason: StopReason, said: &str, now: Timestamp) {
         self.end_run(now);
         self.set_fetch(None);
-        self.set_stop_reason(Some(reason));
+        self.set_stop_reason(Some(reason), said);
     }
 }
 
@@ -429,7 +429,7 @@ mod tests {
 
     fn tags(pairs: [(&str, &str); 1]) -> ConversationTags {
         let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        ConversationTags::new(pairs.into())
+        ConversationTags(pairs.into())
     }
 
     #[test]
@@ -437,23 +437,33 @@ mod tests {
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut tags = tags([("mcpseconds", "60")]);
         assert_eq!((tags.has_run(), tags.seconds_used(at(1_000))), (false, 0));
+        let is_overdue = |tags: &ConversationTags, second| {
+            let (steps, cost) = (0, 0.0);
+            let seconds = tags.seconds_used(at(second));
+            let used = Usage {
+                steps,
+                seconds,
+                cost,
+            };
+            tags.exceeded(&used) == Some(StopReason::Time)
+        };
         tags.begin_run(at(1_000));
-        assert!(!tags.is_overdue(at(1_060)) && tags.is_overdue(at(1_061)));
+        assert!(!is_overdue(&tags, 1_060) && is_overdue(&tags, 1_061));
         tags.end_run(at(1_040));
         // The end of a run is known once.
         tags.end_run(at(1_050));
         assert_eq!((tags.has_run(), tags.seconds_used(at(9_000))), (true, 40));
-        assert!(!tags.is_overdue(at(9_000)));
+        assert!(!is_overdue(&tags, 9_000));
         tags.begin_run(at(2_000));
-        assert!(!tags.is_overdue(at(2_020)) && tags.is_overdue(at(2_021)));
+        assert!(!is_overdue(&tags, 2_020) && is_overdue(&tags, 2_021));
         let (steps, cost) = (None, None);
         let seconds = Some(90);
-        tags.continue_with(&Limits {
+        tags.set_limits(&Limits {
             steps,
             seconds,
             cost,
         });
-        assert!(!tags.is_overdue(at(2_050)) && tags.is_overdue(at(2_051)));
+        assert!(!is_overdue(&tags, 2_050) && is_overdue(&tags, 2_051));
         // A clock that was set back.
         tags.end_run(at(1_000));
         assert_eq!(tags.seconds_used(at(3_000)), 0);
