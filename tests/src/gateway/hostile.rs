@@ -125,8 +125,9 @@ async fn no_shell_runs_a_command() {
         gateway.tool("b__work", json!({"x": text})).await;
     }
     assert_eq!(gateway.folder.pids("journal").len(), 1);
+    // The child, and the shell that would end it after a kill of the gateway.
     let processes = super::real::descendants(gateway.pid());
-    assert!(processes.len() <= 1, "{processes:?}");
+    assert!(processes.len() <= 2, "{processes:?}");
     assert!(!std::path::Path::new(&witness).exists());
 }
 

@@ -284,13 +284,6 @@ fn starts_with(field: &str, key: &str) -> bool {
 #[command(next_help_heading = "Gateway")]
 // The default id is the name of the struct, which the options of `mcp-serve` have as well.
 #[group(id = "gateway")]
-#[cfg_attr(
-    not(any(target_os = "linux", windows)),
-    command(
-        after_help = "On this system a gateway that is killed closes the stdin of its backends' processes, but cannot \
-                      end those that go on without it."
-    )
-)]
 pub(crate) struct Options {
     /// File with the backends: TOML, or the mcp.json of another host.
     ///
