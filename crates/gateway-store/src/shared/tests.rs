@@ -11,12 +11,6 @@ use crate::state::tests::postgres;
 const OWNER: TaskOwner = [7; 32];
 const LIFETIME: Duration = Duration::from_secs(600);
 
-/// The database blocks.
-async fn location(schema: &'static str) -> Option<StoreLocation> {
-    let location = tokio::task::spawn_blocking(move || postgres(schema));
-    location.await.unwrap()
-}
-
 async fn start(location: &StoreLocation, process: u32) -> SharedTables {
     let tables = SharedTables::start_as(process, location).unwrap().unwrap();
     tables.ready().await;
@@ -48,7 +42,7 @@ fn task(number: u32, outcome: &serde_json::Value) -> StoredTask {
 
 #[tokio::test]
 async fn task_of_a_gateway_is_found_cancelled_and_lost_with_it() {
-    let Some(location) = location("shared_tasks").await else {
+    let Some(location) = postgres("shared_tasks") else {
         return;
     };
     let (a, b) = (start(&location, 1).await, start(&location, 2).await);
