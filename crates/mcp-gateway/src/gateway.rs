@@ -29,7 +29,7 @@ use uuid::Uuid;
 use crate::audit::RequestAudit;
 use crate::backend::{Backend, Signals};
 use crate::catalog::{Catalog, Scope};
-use crate::config::{BackendKey, Config, DisabledReason, ViewConfig};
+use crate::config::{BackendKey, Config, DisabledReason};
 use crate::metrics::GatewayMetrics;
 use crate::owners::ResourceOwners;
 use crate::page::GatewayPage;
@@ -299,8 +299,7 @@ fn admission(
         owners.owner(uri).map(BackendKey::shared)
     };
     let roles = config.roles.clone();
-    let views = config.views.iter().map(|config| Arc::clone(&config.view));
-    let views: Vec<_> = views.collect();
+    let views = config.views.clone();
     let has_rules = roles.is_some() || !views.is_empty();
     let admission = || Admission::new(roles, views, Arc::clone(counts), Arc::new(owner));
     has_rules.then(|| Arc::new(admission()))
@@ -635,8 +634,7 @@ impl Gateway {
         let views = catalog.views.iter();
         lists.views = views.map(|view| view.items.clone()).collect();
         if let Some(admission) = self.admission() {
-            let views = config.views.clone();
-            lists.group_instructions = Some(of_groups(&admission, catalog, views, servers));
+            lists.group_instructions = Some(of_groups(&admission, catalog, servers));
             lists.access = Some(admission as Arc<dyn Access>);
         }
         let gateway = Arc::clone(self);
@@ -726,7 +724,6 @@ fn merged(servers: &[(BackendKey, String)], is_used: impl Fn(&BackendKey) -> boo
 fn of_groups(
     admission: &Arc<Admission>,
     catalog: &Arc<Catalog>,
-    views: Vec<Arc<ViewConfig>>,
     servers: Vec<(BackendKey, String)>,
 ) -> GroupInstructions {
     let (admission, catalog) = (Arc::clone(admission), Arc::clone(catalog));
@@ -734,13 +731,7 @@ fn of_groups(
         let view = admission.view_of(group);
         let own = match view {
             None => instructions::OWN,
-            Some(view) => {
-                let mut views = views.iter();
-                let config = views.find(|config| config.name == view.name);
-                config
-                    .and_then(|config| config.instructions.as_deref())
-                    .unwrap_or_default()
-            }
+            Some(view) => view.instructions.as_deref().unwrap_or_default(),
         };
         let scope = catalog.scope(view.map(|view| &*view.name));
         let used = scope.map(|scope| {
