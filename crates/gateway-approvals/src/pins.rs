@@ -13,11 +13,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
+use gateway_store::events::{Event, EventStatus, kind};
 use gateway_store::state::{Entries, Entry, EntryChange, EntryKind, Expected, StateStore};
 use hmac_sha256::Hash;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 use upstream::text::hexadecimal;
@@ -569,34 +571,29 @@ impl Pin {
         }
     }
 
-    /// Returns the pin after a decision about the definition that is offered.
-    #[must_use]
-    pub fn decided_now(&self, approve: bool, by: String) -> Self {
-        let decided = Some(PinDecision { at: now(), by });
-        let hash = self.offered.as_ref().map(|offered| &offered.hash);
-        let mut refusals = self.refusals.clone();
-        refusals.retain(|refused| Some(refused) != hash);
-        match approve {
-            true => Self {
-                approved: self.offered.clone(),
-                offered: None,
-                refusals,
-                renamed_from: None,
-                is_lost: false,
-                decided,
-                ..self.clone()
-            },
-            false => {
-                refusals.extend(hash.cloned());
-                let surplus = refusals.len().saturating_sub(MAX_REFUSALS);
-                refusals.drain(..surplus);
-                Self {
-                    refusals,
-                    decided,
-                    ..self.clone()
-                }
-            }
+    /// Notes a decision about the definition that is offered. Returns the event to record once the pin is stored.
+    pub fn decide(&mut self, approve: bool, by: String) -> Event {
+        let hash = self.offered.as_ref().map(|offered| offered.hash.clone());
+        let facts = json!({
+            "backend": self.backend,
+            "tool_name": self.tool,
+            "decision": if approve { "approved" } else { "refused" },
+            "hash": hash,
+            "by": by,
+        });
+        self.decided = Some(PinDecision { at: now(), by });
+        self.refusals
+            .retain(|refused| Some(refused) != hash.as_ref());
+        if approve {
+            self.approved = self.offered.take();
+            self.renamed_from = None;
+            self.is_lost = false;
+        } else {
+            self.refusals.extend(hash);
+            let surplus = self.refusals.len().saturating_sub(MAX_REFUSALS);
+            self.refusals.drain(..surplus);
         }
+        Event::new(kind::TOOL_DECIDED, EventStatus::Success, facts)
     }
 
     fn has_refused(&self, hash: &str) -> bool {

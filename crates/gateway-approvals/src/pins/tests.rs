@@ -20,12 +20,7 @@ struct Checks {
 
 impl Checks {
     async fn new(policy: PinPolicy) -> Self {
-        let retention = Retention {
-            age: Duration::from_secs(86_400),
-            rows: 1_000,
-            bytes: 1 << 30,
-        };
-        let database = Database::start(StoreLocation::Memory, retention).unwrap();
+        let database = Database::start(StoreLocation::Memory, Retention::default()).unwrap();
         let state = Arc::clone(&database.state);
         let mut entries = state.subscribe();
         entries.wait_for(|entries| entries.are_read).await.unwrap();
@@ -73,13 +68,12 @@ impl Checks {
 
     /// Approves or refuses what is offered, as the command does.
     async fn decide(&self, approve: bool) {
-        for (key, pin, entry) in read(&self.pins.state.entries(), "b") {
+        for (key, mut pin, entry) in read(&self.pins.state.entries(), "b") {
             if pin.offered.is_none() {
                 continue;
             }
-            let decided = pin.decided_now(approve, "olga".to_owned());
-            let expected = Expected::Revision(entry.revision);
-            let change = store(key, &decided, expected);
+            pin.decide(approve, "olga".to_owned());
+            let change = store(key, &pin, Expected::Revision(entry.revision));
             assert!(self.pins.state.change(vec![change]).await.unwrap());
         }
     }

@@ -3,11 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use gateway_approvals::pins::{self, Pin, PinStatus, printable};
+use gateway_approvals::pins::{self, Pin, printable};
 use gateway_store::database::Database;
-use gateway_store::events::{Event, EventStatus, kind};
 use gateway_store::state::{Entry, Expected};
-use serde_json::json;
 
 use super::{Failure, open, print, user, wait};
 use crate::config::{Options, PinMode};
@@ -138,29 +136,33 @@ fn decide(choice: Choice, approve: bool) -> Result<u8, Failure> {
         };
         return Err(Failure(1, text.to_owned()));
     }
+    let word = if approve { "approved" } else { "refused" };
     for _ in 0..MAX_ATTEMPTS {
-        let found = store.find(Some(&choice.name))?;
-        let mut decided = Vec::new();
-        for (key, hash) in &wanted {
-            let now = found.iter().find(|(found, _, _)| found == key);
-            match now.filter(|(_, pin, _)| offered(pin).as_ref() == Some(hash)) {
-                Some((_, pin, entry)) => {
-                    decided.push((key, pin.decided_now(approve, user()), entry))
-                }
-                None => {
-                    let text = "nothing done: a definition has changed meanwhile; see `mcp-gateway pins diff`";
-                    return Err(Failure(1, text.to_owned()));
-                }
+        let found = store.find(Some(&choice.name))?.into_iter();
+        let mut lines = Vec::new();
+        let decided = found.filter_map(|(key, mut pin, entry)| {
+            let (_, hash) = wanted.iter().find(|(wanted, _)| *wanted == key)?;
+            if offered(&pin).as_ref() != Some(hash) {
+                return None;
             }
-        }
-        let changes = decided.iter().map(|(key, pin, entry)| {
-            pins::store((*key).clone(), pin, Expected::Revision(entry.revision))
+            lines.push(format!("{word:<9} {hash} {}", printable(&pin.name())));
+            let event = pin.decide(approve, user());
+            let expected = Expected::Revision(entry.revision);
+            Some((pins::store(key, &pin, expected), event))
         });
-        let changes: Vec<_> = changes.collect();
+        let (changes, events): (Vec<_>, Vec<_>) = decided.unzip();
+        if events.len() < wanted.len() {
+            let text =
+                "nothing done: a definition has changed meanwhile; see `mcp-gateway pins diff`";
+            return Err(Failure(1, text.to_owned()));
+        }
         let stored = wait(store.database.state.change(changes))?;
         if stored.map_err(Failure::unavailable)? {
-            let decided: Vec<Pin> = decided.into_iter().map(|(_, pin, _)| pin).collect();
-            store.record(&decided, &wanted, approve);
+            events
+                .into_iter()
+                .for_each(|event| store.database.log.record(event));
+            lines.iter().for_each(|line| print(line));
+            store.database.close();
             return Ok(0);
         }
     }
@@ -209,29 +211,5 @@ impl Store {
             )),
             _ => Ok(found),
         }
-    }
-
-    /// Records decisions in the event log, and prints them.
-    fn record(&self, decided: &[Pin], wanted: &[(String, String)], approve: bool) {
-        let word = if approve {
-            PinStatus::Approved
-        } else {
-            PinStatus::Refused
-        }
-        .name();
-        for (pin, (_, hash)) in decided.iter().zip(wanted) {
-            let facts = json!({
-                "backend": pin.backend,
-                "tool_name": pin.tool,
-                "decision": word,
-                "hash": hash,
-                "by": pin.decided.as_ref().map(|decided| &decided.by),
-            });
-            self.database
-                .log
-                .record(Event::new(kind::TOOL_DECIDED, EventStatus::Success, facts));
-            print(&format!("{word:<9} {hash} {}", printable(&pin.name())));
-        }
-        self.database.close();
     }
 }
