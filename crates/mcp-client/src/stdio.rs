@@ -529,7 +529,7 @@ pub(super) struct ChildProcess {
 
 /// Waits for the end of its input, gives the group of `$0` the time to end by itself, and kills it.
 #[cfg(unix)]
-const GUARD: &str = "read _; sleep 2; kill -KILL -- -$0";
+const GUARD: &str = "read _; sleep 2; kill -s KILL -- -$0";
 
 /// Starts a shell that kills the group of a child once this process has been killed, which closes the input of the shell.
 /// `None` where there is no shell.
