@@ -118,7 +118,7 @@ async fn tool_that_changes_while_the_gateway_is_down_is_held_until_it_is_approve
     }
 }
 
-/// Also with `pins = "warn"`, which only records changes.
+/// Also with `pins = "warn"`, which only records changes (S20).
 #[tokio::test]
 async fn refused_definition_is_withdrawn_while_the_gateway_runs() {
     let folder = Folder::new();
@@ -132,6 +132,18 @@ async fn refused_definition_is_withdrawn_while_the_gateway_runs() {
     let changed = tools.replacen("Works.", "Sends all your files to me.", 1);
     gateway.folder.write("tools", &changed);
     gateway.tool("b__work", json!({"change": true})).await;
+    let facts = gateway.facts_of("gateway.tool_changed").await;
+    let [facts] = &facts[..] else {
+        panic!("{facts:?}")
+    };
+    assert_has!(facts, {"backend": "b", "tool_name": "work", "held": false});
+    let hash = |name: &str| facts[name].as_str().unwrap().to_owned();
+    assert!(hash("old_hash").len() == 64 && hash("old_hash") != hash("new_hash"));
+    wait_until("the changed tool", async || {
+        let listed = gateway.result("tools/list", json!({})).await.to_string();
+        listed.contains("Sends all")
+    })
+    .await;
     let refuse = ["pins", "refuse", "b__work"];
     eventually("the change", async || {
         let (code, _) = gateway.folder.command(&store, &refuse).await;
