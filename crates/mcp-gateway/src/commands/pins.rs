@@ -109,32 +109,24 @@ fn show(selection: Selection) -> Result<u8, Failure> {
 }
 
 fn decide(choice: Choice, approve: bool) -> Result<u8, Failure> {
-    if choice
-        .hash
-        .as_ref()
-        .is_some_and(|hash| hash.len() < SHORT_HASH)
-    {
+    let start = choice.hash.as_deref();
+    if start.is_some_and(|start| start.len() < SHORT_HASH) {
         let text = format!("--hash: needs at least {SHORT_HASH} digits");
-        return Err(Failure(1, text));
+        return Err(Failure::new(text));
     }
     let store = Store::open(choice.options)?;
     let offered = |pin: &Pin| pin.offered.as_ref().map(|offered| offered.hash.clone());
     // The definitions of this moment; the gateway may write them again, but not others in their place.
     let wanted = store.find(Some(&choice.name))?.into_iter();
     let wanted = wanted.filter_map(|(key, pin, _)| Some((key, offered(&pin)?)));
-    let is_chosen = |hash: &str| {
-        choice
-            .hash
-            .as_ref()
-            .is_none_or(|start| hash.starts_with(start))
-    };
+    let is_chosen = |hash: &str| start.is_none_or(|start| hash.starts_with(start));
     let wanted: Vec<(String, String)> = wanted.filter(|(_, hash)| is_chosen(hash)).collect();
     if wanted.is_empty() {
-        let text = match &choice.hash {
+        let text = match start {
             Some(_) => "nothing done: no definition with this hash is offered now",
             None => "nothing done: there is no change to decide about",
         };
-        return Err(Failure(1, text.to_owned()));
+        return Err(Failure::new(text));
     }
     let word = if approve { "approved" } else { "refused" };
     for _ in 0..MAX_ATTEMPTS {
@@ -154,22 +146,20 @@ fn decide(choice: Choice, approve: bool) -> Result<u8, Failure> {
         if events.len() < wanted.len() {
             let text =
                 "nothing done: a definition has changed meanwhile; see `mcp-gateway pins diff`";
-            return Err(Failure(1, text.to_owned()));
+            return Err(Failure::new(text));
         }
         let stored = wait(store.database.state.change(changes))?;
         if stored.map_err(Failure::unavailable)? {
-            events
-                .into_iter()
-                .for_each(|event| store.database.log.record(event));
-            lines.iter().for_each(|line| print(line));
+            for (event, line) in events.into_iter().zip(&lines) {
+                store.database.log.record(event);
+                print(line);
+            }
             store.database.close();
             return Ok(0);
         }
     }
-    Err(Failure(
-        1,
-        "nothing done: the gateway is changing these tools all the time".to_owned(),
-    ))
+    let text = "nothing done: the gateway is changing these tools all the time";
+    Err(Failure::new(text))
 }
 
 /// The pins of a gateway.
@@ -205,10 +195,10 @@ impl Store {
             (&one.backend, &one.tool).cmp(&(&other.backend, &other.tool))
         });
         match (found.is_empty(), name) {
-            (true, Some(name)) => Err(Failure(
-                1,
-                format!("no tool and no backend {name:?} is known"),
-            )),
+            (true, Some(name)) => {
+                let text = format!("no tool and no backend {name:?} is known");
+                Err(Failure::new(text))
+            }
             _ => Ok(found),
         }
     }
