@@ -6,7 +6,7 @@ use mcp_core::server::{StoredTask, TaskOwner, TaskStore as _};
 use serde_json::json;
 
 use super::*;
-use crate::state::tests::postgres;
+use crate::state::tests::{postgres, until};
 
 const OWNER: TaskOwner = [7; 32];
 const LIFETIME: Duration = Duration::from_secs(600);
@@ -22,14 +22,6 @@ fn kill(tables: SharedTables) {
     // Its thread ends with the way to it.
     drop(tables.thread.lock().take());
     drop(tables);
-}
-
-async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !is_so() {
-        assert!(started.elapsed() < Duration::from_secs(60), "{what}");
-        sleep(Duration::from_millis(50)).await;
-    }
 }
 
 fn task(number: u32, outcome: &serde_json::Value) -> StoredTask {

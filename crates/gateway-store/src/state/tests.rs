@@ -95,7 +95,8 @@ fn postgres_changes_are_atomic_and_followed() {
     }
 }
 
-async fn until(what: &str, mut is_done: impl FnMut() -> bool) -> Duration {
+/// Waits for a condition that another thread or process makes true; returns the time that it took.
+pub(crate) async fn until(what: &str, mut is_done: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
     while !is_done() {
         assert!(start.elapsed() < Duration::from_secs(120), "{what}");
