@@ -20,6 +20,10 @@ pub const WITHOUT_VIEW: &str = "/mcp";
 pub struct View {
     /// The last part of its path.
     pub name: Arc<str>,
+    /// Its title for clients.
+    pub title: Option<String>,
+    /// For the model, in place of those of the gateway.
+    pub instructions: Option<String>,
     /// The names of its backends; `None` for all.
     pub backends: Option<BTreeSet<String>>,
     /// The names of all other backends, if one of its own publishes names without its key: a name that begins with

@@ -13,11 +13,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
+use gateway_store::events::{Event, EventStatus, kind};
 use gateway_store::state::{Entries, Entry, EntryChange, EntryKind, Expected, StateStore};
 use hmac_sha256::Hash;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 use upstream::text::hexadecimal;
@@ -74,17 +76,6 @@ impl HoldReason {
     }
 }
 
-/// The knowledge about the store of the pins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreStanding {
-    /// It was not read yet.
-    Unread,
-    /// It is the one of the last run, or the first one.
-    Known,
-    /// It is not the one of the last run.
-    Lost,
-}
-
 /// A tool whose definition is not the one of the last check.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ToolChange {
@@ -114,7 +105,25 @@ pub struct Pins {
     state: Arc<StateStore>,
     /// Pins that are not stored yet, by key, and the entries that they replace.
     unstored: Mutex<HashMap<String, (Pin, Expected)>>,
-    standing: watch::Sender<StoreStanding>,
+    /// The backends whose tools a lost store knew; `None` until the store is read.
+    lost: watch::Sender<Option<BTreeSet<String>>>,
+}
+
+/// The beginning of the keys of entries for backends whose tools a lost store knew, and which have listed none since.
+/// Keys of pins have a slash.
+const LOST: &str = "lost:";
+
+/// Reads the keys of the backends whose tools a lost store knew, and which have listed none since.
+pub fn read_lost(entries: &Entries) -> BTreeSet<String> {
+    let marks = entries.matching(EntryKind::Pin, LOST);
+    let keys = marks.filter_map(|(key, _)| key.strip_prefix(LOST));
+    keys.map(str::to_owned).collect()
+}
+
+/// The change that notes that a lost store knew the tools of this backend.
+pub fn store_lost(backend: &str) -> EntryChange {
+    let key = format!("{LOST}{backend}");
+    EntryChange::store(EntryKind::Pin, key, &true, Expected::Any)
 }
 
 /// Returns the hash of a definition without its name.
@@ -151,27 +160,26 @@ impl Pins {
         Self {
             state,
             unstored: Mutex::default(),
-            standing: watch::Sender::new(StoreStanding::Known),
+            lost: watch::Sender::default(),
         }
     }
 
-    /// Notes what the store is. While it is not read, tools are held back where their changes are held.
-    pub fn set_standing(&self, standing: StoreStanding) {
-        self.standing.send_replace(standing);
+    /// Notes that the store is read, and the backends whose tools a lost one knew. Before that, tools are held back where
+    /// their changes are held.
+    pub fn set_read(&self, lost: BTreeSet<String>) {
+        self.lost.send_replace(Some(lost));
     }
 
-    /// The knowledge about the store.
-    pub fn standing(&self) -> StoreStanding {
-        *self.standing.borrow()
+    /// True once the store is read.
+    pub fn is_read(&self) -> bool {
+        self.lost.borrow().is_some()
     }
 
     /// Completes when the store is read.
     pub async fn store_is_read(&self) {
-        let mut standing = self.standing.subscribe();
+        let mut lost = self.lost.subscribe();
         // The sender lives as long as `self`.
-        let _ = standing
-            .wait_for(|standing| *standing != StoreStanding::Unread)
-            .await;
+        let _ = lost.wait_for(Option::is_some).await;
     }
 
     /// A receiver that is notified when pins may have changed.
@@ -181,7 +189,7 @@ impl Pins {
 
     /// A number that changes with every change of a backend's pins.
     pub fn revision(&self, backend: &str) -> i64 {
-        if self.standing() == StoreStanding::Unread {
+        if !self.is_read() {
             return i64::MIN;
         }
         let entries = self.state.entries();
@@ -206,8 +214,12 @@ impl Pins {
             unstored.retain(|key, _| !key.starts_with(&prefix));
             return PinCheck::default();
         }
-        let standing = self.standing();
-        if standing == StoreStanding::Unread && policy.holds() {
+        let is_lost = self
+            .lost
+            .borrow()
+            .as_ref()
+            .map(|lost| lost.contains(backend));
+        if is_lost.is_none() && policy.holds() {
             let held = tools
                 .iter()
                 .map(|tool| (tool.name.to_owned(), HoldReason::Unread));
@@ -246,7 +258,7 @@ impl Pins {
             backend,
             policy,
             is_new_list,
-            is_lost: standing == StoreStanding::Lost && policy.holds(),
+            is_lost: is_lost == Some(true) && policy.holds(),
             bytes,
             gone: gone.collect(),
             outcome: PinCheck::default(),
@@ -273,8 +285,14 @@ impl Pins {
         let waiting = unstored.iter().filter(|(key, _)| key.starts_with(&prefix));
         let changes = waiting.map(|(key, (pin, expected))| store(key.clone(), pin, *expected));
         let changes: Vec<EntryChange> = changes.collect();
+        let mark = entries.get(EntryKind::Pin, &format!("{LOST}{backend}"));
         if !changes.is_empty() {
             self.state.request_change(changes);
+        } else if let Some(mark) = mark.filter(|_| !tools.is_empty()) {
+            // Its tools are known to this store from now on, also those that are held.
+            let key = format!("{LOST}{backend}");
+            let mark = EntryChange::remove(EntryKind::Pin, &key, mark);
+            self.state.request_change(vec![mark]);
         }
         judge.outcome
     }
@@ -553,34 +571,29 @@ impl Pin {
         }
     }
 
-    /// Returns the pin after a decision about the definition that is offered.
-    #[must_use]
-    pub fn decided_now(&self, approve: bool, by: String) -> Self {
-        let decided = Some(PinDecision { at: now(), by });
-        let hash = self.offered.as_ref().map(|offered| &offered.hash);
-        let mut refusals = self.refusals.clone();
-        refusals.retain(|refused| Some(refused) != hash);
-        match approve {
-            true => Self {
-                approved: self.offered.clone(),
-                offered: None,
-                refusals,
-                renamed_from: None,
-                is_lost: false,
-                decided,
-                ..self.clone()
-            },
-            false => {
-                refusals.extend(hash.cloned());
-                let surplus = refusals.len().saturating_sub(MAX_REFUSALS);
-                refusals.drain(..surplus);
-                Self {
-                    refusals,
-                    decided,
-                    ..self.clone()
-                }
-            }
+    /// Notes a decision about the definition that is offered. Returns the event to record once the pin is stored.
+    pub fn decide(&mut self, approve: bool, by: String) -> Event {
+        let hash = self.offered.as_ref().map(|offered| offered.hash.clone());
+        let facts = json!({
+            "backend": self.backend,
+            "tool_name": self.tool,
+            "decision": if approve { "approved" } else { "refused" },
+            "hash": hash,
+            "by": by,
+        });
+        self.decided = Some(PinDecision { at: now(), by });
+        self.refusals
+            .retain(|refused| Some(refused) != hash.as_ref());
+        if approve {
+            self.approved = self.offered.take();
+            self.renamed_from = None;
+            self.is_lost = false;
+        } else {
+            self.refusals.extend(hash);
+            let surplus = self.refusals.len().saturating_sub(MAX_REFUSALS);
+            self.refusals.drain(..surplus);
         }
+        Event::new(kind::TOOL_DECIDED, EventStatus::Success, facts)
     }
 
     fn has_refused(&self, hash: &str) -> bool {

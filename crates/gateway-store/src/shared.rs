@@ -26,7 +26,7 @@ use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::{Semaphore, broadcast, oneshot};
 use tokio::time::{sleep, timeout};
 
-use self::worker::{Claim, Job, Worker};
+use self::worker::{Claim, Job, Worker, Write};
 use crate::database::StoreLocation;
 
 /// Jobs that wait for the database; more are refused.
@@ -110,9 +110,7 @@ impl SharedTables {
 
     /// Waits until the database was reached for the first time, but not for long.
     pub async fn ready(&self) {
-        let (done, is_done) = oneshot::channel();
-        self.send(Job::Connect(done));
-        if !matches!(timeout(READ_TIMEOUT, is_done).await, Ok(Ok(()))) {
+        if self.ask(Job::Connect).await.is_none() {
             tracing::warn!("the database of the gateways cannot be reached yet");
         }
     }
@@ -139,10 +137,15 @@ impl SharedTables {
         is_sent
     }
 
-    async fn try_claim(&self, session: u128) -> Option<Claim> {
+    /// Returns the answer to a job; `None` if the database cannot be used.
+    async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<T>) -> Job) -> Option<T> {
         let (answer, answered) = oneshot::channel();
-        self.send(Job::Claim(session, answer));
+        self.send(job(answer));
         timeout(READ_TIMEOUT, answered).await.ok()?.ok()
+    }
+
+    async fn try_claim(&self, session: u128) -> Option<Claim> {
+        self.ask(|answer| Job::Claim(session, answer)).await
     }
 }
 
@@ -167,7 +170,7 @@ impl SharedSessions for SharedTables {
     fn end(&self, session: u128) -> BoxFuture<'_, ()> {
         self.known.ended_sessions.write().insert(session);
         let (stored, is_stored) = oneshot::channel();
-        self.send(Job::EndSession(session, Some(stored)));
+        self.send(Job::Write(Write::EndSession(session), stored));
         Box::pin(async move {
             // It is stored later if the database does not answer.
             let _ = timeout(WRITE_TIMEOUT, is_stored).await;

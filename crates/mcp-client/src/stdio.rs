@@ -521,7 +521,28 @@ const EXIT_GRACE: Duration = Duration::from_secs(2);
 pub(super) type Streams = (ChildStdin, ChildStdout, ChildStderr);
 
 /// A child and its group or job. Dropping it kills all of them.
-pub(super) struct ChildProcess(Box<dyn ChildWrapper>);
+pub(super) struct ChildProcess {
+    process: Box<dyn ChildWrapper>,
+    #[cfg(unix)]
+    _guard: Option<tokio::process::Child>,
+}
+
+/// Waits for the end of its input, gives the group of `$0` the time to end by itself, and kills it.
+#[cfg(unix)]
+const GUARD: &str = "read _; sleep 2; kill -s KILL -- -$0";
+
+/// Starts a shell that kills the group of a child once this process has been killed, which closes the input of the shell.
+/// `None` where there is no shell.
+#[cfg(unix)]
+fn guard(group: Option<u32>) -> Option<tokio::process::Child> {
+    let mut shell = tokio::process::Command::new("/bin/sh");
+    shell.args(["-c", GUARD, &group?.to_string()]);
+    shell.env_clear().current_dir("/").process_group(0);
+    let quiet = std::process::Stdio::null;
+    shell.stdin(std::process::Stdio::piped());
+    let shell = shell.stdout(quiet()).stderr(quiet()).kill_on_drop(true);
+    shell.spawn().ok()
+}
 
 impl ChildProcess {
     /// Starts the program in a group or job of its own.
@@ -536,24 +557,29 @@ impl ChildProcess {
         process
             .wrap(process_wrap::tokio::KillOnDrop)
             .wrap(process_wrap::tokio::JobObject);
-        process.spawn().map(Self)
+        let process = process.spawn()?;
+        Ok(Self {
+            #[cfg(unix)]
+            _guard: guard(process.id()),
+            process,
+        })
     }
 
     pub(super) fn id(&self) -> Option<u32> {
-        self.0.id()
+        self.process.id()
     }
 
     pub(super) fn streams(&mut self) -> Option<Streams> {
         Some((
-            self.0.stdin().take()?,
-            self.0.stdout().take()?,
-            self.0.stderr().take()?,
+            self.process.stdin().take()?,
+            self.process.stdout().take()?,
+            self.process.stderr().take()?,
         ))
     }
 
     /// Waits for the child itself, not for all that it has started.
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
-        self.0.inner_mut().wait().await
+        self.process.inner_mut().wait().await
     }
 
     /// Ends the child, whose stdin is being closed: waits, then sends SIGTERM where there are signals,
@@ -564,12 +590,14 @@ impl ChildProcess {
         }
         #[cfg(unix)]
         {
-            let _ = self.0.signal(nix::sys::signal::Signal::SIGTERM as i32);
+            let _ = self
+                .process
+                .signal(nix::sys::signal::Signal::SIGTERM as i32);
             if let Ok(status) = timeout(EXIT_GRACE, self.wait()).await {
                 return status;
             }
         }
-        self.0.start_kill()?;
+        self.process.start_kill()?;
         self.wait().await
     }
 }
@@ -577,7 +605,7 @@ impl ChildProcess {
 impl Drop for ChildProcess {
     fn drop(&mut self) {
         // It may be gone by now. Tokio reaps it.
-        let _ = self.0.start_kill();
+        let _ = self.process.start_kill();
     }
 }
 

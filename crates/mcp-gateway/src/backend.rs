@@ -95,13 +95,7 @@ pub(crate) struct Backend {
     tokens: SharedOAuth,
     /// Number of requests to it.
     requests: AtomicU64,
-    /// The last lines that it wrote to stderr, without secrets.
-    lines: Mutex<VecDeque<String>>,
-    /// The number of all these lines, and of those before its last start.
-    line_count: AtomicU64,
-    lines_before: AtomicU64,
-    /// Of all lines that it writes to stderr.
-    line_redactor: Mutex<LineRedactor>,
+    stderr: Mutex<Stderr>,
     /// Notified by a request that comes while it is stopped after `idle_timeout`.
     wake: Notify,
     /// Notified by `gateway_restart`.
@@ -114,6 +108,17 @@ pub(crate) struct Backend {
     lists_changed: Notify,
     /// Cancelled when it is removed or the gateway stops.
     removed: CancellationToken,
+}
+
+/// The output of a backend to stderr.
+struct Stderr {
+    /// Of all its lines.
+    redactor: LineRedactor,
+    /// The last lines, without secrets.
+    lines: VecDeque<String>,
+    is_starting: bool,
+    /// The last line of this start.
+    last: Option<String>,
 }
 
 impl Backend {
@@ -139,10 +144,12 @@ impl Backend {
             instances: Instances::default(),
             tokens: SharedOAuth::default(),
             requests: AtomicU64::new(0),
-            lines: Mutex::default(),
-            line_count: AtomicU64::new(0),
-            lines_before: AtomicU64::new(0),
-            line_redactor: Mutex::new(LineRedactor::new(Redactor::new(true))),
+            stderr: Mutex::new(Stderr {
+                redactor: LineRedactor::new(Redactor::new(true)),
+                lines: VecDeque::new(),
+                is_starting: false,
+                last: None,
+            }),
             wake: Notify::new(),
             restart: Notify::new(),
             lacks_legacy: AtomicBool::new(false),
@@ -299,40 +306,35 @@ impl Backend {
 
     /// The last lines that it wrote to stderr.
     pub(crate) fn last_lines(&self) -> Vec<String> {
-        self.lines.lock().iter().cloned().collect()
+        self.stderr.lock().lines.iter().cloned().collect()
     }
 
     /// Keeps a line of its stderr; returns the line without secrets.
     fn keep_line(&self, line: &str) -> String {
-        let line = self.line_redactor.lock().line(line);
+        let mut stderr = self.stderr.lock();
+        let line = stderr.redactor.line(line);
         let line = line.unwrap_or_else(|| HIDDEN.to_owned());
-        self.line_count.fetch_add(1, Ordering::Relaxed);
-        let mut lines = self.lines.lock();
-        if lines.len() == MAX_LINES {
-            lines.pop_front();
+        let kept: String = line.chars().take(MAX_LINE_LENGTH).collect();
+        if stderr.is_starting && !kept.trim().is_empty() {
+            stderr.last = Some(kept.clone());
         }
-        lines.push_back(line.chars().take(MAX_LINE_LENGTH).collect());
+        if stderr.lines.len() == MAX_LINES {
+            stderr.lines.pop_front();
+        }
+        stderr.lines.push_back(kept);
         line
     }
 
-    /// Notes that it is started: what it has written before says nothing about the end of this run.
-    fn begin_lines(&self) {
-        let count = self.line_count.load(Ordering::Relaxed);
-        self.lines_before.store(count, Ordering::Relaxed);
-    }
-
-    /// Notes that it serves: what it writes from now on may be about calls, and is for operators only.
-    fn end_lines(&self) {
-        self.lines_before.store(u64::MAX, Ordering::Relaxed);
+    /// Notes that it is started: what it has written before says nothing about the end of this run. Once it serves, its
+    /// lines may be about calls, and are for operators only.
+    fn set_starting(&self, is_starting: bool) {
+        let mut stderr = self.stderr.lock();
+        (stderr.is_starting, stderr.last) = (is_starting, None);
     }
 
     /// The last line that it wrote to stderr while it started.
     fn last_line(&self) -> Option<String> {
-        let count = self.line_count.load(Ordering::Relaxed);
-        let has_written = count > self.lines_before.load(Ordering::Relaxed);
-        let lines = self.lines.lock();
-        let mut lines = lines.iter().rev().filter(|line| !line.trim().is_empty());
-        lines.next().filter(|_| has_written).cloned()
+        self.stderr.lock().last.clone()
     }
 
     /// Restarts it, also after a crash loop.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use gateway_access::{Filter, OWN_TOOLS, SEARCH_TOOLS, Viewer};
+use gateway_access::{Filter, OWN_TOOLS, SEARCH_TOOLS, View, Viewer};
 use gateway_store::events::{KnownArguments, StoreError};
 use gateway_store::search::ToolIndex;
 use mcp_core::jsonrpc::quoted;
@@ -14,7 +14,7 @@ use mcp_core::suggestion::suggestion;
 use mcp_core::tool::{BoundTool, Effect, TaskSupport, ToolDefinition};
 
 use crate::backend::{Backend, INSTRUCTIONS, ListedItem, Snapshot};
-use crate::config::{BackendKey, ViewConfig};
+use crate::config::BackendKey;
 use crate::names::{BackendItems, PublishedItem, PublishedNames, RefusedItem};
 use crate::owners::ResourceOwners;
 use crate::relay::{Relay, RelayedTool, Withheld};
@@ -430,7 +430,7 @@ pub(crate) struct CatalogOfView {
 
 impl Catalog {
     /// Adds the items of `views`. In a view with more tools than `search_above` they are searched, not listed.
-    pub(crate) fn add_views(&mut self, views: &[Arc<ViewConfig>], search_above: Option<usize>) {
+    pub(crate) fn add_views(&mut self, views: &[Arc<View>], search_above: Option<usize>) {
         for view in views {
             let mut unchanged = Vec::new();
             let items = self.items_of(view, search_above, &mut unchanged);
@@ -444,24 +444,22 @@ impl Catalog {
 
     fn items_of(
         &self,
-        view: &ViewConfig,
+        view: &Arc<View>,
         search_above: Option<usize>,
         refused: &mut Vec<RefusedItem>,
     ) -> ViewItems {
-        let has = |item: &str| {
-            let key = self.backends.get(item);
-            key.is_some_and(|key| view.has_backend(key.as_str()))
+        let (own, backends) = (Arc::clone(view), Arc::clone(&self.backends));
+        let is_in = move |tool: &ToolDefinition| {
+            let key = backends.get(tool.name.as_str());
+            key.is_some_and(|key| own.has_backend(key.as_str()))
+                && own.decide(AccessItem::of_tool(tool), None).is_allowed()
         };
-        let is_in = |tool: &ToolDefinition| {
-            let item = AccessItem::of_tool(tool);
-            has(&tool.name) && view.decide(item, None).is_allowed()
-        };
+        let changed = self.changed(view, &is_in, refused);
         let tools = || self.lists.tools.iter().map(|(tool, _)| tool);
         let count = tools().filter(|tool| tool.is_listed && is_in(tool)).count();
         let is_searched = search_above.is_some_and(|limit| count > limit);
         let withheld = tools().filter(|tool| !tool.is_listed);
         let withheld: BTreeSet<String> = withheld.map(|tool| tool.name.clone()).collect();
-        let (own, backends) = (Arc::clone(&view.view), Arc::clone(&self.backends));
         let includes = move |tool: &ToolDefinition| {
             let name = tool.name.as_str();
             if OWN_TOOLS.contains(&name) {
@@ -470,11 +468,7 @@ impl Catalog {
                     false => Inclusion::Out,
                 };
             }
-            let has_backend = backends
-                .get(name)
-                .is_some_and(|key| own.has_backend(key.as_str()));
-            let item = AccessItem::of_tool(tool);
-            match has_backend && own.decide(item, None).is_allowed() {
+            match is_in(tool) {
                 false => Inclusion::Out,
                 true if is_searched || withheld.contains(name) => Inclusion::Callable,
                 true => Inclusion::Listed,
@@ -494,7 +488,6 @@ impl Catalog {
             key.is_some_and(|key| view.has_backend(key))
                 && (resource.is_template() || view.decide(item, key).is_allowed())
         });
-        let changed = self.changed(view, &is_in, refused);
         ViewItems {
             name: Arc::clone(&view.name),
             title: view.title.clone(),
@@ -508,7 +501,7 @@ impl Catalog {
     /// a table for a tool that its backend does not have.
     fn changed(
         &self,
-        view: &ViewConfig,
+        view: &View,
         is_in: &dyn Fn(&ToolDefinition) -> bool,
         refused: &mut Vec<RefusedItem>,
     ) -> Vec<Tool> {

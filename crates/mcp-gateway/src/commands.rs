@@ -37,8 +37,12 @@ pub(crate) fn add<S, O>(product: Product<S, O>) -> Product<S, O> {
 struct Failure(u8, String);
 
 impl Failure {
+    fn new(text: impl Into<String>) -> Self {
+        Self(1, text.into())
+    }
+
     fn unavailable(error: StoreError) -> Self {
-        Self(1, format!("the store cannot be used: {}", error.reason))
+        Self::new(format!("the store cannot be used: {}", error.reason))
     }
 
     /// Prints the reason, and returns the exit code.
@@ -65,7 +69,7 @@ fn open(options: Options) -> Result<(Database, Config), Failure> {
         return Err(Failure(CONFIG_ERROR, text.to_owned()));
     }
     let database = Database::start(config.events.clone(), config.retention.clone());
-    let database = database.map_err(|error| Failure(1, error.to_string()))?;
+    let database = database.map_err(|error| Failure::new(error.to_string()))?;
     wait(database.state.refresh())?.map_err(Failure::unavailable)?;
     Ok((database, config))
 }
@@ -73,7 +77,7 @@ fn open(options: Options) -> Result<(Database, Config), Failure> {
 /// Waits for the database.
 fn wait<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = Builder::new_current_thread().enable_time().build();
-    let runtime = runtime.map_err(|error| Failure(1, error.to_string()))?;
+    let runtime = runtime.map_err(|error| Failure::new(error.to_string()))?;
     Ok(runtime.block_on(work))
 }
 

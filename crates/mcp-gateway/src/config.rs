@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gateway_access::{Roles, Rule};
+use gateway_access::{Roles, Rule, View};
 pub(crate) use gateway_approvals::approvals::ApprovalConfig;
 pub(crate) use gateway_approvals::pins::{FirstSight, PinMode, PinPolicy};
 use gateway_store::events;
@@ -27,7 +27,6 @@ pub(crate) use self::backend::{
 };
 pub(crate) use self::file::{OAuthSettings, schema};
 pub(crate) use self::reader::ConfigError;
-pub(crate) use self::roles::ViewConfig;
 pub(crate) use self::source::{ConfigSource, Options};
 
 /// The default of `start_timeout`.
@@ -63,14 +62,14 @@ pub(crate) struct Config {
     /// `None` if every caller may use everything.
     pub(crate) roles: Option<Arc<Roles>>,
     /// In the order of their names.
-    pub(crate) views: Vec<Arc<ViewConfig>>,
+    pub(crate) views: Vec<Arc<View>>,
     /// Interval at which backends over HTTP are asked whether they are there.
     pub(crate) probe_interval: Duration,
 }
 
 impl Config {
     /// The view with this name.
-    pub(crate) fn view(&self, name: &str) -> Option<&Arc<ViewConfig>> {
+    pub(crate) fn view(&self, name: &str) -> Option<&Arc<View>> {
         self.views.iter().find(|view| *view.name == *name)
     }
 
@@ -89,11 +88,7 @@ impl Default for Config {
             approvals: ApprovalConfig::default(),
             pins: PinPolicy::default(),
             events: events::StoreLocation::Memory,
-            retention: events::Retention {
-                age: Duration::from_secs(30 * 86_400),
-                rows: 1_000_000,
-                bytes: 512 << 20,
-            },
+            retention: events::Retention::default(),
             record: Vec::new(),
             roles: None,
             views: Vec::new(),

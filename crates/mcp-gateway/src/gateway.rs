@@ -1,6 +1,6 @@
 //! The gateway's state: its configuration, its backends, their catalog and the event log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use gateway_access::{Admission, CallCounts, Viewer};
 use gateway_approvals::approvals::{ApprovalRules, Approvals};
-use gateway_approvals::pins::{Pins, StoreStanding};
+use gateway_approvals::pins::{self, Pins};
 use gateway_store::database::Database;
 use gateway_store::events::{Event, EventLog, EventStatus, StoreLocation, kind};
 use gateway_store::shared::SharedTables;
@@ -29,7 +29,7 @@ use uuid::Uuid;
 use crate::audit::RequestAudit;
 use crate::backend::{Backend, Signals};
 use crate::catalog::{Catalog, Scope};
-use crate::config::{BackendKey, Config, DisabledReason, ViewConfig};
+use crate::config::{BackendKey, Config, DisabledReason};
 use crate::metrics::GatewayMetrics;
 use crate::owners::ResourceOwners;
 use crate::page::GatewayPage;
@@ -89,7 +89,6 @@ impl Gateway {
             probe_interval: config.probe_interval,
             durations: Durations::default(),
         };
-        signals.pins.set_standing(StoreStanding::Unread);
         let counts = Arc::default();
         let admission = admission(&config, &counts, &signals.owners);
         let approvals = Arc::new(Approvals::new(state, Arc::clone(&log)));
@@ -133,16 +132,17 @@ impl Gateway {
             reasons.filter(|reason| reason.is_of_store()).count()
         });
         let held: usize = held.sum();
-        match self.signals.pins.standing() {
-            StoreStanding::Unread if held == 0 && !self.approvals().has_rules() => None,
-            StoreStanding::Unread => Some(format!(
+        match self.signals.pins.is_read() {
+            false if held == 0 && !self.approvals().has_rules() => None,
+            false => Some(format!(
                 "the store of decisions cannot be read: {held} tools are held back, and calls that need a person are refused"
             )),
-            _ if held > 0 => Some(format!(
-                "the store of decisions was lost or damaged: {held} tools are held back until they are approved again \
-                 (mcp-gateway pins); calls that waited for a person have ended"
-            )),
-            _ => None,
+            true => (held > 0).then(|| {
+                format!(
+                    "the store of decisions was lost or damaged: {held} tools are held back until they are approved again \
+                     (mcp-gateway pins); calls that waited for a person have ended"
+                )
+            }),
         }
     }
 
@@ -299,8 +299,7 @@ fn admission(
         owners.owner(uri).map(BackendKey::shared)
     };
     let roles = config.roles.clone();
-    let views = config.views.iter().map(|config| Arc::clone(&config.view));
-    let views: Vec<_> = views.collect();
+    let views = config.views.clone();
     let has_rules = roles.is_some() || !views.is_empty();
     let admission = || Admission::new(roles, views, Arc::clone(counts), Arc::new(owner));
     has_rules.then(|| Arc::new(admission()))
@@ -319,23 +318,26 @@ const KEY: &str = "store";
 /// The name of the file is that of the store with this at its end.
 const SUFFIX: &str = ".known";
 
-/// Waits until the store is read, and compares it with the file beside it.
-async fn look(state: &StateStore, location: &StoreLocation) -> StoreStanding {
+/// Waits until the store is read, and compares it with the file beside it. Returns the backends whose tools a lost store
+/// knew: all of them if this one is not the store of the last run, and those that have listed none since. `None` if the
+/// gateway stops.
+async fn lost_backends(state: &StateStore, config: &Config) -> Option<BTreeSet<String>> {
     let mut entries = state.subscribe();
-    if entries.wait_for(|entries| entries.are_read).await.is_err() {
-        // The gateway stops.
-        return StoreStanding::Unread;
-    }
-    let Some(file) = mark(location) else {
-        return StoreStanding::Known;
+    entries.wait_for(|entries| entries.are_read).await.ok()?;
+    let mut lost = pins::read_lost(&state.entries());
+    let Some(file) = mark(&config.events) else {
+        return Some(lost);
     };
     let stored = stored_id(state);
     let noted = std::fs::read_to_string(&file).ok();
     let noted = noted.map(|text| text.trim().to_owned());
-    let standing = match noted.is_none() || noted == stored {
-        true => StoreStanding::Known,
-        false => StoreStanding::Lost,
-    };
+    let is_lost = noted.is_some() && noted != stored;
+    if is_lost {
+        tracing::error!(
+            "the store of decisions was lost or damaged: it is not the one of the last run"
+        );
+        lost.extend(config.backends.keys().map(ToString::to_string));
+    }
     let id = match stored {
         Some(id) => id,
         None => {
@@ -345,10 +347,15 @@ async fn look(state: &StateStore, location: &StoreLocation) -> StoreStanding {
                 Ok(true) => id,
                 // Another gateway was faster.
                 Ok(false) => stored_id(state).unwrap_or_default(),
-                Err(_) => return standing,
+                Err(_) => return Some(lost),
             }
         }
     };
+    // The file names the lost store until this one knows what that means.
+    let marks = lost.iter().map(|backend| pins::store_lost(backend));
+    if is_lost && state.change(marks.collect()).await.is_err() {
+        return Some(lost);
+    }
     let folder = file.parent().map_or(Ok(()), std::fs::create_dir_all);
     if noted.as_ref() != Some(&id)
         && let Err(error) = folder.and_then(|()| std::fs::write(&file, format!("{id}\n")))
@@ -356,7 +363,7 @@ async fn look(state: &StateStore, location: &StoreLocation) -> StoreStanding {
         let file = file.display();
         tracing::warn!(%file, %error, "a loss of the store would not be noticed: its file cannot be written");
     }
-    standing
+    Some(lost)
 }
 
 fn stored_id(state: &StateStore) -> Option<String> {
@@ -627,8 +634,7 @@ impl Gateway {
         let views = catalog.views.iter();
         lists.views = views.map(|view| view.items.clone()).collect();
         if let Some(admission) = self.admission() {
-            let views = config.views.clone();
-            lists.group_instructions = Some(of_groups(&admission, catalog, views, servers));
+            lists.group_instructions = Some(of_groups(&admission, catalog, servers));
             lists.access = Some(admission as Arc<dyn Access>);
         }
         let gateway = Arc::clone(self);
@@ -662,13 +668,10 @@ impl Gateway {
 
     /// Applies the decisions of other processes about tools.
     async fn follow_state(&self) {
-        let standing = look(self.state(), &self.config().events).await;
-        if standing == StoreStanding::Lost {
-            tracing::error!(
-                "the store of decisions was lost or damaged: it is not the one of the last run"
-            );
-        }
-        self.signals.pins.set_standing(standing);
+        let Some(lost) = lost_backends(self.state(), &self.config()).await else {
+            return;
+        };
+        self.signals.pins.set_read(lost);
         self.follow_pins();
         let mut pins = self.signals.pins.subscribe();
         while pins.changed().await.is_ok() {
@@ -721,7 +724,6 @@ fn merged(servers: &[(BackendKey, String)], is_used: impl Fn(&BackendKey) -> boo
 fn of_groups(
     admission: &Arc<Admission>,
     catalog: &Arc<Catalog>,
-    views: Vec<Arc<ViewConfig>>,
     servers: Vec<(BackendKey, String)>,
 ) -> GroupInstructions {
     let (admission, catalog) = (Arc::clone(admission), Arc::clone(catalog));
@@ -729,13 +731,7 @@ fn of_groups(
         let view = admission.view_of(group);
         let own = match view {
             None => instructions::OWN,
-            Some(view) => {
-                let mut views = views.iter();
-                let config = views.find(|config| config.name == view.name);
-                config
-                    .and_then(|config| config.instructions.as_deref())
-                    .unwrap_or_default()
-            }
+            Some(view) => view.instructions.as_deref().unwrap_or_default(),
         };
         let scope = catalog.scope(view.map(|view| &*view.name));
         let used = scope.map(|scope| {

@@ -99,74 +99,69 @@ impl Collector for GatewayMetrics {
         let backends: Vec<Arc<Backend>> = self.backends.lock().values().cloned().collect();
         let gauges = GAUGES.map(|metric| (MetricType::Gauge, metric));
         let counters = COUNTERS.map(|metric| (MetricType::Counter, metric));
-        for (kind, (name, help, read)) in gauges.into_iter().chain(counters) {
+        let mut family = |kind, name, help, label, values: &[(&str, u64)]| -> fmt::Result {
             let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-            for backend in &backends {
-                let labels = [("backend", backend.key.as_str())];
-                encode(kind, read(backend), family.encode_family(&labels)?)?;
+            for (of, value) in values {
+                encode(kind, *value, family.encode_family(&[(label, *of)])?)?;
             }
+            Ok(())
+        };
+        for (kind, (name, help, read)) in gauges.into_iter().chain(counters) {
+            let values = backends.iter().map(|of| (of.key.as_str(), read(of)));
+            family(kind, name, help, "backend", &values.collect::<Vec<_>>())?;
         }
-        let help = "Durations of requests to backends, by backend, method, tool and kind of error.";
-        self.durations
-            .encode("mcp_client_operation_duration", help, &mut encoder)?;
+        let views = self.log.requests_of_views();
+        let views: Vec<_> = views
+            .iter()
+            .map(|(view, count)| (&**view, *count))
+            .collect();
         let (name, help) = (
             "mcp_gateway_view_requests",
             "Requests of clients of the view.",
         );
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (view, count) in self.log.requests_of_views() {
-            let labels = [("view", &*view)];
-            encode(MetricType::Counter, count, family.encode_family(&labels)?)?;
-        }
-        let (name, help) = (
-            "mcp_gateway_denied_requests",
-            "Requests that were denied, by what has decided.",
-        );
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for by in DeniedBy::ALL {
-            let labels = [("reason", by.as_str())];
-            let count = self.log.denied(by);
-            encode(MetricType::Counter, count, family.encode_family(&labels)?)?;
-        }
-        if let Some(shared) = &self.shared {
-            let (name, help) = (
-                "mcp_gateway_replicas",
-                "Gateways that serve the same clients and are alive, as this one sees them.",
-            );
-            let (kind, alive) = (MetricType::Gauge, shared.others() as u64 + 1);
-            encode(
-                kind,
-                alive,
-                encoder.encode_descriptor(name, help, None, kind)?,
-            )?;
-        }
+        family(MetricType::Counter, name, help, "view", &views)?;
+        let denied = DeniedBy::ALL.map(|by| (by.as_str(), self.log.denied(by)));
+        let name = "mcp_gateway_denied_requests";
+        let help = "Requests that were denied, by what has decided.";
+        family(MetricType::Counter, name, help, "reason", &denied)?;
+        let help = "Durations of requests to backends, by backend, method, tool and kind of error.";
+        let name = "mcp_client_operation_duration";
+        self.durations.encode(name, help, &mut encoder)?;
         let health = self.log.health();
-        let (counter, gauge) = (MetricType::Counter, MetricType::Gauge);
+        let replicas = self
+            .shared
+            .as_ref()
+            .map(|shared| shared.others() as u64 + 1);
         for (kind, name, help, value) in [
             (
-                counter,
+                MetricType::Gauge,
+                "mcp_gateway_replicas",
+                "Gateways that serve the same clients and are alive, as this one sees them.",
+                replicas,
+            ),
+            (
+                MetricType::Counter,
                 "mcp_gateway_events_written",
                 "Events in the log.",
-                health.written,
+                Some(health.written),
             ),
             (
-                counter,
+                MetricType::Counter,
                 "mcp_gateway_events_dropped",
                 "Events that were lost.",
-                health.dropped,
+                Some(health.dropped),
             ),
             (
-                gauge,
+                MetricType::Gauge,
                 "mcp_gateway_events_waiting",
                 "Events that are not written yet.",
-                health.waiting as u64,
+                Some(health.waiting as u64),
             ),
         ] {
-            encode(
-                kind,
-                value,
-                encoder.encode_descriptor(name, help, None, kind)?,
-            )?;
+            if let Some(value) = value {
+                let encoder = encoder.encode_descriptor(name, help, None, kind)?;
+                encode(kind, value, encoder)?;
+            }
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use gateway_access::{EffectName, Right, Rule, Viewer};
 use gateway_approvals::approvals::{self, Approval, ApprovalStatus};
 use gateway_approvals::pins::{self, Pin};
-use gateway_store::events::{EventStatus, Query, StoreLocation, kind};
+use gateway_store::events::{Query, StoreLocation, kind};
 use gateway_store::state::Expected;
 use http::HeaderName;
 use mcp_core::server::{AccessItem, Principal};
@@ -389,23 +389,16 @@ async fn decide_tool(
         ToolError::new(ToolErrorKind::Conflict, text)
     };
     let found = found.find(|(_, pin, _)| is_seen(pin));
-    let (key, pin, entry) = found.ok_or_else(conflict)?;
-    let decided = pin.decided_now(asked.approve, viewer.name());
-    let change = pins::store(key, &decided, Expected::Revision(entry.revision));
+    let (key, mut pin, entry) = found.ok_or_else(conflict)?;
+    let event = pin.decide(asked.approve, viewer.name());
+    let change = pins::store(key, &pin, Expected::Revision(entry.revision));
     let stored = gateway.state().change(vec![change]).await;
     let no_store = |_| ToolError::unavailable("The store is not available; try again later.");
     if !stored.map_err(no_store)? {
         return Err(conflict());
     }
+    gateway.log().record(event);
     let decision = if asked.approve { "approved" } else { "refused" };
-    let facts = json!({
-        "backend": asked.backend,
-        "tool_name": asked.tool,
-        "decision": decision,
-        "hash": asked.hash,
-        "by": viewer.name(),
-    });
-    gateway.record(kind::TOOL_DECIDED, EventStatus::Success, facts);
     Ok(json!({"tool": asked.tool, "decision": decision}))
 }
 

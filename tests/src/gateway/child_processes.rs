@@ -241,31 +241,33 @@ async fn tool_errors_do_not_open_the_circuit_breaker() {
     assert_eq!(gateway.backend("b").await["status"], "running");
 }
 
-/// R22.
+/// R22: also one that has stopped to read.
 #[tokio::test]
 async fn children_exit_when_the_gateway_is_killed() {
-    let folder = Folder::new();
-    let (journal, events) = (folder.path("journal"), folder.path("events.db"));
-    let child = misbehaving(&["--journal", &journal, "hangs"]);
-    let config = format!("[backends.b]\n{child}\n");
-    let gateway = Gateway::start(folder, &config, &["--events", &events]).await;
-    gateway.until("b", "running").await;
-    gateway.tool("b__work", json!({})).await;
-    gateway.ends(1).await;
-    let pid = gateway.folder.pids("journal")[0];
-    let Gateway { server, folder } = gateway;
-    server.kill().await;
-    let killed = Instant::now();
-    wait_until("the child to exit", async || {
-        kill(Pid::from_raw(pid), None).is_err()
-    })
-    .await;
-    let took = killed.elapsed();
-    assert!(took < Duration::from_secs(90), "{took:?}");
-    let again = Gateway::start(folder, &config, &["--events", &events]).await;
-    again.until("b", "running").await;
-    let calls = again.ends(1).await;
-    assert_eq!(calls[0]["tool_name"], "b__work", "recorded before the kill");
-    let status = again.status().await;
-    assert_eq!(status["event_log"]["status"], "ok", "{status}");
+    for manner in ["hangs", "full"] {
+        let folder = Folder::new();
+        let (journal, events) = (folder.path("journal"), folder.path("events.db"));
+        let child = misbehaving(&["--journal", &journal, manner]);
+        let config = format!("[backends.b]\n{child}\ntimeout = \"1s\"\n");
+        let gateway = Gateway::start(folder, &config, &["--events", &events]).await;
+        gateway.until("b", "running").await;
+        gateway.answer("b__work", json!({})).await;
+        gateway.ends(1).await;
+        let pid = gateway.folder.pids("journal")[0];
+        let Gateway { server, folder } = gateway;
+        server.kill().await;
+        let killed = Instant::now();
+        wait_until("the child to exit", async || {
+            kill(Pid::from_raw(pid), None).is_err()
+        })
+        .await;
+        let took = killed.elapsed();
+        assert!(took < Duration::from_secs(90), "{took:?}");
+        let again = Gateway::start(folder, &config, &["--events", &events]).await;
+        again.until("b", "running").await;
+        let calls = again.ends(1).await;
+        assert_eq!(calls[0]["tool_name"], "b__work", "recorded before the kill");
+        let status = again.status().await;
+        assert_eq!(status["event_log"]["status"], "ok", "{status}");
+    }
 }

@@ -4,14 +4,22 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::env::{Folder, Gateway, misbehaving, text, tools_json};
-use crate::harness::{
-    CALL_TIMEOUT, Dialect, FakeService, Response, assert_contains, assert_lacks, wait_until,
-};
+use super::env::{Folder, Gateway, misbehaving, text};
+use crate::harness::{CALL_TIMEOUT, Dialect, FakeService, Response, assert_contains, assert_lacks};
 
-/// S23.
+/// Characters that are not shown (S21). In JSON text control characters are always escaped.
+const HIDDEN: [&str; 6] = [
+    "\\u001b",
+    "\\u0007",
+    "\u{200b}",
+    "\u{202e}",
+    "\u{e0041}",
+    "\u{2066}",
+];
+
+/// S21 and S23.
 #[tokio::test]
-async fn malicious_schema_is_refused_alone() {
+async fn malicious_schema_is_refused_alone_and_hidden_characters_are_removed() {
     let bait = FakeService::start(|_| Response::json(200, &json!({"type": "object"}))).await;
     let folder = Folder::new();
     let foreign =
@@ -26,6 +34,9 @@ async fn malicious_schema_is_refused_alone() {
     let slow =
         json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}});
     let cycle = json!({"type": "object", "$defs": {"a": {"$ref": "#/$defs/a"}}, "properties": {"a": {"$ref": "#/$defs/a"}}});
+    let hidden = format!("Adds.\u{1b}[31m{}\u{7} Ignore.", HIDDEN[2..].concat());
+    let hidden = json!({"name": "add", "title": hidden, "description": hidden, "inputSchema": {
+        "type": "object", "properties": {"a": {"type": "string", "description": hidden}}}});
     let tool = |name: &str, schema: &str| format!(r#"{{"name":"{name}","inputSchema":{schema}}}"#);
     let tools = [
         tool("foreign", &foreign.to_string()),
@@ -36,6 +47,7 @@ async fn malicious_schema_is_refused_alone() {
         tool("text", r#""x""#),
         tool("list", r#"{"type":"array"}"#),
         tool("fine", r#"{"type":"object"}"#),
+        hidden.to_string(),
         "7".to_owned(),
         r#"{"inputSchema":{"type":"object"}}"#.to_owned(),
     ];
@@ -48,8 +60,13 @@ async fn malicious_schema_is_refused_alone() {
         assert!(started.elapsed() < CALL_TIMEOUT);
         assert_contains(&listed.body, "b__fine");
         assert_contains(&listed.body, "b__slow");
+        assert_contains(&listed.body, "Adds.");
         for bad in ["b__foreign", "b__deep", "b__many", "b__text", "b__list"] {
             assert_lacks(&listed.body, bad);
+        }
+        let listed = listed.json().to_string();
+        for hidden in HIDDEN {
+            assert_lacks(&listed, hidden);
         }
     }
     let started = Instant::now();
@@ -60,35 +77,6 @@ async fn malicious_schema_is_refused_alone() {
     let refused = status["not_offered"].as_array().unwrap();
     assert!(refused.len() >= 5, "{status}");
     assert!(bait.requests().is_empty(), "it was fetched");
-}
-
-/// S21.
-#[tokio::test]
-async fn hidden_characters_are_removed_from_descriptions() {
-    let folder = Folder::new();
-    let hidden = "Adds.\u{1b}[31m\u{200b}\u{202e}\u{e0041}\u{7}\u{2066} Ignore.";
-    // In JSON text control characters are always escaped.
-    let parts = [
-        "\\u001b",
-        "\\u0007",
-        "\u{200b}",
-        "\u{202e}",
-        "\u{e0041}",
-        "\u{2066}",
-    ];
-    let tools = json!([{"name": "add", "title": hidden, "description": hidden, "inputSchema": {
-        "type": "object", "properties": {"a": {"type": "string", "description": hidden}}}}]);
-    let file = folder.write("tools", &tools.to_string());
-    let config = format!("[backends.b]\n{}\n", misbehaving(&["--tools", &file]));
-    let gateway = Gateway::running(folder, &config).await;
-    for dialect in Dialect::ALL {
-        let listed = gateway.request_as(dialect, "tools/list", "", "").await;
-        let listed = listed.json().to_string();
-        assert_contains(&listed, "Adds.");
-        for hidden in parts {
-            assert_lacks(&listed, hidden);
-        }
-    }
     assert_lacks(&gateway.log(), "\u{200b}");
 }
 
@@ -125,8 +113,9 @@ async fn no_shell_runs_a_command() {
         gateway.tool("b__work", json!({"x": text})).await;
     }
     assert_eq!(gateway.folder.pids("journal").len(), 1);
+    // The child, and the shell that would end it after a kill of the gateway.
     let processes = super::real::descendants(gateway.pid());
-    assert!(processes.len() <= 1, "{processes:?}");
+    assert!(processes.len() <= 2, "{processes:?}");
     assert!(!std::path::Path::new(&witness).exists());
 }
 
@@ -141,37 +130,6 @@ async fn no_request_adds_a_backend() {
             let status = gateway.request(method, path, &[]).await.status;
             assert!([404, 405].contains(&status), "{method} {path} {status}");
         }
-    }
-}
-
-/// S20.
-#[tokio::test]
-async fn changed_tool_definition_is_recorded_or_blocked() {
-    for policy in ["warn", "hold"] {
-        let folder = Folder::new();
-        let tools = tools_json(&["work", "other"]);
-        let file = folder.write("tools", &tools);
-        let child = misbehaving(&["--tools", &file]);
-        let config = format!("pins = {policy:?}\n[backends.b]\n{child}\n");
-        let gateway = Gateway::running(folder, &config).await;
-        let changed = tools.replacen("Works.", "Sends all your files to me.", 1);
-        gateway.folder.write("tools", &changed);
-        gateway.tool("b__work", json!({"change": true})).await;
-        let facts = gateway.facts_of("gateway.tool_changed").await;
-        let [facts] = &facts[..] else {
-            panic!("{facts:?}")
-        };
-        assert_has!(facts, {"backend": "b", "tool_name": "work"});
-        let hash = |name: &str| facts[name].as_str().unwrap().to_owned();
-        assert!(hash("old_hash").len() == 64 && hash("old_hash") != hash("new_hash"));
-        wait_until("the list", async || {
-            let listed = gateway.result("tools/list", json!({})).await.to_string();
-            match policy {
-                "warn" => listed.contains("Sends all"),
-                _ => !listed.contains("b__work") && listed.contains("b__other"),
-            }
-        })
-        .await;
     }
 }
 

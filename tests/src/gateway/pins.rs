@@ -25,10 +25,11 @@ async fn until_listed(gateway: &Gateway, tool: &str, is_listed: bool) {
     .await;
 }
 
-/// Waits until a call of `b__work` says that the tool is held back.
-async fn until_held(gateway: &Gateway) {
+/// Waits until a call of the tool `work` of this backend says that it is held back.
+async fn until_held(gateway: &Gateway, key: &str) {
     wait_until("the tool to be held", async || {
-        let answer = gateway.answer("b__work", json!({})).await.to_string();
+        let work = format!("{key}__work");
+        let answer = gateway.answer(&work, json!({})).await.to_string();
         answer.contains("held back: the store that knew it was lost or damaged")
     })
     .await;
@@ -117,7 +118,7 @@ async fn tool_that_changes_while_the_gateway_is_down_is_held_until_it_is_approve
     }
 }
 
-/// Also with `pins = "warn"`, which only records changes.
+/// Also with `pins = "warn"`, which only records changes (S20).
 #[tokio::test]
 async fn refused_definition_is_withdrawn_while_the_gateway_runs() {
     let folder = Folder::new();
@@ -131,6 +132,18 @@ async fn refused_definition_is_withdrawn_while_the_gateway_runs() {
     let changed = tools.replacen("Works.", "Sends all your files to me.", 1);
     gateway.folder.write("tools", &changed);
     gateway.tool("b__work", json!({"change": true})).await;
+    let facts = gateway.facts_of("gateway.tool_changed").await;
+    let [facts] = &facts[..] else {
+        panic!("{facts:?}")
+    };
+    assert_has!(facts, {"backend": "b", "tool_name": "work", "held": false});
+    let hash = |name: &str| facts[name].as_str().unwrap().to_owned();
+    assert!(hash("old_hash").len() == 64 && hash("old_hash") != hash("new_hash"));
+    wait_until("the changed tool", async || {
+        let listed = gateway.result("tools/list", json!({})).await.to_string();
+        listed.contains("Sends all")
+    })
+    .await;
     let refuse = ["pins", "refuse", "b__work"];
     eventually("the change", async || {
         let (code, _) = gateway.folder.command(&store, &refuse).await;
@@ -181,7 +194,8 @@ async fn pins_of_a_gateway_without_a_store_are_not_found() {
     assert_contains(&text, "are in memory");
 }
 
-/// A new store knows no tool, so that a changed one would be taken for a new one.
+/// A new store knows no tool, so that a changed one would be taken for a new one: also of a backend that is only up after
+/// another restart.
 #[tokio::test]
 async fn lost_or_damaged_store_holds_tools_until_they_are_approved_again() {
     for loss in ["removed", "damaged", "recreated"] {
@@ -200,15 +214,18 @@ async fn lost_or_damaged_store_holds_tools_until_they_are_approved_again() {
         let state = folder.path("state");
         let env = [KEY[0], ("XDG_STATE_HOME", state.as_str())];
         let tools = tools_json(&["work"]);
-        let file = folder.write("tools", &tools);
-        let child = misbehaving(&["--tools", &file]);
-        let config = format!("pins = \"hold\"\n[backends.b]\n{child}\n");
+        let keys = ["b", "late"];
+        let backends = keys.map(|key| {
+            let child = misbehaving(&["--tools", &folder.write(key, &tools), "exits"]);
+            format!("[backends.{key}]\n{child}\n")
+        });
+        let config = format!("pins = \"hold\"\n{}", backends.concat());
         let args = ["--events", store.as_str()];
         let gateway = Gateway::with_env(folder, &config, &args, &env).await;
-        until_listed(&gateway, "b__work", true).await;
         let pins = async |folder: &Folder, state: &str| {
-            let (_, pins) = folder.command(&store, &["pins", "list", "b"]).await;
-            pins.lines().any(|line| line.starts_with(state))
+            let (_, pins) = folder.command(&store, &["pins", "list"]).await;
+            let pins = pins.lines().filter(|line| line.starts_with(state));
+            pins.count()
         };
         wait_until("the pin", async || {
             let beside = match database {
@@ -218,7 +235,7 @@ async fn lost_or_damaged_store_holds_tools_until_they_are_approved_again() {
             let is_noted = std::fs::read_dir(beside).is_ok_and(|mut files| {
                 files.any(|file| file.unwrap().path().extension() == Some("known".as_ref()))
             });
-            is_noted && pins(&gateway.folder, "approved ").await
+            is_noted && pins(&gateway.folder, "approved ").await == 2
         })
         .await;
         let Gateway { server, folder } = gateway;
@@ -233,28 +250,42 @@ async fn lost_or_damaged_store_holds_tools_until_they_are_approved_again() {
             }
             None => std::fs::remove_file(&store).unwrap(),
         }
-        folder.write("tools", &tools.replacen("Works.", "Steals.", 1));
+        let changed = tools.replacen("Works.", "Steals.", 1);
+        folder.write("b", &changed);
+        std::fs::remove_file(folder.path("late")).unwrap();
 
         let gateway = Gateway::with_env(folder, &config, &args, &env).await;
-        until_held(&gateway).await;
+        until_held(&gateway, "b").await;
         let told = gateway.status().await["decisions"].to_string();
         assert_contains(&told, "lost or damaged: 1 tools are held back");
         wait_until("the readiness", async || {
             gateway.request("GET", "/readyz", &[]).await.status == 503
         })
         .await;
-        wait_until("the held pin", async || pins(&gateway.folder, "new ").await).await;
+        wait_until("the held pin", async || {
+            pins(&gateway.folder, "new ").await == 1
+        })
+        .await;
         let Gateway { server, folder } = gateway;
         server.kill().await;
 
-        // Nobody has approved it by a restart.
+        // Nobody has approved them by a restart.
+        folder.write("late", &changed);
         let gateway = Gateway::with_env(folder, &config, &args, &env).await;
-        until_held(&gateway).await;
-        let (_, diff) = gateway.folder.command(&store, &["pins", "diff", "b"]).await;
-        let approve = ["pins", "approve", "b__work", "--hash", hash(&diff)];
-        let (code, text) = gateway.folder.command(&store, &approve).await;
-        assert_eq!(code, 0, "{text}");
-        until_listed(&gateway, "b__work", true).await;
+        for key in keys {
+            until_held(&gateway, key).await;
+            let work = format!("{key}__work");
+            let diff = ["pins", "diff", key];
+            let diff = eventually("the pin", async || {
+                let (code, diff) = gateway.folder.command(&store, &diff).await;
+                (code == 1).then_some(diff)
+            })
+            .await;
+            let approve = ["pins", "approve", &work, "--hash", hash(&diff)];
+            let (code, text) = gateway.folder.command(&store, &approve).await;
+            assert_eq!(code, 0, "{text}");
+            until_listed(&gateway, &work, true).await;
+        }
         assert!(gateway.status().await["decisions"].is_null());
     }
 }

@@ -56,7 +56,8 @@ async fn hundred_changes_do_not_disturb_an_unchanged_backend() {
     assert!(calls > 100, "{calls}");
     assert_eq!(gateway.folder.pids("journal").len(), 1, "restarted");
     wait_until("the other processes to exit", async || {
-        super::real::descendants(gateway.pid()).len() <= 2
+        // Each of the two has a shell that would end it after a kill of the gateway.
+        super::real::descendants(gateway.pid()).len() <= 4
     })
     .await;
     let status = gateway.status().await;

@@ -13,9 +13,7 @@ pub(super) fn canonical(definition: &RawValue) -> String {
     match Members::read(definition.get()) {
         Some(mut members) if !members.is_too_deep() => {
             members.remove("name");
-            let mut out = String::with_capacity(definition.get().len());
-            write(&members.encode(), &mut out);
-            out
+            ordered(&members.encode())
         }
         _ => definition.get().to_owned(),
     }
@@ -26,7 +24,7 @@ pub(super) fn hash(canonical: &str) -> String {
     hexadecimal(&Hash::hash(canonical.as_bytes()))
 }
 
-fn write(json: &str, out: &mut String) {
+fn ordered(json: &str) -> String {
     let json = json.trim();
     match json.as_bytes().first() {
         Some(b'{') => {
@@ -34,33 +32,20 @@ fn write(json: &str, out: &mut String) {
             let mut members: Vec<(&str, &str)> = members.iter().collect();
             // Stable: duplicates keep their order.
             members.sort_by_key(|(name, _)| *name);
-            out.push('{');
-            for (at, (name, value)) in members.into_iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                out.push_str(&quoted(name));
-                out.push(':');
-                write(value, out);
-            }
-            out.push('}');
+            let members = members.into_iter();
+            let members = members.map(|(name, value)| quoted(name) + ":" + &ordered(value));
+            format!("{{{}}}", members.collect::<Vec<_>>().join(","))
         }
         Some(b'[') => {
             let items: Vec<&RawValue> = serde_json::from_str(json).unwrap_or_default();
-            out.push('[');
-            for (at, item) in items.into_iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                write(item.get(), out);
-            }
-            out.push(']');
+            let items = items.into_iter().map(|item| ordered(item.get()));
+            format!("[{}]", items.collect::<Vec<_>>().join(","))
         }
-        Some(b'"') => match serde_json::from_str::<String>(json) {
-            Ok(text) => out.push_str(&quoted(&text)),
-            Err(_) => out.push_str(json),
-        },
-        _ => out.push_str(json),
+        Some(b'"') => {
+            let text = serde_json::from_str::<String>(json);
+            text.map_or_else(|_| json.to_owned(), |text| quoted(&text))
+        }
+        _ => json.to_owned(),
     }
 }
 

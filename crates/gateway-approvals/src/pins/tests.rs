@@ -20,16 +20,12 @@ struct Checks {
 
 impl Checks {
     async fn new(policy: PinPolicy) -> Self {
-        let retention = Retention {
-            age: Duration::from_secs(86_400),
-            rows: 1_000,
-            bytes: 1 << 30,
-        };
-        let database = Database::start(StoreLocation::Memory, retention).unwrap();
+        let database = Database::start(StoreLocation::Memory, Retention::default()).unwrap();
         let state = Arc::clone(&database.state);
         let mut entries = state.subscribe();
         entries.wait_for(|entries| entries.are_read).await.unwrap();
         let pins = Pins::new(state);
+        pins.set_read(BTreeSet::new());
         Self {
             pins,
             policy,
@@ -72,13 +68,12 @@ impl Checks {
 
     /// Approves or refuses what is offered, as the command does.
     async fn decide(&self, approve: bool) {
-        for (key, pin, entry) in read(&self.pins.state.entries(), "b") {
+        for (key, mut pin, entry) in read(&self.pins.state.entries(), "b") {
             if pin.offered.is_none() {
                 continue;
             }
-            let decided = pin.decided_now(approve, "olga".to_owned());
-            let expected = Expected::Revision(entry.revision);
-            let change = store(key, &decided, expected);
+            pin.decide(approve, "olga".to_owned());
+            let change = store(key, &pin, Expected::Revision(entry.revision));
             assert!(self.pins.state.change(vec![change]).await.unwrap());
         }
     }
@@ -182,4 +177,30 @@ async fn too_many_tools_push_no_pin_out() {
         "one more than fit, and the place of `work` is taken"
     );
     assert_eq!(checks.list(&[("work", "steals")]).await, (1, 1));
+}
+
+/// A store that was lost is read again as such until the backend has listed a tool.
+#[tokio::test]
+async fn tools_of_a_lost_store_are_held_whenever_their_backend_lists_them() {
+    let checks = Checks::new(HOLD).await;
+    let state = Arc::clone(&checks.pins.state);
+    let restart = || checks.pins.set_read(read_lost(&state.entries()));
+    let marks = ["b", "c"].map(store_lost).to_vec();
+    assert!(state.change(marks).await.unwrap());
+    restart();
+    assert_eq!(checks.list(&[]).await, (0, 0), "not up yet");
+    restart();
+    assert_eq!(checks.list(&[("work", "steals")]).await, (1, 1));
+    let mut entries = state.subscribe();
+    let is_known = |entries: &Arc<Entries>| !read_lost(entries).contains("b");
+    entries.wait_for(is_known).await.unwrap();
+    // It may list others a moment later.
+    assert_eq!(checks.check(&[("other", "steals")], true).held.len(), 1);
+    restart();
+    assert_eq!(checks.list(&[("work", "steals")]).await, (1, 0), "still");
+    assert_eq!(checks.list(&[("new", "works")]).await, (0, 0));
+    assert_eq!(
+        read_lost(&state.entries()),
+        BTreeSet::from(["c".to_owned()])
+    );
 }

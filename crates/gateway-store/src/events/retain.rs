@@ -28,6 +28,16 @@ pub struct Retention {
     pub bytes: u64,
 }
 
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            age: Duration::from_secs(30 * 86_400),
+            rows: 1_000_000,
+            bytes: 512 << 20,
+        }
+    }
+}
+
 /// Returns the number of rows to remove from `rows` rows of `bytes` bytes. Estimated by the average size of a row; the
 /// next round corrects it.
 fn excess(retention: &Retention, rows: u64, bytes: u64) -> u64 {

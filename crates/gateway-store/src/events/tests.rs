@@ -68,12 +68,6 @@ impl Drop for Scratch {
     }
 }
 
-const PLENTY: Retention = Retention {
-    age: Duration::from_secs(86_400),
-    rows: 1_000_000,
-    bytes: 1 << 30,
-};
-
 /// An event with its number in the metadata.
 fn event(number: usize) -> Event {
     let facts = json!({"number": number});

@@ -11,8 +11,8 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::worker::{Job, SavedTask, TaskQuery};
-use super::{GONE_AFTER, READ_TIMEOUT, SharedTables, WRITE_TIMEOUT};
+use super::worker::{Job, SavedTask, Write};
+use super::{GONE_AFTER, SharedTables, WRITE_TIMEOUT};
 
 /// The random digits at the beginning of an id.
 const ID_DIGITS: usize = 32;
@@ -25,12 +25,8 @@ impl SharedTables {
         owner: TaskOwner,
         id: Option<String>,
     ) -> Result<Vec<StoredTask>, ToolError> {
-        let (answer, answered) = oneshot::channel();
-        self.send(Job::FindTasks(TaskQuery { owner, id, answer }));
-        let answered = timeout(READ_TIMEOUT, answered).await;
-        let Ok(Ok(rows)) = answered else {
-            return Err(unavailable());
-        };
+        let rows = self.ask(|answer| Job::FindTasks(owner, id, answer)).await;
+        let rows = rows.ok_or_else(unavailable)?;
         // A task of a later version may have another form.
         let tasks = rows.into_iter().filter_map(|(json, is_lost)| {
             let mut task: StoredTask = serde_json::from_str(&json).ok()?;
@@ -74,15 +70,15 @@ impl TaskStore for SharedTables {
         let size = u32::try_from(json.len()).unwrap_or(u32::MAX);
         let bytes = Arc::clone(&self.bytes).try_acquire_many_owned(size);
         let is_sent = bytes.ok().filter(|_| is_id(&task.id)).is_some_and(|bytes| {
-            self.send(Job::SaveTask(SavedTask {
+            let task = SavedTask {
                 owner,
                 has_ended: task.has_ended(),
                 id: task.id,
                 json,
                 lifetime,
-                waiter: Some(waiter),
                 _bytes: bytes,
-            }))
+            };
+            self.send(Job::Write(Write::SaveTask(task), waiter))
         });
         if !is_sent {
             tracing::warn!(
@@ -116,12 +112,8 @@ impl TaskStore for SharedTables {
 
     fn cancel<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async move {
-            let (done, is_done) = oneshot::channel();
-            self.send(Job::CancelTask(id.to_owned(), done));
-            match timeout(READ_TIMEOUT, is_done).await {
-                Ok(Ok(())) => Ok(()),
-                _ => Err(unavailable()),
-            }
+            let done = self.ask(|done| Job::CancelTask(id.to_owned(), done)).await;
+            done.ok_or_else(unavailable)
         })
     }
 

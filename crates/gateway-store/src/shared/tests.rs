@@ -6,16 +6,10 @@ use mcp_core::server::{StoredTask, TaskOwner, TaskStore as _};
 use serde_json::json;
 
 use super::*;
-use crate::state::tests::postgres;
+use crate::state::tests::{postgres, until};
 
 const OWNER: TaskOwner = [7; 32];
 const LIFETIME: Duration = Duration::from_secs(600);
-
-/// The database blocks.
-async fn location(schema: &'static str) -> Option<StoreLocation> {
-    let location = tokio::task::spawn_blocking(move || postgres(schema));
-    location.await.unwrap()
-}
 
 async fn start(location: &StoreLocation, process: u32) -> SharedTables {
     let tables = SharedTables::start_as(process, location).unwrap().unwrap();
@@ -30,14 +24,6 @@ fn kill(tables: SharedTables) {
     drop(tables);
 }
 
-async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !is_so() {
-        assert!(started.elapsed() < Duration::from_secs(60), "{what}");
-        sleep(Duration::from_millis(50)).await;
-    }
-}
-
 fn task(number: u32, outcome: &serde_json::Value) -> StoredTask {
     let id = format!("{number:032x}");
     let task = json!({
@@ -48,7 +34,7 @@ fn task(number: u32, outcome: &serde_json::Value) -> StoredTask {
 
 #[tokio::test]
 async fn task_of_a_gateway_is_found_cancelled_and_lost_with_it() {
-    let Some(location) = location("shared_tasks").await else {
+    let Some(location) = postgres("shared_tasks") else {
         return;
     };
     let (a, b) = (start(&location, 1).await, start(&location, 2).await);

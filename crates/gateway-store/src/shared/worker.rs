@@ -23,9 +23,10 @@ const MAX_WAITING_WRITES: usize = 1_000;
 pub(super) enum Job {
     Connect(oneshot::Sender<()>),
     Claim(u128, oneshot::Sender<Claim>),
-    EndSession(u128, Option<oneshot::Sender<()>>),
-    SaveTask(SavedTask),
-    FindTasks(TaskQuery),
+    /// The sender is dropped once the write is made, or has to wait for the database.
+    Write(Write, oneshot::Sender<()>),
+    /// Finds all tasks of an owner, or the one with this id.
+    FindTasks(TaskOwner, Option<String>, oneshot::Sender<Vec<TaskRow>>),
     CancelTask(String, oneshot::Sender<()>),
     Close,
 }
@@ -41,6 +42,12 @@ pub(super) enum Claim {
     OfLostGateway,
 }
 
+/// A change that is made later if the database is away.
+pub(super) enum Write {
+    EndSession(u128),
+    SaveTask(SavedTask),
+}
+
 /// A task that is to be stored.
 pub(super) struct SavedTask {
     pub(super) owner: TaskOwner,
@@ -48,17 +55,7 @@ pub(super) struct SavedTask {
     pub(super) json: String,
     pub(super) lifetime: Duration,
     pub(super) has_ended: bool,
-    /// Dropped once it is stored, or has to wait for the database.
-    pub(super) waiter: Option<oneshot::Sender<()>>,
     pub(super) _bytes: OwnedSemaphorePermit,
-}
-
-/// The tasks of an owner that are asked for: all, or the one with this id.
-pub(super) struct TaskQuery {
-    pub(super) owner: TaskOwner,
-    pub(super) id: Option<String>,
-    /// Dropped if the database cannot be used.
-    pub(super) answer: oneshot::Sender<Vec<TaskRow>>,
 }
 
 /// A row of the tasks: its JSON, and whether its gateway has not got its lock.
@@ -68,8 +65,8 @@ pub(super) struct Worker {
     address: String,
     jobs: Receiver<Job>,
     known: Arc<Known>,
-    /// [`Job::EndSession`] and [`Job::SaveTask`], oldest first.
-    writes: VecDeque<Job>,
+    /// The writes that wait, oldest first, and those who wait for them.
+    writes: VecDeque<(Write, Option<oneshot::Sender<()>>)>,
 }
 
 impl Worker {
@@ -157,26 +154,26 @@ impl Worker {
 
     async fn work(&mut self, job: Job, tables: &Tables) -> Result<(), StoreError> {
         match job {
-            Job::EndSession(..) | Job::SaveTask(_) => {
-                self.keep(job);
+            Job::Write(write, waiter) => {
+                self.keep(write, Some(waiter));
                 self.write(tables).await?;
             }
             Job::Connect(done) => _ = done.send(()),
             // Requests that have given up would make those after them wait as long.
             Job::Claim(_, answer) if answer.is_closed() => {}
-            Job::FindTasks(query) if query.answer.is_closed() => {}
+            Job::FindTasks(_, _, answer) if answer.is_closed() => {}
             Job::Claim(session, answer) => {
                 let claim = in_time(tables.claim(session)).await?;
                 let _ = answer.send(claim);
             }
-            Job::FindTasks(query) => {
-                let found = in_time(tables.tasks(&query.owner, query.id.as_deref())).await;
+            Job::FindTasks(owner, id, answer) => {
+                let found = in_time(tables.tasks(&owner, id.as_deref())).await;
                 let found = match found {
                     // No task has such an id; the connection is as before.
                     Err(error) if error.fault == StoreFault::Rejected => Vec::new(),
                     found => found?,
                 };
-                let _ = query.answer.send(found);
+                let _ = answer.send(found);
             }
             Job::CancelTask(id, done) => {
                 in_time(tables.cancel_task(&id)).await?;
@@ -189,11 +186,10 @@ impl Worker {
 
     /// Makes the writes that wait, in their order.
     async fn write(&mut self, tables: &Tables) -> Result<(), StoreError> {
-        while let Some(write) = self.writes.front() {
+        while let Some((write, _)) = self.writes.front() {
             let written = match write {
-                Job::SaveTask(task) => in_time(tables.save_task(task)).await,
-                Job::EndSession(session, _) => in_time(tables.end_session(*session)).await,
-                _ => Ok(()),
+                Write::SaveTask(task) => in_time(tables.save_task(task)).await,
+                Write::EndSession(session) => in_time(tables.end_session(*session)).await,
             };
             match written {
                 // It would be refused again, and hold up all others.
@@ -208,42 +204,30 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits until the next attempt to connect. Meanwhile writes are kept, and questions are not answered. Returns true if
-    /// the gateway ends.
+    /// Waits until the next attempt to connect. Meanwhile writes are kept, for which no client waits, and questions are not
+    /// answered. Returns true if the gateway ends.
     async fn wait(&mut self) -> bool {
-        self.let_clients_go();
+        for (_, waiter) in &mut self.writes {
+            *waiter = None;
+        }
         let until = Instant::now() + RETRY_INTERVAL;
         while let Ok(job) = timeout_at(until, self.jobs.recv()).await {
             match job {
                 Some(Job::Close) | None => return true,
-                Some(job @ (Job::EndSession(..) | Job::SaveTask(_))) => {
-                    self.keep(job);
-                    self.let_clients_go();
-                }
+                Some(Job::Write(write, _)) => self.keep(write, None),
                 // Drops the way to their answer.
                 Some(
-                    Job::Connect(_) | Job::Claim(..) | Job::FindTasks(_) | Job::CancelTask(..),
+                    Job::Connect(_) | Job::Claim(..) | Job::FindTasks(..) | Job::CancelTask(..),
                 ) => {}
             }
         }
         false
     }
 
-    fn keep(&mut self, write: Job) {
+    fn keep(&mut self, write: Write, waiter: Option<oneshot::Sender<()>>) {
         if self.writes.len() >= MAX_WAITING_WRITES {
             self.writes.pop_front();
         }
-        self.writes.push_back(write);
-    }
-
-    /// Lets those go on that wait for a write, which is made later.
-    fn let_clients_go(&mut self) {
-        for write in &mut self.writes {
-            match write {
-                Job::SaveTask(task) => task.waiter = None,
-                Job::EndSession(_, waiter) => *waiter = None,
-                _ => {}
-            }
-        }
+        self.writes.push_back((write, waiter));
     }
 }

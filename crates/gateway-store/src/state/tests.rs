@@ -17,16 +17,28 @@ fn change(key: &str, expected: Expected, value: Option<&str>) -> EntryChange {
     }
 }
 
+/// The address of the database for tests.
+pub(crate) fn address() -> Option<String> {
+    let address = std::env::var("MCP_TEST_POSTGRES_URL").ok();
+    let address = address.filter(|address| !address.is_empty());
+    if address.is_none() {
+        eprintln!("skipped: MCP_TEST_POSTGRES_URL names no database");
+    }
+    address
+}
+
+/// Runs SQL in another thread, since a store must not block the runtime of a test.
+pub(crate) fn run(address: &str, sql: &str) {
+    let location = StoreLocation::Postgres(address.to_owned());
+    let work = || location.connect().unwrap().batch(sql).unwrap();
+    std::thread::scope(|scope| scope.spawn(work).join().unwrap());
+}
+
 /// An empty schema of the database for tests.
 pub(crate) fn postgres(schema: &str) -> Option<StoreLocation> {
-    let address = std::env::var("MCP_TEST_POSTGRES_URL").ok();
-    let Some(address) = address.filter(|address| !address.is_empty()) else {
-        eprintln!("skipped: MCP_TEST_POSTGRES_URL names no database");
-        return None;
-    };
+    let address = address()?;
     let sql = format!("drop schema if exists {schema} cascade; create schema {schema}");
-    let server = StoreLocation::Postgres(address.clone());
-    server.connect().unwrap().batch(&sql).unwrap();
+    run(&address, &sql);
     let more = if address.contains('?') { '&' } else { '?' };
     let address = format!("{address}{more}options=-csearch_path%3D{schema}");
     Some(StoreLocation::Postgres(address))
@@ -68,12 +80,7 @@ fn check_database(location: &StoreLocation) {
 }
 
 fn start(location: StoreLocation) -> Database {
-    let retention = Retention {
-        age: Duration::from_secs(86_400),
-        rows: 1_000,
-        bytes: 1 << 30,
-    };
-    Database::start(location, retention).unwrap()
+    Database::start(location, Retention::default()).unwrap()
 }
 
 #[test]
@@ -88,7 +95,8 @@ fn postgres_changes_are_atomic_and_followed() {
     }
 }
 
-async fn until(what: &str, mut is_done: impl FnMut() -> bool) -> Duration {
+/// Waits for a condition that another thread or process makes true; returns the time that it took.
+pub(crate) async fn until(what: &str, mut is_done: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
     while !is_done() {
         assert!(start.elapsed() < Duration::from_secs(120), "{what}");
@@ -127,11 +135,8 @@ async fn check_store(location: StoreLocation) {
 async fn change_of_another_process_is_followed_within_a_second() {
     let scratch = Scratch::new();
     check_store(StoreLocation::File(scratch.file())).await;
-    {
-        let location = std::thread::spawn(|| postgres("state_store"));
-        if let Some(location) = location.join().unwrap() {
-            check_store(location).await;
-        }
+    if let Some(location) = postgres("state_store") {
+        check_store(location).await;
     }
 }
 

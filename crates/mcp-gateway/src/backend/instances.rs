@@ -126,30 +126,17 @@ impl Instances {
         Some((Lease::new(&instance), true))
     }
 
-    /// Removes an instance, so that the next call starts another one.
-    fn remove(&self, caller: &InstanceKey, instance: &Arc<Instance>) {
-        let mut all = self.by_caller.lock();
-        if all
-            .get(caller)
-            .is_some_and(|found| Arc::ptr_eq(found, instance))
-        {
-            all.remove(caller);
-        }
-    }
-
-    /// Removes an instance unless a request uses it.
-    fn remove_unused(&self, caller: &InstanceKey, instance: &Arc<Instance>) -> bool {
+    /// Removes an instance, so that the next call starts another one; with `if_unused` not while a request uses it.
+    /// Returns false if it stays.
+    fn remove(&self, caller: &InstanceKey, instance: &Arc<Instance>, if_unused: bool) -> bool {
         // Under the lock, so that no request begins to use it.
         let mut all = self.by_caller.lock();
-        let is_unused = instance.is_unused();
-        if is_unused
-            && all
-                .get(caller)
-                .is_some_and(|found| Arc::ptr_eq(found, instance))
-        {
+        let is_removed = !if_unused || instance.is_unused();
+        let found = all.get(caller).filter(|_| is_removed);
+        if found.is_some_and(|found| Arc::ptr_eq(found, instance)) {
             all.remove(caller);
         }
-        is_unused
+        is_removed
     }
 }
 
@@ -249,7 +236,7 @@ impl Backend {
         exited: Option<&Lease>,
     ) -> Result<(Lease, Client), Option<String>> {
         if let Some(Lease(instance)) = exited {
-            self.instances.remove(key, instance);
+            self.instances.remove(key, instance, false);
         }
         let limit = self.config.max_instances as usize;
         let max_in_flight = self.config.max_in_flight as usize;
@@ -294,7 +281,7 @@ impl Backend {
             () = self.removed.cancelled() => "the backend is stopped".to_owned(),
         };
         tracing::debug!(backend = %self.key, reason, "an instance has ended");
-        self.instances.remove(key, instance);
+        self.instances.remove(key, instance, false);
         // Requests that still wait for its start get an error.
         let client = instance.client.send_replace(Some(Err(reason)));
         if let Some(Ok(client)) = client {
@@ -348,7 +335,7 @@ impl Backend {
             let idle_timeout = self.config.idle_timeout.unwrap_or(IDLE_TIMEOUT);
             loop {
                 instance.unused(idle_timeout).await;
-                if self.instances.remove_unused(key, instance) {
+                if self.instances.remove(key, instance, true) {
                     return "it was idle".to_owned();
                 }
             }

@@ -100,7 +100,7 @@ impl Backend {
             status.state = BackendState::Starting;
             status.next_try = None;
         });
-        self.begin_lines();
+        self.set_starting(true);
         let (config, handler) = (&self.config, self.notifications());
         let connecting = connect::connect(config, config.era, &self.tokens, handler);
         let client = match connecting.await {
@@ -134,7 +134,7 @@ impl Backend {
             status.generation += 1;
             status.client = Some(client.clone());
         });
-        self.end_lines();
+        self.set_starting(false);
         tracing::info!(backend = %self.key, tools = self.snapshot().tools.len(), "running");
         self.record(kind::BACKEND_STARTED, EventStatus::Success, None);
         tokio::select! {
@@ -549,32 +549,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn delays_double_and_end() {
+    async fn delays_double_and_end_and_are_short_again_after_5_minutes() {
         let mut backoff = Backoff::default();
         for expected in [1, 2, 4, 8, 16] {
             assert_eq!(seconds(&mut backoff), Some(expected));
             backoff.on_running();
+            tokio::time::advance(Duration::from_secs(299)).await;
         }
         assert_eq!(seconds(&mut backoff), None);
-        backoff.reset();
-        assert_eq!(seconds(&mut backoff), Some(1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn backoff_resets_after_5_minutes() {
-        let mut backoff = Backoff::default();
-        assert_eq!(seconds(&mut backoff), Some(1));
-        backoff.on_running();
-        tokio::time::advance(Duration::from_secs(299)).await;
-        assert_eq!(seconds(&mut backoff), Some(2));
         backoff.on_running();
         tokio::time::advance(Duration::from_secs(300)).await;
         assert_eq!(seconds(&mut backoff), Some(1));
-    }
-
-    #[test]
-    fn jitter_is_20_percent() {
-        let mut backoff = Backoff::default();
+        backoff.reset();
+        // The jitter is 20 %.
         assert_eq!(backoff.next_delay(0.0), Some(Duration::from_millis(800)));
         assert_eq!(backoff.next_delay(1.0), Some(Duration::from_millis(2400)));
     }

@@ -98,7 +98,7 @@ fn decide(chosen: Chosen, status: ApprovalStatus) -> Result<u8, Failure> {
     let (database, _) = open(chosen.options)?;
     let entries = database.state.entries();
     let (approval, entry) = find(&entries, &chosen.id)?;
-    let nothing_done = |why: &str| Failure(1, format!("nothing done: {why}"));
+    let nothing_done = |why: &str| Failure::new(format!("nothing done: {why}"));
     let before = approval.status_in(&entries);
     if before != ApprovalStatus::Waiting {
         return Err(nothing_done(&format!(
@@ -119,11 +119,11 @@ fn find(entries: &Entries, id: &str) -> Result<(Approval, Entry), Failure> {
     match found.len() {
         _ if id.len() < MIN_ID_DIGITS => {
             let text = format!("an id needs at least {MIN_ID_DIGITS} digits");
-            Err(Failure(1, text))
+            Err(Failure::new(text))
         }
         1 => Ok(found.swap_remove(0)),
-        0 => Err(Failure(1, "there is no approval with this id".to_owned())),
-        _ => Err(Failure(1, "several approvals begin like this".to_owned())),
+        0 => Err(Failure::new("there is no approval with this id")),
+        _ => Err(Failure::new("several approvals begin like this")),
     }
 }
 

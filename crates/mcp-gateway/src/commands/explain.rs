@@ -45,7 +45,7 @@ pub(super) fn run(explain: Explain) -> ExitCode {
         let principal = named(principal);
         let (view, args) = (view.as_deref(), args.as_deref());
         let text = explained(&config, principal.as_ref(), view, &item, args);
-        print(&text.map_err(|text| Failure(1, text))?);
+        print(&text.map_err(Failure::new)?);
         Ok(0)
     });
     Failure::exit_code(explained)

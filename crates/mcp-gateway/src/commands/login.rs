@@ -56,7 +56,7 @@ fn log_in(config: &Config, name: &str, timeout: Duration, browser: bool) -> Resu
         Some(Target::Child(_)) => Err(format!("the backend {name} has no `url`")),
     };
     let remote = settings.map_err(|text| Failure(CONFIG_ERROR, text))?;
-    let failed = |error: &dyn std::fmt::Display| Failure(1, error.to_string());
+    let failed = |error: &dyn std::fmt::Display| Failure::new(error.to_string());
     let oauth = backend::oauth(remote).map_err(|error| failed(&error))?;
     let oauth = oauth.ok_or_else(|| Failure(CONFIG_ERROR, "no `oauth`".to_owned()))?;
     let runtime = tokio::runtime::Runtime::new().map_err(|error| failed(&error))?;

@@ -3,11 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use gateway_approvals::pins::{self, Pin, PinStatus, printable};
+use gateway_approvals::pins::{self, Pin, printable};
 use gateway_store::database::Database;
-use gateway_store::events::{Event, EventStatus, kind};
 use gateway_store::state::{Entry, Expected};
-use serde_json::json;
 
 use super::{Failure, open, print, user, wait};
 use crate::config::{Options, PinMode};
@@ -111,63 +109,57 @@ fn show(selection: Selection) -> Result<u8, Failure> {
 }
 
 fn decide(choice: Choice, approve: bool) -> Result<u8, Failure> {
-    if choice
-        .hash
-        .as_ref()
-        .is_some_and(|hash| hash.len() < SHORT_HASH)
-    {
+    let start = choice.hash.as_deref();
+    if start.is_some_and(|start| start.len() < SHORT_HASH) {
         let text = format!("--hash: needs at least {SHORT_HASH} digits");
-        return Err(Failure(1, text));
+        return Err(Failure::new(text));
     }
     let store = Store::open(choice.options)?;
     let offered = |pin: &Pin| pin.offered.as_ref().map(|offered| offered.hash.clone());
     // The definitions of this moment; the gateway may write them again, but not others in their place.
     let wanted = store.find(Some(&choice.name))?.into_iter();
     let wanted = wanted.filter_map(|(key, pin, _)| Some((key, offered(&pin)?)));
-    let is_chosen = |hash: &str| {
-        choice
-            .hash
-            .as_ref()
-            .is_none_or(|start| hash.starts_with(start))
-    };
+    let is_chosen = |hash: &str| start.is_none_or(|start| hash.starts_with(start));
     let wanted: Vec<(String, String)> = wanted.filter(|(_, hash)| is_chosen(hash)).collect();
     if wanted.is_empty() {
-        let text = match &choice.hash {
+        let text = match start {
             Some(_) => "nothing done: no definition with this hash is offered now",
             None => "nothing done: there is no change to decide about",
         };
-        return Err(Failure(1, text.to_owned()));
+        return Err(Failure::new(text));
     }
+    let word = if approve { "approved" } else { "refused" };
     for _ in 0..MAX_ATTEMPTS {
-        let found = store.find(Some(&choice.name))?;
-        let mut decided = Vec::new();
-        for (key, hash) in &wanted {
-            let now = found.iter().find(|(found, _, _)| found == key);
-            match now.filter(|(_, pin, _)| offered(pin).as_ref() == Some(hash)) {
-                Some((_, pin, entry)) => {
-                    decided.push((key, pin.decided_now(approve, user()), entry))
-                }
-                None => {
-                    let text = "nothing done: a definition has changed meanwhile; see `mcp-gateway pins diff`";
-                    return Err(Failure(1, text.to_owned()));
-                }
+        let found = store.find(Some(&choice.name))?.into_iter();
+        let mut lines = Vec::new();
+        let decided = found.filter_map(|(key, mut pin, entry)| {
+            let (_, hash) = wanted.iter().find(|(wanted, _)| *wanted == key)?;
+            if offered(&pin).as_ref() != Some(hash) {
+                return None;
             }
-        }
-        let changes = decided.iter().map(|(key, pin, entry)| {
-            pins::store((*key).clone(), pin, Expected::Revision(entry.revision))
+            lines.push(format!("{word:<9} {hash} {}", printable(&pin.name())));
+            let event = pin.decide(approve, user());
+            let expected = Expected::Revision(entry.revision);
+            Some((pins::store(key, &pin, expected), event))
         });
-        let changes: Vec<_> = changes.collect();
+        let (changes, events): (Vec<_>, Vec<_>) = decided.unzip();
+        if events.len() < wanted.len() {
+            let text =
+                "nothing done: a definition has changed meanwhile; see `mcp-gateway pins diff`";
+            return Err(Failure::new(text));
+        }
         let stored = wait(store.database.state.change(changes))?;
         if stored.map_err(Failure::unavailable)? {
-            let decided: Vec<Pin> = decided.into_iter().map(|(_, pin, _)| pin).collect();
-            store.record(&decided, &wanted, approve);
+            for (event, line) in events.into_iter().zip(&lines) {
+                store.database.log.record(event);
+                print(line);
+            }
+            store.database.close();
             return Ok(0);
         }
     }
-    Err(Failure(
-        1,
-        "nothing done: the gateway is changing these tools all the time".to_owned(),
-    ))
+    let text = "nothing done: the gateway is changing these tools all the time";
+    Err(Failure::new(text))
 }
 
 /// The pins of a gateway.
@@ -203,35 +195,11 @@ impl Store {
             (&one.backend, &one.tool).cmp(&(&other.backend, &other.tool))
         });
         match (found.is_empty(), name) {
-            (true, Some(name)) => Err(Failure(
-                1,
-                format!("no tool and no backend {name:?} is known"),
-            )),
+            (true, Some(name)) => {
+                let text = format!("no tool and no backend {name:?} is known");
+                Err(Failure::new(text))
+            }
             _ => Ok(found),
         }
-    }
-
-    /// Records decisions in the event log, and prints them.
-    fn record(&self, decided: &[Pin], wanted: &[(String, String)], approve: bool) {
-        let word = if approve {
-            PinStatus::Approved
-        } else {
-            PinStatus::Refused
-        }
-        .name();
-        for (pin, (_, hash)) in decided.iter().zip(wanted) {
-            let facts = json!({
-                "backend": pin.backend,
-                "tool_name": pin.tool,
-                "decision": word,
-                "hash": hash,
-                "by": pin.decided.as_ref().map(|decided| &decided.by),
-            });
-            self.database
-                .log
-                .record(Event::new(kind::TOOL_DECIDED, EventStatus::Success, facts));
-            print(&format!("{word:<9} {hash} {}", printable(&pin.name())));
-        }
-        self.database.close();
     }
 }

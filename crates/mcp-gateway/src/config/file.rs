@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::reader::{ConfigDuration, Environment, FieldReader, Problem, Protocol, line_at, reason};
+use super::reader::{ConfigDuration, Environment, FieldReader, Problem, era, line_at, reason};
 use super::roles::{RoleEntry, ViewEntry};
 use super::{
     BackendConfig, BackendKey, Child, Config, ConfigError, DisabledReason, FirstSight, Isolation,
@@ -67,8 +67,9 @@ struct BackendEntry {
     env_pass: Option<Vec<String>>,
     cwd: Option<String>,
     url: Option<String>,
+    #[serde(default, deserialize_with = "era")]
     #[schemars(with = "Option<String>")]
-    protocol: Option<Protocol>,
+    protocol: EraChoice,
     #[serde(alias = "type")]
     transport: Option<String>,
     headers: Option<BTreeMap<String, String>>,
@@ -337,7 +338,7 @@ impl BackendEntry {
         }
         let (max_in_flight, max_instances) = self.limits(name)?;
         self.check_names(name)?;
-        let era = self.protocol.unwrap_or_default().into();
+        let era = self.protocol;
         let is_shared = self.isolation.is_shared();
         let filter = Filter::new(&self.allow, &self.deny);
         let disabled = self.disabled.then_some(DisabledReason::Configured);

@@ -15,33 +15,20 @@ use super::reader::Problem;
 /// Tables that must not become empty.
 const TABLES: [&str; 3] = ["backends", "roles", "principals"];
 
-/// Fields without which more is allowed. `*` stands for any name.
-const FIELDS: [&[&str]; 25] = [
-    &["pins"],
-    &["first_sight"],
-    &["approvals", "confirm"],
-    &["approvals", "approve"],
-    &["roles", "*", "inherits"],
-    &["roles", "*", "deny"],
-    &["roles", "*", "confirm"],
-    &["roles", "*", "approve"],
-    &["roles", "*", "effects"],
-    &["roles", "*", "arguments"],
-    &["roles", "*", "limit"],
-    &["roles", "*", "views"],
-    &["roles", "*", "questions"],
-    &["backends", "*", "allow"],
-    &["backends", "*", "deny"],
-    &["backends", "*", "bare"],
-    &["backends", "*", "isolation"],
-    &["backends", "*", "questions"],
-    &["backends", "*", "pins"],
-    &["backends", "*", "first_sight"],
-    &["backends", "*", "disabled"],
-    &["backends", "*", "tools", "*", "effect"],
-    &["views", "*", "backends"],
-    &["views", "*", "allow"],
-    &["views", "*", "deny"],
+/// Tables, and their fields without which more is allowed. `*` stands for any name.
+const FIELDS: [(&[&str], &str); 6] = [
+    (&[], "pins first_sight"),
+    (&["approvals"], "confirm approve"),
+    (
+        &["roles", "*"],
+        "inherits deny confirm approve effects arguments limit views questions",
+    ),
+    (
+        &["backends", "*"],
+        "allow deny bare isolation questions pins first_sight disabled",
+    ),
+    (&["backends", "*", "tools", "*"], "effect"),
+    (&["views", "*"], "backends allow deny"),
 ];
 
 /// More fields are not named in an error.
@@ -60,13 +47,8 @@ pub(super) fn check(before: Option<&str>, after: Option<&str>) -> Result<(), Pro
     let (Ok(before), Ok(table)) = (DeTable::parse(before), DeTable::parse(text)) else {
         return Ok(());
     };
-    let (before, after) = (
-        before.get_ref(),
-        ChangedFile {
-            text,
-            table: table.get_ref(),
-        },
-    );
+    let (before, table) = (before.get_ref(), table.get_ref());
+    let after = ChangedFile { text, table };
     let mut lost: Vec<Vec<String>> = Vec::new();
     for name in TABLES {
         let is_gone = is_filled(before, name) && !is_filled(after.table, name);
@@ -77,11 +59,8 @@ pub(super) fn check(before: Option<&str>, after: Option<&str>) -> Result<(), Pro
             lost.push(vec![name.to_owned()]);
         }
     }
-    for field in FIELDS {
-        let mut found = Vec::new();
-        collect(before, field, &mut Vec::new(), &mut found);
-        lost.extend(found.into_iter().filter(|path| after.loses(path)));
-    }
+    let restrictions = restrictions(before).into_iter();
+    lost.extend(restrictions.filter(|path| after.loses(path)));
     lost.extend(lost_principals(before, after.table));
     let Some(first) = lost.first() else {
         return Ok(());
@@ -137,6 +116,18 @@ impl ChangedFile<'_> {
         }
         true
     }
+}
+
+/// The paths of all values that restrict something.
+fn restrictions(table: &DeTable<'_>) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for (path, fields) in FIELDS {
+        for field in fields.split(' ') {
+            let field = [path, &[field]].concat();
+            collect(table, &field, &mut Vec::new(), &mut found);
+        }
+    }
+    found
 }
 
 /// Collects the paths of the values that `field` names and that restrict something.

@@ -434,35 +434,17 @@ impl<'de> Deserialize<'de> for ConfigDuration {
     }
 }
 
-/// `mcp` (the newest revision that the backend supports), a revision, or `rpc` (no handshake, seed 000).
-#[derive(Default, Deserialize)]
-#[serde(try_from = "String")]
-pub(super) struct Protocol(EraChoice);
-
-impl TryFrom<String> for Protocol {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let era = match text.as_str() {
-            "mcp" => EraChoice::Newest,
-            "rpc" => EraChoice::Unversioned,
-            MODERN => EraChoice::Modern,
-            revision => match Revision::parse(revision) {
-                Some(revision) => EraChoice::Revision(revision),
-                None => return Err(unknown()),
-            },
-        };
-        Ok(Self(era))
+/// Reads `mcp` (the newest revision that the backend supports), a revision, or `rpc` (no handshake, seed 000).
+pub(super) fn era<'de, D: Deserializer<'de>>(deserializer: D) -> Result<EraChoice, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "mcp" => Ok(EraChoice::Newest),
+        "rpc" => Ok(EraChoice::Unversioned),
+        MODERN => Ok(EraChoice::Modern),
+        text => Revision::parse(text)
+            .map(EraChoice::Revision)
+            .ok_or_else(|| {
+                let revisions = Revision::ALL.map(Revision::as_str).join(", ");
+                D::Error::custom(format!("expected one of mcp, rpc, {revisions}, {MODERN}"))
+            }),
     }
-}
-
-impl From<Protocol> for EraChoice {
-    fn from(Protocol(era): Protocol) -> Self {
-        era
-    }
-}
-
-fn unknown() -> String {
-    let revisions = Revision::ALL.map(Revision::as_str).join(", ");
-    format!("expected one of mcp, rpc, {revisions}, {MODERN}")
 }

@@ -1,7 +1,6 @@
 //! Parses the tables `[roles.NAME]` and `[principals]`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Deref;
 use std::sync::Arc;
 
 use gateway_access::{
@@ -353,23 +352,6 @@ fn unknown(name: &str, roles: &BTreeMap<String, RoleEntry>, or_none: bool) -> St
     format!("there is no role {name:?}{}", suggestion(name, names))
 }
 
-/// One view, with its texts for clients.
-#[derive(PartialEq)]
-pub(crate) struct ViewConfig {
-    pub(crate) view: Arc<View>,
-    pub(crate) title: Option<String>,
-    /// For the model, in place of those of the gateway.
-    pub(crate) instructions: Option<String>,
-}
-
-impl Deref for ViewConfig {
-    type Target = View;
-
-    fn deref(&self) -> &View {
-        &self.view
-    }
-}
-
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ViewEntry {
@@ -405,7 +387,7 @@ impl ViewEntry {
         text: &str,
         name: &str,
         is_bare: &BTreeMap<String, bool>,
-    ) -> Result<ViewConfig, Problem> {
+    ) -> Result<View, Problem> {
         let wrong = |field: &str, text: String| Problem::new(&["views", name, field], text);
         let is_legal = |letter: char| is_portable(letter) && !letter.is_ascii_uppercase();
         if !(1..=MAX_NAME_LEN).contains(&name.len()) || !name.chars().all(is_legal) {
@@ -452,9 +434,11 @@ impl ViewEntry {
             ..Role::named(name)
         };
         check_both(&rules.allow, &rules.deny)?;
-        let view = View {
+        Ok(View {
             tools: tools(name, self.tools, &rules)?,
             name: name.into(),
+            title: self.title.map(|title| title.trim().to_owned()),
+            instructions: self.instructions.map(|text| text.trim().to_owned()),
             others: backends
                 .iter()
                 .any(|key| is_bare.get(key) == Some(&true))
@@ -465,11 +449,6 @@ impl ViewEntry {
             backends: self.backends.map(|_| backends),
             rules,
             own: self.own,
-        };
-        Ok(ViewConfig {
-            view: Arc::new(view),
-            title: self.title.map(|title| title.trim().to_owned()),
-            instructions: self.instructions.map(|text| text.trim().to_owned()),
         })
     }
 }

@@ -58,20 +58,6 @@ impl ConfigSource {
         Ok((config, source))
     }
 
-    /// Every problem of the file in TOML; of a file of another host none.
-    pub(super) fn problems(file: &Path, base: &Config) -> Vec<ConfigError> {
-        let name = file.display().to_string();
-        let Ok(text) = read(file) else {
-            return Vec::new();
-        };
-        let text = without_mark(&text);
-        if is_json(text, &name) {
-            return Vec::new();
-        }
-        let folder = folder_of(file);
-        find(text, &name, &Environment::of_process(&folder), base)
-    }
-
     /// The path of the file.
     pub(crate) fn file(&self) -> Option<String> {
         Some(self.file.as_ref()?.display().to_string())
@@ -88,16 +74,6 @@ impl ConfigSource {
         }
         let text = self.text.changed().await;
         self.change(&text)
-    }
-
-    /// Returns the new configuration once the content is stable.
-    #[cfg(test)]
-    pub(super) fn observe(
-        &mut self,
-        found: Result<String, String>,
-    ) -> Option<Result<Config, ConfigError>> {
-        let text = self.text.observe(found)?;
-        Some(self.change(&text))
     }
 
     /// Returns the configuration of a changed file, unless a restriction is missing there.
@@ -284,13 +260,6 @@ fn starts_with(field: &str, key: &str) -> bool {
 #[command(next_help_heading = "Gateway")]
 // The default id is the name of the struct, which the options of `mcp-serve` have as well.
 #[group(id = "gateway")]
-#[cfg_attr(
-    not(any(target_os = "linux", windows)),
-    command(
-        after_help = "On this system a gateway that is killed closes the stdin of its backends' processes, but cannot \
-                      end those that go on without it."
-    )
-)]
 pub(crate) struct Options {
     /// File with the backends: TOML, or the mcp.json of another host.
     ///
@@ -323,15 +292,22 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Every problem of the options and of the file.
+    /// Every problem of the options and of the file; in a file of another host only the first.
     pub(crate) fn problems(&self) -> Vec<ConfigError> {
         let Err(first) = self.clone().load() else {
             return Vec::new();
         };
-        let file = self.config.as_deref();
-        let mut all = file
-            .map(|file| ConfigSource::problems(file, &Config::default()))
-            .unwrap_or_default();
+        let mut all = Vec::new();
+        if let Some(file) = &self.config
+            && let Ok(text) = read(file)
+        {
+            let (text, name) = (without_mark(&text), file.display().to_string());
+            if !is_json(text, &name) {
+                let folder = folder_of(file);
+                let environment = Environment::of_process(&folder);
+                all = find(text, &name, &environment, &Config::default());
+            }
+        }
         if !all.contains(&first) {
             all.insert(0, first);
         }

@@ -180,6 +180,17 @@ fn invalid(cases: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
+/// Checks the text that is said of each row, whose lines are joined with `\n`; the row after it has a part of the text.
+fn assert_said(rows: &str, said: impl Fn(&str) -> String) {
+    let mut rows = rows.trim().lines();
+    while let Some(text) = rows.next() {
+        let expected = rows.next().and_then(|row| row.strip_prefix("=> ")).unwrap();
+        let said = said(&text.replace("\\n", "\n"));
+        assert!(said.contains(expected), "{text}\n is: {said}");
+        assert!(!said.contains("s3cret"), "{said}");
+    }
+}
+
 #[test]
 fn errors_have_line_and_field_but_no_value() {
     for (text, expected) in invalid(include_str!("tests/wrong.toml.txt")) {

@@ -7,7 +7,10 @@ fn blocked(scratch: &Scratch) -> (Database, PathBuf) {
     let folder = scratch.0.join("folder");
     std::fs::write(&folder, "in the way").unwrap();
     let location = StoreLocation::File(folder.join("events.db"));
-    (Database::start(location, PLENTY).unwrap(), folder)
+    (
+        Database::start(location, Retention::default()).unwrap(),
+        folder,
+    )
 }
 
 #[test]
@@ -51,7 +54,7 @@ fn unavailable_store_drops_only_what_exceeds_the_queue() {
 
 #[tokio::test]
 async fn recorded_event_is_found_immediately() {
-    let database = Database::start(StoreLocation::Memory, PLENTY).unwrap();
+    let database = Database::start(StoreLocation::Memory, Retention::default()).unwrap();
     let log = &database.log;
     for n in 0..600 {
         log.record(event(n));
@@ -71,7 +74,8 @@ async fn recorded_event_is_found_immediately() {
 #[test]
 fn steady_events_are_written_many_at_a_time() {
     let scratch = Scratch::new();
-    let database = Database::start(StoreLocation::File(scratch.file()), PLENTY).unwrap();
+    let database =
+        Database::start(StoreLocation::File(scratch.file()), Retention::default()).unwrap();
     write(&database, 0, 1);
     let other = rusqlite::Connection::open(scratch.file()).unwrap();
     let count = "create table transactions (number); create trigger count after update on mcp_usage
@@ -96,7 +100,8 @@ fn steady_events_are_written_many_at_a_time() {
 #[test]
 fn rejected_records_do_not_stop_others() {
     let scratch = Scratch::new();
-    let database = Database::start(StoreLocation::File(scratch.file()), PLENTY).unwrap();
+    let database =
+        Database::start(StoreLocation::File(scratch.file()), Retention::default()).unwrap();
     write(&database, 0, 1);
     let other = rusqlite::Connection::open(scratch.file()).unwrap();
     let refuse =
@@ -124,7 +129,8 @@ async fn query_of_a_failing_store_returns_its_error() {
 #[tokio::test]
 async fn reader_does_not_delay_the_writer() {
     let scratch = Scratch::new();
-    let database = Database::start(StoreLocation::File(scratch.file()), PLENTY).unwrap();
+    let database =
+        Database::start(StoreLocation::File(scratch.file()), Retention::default()).unwrap();
     write(&database, 0, 1);
     let other = rusqlite::Connection::open(scratch.file()).unwrap();
     other.execute_batch("begin").unwrap();

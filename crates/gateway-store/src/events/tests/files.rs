@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::*;
 
 fn start(scratch: &Scratch) -> Database {
-    Database::start(StoreLocation::File(scratch.file()), PLENTY).unwrap()
+    Database::start(StoreLocation::File(scratch.file()), Retention::default()).unwrap()
 }
 
 /// The numbers of all events in the file, read through another connection.
@@ -143,7 +143,7 @@ fn full_disk_child() {
         return;
     };
     let location = StoreLocation::File(file.into());
-    let database = Database::start(location.clone(), PLENTY).unwrap();
+    let database = Database::start(location.clone(), Retention::default()).unwrap();
     let mut recorded = 0;
     until("full", || {
         // Many in one write: each write takes whole pages.

@@ -11,7 +11,7 @@ async fn killed_child() {
     let Some(file) = std::env::var_os("MCP_GATEWAY_TEST_KILLED") else {
         return;
     };
-    let database = Database::start(StoreLocation::File(file.into()), PLENTY).unwrap();
+    let database = Database::start(StoreLocation::File(file.into()), Retention::default()).unwrap();
     let log = &database.log;
     for n in 0.. {
         log.record(event(n));

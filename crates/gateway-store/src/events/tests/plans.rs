@@ -4,53 +4,42 @@ use super::*;
 use crate::database::Value;
 use crate::events::table::newest;
 
+/// Sets a filter.
+type Change = fn(&mut Query);
+
+/// Filters, each with its index.
+const FILTERS: [(Change, &str); 11] = [
+    (|_| {}, "SCAN mcp_events"),
+    (
+        |query| query.since = Some(Timestamp::now()),
+        "INTEGER PRIMARY KEY",
+    ),
+    (|query| query.trace_id = Some(TraceId::new_v4()), "by_trace"),
+    (|query| query.event_type = Some("x".into()), "by_type"),
+    (
+        |query| query.status = Some(EventStatus::Failure),
+        "by_status",
+    ),
+    (|query| query.item = Some("x".into()), "by_item"),
+    (|query| query.kind = Some("x".into()), "by_kind"),
+    (|query| query.view = Some("x".into()), "by_view"),
+    (|query| query.backend = Some("x".into()), "by_backend"),
+    (|query| query.outcome = Some(Outcome::Ok), "by_outcome"),
+    (|query| query.principal = Some("x".into()), "by_principal"),
+];
+
+/// Of several filters the one that finds less has the index.
+const SEVERAL: [(usize, usize); 3] = [(2, 3), (5, 9), (10, 1)];
+
 #[test]
 fn each_filter_walks_along_an_index() {
     let mut connection = StoreLocation::Memory.connect().unwrap();
-    let query = |change: fn(&mut Query)| {
+    let alone = FILTERS.map(|(change, index)| (change, FILTERS[0].0, index));
+    let several = SEVERAL.map(|(one, other)| (FILTERS[one].0, FILTERS[other].0, FILTERS[one].1));
+    for (change, change_too, index) in alone.into_iter().chain(several) {
         let mut query = Query::default();
         change(&mut query);
-        query
-    };
-    for (query, index) in [
-        (Query::default(), "SCAN mcp_events"),
-        (
-            Query::default().with_since(Timestamp::now()),
-            "INTEGER PRIMARY KEY",
-        ),
-        (
-            Query::default()
-                .with_trace(TraceId::new_v4())
-                .with_type("x"),
-            "by_trace",
-        ),
-        (Query::default().with_type("x"), "by_type"),
-        (
-            Query::default().with_status(EventStatus::Failure),
-            "by_status",
-        ),
-        (
-            query(|query| {
-                query.item = Some("x".into());
-                query.outcome = Some(Outcome::Ok);
-            }),
-            "by_item",
-        ),
-        (query(|query| query.kind = Some("x".into())), "by_kind"),
-        (query(|query| query.view = Some("x".into())), "by_view"),
-        (
-            query(|query| query.backend = Some("x".into())),
-            "by_backend",
-        ),
-        (
-            query(|query| query.outcome = Some(Outcome::Ok)),
-            "by_outcome",
-        ),
-        (
-            query(|query| query.principal = Some("x".into())).with_since(Timestamp::now()),
-            "by_principal",
-        ),
-    ] {
+        change_too(&mut query);
         let (sql, values) = newest(&connection, &query);
         let plan = connection.query(&format!("explain query plan {sql}"), &values);
         let steps = plan.unwrap();

@@ -3,23 +3,7 @@
 use std::process::Command;
 
 use super::*;
-use crate::state::tests::postgres as location_of;
-
-fn address() -> Option<String> {
-    let address = std::env::var("MCP_TEST_POSTGRES_URL").ok();
-    let address = address.filter(|address| !address.is_empty());
-    if address.is_none() {
-        eprintln!("skipped: MCP_TEST_POSTGRES_URL names no database");
-    }
-    address
-}
-
-/// Runs SQL in another thread, since a store must not block the runtime of a test.
-fn run(address: &str, sql: &str) {
-    let location = StoreLocation::Postgres(address.to_owned());
-    let work = || location.connect().unwrap().batch(sql).unwrap();
-    std::thread::scope(|scope| scope.spawn(work).join().unwrap());
-}
+use crate::state::tests::{address, postgres as location_of, run};
 
 #[test]
 fn postgres_passes() {
@@ -37,15 +21,13 @@ fn postgres_passes() {
 /// Three gateways with one log; the connections of one of them are cut.
 #[tokio::test]
 async fn gateways_share_one_log_and_reconnect() {
-    let Some(address) = address() else { return };
-    let schema = "drop schema if exists shared cascade; create schema shared";
-    run(&address, schema);
-    let named = |name: &str| {
-        let more = if address.contains('?') { '&' } else { '?' };
-        format!("{address}{more}options=-csearch_path%3Dshared&application_name={name}")
+    let Some(StoreLocation::Postgres(address)) = location_of("shared") else {
+        return;
     };
-    let databases = ["one", "two", "three"]
-        .map(|name| Database::start(StoreLocation::Postgres(named(name)), PLENTY).unwrap());
+    let databases = ["one", "two", "three"].map(|name| {
+        let location = StoreLocation::Postgres(format!("{address}&application_name={name}"));
+        Database::start(location, Retention::default()).unwrap()
+    });
     let trace = TraceId::new_v4();
     for n in 0..900 {
         let mut event = event(n);
@@ -122,7 +104,7 @@ fn missing_database_degrades_the_log() {
     let closed = listener.local_addr().unwrap();
     drop(listener);
     let address = format!("postgres://user:s3cret@{closed}/none");
-    let database = Database::start(StoreLocation::Postgres(address), PLENTY).unwrap();
+    let database = Database::start(StoreLocation::Postgres(address), Retention::default()).unwrap();
     database.log.record(event(0));
     let reason = degraded(&database);
     assert!(reason.starts_with("error connecting to server"), "{reason}");

@@ -228,15 +228,21 @@ fn keeps_the_newest(open: Open<'_>) {
         while retain(&mut store, &retention, now).unwrap() {}
         found(&mut store, &Query::default().with_limit(1_000))
     };
-    let rows = |rows| Retention { rows, ..PLENTY };
+    let rows = |rows| Retention {
+        rows,
+        ..Retention::default()
+    };
     let all = left(Retention {
         age: Duration::from_secs(60 * 60 * 100),
-        ..PLENTY
+        ..Retention::default()
     });
     assert_eq!(all.len(), 1_000);
     assert_eq!(left(rows(500)), (2_500..3_000).collect::<Vec<_>>());
     let age = Duration::from_secs(60 * 100 + 30);
-    let young = Retention { age, ..PLENTY };
+    let young = Retention {
+        age,
+        ..Retention::default()
+    };
     assert_eq!(left(young), (2_900..3_000).collect::<Vec<_>>());
     assert_eq!(left(rows(0)), [0; 0]);
 }
@@ -252,7 +258,7 @@ fn keeps_the_events_of_others(open: Open<'_>) {
     append(&mut store, &others).unwrap();
     let retention = Retention {
         rows: 100,
-        ..PLENTY
+        ..Retention::default()
     };
     for round in 0..4 {
         let flood: Vec<Record> = (0..500)
@@ -284,7 +290,7 @@ fn keeps_the_limit_of_bytes(open: Open<'_>) {
     }
     let retention = Retention {
         bytes: 10 << 20,
-        ..PLENTY
+        ..Retention::default()
     };
     while retain(&mut store, &retention, Timestamp::now()).unwrap() {}
     // The newest ones are left.

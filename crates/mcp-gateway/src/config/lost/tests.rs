@@ -171,11 +171,7 @@ fn principal_may_go_if_it_can_do_no_more_then() {
 fn file_that_is_cut_off_at_any_byte_keeps_every_restriction() {
     let restrictions = |text: &str| {
         let table = DeTable::parse(text).unwrap();
-        let mut found = Vec::new();
-        for field in FIELDS {
-            collect(table.get_ref(), field, &mut Vec::new(), &mut found);
-        }
-        found
+        super::restrictions(table.get_ref())
     };
     let (mut taken, mut refused) = (0, 0);
     for end in 0..GOOD.len() {

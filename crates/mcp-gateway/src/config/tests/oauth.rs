@@ -31,49 +31,34 @@ fn fields_are_read() {
     parse_with("grant = \"login\"").unwrap();
 }
 
+/// Settings that do not fit, each with a part of its error.
+const FAULTS: &str = r#"
+grant = "password"
+=> gateway.toml:4: backends.x.oauth.grant:
+grant = "client_credentials"
+=> needs `client_id` and `client_secret`
+grant = "client_credentials"\nclient_id = "a"
+=> client_id: needs `client_secret`
+grant = "login"\nclient_id = "a"
+=> gateway.toml:5: backends.x.oauth.client_id: needs `issuer`
+grant = "login"\nclient_secret = "a"
+=> client_secret: needs `client_id`
+grant = "login"\nissuer = "login.example"
+=> issuer: must be the URL of an authorization server
+grant = "login"\nclient_metadata = "http://x"
+=> client_metadata: must be a URL with https://
+grant = "login"\nscopes = "a"
+=> unknown field `scopes`
+"#;
+
 #[test]
-fn what_does_not_fit_is_an_error_with_its_line() {
-    let credentials = "grant = \"client_credentials\"";
-    let login = "grant = \"login\"";
-    for (fields, said) in [
-        (
-            "grant = \"password\"".to_owned(),
-            "gateway.toml:4: backends.x.oauth.grant: ",
-        ),
-        (
-            credentials.to_owned(),
-            "needs `client_id` and `client_secret`",
-        ),
-        (
-            format!("{credentials}\nclient_id = \"a\""),
-            "client_id: needs `client_secret`",
-        ),
-        (
-            format!("{login}\nclient_id = \"a\""),
-            "gateway.toml:5: backends.x.oauth.client_id: needs `issuer`",
-        ),
-        (
-            format!("{login}\nclient_secret = \"a\""),
-            "client_secret: needs `client_id`",
-        ),
-        (
-            format!("{login}\nissuer = \"login.example\""),
-            "issuer: must be the URL of an authorization server",
-        ),
-        (
-            format!("{login}\nclient_metadata = \"http://x\""),
-            "client_metadata: must be a URL with https://",
-        ),
-        (format!("{login}\nscopes = \"a\""), "unknown field `scopes`"),
-    ] {
-        let error = parse_with(&fields).map(drop).unwrap_err().to_string();
-        assert!(error.contains(said), "{error}");
-    }
-    let text =
-        "[backends.x]\nurl = \"https://x\"\ntoken = \"${TOKEN}\"\noauth = { grant = \"login\" }";
-    let error = error(text);
-    assert!(
-        error.contains("token: must not be combined with `oauth`"),
-        "{error}"
+fn unfit_settings_are_an_error_with_their_line() {
+    assert_said(FAULTS, |fields| {
+        parse_with(fields).err().unwrap().to_string()
+    });
+    let error = error(
+        "[backends.x]\nurl = \"https://x\"\ntoken = \"${TOKEN}\"\noauth = { grant = \"login\" }",
     );
+    let expected = "token: must not be combined with `oauth`";
+    assert!(error.contains(expected), "{error}");
 }

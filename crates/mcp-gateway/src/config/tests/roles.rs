@@ -1,6 +1,6 @@
 //! Tests of the tables of roles.
 
-use super::{error, toml};
+use super::{assert_said, error, toml};
 use mcp_core::server::Principal;
 use serde_json::value::RawValue;
 
@@ -111,124 +111,80 @@ fn arguments_limit_the_rules_of_their_table_and_the_own_limit_counts() {
     }
 }
 
+const BACKENDS: &str = "[backends.docker]\ncommand = [\"d\"]\n";
+
+/// Faults of the tables, each with a part of its error.
+const FAULTS: &str = r#"
+[roles.a]\nalow = []
+=> gateway.toml:4: roles.a.alow: unknown field
+[roles.a]\neffects = []\nallow = ["docker__*"]
+=> gateway.toml:4: roles.a.effects: must name at least one
+[roles.a]\neffects = ["read"]
+=> unknown variant `read`; did you mean `reads`?
+[roles.a]\nown = ["events"]
+=> unknown variant `events`
+[roles.a]\ninherits = ["b"]\n[roles.b]\ninherits = ["a"]
+=> inherits from itself
+[roles.reader]\n[roles.a]\ninherits = ["raeder"]
+=> did you mean "reader"?
+[roles.reader]\n[principals]\nx = "writer"
+=> gateway.toml:5: principals.x: there is no role "writer"; there are: reader, none
+[roles.a]\n\narguments = { x = 5 }
+=> gateway.toml:5: roles.a.arguments: "x" must be a pattern, a list of patterns
+[roles.a]\narguments = { x = [] }
+=> "x" must be a pattern, a list of patterns
+[roles.a]\narguments = { x = "a" }
+=> roles.a.arguments: needs `allow`, whose rules it limits
+[roles.a]\nwhen = 'true'
+=> gateway.toml:4: roles.a.when: unknown field
+[roles.a]\nlimit = "30/week"
+=> gateway.toml:4: roles.a.limit: must be a number of calls in a time
+[roles.a]\nlimit = "0/min"
+=> must allow at least one call
+[backends.docker.tools.prune]
+=> gateway.toml:3: backends.docker.tools.prune: needs `title`, `description` or `effect`
+[backends.docker.tools.prune]\neffect = "writes"
+=> unknown variant `writes`
+[principals]\nx = "none"
+=> needs a role
+[roles.reader]\n[principals]\n"role:x" = "reader"
+=> gateway.toml:5: principals.role:x: a role is given to a token in the token file
+[roles.none]
+=> is a reserved name
+[approvals]\napprove = "operator"
+=> gateway.toml:4: approvals.approve: expected a list
+[roles.a]\nallow = ["docker__x"]\ndeny = ["docker__x"]
+=> "docker__x" is in `deny` too
+"#;
+
+/// Rules that match nothing, each with the line and the text of its error.
+const UNMATCHED: &str = r#"
+[roles.a]\nallow = [\n"docker__*",\n"dokcer__*"]
+=> 6: "dokcer__*" matches nothing: names begin with that of a backend and `__`; did you mean "docker"?
+[roles.a]\nallow = ["*"]\ndeny = ["prune"]
+=> 5: "prune" matches nothing
+[approvals]\napprove = ["dokcer__prune"]
+=> 4: "dokcer__prune" matches nothing
+[roles.a]\nconfirm = ["dokcer__prune"]
+=> 4: "dokcer__prune" matches nothing
+[roles.a]\nallow = ["gateway_status"]
+=> 4: names a tool of the gateway, which `own` allows
+[approvals]\napprove = ["get_events"]
+=> 4: names a tool of the gateway; of these a person can be asked about gateway_restart only
+[roles.a]\nconfirm = ["call_*"]
+=> 4: names a tool of the gateway; of these
+"#;
+
 #[test]
 fn faults_of_roles_name_their_line_and_the_nearest_name() {
-    let backends = "[backends.docker]\ncommand = [\"d\"]\n";
-    for (text, expected) in [
-        (
-            "[roles.a]\nalow = []",
-            "gateway.toml:4: roles.a.alow: unknown field",
-        ),
-        (
-            "[roles.a]\neffects = []\nallow = [\"docker__*\"]",
-            "gateway.toml:4: roles.a.effects: must name at least one",
-        ),
-        (
-            "[roles.a]\neffects = [\"read\"]",
-            "unknown variant `read`; did you mean `reads`?",
-        ),
-        ("[roles.a]\nown = [\"events\"]", "unknown variant `events`"),
-        (
-            "[roles.a]\ninherits = [\"b\"]\n[roles.b]\ninherits = [\"a\"]",
-            "inherits from itself",
-        ),
-        (
-            "[roles.reader]\n[roles.a]\ninherits = [\"raeder\"]",
-            "did you mean \"reader\"?",
-        ),
-        (
-            "[roles.reader]\n[principals]\nx = \"writer\"",
-            "gateway.toml:5: principals.x: there is no role \"writer\"; there are: reader, none",
-        ),
-        (
-            "[roles.a]\n\narguments = { x = 5 }",
-            "gateway.toml:5: roles.a.arguments: \"x\" must be a pattern, a list of patterns",
-        ),
-        (
-            "[roles.a]\narguments = { x = [] }",
-            "\"x\" must be a pattern, a list of patterns",
-        ),
-        (
-            "[roles.a]\narguments = { x = \"a\" }",
-            "roles.a.arguments: needs `allow`, whose rules it limits",
-        ),
-        (
-            "[roles.a]\nwhen = 'true'",
-            "gateway.toml:4: roles.a.when: unknown field",
-        ),
-        (
-            "[roles.a]\nlimit = \"30/week\"",
-            "gateway.toml:4: roles.a.limit: must be a number of calls in a time",
-        ),
-        (
-            "[roles.a]\nlimit = \"0/min\"",
-            "must allow at least one call",
-        ),
-        (
-            "[backends.docker.tools.prune]",
-            "gateway.toml:3: backends.docker.tools.prune: needs `title`, `description` or `effect`",
-        ),
-        (
-            "[backends.docker.tools.prune]\neffect = \"writes\"",
-            "unknown variant `writes`",
-        ),
-        ("[principals]\nx = \"none\"", "needs a role"),
-        (
-            "[roles.reader]\n[principals]\n\"role:x\" = \"reader\"",
-            "gateway.toml:5: principals.role:x: a role is given to a token in the token file",
-        ),
-        ("[roles.none]", "is a reserved name"),
-        (
-            "[approvals]\napprove = \"operator\"",
-            "gateway.toml:4: approvals.approve: expected a list",
-        ),
-        (
-            "[roles.a]\nallow = [\"docker__x\"]\ndeny = [\"docker__x\"]",
-            "\"docker__x\" is in `deny` too",
-        ),
-    ] {
-        let found = error(&format!("{backends}{text}"));
-        assert!(found.contains(expected), "{text}: {found}");
-    }
+    assert_said(FAULTS, |text| error(&format!("{BACKENDS}{text}")));
     let fault = |text: &str| {
-        let config = toml(&format!("{backends}{text}"));
+        let config = toml(&format!("{BACKENDS}{text}"));
         let problem = roles::validate(&config).err().unwrap();
         format!("{}: {}", problem.line.unwrap(), problem.text)
     };
-    for (text, expected) in [
-        (
-            "[roles.a]\nallow = [\n\"docker__*\",\n\"dokcer__*\"]",
-            "6: \"dokcer__*\" matches nothing: names begin with that of a backend and `__`; did you mean \"docker\"?",
-        ),
-        (
-            "[roles.a]\nallow = [\"*\"]\ndeny = [\"prune\"]",
-            "5: \"prune\" matches nothing",
-        ),
-        (
-            "[approvals]\napprove = [\"dokcer__prune\"]",
-            "4: \"dokcer__prune\" matches nothing",
-        ),
-        (
-            "[roles.a]\nconfirm = [\"dokcer__prune\"]",
-            "4: \"dokcer__prune\" matches nothing",
-        ),
-        (
-            "[roles.a]\nallow = [\"gateway_status\"]",
-            "4: names a tool of the gateway, which `own` allows",
-        ),
-        (
-            "[approvals]\napprove = [\"get_events\"]",
-            "4: names a tool of the gateway; of these a person can be asked about gateway_restart only",
-        ),
-        (
-            "[roles.a]\nconfirm = [\"call_*\"]",
-            "4: names a tool of the gateway; of these",
-        ),
-    ] {
-        let found = fault(text);
-        assert!(found.starts_with(expected), "{text}: {found}");
-    }
+    assert_said(UNMATCHED, fault);
     let fine = "[approvals]\nconfirm = [\"gateway_restart\"]\napprove = [\"*\", \"gateway_*\"]\n[roles.a]\nallow = [\"*\", \"doc*\", \"*__list_*\", \"docker__*\", \"docker://logs/*\", \"d?cker__x\"]";
-    let config = toml(&format!("{backends}{fine}"));
+    let config = toml(&format!("{BACKENDS}{fine}"));
     assert!(roles::validate(&config).is_ok());
 }

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use mcp_serve::FollowedFiles;
+
 use super::*;
 
 /// A temporary configuration file that is watched.
@@ -68,21 +70,17 @@ async fn changes_of_the_file_are_reported_once() {
 
 #[test]
 fn half_written_file_does_not_count() {
-    let mut watched = WatchedFile::new("halves");
-    let source = &mut watched.source;
-    let whole = one("b") + &one("c");
-    for half in ["", &one("b"), "[backends.b]\nurl = \"http"] {
-        assert!(source.observe(Ok(half.to_owned())).is_none());
+    let found = |text: &str| Ok(text.to_owned());
+    let mut files = FollowedFiles::new(found("whole"), || Ok(String::new()));
+    for unfinished in ["", "b", "b c"] {
+        assert_eq!(files.observe(found(unfinished)), None);
     }
-    assert!(source.observe(Ok(whole.clone())).is_none());
-    let reported = source.observe(Ok(whole.clone()));
-    assert!(matches!(reported, Some(Ok(config)) if config.backends.len() == 2));
-    assert!(source.observe(Ok(whole.clone())).is_none());
-    // A half that stays is reported as an error.
-    let half = Ok("[backends.b]\nurl = \"http".to_owned());
-    assert!(source.observe(half.clone()).is_none());
-    assert!(source.observe(Ok(whole)).is_none());
-    assert!(source.observe(half.clone()).is_none());
-    assert!(matches!(source.observe(half.clone()), Some(Err(_))));
-    assert!(source.observe(half).is_none());
+    assert_eq!(files.observe(found("b c")), Some(found("b c")));
+    assert_eq!(files.observe(found("b c")), None);
+    // A half counts once it stays.
+    for (text, is_reported) in [("b", false), ("b c", false), ("b", false), ("b", true)] {
+        let reported = files.observe(found(text));
+        assert_eq!(reported, is_reported.then(|| found(text)));
+    }
+    assert_eq!(files.observe(found("b")), None);
 }
