@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use mcp_serve::Secret;
 use n8n_workflow::Id;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -43,6 +43,8 @@ pub(crate) struct UrlRequest {
     /// A webhook, a chat or a form.
     pub(crate) way: StartMethod,
     pub(crate) method: Method,
+    /// All methods of the URL, of which n8n registers one after the other.
+    pub(crate) methods: Vec<Method>,
     /// Segments below n8n's address.
     pub(crate) path: Vec<String>,
     pub(crate) query: Vec<(String, String)>,
@@ -109,7 +111,7 @@ impl ProductionUrls {
 
     /// The secrets of the credentials, as they are configured now and were before.
     pub(crate) fn secrets(&self) -> BTreeSet<String> {
-        let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut secrets = self.secrets.lock();
         if let Ok(current) = self.credentials() {
             secrets.extend(current.secrets().cloned());
         }
@@ -134,6 +136,13 @@ impl ProductionUrls {
         let (workflow, request_id) = (workflow.clone(), request_id.to_owned());
         Ok(Pending::spawn(async move {
             let retry_until = Instant::now() + ACTIVATION_TIMEOUT;
+            // Its answer has no body that would say whether n8n knows the URL.
+            while request.method == Method::HEAD
+                && is_registered(&http, &request).await == Some(false)
+                && Instant::now() < retry_until
+            {
+                sleep(ACTIVATION_INTERVAL).await;
+            }
             classify(loop {
                 match send_once(&http, &request, &credentials, &request_id, within).await {
                     Ok(mut reply) => {
@@ -189,6 +198,21 @@ async fn send_once(
     })
 }
 
+/// Whether n8n has registered the URL with this method, or with none, as it tells browsers without starting anything;
+/// `None` if it does not say so, as of a path with parameters it names one method only.
+async fn is_registered(http: &Client, sent: &UrlRequest) -> Option<bool> {
+    let asked = http.request(Method::OPTIONS, &sent.path);
+    let asked = asked.with(|request| request.header("origin", "null"));
+    let answer = asked.send_any_status().await.ok()?;
+    let methods = answer.headers.get("access-control-allow-methods")?;
+    let methods: Vec<_> = methods.to_str().ok()?.split(", ").collect();
+    let has = |method: &Method| methods.contains(&method.as_str());
+    match has(&sent.method) {
+        false if sent.methods.iter().any(has) => None,
+        is_registered => Some(is_registered),
+    }
+}
+
 /// True for n8n's own errors before an activation has reached all of its parts; n8n returns each of
 /// them before it starts anything. They name the request, so that the 404 of another service which
 /// the workflow forwards is not mistaken for one.
@@ -211,15 +235,17 @@ fn is_unregistered(workflow: &Id, sent: &UrlRequest, reply: &UrlReply) -> bool {
     let (method, path) = (&sent.method, path.join("/"));
     let unknown = format!("The requested webhook \"{method} {path}\" is not registered");
     let unpublished = format!("version not found for workflow with id \"{workflow}\"");
-    // Registered between two lookups of n8n: it rejects the method and proposes the same one.
-    let just_now =
-        format!("not registered for {method} requests. Did you mean to make a {method} ");
-    // A chat has two methods, and n8n registers one after the other.
-    let half = "not registered for POST requests. Did you mean to make a GET ";
+    // The URL has other methods so far, or, registered between two lookups of n8n, this one.
+    let others = format!("not registered for {method} requests. Did you mean to make a ");
+    let others = message.split_once(&others).map(|(_, others)| others);
+    let others = others.and_then(|others| others.split_once(" request"));
+    let is_own = |one: &str| one == "or" || sent.methods.iter().any(|own| own == one);
     message.contains(&unknown)
         || message.contains(&unpublished)
-        || message.contains(&just_now)
-        || (sent.way == StartMethod::Chat && message.contains(half))
+        || others.is_some_and(|(all, _)| {
+            all.split([' ', ','])
+                .all(|one| one.is_empty() || is_own(one))
+        })
 }
 
 /// Separates failures that may have started a run from those that have not.

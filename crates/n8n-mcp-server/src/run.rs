@@ -109,6 +109,13 @@ impl Tool for RunWorkflow {
         let (trigger, access) = (self.trigger.as_deref(), n8n.access()?);
         let parameters = self.parameters.unwrap_or_default();
         let plan = RunPlan::new(&workflow, trigger, parameters, http, &request_id, &access)?;
+        if plan.runs_drafts {
+            let nodes = match plan.start.way() {
+                StartMethod::McpProduction => workflow.live_nodes(),
+                _ => &workflow.nodes,
+            };
+            n8n.api.check_called(&workflow, nodes).await?;
+        }
         if call.is_cancelled() {
             return Err(ToolError::new(
                 ToolErrorKind::Cancelled,
@@ -127,7 +134,7 @@ impl Tool for RunWorkflow {
             deadline,
             kept: Kept::new(&workflow),
         };
-        let RunPlan { trigger, start } = plan;
+        let RunPlan { trigger, start, .. } = plan;
         let way = start.way();
         // Boxed: the future is large and polled within a select.
         let mut running = Box::pin(async {

@@ -210,27 +210,19 @@ pub struct FormField {
     pub index: usize,
     /// The form is not accepted without it.
     pub required: bool,
-    /// The values that it takes.
-    pub kind: FormFieldKind,
+    /// The form in which n8n takes its value.
+    pub input: FormInput,
+    /// JSON Schema of the value.
+    pub schema: Value,
 }
 
-/// The kind of a field of a form.
-#[derive(Clone, Debug, PartialEq)]
-pub enum FormFieldKind {
-    /// Any text.
+/// The form in which n8n takes the value of a field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FormInput {
+    /// A text.
     Text,
-    /// A number.
-    Number,
-    /// `2026-12-31`
-    Date,
-    /// An address.
-    Email,
-    /// One of these.
-    Choice(Vec<String>),
-    /// The same, sent as a list.
-    Radio(Vec<String>),
-    /// Several of these.
-    Choices(Vec<String>),
+    /// A list, also of one value.
+    List,
     /// A file.
     File {
         /// Several are accepted.
@@ -330,33 +322,50 @@ fn form_field(node: &Node, index: usize, field: &Map<String, Value>) -> Option<F
     } else {
         label.or(own)
     };
-    let kind = match text("fieldType").unwrap_or("text") {
+    let list = |items: Value| json!({"type": "array", "items": items});
+    let (input, schema) = match text("fieldType").unwrap_or("text") {
         "html" => return None,
-        "number" => FormFieldKind::Number,
-        "date" => FormFieldKind::Date,
-        "email" => FormFieldKind::Email,
-        "checkbox" => FormFieldKind::Choices(options(field)),
-        "dropdown" if yes("multiselect") => FormFieldKind::Choices(options(field)),
-        "dropdown" => FormFieldKind::Choice(options(field)),
-        "radio" => FormFieldKind::Radio(options(field)),
-        "file" => FormFieldKind::File {
+        "number" => (FormInput::Text, json!({"type": "number"})),
+        kind @ ("date" | "email") => (FormInput::Text, json!({"type": "string", "format": kind})),
+        "checkbox" => (FormInput::List, list(one_of(field))),
+        "dropdown" if yes("multiselect") => (FormInput::List, list(one_of(field))),
+        "dropdown" => (FormInput::Text, one_of(field)),
+        "radio" => (FormInput::List, one_of(field)),
+        "file" => {
             // Several by default.
-            several: field.get("multipleFiles") != Some(&Value::Bool(false)),
-        },
-        _ => FormFieldKind::Text,
+            let several = field.get("multipleFiles") != Some(&Value::Bool(false));
+            let schema = if several { list(file()) } else { file() };
+            (FormInput::File { several }, schema)
+        }
+        _ => (FormInput::Text, json!({"type": "string"})),
     };
     Some(FormField {
         name: name?.to_owned(),
         index,
         required: yes("requiredField"),
-        kind,
+        input,
+        schema,
     })
 }
 
-fn options(field: &Map<String, Value>) -> Vec<String> {
+/// A text that is one of the options of a field.
+fn one_of(field: &Map<String, Value>) -> Value {
     let options = values(field, "fieldOptions");
-    let texts = options.filter_map(|option| option.get("option")?.as_str().map(str::to_owned));
-    texts.collect()
+    let options: Vec<_> = options
+        .filter_map(|option| option.get("option")?.as_str())
+        .collect();
+    match options.len() {
+        1..=MAX_OPTIONS => json!({"type": "string", "enum": options}),
+        _ => json!({"type": "string"}),
+    }
+}
+
+fn file() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object", "description": "A file: `text` or `base64`.",
+        "properties": {"name": text, "type": text, "text": text, "base64": text},
+    })
 }
 
 /// The rows of a list parameter, which n8n writes as `{"values": […]}`.
@@ -432,7 +441,7 @@ pub fn schema_of_fields(fields: &[FormField]) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
     for field in fields {
-        properties.insert(field.name.clone(), schema_of_field(&field.kind));
+        properties.insert(field.name.clone(), field.schema.clone());
         required.extend(field.required.then(|| field.name.clone()));
     }
     object_schema(properties, required)
@@ -490,35 +499,6 @@ pub fn parameters_of(trigger: &Trigger<'_>) -> Value {
         TriggerKind::Schedule | TriggerKind::Manual | TriggerKind::Event => {}
     }
     object_schema(properties, required)
-}
-
-fn schema_of_field(kind: &FormFieldKind) -> Value {
-    match kind {
-        FormFieldKind::Text => json!({"type": "string"}),
-        FormFieldKind::Number => json!({"type": "number"}),
-        FormFieldKind::Date => json!({"type": "string", "format": "date"}),
-        FormFieldKind::Email => json!({"type": "string", "format": "email"}),
-        FormFieldKind::Choice(options) | FormFieldKind::Radio(options) => one_of(options),
-        FormFieldKind::Choices(options) => json!({"type": "array", "items": one_of(options)}),
-        FormFieldKind::File { several: false } => file(),
-        FormFieldKind::File { several: true } => json!({"type": "array", "items": file()}),
-    }
-}
-
-fn one_of(options: &[String]) -> Value {
-    if options.is_empty() || options.len() > MAX_OPTIONS {
-        json!({"type": "string"})
-    } else {
-        json!({"type": "string", "enum": options})
-    }
-}
-
-fn file() -> Value {
-    let text = json!({"type": "string"});
-    json!({
-        "type": "object", "description": "A file: `text` or `base64`.",
-        "properties": {"name": text, "type": text, "text": text, "base64": text},
-    })
 }
 
 /// The parameters that expressions and code of the nodes read, in order.

@@ -10,7 +10,8 @@ use tokio::net::TcpListener;
 
 use super::{SERVER, assert_refused, call, done, server_with_all};
 use crate::harness::{
-    FakeService, Request, Response, Server, assert_contains, assert_lacks, http_client, wait_until,
+    FakeService, HttpServer, Request, Response, Server, assert_contains, assert_lacks, http_client,
+    wait_until,
 };
 
 async fn server(url: &str) -> Server {
@@ -19,8 +20,13 @@ async fn server(url: &str) -> Server {
 
 /// A workflow with one active webhook, `POST /webhook/hook`, whose executions are not saved.
 fn workflow() -> Value {
+    workflow_with(&json!("POST"))
+}
+
+/// The same with these methods.
+fn workflow_with(methods: &Value) -> Value {
     let settings = json!({"saveDataSuccessExecution": "none", "saveDataErrorExecution": "none"});
-    let parameters = json!({"path": "hook", "httpMethod": "POST", "responseMode": "lastNode"});
+    let parameters = json!({"path": "hook", "httpMethod": methods, "responseMode": "lastNode"});
     let nodes = json!([
         {"name": "Webhook", "type": "n8n-nodes-base.webhook", "webhookId": "id", "parameters": parameters},
     ]);
@@ -30,8 +36,15 @@ fn workflow() -> Value {
 
 /// An n8n without executions, whose webhook answers as `hook` says.
 async fn fake(hook: impl Fn(&Request) -> Response + Send + Sync + 'static) -> FakeService {
+    fake_of(workflow(), hook).await
+}
+
+async fn fake_of(
+    workflow: Value,
+    hook: impl Fn(&Request) -> Response + Send + Sync + 'static,
+) -> FakeService {
     FakeService::start(move |request| match request.target.split('?').next() {
-        Some("/api/v1/workflows/w") => Response::json(200, &workflow()),
+        Some("/api/v1/workflows/w") => Response::json(200, &workflow),
         Some("/webhook/hook") => hook(request),
         _ => Response::json(200, &json!({"data": [], "nextCursor": null})),
     })
@@ -78,7 +91,13 @@ async fn bad_answers_are_explained() {
             "larger than 16 MiB",
         ),
     ] {
-        let fake = FakeService::start(move |_| answer.clone()).await;
+        let is_repaired = Arc::new(AtomicBool::new(false));
+        let repaired = Arc::clone(&is_repaired);
+        let fake = FakeService::start(move |_| match repaired.load(Ordering::Relaxed) {
+            true => Response::json(200, &json!({"data": [], "nextCursor": null})),
+            false => answer.clone(),
+        })
+        .await;
         let server = server(&fake.url).await;
         let client = server.client().await;
         for (tool, arguments) in [
@@ -90,8 +109,10 @@ async fn bad_answers_are_explained() {
             assert_lacks(&message, "SECRET");
             assert_lacks(&message, "/srv");
         }
-        server.wait_for_status("degraded").await;
+        assert_degraded(&server, part).await;
         assert!(!server.log().contains("SECRET-KEY"));
+        is_repaired.store(true, Ordering::Relaxed);
+        assert_online(&server).await;
     }
 }
 
@@ -286,25 +307,33 @@ async fn only_a_pending_activation_is_retried() {
     let unknown = "The requested webhook \"POST hook\" is not registered.";
     let other = "This webhook is not registered for POST requests. Did you mean to make a";
     let not_found = |message: &str| Response::json(404, &json!({"code": 404, "message": message}));
-    for (is_pending, message) in [
-        (true, unknown),
+    let post = json!("POST");
+    // n8n registers the methods of a webhook one after the other.
+    let all = json!(["PUT", "GET", "POST"]);
+    for (is_pending, methods, message) in [
+        (true, &post, unknown),
         (
             true,
+            &post,
             "Published version not found for workflow with id \"w\"",
         ),
-        (true, &format!("{other} POST request?")),
+        (true, &post, &format!("{other} POST request?")),
+        (true, &all, &format!("{other} PUT or GET request?")),
         (
             false,
+            &post,
             "The requested webhook \"POST other\" is not registered.",
         ),
         (
             false,
+            &post,
             "Active version not found for workflow with id \"w2\"",
         ),
-        (false, &format!("{other} GET request?")),
+        (false, &post, &format!("{other} GET request?")),
+        (false, &all, &format!("{other} PUT or DELETE request?")),
     ] {
         let (refusals, refused) = (AtomicUsize::new(2), not_found(message));
-        let late = fake(move |_| {
+        let late = fake_of(workflow_with(methods), move |_| {
             let left = |n: usize| n.checked_sub(1);
             match refusals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left) {
                 Ok(_) => refused.clone(),
@@ -330,6 +359,45 @@ async fn only_a_pending_activation_is_retried() {
     refused!(server.client().await, "run_workflow", {"workflow_id": "w"}, part);
 }
 
+/// The answer to HEAD has no body, so n8n is asked before whether it knows the URL.
+#[tokio::test]
+async fn head_is_sent_once_its_webhook_is_registered() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let fake = HttpServer::start(move |request| {
+        let asked = Arc::clone(&asked);
+        async move {
+            let asks = request.method() == "OPTIONS";
+            let count = asked.fetch_add(asks.into(), Ordering::Relaxed);
+            let is_registered = count >= 2;
+            Ok(match (request.method().as_str(), request.uri().path()) {
+                ("OPTIONS", _) => {
+                    let methods = if is_registered {
+                        "OPTIONS, HEAD"
+                    } else {
+                        "OPTIONS"
+                    };
+                    let mut known = HttpServer::response(204, "text/plain", "");
+                    let name = "access-control-allow-methods";
+                    known.headers_mut().insert(name, methods.parse().unwrap());
+                    known
+                }
+                ("HEAD", _) => {
+                    HttpServer::response(if is_registered { 200 } else { 404 }, "text/plain", "")
+                }
+                (_, "/api/v1/workflows/w") => {
+                    let workflow = workflow_with(&json!("HEAD")).to_string();
+                    HttpServer::response(200, "application/json", workflow)
+                }
+                _ => HttpServer::response(200, "application/json", r#"{"data": []}"#),
+            })
+        }
+    })
+    .await;
+    let server = server(&fake.url).await;
+    let ran = done!(server.client().await, "run_workflow", {"workflow_id": "w"});
+    assert_has!(ran, {"status": "completed", "response": {"status": 200}});
+}
+
 /// Waits until the server is degraded for this reason; its calls fail for it, too.
 pub(super) async fn assert_degraded(server: &Server, part: &str) {
     let url = server.url.replace("/mcp", "/readyz");
@@ -348,33 +416,6 @@ pub(super) async fn assert_online(server: &Server) {
     server.wait_for_status("online").await;
     let client = server.client().await;
     done(&client, "list_workflows", json!({"limit": 1})).await;
-}
-
-#[tokio::test]
-async fn refused_key_is_reported_until_it_is_accepted() {
-    let unlicensed = "Your license does not allow for feat:publicApi.";
-    for (status, message, part) in [
-        (401, "Unauthorized", "refuses the API key"),
-        (403, "Forbidden", "lacks the scope workflow:list"),
-        (403, unlicensed, "licence"),
-        (503, "starting", "not ready"),
-    ] {
-        let is_repaired = Arc::new(AtomicBool::new(false));
-        let repaired = Arc::clone(&is_repaired);
-        let fake = FakeService::start(move |_| {
-            if repaired.load(Ordering::Relaxed) {
-                Response::json(200, &json!({"data": [], "nextCursor": null}))
-            } else {
-                Response::json(status, &json!({ "message": message }))
-            }
-        })
-        .await;
-        let env = [("N8N_URL", fake.url.as_str()), ("N8N_API_KEY", "k")];
-        let server = Server::start(SERVER, &env).await;
-        assert_degraded(&server, part).await;
-        is_repaired.store(true, Ordering::Relaxed);
-        assert_online(&server).await;
-    }
 }
 
 /// It answers like n8n 2 where their APIs are the same.

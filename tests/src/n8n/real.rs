@@ -3,7 +3,6 @@
 mod admin_toolsets;
 mod authoring;
 mod builtin_mcp;
-mod confirming;
 mod correlation;
 mod counting_proxy;
 mod env;

@@ -13,7 +13,6 @@ use tokio::time::{Instant, sleep};
 use upstream::http::{HttpFailure, Method};
 
 use super::shared::{SharedAnswer, shared};
-use super::workflow::readable;
 use super::{Api, N8nFailure as _, Page, after};
 
 /// The delay of a page for each caller that waits for it: n8n, which also runs their workflows, is
@@ -66,14 +65,12 @@ impl Api {
         }
     }
 
-    /// One page of executions, newest first, and what to say about those that cannot be read.
+    /// One page of executions, newest first.
     pub(crate) async fn executions(
         &self,
         filter: &ExecutionFilter,
-    ) -> Result<(Page<Execution>, Vec<String>), HttpFailure> {
-        let Page { data, next_cursor } = self.raw_executions(filter).await?;
-        let (data, unreadable) = readable("Execution", &data);
-        Ok((Page { data, next_cursor }, unreadable))
+    ) -> Result<Page<Execution>, HttpFailure> {
+        Ok(self.raw_executions(filter).await?.read("Execution"))
     }
 
     async fn raw_executions(

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::ToolError;
 use n8n_workflow::Workflow;
 use n8n_workflow::trigger::{
-    COMPUTED_FIELDS, FormField, FormFieldKind, Trigger, TriggerKind, Webhook, triggers,
+    COMPUTED_FIELDS, FormField, FormInput, Trigger, TriggerKind, Webhook, triggers,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -27,6 +27,9 @@ pub(crate) struct RunPlan {
     /// Name of the trigger node.
     pub(crate) trigger: String,
     pub(crate) start: Start,
+    /// n8n runs the drafts of the workflows that this one calls: so it does with the mode of the editor, and with that
+    /// of its own chat.
+    pub(crate) runs_drafts: bool,
 }
 
 #[derive(Debug)]
@@ -88,8 +91,12 @@ impl RunPlan {
         if let Start::Url(request) = &mut start {
             request.credential = access.credential(trigger).map(str::to_owned);
         }
-        let trigger = trigger.node.name.clone();
-        Ok(Self { trigger, start })
+        let is_production = start.way() == StartMethod::McpProduction;
+        Ok(Self {
+            runs_drafts: way.is_mcp() && (!is_production || trigger.kind == TriggerKind::Chat),
+            trigger: trigger.node.name.clone(),
+            start,
+        })
     }
 }
 
@@ -173,6 +180,7 @@ fn url_request(
 ) -> UrlRequest {
     UrlRequest {
         way,
+        methods: vec![method.clone()],
         method,
         path,
         query: Vec::new(),
@@ -214,6 +222,7 @@ fn webhook_request(
     pairs.extend(query(&http.query));
     let request = url_request(trigger, StartMethod::Webhook, method, path);
     Ok(UrlRequest {
+        methods: webhook.methods,
         body,
         query: pairs,
         headers,
@@ -264,6 +273,7 @@ fn chat_request(
     metadata.insert("mcpRequestId".into(), request_id.into());
     let path = vec!["webhook".into(), id, "chat".into()];
     Ok(UrlRequest {
+        methods: vec![Method::POST, Method::GET],
         body: Some(Body::Json(Value::Object(body))),
         ..url_request(trigger, StartMethod::Chat, Method::POST, path)
     })
@@ -348,7 +358,7 @@ fn inputs(
         }
         TriggerKind::Form => {
             let fields = trigger.fields().unwrap_or_default();
-            let is_file = |field: &&FormField| matches!(field.kind, FormFieldKind::File { .. });
+            let is_file = |field: &&FormField| matches!(field.input, FormInput::File { .. });
             let mut files = fields.iter().filter(is_file);
             match files.find(|field| parameters.contains_key(&field.name)) {
                 Some(file) => Err(ToolError::invalid_argument(format!(
@@ -562,8 +572,8 @@ pub(super) fn form_body(
         match given.filter(|value| !value.is_null()) {
             Some(value) => {
                 let key = format!("field-{}", field.index);
-                match field.kind {
-                    FormFieldKind::File { several } => {
+                match field.input {
+                    FormInput::File { several } => {
                         let files = files(&field.name, value, several)?;
                         let files = files.into_iter().map(FormValue::File);
                         body.extend(files.map(|file| (key.clone(), file)));
@@ -600,10 +610,8 @@ fn is_number_of_field(key: &str) -> bool {
 fn as_input(field: &FormField, value: Value) -> String {
     match value {
         Value::Array(_) => value.to_string(),
-        one => match field.kind {
-            FormFieldKind::Radio(_) | FormFieldKind::Choices(_) => json!([one]).to_string(),
-            _ => as_text(&one),
-        },
+        one if field.input == FormInput::List => json!([one]).to_string(),
+        one => as_text(&one),
     }
 }
 

@@ -129,6 +129,7 @@ impl Resumption {
             node: name.clone(),
             request: UrlRequest {
                 way: start,
+                methods: vec![method.clone()],
                 method,
                 path,
                 query,

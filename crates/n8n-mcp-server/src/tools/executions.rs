@@ -236,7 +236,7 @@ async fn find_retry(n8n: &N8n, failed: &Execution, after: Option<u64>) -> Option
     let workflow = failed.workflow_id.as_ref();
     for status in [Some("running"), None] {
         let filter = ExecutionFilter::newest(workflow, status, MAX_RECENT_EXECUTIONS);
-        let (page, _) = n8n.api.executions(&filter).await.ok()?;
+        let page = n8n.api.executions(&filter).await.ok()?;
         let is_retry =
             |one: &Execution| one.retry_of.as_ref() == Some(&failed.id) && one.id.number() > after;
         if let Some(found) = page.data.into_iter().find(is_retry) {
@@ -284,6 +284,9 @@ impl Tool for ResumeExecution {
             n8n.api.policy.check_start(now)?;
         }
         let workflow = execution.workflow().or(now).unwrap_or_default();
+        if execution.runs_drafts() {
+            n8n.api.check_called(&workflow, &workflow.nodes).await?;
+        }
         let resumption = Resumption::new(&execution, &workflow, self.parameters, n8n)?;
         // What waits for a request is often an approval.
         let effect = format!(

@@ -130,8 +130,7 @@ impl NodeFailure {
             None => named_line(code, &self.message),
         });
         let mut expressions = Vec::new();
-        let parameters = Value::Object(node.parameters.clone());
-        visit_texts(&parameters, "", &mut |path, text| {
+        visit_texts(&node.all_parameters(), "", &mut |path, text| {
             // n8n names the parameter itself, or the one around it.
             let is_it = |parameter: &String| {
                 let mut parts = path.split(['.', '[']);

@@ -599,6 +599,16 @@ async fn settings_are_taken_away_or_kept_as_was_said() {
     done(&env, "edit_workflow", set(json!({"timezone": null}))).await;
     let left_out = json!({"settings": {"executionTimeout": null, "callerIds": null}});
     done!(env, "update_workflow", {"workflow_id": id, "workflow": left_out});
+    let ignored = done(
+        &env,
+        "edit_workflow",
+        set(json!({"credentialResolverId": "r"})),
+    )
+    .await;
+    assert_eq!(
+        ignored["left_out"],
+        json!(["settings: credentialResolverId"])
+    );
     let now = env.read(&workflow).await["settings"].clone();
     for (setting, expected) in [
         ("timezone", Value::Null),

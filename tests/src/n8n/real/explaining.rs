@@ -3,9 +3,6 @@
 use super::node_builders::{base, node};
 use super::*;
 
-/// A break: how the webhook in front of it answers, the node, and parts of the cause and of the advice.
-type Break = (&'static str, Value, &'static str, &'static str);
-
 fn request(url: &str, more: Value) -> Value {
     let mut request = http_request(url);
     let parameters = request["parameters"].as_object_mut().unwrap();
@@ -34,80 +31,89 @@ fn answer(body: &str) -> Value {
     answer
 }
 
-fn failures(url: &str) -> Vec<Break> {
+/// Breaks, each with how the webhook in front of it answers, and parts of the cause and of the advice.
+fn failures(url: &str) -> Vec<(String, Value, String, String)> {
     let missing = json!({"httpHeaderAuth": {"id": "gone", "name": "Gone"}});
     let generic =
         json!({"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"});
     let mut lost = request(url, generic);
     lost["credentials"] = missing;
     let body = json!({"method": "POST", "sendBody": true, "specifyBody": "json", "jsonBody": "={\"a\": }"});
-    let last = [
-        (
+    let unparsed = request(&format!("{url}/x"), body);
+    let nothing = http_request(&format!("{url}/api/v1/nothing"));
+    let refused = http_request(&format!("{url}/api/v1/workflows"));
+    let table = json!([
+        [
+            "lastNode",
             set("={{ $('Nobody').item.json.x }}"),
             "names a node",
-            "Write the name",
-        ),
-        (
+            "Write the name"
+        ],
+        [
+            "lastNode",
             set("={{ $json.body..x }}"),
             "syntax error",
-            "between {{ and }}",
-        ),
-        (
+            "between {{ and }}"
+        ],
+        [
+            "lastNode",
             http_request("http://nothing.invalid/x"),
             "cannot connect",
-            "n8n's own machine",
-        ),
-        (
+            "n8n's own machine"
+        ],
+        [
+            "lastNode",
             http_request("http://127.0.0.1:1/x"),
             "cannot connect",
-            "n8n's own machine",
-        ),
-        (
-            http_request(&format!("{url}/api/v1/nothing")),
+            "n8n's own machine"
+        ],
+        [
+            "lastNode",
+            nothing,
             "does not exist at that address",
-            "Check the URL",
-        ),
-        (
-            http_request(&format!("{url}/api/v1/workflows")),
-            "refuses the credentials",
-            "Renew",
-        ),
-        (
-            request(&format!("{url}/x"), body),
-            "cannot be parsed",
-            "Look at the text",
-        ),
-        (
+            "Check the URL"
+        ],
+        ["lastNode", refused, "refuses the credentials", "Renew"],
+        ["lastNode", unparsed, "cannot be parsed", "Look at the text"],
+        [
+            "lastNode",
             code("return $input.first().json.missing.field"),
             "its input does not have",
-            "Compare the names",
-        ),
-        (code("return 5"), "something else than items", "[{json:"),
-        (
+            "Compare the names"
+        ],
+        [
+            "lastNode",
+            code("return 5"),
+            "something else than items",
+            "[{json:"
+        ],
+        [
+            "lastNode",
             code("const fs = require('fs'); return []"),
             "does not allow",
-            "NODE_FUNCTION_ALLOW",
-        ),
-        (lost, "has no credentials", "Choose credentials"),
-        (
+            "NODE_FUNCTION_ALLOW"
+        ],
+        ["lastNode", lost, "has no credentials", "Choose credentials"],
+        [
+            "lastNode",
             condition("if", 2.2, json!(5)),
             "another type",
-            "Convert types where required",
-        ),
-        (
+            "Convert types where required"
+        ],
+        [
+            "lastNode",
             fail("on purpose"),
             "on purpose",
-            "condition that leads to it",
-        ),
-    ];
-    let last = last.map(|(node, cause, advice)| ("lastNode", node, cause, advice));
-    let unreadable = (
-        "responseNode",
-        answer("={nope"),
-        "cannot be parsed",
-        "Look at the text",
-    );
-    last.into_iter().chain([unreadable]).collect()
+            "condition that leads to it"
+        ],
+        [
+            "responseNode",
+            answer("={nope"),
+            "cannot be parsed",
+            "Look at the text"
+        ],
+    ]);
+    serde_json::from_value(table).unwrap()
 }
 
 fn assert_explained(why: &Value, node: &str, cause: &str, advice: &str) {

@@ -103,6 +103,84 @@ async fn written_workflow_waits_for_review() {
     env.delete(&workflow).await;
 }
 
+/// In the mode of the editor n8n runs the drafts of the workflows that one calls.
+#[tokio::test]
+async fn draft_that_nobody_reviewed_is_not_started_through_another_workflow() {
+    let Some(env) = Env::with(&["--toolsets", "all", "--require-review"]).await else {
+        return;
+    };
+    let sub = "n8n-nodes-base.executeWorkflow";
+    let tool = "@n8n/n8n-nodes-langchain.toolWorkflow";
+    let call = |kind: &str, id: &str| {
+        caller(
+            kind,
+            json!({"workflowId": {"__rl": true, "mode": "id", "value": id}, "options": {}}),
+        )
+    };
+    let definition =
+        json!({"name": unique("unseen"), "nodes": [called_by_another(), set("unseen")]});
+    let unseen = TestWorkflow::from_json(&done(&env, "create_workflow", definition).await);
+    let middle = env
+        .draft(vec![called_by_another(), call(sub, &unseen.id)])
+        .await;
+    let errors = json!({"errorWorkflow": unseen.id});
+    let chosen = call(sub, "={{ $json.id }}");
+    for (trigger, nodes, settings, part) in [
+        (
+            manual(),
+            vec![call(sub, &unseen.id)],
+            json!({}),
+            "mcp-review",
+        ),
+        (
+            called_by_another(),
+            vec![call(sub, &unseen.id)],
+            json!({}),
+            "mcp-review",
+        ),
+        (
+            manual(),
+            vec![call(tool, &unseen.id)],
+            json!({}),
+            "mcp-review",
+        ),
+        (
+            manual(),
+            vec![call(sub, &middle.id)],
+            json!({}),
+            "mcp-review",
+        ),
+        (manual(), vec![set("x")], errors, "mcp-review"),
+        (manual(), vec![chosen], json!({}), "known only when it runs"),
+    ] {
+        let nodes = [vec![trigger], nodes].concat();
+        let parent = env.draft_with(unique("parent"), nodes, settings).await;
+        let refused = refused!(env, "run_workflow", {"workflow_id": parent.id}, part);
+        assert!(
+            part != "mcp-review" || refused.contains(&unseen.id),
+            "{refused}"
+        );
+        env.delete(&parent).await;
+    }
+    // An execution in that mode which waits is not continued; once a person has reviewed it all, it is.
+    let mut pause = wait(1);
+    pause["parameters"] = json!({"resume": "webhook", "options": {}});
+    env.set_tags(&unseen, &[]).await;
+    let parent = env
+        .draft(vec![manual(), pause, call(sub, &middle.id)])
+        .await;
+    let ran = done!(env, "run_workflow", {"workflow_id": parent.id});
+    assert_has!(ran, {"status": "waiting", "way": "mcp_manual"});
+    let rename = json!([{"op": "rename_workflow", "to": unique("unseen")}]);
+    done!(env, "edit_workflow", {"workflow_id": unseen.id, "operations": rename});
+    let id = &ran["execution_id"];
+    refused!(env, "resume_execution", {"execution_id": id, "confirm": id}, &unseen.id);
+    done!(env, "stop_execution", {"execution_id": id});
+    for workflow in [&parent, &middle, &unseen] {
+        env.delete(workflow).await;
+    }
+}
+
 #[tokio::test]
 async fn read_only_server_has_only_tools_that_read() {
     let Some(env) = Env::with(&["--read-only", "--toolsets", "all"]).await else {

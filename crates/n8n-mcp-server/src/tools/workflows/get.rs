@@ -10,7 +10,7 @@ use super::authoring::redacted;
 use super::load;
 use crate::api::WorkflowFilter;
 use crate::start_method::Access;
-use crate::tools::collection::{FilteredPage, filtered_page};
+use crate::tools::collection::filtered_page;
 use crate::tools::prelude::*;
 
 /// Shows one workflow: its nodes, how they are connected, and how each trigger can be run.
@@ -305,21 +305,15 @@ impl Tool for ListWorkflows {
                 ..filter.clone()
             };
             async move {
-                let (page, unreadable) = n8n.api.workflows(&filter).await?;
-                let rows = page.data.into_iter();
-                let rows = rows.map(|row| Some(row).filter(is_shown).map(WorkflowRow::from));
-                Ok(FilteredPage {
-                    rows: rows.collect(),
-                    next_cursor: page.next_cursor,
-                    unreadable,
-                })
+                let page = n8n.api.workflows(&filter).await?;
+                Ok(page.map(|row| Some(row).filter(is_shown).map(WorkflowRow::from)))
             }
         };
         let mut page = filtered_page(limit, cursor, fetch).await?;
         // Their tags and projects are unknown.
         page.unreadable.retain(|_| policy.is_open());
         Ok(WorkflowPage {
-            workflows: page.rows,
+            workflows: page.data,
             left_out: page.unreadable,
             next_cursor: page.next_cursor,
         })
