@@ -118,6 +118,11 @@ pub struct Node {
 }
 
 impl Node {
+    /// The text of a parameter.
+    pub fn text(&self, parameter: &str) -> Option<&str> {
+        self.parameters.get(parameter)?.as_str()
+    }
+
     /// The parameters as one value.
     pub fn all_parameters(&self) -> Value {
         Value::Object(self.parameters.clone())

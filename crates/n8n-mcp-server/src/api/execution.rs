@@ -6,7 +6,7 @@ use std::time::Duration;
 use mcp_core::tool::ToolError;
 use n8n_workflow::{Execution, Id};
 use serde::Serialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep};
@@ -56,6 +56,14 @@ impl Api {
         id: &Id,
         with_data: bool,
     ) -> Result<Option<Execution>, HttpFailure> {
+        self.execution_as(id, with_data).await
+    }
+
+    async fn execution_as<T: DeserializeOwned>(
+        &self,
+        id: &Id,
+        with_data: bool,
+    ) -> Result<Option<T>, HttpFailure> {
         let query = with_data.then_some(("includeData", "true"));
         let path = ["executions", id.as_str()];
         match self.get(&path, query.as_slice()).await {
@@ -103,14 +111,7 @@ impl Api {
         id: &Id,
         since: Instant,
     ) -> SharedAnswer<Option<Box<RawValue>>> {
-        let request = async {
-            let path = ["executions", id.as_str()];
-            match self.get(&path, &[("includeData", "true")]).await {
-                Ok(execution) => Ok(Arc::new(Some(execution))),
-                Err(failure) if failure.is_no_execution() => Ok(Arc::new(None)),
-                Err(failure) => Err(failure.into()),
-            }
-        };
+        let request = async { Ok(Arc::new(self.execution_as(id, true).await?)) };
         let executions = &self.shared_executions;
         shared(executions, id.clone(), since, Duration::ZERO, request).await
     }

@@ -85,12 +85,11 @@ impl Resumption {
                 "Execution {id} waits at a node that its workflow no longer has. Resume it in n8n."
             ))
         })?;
-        let text = |key: &str| node.parameters.get(key).and_then(Value::as_str);
         let name = &node.name;
         let (start, method) = match waits_for(node) {
             WaitsFor::Form => (StartMethod::Form, Method::POST),
             WaitsFor::Request => {
-                let method = text("httpMethod").unwrap_or("GET").parse();
+                let method = node.text("httpMethod").unwrap_or("GET").parse();
                 (StartMethod::Webhook, method.unwrap_or(Method::GET))
             }
             WaitsFor::Time => {

@@ -153,10 +153,10 @@ impl Tool for ReadN8nApi {
     type Output = ApiAnswer;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<ApiAnswer, ToolError> {
-        let request = ApiRequest {
-            method: Method::GET,
-            path: &self.path,
-            query: &self.query,
+        let request = CallN8nApi {
+            method: Change::Get,
+            path: self.path,
+            query: self.query,
             body: None,
             confirm: None,
         };
@@ -194,6 +194,9 @@ struct CallN8nApi {
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 enum Change {
+    // Of read_n8n_api.
+    #[serde(skip)]
+    Get,
     Post,
     Put,
     Patch,
@@ -208,39 +211,26 @@ impl Tool for CallN8nApi {
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<ApiAnswer, ToolError> {
         refuse_placeholder("body", &self.body)?;
-        let request = ApiRequest {
-            method: match self.method {
-                Change::Post => Method::POST,
-                Change::Put => Method::PUT,
-                Change::Patch => Method::PATCH,
-                Change::Delete => Method::DELETE,
-            },
-            path: &self.path,
-            query: &self.query,
-            body: self.body.as_ref(),
-            confirm: self.confirm.as_deref(),
-        };
-        request.send(n8n, call).await
+        self.send(n8n, call).await
     }
 }
 
-struct ApiRequest<'a> {
-    method: Method,
-    path: &'a str,
-    query: &'a Map<String, Value>,
-    body: Option<&'a Value>,
-    confirm: Option<&'a str>,
-}
-
-impl ApiRequest<'_> {
+impl CallN8nApi {
     async fn send(self, n8n: &N8n, call: &Call) -> Result<ApiAnswer, ToolError> {
-        let (operation, path) = find(&self.method, self.path)?;
+        let method = match self.method {
+            Change::Get => Method::GET,
+            Change::Post => Method::POST,
+            Change::Put => Method::PUT,
+            Change::Patch => Method::PATCH,
+            Change::Delete => Method::DELETE,
+        };
+        let (operation, path) = find(&method, &self.path)?;
         if operation.reaches_all {
             n8n.api
                 .policy
-                .check_all_open(&format!("{} {}", self.method, operation.path))?;
+                .check_all_open(&format!("{method} {}", operation.path))?;
         }
-        if operation.needs_consent(&self.method) {
+        if operation.needs_consent(&method) {
             let target = self.target(operation, &path);
             let question = self.question(operation, target, n8n)?;
             // The consent is for this query, too.
@@ -249,7 +239,8 @@ impl ApiRequest<'_> {
                 .iter()
                 .map(|(name, value)| format!(" {name}={}", text(value)));
             let target = target.to_owned() + &query.collect::<String>();
-            call.confirm(&question, &target, self.confirm).await?;
+            let confirm = self.confirm.as_deref();
+            call.confirm(&question, &target, confirm).await?;
         }
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let query: Vec<_> = self
@@ -257,8 +248,8 @@ impl ApiRequest<'_> {
             .iter()
             .map(|(name, value)| (name, text(value)))
             .collect();
-        let mut request = n8n.api.request(self.method, &path).query(&query);
-        if let Some(body) = self.body {
+        let mut request = n8n.api.request(method, &path).query(&query);
+        if let Some(body) = &self.body {
             request = request.body(body);
         }
         let answer = request.timeout(TIMEOUT).json().await;
@@ -272,7 +263,7 @@ impl ApiRequest<'_> {
     fn target<'a>(&'a self, operation: &Operation, path: &'a [String]) -> &'a str {
         let segments = operation.path.split('/').zip(path);
         let of_path = segments.filter(|(template, _)| template.starts_with('{'));
-        let of_body = || self.body.and_then(|body| body["name"].as_str());
+        let of_body = || self.body.as_ref()?["name"].as_str();
         of_path
             .last()
             .map(|(_, given)| given.as_str())
@@ -289,7 +280,7 @@ impl ApiRequest<'_> {
     ) -> Result<String, ToolError> {
         let mut question = operation.effect.replace("{}", target);
         let query = (!self.query.is_empty()).then(|| Value::Object(self.query.clone()));
-        for mut sent in query.into_iter().chain(self.body.cloned()) {
+        for mut sent in query.into_iter().chain(self.body.clone()) {
             n8n.redactor().json(&mut sent);
             question += &format!(" {sent}");
         }

@@ -118,10 +118,9 @@ pub fn find_failure(trace: &Trace, redactor: &Redactor) -> Option<NodeFailure> {
 impl NodeFailure {
     /// Fills in what failed, from the parameters of the node.
     pub fn find_source(&mut self, node: &Node, redactor: &Redactor) {
-        let text = |key: &str| node.parameters.get(key).and_then(Value::as_str);
         let code = ["jsCode", "pythonCode", "functionCode"]
             .into_iter()
-            .find_map(text);
+            .find_map(|key| node.text(key));
         let line = self
             .line
             .and_then(|line| usize::try_from(line).ok()?.checked_sub(1));
@@ -144,7 +143,7 @@ impl NodeFailure {
             [only] if code.is_none() => Some(only.as_str()),
             _ => None,
         };
-        let found = line.or(text("url")).or(expression);
+        let found = line.or(node.text("url")).or(expression);
         self.source = found.map(|text| truncate(&redactor.text(text.trim()), MAX_SOURCE));
     }
 }
