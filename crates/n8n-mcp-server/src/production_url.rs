@@ -38,7 +38,7 @@ pub(crate) struct ProductionUrls {
     secrets: Mutex<BTreeSet<String>>,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct UrlRequest {
     /// A webhook, a chat or a form.
     pub(crate) way: StartMethod,
@@ -57,24 +57,29 @@ pub(crate) struct UrlRequest {
     pub(crate) credential: Option<String>,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) enum Body {
     Json(Value),
-    /// A form (`multipart/form-data`): names and values of its fields.
-    Form(Vec<(String, FormValue)>),
+    /// A form (`multipart/form-data`).
+    Form(Vec<FormPart>),
 }
 
-#[derive(Debug, PartialEq)]
-pub(crate) enum FormValue {
-    Text(String),
-    File(FormFile),
-}
-
-#[derive(Debug, PartialEq)]
-pub(crate) struct FormFile {
-    pub(crate) name: String,
-    pub(crate) media_type: String,
+#[derive(Clone, Debug)]
+pub(crate) struct FormPart {
+    pub(crate) field: String,
     pub(crate) content: Vec<u8>,
+    /// The name of a file, and its media type.
+    pub(crate) file: Option<(String, String)>,
+}
+
+impl FormPart {
+    pub(crate) fn text(field: impl Into<String>, text: String) -> Self {
+        Self {
+            field: field.into(),
+            content: text.into(),
+            file: None,
+        }
+    }
 }
 
 /// The outcome of a request that may have started a run.
@@ -182,8 +187,8 @@ async fn send_once(
     let request = match &sent.body {
         None => request,
         Some(Body::Json(body)) => request.body(body),
-        Some(Body::Form(fields)) => {
-            let form = multipart(fields).map_err(|error| http.failure(error))?;
+        Some(Body::Form(parts)) => {
+            let form = multipart(parts).map_err(|error| http.failure(error))?;
             request.with(|request| request.multipart(form))
         }
     };
@@ -326,7 +331,7 @@ impl UrlReply {
     }
 }
 
-fn multipart(fields: &[(String, FormValue)]) -> Result<Form, Fault> {
+fn multipart(parts: &[FormPart]) -> Result<Form, Fault> {
     // Escapes characters that would end a name or its header, as browsers do; n8n does not read names in
     // the form that reqwest's own escapes have (`name*=utf-8''…`).
     let escape = |name: &str| {
@@ -334,14 +339,12 @@ fn multipart(fields: &[(String, FormValue)]) -> Result<Form, Fault> {
         name.replace('\r', "%0D").replace('\n', "%0A")
     };
     let form = Form::new().percent_encode_noop();
-    fields.iter().try_fold(form, |form, (name, value)| {
-        let part = match value {
-            FormValue::Text(text) => Part::text(text.clone()),
-            FormValue::File(file) => Part::bytes(file.content.clone())
-                .file_name(escape(&file.name))
-                .mime_str(&file.media_type)?,
-        };
-        Ok(form.part(escape(name), part))
+    parts.iter().try_fold(form, |form, part| {
+        let mut content = Part::bytes(part.content.clone());
+        if let Some((name, media_type)) = &part.file {
+            content = content.file_name(escape(name)).mime_str(media_type)?;
+        }
+        Ok(form.part(escape(&part.field), content))
     })
 }
 

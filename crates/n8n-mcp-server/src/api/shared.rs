@@ -7,7 +7,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
-use n8n_workflow::Id;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 use upstream::http::HttpFailure;
@@ -101,21 +100,25 @@ pub(crate) struct RequestIds {
 }
 
 impl RequestIds {
-    /// Remembers the ids in the JSON of an execution; that it holds none only if it `has_ended`.
-    pub(crate) fn read(&self, execution: &Id, json: &str, has_ended: bool) {
+    /// Remembers the ids in the JSON of an execution; false if it holds none.
+    pub(crate) fn read(&self, execution: u64, json: &str) -> bool {
         let ids: Vec<_> = request_ids(json).map(str::to_owned).collect();
-        if let Some(number) = execution.number().filter(|_| has_ended || !ids.is_empty()) {
+        let has_ids = !ids.is_empty();
+        if has_ids {
             let mut known = self.known.lock();
-            known.insert(number, ids);
+            known.insert(execution, ids);
             if known.len() > MAX_KNOWN {
                 known.pop_first();
             }
         }
+        has_ids
     }
 
-    /// The ids that the execution holds; `None` if they are not known.
-    pub(crate) fn of(&self, execution: &Id) -> Option<Vec<String>> {
-        self.known.lock().get(&execution.number()?).cloned()
+    /// True if the execution holds ids, and not this one.
+    pub(crate) fn is_of_another(&self, execution: u64, request_id: &str) -> bool {
+        let known = self.known.lock();
+        let ids = known.get(&execution);
+        ids.is_some_and(|ids| ids.iter().all(|id| id != request_id))
     }
 }
 
@@ -135,23 +138,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_executions_are_remembered_once_they_are_certain() {
+    fn execution_with_another_id_is_not_read_again() {
         let ids = RequestIds::default();
         let [ours, theirs] = [1, 2].map(|at| uuid::Uuid::from_u128(at).to_string());
         let json = |id: &str| format!(r#"{{"headers":{{"{REQUEST_ID}":"{id}","x":"y"}}}}"#);
-        let both = json(&theirs) + &json(&ours);
-        let id = Id::try_from("7".to_owned()).unwrap();
-        for (json, has_ended, expected) in [
-            // It may still be saved.
-            ("{}".to_owned(), false, None),
-            (json("none"), false, None),
-            ("{}".to_owned(), true, Some(vec![])),
-            (json(&theirs), false, Some(vec![theirs.clone()])),
-            // Ours, which called the workflow again, or theirs that passed our header on.
-            (both, false, Some(vec![theirs.clone(), ours])),
-        ] {
-            ids.read(&id, &json, has_ended);
-            assert_eq!(ids.of(&id), expected, "{json}");
-        }
+        assert!(ids.read(7, &json(&theirs)));
+        assert!(ids.is_of_another(7, &ours) && !ids.is_of_another(7, &theirs));
+        // It may still be saved.
+        assert!(!ids.read(8, "{}") && !ids.read(8, &json("none")));
+        assert!(!ids.is_of_another(8, &ours));
+        // Ours, which called the workflow again, or theirs that passed our header on.
+        assert!(ids.read(9, &(json(&theirs) + &json(&ours))));
+        assert!(!ids.is_of_another(9, &ours));
     }
 }

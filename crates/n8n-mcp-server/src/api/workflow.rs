@@ -76,6 +76,17 @@ impl Api {
         Ok(workflow)
     }
 
+    /// The workflow of an execution as it is now, if n8n says which it is.
+    pub(crate) async fn workflow_of(
+        &self,
+        execution: &Execution,
+    ) -> Result<Option<Workflow>, ToolError> {
+        match &execution.workflow_id {
+            Some(id) => self.workflow(id).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// The same, shared with all callers that ask for it at the same time.
     pub(crate) async fn shared_workflow(&self, id: &Id) -> Result<Arc<Workflow>, ToolError> {
         let request = async { Ok(Arc::new(self.workflow(id).await?)) };
@@ -319,17 +330,19 @@ impl Api {
         let id = Id::try_from(workflow.id.clone()).map_err(|reason| {
             ToolError::upstream("n8n returned an invalid id for the workflow.").caused_by(reason)
         })?;
-        if !self.policy.is_open() && self.workflow(&id).await.is_err() {
-            let left = format!("Workflow {id} was created, and the operator does not allow it.");
-            let deleted = self.delete_workflow(&id).await;
-            deleted.map_err(|error| after(&left, error))?;
-            return Err(ToolError::forbidden(NEW_IS_CLOSED));
-        }
-        if let Err(error) = self.mark_for_review(&id).await {
+        let is_open = self.policy.is_open() || self.workflow(&id).await.is_ok();
+        let kept = match is_open {
             // Without its tag it could be started without a review.
-            let left = format!("Workflow {id} was created and could not be marked for a review.");
+            true => self.mark_for_review(&id).await,
+            false => Err(ToolError::forbidden(NEW_IS_CLOSED)),
+        };
+        if let Err(error) = kept {
+            let why = match is_open {
+                true => " and could not be marked for a review",
+                false => ", and the operator does not allow it",
+            };
             let deleted = self.delete_workflow(&id).await;
-            deleted.map_err(|error| after(&left, error))?;
+            deleted.map_err(|error| after(&format!("Workflow {id} was created{why}."), error))?;
             return Err(error);
         }
         Ok(Written::new(workflow, left_out).with_note(&note))

@@ -4,6 +4,7 @@
 //! received, and with it our unique request id, from its first moment on: the execution that holds
 //! this id is ours.
 
+use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use n8n_workflow::{Execution, Id};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::SetOnce;
@@ -56,6 +58,8 @@ pub(super) struct Search {
     pub(super) after: Option<u64>,
     /// Set as soon as the execution is found, or n8n returns its id.
     pub(super) execution: Arc<SetOnce<Id>>,
+    /// The executions that were read and are not ours.
+    pub(super) others: Mutex<HashSet<Id>>,
 }
 
 pub(crate) async fn newest(api: &Api, workflow: &Id) -> Result<u64, SharedFailure> {
@@ -74,6 +78,7 @@ impl Search {
             request_id: String::new(),
             after: None,
             execution: Arc::default(),
+            others: Mutex::default(),
         }
     }
 
@@ -127,8 +132,7 @@ impl Search {
         let message = serde_json::to_string(message).ok()?;
         let since = Instant::now();
         let mut ids = self.new_ids(Some("error"), since).await.ok()?;
-        let has_none = |id: &Id| self.api.request_ids.of(id).is_none_or(|ids| ids.is_empty());
-        ids.retain(has_none);
+        ids.retain(|id| !self.is_of_another(id));
         let mut new = Vec::new();
         for id in ids.iter().rev().take(MAX_REFUSED) {
             let read = self.api.shared_execution(id, since).await.ok()?;
@@ -173,8 +177,12 @@ impl Search {
         if raw.get().contains(&self.request_id) {
             return Ok(execution);
         }
-        let has_ended = execution.is_none_or(|execution| execution.status.has_ended());
-        self.api.request_ids.read(id, raw.get(), has_ended);
+        let has_another = id
+            .number()
+            .is_some_and(|number| self.api.request_ids.read(number, raw.get()));
+        if has_another || execution.is_none_or(|execution| execution.status.has_ended()) {
+            self.others.lock().insert(id.clone());
+        }
         Ok(None)
     }
 
@@ -224,8 +232,14 @@ impl Search {
     }
 
     fn may_be_ours(&self, id: &Id) -> bool {
-        let ids = self.api.request_ids.of(id);
-        ids.is_none_or(|ids| ids.contains(&self.request_id))
+        !self.is_of_another(id) && !self.others.lock().contains(id)
+    }
+
+    /// True if the execution holds the request id of another run.
+    fn is_of_another(&self, id: &Id) -> bool {
+        let ids = &self.api.request_ids;
+        id.number()
+            .is_some_and(|number| ids.is_of_another(number, &self.request_id))
     }
 
     fn is_after(&self, id: &Id) -> bool {

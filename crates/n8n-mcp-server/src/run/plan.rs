@@ -17,7 +17,7 @@ use upstream::http::header::{HeaderName, HeaderValue};
 use upstream::http::multipart::Part;
 
 use crate::builtin_mcp::McpRequest;
-use crate::production_url::{Body, FormFile, FormValue, REQUEST_ID, UrlRequest};
+use crate::production_url::{Body, FormPart, REQUEST_ID, UrlRequest};
 use crate::start_method::variant_name;
 use crate::start_method::{Access, StartMethod};
 
@@ -196,7 +196,7 @@ fn webhook_request(
     trigger: &Trigger<'_>,
     mut parameters: Map<String, Value>,
     http: HttpInput,
-    files: Vec<(String, FormValue)>,
+    files: Vec<FormPart>,
     reserved: Option<&str>,
 ) -> Result<UrlRequest, ToolError> {
     let webhook = trigger.webhook().map_err(ToolError::conflict)?;
@@ -212,7 +212,7 @@ fn webhook_request(
     let (body, mut pairs) = if files.is_empty() {
         webhook_body(&method, parameters)
     } else if takes_body(&method) {
-        let texts = query(&parameters).map(|(name, text)| (name, FormValue::Text(text)));
+        let texts = query(&parameters).map(|(name, text)| FormPart::text(name, text));
         (Some(Body::Form(texts.chain(files).collect())), Vec::new())
     } else {
         return Err(ToolError::invalid_argument(format!(
@@ -562,7 +562,7 @@ pub(super) fn form_body(
                 )));
             }
             if !value.is_null() {
-                body.push((key, FormValue::Text(as_text(&value))));
+                body.push(FormPart::text(key, as_text(&value)));
             }
         }
         return Ok(Body::Form(body));
@@ -574,11 +574,13 @@ pub(super) fn form_body(
                 let key = format!("field-{}", field.index);
                 match field.input {
                     FormInput::File { several } => {
-                        let files = files(&field.name, value, several)?;
-                        let files = files.into_iter().map(FormValue::File);
-                        body.extend(files.map(|file| (key.clone(), file)));
+                        let files = files(&field.name, value, several)?.into_iter();
+                        body.extend(files.map(|file| FormPart {
+                            field: key.clone(),
+                            ..file
+                        }));
                     }
-                    _ => body.push((key, FormValue::Text(as_input(field, value)))),
+                    _ => body.push(FormPart::text(key, as_input(field, value))),
                 }
             }
             None if field.required => {
@@ -623,7 +625,7 @@ fn field_names(fields: &[FormField]) -> String {
     format!("Its fields are: {}.", names.collect::<Vec<_>>().join(", "))
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileArgument {
     name: Option<String>,
@@ -633,17 +635,15 @@ struct FileArgument {
 }
 
 /// The parts of a form for files by field.
-fn file_parts(given: Map<String, Value>) -> Result<Vec<(String, FormValue)>, ToolError> {
-    let mut parts = Vec::new();
-    for (field, value) in given {
-        let all = files(&field, value, true)?.into_iter();
-        parts.extend(all.map(|file| (field.clone(), FormValue::File(file))));
-    }
-    Ok(parts)
+fn file_parts(given: Map<String, Value>) -> Result<Vec<FormPart>, ToolError> {
+    let parts = given
+        .into_iter()
+        .map(|(field, value)| files(&field, value, true));
+    Ok(parts.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// Parses the value of `field`: a text, an object, or a list of those.
-fn files(field: &str, value: Value, several: bool) -> Result<Vec<FormFile>, ToolError> {
+fn files(field: &str, value: Value, several: bool) -> Result<Vec<FormPart>, ToolError> {
     match value {
         Value::Array(all) if several || all.len() == 1 => {
             all.into_iter().map(|one| file(field, one)).collect()
@@ -653,14 +653,12 @@ fn files(field: &str, value: Value, several: bool) -> Result<Vec<FormFile>, Tool
     }
 }
 
-fn file(field: &str, value: Value) -> Result<FormFile, ToolError> {
+fn file(field: &str, value: Value) -> Result<FormPart, ToolError> {
     const SHAPE: &str = "is a file: pass its text, or {\"name\", \"type\", \"text\" or \"base64\"}";
     let given = match value {
         Value::String(text) => FileArgument {
-            name: None,
-            r#type: None,
             text: Some(text),
-            base64: None,
+            ..FileArgument::default()
         },
         other => serde_json::from_value(other).map_err(|_| wrong(field, SHAPE))?,
     };
@@ -682,10 +680,11 @@ fn file(field: &str, value: Value) -> Result<FormFile, ToolError> {
             "has a `type` that is not a media type such as text/csv",
         ));
     }
-    Ok(FormFile {
-        name: given.name.unwrap_or_else(|| name.to_owned()),
-        media_type,
+    let name = given.name.unwrap_or_else(|| name.to_owned());
+    Ok(FormPart {
+        field: field.to_owned(),
         content,
+        file: Some((name, media_type)),
     })
 }
 

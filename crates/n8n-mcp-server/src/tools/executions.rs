@@ -193,8 +193,7 @@ impl Tool for RetryExecution {
         ) {
             return Err(not_retryable(&failed));
         }
-        if let Some(workflow) = &failed.workflow_id {
-            let workflow = n8n.api.workflow(workflow).await?;
+        if let Some(workflow) = n8n.api.workflow_of(&failed).await? {
             n8n.api.policy.check_start(&workflow)?;
         }
         let newest = match &failed.workflow_id {
@@ -276,10 +275,7 @@ impl Tool for ResumeExecution {
                 "Execution {id} does not wait. get_execution shows its status."
             )));
         }
-        let now = match &execution.workflow_id {
-            Some(workflow) => Some(n8n.api.workflow(workflow).await?),
-            None => None,
-        };
+        let now = n8n.api.workflow_of(&execution).await?;
         if let Some(now) = &now {
             n8n.api.policy.check_start(now)?;
         }

@@ -103,8 +103,6 @@ pub fn find_failure(trace: &Trace, redactor: &Redactor) -> Option<NodeFailure> {
         http_status: number(&error.http_code).and_then(|code| code.try_into().ok()),
         line: number(&error.line_number),
         parameter: context.parameter,
-        source: None,
-        handled: None,
         item,
         error: error.name,
         node,
@@ -112,6 +110,7 @@ pub fn find_failure(trace: &Trace, redactor: &Redactor) -> Option<NodeFailure> {
         input_items,
         input,
         used_by,
+        ..NodeFailure::default()
     })
 }
 

@@ -61,10 +61,7 @@ impl Tool for ExplainExecution {
 pub(crate) async fn explain(n8n: &N8n, id: &Id) -> Result<Explanation, ToolError> {
     let execution = find(n8n, id, true).await?;
     // Optional: it may have been deleted since, and the execution has most of the information.
-    let workflow = match &execution.workflow_id {
-        Some(id) => n8n.api.workflow(id).await.ok(),
-        None => None,
-    };
+    let workflow = n8n.api.workflow_of(&execution).await.ok().flatten();
     let trace = Trace::read(execution.data.as_deref());
     let mut found = diagnose(&execution, &trace, workflow.as_ref(), n8n)?;
     let is_unclear =
