@@ -222,19 +222,13 @@ async fn is_registered(http: &Client, sent: &UrlRequest) -> Option<bool> {
 /// them before it starts anything. They name the request, so that the 404 of another service which
 /// the workflow forwards is not mistaken for one.
 fn is_unregistered(workflow: &Id, sent: &UrlRequest, reply: &UrlReply) -> bool {
-    #[derive(Deserialize)]
-    struct Refusal {
-        message: String,
-    }
     if reply.status != StatusCode::NOT_FOUND {
         return false;
     }
     if sent.way == StartMethod::Form {
         return reply.body.windows(NO_FORM.len()).any(|at| at == NO_FORM);
     }
-    let (Ok(Refusal { message }), [_, path @ ..]) =
-        (serde_json::from_slice(&reply.body), sent.path.as_slice())
-    else {
+    let (Some(message), [_, path @ ..]) = (reply.message(), sent.path.as_slice()) else {
         return false;
     };
     let (method, path) = (&sent.method, path.join("/"));
@@ -305,15 +299,19 @@ impl UrlReply {
         Some(ToolError::new(kind, text).caused_by(format!("HTTP {status}")))
     }
 
-    pub(crate) fn message(&self) -> Option<String> {
+    /// The message in n8n's JSON.
+    fn message(&self) -> Option<String> {
         #[derive(Deserialize)]
         struct Failure {
             message: String,
         }
         let failure = serde_json::from_slice::<Failure>(&self.body).ok();
-        failure
-            .filter(|_| self.status.is_server_error())
-            .map(|failure| failure.message)
+        failure.map(|failure| failure.message)
+    }
+
+    /// The message of a run that failed.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.message().filter(|_| self.status.is_server_error())
     }
 
     /// True for an HTML page, which a proxy may have sent in n8n's place.

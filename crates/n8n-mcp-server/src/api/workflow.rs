@@ -116,17 +116,11 @@ impl Api {
 
     /// The versions of a workflow whose draft is not what is live, and who has written the draft, if n8n says so.
     pub(crate) async fn unpublished(&self, workflow: &Workflow) -> Option<UnpublishedDraft> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Version {
-            authors: Option<String>,
-            created_at: Option<String>,
-        }
         let mut found = workflow.unpublished_draft()?;
         let path = ["workflows", &workflow.id, "versions", &found.draft_version];
-        if let Ok(version) = self.get::<Version>(&path, &[]).await {
-            (found.changed_by, found.changed_at) = (version.authors, version.created_at);
-        }
+        let version: Value = self.get(&path, &[]).await.unwrap_or_default();
+        let text = |member: &str| version[member].as_str().map(str::to_owned);
+        (found.changed_by, found.changed_at) = (text("authors"), text("createdAt"));
         Some(found)
     }
 
@@ -191,7 +185,7 @@ const DEACTIVATION_TIMEOUT: Duration = Duration::from_secs(20);
 const PUBLISHING_TIME: Duration = Duration::from_millis(1_500);
 const DELETE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 pub(super) struct TagRow {
     id: String,
     pub(super) name: String,
@@ -601,29 +595,30 @@ impl Api {
     /// Replaces the tags of a workflow; creates those that do not exist yet.
     pub(crate) async fn set_tags(&self, id: &Id, names: &[String]) -> Result<(), ToolError> {
         let setting = async {
-            let known = self.tags().await?;
-            let find = |known: &[TagRow], name: &str| {
-                let found = known.iter().find(|tag| tag.name == *name);
-                found.cloned()
-            };
-            let mut ids = Vec::new();
+            let mut known = self.tags().await?;
+            let has = |known: &[TagRow], name: &str| known.iter().any(|tag| tag.name == name);
             for name in names {
-                let tag = match find(&known, name) {
-                    Some(tag) => tag,
-                    None => match self
-                        .send(Method::POST, &["tags"], &json!({ "name": name }))
-                        .await
-                    {
-                        Ok(tag) => tag,
-                        // Another call has made it meanwhile.
-                        Err(failure) if failure.is_conflict() => {
-                            find(&self.tags().await?, name).ok_or(failure)?
+                if has(&known, name) {
+                    continue;
+                }
+                let tag = json!({ "name": name });
+                match self.send::<TagRow>(Method::POST, &["tags"], &tag).await {
+                    Ok(TagRow { id, .. }) => known.push(TagRow {
+                        id,
+                        name: name.clone(),
+                    }),
+                    // Another call has made it meanwhile.
+                    Err(failure) if failure.is_conflict() => {
+                        known = self.tags().await?;
+                        if !has(&known, name) {
+                            return Err(failure);
                         }
-                        Err(failure) => return Err(failure),
-                    },
-                };
-                ids.push(json!({"id": tag.id}));
+                    }
+                    Err(failure) => return Err(failure),
+                }
             }
+            let tags = known.iter().filter(|tag| names.contains(&tag.name));
+            let ids = tags.map(|tag| json!({"id": tag.id})).collect();
             let path = ["workflows", id.as_str(), "tags"];
             let body = Value::Array(ids);
             let IgnoredAny = self.send(Method::PUT, &path, &body).await?;

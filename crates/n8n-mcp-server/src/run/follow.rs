@@ -183,7 +183,7 @@ impl ExecutionWatch<'_> {
                 Err(_) if is_over && self.deadline.remaining().is_zero() => return Ok(None),
                 _ => {}
             }
-            if let Some(message) = run.reply().and_then(UrlReply::message)
+            if let Some(message) = run.reply().and_then(UrlReply::failure)
                 && let Some(execution) = self.search.find_refused(&message).await
             {
                 return Ok(Some(execution));
