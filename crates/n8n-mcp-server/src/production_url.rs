@@ -26,6 +26,8 @@ pub(crate) const REQUEST_ID: &str = "x-mcp-request-id";
 pub(crate) const ACTIVATION_TIMEOUT: Duration = Duration::from_secs(15);
 /// The interval of retries until then.
 pub(crate) const ACTIVATION_INTERVAL: Duration = Duration::from_millis(200);
+/// Short, since the request itself can be sent without the answer.
+const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longer than any usual one.
 const MAX_CONTENT_TYPE_CHARS: usize = 100;
 /// A text on n8n's page for a form that is not registered.
@@ -208,7 +210,8 @@ async fn send_once(
 async fn is_registered(http: &Client, sent: &UrlRequest) -> Option<bool> {
     let asked = http.request(Method::OPTIONS, &sent.path);
     let asked = asked.with(|request| request.header("origin", "null"));
-    let answer = asked.send_any_status().await.ok()?;
+    let answer = asked.timeout(REGISTRATION_TIMEOUT).send_any_status();
+    let answer = answer.await.ok()?;
     let methods = answer.headers.get("access-control-allow-methods")?;
     let methods: Vec<_> = methods.to_str().ok()?.split(", ").collect();
     let has = |method: &Method| methods.contains(&method.as_str());

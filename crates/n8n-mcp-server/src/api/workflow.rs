@@ -321,6 +321,13 @@ impl Api {
         }
         let workflow = created.map_err(|failure| self.explain(failure))?;
         left_out.extend(draft.lost_settings(&workflow.settings));
+        if workflow
+            .projects
+            .iter()
+            .any(|own| Some(own.as_str()) == project)
+        {
+            note.clear();
+        }
         let id = Id::try_from(workflow.id.clone()).map_err(|reason| {
             ToolError::upstream("n8n returned an invalid id for the workflow.").caused_by(reason)
         })?;

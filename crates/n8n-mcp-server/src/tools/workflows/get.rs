@@ -1,6 +1,6 @@
 //! `get_workflow` and `list_workflows`.
 
-use n8n_workflow::connections::{Connection, MAIN, parse_connections};
+use n8n_workflow::connections::lines;
 use n8n_workflow::draft::{Draft, name_of};
 use n8n_workflow::node_type::runs_code;
 use n8n_workflow::trigger::{Trigger, TriggerKind, parameters_of, triggers};
@@ -198,25 +198,6 @@ fn parameters(trigger: &Trigger<'_>) -> Option<Map<String, Value>> {
         Value::Object(schema) => Some(schema).filter(|schema| schema["properties"] != json!({})),
         _ => None,
     }
-}
-
-/// Connections as `A -> B`; empty if they cannot be read.
-pub(super) fn lines(all: &Map<String, Value>) -> Vec<String> {
-    let all = parse_connections(all).unwrap_or_default();
-    all.into_iter().map(line).collect()
-}
-
-/// A connection as `A -> B`.
-pub(super) fn line(one: Connection) -> String {
-    let output = match one.output {
-        0 => String::new(),
-        output => format!("[{output}]"),
-    };
-    let arrow = match one.kind.as_str() {
-        MAIN => "->".to_owned(),
-        kind => format!("-{kind}->"),
-    };
-    format!("{}{output} {arrow} {}", one.from, one.to)
 }
 
 pub(super) fn node_summary(node: &Node) -> NodeSummary {

@@ -1,12 +1,13 @@
 //! The toolset `versions`: the history of a workflow, what changed since a version, and the way back.
 
+use n8n_workflow::connections::lines;
 use n8n_workflow::diff::{WorkflowDiff, diff};
 use n8n_workflow::draft::{Draft, move_pins};
 use n8n_workflow::{Node, Workflow};
 use upstream::redact::Redactor;
 
 use super::authoring::{check_change, load_for_change, redacted};
-use super::get::{NodeSummary, line, lines, node_summary};
+use super::get::{NodeSummary, node_summary};
 use super::load;
 use crate::api::Written;
 use crate::tools::prelude::*;
@@ -146,7 +147,7 @@ impl Tool for GetWorkflowVersion {
                 _ => version(n8n, id, other, &current).await?.1,
             };
             let shown = [&draft, &after].map(|draft| redacted(n8n, draft));
-            let found = diff((&draft, &shown[0]), (&after, &shown[1]), line);
+            let found = diff((&draft, &shown[0]), (&after, &shown[1]));
             details.changes = Some(found);
         } else {
             let nodes: Result<Vec<Node>, _> = serde_json::from_value(json!(draft.nodes));
