@@ -37,7 +37,8 @@ async fn copy_goes_to_the_project_of_the_original_or_says_where_it_is() {
                 ("POST", _) if status != 200 && request.has("projectId") => {
                     Response::json(status, &json!({ "message": message }))
                 }
-                ("GET", "/api/v1/workflows/w") | ("POST", _) => Response::json(200, &workflow),
+                ("GET", "/api/v1/workflows/w") => Response::json(200, &workflow),
+                ("POST", _) => Response::json(200, &json!({"id": "c", "name": "C"})),
                 _ => Response::json(200, &json!({"data": [], "nextCursor": null})),
             }
         })

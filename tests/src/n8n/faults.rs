@@ -272,32 +272,17 @@ async fn webhook_without_reply_is_called_once() {
     assert!(ran["note"].is_string(), "{ran}");
     assert_eq!(starts(&silent), 1);
 
-    let hooks = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", hooks.local_addr().unwrap());
-    let called = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&called);
-    let task = tokio::spawn(async move {
-        while let Ok((mut stream, _)) = hooks.accept().await {
-            if stream
-                .read(&mut [0; 4096])
-                .await
-                .is_ok_and(|length| length > 0)
-            {
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    });
+    let hooks = FakeService::start(|_| Response::Cut).await;
     let env = [
         ("N8N_URL", silent.url.as_str()),
         ("N8N_API_KEY", "k"),
-        ("N8N_WEBHOOK_URL", &url),
+        ("N8N_WEBHOOK_URL", &hooks.url),
     ];
     let server = Server::start(SERVER, &env).await;
     let client = server.client().await;
     refused!(client, "run_workflow", {"workflow_id": "w"}, "was not repeated");
-    assert_eq!(called.load(Ordering::Relaxed), 1);
-    task.abort();
-    let _ = task.await;
+    assert_eq!(hooks.requests().len(), 1);
+    drop(hooks);
     refused!(client, "run_workflow", {"workflow_id": "w"}, "nothing was started");
 }
 

@@ -81,7 +81,7 @@ fn calls_that_show(tool: &str, workflow: &Value, execution: &Value) -> Vec<Value
 #[tokio::test]
 async fn no_answer_shows_a_secret_of_a_workflow() {
     // Workflows of other tests are no tools here.
-    let Some(env) = Env::with(&["--toolsets", "all", "--tool-tag", ""]).await else {
+    let Some(env) = Env::limited(&["--tool-tag", ""]).await else {
         return;
     };
     let texts = PLACES.iter().enumerate();
@@ -178,6 +178,4 @@ async fn no_answer_shows_a_secret_of_a_workflow() {
         })
         .collect();
     assert!(found.is_empty(), "{} shown: {found:#?}", found.len());
-    env.delete(&workflow).await;
-    env.delete(&failing).await;
 }

@@ -15,7 +15,6 @@ async fn failure_has_node_and_message_without_stack() {
         let failed = env.run(&workflow, json!({})).await;
         assert_has!(failed, {"status": "failed", "error": {"node": "Stop", "message": "boom"}});
         assert!(!failed.to_string().contains("node_modules"), "{failed}");
-        env.delete(&workflow).await;
     }
 }
 
@@ -33,7 +32,6 @@ async fn path_parameters_are_filled_in() {
         refused!(env, "run_workflow", {"workflow_id": workflow.id,
             "parameters": {"item": item, "group": 1}}, "`parameters.item`");
     }
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -45,7 +43,6 @@ async fn other_methods_run() {
         let workflow = env.live(vec![trigger, input]).await;
         let ran = env.run(&workflow, json!({"input": method})).await;
         assert_eq!(ran["output"], json!({ "result": method }), "{ran}");
-        env.delete(&workflow).await;
     }
 }
 
@@ -58,7 +55,6 @@ async fn chat_runs() {
     assert_has!(ran, {"output": {"result": "echo hi"}, "way": "chat"});
     env.execution(&ran).await;
     refused!(env, "run_workflow", {"workflow_id": workflow.id, "parameters": {}}, "`parameters.chatInput`");
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -97,7 +93,6 @@ async fn form_with_files_runs() {
         let (parameters, part) = (&row[0], row[1].as_str().unwrap());
         refused!(env, "run_workflow", {"workflow_id": workflow.id, "parameters": parameters}, part);
     }
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -116,5 +111,4 @@ async fn url_is_preferred_and_caller_must_choose_among_equal_triggers() {
     assert_has!(ran, {"status": "completed", "trigger": "Second"});
     let ran = done!(env, "run_workflow", {"workflow_id": workflow.id, "trigger": "Schedule"});
     assert_has!(ran, {"trigger": "Schedule", "way": "mcp_production"});
-    env.delete(&workflow).await;
 }

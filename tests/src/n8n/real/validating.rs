@@ -169,5 +169,4 @@ async fn verdict_is_that_of_publishing_and_leaves_nothing_behind() {
         left == json!({"workflows": []})
     })
     .await;
-    env.delete(&live).await;
 }
