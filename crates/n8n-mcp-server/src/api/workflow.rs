@@ -253,6 +253,8 @@ impl Written {
     }
 }
 
+const IN_NO_FOLDER: &str = "It is in no folder, since n8n's API does not tell the folder of the original: \
+    move_workflow moves it.";
 const LIVE: &str = "It is active: the change is live in a moment.";
 const DRAFT: &str = "Written as a draft: the version that is live has not changed. activate_workflow publishes the \
     draft; publish=true does so with a change.";
@@ -310,7 +312,7 @@ impl Api {
         if let (Some(project), Err(failure)) = (project, &created)
             && let Some(400 | 403 | 404) = failure.status().map(|status| status.as_u16())
         {
-            let reason = failure.complaint();
+            let reason = self.complaint(failure);
             let reason =
                 reason.unwrap_or_else(|| "this API key may not create workflows in it.".into());
             note = format!(
@@ -321,12 +323,15 @@ impl Api {
         }
         let workflow = created.map_err(|failure| self.explain(failure))?;
         left_out.extend(draft.lost_settings(&workflow.settings));
-        if workflow
-            .projects
-            .iter()
-            .any(|own| Some(own.as_str()) == project)
-        {
+        let is_in = |project: &str| workflow.projects.iter().any(|own| own == project);
+        if project.is_some_and(is_in) {
             note.clear();
+        }
+        if let Some(project) = project
+            && note.is_empty()
+            && self.has_folders(project).await
+        {
+            IN_NO_FOLDER.clone_into(&mut note);
         }
         let id = Id::try_from(workflow.id.clone()).map_err(|reason| {
             ToolError::upstream("n8n returned an invalid id for the workflow.").caused_by(reason)
@@ -350,7 +355,7 @@ impl Api {
     }
 
     /// True if the project has folders: n8n has none without a licence.
-    pub(crate) async fn has_folders(&self, project: &str) -> bool {
+    async fn has_folders(&self, project: &str) -> bool {
         let folders: Result<Value, _> = self.get(&["projects", project, "folders"], &[]).await;
         folders.is_ok_and(|folders| folders["count"].as_u64() > Some(0))
     }

@@ -264,8 +264,6 @@ pub(super) fn redacted(n8n: &N8n, draft: &Draft) -> Draft {
 }
 
 const OF_THE_DRAFT: &str = "It is a copy of the draft, which is not what is live.";
-const IN_NO_FOLDER: &str = "It is in no folder, since n8n's API does not tell the folder of the original: \
-    move_workflow moves it.";
 
 /// Copies a workflow. The copy is inactive, without tags, and its webhooks have new paths.
 #[derive(Deserialize, JsonSchema)]
@@ -288,15 +286,8 @@ impl Tool for DuplicateWorkflow {
         draft.name = self.name.unwrap_or_else(|| format!("{} copy", draft.name));
         draft.make_urls_unique();
         let project = original.projects.first().map(String::as_str);
-        let mut written = n8n.api.create_workflow(&draft, project).await?;
-        if let Some(project) = project
-            && n8n.api.has_folders(project).await
-        {
-            written = written.with_note(IN_NO_FOLDER);
-        }
-        if original.unpublished_draft().is_some() {
-            written = written.with_note(OF_THE_DRAFT);
-        }
-        Ok(written)
+        let written = n8n.api.create_workflow(&draft, project).await?;
+        let is_draft = original.unpublished_draft().is_some();
+        Ok(written.with_note(if is_draft { OF_THE_DRAFT } else { "" }))
     }
 }
