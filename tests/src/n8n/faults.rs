@@ -59,38 +59,34 @@ fn starts(fake: &FakeService) -> usize {
         .count()
 }
 
+/// Status, n8n's message or another body, and a part of the error.
+const BAD_ANSWERS: &str = "\
+401 | Unauthorized | refuses the API key
+403 | Forbidden | lacks the scope
+403 | Your license does not allow for feat:x | licence
+404 | PAGE | no n8n API
+429 | SECRET-BODY | limits the rate of requests
+500 | SECRET-BODY | HTTP 500
+503 | PAGE | not ready
+302 | PAGE | redirects
+200 | PAGE | does not answer like n8n's API
+200 | SECRET-BODY | does not answer like n8n's API
+200 | LARGE | larger than 16 MiB
+";
+
 #[tokio::test]
 async fn bad_answers_are_explained() {
-    let message = |text: &str| json!({"message": text, "stacktrace": "at /srv/SECRET-BODY"});
-    let unlicensed = "Your license does not allow for feat:x";
-    for (answer, part) in [
-        (
-            Response::json(401, &message("Unauthorized")),
-            "refuses the API key",
-        ),
-        (
-            Response::json(403, &message("Forbidden")),
-            "lacks the scope",
-        ),
-        (Response::json(403, &message(unlicensed)), "licence"),
-        (Response::html(404), "no n8n API"),
-        (
-            Response::json(429, &message("SECRET-BODY")),
-            "limits the rate of requests",
-        ),
-        (Response::json(500, &message("SECRET-BODY")), "HTTP 500"),
-        (Response::html(503), "not ready"),
-        (Response::html(302), "redirects"),
-        (Response::html(200), "does not answer like n8n's API"),
-        (
-            Response::json(200, &json!({"data": "SECRET-BODY"})),
-            "does not answer like n8n's API",
-        ),
-        (
-            Response::Http(200, "application/json", vec![b' '; 17 << 20].into()),
-            "larger than 16 MiB",
-        ),
-    ] {
+    for row in BAD_ANSWERS.lines() {
+        let [status, body, part] = row.split(" | ").collect::<Vec<_>>().try_into().unwrap();
+        let status = status.parse().unwrap();
+        let answer = match body {
+            "PAGE" => Response::html(status),
+            "LARGE" => Response::Http(status, "application/json", vec![b' '; 17 << 20].into()),
+            text => Response::json(
+                status,
+                &json!({"message": text, "stacktrace": "at /srv/SECRET-BODY"}),
+            ),
+        };
         let is_repaired = Arc::new(AtomicBool::new(false));
         let repaired = Arc::clone(&is_repaired);
         let fake = FakeService::start(move |_| match repaired.load(Ordering::Relaxed) {
@@ -286,39 +282,29 @@ async fn webhook_without_reply_is_called_once() {
     refused!(client, "run_workflow", {"workflow_id": "w"}, "nothing was started");
 }
 
-/// n8n names the request in its errors before an activation has reached all of its parts.
+/// The methods of a webhook, and n8n's answers to a POST of it: it names the request in those before an activation has
+/// reached all of its parts, and registers one method after the other.
+const UNREGISTERED: &str = r#"
+POST | pending | The requested webhook "POST hook" is not registered.
+POST | pending | Published version not found for workflow with id "w"
+POST | pending | OTHER POST request?
+PUT GET POST | pending | OTHER PUT or GET request?
+POST | not | The requested webhook "POST other" is not registered.
+POST | not | Active version not found for workflow with id "w2"
+POST | not | OTHER GET request?
+PUT GET POST | not | OTHER PUT or DELETE request?
+"#;
+
 #[tokio::test]
 async fn only_a_pending_activation_is_retried() {
-    let unknown = "The requested webhook \"POST hook\" is not registered.";
     let other = "This webhook is not registered for POST requests. Did you mean to make a";
     let not_found = |message: &str| Response::json(404, &json!({"code": 404, "message": message}));
-    let post = json!("POST");
-    // n8n registers the methods of a webhook one after the other.
-    let all = json!(["PUT", "GET", "POST"]);
-    for (is_pending, methods, message) in [
-        (true, &post, unknown),
-        (
-            true,
-            &post,
-            "Published version not found for workflow with id \"w\"",
-        ),
-        (true, &post, &format!("{other} POST request?")),
-        (true, &all, &format!("{other} PUT or GET request?")),
-        (
-            false,
-            &post,
-            "The requested webhook \"POST other\" is not registered.",
-        ),
-        (
-            false,
-            &post,
-            "Active version not found for workflow with id \"w2\"",
-        ),
-        (false, &post, &format!("{other} GET request?")),
-        (false, &all, &format!("{other} PUT or DELETE request?")),
-    ] {
-        let (refusals, refused) = (AtomicUsize::new(2), not_found(message));
-        let late = fake_of(workflow_with(methods), move |_| {
+    for row in UNREGISTERED.trim().lines() {
+        let [methods, state, message] = row.split(" | ").collect::<Vec<_>>().try_into().unwrap();
+        let methods = json!(methods.split(' ').collect::<Vec<_>>());
+        let message = message.replace("OTHER", other);
+        let (refusals, refused) = (AtomicUsize::new(2), not_found(&message));
+        let late = fake_of(workflow_with(&methods), move |_| {
             let left = |n: usize| n.checked_sub(1);
             match refusals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left) {
                 Ok(_) => refused.clone(),
@@ -328,7 +314,7 @@ async fn only_a_pending_activation_is_retried() {
         .await;
         let server = server(&late.url).await;
         let client = server.client().await;
-        if is_pending {
+        if state == "pending" {
             let ran = done!(client, "run_workflow", {"workflow_id": "w"});
             assert_has!(ran, {"status": "completed", "output": {"result": 1}});
             assert_eq!(starts(&late), 3);
@@ -337,7 +323,7 @@ async fn only_a_pending_activation_is_retried() {
             assert_eq!(starts(&late), 1, "{message}");
         }
     }
-    let never = not_found(unknown);
+    let never = not_found("The requested webhook \"POST hook\" is not registered.");
     let never = fake(move |_| never.clone()).await;
     let server = server(&never.url).await;
     let part = "does not know the production URL";

@@ -25,25 +25,18 @@ async fn workflow_with_errors_is_not_created() {
     let name = unique("broken");
     let to =
         |node: &str| json!({"Webhook": {"main": [[{"node": node, "type": "main", "index": 0}]]}});
-    let hook = || webhook("lastNode");
-    for (nodes, connections, part) in [
-        (json!([hook()]), to("Nope"), "\"Nope\", which is not a node"),
-        (
-            json!([echo(), echo()]),
-            json!({}),
-            "Two nodes have this name",
-        ),
-        (
-            json!([{"name": "A", "type": "set"}]),
-            json!({}),
-            "not a type of node",
-        ),
-        (json!([hook()]), json!({"Webhook": 1}), "cannot be read"),
-    ] {
-        let arguments = json!({"name": name, "nodes": nodes, "connections": connections});
+    let hook = webhook("lastNode");
+    let table = json!([
+        [[hook], to("Nope"), "\"Nope\", which is not a node"],
+        [[echo(), echo()], {}, "Two nodes have this name"],
+        [[{"name": "A", "type": "set"}], {}, "not a type of node"],
+        [[hook], {"Webhook": 1}, "cannot be read"],
+    ]);
+    for row in table.as_array().unwrap() {
+        let arguments = json!({"name": name, "nodes": row[0], "connections": row[1]});
         let message =
             assert_refused(&env, "create_workflow", arguments, "Nothing was written").await;
-        assert_contains(&message, part);
+        assert_contains(&message, row[2].as_str().unwrap());
     }
     let list = done(&env, "list_workflows", json!({"name": name})).await;
     assert_eq!(list, json!({"workflows": []}));
