@@ -17,6 +17,7 @@ macro_rules! refused {
     };
 }
 
+mod duplicating;
 mod faults;
 mod lost_answers;
 mod mcp_server;

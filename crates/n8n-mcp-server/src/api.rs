@@ -26,7 +26,7 @@ pub(crate) use execution::ExecutionFilter;
 pub(crate) use failure::{N8nFailure, after, scope};
 pub(crate) use shared::SharedFailure;
 pub(crate) use workflow::{
-    UNKNOWN_CURSOR, WorkflowFilter, WorkflowLock, WrittenWorkflow, changed_meanwhile,
+    UNKNOWN_CURSOR, WorkflowFilter, WorkflowLock, Written, changed_meanwhile,
 };
 
 /// Shorter than for a call: the probe only finds out whether a call would be answered.
@@ -69,6 +69,31 @@ pub(crate) struct Api {
 pub(crate) struct Page<T> {
     pub(crate) data: Vec<T>,
     pub(crate) next_cursor: Option<String>,
+    /// Texts about rows that cannot be read.
+    #[serde(skip)]
+    pub(crate) unreadable: Vec<String>,
+}
+
+impl<T> Page<T> {
+    pub(crate) fn map<U>(self, change: impl FnMut(T) -> U) -> Page<U> {
+        Page {
+            data: self.data.into_iter().map(change).collect(),
+            next_cursor: self.next_cursor,
+            unreadable: self.unreadable,
+        }
+    }
+}
+
+impl Page<Box<RawValue>> {
+    /// The page with the rows that can be read; `kind` names them in the texts about the others.
+    fn read<T: DeserializeOwned>(self, kind: &str) -> Page<T> {
+        let (data, unreadable) = workflow::readable(kind, &self.data);
+        Page {
+            data,
+            next_cursor: self.next_cursor,
+            unreadable,
+        }
+    }
 }
 
 impl Api {

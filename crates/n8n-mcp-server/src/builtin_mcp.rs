@@ -2,7 +2,7 @@
 //! URL requires credentials.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_client::{CallToolResult, Client, ClientInfo, Endpoint, Error, Options};
@@ -10,6 +10,7 @@ use mcp_core::tool::{ToolError, ToolErrorKind};
 use mcp_core::trace::{self, TraceContext};
 use mcp_serve::Secret;
 use n8n_workflow::Id;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -180,7 +181,7 @@ impl BuiltinMcp {
             .get()
             .map_err(|error| missing().caused_by(error))?;
         let token = token.ok_or_else(missing)?;
-        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut session = self.session.lock();
         match &*session {
             Some(session) if session.token == token => Ok(Arc::clone(session)),
             _ => {
@@ -202,7 +203,7 @@ impl BuiltinMcp {
 
     /// Makes the next call connect again: n8n may have been changed or replaced.
     fn drop_session(&self) {
-        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.session.lock() = None;
     }
 
     fn explain(&self, error: Error) -> ToolError {

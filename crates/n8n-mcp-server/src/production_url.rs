@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use mcp_serve::Secret;
 use n8n_workflow::Id;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -26,6 +26,8 @@ pub(crate) const REQUEST_ID: &str = "x-mcp-request-id";
 pub(crate) const ACTIVATION_TIMEOUT: Duration = Duration::from_secs(15);
 /// The interval of retries until then.
 pub(crate) const ACTIVATION_INTERVAL: Duration = Duration::from_millis(200);
+/// Short, since the request itself can be sent without the answer.
+const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longer than any usual one.
 const MAX_CONTENT_TYPE_CHARS: usize = 100;
 /// A text on n8n's page for a form that is not registered.
@@ -38,11 +40,13 @@ pub(crate) struct ProductionUrls {
     secrets: Mutex<BTreeSet<String>>,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct UrlRequest {
     /// A webhook, a chat or a form.
     pub(crate) way: StartMethod,
     pub(crate) method: Method,
+    /// All methods of the URL, of which n8n registers one after the other.
+    pub(crate) methods: Vec<Method>,
     /// Segments below n8n's address.
     pub(crate) path: Vec<String>,
     pub(crate) query: Vec<(String, String)>,
@@ -55,24 +59,29 @@ pub(crate) struct UrlRequest {
     pub(crate) credential: Option<String>,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) enum Body {
     Json(Value),
-    /// A form (`multipart/form-data`): names and values of its fields.
-    Form(Vec<(String, FormValue)>),
+    /// A form (`multipart/form-data`).
+    Form(Vec<FormPart>),
 }
 
-#[derive(Debug, PartialEq)]
-pub(crate) enum FormValue {
-    Text(String),
-    File(FormFile),
-}
-
-#[derive(Debug, PartialEq)]
-pub(crate) struct FormFile {
-    pub(crate) name: String,
-    pub(crate) media_type: String,
+#[derive(Clone, Debug)]
+pub(crate) struct FormPart {
+    pub(crate) field: String,
     pub(crate) content: Vec<u8>,
+    /// The name of a file, and its media type.
+    pub(crate) file: Option<(String, String)>,
+}
+
+impl FormPart {
+    pub(crate) fn text(field: impl Into<String>, text: String) -> Self {
+        Self {
+            field: field.into(),
+            content: text.into(),
+            file: None,
+        }
+    }
 }
 
 /// The outcome of a request that may have started a run.
@@ -109,7 +118,7 @@ impl ProductionUrls {
 
     /// The secrets of the credentials, as they are configured now and were before.
     pub(crate) fn secrets(&self) -> BTreeSet<String> {
-        let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut secrets = self.secrets.lock();
         if let Ok(current) = self.credentials() {
             secrets.extend(current.secrets().cloned());
         }
@@ -134,6 +143,13 @@ impl ProductionUrls {
         let (workflow, request_id) = (workflow.clone(), request_id.to_owned());
         Ok(Pending::spawn(async move {
             let retry_until = Instant::now() + ACTIVATION_TIMEOUT;
+            // Its answer has no body that would say whether n8n knows the URL.
+            while request.method == Method::HEAD
+                && is_registered(&http, &request).await == Some(false)
+                && Instant::now() < retry_until
+            {
+                sleep(ACTIVATION_INTERVAL).await;
+            }
             classify(loop {
                 match send_once(&http, &request, &credentials, &request_id, within).await {
                     Ok(mut reply) => {
@@ -173,8 +189,8 @@ async fn send_once(
     let request = match &sent.body {
         None => request,
         Some(Body::Json(body)) => request.body(body),
-        Some(Body::Form(fields)) => {
-            let form = multipart(fields).map_err(|error| http.failure(error))?;
+        Some(Body::Form(parts)) => {
+            let form = multipart(parts).map_err(|error| http.failure(error))?;
             request.with(|request| request.multipart(form))
         }
     };
@@ -189,37 +205,49 @@ async fn send_once(
     })
 }
 
+/// Whether n8n has registered the URL with this method, or with none, as it tells browsers without starting anything;
+/// `None` if it does not say so, as of a path with parameters it names one method only.
+async fn is_registered(http: &Client, sent: &UrlRequest) -> Option<bool> {
+    let asked = http.request(Method::OPTIONS, &sent.path);
+    let asked = asked.with(|request| request.header("origin", "null"));
+    let answer = asked.timeout(REGISTRATION_TIMEOUT).send_any_status();
+    let answer = answer.await.ok()?;
+    let methods = answer.headers.get("access-control-allow-methods")?;
+    let methods: Vec<_> = methods.to_str().ok()?.split(", ").collect();
+    let has = |method: &Method| methods.contains(&method.as_str());
+    match has(&sent.method) {
+        false if sent.methods.iter().any(has) => None,
+        is_registered => Some(is_registered),
+    }
+}
+
 /// True for n8n's own errors before an activation has reached all of its parts; n8n returns each of
 /// them before it starts anything. They name the request, so that the 404 of another service which
 /// the workflow forwards is not mistaken for one.
 fn is_unregistered(workflow: &Id, sent: &UrlRequest, reply: &UrlReply) -> bool {
-    #[derive(Deserialize)]
-    struct Refusal {
-        message: String,
-    }
     if reply.status != StatusCode::NOT_FOUND {
         return false;
     }
     if sent.way == StartMethod::Form {
         return reply.body.windows(NO_FORM.len()).any(|at| at == NO_FORM);
     }
-    let (Ok(Refusal { message }), [_, path @ ..]) =
-        (serde_json::from_slice(&reply.body), sent.path.as_slice())
-    else {
+    let (Some(message), [_, path @ ..]) = (reply.message(), sent.path.as_slice()) else {
         return false;
     };
     let (method, path) = (&sent.method, path.join("/"));
     let unknown = format!("The requested webhook \"{method} {path}\" is not registered");
     let unpublished = format!("version not found for workflow with id \"{workflow}\"");
-    // Registered between two lookups of n8n: it rejects the method and proposes the same one.
-    let just_now =
-        format!("not registered for {method} requests. Did you mean to make a {method} ");
-    // A chat has two methods, and n8n registers one after the other.
-    let half = "not registered for POST requests. Did you mean to make a GET ";
+    // The URL has other methods so far, or, registered between two lookups of n8n, this one.
+    let others = format!("not registered for {method} requests. Did you mean to make a ");
+    let others = message.split_once(&others).map(|(_, others)| others);
+    let others = others.and_then(|others| others.split_once(" request"));
+    let is_own = |one: &str| one == "or" || sent.methods.iter().any(|own| own == one);
     message.contains(&unknown)
         || message.contains(&unpublished)
-        || message.contains(&just_now)
-        || (sent.way == StartMethod::Chat && message.contains(half))
+        || others.is_some_and(|(all, _)| {
+            all.split([' ', ','])
+                .all(|one| one.is_empty() || is_own(one))
+        })
 }
 
 /// Separates failures that may have started a run from those that have not.
@@ -274,15 +302,19 @@ impl UrlReply {
         Some(ToolError::new(kind, text).caused_by(format!("HTTP {status}")))
     }
 
-    pub(crate) fn message(&self) -> Option<String> {
+    /// The message in n8n's JSON.
+    fn message(&self) -> Option<String> {
         #[derive(Deserialize)]
         struct Failure {
             message: String,
         }
         let failure = serde_json::from_slice::<Failure>(&self.body).ok();
-        failure
-            .filter(|_| self.status.is_server_error())
-            .map(|failure| failure.message)
+        failure.map(|failure| failure.message)
+    }
+
+    /// The message of a run that failed.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.message().filter(|_| self.status.is_server_error())
     }
 
     /// True for an HTML page, which a proxy may have sent in n8n's place.
@@ -300,7 +332,7 @@ impl UrlReply {
     }
 }
 
-fn multipart(fields: &[(String, FormValue)]) -> Result<Form, Fault> {
+fn multipart(parts: &[FormPart]) -> Result<Form, Fault> {
     // Escapes characters that would end a name or its header, as browsers do; n8n does not read names in
     // the form that reqwest's own escapes have (`name*=utf-8''…`).
     let escape = |name: &str| {
@@ -308,14 +340,12 @@ fn multipart(fields: &[(String, FormValue)]) -> Result<Form, Fault> {
         name.replace('\r', "%0D").replace('\n', "%0A")
     };
     let form = Form::new().percent_encode_noop();
-    fields.iter().try_fold(form, |form, (name, value)| {
-        let part = match value {
-            FormValue::Text(text) => Part::text(text.clone()),
-            FormValue::File(file) => Part::bytes(file.content.clone())
-                .file_name(escape(&file.name))
-                .mime_str(&file.media_type)?,
-        };
-        Ok(form.part(escape(name), part))
+    parts.iter().try_fold(form, |form, part| {
+        let mut content = Part::bytes(part.content.clone());
+        if let Some((name, media_type)) = &part.file {
+            content = content.file_name(escape(name)).mime_str(media_type)?;
+        }
+        Ok(form.part(escape(&part.field), content))
     })
 }
 

@@ -112,7 +112,7 @@ pub(crate) async fn execution_ids(
     value: &str,
 ) -> Vec<String> {
     let filter = ExecutionFilter::newest(None, status, MAX_VALUES);
-    let Ok((page, _)) = n8n.api.executions(&filter).await else {
+    let Ok(page) = n8n.api.executions(&filter).await else {
         return Vec::new();
     };
     let admitted = n8n.api.admitted(page.data).await.unwrap_or_default();

@@ -1,9 +1,8 @@
 //! Runs a workflow: request → plan → start → find → follow.
 //!
 //! A caller sends a [`RunWorkflow`]. From it and the workflow follows a [`RunPlan`]: the trigger, and
-//! the one request that starts it (`plan`, pure). It is sent once (`start`); with the result an
-//! [`ExecutionWatch`] finds the execution in n8n (`find`) and follows it to its end, until the caller's
-//! [`Deadline`] (`follow`). The result is a [`Run`].
+//! the one request that starts it (`plan`, pure). An [`ExecutionWatch`] sends it once, finds the execution in n8n
+//! (`find`) and follows it to its end, until the caller's [`Deadline`] (`follow`). The result is a [`Run`].
 //!
 //! A request that could start a second run is never repeated. The reply of a production URL is not
 //! proof of the outcome: a waiting workflow replies 200 early, and a failed one may reply anything.
@@ -15,7 +14,7 @@
 mod find;
 mod follow;
 mod plan;
-mod start;
+mod resume;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ use crate::service::N8n;
 use crate::start_method::StartMethod;
 
 pub(crate) use find::newest;
-pub(crate) use start::Resumption;
+pub(crate) use resume::Resumption;
 
 use find::{Search, stop};
 use follow::{Deadline, ExecutionWatch};
@@ -109,6 +108,13 @@ impl Tool for RunWorkflow {
         let (trigger, access) = (self.trigger.as_deref(), n8n.access()?);
         let parameters = self.parameters.unwrap_or_default();
         let plan = RunPlan::new(&workflow, trigger, parameters, http, &request_id, &access)?;
+        if plan.runs_drafts {
+            let nodes = match plan.start.way() {
+                StartMethod::McpProduction => workflow.live_nodes(),
+                _ => &workflow.nodes,
+            };
+            n8n.api.check_called(&workflow, nodes).await?;
+        }
         if call.is_cancelled() {
             return Err(ToolError::new(
                 ToolErrorKind::Cancelled,
@@ -127,13 +133,10 @@ impl Tool for RunWorkflow {
             deadline,
             kept: Kept::new(&workflow),
         };
-        let RunPlan { trigger, start } = plan;
+        let RunPlan { trigger, start, .. } = plan;
         let way = start.way();
         // Boxed: the future is large and polled within a select.
-        let mut running = Box::pin(async {
-            let started = start::send(start, &watch).await?;
-            watch.follow_to_end(started).await
-        });
+        let mut running = Box::pin(watch.run(start));
         let run = tokio::select! {
             biased;
             run = &mut running => run?,

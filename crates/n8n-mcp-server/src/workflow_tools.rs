@@ -129,8 +129,7 @@ fn tool_spec(workflow: &Workflow, access: &Access, redactor: &Redactor) -> Optio
 
 fn note(node: &Node) -> Option<&str> {
     let is_note = node.kind.ends_with(".stickyNote");
-    let text = node.parameters.get("content").and_then(Value::as_str)?;
-    is_note.then_some(text)
+    node.text("content").filter(|_| is_note)
 }
 
 /// The workflow's description, else its first note, else its name.

@@ -3,6 +3,8 @@
 //! n8n stores them as `{"A": {"main": [[{"node": "B", "type": "main", "index": 0}]]}}`: by name of
 //! the node, by kind, by number of the output.
 
+use std::fmt;
+
 use serde_json::{Map, Value, json};
 
 /// The kind that carries data; the others attach models, tools and memories to agents.
@@ -31,6 +33,20 @@ pub struct Connection {
     pub output: usize,
     /// The number of the input, from 0.
     pub input: usize,
+}
+
+/// Writes `A -> B`, with the output and the kind where those are not the first and [`MAIN`].
+impl fmt::Display for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.from)?;
+        if self.output > 0 {
+            write!(f, "[{}]", self.output)?;
+        }
+        match self.kind.as_str() {
+            MAIN => write!(f, " -> {}", self.to),
+            kind => write!(f, " -{kind}-> {}", self.to),
+        }
+    }
 }
 
 /// Reads n8n's form.
@@ -65,6 +81,12 @@ pub fn parse_connections(all: &Map<String, Value>) -> Result<Vec<Connection>, St
         }
     }
     Ok(found)
+}
+
+/// The connections in n8n's form, written one by one; none if they cannot be read.
+pub fn lines(all: &Map<String, Value>) -> Vec<String> {
+    let all = parse_connections(all).unwrap_or_default();
+    all.iter().map(Connection::to_string).collect()
 }
 
 /// Writes n8n's form.

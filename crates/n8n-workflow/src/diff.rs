@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
-use crate::connections::{Connection, parse_connections};
+use crate::connections::lines;
 use crate::draft::{Draft, name_of, type_of};
 
 /// Bytes of one value.
@@ -54,19 +54,12 @@ type Node = Map<String, Value>;
 type Leaves = BTreeMap<String, (Value, String)>;
 
 /// Returns the changes from `before` to `after`. Each comes with its redacted form, so that a changed secret is
-/// named and not shown. `line` writes a connection.
-pub fn diff(
-    before: (&Draft, &Draft),
-    after: (&Draft, &Draft),
-    line: impl Fn(Connection) -> String,
-) -> WorkflowDiff {
+/// named and not shown.
+pub fn diff(before: (&Draft, &Draft), after: (&Draft, &Draft)) -> WorkflowDiff {
     let with_type = |node: &Node| format!("{} ({})", name_of(node), type_of(node));
     let (old, new) = (&before.0.nodes, &after.0.nodes);
     let pairs = pairs(old, new);
-    let lines = |draft: &Draft| -> BTreeSet<String> {
-        let all = parse_connections(&draft.connections).unwrap_or_default();
-        all.into_iter().map(&line).collect()
-    };
+    let lines = |draft: &Draft| BTreeSet::from_iter(lines(&draft.connections));
     let (connected, disconnected) = (lines(after.0), lines(before.0));
     let mut found = WorkflowDiff {
         connected: connected.difference(&disconnected).cloned().collect(),

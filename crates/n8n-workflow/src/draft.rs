@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::node_type::last_part;
 
-pub use called::{called_ids, called_workflows};
+pub use called::{called_by, called_ids, called_workflows};
 pub use edit::{Operation, apply};
 pub use restore::{PLACEHOLDER, hidden_places, keep_parts, move_pins, restore};
 
@@ -22,9 +22,6 @@ const SETTINGS: &str = "saveExecutionProgress saveManualExecutions saveDataError
 const NODE_FIELDS: &str = "id name webhookId disabled notesInFlow notes type typeVersion \
     executeOnce alwaysOutputData retryOnFail maxTries waitBetweenTries continueOnFail onError \
     position parameters credentials customTelemetryTags";
-
-/// A setting that n8n returns with each workflow, and ignores when it is written.
-const IGNORED_SETTING: &str = "binaryMode";
 
 fn is_setting(key: &str) -> bool {
     SETTINGS.split(' ').any(|name| name == key)
@@ -84,7 +81,8 @@ impl Draft {
         restore::hidden_in(&self.nodes, &self.settings)
     }
 
-    /// The body to send, and the names of the parts that n8n does not accept, as far as it would not ignore them.
+    /// The body to send, and the names of the parts of nodes that n8n does not accept. The settings that it does not
+    /// keep are known from its answer: [`Draft::lost_settings`].
     ///
     /// # Errors
     /// The places of all placeholders of hidden values that do not stand in n8n's own definition: n8n would keep
@@ -94,17 +92,16 @@ impl Draft {
             restore::refused(&restore::hidden_in(&self.nodes, &self.settings))?;
         }
         let mut left_out = Vec::new();
-        let mut keep = |is_kept: bool, owner: &str, key: &str| {
-            let is_lost = !is_kept && key != IGNORED_SETTING;
-            left_out.extend(is_lost.then(|| format!("{owner}: {key}")));
-            is_kept
-        };
         let mut settings = self.settings.clone();
-        settings.retain(|key, _| keep(is_setting(key), "settings", key));
+        settings.retain(|key, _| is_setting(key));
         let mut nodes = self.nodes.clone();
         for node in &mut nodes {
             let name = name_of(node).to_owned();
-            node.retain(|key, _| keep(is_node_field(key), &name, key));
+            node.retain(|key, _| {
+                let is_kept = is_node_field(key);
+                left_out.extend((!is_kept).then(|| format!("{name}: {key}")));
+                is_kept
+            });
             // Without an id n8n would take any credential of the type; with null the one of the name, if there is one.
             let credentials = node.get_mut("credentials").and_then(Value::as_object_mut);
             let credentials = credentials.into_iter().flat_map(Map::values_mut);
@@ -122,6 +119,24 @@ impl Draft {
             body["pinData"] = pins.clone().into();
         }
         Ok((body, left_out))
+    }
+
+    /// The settings that n8n does not have as they were written; `kept` are those in its answer. It ignores some, and
+    /// takes others only with a licence.
+    pub fn lost_settings(&self, kept: &Map<String, Value>) -> Vec<String> {
+        let is_kept = |key: &str, value: &Value| match kept.get(key) {
+            Some(kept) => kept == value || (value.is_number() && kept.as_f64() == value.as_f64()),
+            // What takes a setting away, and the timeout that n8n has without one.
+            None => {
+                [json!("DEFAULT"), json!(""), json!(false)].contains(value)
+                    || key == "executionTimeout"
+            }
+        };
+        let lost = self
+            .settings
+            .iter()
+            .filter(|(key, value)| !is_kept(key, value));
+        lost.map(|(key, _)| format!("settings: {key}")).collect()
     }
 
     /// The groups without nodes that the draft does not have: n8n refuses the whole workflow for one of those.

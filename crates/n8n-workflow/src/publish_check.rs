@@ -86,35 +86,19 @@ impl PublishCheck {
             }
             return false;
         }
-        if let Some(kind) = answer.strip_prefix("Unrecognized node type: ") {
-            // n8n names a node that is a tool without the last word of its type.
-            let is_it = |node: &Map<String, Value>| {
-                let own = type_of(node);
-                let tool = own.strip_suffix("Tool");
-                own == kind || tool == Some(kind) || Some(own) == kind.strip_suffix(".undefined")
-            };
-            if self.copy.nodes.iter().any(is_it) {
-                return self.replace(
-                    is_it,
-                    |node| format!("This n8n has no node of type {:?}.", type_of(node)),
-                    "Find the right type with list_nodes.",
-                );
-            }
+        let faulty: Vec<_> = (0..self.copy.nodes.len())
+            .filter_map(|at| Some((at, fault_of(&self.copy.nodes[at], answer)?)))
+            .collect();
+        for (at, (message, fix)) in &faulty {
+            let name = name_of(&self.copy.nodes[*at]).to_owned();
+            self.found.error(&name, message, fix);
         }
-        if answer.contains(" is not available in version ") {
-            let quoted = |node: &Map<String, Value>| {
-                let version = node.get("typeVersion").map(Value::to_string);
-                let (kind, version) = (last_part(type_of(node)), version.unwrap_or_default());
-                let start = format!("Node type \"{kind}\" is not available in version {version}.");
-                answer.starts_with(&start)
-            };
-            let said = |node: &Map<String, Value>| {
-                let version = node.get("typeVersion").map(Value::to_string);
-                let version = version.unwrap_or_default();
-                format!("This n8n has no version {version} of {:?}.", type_of(node))
-            };
-            let fix = answer.split_once(". ").map_or("", |(_, rest)| rest);
-            return self.replace(quoted, said, fix);
+        if !faulty.is_empty() {
+            let names: Vec<_> = faulty
+                .iter()
+                .map(|(at, _)| name_of(&self.copy.nodes[*at]).to_owned())
+                .collect();
+            return self.neutralize(&names);
         }
         if answer.contains("no trigger node") {
             let fix = "Add a node such as n8n-nodes-base.webhook or \
@@ -125,7 +109,7 @@ impl PublishCheck {
         }
         if let Some((_, nodes)) = answer.split_once("configuration issues:") {
             let names = self.read_issues(nodes);
-            return self.neutralize(|node| names.iter().any(|name| name == name_of(node)));
+            return self.neutralize(&names);
         }
         let refusal = answer.trim_start_matches("Cannot publish workflow: ");
         if refusal.contains("references workflow") {
@@ -175,23 +159,11 @@ impl PublishCheck {
         names
     }
 
-    /// Adds a finding for each of these nodes, and puts others in their places.
-    fn replace(
-        &mut self,
-        is_it: impl Fn(&Map<String, Value>) -> bool,
-        message: impl Fn(&Map<String, Value>) -> String,
-        fix: &str,
-    ) -> bool {
-        for node in self.copy.nodes.iter().filter(|node| is_it(node)) {
-            self.found.error(name_of(node), message(node), fix);
-        }
-        self.neutralize(is_it)
-    }
-
     /// Puts nodes without faults in the places of these; false if no node was replaced.
-    fn neutralize(&mut self, is_it: impl Fn(&Map<String, Value>) -> bool) -> bool {
+    fn neutralize(&mut self, names: &[String]) -> bool {
         let mut changed = false;
-        for node in self.copy.nodes.iter_mut().filter(|node| is_it(node)) {
+        let is_it = |node: &&mut Map<String, Value>| names.iter().any(|name| name == name_of(node));
+        for node in self.copy.nodes.iter_mut().filter(is_it) {
             let kind = match TriggerKind::from_type(type_of(node)) {
                 Some(_) => "webhook",
                 None => "noOp",
@@ -230,6 +202,27 @@ impl PublishCheck {
         }
         found
     }
+}
+
+/// The fault of a node whose type or version this answer says to be unknown, and what to do about it.
+fn fault_of<'a>(node: &Map<String, Value>, answer: &'a str) -> Option<(String, &'a str)> {
+    let kind = type_of(node);
+    if let Some(named) = answer.strip_prefix("Unrecognized node type: ") {
+        // n8n names a node that is a tool without the last word of its type.
+        let own = [Some(kind), kind.strip_suffix("Tool")];
+        let is_it = own.contains(&Some(named)) || named.strip_suffix(".undefined") == Some(kind);
+        let message = format!("This n8n has no node of type {kind:?}.");
+        return is_it.then_some((message, "Find the right type with list_nodes."));
+    }
+    let version = node.get("typeVersion").map(Value::to_string);
+    let version = version.unwrap_or_default();
+    let name = last_part(kind);
+    let start = format!("Node type \"{name}\" is not available in version {version}.");
+    let fix = answer.strip_prefix(&start)?.trim_start();
+    Some((
+        format!("This n8n has no version {version} of {kind:?}."),
+        fix,
+    ))
 }
 
 /// True for a copy of any check: only those have the id in their name in the node that was added, too.

@@ -79,7 +79,7 @@ impl Trigger<'_> {
     }
 
     fn text(&self, parameter: &str) -> Option<&str> {
-        self.node.parameters.get(parameter).and_then(Value::as_str)
+        self.node.text(parameter)
     }
 }
 
@@ -104,51 +104,61 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// True if its path has parameters.
-    pub fn has_parameters(&self) -> bool {
-        has_parameters(&self.path)
-    }
-}
-
-impl Trigger<'_> {
-    /// Method and path.
+    /// The methods and the path of a node.
     ///
     /// # Errors
     /// A reason and what would help: the parameters do not determine them.
-    pub fn webhook(&self) -> Result<Webhook, String> {
-        let path = self.text("path").unwrap_or_default();
-        let id = self.id();
-        let mut segments = fixed(path)?;
-        if has_parameters(&segments) {
-            let id = id.ok_or("its path has parameters but it has no webhook id: save it again")?;
-            segments.insert(0, id.to_owned());
-        } else if segments.iter().all(String::is_empty) {
-            segments = vec![id.ok_or("it has no path: set one")?.to_owned()];
-        }
-        let mut methods = self.methods();
+    pub fn of(node: &Node) -> Result<Self, String> {
+        let path = fixed(node.text("path").unwrap_or_default())?;
+        let known = |name: &str| METHODS.into_iter().find(|known| known.as_str() == name);
+        let mut methods: Vec<_> = match node.parameters.get("httpMethod") {
+            None => vec![Method::GET],
+            Some(Value::Array(names)) => names
+                .iter()
+                .filter_map(|name| known(name.as_str()?))
+                .collect(),
+            Some(name) => name.as_str().and_then(known).into_iter().collect(),
+        };
         // POST has a body for the data.
         methods.sort_by_key(|method| *method != Method::POST);
         if methods.is_empty() {
             return Err("its HTTP method is not a fixed one: choose one".into());
         }
-        Ok(Webhook {
-            methods,
-            path: segments,
-        })
+        Ok(Self { methods, path })
     }
 
-    fn methods(&self) -> Vec<Method> {
-        let names = match self.node.parameters.get("httpMethod") {
-            None => vec![Some("GET")],
-            Some(Value::Array(names)) => names.iter().map(Value::as_str).collect(),
-            Some(name) => vec![name.as_str()],
-        };
-        let known = |name: Option<&str>| {
-            METHODS
-                .into_iter()
-                .find(|known| Some(known.as_str()) == name)
-        };
-        names.into_iter().filter_map(known).collect()
+    /// True if its path has parameters.
+    pub fn has_parameters(&self) -> bool {
+        self.path.iter().any(|segment| segment.starts_with(':'))
+    }
+
+    /// Each method with the path, in which all names of parameters are the same: n8n calls only one of two active
+    /// workflows with the same.
+    pub fn urls(self) -> impl Iterator<Item = String> {
+        let segment = |one: &String| if one.starts_with(':') { ":" } else { one }.to_owned();
+        let path: Vec<_> = self.path.iter().map(segment).collect();
+        let path = path.join("/");
+        self.methods
+            .into_iter()
+            .map(move |method| format!("{method} {path}"))
+    }
+}
+
+impl Trigger<'_> {
+    /// Methods and path of its URL.
+    ///
+    /// # Errors
+    /// A reason and what would help: the parameters do not determine them.
+    pub fn webhook(&self) -> Result<Webhook, String> {
+        let mut webhook = Webhook::of(self.node)?;
+        let id = self.id();
+        if webhook.has_parameters() {
+            let id = id.ok_or("its path has parameters but it has no webhook id: save it again")?;
+            webhook.path.insert(0, id.to_owned());
+        } else if webhook.path.iter().all(String::is_empty) {
+            webhook.path = vec![id.ok_or("it has no path: set one")?.to_owned()];
+        }
+        Ok(webhook)
     }
 
     /// The id of a public chat, whose URL is `/webhook/<id>/chat`.
@@ -182,10 +192,6 @@ impl Trigger<'_> {
     }
 }
 
-fn has_parameters(path: &[String]) -> bool {
-    path.iter().any(|segment| segment.starts_with(':'))
-}
-
 /// The segments of a path; an error if it is an expression.
 fn fixed(path: &str) -> Result<Vec<String>, String> {
     if path.starts_with('=') {
@@ -198,9 +204,6 @@ fn fixed(path: &str) -> Result<Vec<String>, String> {
 /// From this version on the fields of a form have names besides their labels.
 const FORM_WITH_NAMES: f64 = 2.4;
 
-/// Types of JSON Schema that n8n has, too.
-const TYPES: [&str; 4] = ["number", "boolean", "array", "object"];
-
 /// A field of a form that can be filled in.
 #[derive(Debug, PartialEq)]
 pub struct FormField {
@@ -210,27 +213,19 @@ pub struct FormField {
     pub index: usize,
     /// The form is not accepted without it.
     pub required: bool,
-    /// The values that it takes.
-    pub kind: FormFieldKind,
+    /// The form in which n8n takes its value.
+    pub input: FormInput,
+    /// JSON Schema of the value.
+    pub schema: Value,
 }
 
-/// The kind of a field of a form.
-#[derive(Clone, Debug, PartialEq)]
-pub enum FormFieldKind {
-    /// Any text.
+/// The form in which n8n takes the value of a field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FormInput {
+    /// A text.
     Text,
-    /// A number.
-    Number,
-    /// `2026-12-31`
-    Date,
-    /// An address.
-    Email,
-    /// One of these.
-    Choice(Vec<String>),
-    /// The same, sent as a list.
-    Radio(Vec<String>),
-    /// Several of these.
-    Choices(Vec<String>),
+    /// A list, also of one value.
+    List,
     /// A file.
     File {
         /// Several are accepted.
@@ -244,34 +239,37 @@ impl Trigger<'_> {
         fields_of(self.node)
     }
 
-    /// Names and JSON Schema types of the inputs of a sub-workflow; empty if it takes anything.
-    pub fn inputs(&self) -> Vec<(String, &'static str)> {
+    /// The schemas of the inputs of a sub-workflow, by name; empty if it takes anything.
+    fn inputs(&self) -> Map<String, Value> {
         match self.text("inputSource") {
-            Some("passthrough") => Vec::new(),
+            Some("passthrough") => Map::new(),
             Some("jsonExample") => {
                 let example = self.text("jsonExample").unwrap_or_default();
                 let example: Map<_, _> = serde_json::from_str(example).unwrap_or_default();
-                let inputs = example
-                    .into_iter()
-                    .map(|(name, value)| (name, type_of(&value)));
-                inputs.collect()
+                let inputs = example.into_iter();
+                inputs
+                    .map(|(name, value)| (name, schema_of(type_of(&value))))
+                    .collect()
             }
             _ => {
                 let rows = values(&self.node.parameters, "workflowInputs");
                 let input = |row: &Value| {
-                    let kind = match row.get("type").and_then(Value::as_str) {
-                        Some("any") => "",
-                        Some(kind) => TYPES
-                            .into_iter()
-                            .find(|one| *one == kind)
-                            .unwrap_or("string"),
-                        None => "string",
-                    };
-                    Some((row.get("name")?.as_str()?.to_owned(), kind))
+                    let kind = row.get("type").and_then(Value::as_str).unwrap_or_default();
+                    Some((row.get("name")?.as_str()?.to_owned(), schema_of(kind)))
                 };
                 rows.filter_map(input).collect()
             }
         }
+    }
+}
+
+/// The schema of values of a type of n8n.
+fn schema_of(kind: &str) -> Value {
+    match kind {
+        "any" => json!({}),
+        "array" => json!({"type": "array", "items": {}}),
+        "number" | "boolean" | "object" => json!({ "type": kind }),
+        _ => json!({"type": "string"}),
     }
 }
 
@@ -290,8 +288,7 @@ pub enum WaitsFor {
 
 /// The event that continues `node`, which waits.
 pub fn waits_for(node: &Node) -> WaitsFor {
-    let resume = node.parameters.get("resume").and_then(Value::as_str);
-    match (last_part(&node.kind), resume) {
+    match (last_part(&node.kind), node.text("resume")) {
         ("form", _) | ("wait", Some("form")) => WaitsFor::Form,
         ("wait", Some("webhook")) => WaitsFor::Request,
         ("wait", _) => WaitsFor::Time,
@@ -301,11 +298,10 @@ pub fn waits_for(node: &Node) -> WaitsFor {
 
 /// The fields of a node with a form; `None` if an expression computes them at the run.
 pub fn fields_of(node: &Node) -> Option<Vec<FormField>> {
-    let text = |key: &str| node.parameters.get(key).and_then(Value::as_str);
-    let rows: Vec<Value> = match (text("operation"), text("defineForm")) {
+    let rows: Vec<Value> = match (node.text("operation"), node.text("defineForm")) {
         (Some("completion"), _) => Vec::new(),
         (_, Some("json")) => {
-            let json = text("jsonOutput").unwrap_or_default();
+            let json = node.text("jsonOutput").unwrap_or_default();
             let rows = serde_json::from_str(json.trim_start_matches('='));
             match rows {
                 Err(_) if json.starts_with('=') => return None,
@@ -330,33 +326,50 @@ fn form_field(node: &Node, index: usize, field: &Map<String, Value>) -> Option<F
     } else {
         label.or(own)
     };
-    let kind = match text("fieldType").unwrap_or("text") {
+    let list = |items: Value| json!({"type": "array", "items": items});
+    let (input, schema) = match text("fieldType").unwrap_or("text") {
         "html" => return None,
-        "number" => FormFieldKind::Number,
-        "date" => FormFieldKind::Date,
-        "email" => FormFieldKind::Email,
-        "checkbox" => FormFieldKind::Choices(options(field)),
-        "dropdown" if yes("multiselect") => FormFieldKind::Choices(options(field)),
-        "dropdown" => FormFieldKind::Choice(options(field)),
-        "radio" => FormFieldKind::Radio(options(field)),
-        "file" => FormFieldKind::File {
+        "number" => (FormInput::Text, json!({"type": "number"})),
+        kind @ ("date" | "email") => (FormInput::Text, json!({"type": "string", "format": kind})),
+        "checkbox" => (FormInput::List, list(one_of(field))),
+        "dropdown" if yes("multiselect") => (FormInput::List, list(one_of(field))),
+        "dropdown" => (FormInput::Text, one_of(field)),
+        "radio" => (FormInput::List, one_of(field)),
+        "file" => {
             // Several by default.
-            several: field.get("multipleFiles") != Some(&Value::Bool(false)),
-        },
-        _ => FormFieldKind::Text,
+            let several = field.get("multipleFiles") != Some(&Value::Bool(false));
+            let schema = if several { list(file()) } else { file() };
+            (FormInput::File { several }, schema)
+        }
+        _ => (FormInput::Text, json!({"type": "string"})),
     };
     Some(FormField {
         name: name?.to_owned(),
         index,
         required: yes("requiredField"),
-        kind,
+        input,
+        schema,
     })
 }
 
-fn options(field: &Map<String, Value>) -> Vec<String> {
+/// A text that is one of the options of a field.
+fn one_of(field: &Map<String, Value>) -> Value {
     let options = values(field, "fieldOptions");
-    let texts = options.filter_map(|option| option.get("option")?.as_str().map(str::to_owned));
-    texts.collect()
+    let options: Vec<_> = options
+        .filter_map(|option| option.get("option")?.as_str())
+        .collect();
+    match options.len() {
+        1..=MAX_OPTIONS => json!({"type": "string", "enum": options}),
+        _ => json!({"type": "string"}),
+    }
+}
+
+fn file() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object", "description": "A file: `text` or `base64`.",
+        "properties": {"name": text, "type": text, "text": text, "base64": text},
+    })
 }
 
 /// The rows of a list parameter, which n8n writes as `{"values": […]}`.
@@ -366,10 +379,10 @@ fn values<'a>(parameters: &'a Map<String, Value>, key: &str) -> impl Iterator<It
     rows.into_iter().flatten()
 }
 
-/// The JSON Schema type of a value; empty for null.
+/// The type of a value.
 fn type_of(value: &Value) -> &'static str {
     match value {
-        Value::Null => "",
+        Value::Null => "any",
         Value::Bool(_) => "boolean",
         Value::Number(_) => "number",
         Value::String(_) => "string",
@@ -432,7 +445,7 @@ pub fn schema_of_fields(fields: &[FormField]) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
     for field in fields {
-        properties.insert(field.name.clone(), schema_of_field(&field.kind));
+        properties.insert(field.name.clone(), field.schema.clone());
         required.extend(field.required.then(|| field.name.clone()));
     }
     object_schema(properties, required)
@@ -477,48 +490,10 @@ pub fn parameters_of(trigger: &Trigger<'_>) -> Value {
                     .or_insert_with(|| json!({"type": "string"}));
             }
         }
-        TriggerKind::SubWorkflow => {
-            for (name, kind) in trigger.inputs() {
-                let property = match kind {
-                    "" => json!({}),
-                    "array" => json!({"type": "array", "items": {}}),
-                    kind => json!({ "type": kind }),
-                };
-                properties.insert(name, property);
-            }
-        }
+        TriggerKind::SubWorkflow => properties = trigger.inputs(),
         TriggerKind::Schedule | TriggerKind::Manual | TriggerKind::Event => {}
     }
     object_schema(properties, required)
-}
-
-fn schema_of_field(kind: &FormFieldKind) -> Value {
-    match kind {
-        FormFieldKind::Text => json!({"type": "string"}),
-        FormFieldKind::Number => json!({"type": "number"}),
-        FormFieldKind::Date => json!({"type": "string", "format": "date"}),
-        FormFieldKind::Email => json!({"type": "string", "format": "email"}),
-        FormFieldKind::Choice(options) | FormFieldKind::Radio(options) => one_of(options),
-        FormFieldKind::Choices(options) => json!({"type": "array", "items": one_of(options)}),
-        FormFieldKind::File { several: false } => file(),
-        FormFieldKind::File { several: true } => json!({"type": "array", "items": file()}),
-    }
-}
-
-fn one_of(options: &[String]) -> Value {
-    if options.is_empty() || options.len() > MAX_OPTIONS {
-        json!({"type": "string"})
-    } else {
-        json!({"type": "string", "enum": options})
-    }
-}
-
-fn file() -> Value {
-    let text = json!({"type": "string"});
-    json!({
-        "type": "object", "description": "A file: `text` or `base64`.",
-        "properties": {"name": text, "type": text, "text": text, "base64": text},
-    })
 }
 
 /// The parameters that expressions and code of the nodes read, in order.

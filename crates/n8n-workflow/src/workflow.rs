@@ -72,7 +72,7 @@ pub struct Workflow {
     /// n8n counts the changes of nodes and settings.
     #[serde(default, deserialize_with = "or_default")]
     pub version_counter: Option<u64>,
-    /// Ids of the projects that it is shared with.
+    /// Ids of the projects that it is shared with; the first is its own.
     #[serde(default, rename = "shared", deserialize_with = "project_ids")]
     pub projects: Vec<String>,
     /// Changes with the definition and the name, not with activation or tags.
@@ -118,6 +118,16 @@ pub struct Node {
 }
 
 impl Node {
+    /// The text of a parameter.
+    pub fn text(&self, parameter: &str) -> Option<&str> {
+        self.parameters.get(parameter)?.as_str()
+    }
+
+    /// The parameters as one value.
+    pub fn all_parameters(&self) -> Value {
+        Value::Object(self.parameters.clone())
+    }
+
     /// True if the workflow goes on after its errors.
     pub fn handles_errors(&self) -> bool {
         let goes_on = |text: &str| text.starts_with("continue");
@@ -227,8 +237,11 @@ fn project_ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
     #[serde(rename_all = "camelCase")]
     struct Share {
         project_id: String,
+        #[serde(default)]
+        role: String,
     }
-    let shares: Vec<Share> = all_readable(deserializer)?;
+    let mut shares: Vec<Share> = all_readable(deserializer)?;
+    shares.sort_by_key(|share| share.role != "workflow:owner");
     Ok(shares.into_iter().map(|share| share.project_id).collect())
 }
 
@@ -330,6 +343,11 @@ impl Execution {
     /// The workflow as it was, if n8n has it.
     pub fn workflow(&self) -> Option<Workflow> {
         serde_json::from_str(self.workflow_data.as_deref()?.get()).ok()
+    }
+
+    /// True if n8n runs the drafts of the workflows that it calls, as in the editor.
+    pub fn runs_drafts(&self) -> bool {
+        matches!(self.mode.as_deref(), Some("manual" | "chat"))
     }
 
     /// True if it waits without a time limit, until a person resumes it.

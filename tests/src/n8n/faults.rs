@@ -10,7 +10,8 @@ use tokio::net::TcpListener;
 
 use super::{SERVER, assert_refused, call, done, server_with_all};
 use crate::harness::{
-    FakeService, Request, Response, Server, assert_contains, assert_lacks, http_client, wait_until,
+    FakeService, HttpServer, Request, Response, Server, assert_contains, assert_lacks, http_client,
+    wait_until,
 };
 
 async fn server(url: &str) -> Server {
@@ -19,8 +20,13 @@ async fn server(url: &str) -> Server {
 
 /// A workflow with one active webhook, `POST /webhook/hook`, whose executions are not saved.
 fn workflow() -> Value {
+    workflow_with(&json!("POST"))
+}
+
+/// The same with these methods.
+fn workflow_with(methods: &Value) -> Value {
     let settings = json!({"saveDataSuccessExecution": "none", "saveDataErrorExecution": "none"});
-    let parameters = json!({"path": "hook", "httpMethod": "POST", "responseMode": "lastNode"});
+    let parameters = json!({"path": "hook", "httpMethod": methods, "responseMode": "lastNode"});
     let nodes = json!([
         {"name": "Webhook", "type": "n8n-nodes-base.webhook", "webhookId": "id", "parameters": parameters},
     ]);
@@ -30,8 +36,15 @@ fn workflow() -> Value {
 
 /// An n8n without executions, whose webhook answers as `hook` says.
 async fn fake(hook: impl Fn(&Request) -> Response + Send + Sync + 'static) -> FakeService {
+    fake_of(workflow(), hook).await
+}
+
+async fn fake_of(
+    workflow: Value,
+    hook: impl Fn(&Request) -> Response + Send + Sync + 'static,
+) -> FakeService {
     FakeService::start(move |request| match request.target.split('?').next() {
-        Some("/api/v1/workflows/w") => Response::json(200, &workflow()),
+        Some("/api/v1/workflows/w") => Response::json(200, &workflow),
         Some("/webhook/hook") => hook(request),
         _ => Response::json(200, &json!({"data": [], "nextCursor": null})),
     })
@@ -46,39 +59,41 @@ fn starts(fake: &FakeService) -> usize {
         .count()
 }
 
+/// Status, n8n's message or another body, and a part of the error.
+const BAD_ANSWERS: &str = "\
+401 | Unauthorized | refuses the API key
+403 | Forbidden | lacks the scope
+403 | Your license does not allow for feat:x | licence
+404 | PAGE | no n8n API
+429 | SECRET-BODY | limits the rate of requests
+500 | SECRET-BODY | HTTP 500
+503 | PAGE | not ready
+302 | PAGE | redirects
+200 | PAGE | does not answer like n8n's API
+200 | SECRET-BODY | does not answer like n8n's API
+200 | LARGE | larger than 16 MiB
+";
+
 #[tokio::test]
 async fn bad_answers_are_explained() {
-    let message = |text: &str| json!({"message": text, "stacktrace": "at /srv/SECRET-BODY"});
-    let unlicensed = "Your license does not allow for feat:x";
-    for (answer, part) in [
-        (
-            Response::json(401, &message("Unauthorized")),
-            "refuses the API key",
-        ),
-        (
-            Response::json(403, &message("Forbidden")),
-            "lacks the scope",
-        ),
-        (Response::json(403, &message(unlicensed)), "licence"),
-        (Response::html(404), "no n8n API"),
-        (
-            Response::json(429, &message("SECRET-BODY")),
-            "limits the rate of requests",
-        ),
-        (Response::json(500, &message("SECRET-BODY")), "HTTP 500"),
-        (Response::html(503), "not ready"),
-        (Response::html(302), "redirects"),
-        (Response::html(200), "does not answer like n8n's API"),
-        (
-            Response::json(200, &json!({"data": "SECRET-BODY"})),
-            "does not answer like n8n's API",
-        ),
-        (
-            Response::Http(200, "application/json", vec![b' '; 17 << 20].into()),
-            "larger than 16 MiB",
-        ),
-    ] {
-        let fake = FakeService::start(move |_| answer.clone()).await;
+    for row in BAD_ANSWERS.lines() {
+        let [status, body, part] = row.split(" | ").collect::<Vec<_>>().try_into().unwrap();
+        let status = status.parse().unwrap();
+        let answer = match body {
+            "PAGE" => Response::html(status),
+            "LARGE" => Response::Http(status, "application/json", vec![b' '; 17 << 20].into()),
+            text => Response::json(
+                status,
+                &json!({"message": text, "stacktrace": "at /srv/SECRET-BODY"}),
+            ),
+        };
+        let is_repaired = Arc::new(AtomicBool::new(false));
+        let repaired = Arc::clone(&is_repaired);
+        let fake = FakeService::start(move |_| match repaired.load(Ordering::Relaxed) {
+            true => Response::json(200, &json!({"data": [], "nextCursor": null})),
+            false => answer.clone(),
+        })
+        .await;
         let server = server(&fake.url).await;
         let client = server.client().await;
         for (tool, arguments) in [
@@ -90,8 +105,10 @@ async fn bad_answers_are_explained() {
             assert_lacks(&message, "SECRET");
             assert_lacks(&message, "/srv");
         }
-        server.wait_for_status("degraded").await;
+        assert_degraded(&server, part).await;
         assert!(!server.log().contains("SECRET-KEY"));
+        is_repaired.store(true, Ordering::Relaxed);
+        assert_online(&server).await;
     }
 }
 
@@ -251,60 +268,43 @@ async fn webhook_without_reply_is_called_once() {
     assert!(ran["note"].is_string(), "{ran}");
     assert_eq!(starts(&silent), 1);
 
-    let hooks = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", hooks.local_addr().unwrap());
-    let called = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&called);
-    let task = tokio::spawn(async move {
-        while let Ok((mut stream, _)) = hooks.accept().await {
-            if stream
-                .read(&mut [0; 4096])
-                .await
-                .is_ok_and(|length| length > 0)
-            {
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    });
+    let hooks = FakeService::start(|_| Response::Cut).await;
     let env = [
         ("N8N_URL", silent.url.as_str()),
         ("N8N_API_KEY", "k"),
-        ("N8N_WEBHOOK_URL", &url),
+        ("N8N_WEBHOOK_URL", &hooks.url),
     ];
     let server = Server::start(SERVER, &env).await;
     let client = server.client().await;
     refused!(client, "run_workflow", {"workflow_id": "w"}, "was not repeated");
-    assert_eq!(called.load(Ordering::Relaxed), 1);
-    task.abort();
-    let _ = task.await;
+    assert_eq!(hooks.requests().len(), 1);
+    drop(hooks);
     refused!(client, "run_workflow", {"workflow_id": "w"}, "nothing was started");
 }
 
-/// n8n names the request in its errors before an activation has reached all of its parts.
+/// The methods of a webhook, and n8n's answers to a POST of it: it names the request in those before an activation has
+/// reached all of its parts, and registers one method after the other.
+const UNREGISTERED: &str = r#"
+POST | pending | The requested webhook "POST hook" is not registered.
+POST | pending | Published version not found for workflow with id "w"
+POST | pending | OTHER POST request?
+PUT GET POST | pending | OTHER PUT or GET request?
+POST | not | The requested webhook "POST other" is not registered.
+POST | not | Active version not found for workflow with id "w2"
+POST | not | OTHER GET request?
+PUT GET POST | not | OTHER PUT or DELETE request?
+"#;
+
 #[tokio::test]
 async fn only_a_pending_activation_is_retried() {
-    let unknown = "The requested webhook \"POST hook\" is not registered.";
     let other = "This webhook is not registered for POST requests. Did you mean to make a";
     let not_found = |message: &str| Response::json(404, &json!({"code": 404, "message": message}));
-    for (is_pending, message) in [
-        (true, unknown),
-        (
-            true,
-            "Published version not found for workflow with id \"w\"",
-        ),
-        (true, &format!("{other} POST request?")),
-        (
-            false,
-            "The requested webhook \"POST other\" is not registered.",
-        ),
-        (
-            false,
-            "Active version not found for workflow with id \"w2\"",
-        ),
-        (false, &format!("{other} GET request?")),
-    ] {
-        let (refusals, refused) = (AtomicUsize::new(2), not_found(message));
-        let late = fake(move |_| {
+    for row in UNREGISTERED.trim().lines() {
+        let [methods, state, message] = row.split(" | ").collect::<Vec<_>>().try_into().unwrap();
+        let methods = json!(methods.split(' ').collect::<Vec<_>>());
+        let message = message.replace("OTHER", other);
+        let (refusals, refused) = (AtomicUsize::new(2), not_found(&message));
+        let late = fake_of(workflow_with(&methods), move |_| {
             let left = |n: usize| n.checked_sub(1);
             match refusals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left) {
                 Ok(_) => refused.clone(),
@@ -314,7 +314,7 @@ async fn only_a_pending_activation_is_retried() {
         .await;
         let server = server(&late.url).await;
         let client = server.client().await;
-        if is_pending {
+        if state == "pending" {
             let ran = done!(client, "run_workflow", {"workflow_id": "w"});
             assert_has!(ran, {"status": "completed", "output": {"result": 1}});
             assert_eq!(starts(&late), 3);
@@ -323,11 +323,50 @@ async fn only_a_pending_activation_is_retried() {
             assert_eq!(starts(&late), 1, "{message}");
         }
     }
-    let never = not_found(unknown);
+    let never = not_found("The requested webhook \"POST hook\" is not registered.");
     let never = fake(move |_| never.clone()).await;
     let server = server(&never.url).await;
     let part = "does not know the production URL";
     refused!(server.client().await, "run_workflow", {"workflow_id": "w"}, part);
+}
+
+/// The answer to HEAD has no body, so n8n is asked before whether it knows the URL.
+#[tokio::test]
+async fn head_is_sent_once_its_webhook_is_registered() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let fake = HttpServer::start(move |request| {
+        let asked = Arc::clone(&asked);
+        async move {
+            let asks = request.method() == "OPTIONS";
+            let count = asked.fetch_add(asks.into(), Ordering::Relaxed);
+            let is_registered = count >= 2;
+            Ok(match (request.method().as_str(), request.uri().path()) {
+                ("OPTIONS", _) => {
+                    let methods = if is_registered {
+                        "OPTIONS, HEAD"
+                    } else {
+                        "OPTIONS"
+                    };
+                    let mut known = HttpServer::response(204, "text/plain", "");
+                    let name = "access-control-allow-methods";
+                    known.headers_mut().insert(name, methods.parse().unwrap());
+                    known
+                }
+                ("HEAD", _) => {
+                    HttpServer::response(if is_registered { 200 } else { 404 }, "text/plain", "")
+                }
+                (_, "/api/v1/workflows/w") => {
+                    let workflow = workflow_with(&json!("HEAD")).to_string();
+                    HttpServer::response(200, "application/json", workflow)
+                }
+                _ => HttpServer::response(200, "application/json", r#"{"data": []}"#),
+            })
+        }
+    })
+    .await;
+    let server = server(&fake.url).await;
+    let ran = done!(server.client().await, "run_workflow", {"workflow_id": "w"});
+    assert_has!(ran, {"status": "completed", "response": {"status": 200}});
 }
 
 /// Waits until the server is degraded for this reason; its calls fail for it, too.
@@ -348,33 +387,6 @@ pub(super) async fn assert_online(server: &Server) {
     server.wait_for_status("online").await;
     let client = server.client().await;
     done(&client, "list_workflows", json!({"limit": 1})).await;
-}
-
-#[tokio::test]
-async fn refused_key_is_reported_until_it_is_accepted() {
-    let unlicensed = "Your license does not allow for feat:publicApi.";
-    for (status, message, part) in [
-        (401, "Unauthorized", "refuses the API key"),
-        (403, "Forbidden", "lacks the scope workflow:list"),
-        (403, unlicensed, "licence"),
-        (503, "starting", "not ready"),
-    ] {
-        let is_repaired = Arc::new(AtomicBool::new(false));
-        let repaired = Arc::clone(&is_repaired);
-        let fake = FakeService::start(move |_| {
-            if repaired.load(Ordering::Relaxed) {
-                Response::json(200, &json!({"data": [], "nextCursor": null}))
-            } else {
-                Response::json(status, &json!({ "message": message }))
-            }
-        })
-        .await;
-        let env = [("N8N_URL", fake.url.as_str()), ("N8N_API_KEY", "k")];
-        let server = Server::start(SERVER, &env).await;
-        assert_degraded(&server, part).await;
-        is_repaired.store(true, Ordering::Relaxed);
-        assert_online(&server).await;
-    }
 }
 
 /// It answers like n8n 2 where their APIs are the same.

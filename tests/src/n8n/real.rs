@@ -3,7 +3,6 @@
 mod admin_toolsets;
 mod authoring;
 mod builtin_mcp;
-mod confirming;
 mod correlation;
 mod counting_proxy;
 mod env;
@@ -37,7 +36,7 @@ use crate::harness::{
     Server, Session, assert_contains, assert_lacks, assert_starts_with, eventually, member_texts,
     stdio_client, wait_until,
 };
-use env::{Env, Instance, TestWorkflow, unique};
+use env::{Env, Instance, TestWorkflow, tag_name, unique};
 use node_builders::{
     called_by_another, chat, code, echo, fail, form, form_with, http_request, manual, respond,
     schedule, set, sticky, wait, webhook, webhook_at,

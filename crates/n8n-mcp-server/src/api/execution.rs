@@ -6,14 +6,13 @@ use std::time::Duration;
 use mcp_core::tool::ToolError;
 use n8n_workflow::{Execution, Id};
 use serde::Serialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep};
 use upstream::http::{HttpFailure, Method};
 
 use super::shared::{SharedAnswer, shared};
-use super::workflow::readable;
 use super::{Api, N8nFailure as _, Page, after};
 
 /// The delay of a page for each caller that waits for it: n8n, which also runs their workflows, is
@@ -57,6 +56,14 @@ impl Api {
         id: &Id,
         with_data: bool,
     ) -> Result<Option<Execution>, HttpFailure> {
+        self.execution_as(id, with_data).await
+    }
+
+    async fn execution_as<T: DeserializeOwned>(
+        &self,
+        id: &Id,
+        with_data: bool,
+    ) -> Result<Option<T>, HttpFailure> {
         let query = with_data.then_some(("includeData", "true"));
         let path = ["executions", id.as_str()];
         match self.get(&path, query.as_slice()).await {
@@ -66,14 +73,12 @@ impl Api {
         }
     }
 
-    /// One page of executions, newest first, and what to say about those that cannot be read.
+    /// One page of executions, newest first.
     pub(crate) async fn executions(
         &self,
         filter: &ExecutionFilter,
-    ) -> Result<(Page<Execution>, Vec<String>), HttpFailure> {
-        let Page { data, next_cursor } = self.raw_executions(filter).await?;
-        let (data, unreadable) = readable("Execution", &data);
-        Ok((Page { data, next_cursor }, unreadable))
+    ) -> Result<Page<Execution>, HttpFailure> {
+        Ok(self.raw_executions(filter).await?.read("Execution"))
     }
 
     async fn raw_executions(
@@ -106,14 +111,7 @@ impl Api {
         id: &Id,
         since: Instant,
     ) -> SharedAnswer<Option<Box<RawValue>>> {
-        let request = async {
-            let path = ["executions", id.as_str()];
-            match self.get(&path, &[("includeData", "true")]).await {
-                Ok(execution) => Ok(Arc::new(Some(execution))),
-                Err(failure) if failure.is_no_execution() => Ok(Arc::new(None)),
-                Err(failure) => Err(failure.into()),
-            }
-        };
+        let request = async { Ok(Arc::new(self.execution_as(id, true).await?)) };
         let executions = &self.shared_executions;
         shared(executions, id.clone(), since, Duration::ZERO, request).await
     }

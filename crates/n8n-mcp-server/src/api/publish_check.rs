@@ -12,7 +12,7 @@ use n8n_workflow::{Id, Workflow};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
-use upstream::http::{HttpFailure, Method};
+use upstream::http::Method;
 use upstream::time::since;
 
 use super::{Api, N8nFailure as _};
@@ -161,7 +161,9 @@ impl Api {
             return Ok(());
         }
         let mut names = left.clone().unwrap_or_default();
-        for copy in self.copies().await? {
+        let query = [("name", COPY_NAME), ("excludePinnedData", "true")];
+        let (rows, _): (Vec<CopyRow>, _) = self.all(&["workflows"], &query).await?;
+        for copy in rows.iter().filter(|row| is_copy(&row.name, &row.nodes)) {
             let is_old = since(&copy.created_at).is_some_and(|age| age > MAX_COPY_AGE);
             if is_old || names.contains(&copy.name) {
                 self.delete_workflow(&copy.id).await?;
@@ -171,12 +173,5 @@ impl Api {
         // n8n may still make the others.
         *left = Some(names);
         Ok(())
-    }
-
-    async fn copies(&self) -> Result<Vec<CopyRow>, HttpFailure> {
-        let query = [("name", COPY_NAME), ("excludePinnedData", "true")];
-        let (mut rows, _): (Vec<CopyRow>, _) = self.all(&["workflows"], &query).await?;
-        rows.retain(|row| is_copy(&row.name, &row.nodes));
-        Ok(rows)
     }
 }

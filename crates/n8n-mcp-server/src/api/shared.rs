@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 use upstream::http::HttpFailure;
 
@@ -54,7 +55,7 @@ pub(super) type Shared<K, V> = Slots<K, tokio::sync::Mutex<Option<(Instant, V)>>
 
 /// The value of this key, which is a new one if no other caller holds it.
 pub(super) fn slot<K: Eq + Hash, T: Default>(slots: &Slots<K, T>, key: K) -> Arc<T> {
-    let mut slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut slots = slots.lock();
     slots.retain(|_, slot| slot.strong_count() > 0);
     if let Some(slot) = slots.get(&key).and_then(Weak::upgrade) {
         return slot;
@@ -104,7 +105,7 @@ impl RequestIds {
         let ids: Vec<_> = request_ids(json).map(str::to_owned).collect();
         let has_ids = !ids.is_empty();
         if has_ids {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             known.insert(execution, ids);
             if known.len() > MAX_KNOWN {
                 known.pop_first();
@@ -115,7 +116,7 @@ impl RequestIds {
 
     /// True if the execution holds ids, and not this one.
     pub(crate) fn is_of_another(&self, execution: u64, request_id: &str) -> bool {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         let ids = known.get(&execution);
         ids.is_some_and(|ids| ids.iter().all(|id| id != request_id))
     }

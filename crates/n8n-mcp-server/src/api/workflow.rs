@@ -3,20 +3,23 @@
 //! which are idempotent.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream;
 use futures_util::stream::{StreamExt as _, TryStreamExt as _};
 use mcp_core::tool::ToolError;
 use mcp_core::tool::ToolErrorKind::{Forbidden, NotFound};
-use n8n_workflow::draft::{Draft, called_workflows};
+use n8n_workflow::check::Finding;
+use n8n_workflow::draft::{Draft, called_by, called_workflows};
 use n8n_workflow::publish_check::hide_names;
-use n8n_workflow::{Execution, Id, UnpublishedDraft, Workflow};
+use n8n_workflow::{Execution, Id, Node, UnpublishedDraft, Workflow};
+use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep, sleep_until};
 use upstream::http::{HttpFailure, Method, StatusCode};
@@ -46,11 +49,11 @@ pub(crate) struct WorkflowFilter {
 }
 
 impl Api {
-    /// A page of workflows, and what to say about those that cannot be read.
+    /// A page of workflows.
     pub(crate) async fn workflows(
         &self,
         filter: &WorkflowFilter,
-    ) -> Result<(Page<Workflow>, Vec<String>), ToolError> {
+    ) -> Result<Page<Workflow>, ToolError> {
         let request = self.request(Method::GET, &["workflows"]);
         let request = request
             .query(filter)
@@ -63,9 +66,7 @@ impl Api {
                 ToolError::from(failure)
             }
         })?;
-        let (data, unreadable) = readable("Workflow", &page.data);
-        let next_cursor = page.next_cursor;
-        Ok((Page { data, next_cursor }, unreadable))
+        Ok(page.read("Workflow"))
     }
 
     pub(crate) async fn workflow(&self, id: &Id) -> Result<Workflow, ToolError> {
@@ -73,6 +74,17 @@ impl Api {
         let workflow = workflow.map_err(|failure| explain(failure, id))?;
         self.admit(&workflow, id)?;
         Ok(workflow)
+    }
+
+    /// The workflow of an execution as it is now, if n8n says which it is.
+    pub(crate) async fn workflow_of(
+        &self,
+        execution: &Execution,
+    ) -> Result<Option<Workflow>, ToolError> {
+        match &execution.workflow_id {
+            Some(id) => self.workflow(id).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// The same, shared with all callers that ask for it at the same time.
@@ -104,17 +116,11 @@ impl Api {
 
     /// The versions of a workflow whose draft is not what is live, and who has written the draft, if n8n says so.
     pub(crate) async fn unpublished(&self, workflow: &Workflow) -> Option<UnpublishedDraft> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Version {
-            authors: Option<String>,
-            created_at: Option<String>,
-        }
         let mut found = workflow.unpublished_draft()?;
         let path = ["workflows", &workflow.id, "versions", &found.draft_version];
-        if let Ok(version) = self.get::<Version>(&path, &[]).await {
-            (found.changed_by, found.changed_at) = (version.authors, version.created_at);
-        }
+        let version: Value = self.get(&path, &[]).await.unwrap_or_default();
+        let text = |member: &str| version[member].as_str().map(str::to_owned);
+        (found.changed_by, found.changed_at) = (text("authors"), text("createdAt"));
         Some(found)
     }
 
@@ -179,7 +185,7 @@ const DEACTIVATION_TIMEOUT: Duration = Duration::from_secs(20);
 const PUBLISHING_TIME: Duration = Duration::from_millis(1_500);
 const DELETE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 pub(super) struct TagRow {
     id: String,
     pub(super) name: String,
@@ -201,17 +207,54 @@ impl Api {
     }
 }
 
-#[derive(Default)]
-pub(crate) struct WrittenWorkflow {
-    pub(crate) workflow: Workflow,
-    /// Names of the parts that n8n did not accept.
-    pub(crate) left_out: Vec<String>,
-    /// The effect on what is live, in words.
-    pub(crate) note: Option<String>,
+#[derive(Default, Serialize, JsonSchema)]
+pub(crate) struct Written {
+    id: String,
+    name: String,
+    active: bool,
+    /// Pass it to the next change, which then detects other changes.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    version: String,
+    /// n8n would reject these parts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
+    /// These may be problems; with allow_invalid there are errors, too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Finding>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
     /// The live version has not changed, as it was wanted or since others have changed the draft.
+    #[serde(skip)]
     pub(crate) is_draft: bool,
 }
 
+impl Written {
+    pub(crate) fn new(workflow: Workflow, left_out: Vec<String>) -> Self {
+        Self {
+            id: workflow.id,
+            name: workflow.name,
+            active: workflow.active,
+            version: workflow.updated_at,
+            left_out,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn with_warnings(self, warnings: Vec<Finding>) -> Self {
+        Self { warnings, ..self }
+    }
+
+    /// Adds a note, unless it is empty.
+    pub(crate) fn with_note(mut self, note: &str) -> Self {
+        let notes = self.note.as_deref().into_iter().chain([note]);
+        let notes: Vec<_> = notes.filter(|note| !note.is_empty()).collect();
+        self.note = Some(notes.join(" ")).filter(|note| !note.is_empty());
+        self
+    }
+}
+
+const IN_NO_FOLDER: &str = "It is in no folder, since n8n's API does not tell the folder of the original: \
+    move_workflow moves it.";
 const LIVE: &str = "It is active: the change is live in a moment.";
 const DRAFT: &str = "Written as a draft: the version that is live has not changed. activate_workflow publishes the \
     draft; publish=true does so with a change.";
@@ -233,7 +276,7 @@ struct OwnChange {
 
 impl OwnChanges {
     fn with<T>(&self, id: &Id, use_it: impl FnOnce(&mut OwnChange) -> T) -> T {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         use_it(all.entry(id.clone()).or_default())
     }
 }
@@ -253,35 +296,68 @@ impl Api {
         self.own_changes.with(id, |one| one.published = Some(now));
     }
 
+    /// Creates a workflow in this project, or, if there is none or n8n refuses it, in that of the API key's user.
     pub(crate) async fn create_workflow(
         &self,
         draft: &Draft,
-    ) -> Result<WrittenWorkflow, ToolError> {
+        project: Option<&str>,
+    ) -> Result<Written, ToolError> {
         self.policy.check_create()?;
-        let (body, left_out) = draft.body().map_err(ToolError::invalid_argument)?;
-        let created = self.write(Method::POST, &["workflows"], &body).await;
+        let (mut body, mut left_out) = draft.body().map_err(ToolError::invalid_argument)?;
+        let mut note = String::new();
+        if let Some(project) = project {
+            body["projectId"] = project.into();
+        }
+        let mut created = self.write(Method::POST, &["workflows"], &body).await;
+        if let (Some(project), Err(failure)) = (project, &created)
+            && let Some(400 | 403 | 404) = failure.status().map(|status| status.as_u16())
+        {
+            let reason = self.complaint(failure);
+            let reason =
+                reason.unwrap_or_else(|| "this API key may not create workflows in it.".into());
+            note = format!(
+                "It is in the project of the API key's user, and not in that of the original ({project}): {reason}"
+            );
+            body = draft.body().map_err(ToolError::invalid_argument)?.0;
+            created = self.write(Method::POST, &["workflows"], &body).await;
+        }
         let workflow = created.map_err(|failure| self.explain(failure))?;
+        left_out.extend(draft.lost_settings(&workflow.settings));
+        let is_in = |project: &str| workflow.projects.iter().any(|own| own == project);
+        if project.is_some_and(is_in) {
+            note.clear();
+        }
+        if let Some(project) = project
+            && note.is_empty()
+            && self.has_folders(project).await
+        {
+            IN_NO_FOLDER.clone_into(&mut note);
+        }
         let id = Id::try_from(workflow.id.clone()).map_err(|reason| {
             ToolError::upstream("n8n returned an invalid id for the workflow.").caused_by(reason)
         })?;
-        if !self.policy.is_open() && self.workflow(&id).await.is_err() {
-            let left = format!("Workflow {id} was created, and the operator does not allow it.");
-            let deleted = self.delete_workflow(&id).await;
-            deleted.map_err(|error| after(&left, error))?;
-            return Err(ToolError::forbidden(NEW_IS_CLOSED));
-        }
-        if let Err(error) = self.mark_for_review(&id).await {
+        let is_open = self.policy.is_open() || self.workflow(&id).await.is_ok();
+        let kept = match is_open {
             // Without its tag it could be started without a review.
-            let left = format!("Workflow {id} was created and could not be marked for a review.");
+            true => self.mark_for_review(&id).await,
+            false => Err(ToolError::forbidden(NEW_IS_CLOSED)),
+        };
+        if let Err(error) = kept {
+            let why = match is_open {
+                true => " and could not be marked for a review",
+                false => ", and the operator does not allow it",
+            };
             let deleted = self.delete_workflow(&id).await;
-            deleted.map_err(|error| after(&left, error))?;
+            deleted.map_err(|error| after(&format!("Workflow {id} was created{why}."), error))?;
             return Err(error);
         }
-        Ok(WrittenWorkflow {
-            workflow,
-            left_out,
-            ..WrittenWorkflow::default()
-        })
+        Ok(Written::new(workflow, left_out).with_note(&note))
+    }
+
+    /// True if the project has folders: n8n has none without a licence.
+    async fn has_folders(&self, project: &str) -> bool {
+        let folders: Result<Value, _> = self.get(&["projects", project, "folders"], &[]).await;
+        folders.is_ok_and(|folders| folders["count"].as_u64() > Some(0))
     }
 
     /// Replaces a workflow that is still as it was `read`. If it is active and its draft is what is live, or
@@ -295,7 +371,7 @@ impl Api {
         read: &Workflow,
         draft: &Draft,
         publish: bool,
-    ) -> Result<WrittenWorkflow, ToolError> {
+    ) -> Result<Written, ToolError> {
         let (api, draft) = (Arc::clone(self), draft.clone());
         let version = (read.updated_at.clone(), read.version_id.clone());
         // A caller that goes away must not leave a change half done, nor let the next one in before n8n
@@ -318,8 +394,8 @@ impl Api {
         version: (String, Option<String>),
         draft: &Draft,
         publish: bool,
-    ) -> Result<WrittenWorkflow, ToolError> {
-        let (body, left_out) = draft.body().map_err(ToolError::invalid_argument)?;
+    ) -> Result<Written, ToolError> {
+        let (body, mut left_out) = draft.body().map_err(ToolError::invalid_argument)?;
         // Before the change, so that nothing starts it in between.
         self.mark_for_review(id).await?;
         let before = self.workflow(id).await?;
@@ -331,19 +407,15 @@ impl Api {
         let written = self
             .write(Method::PUT, &["workflows", id.as_str()], &body)
             .await;
-        let (workflow, refusal) = match written {
-            Ok(workflow) => (workflow, None),
+        let (mut workflow, refusal) = match written {
+            Ok(workflow) => (workflow, String::new()),
             Err(failure) => self.written_although(&before, id, failure).await?,
         };
+        left_out.extend(draft.lost_settings(&workflow.settings));
         let counted = before.version_counter.zip(workflow.version_counter);
         let is_alone = counted.is_none_or(|(before, now)| now <= before + 1);
-        let mut written = WrittenWorkflow {
-            note: (workflow.active && refusal.is_none()).then(|| LIVE.to_owned()),
-            workflow,
-            left_out,
-            ..WrittenWorkflow::default()
-        };
-        if let Some(unpublished) = written.workflow.unpublished_draft() {
+        let (mut note, mut is_draft) = (String::new(), false);
+        if let Some(unpublished) = workflow.unpublished_draft() {
             let old = before.unpublished_draft().map(|old| old.draft_version);
             let new = unpublished.draft_version.clone();
             // Otherwise the draft held changes of others that are not live: they would be published, too.
@@ -352,11 +424,11 @@ impl Api {
                 one.draft = is_ours.then_some(new);
                 is_ours
             });
-            written.is_draft = !publish || !is_ours;
-            written.note = Some(if !publish {
+            is_draft = !publish || !is_ours;
+            note = if !publish {
                 DRAFT.to_owned()
             } else if is_ours {
-                self.publish(&mut written.workflow, id, unpublished).await
+                self.publish(&mut workflow, id, unpublished).await
             } else {
                 format!(
                     "Written as a draft, and not published: the draft already differed from the version that is \
@@ -364,16 +436,17 @@ impl Api {
                      differences.",
                     unpublished.live_version
                 )
-            });
+            };
+        } else if workflow.active && refusal.is_empty() {
+            note = LIVE.to_owned();
         }
-        let more = [refusal, (!is_alone).then(|| OVERLAPPED.to_owned())];
-        for more in more.into_iter().flatten() {
-            written.note = Some(match written.note.take() {
-                Some(note) => format!("{note} {more}"),
-                None => more,
-            });
-        }
-        Ok(written)
+        let written = Written::new(workflow, left_out)
+            .with_note(&note)
+            .with_note(&refusal);
+        Ok(Written {
+            is_draft,
+            ..written.with_note(if is_alone { "" } else { OVERLAPPED })
+        })
     }
 
     /// The workflow that n8n has written although it refused the call, and why: with new settings it publishes the
@@ -383,7 +456,7 @@ impl Api {
         before: &Workflow,
         id: &Id,
         failure: HttpFailure,
-    ) -> Result<(Workflow, Option<String>), ToolError> {
+    ) -> Result<(Workflow, String), ToolError> {
         let is_refused = failure.refusal().is_some() && !failure.is_transient();
         let refusal = self.explain(failure);
         let now = match before.active && is_refused {
@@ -403,7 +476,7 @@ impl Api {
              again: {} {active}. Mend the cause; activate_workflow publishes it.",
             refusal.message()
         );
-        Ok((now, Some(note)))
+        Ok((now, note))
     }
 
     /// Publishes a version; returns what became of it, in words.
@@ -534,29 +607,30 @@ impl Api {
     /// Replaces the tags of a workflow; creates those that do not exist yet.
     pub(crate) async fn set_tags(&self, id: &Id, names: &[String]) -> Result<(), ToolError> {
         let setting = async {
-            let known = self.tags().await?;
-            let find = |known: &[TagRow], name: &str| {
-                let found = known.iter().find(|tag| tag.name == *name);
-                found.cloned()
-            };
-            let mut ids = Vec::new();
+            let mut known = self.tags().await?;
+            let has = |known: &[TagRow], name: &str| known.iter().any(|tag| tag.name == name);
             for name in names {
-                let tag = match find(&known, name) {
-                    Some(tag) => tag,
-                    None => match self
-                        .send(Method::POST, &["tags"], &json!({ "name": name }))
-                        .await
-                    {
-                        Ok(tag) => tag,
-                        // Another call has made it meanwhile.
-                        Err(failure) if failure.is_conflict() => {
-                            find(&self.tags().await?, name).ok_or(failure)?
+                if has(&known, name) {
+                    continue;
+                }
+                let tag = json!({ "name": name });
+                match self.send::<TagRow>(Method::POST, &["tags"], &tag).await {
+                    Ok(TagRow { id, .. }) => known.push(TagRow {
+                        id,
+                        name: name.clone(),
+                    }),
+                    // Another call has made it meanwhile.
+                    Err(failure) if failure.is_conflict() => {
+                        known = self.tags().await?;
+                        if !has(&known, name) {
+                            return Err(failure);
                         }
-                        Err(failure) => return Err(failure),
-                    },
-                };
-                ids.push(json!({"id": tag.id}));
+                    }
+                    Err(failure) => return Err(failure),
+                }
             }
+            let tags = known.iter().filter(|tag| names.contains(&tag.name));
+            let ids = tags.map(|tag| json!({"id": tag.id})).collect();
             let path = ["workflows", id.as_str(), "tags"];
             let body = Value::Array(ids);
             let IgnoredAny = self.send(Method::PUT, &path, &body).await?;
@@ -641,6 +715,50 @@ impl Api {
                 Err(error) if error.kind() != NotFound => return Err(error),
                 _ => {}
             }
+        }
+        Ok(())
+    }
+
+    /// Rejects a start of these nodes of a workflow in a mode in which n8n runs the drafts of the workflows that they
+    /// call, if one of those, or of those that they call, was not reviewed.
+    pub(crate) async fn check_called(
+        &self,
+        workflow: &Workflow,
+        nodes: &[Node],
+    ) -> Result<(), ToolError> {
+        if !self.policy.requires_review {
+            return Ok(());
+        }
+        let with_caller = |caller: &str, settings: &Map<String, Value>, nodes: &[Node]| {
+            let called = called_by(settings, nodes).into_iter();
+            called
+                .map(|(_, id)| (caller.to_owned(), id))
+                .collect::<Vec<_>>()
+        };
+        let mut open = with_caller(&workflow.id, &workflow.settings, nodes);
+        let mut seen = HashSet::new();
+        while let Some((caller, id)) = open.pop() {
+            let id = id.ok_or_else(|| {
+                ToolError::forbidden(format!(
+                    "Workflow {caller} calls a workflow that is known only when it runs, and started in this way \
+                     n8n would run its draft, which nobody may have reviewed (N8N_REQUIRE_REVIEW). Activate the \
+                     workflow with a trigger that has a URL, or let a person run it in n8n."
+                ))
+            })?;
+            if !seen.insert(id.clone()) {
+                continue;
+            }
+            // Also one that the policy does not allow: nothing of it is shown.
+            let called: Result<Workflow, _> = self.get(&["workflows", id.as_str()], &[]).await;
+            let called = match called {
+                Err(failure) if failure.is_missing() => continue,
+                called => called?,
+            };
+            self.policy.check_start(&called).map_err(|error| {
+                let why = format!("Started in this way, workflow {caller} would run a draft.");
+                after(&why, error)
+            })?;
+            open.extend(with_caller(&called.id, &called.settings, &called.nodes));
         }
         Ok(())
     }

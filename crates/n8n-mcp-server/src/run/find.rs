@@ -6,12 +6,13 @@
 
 use std::collections::HashSet;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use n8n_workflow::{Execution, Id};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::SetOnce;
@@ -180,7 +181,7 @@ impl Search {
             .number()
             .is_some_and(|number| self.api.request_ids.read(number, raw.get()));
         if has_another || execution.is_none_or(|execution| execution.status.has_ended()) {
-            self.others().insert(id.clone());
+            self.others.lock().insert(id.clone());
         }
         Ok(None)
     }
@@ -231,7 +232,7 @@ impl Search {
     }
 
     fn may_be_ours(&self, id: &Id) -> bool {
-        !self.is_of_another(id) && !self.others().contains(id)
+        !self.is_of_another(id) && !self.others.lock().contains(id)
     }
 
     /// True if the execution holds the request id of another run.
@@ -239,10 +240,6 @@ impl Search {
         let ids = &self.api.request_ids;
         id.number()
             .is_some_and(|number| ids.is_of_another(number, &self.request_id))
-    }
-
-    fn others(&self) -> MutexGuard<'_, HashSet<Id>> {
-        self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_after(&self, id: &Id) -> bool {

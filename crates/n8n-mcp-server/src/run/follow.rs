@@ -11,12 +11,13 @@ use tokio::time::{Instant, sleep, timeout_at};
 use upstream::http::HttpFailure;
 
 use super::find::{ENDED_FIRST, RUNNING_FIRST, Search};
+use super::plan::Start;
 use crate::api::SharedFailure;
 use crate::builtin_mcp::McpStart;
 use crate::outcome::{Kept, Run};
-use crate::production_url::Pending;
-use crate::production_url::{UrlAnswer, UrlReply};
+use crate::production_url::{Pending, UrlAnswer, UrlReply};
 use crate::service::N8n;
+use crate::start_method::StartMethod;
 
 /// Less than the hour for which tasks are kept: a task that expires is cancelled, and its execution
 /// with it.
@@ -34,22 +35,16 @@ const LATE_REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 /// The least time for a search: n8n answers in milliseconds, a busy one in a second.
 const MIN_SEARCH_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub(super) enum StartedRun {
-    /// Through a production URL: its execution holds our request id.
-    ByUrl(UrlRun),
-    /// Through n8n's MCP server, which returns the execution's id.
-    ByMcp(McpStart),
-}
-
-pub(super) struct UrlRun {
-    pub(super) reply: Pending<UrlAnswer>,
+/// A run that was started through a production URL: its execution holds our request id.
+struct UrlRun {
+    reply: Pending<UrlAnswer>,
     /// The reply comes at the end of the run.
-    pub(super) replies_at_end: bool,
-    pub(super) is_webhook: bool,
+    replies_at_end: bool,
+    is_webhook: bool,
 }
 
 impl UrlRun {
-    pub(super) fn reply(&self) -> Option<&UrlReply> {
+    fn reply(&self) -> Option<&UrlReply> {
         match self.reply.answer() {
             Some(UrlAnswer::Reply(reply)) => Some(reply),
             _ => None,
@@ -57,7 +52,7 @@ impl UrlRun {
     }
 
     /// The reply, if it comes at the end of the run.
-    pub(super) fn reply_at_end(&self) -> Option<&UrlReply> {
+    fn reply_at_end(&self) -> Option<&UrlReply> {
         self.reply().filter(|_| self.replies_at_end)
     }
 }
@@ -70,11 +65,28 @@ pub(super) struct ExecutionWatch<'a> {
 }
 
 impl ExecutionWatch<'_> {
-    /// Finds the execution and waits for its end, until the deadline.
-    pub(super) async fn follow_to_end(&self, run: StartedRun) -> Result<Run, ToolError> {
-        match run {
-            StartedRun::ByUrl(run) => self.follow_url_run(run).await,
-            StartedRun::ByMcp(start) => self.follow_mcp_run(start).await,
+    /// Sends the one request that starts the run, finds the execution and waits for its end, until the deadline.
+    pub(super) async fn run(&self, start: Start) -> Result<Run, ToolError> {
+        let (n8n, search) = (self.n8n, &self.search);
+        let within = self.deadline.start_timeout();
+        match start {
+            Start::Url(request) => {
+                let run = UrlRun {
+                    replies_at_end: request.replies_at_end,
+                    is_webhook: request.way == StartMethod::Webhook,
+                    reply: n8n
+                        .urls
+                        .send(request, &search.workflow, &search.request_id, within)?,
+                };
+                self.follow_url_run(run).await
+            }
+            Start::Mcp(request) => {
+                let start = n8n
+                    .mcp
+                    .start(request, &search.workflow, within, &search.execution);
+                // n8n's MCP server returns the execution's id.
+                self.follow_mcp_run(start.await?).await
+            }
         }
     }
 
@@ -171,7 +183,7 @@ impl ExecutionWatch<'_> {
                 Err(_) if is_over && self.deadline.remaining().is_zero() => return Ok(None),
                 _ => {}
             }
-            if let Some(message) = run.reply().and_then(UrlReply::message)
+            if let Some(message) = run.reply().and_then(UrlReply::failure)
                 && let Some(execution) = self.search.find_refused(&message).await
             {
                 return Ok(Some(execution));

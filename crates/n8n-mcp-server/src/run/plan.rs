@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::ToolError;
 use n8n_workflow::Workflow;
 use n8n_workflow::trigger::{
-    COMPUTED_FIELDS, FormField, FormFieldKind, Trigger, TriggerKind, Webhook, triggers,
+    COMPUTED_FIELDS, FormField, FormInput, Trigger, TriggerKind, Webhook, triggers,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ use upstream::http::header::{HeaderName, HeaderValue};
 use upstream::http::multipart::Part;
 
 use crate::builtin_mcp::McpRequest;
-use crate::production_url::{Body, FormFile, FormValue, REQUEST_ID, UrlRequest};
+use crate::production_url::{Body, FormPart, REQUEST_ID, UrlRequest};
 use crate::start_method::variant_name;
 use crate::start_method::{Access, StartMethod};
 
@@ -27,6 +27,9 @@ pub(crate) struct RunPlan {
     /// Name of the trigger node.
     pub(crate) trigger: String,
     pub(crate) start: Start,
+    /// n8n runs the drafts of the workflows that this one calls: so it does with the mode of the editor, and with that
+    /// of its own chat.
+    pub(crate) runs_drafts: bool,
 }
 
 #[derive(Debug)]
@@ -88,8 +91,12 @@ impl RunPlan {
         if let Start::Url(request) = &mut start {
             request.credential = access.credential(trigger).map(str::to_owned);
         }
-        let trigger = trigger.node.name.clone();
-        Ok(Self { trigger, start })
+        let is_production = start.way() == StartMethod::McpProduction;
+        Ok(Self {
+            runs_drafts: way.is_mcp() && (!is_production || trigger.kind == TriggerKind::Chat),
+            trigger: trigger.node.name.clone(),
+            start,
+        })
     }
 }
 
@@ -173,6 +180,7 @@ fn url_request(
 ) -> UrlRequest {
     UrlRequest {
         way,
+        methods: vec![method.clone()],
         method,
         path,
         query: Vec::new(),
@@ -188,7 +196,7 @@ fn webhook_request(
     trigger: &Trigger<'_>,
     mut parameters: Map<String, Value>,
     http: HttpInput,
-    files: Vec<(String, FormValue)>,
+    files: Vec<FormPart>,
     reserved: Option<&str>,
 ) -> Result<UrlRequest, ToolError> {
     let webhook = trigger.webhook().map_err(ToolError::conflict)?;
@@ -204,7 +212,7 @@ fn webhook_request(
     let (body, mut pairs) = if files.is_empty() {
         webhook_body(&method, parameters)
     } else if takes_body(&method) {
-        let texts = query(&parameters).map(|(name, text)| (name, FormValue::Text(text)));
+        let texts = query(&parameters).map(|(name, text)| FormPart::text(name, text));
         (Some(Body::Form(texts.chain(files).collect())), Vec::new())
     } else {
         return Err(ToolError::invalid_argument(format!(
@@ -214,6 +222,7 @@ fn webhook_request(
     pairs.extend(query(&http.query));
     let request = url_request(trigger, StartMethod::Webhook, method, path);
     Ok(UrlRequest {
+        methods: webhook.methods,
         body,
         query: pairs,
         headers,
@@ -264,6 +273,7 @@ fn chat_request(
     metadata.insert("mcpRequestId".into(), request_id.into());
     let path = vec!["webhook".into(), id, "chat".into()];
     Ok(UrlRequest {
+        methods: vec![Method::POST, Method::GET],
         body: Some(Body::Json(Value::Object(body))),
         ..url_request(trigger, StartMethod::Chat, Method::POST, path)
     })
@@ -348,7 +358,7 @@ fn inputs(
         }
         TriggerKind::Form => {
             let fields = trigger.fields().unwrap_or_default();
-            let is_file = |field: &&FormField| matches!(field.kind, FormFieldKind::File { .. });
+            let is_file = |field: &&FormField| matches!(field.input, FormInput::File { .. });
             let mut files = fields.iter().filter(is_file);
             match files.find(|field| parameters.contains_key(&field.name)) {
                 Some(file) => Err(ToolError::invalid_argument(format!(
@@ -552,7 +562,7 @@ pub(super) fn form_body(
                 )));
             }
             if !value.is_null() {
-                body.push((key, FormValue::Text(as_text(&value))));
+                body.push(FormPart::text(key, as_text(&value)));
             }
         }
         return Ok(Body::Form(body));
@@ -562,13 +572,15 @@ pub(super) fn form_body(
         match given.filter(|value| !value.is_null()) {
             Some(value) => {
                 let key = format!("field-{}", field.index);
-                match field.kind {
-                    FormFieldKind::File { several } => {
-                        let files = files(&field.name, value, several)?;
-                        let files = files.into_iter().map(FormValue::File);
-                        body.extend(files.map(|file| (key.clone(), file)));
+                match field.input {
+                    FormInput::File { several } => {
+                        let files = files(&field.name, value, several)?.into_iter();
+                        body.extend(files.map(|file| FormPart {
+                            field: key.clone(),
+                            ..file
+                        }));
                     }
-                    _ => body.push((key, FormValue::Text(as_input(field, value)))),
+                    _ => body.push(FormPart::text(key, as_input(field, value))),
                 }
             }
             None if field.required => {
@@ -600,10 +612,8 @@ fn is_number_of_field(key: &str) -> bool {
 fn as_input(field: &FormField, value: Value) -> String {
     match value {
         Value::Array(_) => value.to_string(),
-        one => match field.kind {
-            FormFieldKind::Radio(_) | FormFieldKind::Choices(_) => json!([one]).to_string(),
-            _ => as_text(&one),
-        },
+        one if field.input == FormInput::List => json!([one]).to_string(),
+        one => as_text(&one),
     }
 }
 
@@ -615,7 +625,7 @@ fn field_names(fields: &[FormField]) -> String {
     format!("Its fields are: {}.", names.collect::<Vec<_>>().join(", "))
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileArgument {
     name: Option<String>,
@@ -625,17 +635,15 @@ struct FileArgument {
 }
 
 /// The parts of a form for files by field.
-fn file_parts(given: Map<String, Value>) -> Result<Vec<(String, FormValue)>, ToolError> {
-    let mut parts = Vec::new();
-    for (field, value) in given {
-        let all = files(&field, value, true)?.into_iter();
-        parts.extend(all.map(|file| (field.clone(), FormValue::File(file))));
-    }
-    Ok(parts)
+fn file_parts(given: Map<String, Value>) -> Result<Vec<FormPart>, ToolError> {
+    let parts = given
+        .into_iter()
+        .map(|(field, value)| files(&field, value, true));
+    Ok(parts.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// Parses the value of `field`: a text, an object, or a list of those.
-fn files(field: &str, value: Value, several: bool) -> Result<Vec<FormFile>, ToolError> {
+fn files(field: &str, value: Value, several: bool) -> Result<Vec<FormPart>, ToolError> {
     match value {
         Value::Array(all) if several || all.len() == 1 => {
             all.into_iter().map(|one| file(field, one)).collect()
@@ -645,14 +653,12 @@ fn files(field: &str, value: Value, several: bool) -> Result<Vec<FormFile>, Tool
     }
 }
 
-fn file(field: &str, value: Value) -> Result<FormFile, ToolError> {
+fn file(field: &str, value: Value) -> Result<FormPart, ToolError> {
     const SHAPE: &str = "is a file: pass its text, or {\"name\", \"type\", \"text\" or \"base64\"}";
     let given = match value {
         Value::String(text) => FileArgument {
-            name: None,
-            r#type: None,
             text: Some(text),
-            base64: None,
+            ..FileArgument::default()
         },
         other => serde_json::from_value(other).map_err(|_| wrong(field, SHAPE))?,
     };
@@ -674,10 +680,11 @@ fn file(field: &str, value: Value) -> Result<FormFile, ToolError> {
             "has a `type` that is not a media type such as text/csv",
         ));
     }
-    Ok(FormFile {
-        name: given.name.unwrap_or_else(|| name.to_owned()),
-        media_type,
+    let name = given.name.unwrap_or_else(|| name.to_owned());
+    Ok(FormPart {
+        field: field.to_owned(),
         content,
+        file: Some((name, media_type)),
     })
 }
 

@@ -22,35 +22,27 @@ pub(crate) fn admin() -> Toolset<N8n> {
     Toolset::new().with::<ReadN8nApi>().with::<CallN8nApi>()
 }
 
-#[derive(Clone, Copy)]
 struct Operation {
     method: &'static str,
     path: &'static str,
-    /// It shows or changes workflows without naming each.
     reaches_all: bool,
-    /// The effect, in which `{}` stands for what it is about.
     effect: &'static str,
 }
 
-const fn operation(method: &'static str, path: &'static str) -> Operation {
-    Operation {
-        method,
-        path,
-        reaches_all: false,
-        effect: "Changes {} of n8n.",
-    }
-}
-
 impl Operation {
-    const fn reaches_all(self) -> Self {
-        Self {
-            reaches_all: true,
-            ..self
-        }
-    }
-
-    const fn effect(self, effect: &'static str) -> Self {
-        Self { effect, ..self }
+    /// The operations with this method.
+    fn all(method: &Method) -> impl Iterator<Item = Self> {
+        let rows = OPERATIONS.lines().filter_map(|row| {
+            let mut columns = row.split(" | ");
+            let (method, path) = columns.next()?.split_once(' ')?;
+            Some(Self {
+                method,
+                path,
+                reaches_all: columns.next() == Some("all"),
+                effect: columns.next().unwrap_or("Changes {} of n8n."),
+            })
+        });
+        rows.filter(move |one| method == one.method)
     }
 
     /// True if a person must agree: for all scopes of n8n but reading and adding. Whoever adds a user gives rights.
@@ -66,65 +58,45 @@ impl Operation {
     }
 }
 
-static OPERATIONS: [Operation; 35] = [
-    operation("GET", "users"),
-    operation("POST", "users").effect("Invites users to n8n."),
-    operation("GET", "users/{id}"),
-    operation("PATCH", "users/{id}/role").effect("Changes what user {} may do in n8n."),
-    operation("DELETE", "users/{id}")
-        .reaches_all()
-        .effect("Deletes user {} of n8n with all personal workflows and credentials."),
-    operation("GET", "projects"),
-    operation("POST", "projects"),
-    operation("PUT", "projects/{id}").effect("Renames project {} of n8n."),
-    operation("DELETE", "projects/{id}")
-        .reaches_all()
-        .effect("Deletes project {} of n8n with all workflows and credentials in it."),
-    operation("GET", "projects/{id}/users"),
-    operation("POST", "projects/{id}/users")
-        .effect("Gives users access to project {} of n8n, with its workflows and credentials."),
-    operation("PATCH", "projects/{id}/users/{user}")
-        .effect("Changes what user {} may do in the project."),
-    operation("DELETE", "projects/{id}/users/{user}")
-        .effect("Takes the access to the project from user {}."),
-    operation("GET", "projects/{id}/folders"),
-    operation("POST", "projects/{id}/folders"),
-    operation("GET", "projects/{id}/folders/{folder}"),
-    operation("PATCH", "projects/{id}/folders/{folder}")
-        .effect("Renames or moves folder {} of n8n."),
-    operation("DELETE", "projects/{id}/folders/{folder}")
-        .reaches_all()
-        .effect(
-            "Deletes folder {} of n8n with the folders in it, and archives all workflows in them.",
-        ),
-    operation("GET", "variables"),
-    operation("POST", "variables"),
-    operation("PUT", "variables/{id}")
-        .effect("Replaces the key and the value of variable {} of n8n."),
-    operation("DELETE", "variables/{id}").effect("Deletes variable {} of n8n."),
-    operation("GET", "data-tables/{id}/columns"),
-    operation("POST", "data-tables/{id}/columns"),
-    operation("PATCH", "data-tables/{id}/columns/{column}")
-        .effect("Renames or moves column {} of a data table of n8n."),
-    operation("DELETE", "data-tables/{id}/columns/{column}")
-        .effect("Deletes column {} of a data table of n8n with all values in it."),
-    operation("GET", "source-control/status").reaches_all(),
-    operation("POST", "source-control/push")
-        .reaches_all()
-        .effect("Pushes workflows, tags and variables of n8n to its repository."),
-    operation("POST", "source-control/pull")
-        .reaches_all()
-        .effect("Overwrites workflows, tags and variables of n8n with what is in its repository."),
-    operation("POST", "audit").reaches_all(),
-    operation("GET", "community-packages"),
-    operation("POST", "community-packages")
-        .effect("Installs {} into n8n: its code runs with all that n8n may do."),
-    operation("PATCH", "community-packages/{name}")
-        .effect("Updates {} in n8n: its code runs with all that n8n may do."),
-    operation("DELETE", "community-packages/{name}")
-        .effect("Uninstalls {} from n8n; workflows that use its nodes will fail."),
-    operation("GET", "discover"),
-];
+/// The operations: method and path; `all` if one shows or changes workflows without naming each; its effect, in which `{}`
+/// stands for what it is about.
+const OPERATIONS: &str = "\
+GET users
+POST users | - | Invites users to n8n.
+GET users/{id}
+PATCH users/{id}/role | - | Changes what user {} may do in n8n.
+DELETE users/{id} | all | Deletes user {} of n8n with all personal workflows and credentials.
+GET projects
+POST projects
+PUT projects/{id} | - | Renames project {} of n8n.
+DELETE projects/{id} | all | Deletes project {} of n8n with all workflows and credentials in it.
+GET projects/{id}/users
+POST projects/{id}/users | - | Gives users access to project {} of n8n, with its workflows and credentials.
+PATCH projects/{id}/users/{user} | - | Changes what user {} may do in the project.
+DELETE projects/{id}/users/{user} | - | Takes the access to the project from user {}.
+GET projects/{id}/folders
+POST projects/{id}/folders
+GET projects/{id}/folders/{folder}
+PATCH projects/{id}/folders/{folder} | - | Renames or moves folder {} of n8n.
+DELETE projects/{id}/folders/{folder} | all | Deletes folder {} of n8n with the folders in it, and archives all workflows in them.
+GET variables
+POST variables
+PUT variables/{id} | - | Replaces the key and the value of variable {} of n8n.
+DELETE variables/{id} | - | Deletes variable {} of n8n.
+GET data-tables/{id}/columns
+POST data-tables/{id}/columns
+PATCH data-tables/{id}/columns/{column} | - | Renames or moves column {} of a data table of n8n.
+DELETE data-tables/{id}/columns/{column} | - | Deletes column {} of a data table of n8n with all values in it.
+GET source-control/status | all
+POST source-control/push | all | Pushes workflows, tags and variables of n8n to its repository.
+POST source-control/pull | all | Overwrites workflows, tags and variables of n8n with what is in its repository.
+POST audit | all
+GET community-packages
+POST community-packages | - | Installs {} into n8n: its code runs with all that n8n may do.
+PATCH community-packages/{name} | - | Updates {} in n8n: its code runs with all that n8n may do.
+DELETE community-packages/{name} | - | Uninstalls {} from n8n; workflows that use its nodes will fail.
+GET discover
+";
 
 /// Reads from n8n's own API what other tools do not: `users`, `users/ID`, `projects`,
 /// `projects/ID/users`, `projects/ID/folders`, `variables`, `data-tables/ID/columns`, `source-control/status`,
@@ -153,10 +125,10 @@ impl Tool for ReadN8nApi {
     type Output = ApiAnswer;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<ApiAnswer, ToolError> {
-        let request = ApiRequest {
-            method: Method::GET,
-            path: &self.path,
-            query: &self.query,
+        let request = CallN8nApi {
+            method: Change::Get,
+            path: self.path,
+            query: self.query,
             body: None,
             confirm: None,
         };
@@ -194,6 +166,9 @@ struct CallN8nApi {
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 enum Change {
+    // Of read_n8n_api.
+    #[serde(skip)]
+    Get,
     Post,
     Put,
     Patch,
@@ -208,48 +183,36 @@ impl Tool for CallN8nApi {
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<ApiAnswer, ToolError> {
         refuse_placeholder("body", &self.body)?;
-        let request = ApiRequest {
-            method: match self.method {
-                Change::Post => Method::POST,
-                Change::Put => Method::PUT,
-                Change::Patch => Method::PATCH,
-                Change::Delete => Method::DELETE,
-            },
-            path: &self.path,
-            query: &self.query,
-            body: self.body.as_ref(),
-            confirm: self.confirm.as_deref(),
-        };
-        request.send(n8n, call).await
+        self.send(n8n, call).await
     }
 }
 
-struct ApiRequest<'a> {
-    method: Method,
-    path: &'a str,
-    query: &'a Map<String, Value>,
-    body: Option<&'a Value>,
-    confirm: Option<&'a str>,
-}
-
-impl ApiRequest<'_> {
+impl CallN8nApi {
     async fn send(self, n8n: &N8n, call: &Call) -> Result<ApiAnswer, ToolError> {
-        let (operation, path) = find(&self.method, self.path)?;
+        let method = match self.method {
+            Change::Get => Method::GET,
+            Change::Post => Method::POST,
+            Change::Put => Method::PUT,
+            Change::Patch => Method::PATCH,
+            Change::Delete => Method::DELETE,
+        };
+        let (operation, path) = find(&method, &self.path)?;
         if operation.reaches_all {
             n8n.api
                 .policy
-                .check_all_open(&format!("{} {}", self.method, operation.path))?;
+                .check_all_open(&format!("{method} {}", operation.path))?;
         }
-        if operation.needs_consent(&self.method) {
-            let target = self.target(operation, &path);
-            let question = self.question(operation, target, n8n)?;
+        if operation.needs_consent(&method) {
+            let target = self.target(&operation, &path);
+            let question = self.question(&operation, target, n8n)?;
             // The consent is for this query, too.
             let query = self
                 .query
                 .iter()
                 .map(|(name, value)| format!(" {name}={}", text(value)));
             let target = target.to_owned() + &query.collect::<String>();
-            call.confirm(&question, &target, self.confirm).await?;
+            let confirm = self.confirm.as_deref();
+            call.confirm(&question, &target, confirm).await?;
         }
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let query: Vec<_> = self
@@ -257,8 +220,8 @@ impl ApiRequest<'_> {
             .iter()
             .map(|(name, value)| (name, text(value)))
             .collect();
-        let mut request = n8n.api.request(self.method, &path).query(&query);
-        if let Some(body) = self.body {
+        let mut request = n8n.api.request(method, &path).query(&query);
+        if let Some(body) = &self.body {
             request = request.body(body);
         }
         let answer = request.timeout(TIMEOUT).json().await;
@@ -272,7 +235,7 @@ impl ApiRequest<'_> {
     fn target<'a>(&'a self, operation: &Operation, path: &'a [String]) -> &'a str {
         let segments = operation.path.split('/').zip(path);
         let of_path = segments.filter(|(template, _)| template.starts_with('{'));
-        let of_body = || self.body.and_then(|body| body["name"].as_str());
+        let of_body = || self.body.as_ref()?["name"].as_str();
         of_path
             .last()
             .map(|(_, given)| given.as_str())
@@ -289,7 +252,7 @@ impl ApiRequest<'_> {
     ) -> Result<String, ToolError> {
         let mut question = operation.effect.replace("{}", target);
         let query = (!self.query.is_empty()).then(|| Value::Object(self.query.clone()));
-        for mut sent in query.into_iter().chain(self.body.cloned()) {
+        for mut sent in query.into_iter().chain(self.body.clone()) {
             n8n.redactor().json(&mut sent);
             question += &format!(" {sent}");
         }
@@ -310,13 +273,14 @@ fn text(value: &Value) -> String {
 }
 
 /// The operation with this method and path, and the segments of the path.
-fn find(method: &Method, path: &str) -> Result<(&'static Operation, Vec<String>), ToolError> {
+fn find(method: &Method, path: &str) -> Result<(Operation, Vec<String>), ToolError> {
     let path = path.trim().trim_start_matches("/api/v1").trim_matches('/');
-    let found = OPERATIONS.iter().filter(|one| method == one.method);
-    let mut found = found.filter_map(|one| Some((one, segments(one.path, path)?)));
+    let mut found = Operation::all(method).filter_map(|one| {
+        let segments = segments(one.path, path)?;
+        Some((one, segments))
+    });
     found.next().ok_or_else(|| {
-        let offered = OPERATIONS.iter().filter(|one| method == one.method);
-        let offered: Vec<_> = offered.map(|one| one.path).collect();
+        let offered: Vec<_> = Operation::all(method).map(|one| one.path).collect();
         ToolError::invalid_argument(format!(
             "{method} {path} is not offered here. {method} takes: {}. Workflows, executions, credentials, tags \
              and data tables have tools of their own.",

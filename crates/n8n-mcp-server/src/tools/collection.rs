@@ -38,7 +38,7 @@ pub(crate) struct Deleted {
 }
 
 impl Collection {
-    /// One page of the list, or of one below it, with an additional query: rows and next cursor.
+    /// One page of the list, or of one below it, with an additional query.
     pub(super) async fn page<T: DeserializeOwned>(
         &self,
         n8n: &N8n,
@@ -46,15 +46,14 @@ impl Collection {
         query: &[(&str, &str)],
         limit: Option<Limit>,
         cursor: Option<String>,
-    ) -> Result<(Vec<T>, Option<String>), ToolError> {
+    ) -> Result<Page<T>, ToolError> {
         check_cursor(cursor.as_deref())?;
         let limit = limit.map_or(DEFAULT_LIMIT, Bounded::get).to_string();
         let mut pairs = vec![("limit", limit.as_str())];
         pairs.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
         pairs.extend(query);
         let page = n8n.api.get(&[&[self.path], below].concat(), &pairs).await;
-        let page: Page<T> = page.map_err(|failure| refusal(failure, self.missing))?;
-        Ok((page.data, page.next_cursor))
+        page.map_err(|failure| refusal(failure, self.missing))
     }
 
     pub(super) async fn send<T: DeserializeOwned>(
@@ -132,24 +131,15 @@ const MAX_PAGES: usize = 8;
 /// Between n8n's cursor and the number of its rows that were shown already; not in any cursor of n8n.
 const SKIP_MARK: char = '~';
 
-#[derive(Debug, PartialEq)]
-pub(super) struct FilteredPage<T> {
-    pub(super) rows: Vec<T>,
-    /// The cursor of the next page.
-    pub(super) next_cursor: Option<String>,
-    /// Texts about rows that cannot be read.
-    pub(super) unreadable: Vec<String>,
-}
-
 /// Returns at most `limit` rows. `fetch` returns a page of n8n by its cursor, with `None` for the rows
 /// to leave out.
 pub(super) async fn filtered_page<T, F>(
     limit: usize,
     cursor: Option<&str>,
     fetch: impl Fn(Option<String>) -> F,
-) -> Result<FilteredPage<T>, ToolError>
+) -> Result<Page<T>, ToolError>
 where
-    F: Future<Output = Result<FilteredPage<Option<T>>, ToolError>>,
+    F: Future<Output = Result<Page<Option<T>>, ToolError>>,
 {
     check_cursor(cursor)?;
     let (mut cursor, mut skip) = read_cursor(cursor.unwrap_or_default());
@@ -157,11 +147,11 @@ where
     for _ in 0..MAX_PAGES {
         let page = fetch(cursor.clone()).await?;
         unreadable.extend(page.unreadable);
-        for (at, row) in page.rows.into_iter().enumerate().skip(skip) {
+        for (at, row) in page.data.into_iter().enumerate().skip(skip) {
             if kept.len() == limit && row.is_some() {
                 let cursor = cursor.unwrap_or_default();
-                return Ok(FilteredPage {
-                    rows: kept,
+                return Ok(Page {
+                    data: kept,
                     next_cursor: Some(format!("{cursor}{SKIP_MARK}{at}")),
                     unreadable,
                 });
@@ -173,8 +163,8 @@ where
             break;
         }
     }
-    Ok(FilteredPage {
-        rows: kept,
+    Ok(Page {
+        data: kept,
         next_cursor: cursor,
         unreadable,
     })

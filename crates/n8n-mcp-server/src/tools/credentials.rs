@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use n8n_workflow::Workflow;
 
-use crate::tools::collection::DEFAULT_LIMIT;
-use crate::tools::collection::{FilteredPage, filtered_page};
+use crate::api::Page;
+use crate::tools::collection::{DEFAULT_LIMIT, filtered_page};
 use crate::tools::prelude::*;
 
 const CREDENTIALS: Collection = Collection {
@@ -95,19 +95,13 @@ impl Tool for ListCredentials {
         let size = kind.map_or(self.limit, |_| Limit::new(250));
         let is_it = |one: &Credential| kind.is_none_or(|kind| one.r#type == *kind);
         let fetch = async |cursor| {
-            let (rows, next): (Vec<Credential>, _) =
-                CREDENTIALS.page(n8n, &[], &[], size, cursor).await?;
-            let rows = rows.into_iter().map(|row| Some(row).filter(is_it));
-            Ok(FilteredPage {
-                rows: rows.collect(),
-                next_cursor: next,
-                unreadable: Vec::new(),
-            })
+            let page = CREDENTIALS.page(n8n, &[], &[], size, cursor).await?;
+            Ok(page.map(|row| Some(row).filter(is_it)))
         };
         let limit = self.limit.map_or(DEFAULT_LIMIT, Bounded::get) as usize;
         let listed = filtered_page(limit, self.cursor.as_deref(), fetch);
-        let FilteredPage {
-            rows: mut credentials,
+        let Page {
+            data: mut credentials,
             next_cursor,
             ..
         } = listed.await?;

@@ -61,11 +61,10 @@ impl Tool for ListDataTables {
     type Output = Tables;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tables, ToolError> {
-        let (data_tables, next_cursor) =
-            TABLES.page(n8n, &[], &[], self.limit, self.cursor).await?;
+        let page = TABLES.page(n8n, &[], &[], self.limit, self.cursor).await?;
         Ok(Tables {
-            data_tables,
-            next_cursor,
+            data_tables: page.data,
+            next_cursor: page.next_cursor,
         })
     }
 }
@@ -186,17 +185,18 @@ impl Tool for GetDataTableRows {
             }
             _ => error,
         })?;
-        let (rows, next_cursor): (Vec<Value>, _) = page;
         let redactor = n8n.redactor();
-        let rows = rows.into_iter().map(|mut row| {
+        let page = page.map(|mut row| {
             redactor.json(&mut row);
             match row {
                 Value::Object(row) => row,
                 _ => Map::new(),
             }
         });
-        let rows = rows.collect();
-        Ok(Rows { rows, next_cursor })
+        Ok(Rows {
+            rows: page.data,
+            next_cursor: page.next_cursor,
+        })
     }
 }
 

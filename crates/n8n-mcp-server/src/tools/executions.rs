@@ -193,8 +193,7 @@ impl Tool for RetryExecution {
         ) {
             return Err(not_retryable(&failed));
         }
-        if let Some(workflow) = &failed.workflow_id {
-            let workflow = n8n.api.workflow(workflow).await?;
+        if let Some(workflow) = n8n.api.workflow_of(&failed).await? {
             n8n.api.policy.check_start(&workflow)?;
         }
         let newest = match &failed.workflow_id {
@@ -236,7 +235,7 @@ async fn find_retry(n8n: &N8n, failed: &Execution, after: Option<u64>) -> Option
     let workflow = failed.workflow_id.as_ref();
     for status in [Some("running"), None] {
         let filter = ExecutionFilter::newest(workflow, status, MAX_RECENT_EXECUTIONS);
-        let (page, _) = n8n.api.executions(&filter).await.ok()?;
+        let page = n8n.api.executions(&filter).await.ok()?;
         let is_retry =
             |one: &Execution| one.retry_of.as_ref() == Some(&failed.id) && one.id.number() > after;
         if let Some(found) = page.data.into_iter().find(is_retry) {
@@ -276,14 +275,14 @@ impl Tool for ResumeExecution {
                 "Execution {id} does not wait. get_execution shows its status."
             )));
         }
-        let now = match &execution.workflow_id {
-            Some(workflow) => Some(n8n.api.workflow(workflow).await?),
-            None => None,
-        };
+        let now = n8n.api.workflow_of(&execution).await?;
         if let Some(now) = &now {
             n8n.api.policy.check_start(now)?;
         }
         let workflow = execution.workflow().or(now).unwrap_or_default();
+        if execution.runs_drafts() {
+            n8n.api.check_called(&workflow, &workflow.nodes).await?;
+        }
         let resumption = Resumption::new(&execution, &workflow, self.parameters, n8n)?;
         // What waits for a request is often an approval.
         let effect = format!(

@@ -45,8 +45,11 @@ impl Tool for ListTags {
     type Output = Tags;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tags, ToolError> {
-        let (tags, next_cursor) = TAGS.page(n8n, &[], &[], self.limit, self.cursor).await?;
-        Ok(Tags { tags, next_cursor })
+        let page = TAGS.page(n8n, &[], &[], self.limit, self.cursor).await?;
+        Ok(Tags {
+            tags: page.data,
+            next_cursor: page.next_cursor,
+        })
     }
 }
 

@@ -1,9 +1,9 @@
 //! The workflows that a definition starts: sub-workflows, tools of agents, and its error workflow.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Draft, name_of};
-use crate::workflow::Id;
+use crate::workflow::{Id, Node};
 
 /// The parameters that hold another workflow as JSON, its file or its URL.
 const INLINE: [&str; 3] = ["workflowJson", "workflowPath", "workflowUrl"];
@@ -13,18 +13,35 @@ const NO_ERROR_WORKFLOW: &str = "DEFAULT";
 /// All references of `draft` to other workflows, of every type of node: they are known by the names of the
 /// parameters. Each is the node or setting, and the id; `None` if the workflow is known only when it runs.
 pub fn called_workflows(draft: &Draft) -> Vec<(String, Option<Id>)> {
-    let mut called = Vec::new();
-    let error_workflow = draft.settings.get("errorWorkflow").and_then(Value::as_str);
-    if let Some(id) = error_workflow.filter(|id| !matches!(*id, "" | NO_ERROR_WORKFLOW)) {
-        called.push((
-            "the setting errorWorkflow".to_owned(),
-            Id::try_from(id.to_owned()).ok(),
-        ));
-    }
-    for node in &draft.nodes {
-        let Some(parameters) = node.get("parameters") else {
-            continue;
-        };
+    let nodes = draft.nodes.iter();
+    let nodes = nodes.map(|node| {
+        (
+            name_of(node),
+            node.get("parameters").unwrap_or(&Value::Null),
+        )
+    });
+    called(&draft.settings, nodes)
+}
+
+/// The same of these `settings` and `nodes` of a workflow.
+pub fn called_by(settings: &Map<String, Value>, nodes: &[Node]) -> Vec<(String, Option<Id>)> {
+    let parameters: Vec<_> = nodes.iter().map(Node::all_parameters).collect();
+    let names = nodes.iter().map(|node| node.name.as_str());
+    called(settings, names.zip(&parameters))
+}
+
+fn called<'a>(
+    settings: &Map<String, Value>,
+    nodes: impl Iterator<Item = (&'a str, &'a Value)>,
+) -> Vec<(String, Option<Id>)> {
+    let error_workflow = settings.get("errorWorkflow").and_then(Value::as_str);
+    let error_workflow = error_workflow.filter(|id| !matches!(*id, "" | NO_ERROR_WORKFLOW));
+    let error_workflow = error_workflow.map(|id| {
+        let place = "the setting errorWorkflow".to_owned();
+        (place, Id::try_from(id.to_owned()).ok())
+    });
+    let mut called = Vec::from_iter(error_workflow);
+    for (name, parameters) in nodes {
         let source = parameters.get("source").and_then(Value::as_str);
         let is_inline = source.is_some_and(|source| source != "database")
             && INLINE.iter().any(|key| parameters.get(*key).is_some());
@@ -35,7 +52,7 @@ pub fn called_workflows(draft: &Draft) -> Vec<(String, Option<Id>)> {
                 .map(|id| Id::try_from(id).ok())
                 .collect(),
         };
-        let place = format!("node {:?}", name_of(node));
+        let place = format!("node {name:?}");
         called.extend(ids.into_iter().map(|id| (place.clone(), id)));
     }
     called

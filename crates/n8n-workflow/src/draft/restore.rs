@@ -108,10 +108,8 @@ fn restore_node(
     place: &Place,
     unclear: &mut Vec<String>,
 ) {
-    let mut hidden = Hidden::default();
-    if let Some((shown, current)) = pair {
-        hidden.collect_members(shown, current, place);
-    }
+    let hidden = pair.map(|(shown, current)| Hidden::of(shown, current, place));
+    let hidden = hidden.unwrap_or_default();
     let of = node.clone();
     for (key, value) in node.iter_mut() {
         let pair = pair.and_then(|(shown, current)| Some((shown.get(key)?, current.get(key)?)));
@@ -188,26 +186,12 @@ fn counterpart(node: &Map<String, Value>, all: &Draft) -> Option<usize> {
 struct Hidden<'a>(BTreeMap<String, Vec<(&'a Value, &'a Value)>>);
 
 impl<'a> Hidden<'a> {
-    fn collect_members(&mut self, shown: &'a Node, current: &'a Node, place: &Place) {
-        for (key, shown_value) in shown {
-            if let Some(current) = current.get(key) {
-                self.collect(shown_value, current, &place.member(key, shown));
-            }
-        }
-    }
-
-    fn collect(&mut self, shown: &'a Value, current: &'a Value, place: &Place) {
-        match (shown, current) {
-            (Value::Object(shown), Value::Object(current)) => {
-                self.collect_members(shown, current, place);
-            }
-            (Value::Array(shown), Value::Array(current)) => {
-                for (at, (shown, current)) in shown.iter().zip(current).enumerate() {
-                    self.collect(shown, current, &place.element(at, shown));
-                }
-            }
-            pair => self.0.entry(place.key.clone()).or_default().push(pair),
-        }
+    fn of(shown: &'a Node, current: &'a Node, place: &Place) -> Self {
+        let mut all = Self::default();
+        visit_members(shown, current, place, &mut |place, shown, current| {
+            all.0.entry(place.key).or_default().push((shown, current));
+        });
+        all
     }
 
     /// Puts hidden values into what a caller gave. `pair` is the value at the same place, unless elements of an array
@@ -305,50 +289,28 @@ impl<'a> HiddenTexts<'a> {
             return None;
         }
         let places = placeholders(shown);
-        let mut pieces = Vec::new();
         let mut end = 0;
-        for place in &places {
-            pieces.push(&shown[end..place.start]);
-            end = place.end;
-        }
-        pieces.push(&shown[end..]);
-        let (first, rest) = pieces.split_first()?;
-        let inner = current.strip_prefix(*first)?;
-        let Some((last, between)) = rest.split_last() else {
-            return (shown == current).then(|| Self {
-                shown,
-                all: Vec::new(),
-            });
-        };
-        let inner = inner.strip_suffix(*last)?;
-        // The pieces that are shown, from the left and from the right: if both agree, there is one way.
-        let mut from_left = Vec::new();
-        let mut at = 0;
-        for piece in between {
-            let next = inner
-                .char_indices()
-                .map(|(at, _)| at)
-                .find(|next| *next > at)?;
-            let start = next + inner[next..].find(piece)?;
-            from_left.push((at, start));
-            at = start + piece.len();
-        }
-        from_left.push((at, inner.len()));
-        let mut until = inner.len();
-        for (position, piece) in between.iter().enumerate().rev() {
-            let last = inner[..until].char_indices().next_back()?.0;
-            let start = inner[..last].rfind(piece)?;
-            if from_left[position].1 != start {
-                return None;
-            }
-            until = start;
-        }
-        let hidden = from_left
+        let mut pieces: Vec<_> = places
             .iter()
-            .map(|(from, to)| inner[*from..*to].to_owned());
-        let all: Vec<_> = places.into_iter().zip(hidden).collect();
-        let is_hidden = all.iter().all(|(_, text)| !text.is_empty());
-        is_hidden.then_some(Self { shown, all })
+            .map(|place| regex::escape(&shown[std::mem::replace(&mut end, place.end)..place.start]))
+            .collect();
+        pieces.push(regex::escape(&shown[end..]));
+        // As short as possible, and as long as possible: if both agree, there is one way.
+        let [short, long] = ["(.+?)", "(.+)"].map(|hidden| {
+            let pattern = Regex::new(&format!("(?s)^{}$", pieces.join(hidden))).ok()?;
+            let found = pattern.captures(current)?;
+            let hidden = found.iter().skip(1).flatten();
+            Some(
+                hidden
+                    .map(|one| one.as_str().to_owned())
+                    .collect::<Vec<_>>(),
+            )
+        });
+        let hidden = short.filter(|short| long.as_ref() == Some(short))?;
+        Some(Self {
+            shown,
+            all: places.into_iter().zip(hidden).collect(),
+        })
     }
 
     /// `given` with what its placeholders hide.
@@ -510,16 +472,33 @@ pub(super) fn hidden_in(
     nodes: &[Map<String, Value>],
     settings: &Map<String, Value>,
 ) -> Vec<String> {
+    let nodes = nodes.iter().map(|node| (Place::node(node), node));
+    let settings = (Place::new("the workflow's settings", ""), settings);
     let mut found = Vec::new();
-    for node in nodes {
-        visit_members(node, &Place::node(node), &mut found);
+    for (place, members) in nodes.chain([settings]) {
+        visit_members(members, members, &place, &mut |place, value, _| {
+            found.extend(is_hidden(value).then_some(place.path));
+        });
     }
-    visit_members(
-        settings,
-        &Place::new("the workflow's settings", ""),
-        &mut found,
+    found
+}
+
+/// The places in a value that is called `name` that hold the placeholder of a hidden value.
+pub fn hidden_places(name: &str, value: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    visit(
+        value,
+        value,
+        Place::new(name, name),
+        &mut |place, value, _| {
+            found.extend(is_hidden(value).then_some(place.path));
+        },
     );
     found
+}
+
+fn is_hidden(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| !secrets(text).is_empty())
 }
 
 #[derive(Clone)]
@@ -579,30 +558,35 @@ fn label(entry: &Map<String, Value>) -> Option<&str> {
         .find_map(|key| entry.get(*key)?.as_str())
 }
 
-fn visit_members(all: &Map<String, Value>, place: &Place, found: &mut Vec<String>) {
-    for (key, value) in all {
-        visit_value(value, &place.member(key, all), found);
-    }
-}
-
-fn visit_value(value: &Value, place: &Place, found: &mut Vec<String>) {
-    match value {
-        Value::String(text) if !secrets(text).is_empty() => found.push(place.path.clone()),
-        Value::Array(all) => {
-            for (at, value) in all.iter().enumerate() {
-                visit_value(value, &place.element(at, value), found);
+/// Visits what two values of the same shape hold at the same places.
+fn visit<'a>(
+    a: &'a Value,
+    b: &'a Value,
+    place: Place,
+    found: &mut impl FnMut(Place, &'a Value, &'a Value),
+) {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => visit_members(a, b, &place, found),
+        (Value::Array(a), Value::Array(b)) => {
+            for (at, (a, b)) in a.iter().zip(b).enumerate() {
+                visit(a, b, place.element(at, a), found);
             }
         }
-        Value::Object(all) => visit_members(all, place, found),
-        _ => {}
+        _ => found(place, a, b),
     }
 }
 
-/// The places in a value that is called `name` that hold the placeholder of a hidden value.
-pub fn hidden_places(name: &str, value: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    visit_value(value, &Place::new(name, name), &mut found);
-    found
+fn visit_members<'a>(
+    a: &'a Node,
+    b: &'a Node,
+    place: &Place,
+    found: &mut impl FnMut(Place, &'a Value, &'a Value),
+) {
+    for (key, value) in a {
+        if let Some(other) = b.get(key) {
+            visit(value, other, place.member(key, a), found);
+        }
+    }
 }
 
 #[cfg(test)]

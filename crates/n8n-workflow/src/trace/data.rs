@@ -115,18 +115,13 @@ impl Trace {
             Some((name, runs))
         });
         let mut nodes: Vec<_> = runs.collect();
-        let order = |runs: &[NodeRun]| {
-            let first = runs.first();
-            let start = first.map_or(f64::MAX, |run| run.start_time);
-            let index = first.and_then(|run| run.execution_index);
-            (start, index.unwrap_or(u32::MAX))
-        };
         nodes.sort_by(|(a_name, a), (b_name, b)| {
-            let ((a_start, a_index), (b_start, b_index)) = (order(a), order(b));
-            let by_start = a_start.total_cmp(&b_start);
-            by_start
-                .then(a_index.cmp(&b_index))
-                .then_with(|| a_name.cmp(b_name))
+            let [a, b] = [a.first(), b.first()];
+            let start = |run: Option<&NodeRun>| run.map_or(f64::MAX, |run| run.start_time);
+            let index = |run: Option<&NodeRun>| run.and_then(|run| run.execution_index);
+            let by_start = start(a).total_cmp(&start(b));
+            let [a, b] = [a, b].map(|run| index(run).unwrap_or(u32::MAX));
+            by_start.then((a, a_name).cmp(&(b, b_name)))
         });
         Self {
             error: data.error,

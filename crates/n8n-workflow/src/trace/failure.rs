@@ -103,8 +103,6 @@ pub fn find_failure(trace: &Trace, redactor: &Redactor) -> Option<NodeFailure> {
         http_status: number(&error.http_code).and_then(|code| code.try_into().ok()),
         line: number(&error.line_number),
         parameter: context.parameter,
-        source: None,
-        handled: None,
         item,
         error: error.name,
         node,
@@ -112,16 +110,16 @@ pub fn find_failure(trace: &Trace, redactor: &Redactor) -> Option<NodeFailure> {
         input_items,
         input,
         used_by,
+        ..NodeFailure::default()
     })
 }
 
 impl NodeFailure {
     /// Fills in what failed, from the parameters of the node.
     pub fn find_source(&mut self, node: &Node, redactor: &Redactor) {
-        let text = |key: &str| node.parameters.get(key).and_then(Value::as_str);
         let code = ["jsCode", "pythonCode", "functionCode"]
             .into_iter()
-            .find_map(text);
+            .find_map(|key| node.text(key));
         let line = self
             .line
             .and_then(|line| usize::try_from(line).ok()?.checked_sub(1));
@@ -130,8 +128,7 @@ impl NodeFailure {
             None => named_line(code, &self.message),
         });
         let mut expressions = Vec::new();
-        let parameters = Value::Object(node.parameters.clone());
-        visit_texts(&parameters, "", &mut |path, text| {
+        visit_texts(&node.all_parameters(), "", &mut |path, text| {
             // n8n names the parameter itself, or the one around it.
             let is_it = |parameter: &String| {
                 let mut parts = path.split(['.', '[']);
@@ -145,7 +142,7 @@ impl NodeFailure {
             [only] if code.is_none() => Some(only.as_str()),
             _ => None,
         };
-        let found = line.or(text("url")).or(expression);
+        let found = line.or(node.text("url")).or(expression);
         self.source = found.map(|text| truncate(&redactor.text(text.trim()), MAX_SOURCE));
     }
 }
@@ -276,141 +273,110 @@ pub struct Cause {
     pub advice: &'static str,
 }
 
-/// Parts of the message or the description in lower case, separated by bars, any of which matches; cause; advice.
-type Rule = (&'static str, &'static str, &'static str);
+/// Rules of three lines: parts of the message or the description in lower case, separated by bars, any of which matches;
+/// the cause; the advice.
+const RULES: &str = "\
+\"supplydata\" method but no \"execute\"
+The node is a part of another one, such as the model or memory of an agent, and a `main` connection leads to it.
+Remove that connection, and connect the node by its ai_ kind to the node that uses it.
 
-const RULES: &[Rule] = &[
-    (
-        "\"supplydata\" method but no \"execute\"",
-        "The node is a part of another one, such as the model or memory of an agent, and a `main` connection leads to it.",
-        "Remove that connection, and connect the node by its ai_ kind to the node that uses it.",
-    ),
-    (
-        "access to env vars denied",
-        "n8n does not let workflows read its environment variables.",
-        "Use a credential or a variable of n8n ($vars), or let n8n's operator set N8N_BLOCK_ENV_ACCESS_IN_NODE=false.",
-    ),
-    (
-        "cancelled because it timed out",
-        "The execution took longer than its workflow may.",
-        "Make it faster, or raise executionTimeout in the settings of the workflow.",
-    ),
-    (
-        "wrong type: ",
-        "A condition compares values of another type than it expects.",
-        "Turn on Convert types where required in the node, or convert the value in the expression: .toNumber(), .toString().",
-    ),
-    (
-        "no respond to webhook node",
-        "The webhook leaves its answer to a Respond to Webhook node, and the workflow has none.",
-        "Add that node, or set the webhook's parameter responseMode to lastNode or onReceived.",
-    ),
-    (
-        "is disallowed",
-        "n8n does not allow code to load this module.",
-        "Do without it, or let n8n's operator list it in NODE_FUNCTION_ALLOW_BUILTIN or NODE_FUNCTION_ALLOW_EXTERNAL.",
-    ),
-    (
-        "doesn't return items properly|did not return items|return an array of objects",
-        "The code returns something else than items.",
-        "Return a list of objects such as [{json: {name: value}}]; an empty list for none.",
-    ),
-    (
-        "referenced node doesn't exist|referenced node does not exist",
-        "An expression of the node names a node that the workflow does not have.",
-        "Write the name in $('…') as the node is called now; get_workflow lists the nodes.",
-    ),
-    (
-        "invalid syntax",
-        "An expression of the node has a syntax error.",
-        "Correct what stands between {{ and }} in the parameter named here.",
-    ),
-    (
-        "workflow is not active and cannot be executed|workflow does not exist|could not find workflow",
-        "The workflow that the node starts does not exist or is not published.",
-        "Choose another workflow in the node, or activate that one.",
-    ),
-    (
-        "credentials not found|does not have any credentials|no credentials|\
-         credential with id|credentials of type",
-        "The node has no credentials, or they were deleted or not shared with the workflow's project.",
-        "Choose credentials in the node; list_credentials (toolset credentials) shows the credentials that exist.",
-    ),
-    (
-        "authorization failed|unauthorized|invalid api key|invalid_auth|\
-         authentication failed|expired token|token expired|invalid_grant",
-        "The service refuses the credentials of the node: wrong, expired or revoked.",
-        "Renew the credentials in n8n and retry the execution.",
-    ),
-    (
-        "forbidden|insufficient permission|insufficient scope|access denied|permission denied",
-        "The credentials are valid but may not do this.",
-        "Give their account or scope the permission, then retry the execution.",
-    ),
-    (
-        "too many requests|rate limit|quota",
-        "The service limits the rate of requests.",
-        "Put a Wait or Loop node before it, or set batching and Retry On Fail in the node; retry later.",
-    ),
-    (
-        "timeout|timed out|etimedout|econnaborted",
-        "The service did not answer in time.",
-        "Retry the execution; if it happens again, ask for less at once or raise the timeout of the node.",
-    ),
-    (
-        "econnrefused|refused the connection|perhaps it is offline|enotfound|eai_again|\
-         econnreset|ehostunreach|getaddrinfo|connection cannot be established|\
-         connect to the server|connection error|unable to verify|certificate",
-        "n8n cannot connect to the address in the node: wrong host or port, the service is down, or its certificate is not trusted.",
-        "Check the URL as n8n's own machine sees it: localhost is n8n itself.",
-    ),
-    (
-        "could not be found|not found - |resource you are requesting",
-        "What the node asks for does not exist at that address.",
-        "Check the URL or the id in the node's parameters against its input.",
-    ),
-    (
-        "bad request",
-        "The service does not accept the request: a parameter is missing or has the wrong form.",
-        "Compare the parameters of the node with its input; an expression may have been empty.",
-    ),
-    (
-        "service was not able to process|internal server error|bad gateway|\
-         service unavailable",
-        "The service itself failed.",
-        "Retry the execution later; set Retry On Fail in the node if it happens often.",
-    ),
-    (
-        "cannot read propert|undefined|is not a function|is not iterable|is not defined|\
-         no path back|referenced node|expressionerror|can't determine which item",
-        "The code or expression uses something that its input does not have.",
-        "Compare the names in it with the input shown here; an earlier node may have returned no \
-         items or items with other fields.",
-    ),
-    (
-        "unexpected token|json parse|is not valid json|valid json|syntaxerror|invalid json|\
-         invalid syntax",
-        "Something that should be JSON or code cannot be parsed.",
-        "Look at the text that the node parses, often an expression inside of quotes or a model's answer.",
-    ),
-    (
-        "could not find property option|parameter|is required|required field|\
-         unrecognized node type|unknown node type",
-        "The node is not set up: a parameter is missing or is one that this version of the node does not have.",
-        "get_node (toolset nodes) shows the parameters; set them in the workflow.",
-    ),
-    (
-        "out of memory|heap|out-of-memory",
-        "n8n ran out of memory.",
-        "Process fewer items at once (Loop Over Items), keep files out of the items, or give n8n \
-         more memory.",
-    ),
-    (
-        "task runner|runner became unresponsive|task request timed out|task execution timed out",
-        "The code did not finish in time, or used up its runner: a loop without an end or too much data.",
-        "Look for a loop that does not end and process fewer items at once; else check that n8n's task runners are up.",
-    ),
-];
+access to env vars denied
+n8n does not let workflows read its environment variables.
+Use a credential or a variable of n8n ($vars), or let n8n's operator set N8N_BLOCK_ENV_ACCESS_IN_NODE=false.
+
+cancelled because it timed out
+The execution took longer than its workflow may.
+Make it faster, or raise executionTimeout in the settings of the workflow.
+
+wrong type:
+A condition compares values of another type than it expects.
+Turn on Convert types where required in the node, or convert the value in the expression: .toNumber(), .toString().
+
+no respond to webhook node
+The webhook leaves its answer to a Respond to Webhook node, and the workflow has none.
+Add that node, or set the webhook's parameter responseMode to lastNode or onReceived.
+
+is disallowed
+n8n does not allow code to load this module.
+Do without it, or let n8n's operator list it in NODE_FUNCTION_ALLOW_BUILTIN or NODE_FUNCTION_ALLOW_EXTERNAL.
+
+doesn't return items properly|did not return items|return an array of objects
+The code returns something else than items.
+Return a list of objects such as [{json: {name: value}}]; an empty list for none.
+
+referenced node doesn't exist|referenced node does not exist
+An expression of the node names a node that the workflow does not have.
+Write the name in $('…') as the node is called now; get_workflow lists the nodes.
+
+invalid syntax
+An expression of the node has a syntax error.
+Correct what stands between {{ and }} in the parameter named here.
+
+workflow is not active and cannot be executed|workflow does not exist|could not find workflow
+The workflow that the node starts does not exist or is not published.
+Choose another workflow in the node, or activate that one.
+
+credentials not found|does not have any credentials|no credentials|credential with id|credentials of type
+The node has no credentials, or they were deleted or not shared with the workflow's project.
+Choose credentials in the node; list_credentials (toolset credentials) shows the credentials that exist.
+
+authorization failed|unauthorized|invalid api key|invalid_auth|authentication failed|expired token|token expired|\
+invalid_grant
+The service refuses the credentials of the node: wrong, expired or revoked.
+Renew the credentials in n8n and retry the execution.
+
+forbidden|insufficient permission|insufficient scope|access denied|permission denied
+The credentials are valid but may not do this.
+Give their account or scope the permission, then retry the execution.
+
+too many requests|rate limit|quota
+The service limits the rate of requests.
+Put a Wait or Loop node before it, or set batching and Retry On Fail in the node; retry later.
+
+timeout|timed out|etimedout|econnaborted
+The service did not answer in time.
+Retry the execution; if it happens again, ask for less at once or raise the timeout of the node.
+
+econnrefused|refused the connection|perhaps it is offline|enotfound|eai_again|econnreset|ehostunreach|getaddrinfo|\
+connection cannot be established|connect to the server|connection error|unable to verify|certificate
+n8n cannot connect to the address in the node: wrong host or port, the service is down, or its certificate is not \
+trusted.
+Check the URL as n8n's own machine sees it: localhost is n8n itself.
+
+could not be found|not found - |resource you are requesting
+What the node asks for does not exist at that address.
+Check the URL or the id in the node's parameters against its input.
+
+bad request
+The service does not accept the request: a parameter is missing or has the wrong form.
+Compare the parameters of the node with its input; an expression may have been empty.
+
+service was not able to process|internal server error|bad gateway|service unavailable
+The service itself failed.
+Retry the execution later; set Retry On Fail in the node if it happens often.
+
+cannot read propert|undefined|is not a function|is not iterable|is not defined|no path back|referenced node|\
+expressionerror|can't determine which item
+The code or expression uses something that its input does not have.
+Compare the names in it with the input shown here; an earlier node may have returned no items or items with other \
+fields.
+
+unexpected token|json parse|is not valid json|valid json|syntaxerror|invalid json|invalid syntax
+Something that should be JSON or code cannot be parsed.
+Look at the text that the node parses, often an expression inside of quotes or a model's answer.
+
+could not find property option|parameter|is required|required field|unrecognized node type|unknown node type
+The node is not set up: a parameter is missing or is one that this version of the node does not have.
+get_node (toolset nodes) shows the parameters; set them in the workflow.
+
+out of memory|heap|out-of-memory
+n8n ran out of memory.
+Process fewer items at once (Loop Over Items), keep files out of the items, or give n8n more memory.
+
+task runner|runner became unresponsive|task request timed out|task execution timed out
+The code did not finish in time, or used up its runner: a loop without an end or too much data.
+Look for a loop that does not end and process fewer items at once; else check that n8n's task runners are up.
+";
 
 impl Cause {
     /// The cause if n8n crashed during the execution.
@@ -439,9 +405,15 @@ impl Cause {
             Some(500 | 502 | 503) => "internal server error".to_owned(),
             _ => format!("{} {description}", failed.message).to_lowercase(),
         };
-        let is_it = |(parts, ..): &&Rule| parts.split('|').any(|part| text.contains(part));
-        match RULES.iter().find(is_it) {
-            Some(&(_, cause, advice)) => Self { cause, advice },
+        let mut rules = RULES.split("\n\n").filter_map(|rule| {
+            let mut lines = rule.lines();
+            let mut parts = lines.next()?.split('|');
+            let (cause, advice) = lines.next().zip(lines.next())?;
+            let is_it = parts.any(|part| text.contains(part));
+            is_it.then_some(Self { cause, advice })
+        });
+        match rules.next() {
+            Some(found) => found,
             None if matches!(name, Some("code" | "function" | "functionItem")) => Self {
                 cause: "The code of the node threw an error.",
                 advice: match failed.source {

@@ -59,7 +59,7 @@ async fn credentials_are_returned_without_secrets() {
 #[tokio::test]
 async fn tags_are_created_renamed_and_deleted() {
     let Some(env) = Env::full().await else { return };
-    let name = unique("t")[..20].to_owned();
+    let name = tag_name();
     let tag = done(&env, "create_tag", json!({"name": name})).await;
     assert_refused(&env, "create_tag", json!({"name": name}), "already").await;
     let id = tag["id"].as_str().unwrap();
@@ -150,23 +150,16 @@ async fn conditions_take_any_text() {
         let found = done!(env, "get_data_table_rows", {"data_table_id": id, "where": is});
         assert_eq!(member_texts(&found["rows"], "text"), [text]);
         for or_insert in [false, true] {
-            let set = json!({"found": 1});
-            let arguments =
-                json!({"data_table_id": id, "where": is, "set": set, "or_insert": or_insert});
+            let arguments = json!({"data_table_id": id, "where": is, "set": {"found": 1}, "or_insert": or_insert});
             let updated = done(&env, "update_data_table_rows", arguments).await;
             assert_eq!(updated["rows"], 1, "{text}");
         }
         let delete = json!({"data_table_id": id, "where": is, "confirm": id});
         let deleted = done(&env, "delete_data_table_rows", delete).await;
         assert_eq!(deleted["rows"], 1, "{text}");
-        let upsert =
-            json!({"data_table_id": id, "where": is, "set": {"text": text}, "or_insert": true});
-        done(&env, "update_data_table_rows", upsert).await;
-        let found = done!(env, "get_data_table_rows", {"data_table_id": id, "where": is});
-        assert_eq!(member_texts(&found["rows"], "text"), [text]);
     }
     let all = done!(env, "get_data_table_rows", {"data_table_id": id, "sort_by": "text:asc"});
-    assert_eq!(all["rows"].as_array().unwrap().len(), texts.len());
+    assert_eq!(all["rows"], json!([]));
     done!(env, "delete_data_table", {"data_table_id": id, "confirm": id});
 }
 
@@ -221,7 +214,6 @@ async fn audit_packages_and_scopes_are_those_of_n8n() {
     let body = json!({"additionalOptions": {"categories": ["instance"]}});
     let audit = change(&env, "POST", "audit", json!({ "body": body })).await;
     assert_contains(&audit, &workflow.id);
-    env.delete(&workflow).await;
     let scopes = done!(env, "read_n8n_api", {"path": "discover"});
     assert!(scopes["answer"].is_object(), "{scopes}");
     let packages = done!(env, "read_n8n_api", {"path": "community-packages"});

@@ -9,7 +9,7 @@ async fn triggers_without_a_public_url_are_started() {
     private["parameters"]["public"] = json!(false);
     let data = json!({"name": "X-Secret", "value": "s"});
     let secured = env.secured_webhook("headerAuth", "httpHeaderAuth", data);
-    let (secured, credential, _) = secured.await;
+    let (secured, ..) = secured.await;
     for (trigger, node, parameters, result) in [
         (schedule(), set("scheduled"), json!({}), "scheduled"),
         (
@@ -29,9 +29,7 @@ async fn triggers_without_a_public_url_are_started() {
             let arguments = json!({"workflow_id": workflow.id, "parameters": {"input": 1}});
             refused!(env, "run_workflow", arguments, "takes no parameters");
         }
-        env.delete(&workflow).await;
     }
-    env.delete_credential(&credential).await;
 }
 
 #[tokio::test]
@@ -44,7 +42,6 @@ async fn user_in_the_address_does_not_keep_it_from_being_asked() {
     let workflow = n8n.live(vec![schedule(), set("scheduled")]).await;
     let ran = run(&session, &workflow, json!({})).await;
     assert_has!(ran, {"output": {"result": "scheduled"}, "way": "mcp_production"});
-    n8n.delete(&workflow).await;
 }
 
 /// n8n 1 starts only active workflows, and none manually.
@@ -60,8 +57,6 @@ async fn inactive_workflow_runs_as_in_the_editor() {
         let workflow = env.draft(nodes).await;
         let ran = env.run(&workflow, parameters).await;
         assert_has!(ran, {"output": {"result": result}, "way": "mcp_manual"});
-
-        env.delete(&workflow).await;
     }
 }
 
@@ -75,8 +70,6 @@ async fn manual_triggers_and_sub_workflows_receive_parameters_in_test_mode() {
         assert_has!(ran, {"output": {"result": "pinned"}, "way": "mcp_test"});
         let execution = env.execution(&ran).await;
         assert_eq!(execution["workflowId"], *workflow.id);
-
-        env.delete(&workflow).await;
     }
 }
 
@@ -89,7 +82,6 @@ async fn long_test_is_found_before_its_end() {
     assert_eq!(early["status"], "running", "{early}");
     let end = end_of(&env, &early).await;
     assert_eq!(end["output"], json!({"result": "late"}), "{end}");
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -105,7 +97,6 @@ async fn workflow_that_cannot_be_run_returns_advice() {
     for (nodes, advice) in cases {
         let workflow = env.draft(nodes).await;
         refused!(env, "run_workflow", {"workflow_id": workflow.id}, advice);
-        env.delete(&workflow).await;
     }
     let env = Env::full().await.unwrap();
     let event = node_builders::base("Event", "githubTrigger", 1.0, json!({}));
@@ -116,6 +107,5 @@ async fn workflow_that_cannot_be_run_returns_advice() {
     ] {
         let workflow = env.draft_with(unique("test"), vec![node], settings).await;
         refused!(env, "run_workflow", {"workflow_id": workflow.id}, advice);
-        env.delete(&workflow).await;
     }
 }

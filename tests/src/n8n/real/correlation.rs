@@ -48,7 +48,6 @@ async fn twenty_concurrent_runs_return_twenty_executions() {
             Some(all.as_array().unwrap().len()).filter(|count| *count >= 20)
         });
         assert_eq!(count.await, 20, "none ran twice");
-        env.delete(&workflow).await;
     }
 }
 
@@ -70,7 +69,6 @@ async fn execution_is_found_among_many_newer_ones() {
     let (ours, _) = tokio::join!(run_with(&env, arguments), others);
     let execution = env.execution(&ours).await.to_string();
     assert!(execution.contains("\"ours\""), "{ours}");
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -96,5 +94,4 @@ async fn fifty_concurrent_runs_share_their_lookups() {
     let mut sent = proxy.take();
     sent.retain(|one| !one.starts_with("POST /webhook/"));
     assert!(sent.len() <= 4 * RUNS, "{}: {sent:?}", sent.len());
-    env.delete(&workflow).await;
 }

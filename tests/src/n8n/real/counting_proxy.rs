@@ -2,16 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 
-use crate::harness::http_client;
+use crate::harness::{Body, HttpServer, http_client};
 
 /// The probe of the service, and the search for workflows that are tools.
 fn is_background_request(sent: &str) -> bool {
@@ -23,31 +18,24 @@ pub(super) struct CountingProxy {
     /// `http://127.0.0.1:PORT`.
     pub(super) url: String,
     requests: Arc<Mutex<Vec<String>>>,
-    task: JoinHandle<()>,
+    _server: HttpServer,
 }
 
 impl CountingProxy {
     /// Starts a proxy for the service at this URL.
     pub(super) async fn start(target: &str) -> Self {
-        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", socket.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
         let (seen, target) = (Arc::clone(&requests), target.to_owned());
-        let task = tokio::spawn(async move {
-            while let Ok((stream, _)) = socket.accept().await {
-                let (seen, target) = (Arc::clone(&seen), target.clone());
-                let service = service_fn(move |request: Request<Incoming>| {
-                    let sent = format!("{} {}", request.method(), request.uri());
-                    seen.lock().unwrap().push(sent);
-                    forward(target.clone(), request)
-                });
-                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
-            }
-        });
+        let server = HttpServer::start(move |request: Request<Incoming>| {
+            let sent = format!("{} {}", request.method(), request.uri());
+            seen.lock().unwrap().push(sent);
+            forward(target.clone(), request)
+        })
+        .await;
         Self {
-            url,
+            url: server.url.clone(),
             requests,
-            task,
+            _server: server,
         }
     }
 
@@ -59,17 +47,11 @@ impl CountingProxy {
     }
 }
 
-impl Drop for CountingProxy {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
 /// An error closes the connection without an answer.
 async fn forward(
     target: String,
     request: Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, &'static str> {
+) -> Result<Response<Body>, &'static str> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| "no body")?.to_bytes();
     let mut sent = http_client().request(head.method, format!("{target}{}", head.uri));
@@ -79,10 +61,9 @@ async fn forward(
         }
     }
     let reply = sent.body(body).send().await.map_err(|_| "no service")?;
-    let mut response = Response::builder().status(reply.status());
-    if let Some(kind) = reply.headers().get("content-type") {
-        response = response.header("content-type", kind);
-    }
+    let kind = reply.headers().get("content-type");
+    let kind = kind.map_or("", |kind| kind.to_str().unwrap()).to_owned();
+    let status = reply.status().as_u16();
     let body = reply.bytes().await.map_err(|_| "no answer")?;
-    Ok(response.body(Full::new(body)).unwrap())
+    Ok(HttpServer::response(status, &kind, body))
 }

@@ -2,6 +2,9 @@
 //! workflows on it that are made for one test.
 
 use std::ops::Deref;
+use std::sync::Mutex;
+
+use tokio::runtime::Builder;
 
 use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler};
 
@@ -19,7 +22,12 @@ pub(super) struct Env {
 impl Env {
     /// With all toolsets and both of n8n's tokens; `None` if there is no n8n.
     pub(super) async fn full() -> Option<Self> {
-        Self::with(&["--toolsets", "all"]).await
+        Self::limited(&[]).await
+    }
+
+    /// The same with these options.
+    pub(super) async fn limited(options: &[&str]) -> Option<Self> {
+        Self::with(&[&["--toolsets", "all"], options].concat()).await
     }
 
     /// Without the token of n8n's MCP server: triggers are started through their URLs only.
@@ -113,6 +121,24 @@ impl AsClient for Env {
 
 pub(super) struct Instance {
     pub(super) config: real::N8n,
+    /// The paths of what was made, which ends with the test.
+    made: Mutex<Vec<String>>,
+}
+
+impl Drop for Instance {
+    /// Deletes what was made, the newest first, in a runtime of its own: the test may end by an error.
+    fn drop(&mut self) {
+        let made = std::mem::take(&mut *self.made.lock().unwrap());
+        let delete = || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                for path in made.iter().rev() {
+                    self.delete_at(path).await;
+                }
+            });
+        };
+        std::thread::scope(|scope| _ = scope.spawn(delete).join());
+    }
 }
 
 /// A workflow that was made for a test.
@@ -121,21 +147,23 @@ pub(super) struct TestWorkflow {
     pub(super) name: String,
 }
 
-impl TestWorkflow {
-    /// From the answer of a tool.
-    pub(super) fn from_json(workflow: &Value) -> Self {
-        let text = |member: &str| workflow[member].as_str().unwrap().to_owned();
-        Self {
-            id: text("id"),
-            name: text("name"),
-        }
-    }
-}
-
 impl Instance {
     /// `None` if there is no n8n.
     pub(super) fn new() -> Option<Self> {
-        real::n8n().map(|config| Self { config })
+        let made = Mutex::default();
+        real::n8n().map(|config| Self { config, made })
+    }
+
+    /// The workflow in the answer of a tool or of n8n, which ends with the test.
+    pub(super) fn adopt(&self, workflow: &Value) -> TestWorkflow {
+        let [id, name] = ["id", "name"].map(|member| workflow[member].as_str().unwrap().to_owned());
+        self.keep(&format!("/workflows/{id}"));
+        TestWorkflow { id, name }
+    }
+
+    /// Remembers what ends with the test.
+    pub(super) fn keep(&self, path: &str) {
+        self.made.lock().unwrap().push(path.to_owned());
     }
 
     /// The environment of a server that may use everything.
@@ -218,7 +246,7 @@ impl Instance {
         settings.as_object_mut().unwrap().extend(more);
         let body =
             json!({"name": name, "nodes": nodes, "connections": connections, "settings": settings});
-        TestWorkflow::from_json(&self.api("POST", "/workflows", Some(body)).await)
+        self.adopt(&self.api("POST", "/workflows", Some(body)).await)
     }
 
     /// Makes a workflow and activates it. n8n may still be activating it when this returns.
@@ -286,25 +314,36 @@ impl Instance {
         .await;
     }
 
-    /// Deactivates and deletes; n8n refuses the second until the first has ended.
     pub(super) async fn delete(&self, workflow: &TestWorkflow) {
-        let path = format!("/workflows/{}", workflow.id);
+        self.delete_at(&format!("/workflows/{}", workflow.id)).await;
+    }
+
+    /// Deletes an object. n8n refuses that for a workflow, or fails, until it has ended its deactivation.
+    async fn delete_at(&self, path: &str) {
         let deactivate = format!("{path}/deactivate");
         wait_until("the end of the deactivation", async || {
-            self.try_api("POST", &deactivate, None).await;
-            self.try_api("DELETE", &path, None).await.0 != 409
+            if path.starts_with("/workflows/") {
+                self.try_api("POST", &deactivate, None).await;
+            }
+            let (status, _) = self.try_api("DELETE", path, None).await;
+            status < 300 || status == 404
         })
         .await;
     }
 
-    /// Makes a tag with a unique name; returns its name and id.
+    /// Makes a tag with a unique name, which ends with the test; returns its name and id.
     pub(super) async fn tag(&self) -> (String, String) {
-        // n8n takes 24 characters.
-        let name = unique("t")[..20].to_owned();
-        let made = self
-            .api("POST", "/tags", Some(json!({ "name": name })))
-            .await;
-        (name, made["id"].as_str().unwrap().to_owned())
+        let name = tag_name();
+        let id = self.tag_with(&name).await;
+        (name, id)
+    }
+
+    pub(super) async fn tag_with(&self, name: &str) -> String {
+        let tag = json!({ "name": name });
+        let made = self.api("POST", "/tags", Some(tag)).await;
+        let id = made["id"].as_str().unwrap().to_owned();
+        self.keep(&format!("/tags/{id}"));
+        id
     }
 
     /// Replaces the tags of a workflow.
@@ -314,11 +353,16 @@ impl Instance {
         self.api("PUT", &path, Some(tags.into())).await;
     }
 
-    pub(super) async fn delete_tag(&self, id: &str) {
-        self.api("DELETE", &format!("/tags/{id}"), None).await;
+    /// Makes a credential, which ends with the test; returns its id.
+    pub(super) async fn credential(&self, name: &str, kind: &str, data: Value) -> String {
+        let body = json!({"name": name, "type": kind, "data": data});
+        let made = self.api("POST", "/credentials", Some(body)).await;
+        let id = made["id"].as_str().unwrap().to_owned();
+        self.keep(&format!("/credentials/{id}"));
+        id
     }
 
-    /// A webhook that requires a credential, and the id and name of that.
+    /// A webhook that requires a credential, which ends with the test, and the id and name of that.
     pub(super) async fn secured_webhook(
         &self,
         scheme: &str,
@@ -326,19 +370,17 @@ impl Instance {
         data: Value,
     ) -> (Value, String, String) {
         let name = unique("credential");
-        let body = json!({"name": name, "type": kind, "data": data});
-        let made = self.api("POST", "/credentials", Some(body)).await;
-        let id = made["id"].as_str().unwrap().to_owned();
+        let id = self.credential(&name, kind, data).await;
         let mut trigger = webhook("lastNode");
         trigger["parameters"]["authentication"] = json!(scheme);
         trigger["credentials"] = json!({kind: {"id": id, "name": name}});
         (trigger, id, name)
     }
+}
 
-    pub(super) async fn delete_credential(&self, id: &str) {
-        self.api("DELETE", &format!("/credentials/{id}"), None)
-            .await;
-    }
+/// A name of a tag that nothing else has: n8n takes 24 characters.
+pub(super) fn tag_name() -> String {
+    unique("t")[..20].to_owned()
 }
 
 /// A name, or a path of a webhook, that nothing else has.

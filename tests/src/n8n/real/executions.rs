@@ -38,7 +38,6 @@ async fn executions_are_filtered_listed_in_pages_and_deleted() {
     let deleted = done!(env, "delete_execution", {"execution_id": id, "confirm": id});
     assert_eq!(deleted, json!({"deleted": id}));
     refused!(env, "get_execution", {"execution_id": id});
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -72,7 +71,6 @@ async fn failures_are_listed_explained_counted_and_retried() {
     assert_ne!(again["execution_id"], *id);
     let listed = done!(env, "list_executions", {"workflow_id": workflow.id});
     assert_eq!(listed["executions"][0]["retry_of"], *id, "{listed}");
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -89,7 +87,6 @@ async fn running_and_waiting_executions_are_listed() {
     let canceled = done(&env, "list_executions", canceled).await;
     assert_eq!(ids(&canceled), ids(&listed));
     refused!(env, "stop_execution", {"execution_id": id}, "ended already");
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -129,7 +126,6 @@ async fn views_show_nodes_and_items() {
     assert_eq!(one["nodes"][0]["output"], json!([{"n": 1}]));
     let none = json!({"execution_id": run["execution_id"], "nodes": ["Nobody"]});
     assert_refused(&env, "get_execution", none, "Webhook, Code").await;
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -145,7 +141,6 @@ async fn large_items_are_truncated_with_a_note() {
     let size = full.to_string().len();
     assert!(size < 48 * 1024, "{size}");
     assert_eq!(full["nodes"][1]["items"], 400);
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -157,7 +152,6 @@ async fn secrets_are_shown_where_the_operator_says_so() {
     let workflow = env.live(vec![webhook("lastNode"), secrets]).await;
     let run = env.run(&workflow, json!({})).await;
     assert_eq!(run["output"], json!({"password": "hunter2"}), "{run}");
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -169,10 +163,8 @@ async fn completed_execution_is_neither_explained_nor_retried() {
     assert_refused(&env, "explain_execution", id.clone(), "did not fail").await;
     assert_refused(&env, "retry_execution", id, "n8n retries only those").await;
     refused!(env, "explain_execution", {"execution_id": "999999999"}, "no execution 999999999");
-    env.delete(&workflow).await;
     let nodes = vec![webhook("onReceived"), code("return [];"), set("x")];
     let empty = env.live(nodes).await;
     let run = env.run(&empty, json!({})).await;
     refused!(env, "explain_execution", {"execution_id": run["execution_id"]}, "came out of Code");
-    env.delete(&empty).await;
 }

@@ -3,9 +3,6 @@
 use super::node_builders::{base, node};
 use super::*;
 
-/// A break: how the webhook in front of it answers, the node, and parts of the cause and of the advice.
-type Break = (&'static str, Value, &'static str, &'static str);
-
 fn request(url: &str, more: Value) -> Value {
     let mut request = http_request(url);
     let parameters = request["parameters"].as_object_mut().unwrap();
@@ -34,80 +31,45 @@ fn answer(body: &str) -> Value {
     answer
 }
 
-fn failures(url: &str) -> Vec<Break> {
-    let missing = json!({"httpHeaderAuth": {"id": "gone", "name": "Gone"}});
-    let generic =
-        json!({"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"});
-    let mut lost = request(url, generic);
-    lost["credentials"] = missing;
-    let body = json!({"method": "POST", "sendBody": true, "specifyBody": "json", "jsonBody": "={\"a\": }"});
-    let last = [
-        (
-            set("={{ $('Nobody').item.json.x }}"),
-            "names a node",
-            "Write the name",
-        ),
-        (
-            set("={{ $json.body..x }}"),
-            "syntax error",
-            "between {{ and }}",
-        ),
-        (
-            http_request("http://nothing.invalid/x"),
-            "cannot connect",
-            "n8n's own machine",
-        ),
-        (
-            http_request("http://127.0.0.1:1/x"),
-            "cannot connect",
-            "n8n's own machine",
-        ),
-        (
-            http_request(&format!("{url}/api/v1/nothing")),
-            "does not exist at that address",
-            "Check the URL",
-        ),
-        (
-            http_request(&format!("{url}/api/v1/workflows")),
-            "refuses the credentials",
-            "Renew",
-        ),
-        (
-            request(&format!("{url}/x"), body),
-            "cannot be parsed",
-            "Look at the text",
-        ),
-        (
-            code("return $input.first().json.missing.field"),
-            "its input does not have",
-            "Compare the names",
-        ),
-        (code("return 5"), "something else than items", "[{json:"),
-        (
-            code("const fs = require('fs'); return []"),
-            "does not allow",
-            "NODE_FUNCTION_ALLOW",
-        ),
-        (lost, "has no credentials", "Choose credentials"),
-        (
-            condition("if", 2.2, json!(5)),
-            "another type",
-            "Convert types where required",
-        ),
-        (
-            fail("on purpose"),
-            "on purpose",
-            "condition that leads to it",
-        ),
-    ];
-    let last = last.map(|(node, cause, advice)| ("lastNode", node, cause, advice));
-    let unreadable = (
-        "responseNode",
-        answer("={nope"),
-        "cannot be parsed",
-        "Look at the text",
-    );
-    last.into_iter().chain([unreadable]).collect()
+/// Breaks: a kind of node and its text, and parts of the cause and of the advice.
+const FAILURES: &str = r#"
+set | ={{ $('Nobody').item.json.x }} | names a node | Write the name
+set | ={{ $json.body..x }} | syntax error | between {{ and }}
+request | http://nothing.invalid/x | cannot connect | n8n's own machine
+request | http://127.0.0.1:1/x | cannot connect | n8n's own machine
+request | N8N/api/v1/nothing | does not exist at that address | Check the URL
+request | N8N/api/v1/workflows | refuses the credentials | Renew
+body | ={"a": } | cannot be parsed | Look at the text
+code | return $input.first().json.missing.field | its input does not have | Compare the names
+code | return 5 | something else than items | [{json:
+code | const fs = require('fs'); return [] | does not allow | NODE_FUNCTION_ALLOW
+credential | gone | has no credentials | Choose credentials
+condition | if | another type | Convert types where required
+fail | on purpose | on purpose | condition that leads to it
+answer | ={nope | cannot be parsed | Look at the text
+"#;
+
+/// The broken node of a row of [`FAILURES`].
+fn broken(kind: &str, text: &str, url: &str) -> Value {
+    match kind {
+        "set" => set(text),
+        "request" => http_request(&text.replace("N8N", url)),
+        "body" => {
+            let body = json!({"method": "POST", "sendBody": true, "specifyBody": "json", "jsonBody": text});
+            request(url, body)
+        }
+        "code" => code(text),
+        "credential" => {
+            let generic = json!({"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"});
+            let mut lost = request(url, generic);
+            lost["credentials"] = json!({"httpHeaderAuth": {"id": text, "name": "Gone"}});
+            lost
+        }
+        "condition" => condition(text, 2.2, json!(5)),
+        "fail" => fail(text),
+        "answer" => answer(text),
+        other => panic!("{other}"),
+    }
 }
 
 fn assert_explained(why: &Value, node: &str, cause: &str, advice: &str) {
@@ -120,10 +82,19 @@ fn assert_explained(why: &Value, node: &str, cause: &str, advice: &str) {
 #[tokio::test]
 async fn common_failures_are_explained() {
     let Some(env) = Env::urls().await else { return };
-    let breaks = failures(&env.config.url);
+    let rows: Vec<Vec<_>> = FAILURES
+        .trim()
+        .lines()
+        .map(|row| row.split(" | ").collect())
+        .collect();
     let (mut nodes, mut connections) = (Vec::new(), json!({}));
-    for (at, (mode, node, ..)) in breaks.iter().enumerate() {
-        let (mut hook, mut node) = (webhook(mode), node.clone());
+    for (at, row) in rows.iter().enumerate() {
+        let mode = if row[0] == "answer" {
+            "responseNode"
+        } else {
+            "lastNode"
+        };
+        let (mut hook, mut node) = (webhook(mode), broken(row[0], row[1], &env.config.url));
         hook["name"] = json!(format!("Hook {at}"));
         node["name"] = json!(format!("Node {at}"));
         let to = json!({"node": node["name"], "type": "main", "index": 0});
@@ -131,16 +102,15 @@ async fn common_failures_are_explained() {
         nodes.extend([hook, node]);
     }
     let workflow = env.connected_nodes(nodes, connections).await;
-    for (at, (_, _, cause, advice)) in breaks.iter().enumerate() {
+    for (at, row) in rows.iter().enumerate() {
         let arguments = json!({"workflow_id": workflow.id, "trigger": format!("Hook {at}"),
             "parameters": {"input": "abc"}});
         let ran = run_with(&env, arguments).await;
         let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
-        assert_explained(&why, &format!("Node {at}"), cause, advice);
+        assert_explained(&why, &format!("Node {at}"), row[2], row[3]);
         let description = why["failed"]["description"].as_str().unwrap_or_default();
         assert!(!description.contains('<'), "{why}");
     }
-    env.delete(&workflow).await;
     let workflow = env.live(vec![webhook("responseNode"), set("x")]).await;
     // It fails before its trigger has saved the request.
     let ran = env.run(&workflow, json!({})).await;
@@ -149,7 +119,6 @@ async fn common_failures_are_explained() {
     assert_eq!(env.execution(&ran).await["status"], "error");
     let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
     assert_explained(&why, "Webhook", "Respond to Webhook", "responseMode");
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -157,9 +126,7 @@ async fn failed_model_is_named_instead_of_its_agent() {
     let Some(env) = Env::urls().await else { return };
     let data = json!({"apiKey": "none", "url": "http://127.0.0.1:1/v1", "header": false});
     let (name, kind) = (unique("credential"), "openAiApi");
-    let body = json!({"name": name, "type": kind, "data": data});
-    let made = env.api("POST", "/credentials", Some(body)).await;
-    let id = made["id"].as_str().unwrap();
+    let id = env.credential(&name, kind, data).await;
     let langchain = |name: &str, kind: &str, version: f64, parameters: Value| {
         let kind = format!("@n8n/n8n-nodes-langchain.{kind}");
         node(name, &kind, version, parameters)
@@ -181,8 +148,6 @@ async fn failed_model_is_named_instead_of_its_agent() {
     let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
     assert_explained(&why, "Model", "cannot connect", "Check the URL");
     assert_has!(why["failed"], {"used_by": "Agent"});
-    env.delete(&workflow).await;
-    env.delete_credential(id).await;
 }
 
 #[tokio::test]
@@ -204,8 +169,6 @@ async fn failure_of_a_sub_workflow_is_followed() {
     assert_has!(why["failed"], {"used_by": "Sub"});
     let inner = env.executions(&sub).await;
     assert_eq!(why["sub_execution_id"], inner[0]["id"], "{why}");
-    env.delete(&workflow).await;
-    env.delete(&sub).await;
 }
 
 /// An error that an output of its own, or the next node, goes on with.
@@ -231,7 +194,6 @@ async fn handled_errors_are_explained_and_have_no_stack() {
         let why = done!(env, "explain_execution", {"execution_id": id});
         assert_explained(&why, "HTTP Request", "cannot connect", "n8n's own machine");
         assert_has!(why, {"failed": {"handled": 1, "source": "http://127.0.0.1:1/handled"}});
-        env.delete(&workflow).await;
     }
 }
 
@@ -281,7 +243,6 @@ async fn failures_that_n8n_publishes_are_known_before() {
         let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
         assert_explained(&why, name, cause, "");
         assert_eq!(why["failed"]["source"], source, "{why}");
-        env.delete(&workflow).await;
     }
 }
 
@@ -297,6 +258,4 @@ async fn timeout_of_the_workflow_is_explained() {
     let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
     assert_contains(&why["likely_cause"], "longer than its workflow may");
     assert_contains(&why["advice"], "executionTimeout");
-
-    env.delete(&workflow).await;
 }

@@ -4,8 +4,8 @@
 use super::node_builders::base;
 use super::*;
 
-/// A change of a node's parameters.
-type Change = fn(&mut Value);
+/// A change of a node: of a text in the JSON of its parameters, which another takes the place of.
+type Change = (&'static str, &'static str, &'static str);
 
 fn nodes() -> Vec<Value> {
     let pair = |name: &str, value: &str| json!({"name": name, "value": value});
@@ -28,87 +28,66 @@ fn nodes() -> Vec<Value> {
     ]
 }
 
-fn replace(parameters: &mut Value, key: &str, old: &str, new: &str) {
-    let text = parameters[key].as_str().unwrap();
-    assert!(text.contains(old), "{text}");
-    parameters[key] = text.replacen(old, new, 1).into();
-}
-
-fn insert(all: &mut Value, entry: Value) {
-    all.as_array_mut().unwrap().insert(0, entry);
-}
-
-fn headers(parameters: &mut Value) -> &mut Value {
-    &mut parameters["headerParameters"]["parameters"]
-}
-
-fn json_body(parameters: &mut Value, change: fn(&mut serde_json::Map<String, Value>)) {
-    let mut body = serde_json::from_str(parameters["jsonBody"].as_str().unwrap()).unwrap();
-    change(&mut body);
-    parameters["jsonBody"] = Value::Object(body).to_string().into();
-}
-
 /// Changes after which each value is put back.
-const RESTORED: &[(&str, Change)] = &[
-    ("Request", |_| {}),
-    ("Code", |_| {}),
-    ("Set", |_| {}),
-    ("Request", |all| all["options"]["timeout"] = json!(5_000)),
-    ("Request", |all| {
-        insert(headers(all), json!({"name": "Accept", "value": "*/*"}))
-    }),
-    ("Request", |all| {
-        headers(all).as_array_mut().unwrap().reverse()
-    }),
-    ("Request", |all| {
-        all["queryParameters"]["parameters"][1]["value"] = json!("2")
-    }),
-    ("Request", |all| replace(all, "url", "/v1?", "/v2/more?")),
-    ("Request", |all| {
-        json_body(all, |body| _ = body.insert("n".into(), json!(2)))
-    }),
-    ("Code", |all| replace(all, "jsCode", "n: 1", "n: 2")),
-    ("Set", |all| {
-        insert(
-            &mut all["assignments"]["assignments"],
-            json!({"id": "3", "name": "n", "value": "***bold***", "type": "string"}),
-        )
-    }),
+const RESTORED: &[Change] = &[
+    ("Request", "", ""),
+    ("Code", "", ""),
+    ("Set", "", ""),
+    ("Request", r#""deep":{"#, r#""timeout":5000,"deep":{"#),
+    (
+        "Request",
+        r#"[{"name":"X-Api-Key""#,
+        r#"[{"name":"Accept","value":"*/*"},{"name":"X-Api-Key""#,
+    ),
+    (
+        "Request",
+        r#""name":"page","value":"1""#,
+        r#""name":"page","value":"2""#,
+    ),
+    ("Request", "/v1?", "/v2/more?"),
+    ("Code", "n: 1", "n: 2"),
+    (
+        "Set",
+        r#"[{"id":"1""#,
+        r#"[{"id":"3","name":"n","value":"***bold***","type":"string"},{"id":"1""#,
+    ),
 ];
 
 /// Changes after which it is not certain which value is meant, and the place that is named.
-const REFUSED: &[(&str, Change, &str)] = &[
+const REFUSED: &[(Change, &str)] = &[
     (
-        "Request",
-        |all| headers(all)[0]["name"] = json!("X-Other"),
-        "node \"Request\", parameters.headerParameters.parameters[0].value",
+        ("Request", "X-Api-Key", "X-Other"),
+        "node \"Request\", parameters.headerParameters.parameters[1].value",
     ),
     (
-        "Request",
-        |all| insert(headers(all), json!({"name": "New", "value": "***"})),
+        (
+            "Request",
+            "Accept\",\"value\":\"*/*",
+            "New\",\"value\":\"***",
+        ),
         "headerParameters.parameters[0].value",
     ),
+    (("Request", "api_key=", "key="), "parameters.url"),
     (
-        "Request",
-        |all| replace(all, "url", "api_key=", "key="),
-        "parameters.url",
-    ),
-    (
-        "Request",
-        |all| all["body"] = json!("***"),
+        ("Request", r#"{"url""#, r#"{"body":"***","url""#),
         "parameters.body",
     ),
     (
-        "Code",
-        |all| replace(all, "jsCode", "const apiKey", "const next"),
+        ("Code", "const apiKey", "const next"),
         "node \"Code\", parameters.jsCode",
     ),
     (
-        "Set",
-        |all| all["assignments"]["assignments"][1]["name"] = json!("other"),
+        ("Set", r#""name":"apiKey""#, r#""name":"other""#),
         "node \"Set\", parameters.assignments.assignments[1].value",
     ),
 ];
+
+/// What the change makes of the parameters of its node.
+fn changed(workflow: &Value, (node, old, new): Change) -> Value {
+    let text = workflow["nodes"][at(workflow, node)]["parameters"].to_string();
+    assert!(text.contains(old), "{old}: {text}");
+    serde_json::from_str(&text.replacen(old, new, 1)).unwrap()
+}
 
 fn at(workflow: &Value, name: &str) -> usize {
     let nodes = workflow["nodes"].as_array().unwrap();
@@ -116,11 +95,10 @@ fn at(workflow: &Value, name: &str) -> usize {
 }
 
 /// The call that writes what was shown of a node, changed and renamed.
-fn call_with(tool: &str, id: &str, shown: &Value, node: &str, change: Change, to: &str) -> Value {
-    let mut definition = shown.clone();
-    let position = at(shown, node);
-    let node_now = &mut definition["nodes"][position];
-    change(&mut node_now["parameters"]);
+fn call_with(tool: &str, id: &str, shown: &Value, change: Change, to: &str) -> Value {
+    let (mut definition, (node, ..)) = (shown.clone(), change);
+    let node_now = &mut definition["nodes"][at(shown, node)];
+    node_now["parameters"] = changed(shown, change);
     if tool == "update_workflow" {
         node_now["name"] = json!(to);
         let connections = definition["connections"].to_string();
@@ -144,29 +122,27 @@ async fn hidden_values_are_put_back_or_the_write_is_refused() {
     for tool in ["edit_workflow", "update_workflow"] {
         let workflow = env.draft(nodes()).await;
         let id = &workflow.id;
-        for (row, (node, change)) in RESTORED.iter().enumerate() {
+        for change in RESTORED {
             let before = env.read(&workflow).await;
             let shown = done!(env, "get_workflow", {"workflow_id": id, "full": true});
             let shown = &shown["definition"];
             let text = shown.to_string();
             assert!(text.contains("***") && !text.contains("Secret99"), "{text}");
-            done(&env, tool, call_with(tool, id, shown, node, *change, node)).await;
-            let mut expected = before["nodes"][at(&before, node)]["parameters"].clone();
-            change(&mut expected);
+            done(&env, tool, call_with(tool, id, shown, *change, change.0)).await;
             let now = env.read(&workflow).await;
-            let now = &now["nodes"][at(&now, node)]["parameters"];
-            assert_eq!(*now, expected, "{tool}, row {row}");
+            let now = &now["nodes"][at(&now, change.0)]["parameters"];
+            assert_eq!(*now, changed(&before, *change), "{tool}, {change:?}");
         }
         let before = env.read(&workflow).await;
-        for (node, change, place) in REFUSED {
+        for (change, place) in REFUSED {
             let shown = done!(env, "get_workflow", {"workflow_id": id, "full": true});
-            let arguments = call_with(tool, id, &shown["definition"], node, *change, node);
+            let arguments = call_with(tool, id, &shown["definition"], *change, change.0);
             assert_refused(&env, tool, arguments, place).await;
         }
         assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
         // A node keeps its values with its id.
         let shown = done!(env, "get_workflow", {"workflow_id": id, "full": true});
-        let arguments = call_with(tool, id, &shown["definition"], "Set", |_| {}, "Set 2");
+        let arguments = call_with(tool, id, &shown["definition"], ("Set", "", ""), "Set 2");
         done(&env, tool, arguments).await;
         let now = env.read(&workflow).await;
         let set = &now["nodes"][at(&now, "Set 2")];
@@ -174,9 +150,21 @@ async fn hidden_values_are_put_back_or_the_write_is_refused() {
             set["parameters"],
             before["nodes"][at(&before, "Set")]["parameters"]
         );
-        env.delete(&workflow).await;
     }
 }
+
+/// A node, a path, a text in it and its replacement; and why that is refused.
+const REPLACED: &str = r#"
+Code | jsCode | C1Secret99 | x | 0 times
+Code | jsCode | const | let | 3 times
+Code | jsCode | const apiKey | const other | parameters.jsCode
+Code | code | a | b | Code" has:
+Request | url | @h.example | @evil.example | parameters.url
+Code | jsCode | n: 1 | n: 2
+Code | jsCode | const apiKey = '***'; | const apiKey = '***'; // kept
+Request | parameters.url | /v1? | /v2?
+Request | headerParameters.parameters[0].name | X-Api-Key | X-Api-Key
+"#;
 
 /// Texts are replaced in what was shown, so that no value is found out by looking for it.
 #[tokio::test]
@@ -188,26 +176,19 @@ async fn texts_are_replaced_beside_hidden_values() {
         let operation = json!({"op": "replace_text", "node": node, "path": path, "find": find, "replace": replace});
         json!({"workflow_id": workflow.id, "operations": [operation]})
     };
-    for (node, path, find, replace, part) in [
-        ("Code", "jsCode", "C1Secret99", "x", "0 times"),
-        ("Code", "jsCode", "const", "let", "3 times"),
-        (
-            "Code",
-            "jsCode",
-            "const apiKey",
-            "const other",
-            "parameters.jsCode",
-        ),
-        ("Code", "code", "a", "b", "Code\" has: "),
-        (
-            "Request",
-            "url",
-            "@h.example",
-            "@evil.example",
-            "parameters.url",
-        ),
-    ] {
-        assert_refused(&env, "edit_workflow", edit(node, path, find, replace), part).await;
+    let rows = REPLACED
+        .trim()
+        .lines()
+        .map(|row| row.split(" | ").collect::<Vec<_>>());
+    let (refused, done_rows): (Vec<_>, Vec<_>) = rows.partition(|row| row.len() == 5);
+    for row in refused {
+        assert_refused(
+            &env,
+            "edit_workflow",
+            edit(row[0], row[1], row[2], row[3]),
+            row[4],
+        )
+        .await;
     }
     // Also not in a text that was changed before, as it names another node.
     let mut renamed = edit("Request", "options.deep.note", "N1Secret99", "x");
@@ -215,23 +196,8 @@ async fn texts_are_replaced_beside_hidden_values() {
     renamed["operations"] = json!([rename, renamed["operations"][0]]);
     assert_refused(&env, "edit_workflow", renamed, "0 times").await;
     assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
-    for (node, path, find, replace) in [
-        ("Code", "jsCode", "n: 1", "n: 2"),
-        (
-            "Code",
-            "jsCode",
-            "const apiKey = '***';",
-            "const apiKey = '***'; // kept",
-        ),
-        ("Request", "parameters.url", "/v1?", "/v2?"),
-        (
-            "Request",
-            "headerParameters.parameters[0].name",
-            "X-Api-Key",
-            "X-Api-Key",
-        ),
-    ] {
-        done(&env, "edit_workflow", edit(node, path, find, replace)).await;
+    for row in done_rows {
+        done(&env, "edit_workflow", edit(row[0], row[1], row[2], row[3])).await;
     }
     let now = env.read(&workflow).await;
     let code = now["nodes"][at(&now, "Code")]["parameters"]["jsCode"].to_string();
@@ -248,25 +214,22 @@ async fn texts_are_replaced_beside_hidden_values() {
     assert_eq!(shown.get("nodes"), None, "{shown}");
     refused!(env, "get_workflow", {"workflow_id": workflow.id, "nodes": ["No"]}, "Webhook, Request");
     // A copy and a restored version have them, too.
-    let copy = done!(env, "duplicate_workflow", {"workflow_id": workflow.id});
-    let copy = TestWorkflow::from_json(&copy);
+    let copy = env.adopt(&done!(env, "duplicate_workflow", {"workflow_id": workflow.id}));
     let copied = env.read(&copy).await;
     assert_eq!(
         copied["nodes"][1]["parameters"],
         now["nodes"][1]["parameters"]
     );
-    env.delete(&copy).await;
     let version = &before["versionId"];
     done!(env, "restore_workflow_version", {"workflow_id": workflow.id, "version_id": version});
     assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
 async fn parts_that_a_node_lacks_stay() {
     let Some(env) = Env::full().await else { return };
     let data = json!({"name": "X-Key", "value": "v"});
-    let (trigger, credential, _) = env
+    let (trigger, ..) = env
         .secured_webhook("headerAuth", "httpHeaderAuth", data)
         .await;
     let workflow = env.draft(vec![trigger, set("a")]).await;
@@ -278,8 +241,6 @@ async fn parts_that_a_node_lacks_stay() {
     }
     done!(env, "update_workflow", {"workflow_id": workflow.id, "workflow": definition});
     assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
-    env.delete(&workflow).await;
-    env.delete_credential(&credential).await;
 }
 
 #[tokio::test]
@@ -289,15 +250,13 @@ async fn credential_without_an_id_is_the_one_of_its_name() {
     let names = ["first", "second", "third"].map(unique);
     let mut ids = Vec::new();
     for name in &names[..2] {
-        let body = json!({"name": name, "type": kind, "data": {"passphrase": "x"}});
-        let made = env.api("POST", "/credentials", Some(body)).await;
-        ids.push(made["id"].as_str().unwrap().to_owned());
+        ids.push(env.credential(name, kind, json!({"passphrase": "x"})).await);
     }
     let named = |name: &str| json!({"credentials": {kind: {"name": name}}});
     let mut node = http_request("https://h.example");
     node["credentials"] = named(&names[1])["credentials"].take();
     let request = json!({"name": unique("named"), "nodes": [webhook("lastNode"), node]});
-    let workflow = TestWorkflow::from_json(&done(&env, "create_workflow", request).await);
+    let workflow = env.adopt(&done(&env, "create_workflow", request).await);
     let has = async || env.read(&workflow).await["nodes"][1]["credentials"][kind].take();
     assert_eq!(has().await["id"], ids[1]);
     for (name, id) in [(&names[0], json!(ids[0])), (&names[2], Value::Null)] {
@@ -305,10 +264,6 @@ async fn credential_without_an_id_is_the_one_of_its_name() {
             json!({"op": "configure_node", "node": "HTTP Request", "fields": named(name)});
         done!(env, "edit_workflow", {"workflow_id": workflow.id, "operations": [operation]});
         assert_eq!(has().await["id"], id, "{name}");
-    }
-    env.delete(&workflow).await;
-    for id in ids {
-        env.delete_credential(&id).await;
     }
 }
 
@@ -328,8 +283,7 @@ async fn placeholders_are_not_written_where_nothing_was_hidden() {
     let listed = done!(env, "list_workflows", {"name": name});
     assert_eq!(listed["workflows"], json!([]));
     let note = json!({"name": name, "nodes": [webhook("lastNode"), sticky("***bold*** and ****")]});
-    let made = done(&env, "create_workflow", note).await;
-    env.delete(&TestWorkflow::from_json(&made)).await;
+    env.adopt(&done(&env, "create_workflow", note).await);
     let is = json!({"column": "a", "is": "eq", "value": "b"});
     let not = json!({"column": "token", "is": "neq", "value": "***"});
     let secret = json!({"token": "***"});
@@ -373,7 +327,7 @@ async fn odd_workflow_can_be_read_written_started_and_deleted() {
     let connections = json!({"Webhook": {"main": [null, targets]}});
     let made = done!(env, "create_workflow", {"name": name, "nodes": nodes, "connections": connections,
         "settings": {"errorWorkflow": null, "timezone": null}});
-    let workflow = TestWorkflow::from_json(&made);
+    let workflow = env.adopt(&made);
     let id = &workflow.id;
     let listed = done!(env, "list_workflows", {"name": name});
     assert_eq!(listed["workflows"].as_array().unwrap().len(), 1, "{listed}");
@@ -388,8 +342,7 @@ async fn odd_workflow_can_be_read_written_started_and_deleted() {
             assert_eq!(now["nodes"][at + 1][key], *value, "{odd}");
         }
     }
-    let copy = done!(env, "duplicate_workflow", {"workflow_id": id});
-    env.delete(&TestWorkflow::from_json(&copy)).await;
+    env.adopt(&done!(env, "duplicate_workflow", {"workflow_id": id}));
     done!(env, "set_workflow_tags", {"workflow_id": id, "tags": []});
     done!(env, "activate_workflow", {"workflow_id": id});
     env.run(&workflow, json!({})).await;

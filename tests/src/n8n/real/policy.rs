@@ -37,13 +37,9 @@ async fn only_workflows_with_the_allowed_tag_are_open() {
     let outside = env.live(vec![webhook("lastNode"), echo()]).await;
     env.set_tags(&inside, &[&tag_id]).await;
     let run = env.run(&outside, json!({"input": "x"})).await;
-    let args = [
-        "--toolsets",
-        "all",
-        "--allow-workflows",
-        &format!("tag:{tag}"),
-    ];
-    let guarded = Env::with(&args).await.unwrap();
+    let guarded = Env::limited(&["--allow-workflows", &format!("tag:{tag}")])
+        .await
+        .unwrap();
     assert_not_open(&guarded, &outside, &run).await;
     let listed = done(&guarded, "list_workflows", json!({"limit": 250})).await;
     assert_eq!(ids(&listed), [inside.id.as_str()], "{listed}");
@@ -52,9 +48,6 @@ async fn only_workflows_with_the_allowed_tag_are_open() {
     let executions = done(&guarded, "list_executions", json!({"limit": 50})).await;
     let workflows = member_texts(&executions["executions"], "workflow_id");
     assert!(workflows.iter().all(|id| *id == inside.id), "{executions}");
-    env.delete(&inside).await;
-    env.delete(&outside).await;
-    env.delete_tag(&tag_id).await;
 }
 
 #[tokio::test]
@@ -66,8 +59,7 @@ async fn workflows_are_denied_by_id_and_by_project() {
     let project = whole["shared"][0]["projectId"].as_str().unwrap();
     let project = format!("project:{project}");
     for rule in [&workflow.id, &project] {
-        let args = ["--toolsets", "all", "--deny-workflows", rule];
-        let guarded = Env::with(&args).await.unwrap();
+        let guarded = Env::limited(&["--deny-workflows", rule]).await.unwrap();
         assert_not_open(&guarded, &workflow, &run).await;
         let listed = done!(guarded, "list_workflows", {"name": workflow.name});
         assert!(ids(&listed).is_empty(), "{listed}");
@@ -77,17 +69,16 @@ async fn workflows_are_denied_by_id_and_by_project() {
     }
     let guarded = Env::with(&["--allow-workflows", &project]).await.unwrap();
     done!(guarded, "get_workflow", {"workflow_id": workflow.id});
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
 async fn written_workflow_waits_for_review() {
-    let Some(env) = Env::with(&["--toolsets", "all", "--require-review"]).await else {
+    let Some(env) = Env::limited(&["--require-review"]).await else {
         return;
     };
     let name = unique("review");
     let definition = json!({"name": name, "nodes": [webhook("lastNode")], "connections": {}});
-    let workflow = TestWorkflow::from_json(&done(&env, "create_workflow", definition).await);
+    let workflow = env.adopt(&done(&env, "create_workflow", definition).await);
     let id = &workflow.id;
     let message = refused!(env, "activate_workflow", {"workflow_id": id}, "mcp-review");
     assert_contains(&message, "reviewed");
@@ -100,12 +91,85 @@ async fn written_workflow_waits_for_review() {
     // A person has reviewed it.
     env.set_tags(&workflow, &[]).await;
     done!(env, "activate_workflow", {"workflow_id": id});
-    env.delete(&workflow).await;
+}
+
+/// In the mode of the editor n8n runs the drafts of the workflows that one calls.
+#[tokio::test]
+async fn draft_that_nobody_reviewed_is_not_started_through_another_workflow() {
+    let Some(env) = Env::limited(&["--require-review"]).await else {
+        return;
+    };
+    let sub = "n8n-nodes-base.executeWorkflow";
+    let tool = "@n8n/n8n-nodes-langchain.toolWorkflow";
+    let call = |kind: &str, id: &str| {
+        caller(
+            kind,
+            json!({"workflowId": {"__rl": true, "mode": "id", "value": id}, "options": {}}),
+        )
+    };
+    let definition =
+        json!({"name": unique("unseen"), "nodes": [called_by_another(), set("unseen")]});
+    let unseen = env.adopt(&done(&env, "create_workflow", definition).await);
+    let middle = env
+        .draft(vec![called_by_another(), call(sub, &unseen.id)])
+        .await;
+    let errors = json!({"errorWorkflow": unseen.id});
+    let chosen = call(sub, "={{ $json.id }}");
+    for (trigger, nodes, settings, part) in [
+        (
+            manual(),
+            vec![call(sub, &unseen.id)],
+            json!({}),
+            "mcp-review",
+        ),
+        (
+            called_by_another(),
+            vec![call(sub, &unseen.id)],
+            json!({}),
+            "mcp-review",
+        ),
+        (
+            manual(),
+            vec![call(tool, &unseen.id)],
+            json!({}),
+            "mcp-review",
+        ),
+        (
+            manual(),
+            vec![call(sub, &middle.id)],
+            json!({}),
+            "mcp-review",
+        ),
+        (manual(), vec![set("x")], errors, "mcp-review"),
+        (manual(), vec![chosen], json!({}), "known only when it runs"),
+    ] {
+        let nodes = [vec![trigger], nodes].concat();
+        let parent = env.draft_with(unique("parent"), nodes, settings).await;
+        let refused = refused!(env, "run_workflow", {"workflow_id": parent.id}, part);
+        assert!(
+            part != "mcp-review" || refused.contains(&unseen.id),
+            "{refused}"
+        );
+    }
+    // An execution in that mode which waits is not continued; once a person has reviewed it all, it is.
+    let mut pause = wait(1);
+    pause["parameters"] = json!({"resume": "webhook", "options": {}});
+    env.set_tags(&unseen, &[]).await;
+    let parent = env
+        .draft(vec![manual(), pause, call(sub, &middle.id)])
+        .await;
+    let ran = done!(env, "run_workflow", {"workflow_id": parent.id});
+    assert_has!(ran, {"status": "waiting", "way": "mcp_manual"});
+    let rename = json!([{"op": "rename_workflow", "to": unique("unseen")}]);
+    done!(env, "edit_workflow", {"workflow_id": unseen.id, "operations": rename});
+    let id = &ran["execution_id"];
+    refused!(env, "resume_execution", {"execution_id": id, "confirm": id}, &unseen.id);
+    done!(env, "stop_execution", {"execution_id": id});
 }
 
 #[tokio::test]
 async fn read_only_server_has_only_tools_that_read() {
-    let Some(env) = Env::with(&["--read-only", "--toolsets", "all"]).await else {
+    let Some(env) = Env::limited(&["--read-only"]).await else {
         return;
     };
     let tools = env.tools().await;
@@ -130,7 +194,7 @@ async fn tag_of_a_rule_is_not_changed() {
     env.set_tags(&workflow, &[&tag_id]).await;
     let rule = format!("tag:{tag}");
     for option in ["--deny-workflows", "--allow-workflows"] {
-        let guarded = Env::with(&["--toolsets", "all", option, &rule]).await;
+        let guarded = Env::limited(&[option, &rule]).await;
         let guarded = guarded.unwrap();
         for (tool, arguments) in [
             ("rename_tag", json!({"tag_id": tag_id, "name": "other"})),
@@ -143,10 +207,6 @@ async fn tag_of_a_rule_is_not_changed() {
         done!(guarded, "rename_tag", {"tag_id": other_id, "name": unique("free")[..20]});
     }
     assert_has!(env.get(&format!("/tags/{tag_id}")).await, {"name": tag});
-    env.delete(&workflow).await;
-    for id in [tag_id, other_id] {
-        env.delete_tag(&id).await;
-    }
 }
 
 /// A node that gets another workflow in the way that `parameters` says.
@@ -160,8 +220,9 @@ async fn closed_workflow_is_not_started_by_a_written_one() {
     let closed = env.draft(vec![called_by_another(), echo()]).await;
     let open = env.draft(vec![webhook("lastNode")]).await;
     let free = env.draft(vec![called_by_another(), set("ok")]).await;
-    let args = ["--toolsets", "all", "--deny-workflows", &closed.id];
-    let guarded = Env::with(&args).await.unwrap();
+    let guarded = Env::limited(&["--deny-workflows", &closed.id])
+        .await
+        .unwrap();
     let sub = "n8n-nodes-base.executeWorkflow";
     let tool = "@n8n/n8n-nodes-langchain.toolWorkflow";
     let locator = |id: &str| json!({"workflowId": {"__rl": true, "mode": "id", "value": id}});
@@ -197,9 +258,6 @@ async fn closed_workflow_is_not_started_by_a_written_one() {
     let found = done!(guarded, "validate_workflow", {"workflow_id": written.id});
     let closed_name = env.read(&closed).await["name"].to_string();
     assert_lacks(&found.to_string(), closed_name.trim_matches('"'));
-    for workflow in [&closed, &open, &free, &written] {
-        env.delete(workflow).await;
-    }
 }
 
 #[tokio::test]
@@ -213,19 +271,15 @@ async fn new_workflow_outside_of_the_allowed_ones_is_not_created() {
     let copy = json!({"workflow_id": open.id, "name": name});
     let foreign = ["project:foreign".to_owned(), open.id.clone()].join(",");
     for rules in [&open.id, &foreign] {
-        let args = ["--toolsets", "all", "--allow-workflows", rules];
-        let guarded = Env::with(&args).await.unwrap();
+        let guarded = Env::limited(&["--allow-workflows", rules]).await.unwrap();
         refused!(guarded, "create_workflow", new, "Nothing was created");
         refused!(guarded, "duplicate_workflow", copy, "Nothing was created");
         let found = env.get(&format!("/workflows?name={name}")).await;
         assert_eq!(found["data"], json!([]), "{found}");
     }
     let rule = format!("project:{project}");
-    let args = ["--toolsets", "all", "--allow-workflows", &rule];
-    let guarded = Env::with(&args).await.unwrap();
-    let made = TestWorkflow::from_json(&done(&guarded, "create_workflow", new).await);
-    env.delete(&made).await;
-    env.delete(&open).await;
+    let guarded = Env::limited(&["--allow-workflows", &rule]).await.unwrap();
+    env.adopt(&done(&guarded, "create_workflow", new).await);
 }
 
 #[tokio::test]
@@ -234,8 +288,9 @@ async fn whole_instance_is_neither_shown_nor_changed() {
     let closed = env
         .live(vec![webhook("lastNode"), code("return [];")])
         .await;
-    let args = ["--toolsets", "all", "--deny-workflows", &closed.id];
-    let guarded = Env::with(&args).await.unwrap();
+    let guarded = Env::limited(&["--deny-workflows", &closed.id])
+        .await
+        .unwrap();
     refused!(guarded, "read_n8n_api", {"path": "source-control/status"}, CLOSED);
     for (method, path) in [
         ("POST", "audit"),
@@ -248,5 +303,4 @@ async fn whole_instance_is_neither_shown_nor_changed() {
         let last = path.rsplit('/').next();
         refused!(guarded, "call_n8n_api", {"method": method, "path": path, "confirm": last}, CLOSED);
     }
-    env.delete(&closed).await;
 }

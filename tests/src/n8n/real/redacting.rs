@@ -3,61 +3,32 @@
 use super::node_builders::base;
 use super::*;
 
-/// Texts with a secret in the place of `SECRET`, as they stand in parameters, code, notes and errors.
+/// Texts with a secret in the place of `SECRET`, as they stand in parameters, code, notes and errors: one for each way
+/// to find it. The tests of `upstream` have all forms.
 const PLACES: &[&str] = &[
-    "https://h.example/x?api_key=SECRET",
     "https://h.example/x?a=1&access_token=SECRET&b=2",
-    "https://h.example/x?key=SECRET",
-    "https://h.example/x?sig=SECRET",
     "https://bob:SECRET@h.example/x",
-    "https://api.telegram.org/bot123456789:AASECRETabcdefghij/sendMessage",
     "https://hooks.slack.com/services/T0/B0/SECRET",
-    "https://discord.com/api/webhooks/123/SECRET",
     "{\"password\": \"SECRET\"}",
-    "{\"client_secret\":\"SECRET\",\"n\":1}",
     "={\"name\": \"X-Api-Key\", \"value\": \"SECRET\"}",
-    "{\"deep\": {\"list\": [{\"accessToken\": \"SECRET\"}]}}",
     "={ \"token\": \"SECRET\", \"at\": \"{{ $now }}\" }",
-    "connect with password=SECRET please",
     "Server=db;User=sa;Password=SECRET;",
-    "AccountName=a;AccountKey=SECRET==;EndpointSuffix=x",
     "const apiKey = 'SECRET';",
-    "const a = {password: \"SECRET\", user: 'bob'};",
-    "const token = `SECRET`;",
-    "let client_secret=\"SECRET\"",
     "Authorization: Bearer SECRETxyz",
-    "curl -u admin:SECRET http://h.example",
     "curl -H 'X-Api-Key: SECRET' http://h.example",
     "ghp_SECRET0123456789abcdef",
-    "postgres://app:SECRET@db/x",
-    "mongodb+srv://app:SECRET@db/x",
-    "amqp://guest:SECRET@mq/",
     "The API key: SECRET",
-    "password: SECRET",
     "eyJhbGciOiJIUzI1NiJ9.SECRET123.c2ln",
     "-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----",
     "<password>SECRET</password> password=SECRET",
-    "{\"headers\": {\"Authorization\": \"Basic SECRET\"}}",
 ];
 /// Members of JSON that hold nothing but a secret.
 const MEMBERS: &[&str] = &[
     "password",
-    "passwd",
-    "pwd",
-    "apiKey",
-    "api_key",
     "x-api-key",
-    "access_token",
-    "refreshToken",
     "clientSecret",
-    "client_secret",
     "Authorization",
     "Cookie",
-    "privateKey",
-    "secretAccessKey",
-    "otp",
-    "jwt",
-    "passphrase",
 ];
 
 /// A text that appears nowhere else; with digits, as real secrets have.
@@ -110,7 +81,7 @@ fn calls_that_show(tool: &str, workflow: &Value, execution: &Value) -> Vec<Value
 #[tokio::test]
 async fn no_answer_shows_a_secret_of_a_workflow() {
     // Workflows of other tests are no tools here.
-    let Some(env) = Env::with(&["--toolsets", "all", "--tool-tag", ""]).await else {
+    let Some(env) = Env::limited(&["--tool-tag", ""]).await else {
         return;
     };
     let texts = PLACES.iter().enumerate();
@@ -207,6 +178,4 @@ async fn no_answer_shows_a_secret_of_a_workflow() {
         })
         .collect();
     assert!(found.is_empty(), "{} shown: {found:#?}", found.len());
-    env.delete(&workflow).await;
-    env.delete(&failing).await;
 }

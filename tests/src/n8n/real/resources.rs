@@ -72,7 +72,6 @@ async fn workflows_and_executions_are_resources() {
         let error = env.server.error("resources/read", uri).await;
         assert_eq!(error["data"]["kind"], "resource_not_found", "{error}");
     }
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -103,7 +102,6 @@ async fn subscribers_are_notified_of_changes() {
     let uri = format!("n8n://executions/{}", id.as_str().unwrap());
     let (_client, mut notifications) = subscribe(&env, &uri).await;
     wait_for(&mut notifications, &uri).await;
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -128,6 +126,4 @@ async fn prompts_include_current_data_of_n8n() {
     let debug = text("debug_execution", id).await;
     assert_contains(&debug, "boom");
     assert_contains(&debug, "on purpose");
-    env.delete(&workflow).await;
-    env.delete(&failing).await;
 }

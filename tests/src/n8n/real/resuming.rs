@@ -3,11 +3,11 @@
 use super::node_builders::base;
 use super::*;
 
-async fn waiting(env: &Env, nodes: Vec<Value>) -> (TestWorkflow, Value) {
+/// The id of an execution that waits at one of these nodes.
+async fn waiting(env: &Env, nodes: Vec<Value>) -> Value {
     let workflow = env.live(nodes).await;
     done!(*env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 1});
-    let id = execution_with(env, &workflow, "waiting").await;
-    (workflow, id)
+    execution_with(env, &workflow, "waiting").await
 }
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn request_and_form_that_an_execution_waits_for_are_sent() {
             base("Wait", "wait", 1.1, parameters),
             set(expression),
         ];
-        let (workflow, id) = waiting(&env, nodes).await;
+        let id = waiting(&env, nodes).await;
         let shown = done!(env, "get_execution", {"execution_id": id});
         assert_has!(shown, {"status": "waiting", "waits": {"node": "Wait", "for": what}});
         assert_eq!(shown["waits"].get("until"), None, "{shown}");
@@ -51,7 +51,6 @@ async fn request_and_form_that_an_execution_waits_for_are_sent() {
             let shown = done!(env, "get_execution", {"execution_id": id, "view": "full"});
             assert_lacks(&shown.to_string(), token);
         }
-        env.delete(&workflow).await;
     }
 }
 
@@ -85,7 +84,7 @@ async fn next_page_of_a_form_is_filled_in() {
         set(all),
         end,
     ];
-    let (workflow, id) = waiting(&env, nodes).await;
+    let id = waiting(&env, nodes).await;
     let fill =
         |parameters: Value| json!({"execution_id": id, "confirm": id, "parameters": parameters});
     let tool = "resume_execution";
@@ -110,17 +109,15 @@ async fn next_page_of_a_form_is_filled_in() {
     let filled = done(&env, tool, fill(json!({}))).await;
     let filled = followed(&env, filled, &Value::Null).await;
     assert_has!(filled, {"status": "completed", "output": {"result": "red 7 round"}});
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
 async fn execution_that_waits_for_something_else_is_not_resumed() {
     let Some(env) = Env::urls().await else { return };
-    let (workflow, id) = waiting(&env, vec![webhook("onReceived"), wait(600), set("x")]).await;
+    let id = waiting(&env, vec![webhook("onReceived"), wait(600), set("x")]).await;
     refused!(env, "resume_execution", {"execution_id": id, "confirm": id}, "continues by itself");
     let shown = done!(env, "get_execution", {"execution_id": id});
     assert_has!(shown, {"waits": {"node": "Wait", "for": "time"}});
     assert!(shown["waits"]["until"].is_string(), "{shown}");
     assert_contains(&shown["note"], "by itself at that time");
-    env.delete(&workflow).await;
 }

@@ -39,7 +39,6 @@ async fn long_run_is_followed_by_its_id() {
         assert_has!(end, {"status": "completed", "output": {"result": "later"}});
     });
     join_all(runs).await;
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -64,8 +63,6 @@ async fn early_reply_of_a_waiting_run_is_not_its_result() {
     env.api("POST", &path, None).await;
     let end = end_of(&env, &run).await;
     assert_eq!(end["status"], "canceled", "{end}");
-
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -86,7 +83,6 @@ async fn cancelled_call_stops_its_run() {
         let arguments = json!({"workflow_id": workflow.id, "wait_seconds": 25});
         run_and_cancel(&client, &arguments, is_time).await;
         env.wait_until_canceled(&workflow).await;
-        env.delete(&workflow).await;
         client.close().await;
     }
 }
@@ -105,7 +101,6 @@ async fn runs_that_n8n_does_not_save_return_the_reply_at_once() {
         assert_has!(ran, {"status": "completed", "output": output, "response": {"status": 200}});
         assert_contains(&ran["note"], "keeps no execution");
     }
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -121,13 +116,11 @@ async fn answer_of_the_webhook_is_part_of_the_result() {
     assert_eq!(ran.get("output"), None, "{ran}");
     assert_contains(&ran["note"], "the request itself");
     assert_contains(&ran["response"]["content_type"], "application/json");
-    env.delete(&workflow).await;
     // It is shown if the reply came before.
     let all = set("={{ JSON.stringify($json.headers) }}");
     let workflow = env.live(vec![webhook("onReceived"), all]).await;
     let ran = env.run(&workflow, json!({})).await;
     assert_contains(&ran["output"]["result"], "x-mcp-request-id");
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -147,14 +140,12 @@ async fn answer_is_shown_once_and_obeys_the_selection() {
         assert_eq!(ran["status"], "completed", "{ran}");
         assert_eq!(ran["response"].get("body"), None, "{ran}");
     }
-    env.delete(&workflow).await;
     let mut answer = respond();
     answer["parameters"]["responseBody"] = json!("[{\"a\": 1, \"b\": 2}, {\"a\": 3, \"b\": 4}]");
     let workflow = env.live(vec![webhook("responseNode"), answer]).await;
     let selected = json!({"workflow_id": workflow.id, "items": 1, "fields": ["a"]});
     let ran = run_with(&env, selected).await;
     assert_eq!(ran["response"]["body"], json!([{"a": 1}]), "{ran}");
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -174,7 +165,6 @@ async fn page_of_something_in_front_of_n8n_is_no_success() {
         let ran = done!(server.client().await, "run_workflow", {"workflow_id": workflow.id});
         assert_has!(ran, {"status": "unknown", "response": {"status": 200}});
         assert_contains(&ran["note"], "login page");
-        env.delete(&workflow).await;
     }
 }
 
@@ -194,14 +184,12 @@ async fn output_of_many_items_is_short_and_can_be_chosen() {
     let arguments = json!({"execution_id": ran["execution_id"], "items": 1, "fields": ["at"]});
     let got = done(&env, "get_execution", arguments).await;
     assert_eq!(got["output"], json!([{"at": 0}]), "{got}");
-    env.delete(&workflow).await;
     let large = set("={{ 'x'.repeat(300000) }}");
     let workflow = env.live(vec![webhook("lastNode"), large]).await;
     let ran = env.run(&workflow, json!({})).await;
     assert_eq!(ran["status"], "completed");
     assert!(ran.to_string().len() < 40_000, "{}", ran.to_string().len());
     assert_starts_with(&ran["note"], "Cut:");
-    env.delete(&workflow).await;
 }
 
 /// n8n lists executions of this size only after seconds, and holds up everybody else meanwhile.
@@ -220,7 +208,6 @@ async fn runs_with_large_outputs_end_each_with_its_own() {
         assert_eq!(ran["output"], json!({"input": n}));
         assert!(ids.insert(ran["execution_id"].to_string()));
     }
-    env.delete(&workflow).await;
 }
 
 /// The reply is there before the execution has ended: there is nothing more to wait for.
@@ -244,7 +231,6 @@ async fn run_ends_with_the_reply_of_its_webhook() {
         after.take_while(|sent| !sent.starts_with("POST")).count()
     };
     assert!(all.iter().map(after).min() <= Some(3), "{all:?}");
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -264,7 +250,6 @@ async fn output_of_branches_and_filters_is_not_mistaken() {
         "B"
     };
     assert_contains(&ran["note"], &format!("Other branches ended at: {other}."));
-    env.delete(&workflow).await;
 
     let operator = json!({"type": "number", "operation": "equals"});
     let never = json!({"id": "1", "leftValue": 1, "rightValue": 2, "operator": operator});
@@ -279,7 +264,6 @@ async fn output_of_branches_and_filters_is_not_mistaken() {
     let workflow = env.live(vec![webhook("onReceived"), filter]).await;
     let ran = env.run(&workflow, json!({})).await;
     assert_has!(ran, {"status": "completed", "output": []});
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -292,5 +276,4 @@ async fn places_in_the_source_of_n8n_are_not_shown() {
     assert_eq!(ran["response"]["status"], 500, "{ran}");
     assert_contains(&ran["response"]["body"]["message"], "No item to return");
     assert_lacks(&ran.to_string(), "stack");
-    env.delete(&workflow).await;
 }

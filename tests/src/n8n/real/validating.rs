@@ -29,7 +29,11 @@ fn node(name: &str, kind: &str, version: f64, parameters: Value) -> Value {
 #[tokio::test]
 async fn errors_of_structure_and_expressions_are_found() {
     let Some(env) = Env::full().await else { return };
-    let set = |name: &str, value: &str| node(name, "n8n-nodes-base.set", 3.4, json!({"x": value}));
+    let base = |name: &str, kind: &str, version: f64, parameters: Value| {
+        node(name, &format!("n8n-nodes-base.{kind}"), version, parameters)
+    };
+    let set = |name: &str, value: &str| base(name, "set", 3.4, json!({"x": value}));
+    let code = |name: &str, code: &str| base(name, "code", 2.0, json!({"jsCode": code}));
     let is = |operation: &str| {
         json!({"id": operation, "leftValue": "={{ $json.a }}", "rightValue": "",
         "operator": {"type": "string", "operation": operation, "singleValue": true}})
@@ -38,6 +42,8 @@ async fn errors_of_structure_and_expressions_are_found() {
         json!({"caseSensitive": true, "leftValue": "", "typeValidation": "strict", "version": 2});
     let conditions = json!({"options": options, "combinator": "and",
         "conditions": [is("notEmpty"), is("isNotEmpty")]});
+    let conditions = json!({ "conditions": conditions });
+    let old = json!({"values": {"string": [{"name": "a", "value": "1"}]}, "disabled": true});
     let nodes = json!([
         webhook("lastNode"),
         set("A", "={{ $('Nope').item }}"),
@@ -45,46 +51,30 @@ async fn errors_of_structure_and_expressions_are_found() {
         set("C", "{{ $json.a }}"),
         set("E", "={{ }}"),
         set("F", "={{ {a:{b:1}} }}"),
-        node(
-            "H",
-            "n8n-nodes-base.filter",
-            2.2,
-            json!({ "conditions": conditions })
-        ),
-        node(
-            "I",
-            "n8n-nodes-base.set",
-            3.4,
-            json!({"values": {"string": [{"name": "a", "value": "1"}]}, "disabled": true})
-        ),
+        base("H", "filter", 2.2, conditions),
+        base("I", "set", 3.4, old),
         // Not within braces, it is no reference to a node.
         set("Fine", "={\"html\": \"$('title')\"}{{ {a: {b: 1} } }}"),
-        node(
-            "G",
-            "n8n-nodes-base.code",
-            2.0,
-            json!({"jsCode": "return $('Y').all()"})
-        ),
-        node(
-            "D",
-            "n8n-nodes-base.code",
-            2.0,
-            json!({"jsCode": "return []"})
-        ),
+        code("G", "return $('Y').all()"),
+        code("D", "return []"),
     ]);
     let found = findings(&env, &nodes).await;
     // n8n publishes it; the runs would fail.
     assert_eq!(found["valid"], true, "{found}");
-    assert_found(&found, "warning", "A", "\"Nope\"");
-    assert_found(&found, "warning", "B", "without");
-    assert_found(&found, "warning", "C", "does not start with");
-    assert_found(&found, "warning", "D", "runs code");
-    assert_found(&found, "warning", "E", "empty");
-    assert_found(&found, "warning", "F", "a space between the braces");
-    assert_found(&found, "warning", "G", "\"Y\"");
-    assert_found(&found, "warning", "H", "no operator \"isNotEmpty\"");
-    assert_found(&found, "warning", "I", "ignores the parameter `values`");
-    assert_found(&found, "warning", "I", "ignores the parameter `disabled`");
+    for (node, part) in [
+        ("A", "\"Nope\""),
+        ("B", "without"),
+        ("C", "does not start with"),
+        ("D", "runs code"),
+        ("E", "empty"),
+        ("F", "a space between the braces"),
+        ("G", "\"Y\""),
+        ("H", "no operator \"isNotEmpty\""),
+        ("I", "ignores the parameter `values`"),
+        ("I", "ignores the parameter `disabled`"),
+    ] {
+        assert_found(&found, "warning", node, part);
+    }
     assert_lacks(&found.to_string(), "title");
     let alone = findings(&env, &json!([set("A", "x")])).await;
     assert!(alone.to_string().contains("No trigger"), "{alone}");
@@ -179,5 +169,4 @@ async fn verdict_is_that_of_publishing_and_leaves_nothing_behind() {
         left == json!({"workflows": []})
     })
     .await;
-    env.delete(&live).await;
 }

@@ -108,7 +108,6 @@ async fn versions_are_listed_compared_and_restored() {
         "the replaced draft is kept"
     );
     refused!(env, "get_workflow_version", {"workflow_id": id, "version_id": "no"}, "list_workflow_versions");
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -123,17 +122,14 @@ async fn restored_version_obeys_the_rules() {
     let listed = versions(&env, &workflow).await;
     let arguments = json!({"workflow_id": workflow.id, "version_id": listed[1]["version_id"]});
     let tool = "restore_workflow_version";
-    let args = ["--toolsets", "all", "--deny-workflows", &closed.id];
-    let guarded = Env::with(&args).await.unwrap();
-    assert_refused(&guarded, tool, arguments.clone(), "N8N_DENY_WORKFLOWS").await;
-    env.activate(&workflow).await;
-    let reviewed = Env::with(&["--toolsets", "all", "--require-review"])
+    let guarded = Env::limited(&["--deny-workflows", &closed.id])
         .await
         .unwrap();
+    assert_refused(&guarded, tool, arguments.clone(), "N8N_DENY_WORKFLOWS").await;
+    env.activate(&workflow).await;
+    let reviewed = Env::limited(&["--require-review"]).await.unwrap();
     assert_refused(&reviewed, tool, arguments.clone(), "review").await;
     assert_eq!(versions(&env, &workflow).await.len(), 2);
-    env.delete(&workflow).await;
-    env.delete(&closed).await;
 }
 
 #[tokio::test]
@@ -165,9 +161,7 @@ async fn workflow_is_moved_only_where_n8n_and_the_rules_allow_it() {
         ("--allow-workflows", project.as_str(), "other"),
         ("--deny-workflows", "project:other", "other"),
     ] {
-        let guarded = Env::with(&["--toolsets", "all", option, rule])
-            .await
-            .unwrap();
+        let guarded = Env::limited(&[option, rule]).await.unwrap();
         let arguments = to(&json!(target));
         assert_refused(&guarded, "move_workflow", arguments, "Nothing was moved").await;
         // A credential may be that of a workflow outside of the rules.
@@ -189,5 +183,4 @@ async fn workflow_is_moved_only_where_n8n_and_the_rules_allow_it() {
     let mut agreed = credential;
     agreed["confirm"] = json!("no");
     assert_refused(&env, "transfer_credential", agreed, "credential").await;
-    env.delete(&workflow).await;
 }

@@ -60,17 +60,15 @@ async fn method_headers_and_query_reach_the_workflow() {
         own,
         "the user in the address of n8n"
     );
-    env.delete(&workflow).await;
     let form = env.live(vec![form()]).await;
     refused!(env, "run_workflow", {"workflow_id": form.id, "method": "GET"}, "cannot receive `method`");
-    env.delete(&form).await;
 }
 
 #[tokio::test]
 async fn header_of_the_credential_is_not_replaced_and_secrets_are_not_shown() {
     let Some(n8n) = Instance::new() else { return };
     let data = json!({"name": "X-Gate", "value": "s3cret-of-the-gate"});
-    let (trigger, credential, name) = n8n
+    let (trigger, _, name) = n8n
         .secured_webhook("headerAuth", "httpHeaderAuth", data.clone())
         .await;
     let all = set("={{ JSON.stringify($json.headers) }}");
@@ -88,8 +86,6 @@ async fn header_of_the_credential_is_not_replaced_and_secrets_are_not_shown() {
     assert_lacks(&ran, "s3cret-of-the-gate");
     let other = json!({"workflow_id": workflow.id, "headers": {"x-gate": "open"}});
     assert_refused(&session, "run_workflow", other, "N8N_WEBHOOK_CREDENTIALS").await;
-    n8n.delete(&workflow).await;
-    n8n.delete_credential(&credential).await;
 }
 
 /// The whole file of an execution, read in parts of this size.
@@ -170,8 +166,6 @@ async fn files_reach_the_workflow_and_are_read_from_its_execution() {
         files,
         "`files` cannot be sent with GET"
     );
-    env.delete(&get).await;
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -191,7 +185,6 @@ async fn file_that_is_no_base64_is_not_shown_in_the_error() {
     let error = assert_refused(&env, "get_execution_file", text, "not base64").await;
     assert_lacks(&error, "hunter2");
     assert_eq!(file(&env, about("url"), 16).await, [0xfb, 0xff, 0xbf, 0x61]);
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -203,7 +196,6 @@ async fn file_of_a_form_may_be_among_the_files() {
     let files = json!({"CV": {"name": "cv.txt", "text": "me"}});
     let ran = run_with(&env, json!({"workflow_id": workflow.id, "files": files})).await;
     assert_eq!(ran["output"], json!({"result": "cv.txt"}), "{ran}");
-    env.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -247,8 +239,6 @@ async fn credential_of_a_webhook_is_sent() {
         let message = assert_refused(&session, "run_workflow", id_only, variable).await;
         assert_contains(&message, &name);
         assert_eq!(n8n.executions(&workflow).await.as_array().unwrap().len(), 2);
-        n8n.delete(&workflow).await;
-        n8n.delete_credential(&id).await;
     }
 }
 
@@ -263,5 +253,4 @@ async fn invalid_configuration_is_refused_without_repeating_it() {
     assert_starts_with(&message, "N8N_WEBHOOK_CREDENTIALS");
     assert_lacks(&message, "SECRET");
     assert_lacks(&server.log(), "SECRET");
-    n8n.delete(&workflow).await;
 }

@@ -4,8 +4,10 @@ use super::*;
 
 /// A server whose tools are the workflows with a unique tag, and the tag's name and id.
 async fn tagged_env() -> Option<(Env, String, String)> {
-    let (tag, id) = Instance::new()?.tag().await;
-    Some((Env::with(&["--tool-tag", &tag]).await?, tag, id))
+    let tag = tag_name();
+    let env = Env::with(&["--tool-tag", &tag]).await?;
+    let id = env.tag_with(&tag).await;
+    Some((env, tag, id))
 }
 
 /// The name of the tool for a workflow.
@@ -47,8 +49,6 @@ async fn tool_appears_and_disappears_with_the_tag() {
     assert!(run["execution_id"].is_string());
     env.set_tags(&workflow, &[]).await;
     wait_for_tool(&env, &name, false).await;
-    env.delete(&workflow).await;
-    env.delete_tag(&tag).await;
 }
 
 #[tokio::test]
@@ -93,9 +93,6 @@ async fn schema_comes_from_the_trigger_or_a_note() {
     let missing = json!({"name": tool_name(&by_note), "arguments": {}});
     let error = env.server.error("tools/call", missing).await;
     assert!(error.to_string().contains("input"), "{error}");
-    for workflow in [&by_path, &by_form, &by_chat, &by_note] {
-        env.delete(workflow).await;
-    }
     let colours = json!({"values": [{"option": "red"}, {"option": "blue"}]});
     let fields = json!([
         {"fieldLabel": "age", "fieldType": "number", "requiredField": true},
@@ -132,8 +129,6 @@ async fn schema_comes_from_the_trigger_or_a_note() {
     ] {
         refused!(env, "run_workflow", {"workflow_id": typed.id, "parameters": parameters}, part);
     }
-    env.delete(&typed).await;
-    env.delete_tag(&tag).await;
 }
 
 #[tokio::test]
@@ -149,6 +144,4 @@ async fn read_only_server_has_no_workflow_tools() {
     let tools = reader.tool_names().await.join(" ");
     assert_lacks(&tools, &tool_name(&workflow));
     assert_lacks(&tools, "run_workflow");
-    env.delete(&workflow).await;
-    env.delete_tag(&tag_id).await;
 }

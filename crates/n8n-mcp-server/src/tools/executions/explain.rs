@@ -2,7 +2,7 @@
 
 use n8n_workflow::draft::called_ids;
 use n8n_workflow::trace::{Cause, NodeFailure, Trace, find_failure, find_handled};
-use n8n_workflow::{Execution, Status, Workflow};
+use n8n_workflow::{Execution, Node, Status, Workflow};
 use upstream::time::parse_timestamp;
 
 use super::find;
@@ -61,10 +61,7 @@ impl Tool for ExplainExecution {
 pub(crate) async fn explain(n8n: &N8n, id: &Id) -> Result<Explanation, ToolError> {
     let execution = find(n8n, id, true).await?;
     // Optional: it may have been deleted since, and the execution has most of the information.
-    let workflow = match &execution.workflow_id {
-        Some(id) => n8n.api.workflow(id).await.ok(),
-        None => None,
-    };
+    let workflow = n8n.api.workflow_of(&execution).await.ok().flatten();
     let trace = Trace::read(execution.data.as_deref());
     let mut found = diagnose(&execution, &trace, workflow.as_ref(), n8n)?;
     let is_unclear =
@@ -151,7 +148,7 @@ fn diagnose(
         false => "",
     };
     let parameters = node.filter(|_| !is_handled);
-    let parameters = parameters.map(|node| Value::Object(node.parameters.clone()));
+    let parameters = parameters.map(Node::all_parameters);
     Ok(Diagnosis {
         node_type,
         cause: format!("{cause}{goes_on}"),
@@ -169,7 +166,7 @@ impl Diagnosis {
         for id in &self.started {
             let id = Id::try_from(id.clone()).ok()?;
             let filter = ExecutionFilter::newest(Some(&id), Some("error"), MAX_RECENT_EXECUTIONS);
-            let (page, _) = n8n.api.executions(&filter).await.ok()?;
+            let page = n8n.api.executions(&filter).await.ok()?;
             let is_its = |one: &Execution| {
                 let started = one.started_at.as_deref().and_then(parse_timestamp);
                 let started = started.map(|started| started.as_millisecond() as f64);

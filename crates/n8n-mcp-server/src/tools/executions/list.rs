@@ -11,7 +11,7 @@ use upstream::time::{Since, Timestamp};
 
 use crate::api::{ExecutionFilter, N8nFailure as _, Page, UNKNOWN_CURSOR};
 use crate::outcome::RunStatus;
-use crate::tools::collection::{FilteredPage, filtered_page};
+use crate::tools::collection::filtered_page;
 use crate::tools::prelude::*;
 
 const DEFAULT_LIMIT: u32 = 20;
@@ -123,23 +123,23 @@ impl Tool for ListExecutions {
                 ..filter.clone()
             };
             async move {
-                let (page, unreadable) = page(n8n, &filter).await?;
-                Ok(FilteredPage {
-                    rows: n8n.api.admitted(page.data).await?,
+                let page = page(n8n, &filter).await?;
+                Ok(Page {
+                    data: n8n.api.admitted(page.data).await?,
                     next_cursor: page.next_cursor,
-                    unreadable,
+                    unreadable: page.unreadable,
                 })
             }
         };
         let listed = filtered_page(limit, cursor.as_deref(), fetch).await?;
-        let (mut executions, mut left_out) = (listed.rows, listed.unreadable);
+        let (mut executions, mut left_out) = (listed.data, listed.unreadable);
         if filter.status.is_none() && cursor.is_none() {
             // n8n lists running executions only if it is asked for them.
             let running = ExecutionFilter {
                 status: Some("running"),
                 ..filter.clone()
             };
-            let running = page(n8n, &running).await?.0.data;
+            let running = page(n8n, &running).await?.data;
             let running = n8n.api.admitted(running).await?.into_iter().flatten();
             let known = |one: &Execution| executions.iter().any(|other| other.id == one.id);
             let running: Vec<_> = running.filter(|one| !known(one)).collect();
@@ -236,10 +236,7 @@ fn groups(rows: Vec<ExecutionRow>) -> Vec<FailureGroup> {
     groups
 }
 
-async fn page(
-    n8n: &N8n,
-    filter: &ExecutionFilter,
-) -> Result<(Page<Execution>, Vec<String>), ToolError> {
+async fn page(n8n: &N8n, filter: &ExecutionFilter) -> Result<Page<Execution>, ToolError> {
     let listed = n8n.api.executions(filter).await;
     listed.map_err(|failure| explain(failure, filter))
 }

@@ -6,7 +6,7 @@ use n8n_workflow::draft::{Draft, Operation, apply, keep_parts, name_of, restore}
 
 use super::load;
 use super::validate::{ValidateWorkflow, judge};
-use crate::api::{WorkflowLock, WrittenWorkflow, changed_meanwhile};
+use crate::api::{WorkflowLock, Written, changed_meanwhile};
 use crate::tools::prelude::*;
 
 pub(crate) fn authoring() -> Toolset<N8n> {
@@ -19,45 +19,6 @@ pub(crate) fn authoring() -> Toolset<N8n> {
 }
 
 const MAX_FINDINGS: usize = 10;
-
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Written {
-    id: String,
-    name: String,
-    active: bool,
-    /// Pass it to the next change, which then detects other changes.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    version: String,
-    /// n8n would reject these parts.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    left_out: Vec<String>,
-    /// These may be problems; with allow_invalid there are errors, too.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<Finding>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<String>,
-}
-
-impl Written {
-    pub(super) fn new(written: WrittenWorkflow, warnings: Vec<Finding>) -> Self {
-        let workflow = written.workflow;
-        Self {
-            note: written.note,
-            id: workflow.id,
-            name: workflow.name,
-            active: workflow.active,
-            version: workflow.updated_at,
-            left_out: written.left_out,
-            warnings,
-        }
-    }
-
-    fn with_note(mut self, note: &str) -> Self {
-        let before = self.note.take().map(|before| before + " ");
-        self.note = Some(before.unwrap_or_default() + note);
-        self
-    }
-}
 
 /// The addition for a draft beside which settings were changed.
 const SETTINGS_ARE_LIVE: &str = "The settings have no versions: they apply at once.";
@@ -172,12 +133,7 @@ impl Tool for EditWorkflow {
         let change = Some((current, before));
         let warnings = check_change(n8n, change, &draft, self.allow_invalid).await?;
         if self.dry_run {
-            let (_, workflow, _) = loaded;
-            let nothing = WrittenWorkflow {
-                workflow,
-                ..WrittenWorkflow::default()
-            };
-            let checked = Written::new(nothing, warnings);
+            let checked = Written::new(loaded.1, Vec::new()).with_warnings(warnings);
             return Ok(checked.with_note("Checked only: nothing was written."));
         }
         replace(n8n, loaded, &draft, warnings, self.publish).await
@@ -194,13 +150,11 @@ async fn replace(
     let publish = publish && found.iter().all(|one| one.severity != Severity::Error);
     let api = &n8n.api;
     let written = api.replace_workflow(lock, &current, draft, publish).await?;
-    let is_draft = written.is_draft;
-    let written = Written::new(written, found);
-    Ok(if is_draft && draft.settings != before.settings {
-        written.with_note(SETTINGS_ARE_LIVE)
-    } else {
-        written
-    })
+    let has_new_settings = written.is_draft && draft.settings != before.settings;
+    let note = has_new_settings.then_some(SETTINGS_ARE_LIVE);
+    Ok(written
+        .with_warnings(found)
+        .with_note(note.unwrap_or_default()))
 }
 
 /// Creates an inactive workflow, after checking it.
@@ -235,8 +189,8 @@ impl Tool for CreateWorkflow {
         order.or_insert_with(|| "v1".into());
         draft.body().map_err(ToolError::invalid_argument)?;
         let warnings = check_change(n8n, None, &draft, self.allow_invalid).await?;
-        let written = n8n.api.create_workflow(&draft).await?;
-        Ok(Written::new(written, warnings))
+        let written = n8n.api.create_workflow(&draft, None).await?;
+        Ok(written.with_warnings(warnings))
     }
 }
 
@@ -309,6 +263,8 @@ pub(super) fn redacted(n8n: &N8n, draft: &Draft) -> Draft {
     shown
 }
 
+const OF_THE_DRAFT: &str = "It is a copy of the draft, which is not what is live.";
+
 /// Copies a workflow. The copy is inactive, without tags, and its webhooks have new paths.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -329,11 +285,9 @@ impl Tool for DuplicateWorkflow {
         let (original, mut draft) = load(n8n, &self.workflow_id).await?;
         draft.name = self.name.unwrap_or_else(|| format!("{} copy", draft.name));
         draft.make_urls_unique();
-        let written = n8n.api.create_workflow(&draft).await?;
-        let written = Written::new(written, Vec::new());
-        Ok(match original.unpublished_draft() {
-            Some(_) => written.with_note("It is a copy of the draft, which is not what is live."),
-            None => written,
-        })
+        let project = original.projects.first().map(String::as_str);
+        let written = n8n.api.create_workflow(&draft, project).await?;
+        let is_draft = original.unpublished_draft().is_some();
+        Ok(written.with_note(if is_draft { OF_THE_DRAFT } else { "" }))
     }
 }

@@ -1,6 +1,6 @@
 //! `get_workflow` and `list_workflows`.
 
-use n8n_workflow::connections::{Connection, MAIN, parse_connections};
+use n8n_workflow::connections::lines;
 use n8n_workflow::draft::{Draft, name_of};
 use n8n_workflow::node_type::runs_code;
 use n8n_workflow::trigger::{Trigger, TriggerKind, parameters_of, triggers};
@@ -10,7 +10,7 @@ use super::authoring::redacted;
 use super::load;
 use crate::api::WorkflowFilter;
 use crate::start_method::Access;
-use crate::tools::collection::{FilteredPage, filtered_page};
+use crate::tools::collection::filtered_page;
 use crate::tools::prelude::*;
 
 /// Shows one workflow: its nodes, how they are connected, and how each trigger can be run.
@@ -200,25 +200,6 @@ fn parameters(trigger: &Trigger<'_>) -> Option<Map<String, Value>> {
     }
 }
 
-/// Connections as `A -> B`; empty if they cannot be read.
-pub(super) fn lines(all: &Map<String, Value>) -> Vec<String> {
-    let all = parse_connections(all).unwrap_or_default();
-    all.into_iter().map(line).collect()
-}
-
-/// A connection as `A -> B`.
-pub(super) fn line(one: Connection) -> String {
-    let output = match one.output {
-        0 => String::new(),
-        output => format!("[{output}]"),
-    };
-    let arrow = match one.kind.as_str() {
-        MAIN => "->".to_owned(),
-        kind => format!("-{kind}->"),
-    };
-    format!("{}{output} {arrow} {}", one.from, one.to)
-}
-
 pub(super) fn node_summary(node: &Node) -> NodeSummary {
     NodeSummary {
         name: node.name.clone(),
@@ -305,21 +286,15 @@ impl Tool for ListWorkflows {
                 ..filter.clone()
             };
             async move {
-                let (page, unreadable) = n8n.api.workflows(&filter).await?;
-                let rows = page.data.into_iter();
-                let rows = rows.map(|row| Some(row).filter(is_shown).map(WorkflowRow::from));
-                Ok(FilteredPage {
-                    rows: rows.collect(),
-                    next_cursor: page.next_cursor,
-                    unreadable,
-                })
+                let page = n8n.api.workflows(&filter).await?;
+                Ok(page.map(|row| Some(row).filter(is_shown).map(WorkflowRow::from)))
             }
         };
         let mut page = filtered_page(limit, cursor, fetch).await?;
         // Their tags and projects are unknown.
         page.unreadable.retain(|_| policy.is_open());
         Ok(WorkflowPage {
-            workflows: page.rows,
+            workflows: page.data,
             left_out: page.unreadable,
             next_cursor: page.next_cursor,
         })

@@ -2,6 +2,7 @@
 
 use mcp_core::tool::ToolErrorKind;
 use n8n_workflow::node_type::last_part;
+use n8n_workflow::trigger::Webhook;
 use n8n_workflow::{Node, Workflow};
 
 use super::load;
@@ -109,28 +110,13 @@ async fn taken_paths(n8n: &N8n, workflow: &Workflow) -> Option<String> {
     ))
 }
 
-/// Methods and paths of webhooks, in which all names of parameters are the same.
 fn webhook_urls(nodes: &[Node]) -> Vec<String> {
-    let of_node = |node: &Node| {
-        let is_webhook = !node.disabled && last_part(&node.kind) == "webhook";
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let path = node.parameters.get("path").and_then(text);
-        let path = path.filter(|path| is_webhook && !path.starts_with('='))?;
-        let segment = |one: &str| if one.starts_with(':') { ":" } else { one }.to_owned();
-        let path: Vec<_> = path.trim_matches('/').split('/').map(segment).collect();
-        let methods: Vec<String> = match node.parameters.get("httpMethod") {
-            Some(Value::Array(all)) => all.iter().filter_map(text).collect(),
-            Some(one) => text(one).into_iter().collect(),
-            None => vec!["GET".to_owned()],
-        };
-        let path = path.join("/");
-        Some(
-            methods
-                .into_iter()
-                .map(move |method| format!("{method} {path}")),
-        )
-    };
-    nodes.iter().filter_map(of_node).flatten().collect()
+    let is_live = |node: &&Node| !node.disabled && last_part(&node.kind) == "webhook";
+    // One without a path has its id in place of that.
+    let has_path = |webhook: &Webhook| webhook.path != [""];
+    let webhooks = nodes.iter().filter(is_live);
+    let webhooks = webhooks.filter_map(|node| Webhook::of(node).ok().filter(has_path));
+    webhooks.flat_map(Webhook::urls).collect()
 }
 
 /// Deactivates a workflow: triggers no longer start it. Current runs continue.

@@ -1,13 +1,15 @@
 //! The toolset `versions`: the history of a workflow, what changed since a version, and the way back.
 
+use n8n_workflow::connections::lines;
 use n8n_workflow::diff::{WorkflowDiff, diff};
 use n8n_workflow::draft::{Draft, move_pins};
 use n8n_workflow::{Node, Workflow};
 use upstream::redact::Redactor;
 
-use super::authoring::{Written, check_change, load_for_change, redacted};
-use super::get::{NodeSummary, line, lines, node_summary};
+use super::authoring::{check_change, load_for_change, redacted};
+use super::get::{NodeSummary, node_summary};
 use super::load;
+use crate::api::Written;
 use crate::tools::prelude::*;
 
 const WORKFLOWS: Collection = Collection {
@@ -87,12 +89,13 @@ impl Tool for ListWorkflowVersions {
         let workflow = n8n.api.workflow(&self.workflow_id).await?;
         let below = [self.workflow_id.as_str(), "history"];
         let page = WORKFLOWS.page(n8n, &below, &[], self.limit, self.cursor);
-        let (rows, next_cursor): (Vec<VersionRow>, _) = page.await?;
         let redactor = n8n.redactor();
-        let rows = rows.into_iter().map(|row| row.marked(&workflow, &redactor));
+        let page = page
+            .await?
+            .map(|row: VersionRow| row.marked(&workflow, &redactor));
         Ok(Versions {
-            versions: rows.collect(),
-            next_cursor,
+            versions: page.data,
+            next_cursor: page.next_cursor,
         })
     }
 }
@@ -144,7 +147,7 @@ impl Tool for GetWorkflowVersion {
                 _ => version(n8n, id, other, &current).await?.1,
             };
             let shown = [&draft, &after].map(|draft| redacted(n8n, draft));
-            let found = diff((&draft, &shown[0]), (&after, &shown[1]), line);
+            let found = diff((&draft, &shown[0]), (&after, &shown[1]));
             details.changes = Some(found);
         } else {
             let nodes: Result<Vec<Node>, _> = serde_json::from_value(json!(draft.nodes));
@@ -212,6 +215,6 @@ impl Tool for RestoreWorkflowVersion {
         let warnings = check_change(n8n, change, &draft, true).await?;
         let api = &n8n.api;
         let written = api.replace_workflow(lock, &workflow, &draft, false).await?;
-        Ok(Written::new(written, warnings))
+        Ok(written.with_warnings(warnings))
     }
 }

@@ -1,5 +1,4 @@
-//! Starts a run: sends the one request that its plan made. Continues an execution that waits for a request: of
-//! a Wait node, or the next page of a form.
+//! Continues an execution that waits for a request: of a Wait node, or the next page of a form.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +14,8 @@ use upstream::http::Method;
 use uuid::Uuid;
 
 use super::find::Search;
-use super::follow::{Deadline, ExecutionWatch, MIN_POLL_INTERVAL, StartedRun, UrlRun};
-use super::plan::{Start, form_body, webhook_body};
+use super::follow::{Deadline, ExecutionWatch, MIN_POLL_INTERVAL};
+use super::plan::{form_body, webhook_body};
 use crate::api::after;
 use crate::outcome::{Kept, Run};
 use crate::production_url::{UrlAnswer, UrlRequest};
@@ -25,32 +24,6 @@ use crate::start_method::StartMethod;
 
 /// The time within which n8n shows that an execution goes on.
 const RESUME_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Sends the one request that starts the run.
-pub(super) async fn send(
-    start: Start,
-    watch: &ExecutionWatch<'_>,
-) -> Result<StartedRun, ToolError> {
-    let (n8n, search) = (watch.n8n, &watch.search);
-    let workflow = &search.workflow;
-    let within = watch.deadline.start_timeout();
-    match start {
-        Start::Url(request) => {
-            let (way, replies_at_end) = (request.way, request.replies_at_end);
-            Ok(StartedRun::ByUrl(UrlRun {
-                reply: n8n
-                    .urls
-                    .send(request, workflow, &search.request_id, within)?,
-                replies_at_end,
-                is_webhook: way == StartMethod::Webhook,
-            }))
-        }
-        Start::Mcp(request) => {
-            let start = n8n.mcp.start(request, workflow, within, &search.execution);
-            Ok(StartedRun::ByMcp(start.await?))
-        }
-    }
-}
 
 /// An execution that waits, and the request that continues it.
 pub(crate) struct Resumption {
@@ -85,12 +58,11 @@ impl Resumption {
                 "Execution {id} waits at a node that its workflow no longer has. Resume it in n8n."
             ))
         })?;
-        let text = |key: &str| node.parameters.get(key).and_then(Value::as_str);
         let name = &node.name;
         let (start, method) = match waits_for(node) {
             WaitsFor::Form => (StartMethod::Form, Method::POST),
             WaitsFor::Request => {
-                let method = text("httpMethod").unwrap_or("GET").parse();
+                let method = node.text("httpMethod").unwrap_or("GET").parse();
                 (StartMethod::Webhook, method.unwrap_or(Method::GET))
             }
             WaitsFor::Time => {
@@ -129,6 +101,7 @@ impl Resumption {
             node: name.clone(),
             request: UrlRequest {
                 way: start,
+                methods: vec![method.clone()],
                 method,
                 path,
                 query,
