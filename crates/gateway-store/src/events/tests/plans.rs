@@ -43,8 +43,21 @@ fn each_filter_walks_along_an_index() {
             "by_backend",
         ),
         (
-            query(|query| query.outcome = Some(Outcome::Ok)),
+            query(|query| query.outcome = Some(Outcome::TimedOut)),
             "by_outcome",
+        ),
+        // Most events are such: the newest of all are looked at.
+        (
+            query(|query| query.outcome = Some(Outcome::Ok)),
+            "SCAN mcp_events",
+        ),
+        (
+            Query::default().with_type(kind::TOOL_CALL),
+            "SCAN mcp_events",
+        ),
+        (
+            Query::default().with_status(EventStatus::Success),
+            "SCAN mcp_events",
         ),
         (
             query(|query| query.principal = Some("x".into())).with_since(Timestamp::now()),
