@@ -53,7 +53,7 @@ const AREAS: [Area; 5] = [
 /// suite.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Without the real services.
+    /// Only the tests that need no service; `cargo xtask check` has the lints.
     #[arg(long)]
     quick: bool,
     /// Only the tests of docker, n8n, openhands, gateway or protocol, with the services that these need.
@@ -67,6 +67,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let started = Instant::now();
     let area = options.only.as_deref().map(area).transpose()?;
+    let is_whole = area.is_none() && !options.quick;
     let is_wanted = |service: &&dyn Service| match area {
         Some((_, services, _)) => services.contains(&service.name()),
         None => !options.quick,
@@ -77,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         // The first installation takes minutes: it runs beside the other stages.
         let real = scope.spawn(|| RealServices::start(&services));
         let mut check_and_build = || {
-            if area.is_none() {
+            if is_whole {
                 sum += checks::all()?;
             }
             checks::stage("build", &format!("{} --quiet", checks::BUILD))
@@ -94,7 +95,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         if area.is_none() {
             sum += checks::stage("doc-tests", DOC_TESTS)?;
         }
-        if area.is_none() && !options.quick {
+        if is_whole {
             sum += TestCounts::from_result("conformance", conformance::run_newest());
         }
     }

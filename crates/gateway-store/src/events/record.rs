@@ -1,14 +1,15 @@
 //! An event as it is stored, and as `get_events` shows it.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use serde::Serialize;
 use serde::ser::{SerializeStruct as _, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use serde_with::skip_serializing_none;
 use upstream::time::{Offset, Timestamp};
 
-use super::argument_types::ArgumentTypes;
 use super::event::{Event, EventDetails, EventStatus, FinishedRequest, Outcome, short};
 use super::trace::TraceId;
 
@@ -56,8 +57,9 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    fn new(metadata: &Value) -> Self {
-        let member = |name: &str| metadata[name].as_str().map(|text| short(text).into());
+    /// Those of facts.
+    fn of_facts(facts: &Value) -> Self {
+        let member = |name: &str| column(facts[name].as_str());
         Self {
             principal: member("principal"),
             view: member("view"),
@@ -67,6 +69,21 @@ impl Columns {
             kind: member("kind"),
         }
     }
+
+    fn of_request(request: &FinishedRequest) -> Self {
+        Self {
+            principal: column(request.principal.as_deref()),
+            view: column(request.view.as_deref()),
+            backend: column(request.backend.as_deref()),
+            item: column(Some(&request.item)),
+            outcome: column(Some(request.outcome.name())),
+            kind: column(request.failure.as_ref().map(|failure| &*failure.kind)),
+        }
+    }
+}
+
+fn column(text: Option<&str>) -> Option<Box<str>> {
+    text.map(|text| short(text).into())
 }
 
 impl Record {
@@ -92,17 +109,10 @@ impl Record {
 
 impl From<Event> for Record {
     fn from(event: Event) -> Self {
-        let (members, arguments) = match event.details {
-            EventDetails::Request(request) => (metadata(&request), Some(request.arguments)),
-            EventDetails::Facts(facts) => (facts, None),
+        let (columns, mut metadata) = match &event.details {
+            EventDetails::Request(request) => (Columns::of_request(request), metadata(request)),
+            EventDetails::Facts(facts) => (Columns::of_facts(facts), facts.to_string()),
         };
-        let mut metadata = members.to_string();
-        if let Some(arguments) = arguments {
-            // They are JSON already.
-            metadata.pop();
-            let arguments = arguments.as_ref().map_or("null", ArgumentTypes::json);
-            metadata.extend([r#","arguments":"#, arguments, "}"]);
-        }
         if metadata.len() > MAX_METADATA_BYTES {
             r#"{"cut":true}"#.clone_into(&mut metadata);
         }
@@ -114,7 +124,7 @@ impl From<Event> for Record {
             status: event.status,
             source: SOURCE.into(),
             replica: None,
-            columns: Columns::new(&members),
+            columns,
             metadata,
         }
     }
@@ -140,37 +150,65 @@ impl Serialize for Record {
     }
 }
 
-/// The metadata of a request but its arguments; for a tool call the first three members are those of seed 003.
-fn metadata(request: &FinishedRequest) -> Value {
+/// The metadata of a request; of a tool call the first three members are those of seed 003.
+#[skip_serializing_none]
+#[derive(Serialize)]
+struct RequestMetadata<'a> {
+    tool_name: Option<&'a str>,
+    method: Option<&'a str>,
+    item: Option<&'a str>,
+    #[serialize_always]
+    backend: Option<&'a str>,
+    duration_ms: f64,
+    outcome: Outcome,
+    denial: Option<&'a str>,
+    allowed_by: Option<&'a str>,
+    approved_by: Option<&'a str>,
+    #[serialize_always]
+    principal: Option<&'a str>,
+    view: Option<&'a str>,
+    client: Option<&'a str>,
+    address: Option<IpAddr>,
+    request_bytes: usize,
+    response_bytes: usize,
+    #[serialize_always]
+    error_code: Option<i64>,
+    kind: Option<&'a str>,
+    error: Option<&'a str>,
+    count: Option<u64>,
+    #[serialize_always]
+    arguments: Option<&'a RawValue>,
+}
+
+fn metadata(request: &FinishedRequest) -> String {
     #[expect(clippy::cast_precision_loss, reason = "exact for a century")]
     let micros = request.duration.as_micros() as f64;
     let (method, item) = (request.method.as_deref(), short(&request.item));
     let failure = request.failure.as_ref();
     let error = failure.map(|failure| failure.text.as_str());
-    let mut metadata = json!({
-        "tool_name": method.is_none().then_some(item),
-        "method": method,
-        "item": method.is_some().then_some(item),
-        "backend": request.backend.as_deref().map(short),
-        "duration_ms": micros / 1e3,
-        "outcome": request.outcome,
-        "denial": request.denial.as_deref().map(short),
-        "allowed_by": request.permission.as_deref().map(short),
-        "approved_by": request.approved_by.as_deref().map(short),
-        "principal": request.principal.as_deref().map(short),
-        "view": request.view.as_deref(),
-        "client": Some(request.sender.client.as_str()).filter(|client| !client.is_empty()),
-        "address": request.sender.address,
-        "request_bytes": request.request_bytes,
-        "response_bytes": request.response_bytes,
-        "error_code": request.error_code,
-        "kind": failure.map(|failure| &*failure.kind),
-        "error": error.filter(|text| !text.is_empty()),
-        "count": Some(request.count).filter(|count| *count > 0),
-    });
-    if let Some(members) = metadata.as_object_mut() {
-        let always = ["backend", "principal", "error_code"];
-        members.retain(|name, value| !value.is_null() || always.contains(&name.as_str()));
-    }
-    metadata
+    let arguments = request.arguments.as_ref();
+    let metadata = RequestMetadata {
+        tool_name: method.is_none().then_some(item),
+        method,
+        item: method.is_some().then_some(item),
+        backend: request.backend.as_deref().map(short),
+        duration_ms: micros / 1e3,
+        outcome: request.outcome,
+        denial: request.denial.as_deref().map(short),
+        allowed_by: request.permission.as_deref().map(short),
+        approved_by: request.approved_by.as_deref().map(short),
+        principal: request.principal.as_deref().map(short),
+        view: request.view.as_deref(),
+        client: Some(request.sender.client.as_str()).filter(|client| !client.is_empty()),
+        address: request.sender.address,
+        request_bytes: request.request_bytes,
+        response_bytes: request.response_bytes,
+        error_code: request.error_code,
+        kind: failure.map(|failure| &*failure.kind),
+        error: error.filter(|text| !text.is_empty()),
+        count: Some(request.count).filter(|count| *count > 0),
+        // They are JSON already.
+        arguments: arguments.and_then(|types| serde_json::from_str(types.json()).ok()),
+    };
+    serde_json::to_string(&metadata).unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use upstream::time::Timestamp;
 
-use super::event::{EventStatus, Outcome, short};
+use super::event::{EventStatus, Outcome, kind, short};
 use super::record::{Columns, Record};
 use super::trace::TraceId;
 use crate::database::{Connection, Row, StoreError, StoreLocation, Value};
@@ -99,6 +99,13 @@ impl Conditions {
             true => self.add(&format!("coalesce({column}, '') = ?"), value),
         }
     }
+
+    /// Chooses the index of `column`, which leaves out the value that most events have, unless one is chosen.
+    fn choose_index_without(&mut self, column: &str, usual: &str) {
+        if !std::mem::replace(&mut self.has_index, true) {
+            self.all.push(format!("{column} <> {usual}"));
+        }
+    }
 }
 
 impl Query {
@@ -120,13 +127,22 @@ impl Query {
         found.equals("principal", shared(&self.principal));
         found.equals("view", shared(&self.view));
         found.equals("backend", text(&self.backend));
-        found.equals("event_type", text(&self.event_type));
+        if let Some(event_type) = text(&self.event_type) {
+            if self.event_type.as_deref() != Some(kind::TOOL_CALL) {
+                found.choose_index_without("event_type", "'gateway.tool_call'");
+            }
+            found.add("event_type = ?", event_type);
+        }
+        if self.outcome.is_some_and(|outcome| outcome != Outcome::Ok) {
+            found.choose_index_without("outcome", "'ok'");
+        }
         match self.outcome {
             Some(Outcome::Failed) if self.hides_denials => {
                 found.all.push("outcome in ('failed', 'denied')".to_owned());
             }
             Some(Outcome::Denied) if self.hides_denials => found.all.push("1 = 0".to_owned()),
-            outcome => found.equals("outcome", outcome.map(Outcome::name)),
+            Some(outcome) => found.add("outcome = ?", outcome.name()),
+            None => {}
         }
         if self.hides_denials && self.kind.is_some() {
             found
@@ -134,11 +150,10 @@ impl Query {
                 .push("coalesce(outcome, '') <> 'denied'".to_owned());
         }
         if let Some(status) = self.status {
-            let condition = match found.has_index {
-                true => "status + 0 = ?",
-                false => "status = ?",
-            };
-            found.add(condition, i64::from(status.number()));
+            if status != EventStatus::Success {
+                found.choose_index_without("status", "0");
+            }
+            found.add("status = ?", i64::from(status.number()));
         }
         found.has_index = true;
         found.equals("replica", text(&self.replica));

@@ -6,6 +6,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::iter;
 use std::sync::Arc;
 
+use crate::clock::unix_time;
+
 /// Limit of a `tracestate`, in bytes; the specification asks for at least 512.
 const MAX_STATE_BYTES: usize = 1_024;
 /// Limit of a `baggage`, in bytes; the specification asks for at least 8,192.
@@ -83,7 +85,7 @@ impl TraceContext {
     /// of one that exists, or else a new trace.
     pub fn for_request(parent: Option<&Self>) -> Self {
         parent.cloned().unwrap_or_else(|| Self {
-            trace_id: (u128::from(random_id()) << 64) | u128::from(random_id()),
+            trace_id: new_trace_id(),
             span_id: random_id(),
             // Without a tracer there is no decision: programs that have one shall keep their spans.
             flags: SAMPLED,
@@ -196,6 +198,13 @@ fn number(digits: &[u8]) -> Option<u128> {
         .filter(|_| digits.as_bytes().iter().all(is_digit))
 }
 
+/// Returns the id of a new trace: the seconds since 1970 in 32 bits, and 96 random ones. An index of ids grows at its
+/// end, where an index of random ids is written all over.
+fn new_trace_id() -> u128 {
+    let random = (u128::from(random_id()) << 64) | u128::from(random_id());
+    (u128::from(unix_time().as_secs()) << 96) | (random >> 32)
+}
+
 /// Returns a random id, which is no secret.
 fn random_id() -> u64 {
     // 0 stands for no id.
@@ -284,6 +293,8 @@ mod tests {
         assert_eq!(TraceContext::for_request(Some(&parent)), parent);
         let new = TraceContext::for_request(None);
         assert!(new.is_sampled() && new.trace_id() != 0);
-        assert_ne!(new.trace_id(), TraceContext::for_request(None).trace_id());
+        let next = TraceContext::for_request(None);
+        assert_ne!(new.trace_id(), next.trace_id());
+        assert!(new.trace_id() >> 96 <= next.trace_id() >> 96);
     }
 }

@@ -28,7 +28,7 @@ const SERVER: [&str; 9] = [
 /// Events that are kept in memory, which no tool shows.
 const MAX_EVENTS: u64 = 1_000;
 
-/// Passes MCP messages between stdin and stdout and a running server, of which the URL is given.
+/// Serves the server at a URL over stdin and stdout.
 ///
 /// It is a gateway with this server alone, of which the tools keep their names. Client and server may speak different
 /// revisions. A server that restarts is waited for; the tools of one that starts later appear then. Ends with stdin.

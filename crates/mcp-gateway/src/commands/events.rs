@@ -25,7 +25,7 @@ const UNREADABLE: &str = "the event log cannot be read";
 /// The time between two looks for new events.
 const INTERVAL: Duration = Duration::from_millis(300);
 
-/// Prints the events of a gateway, also of one that runs: the newest that match, or all with `--all`.
+/// Prints the newest events of a gateway that match, or all with `--all`.
 ///
 /// Needs `events.store` to be a file or a PostgreSQL database.
 #[derive(Parser)]

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::{Failure, load, print};
 use crate::config::{Config, Options};
 
-/// Says which line of the configuration allows or denies a tool, prompt or resource to a principal.
+/// Says which rule allows or denies a tool, prompt or resource to a principal.
 ///
 /// Starts nothing. Exit code: 0 allowed, 1 denied, 78 unusable configuration.
 #[derive(Parser)]

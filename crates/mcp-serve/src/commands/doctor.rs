@@ -34,7 +34,7 @@ const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of the question to the service, which may have to be started.
 const SERVICE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Checks the configuration, the service, the port, the tokens and the hosts, and says what to do.
+/// Checks the configuration, the service, the port, the tokens and the hosts.
 ///
 /// Changes nothing. Takes the options of the server, and tells each problem of their variables and files, as
 /// FILE:LINE: KEY: PROBLEM. Starts this program as the files of the user's hosts do. Exit code: 0 if it works, 78 if

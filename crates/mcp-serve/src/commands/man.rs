@@ -6,7 +6,7 @@ use clap::Parser;
 
 use super::{fail, print};
 
-/// Prints the manual page of the program, or of one of its commands: PROGRAM man | man -l -
+/// Prints the manual page of the program or of a command: PROGRAM man | man -l -
 #[derive(Parser)]
 pub(super) struct Man {
     /// Names of the command, such as `token add`.

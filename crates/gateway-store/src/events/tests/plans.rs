@@ -8,7 +8,7 @@ use crate::events::table::newest;
 type Change = fn(&mut Query);
 
 /// Filters, each with its index.
-const FILTERS: [(Change, &str); 11] = [
+const FILTERS: [(Change, &str); 14] = [
     (|_| {}, "SCAN mcp_events"),
     (
         |query| query.since = Some(Timestamp::now()),
@@ -24,8 +24,21 @@ const FILTERS: [(Change, &str); 11] = [
     (|query| query.kind = Some("x".into()), "by_kind"),
     (|query| query.view = Some("x".into()), "by_view"),
     (|query| query.backend = Some("x".into()), "by_backend"),
-    (|query| query.outcome = Some(Outcome::Ok), "by_outcome"),
+    (
+        |query| query.outcome = Some(Outcome::TimedOut),
+        "by_outcome",
+    ),
     (|query| query.principal = Some("x".into()), "by_principal"),
+    // Most events are such: the newest of all are looked at.
+    (|query| query.outcome = Some(Outcome::Ok), "SCAN mcp_events"),
+    (
+        |query| query.event_type = Some(kind::TOOL_CALL.into()),
+        "SCAN mcp_events",
+    ),
+    (
+        |query| query.status = Some(EventStatus::Success),
+        "SCAN mcp_events",
+    ),
 ];
 
 /// Of several filters the one that finds less has the index.
