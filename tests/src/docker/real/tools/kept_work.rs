@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::super::super::SERVER;
 use super::super::super::lab::{Folder, Lab};
@@ -13,11 +13,6 @@ use super::recreate::until_runs;
 use super::stdio_session::StdioSession;
 use super::{compose_cli, fail, lab, refusal, succeed};
 use crate::harness::{Server, assert_contains, wait_until};
-
-async fn inspect(lab: &Lab, name: &str) -> Value {
-    let details = lab.docker.inspect_container(name, None).await.unwrap();
-    serde_json::to_value(details).unwrap()
-}
 
 /// The `confirm` that a refused call names.
 fn asked(refused: &str) -> &str {
@@ -44,28 +39,27 @@ async fn replacement_that_has_proved_itself_is_not_taken_back() {
     let web = lab
         .run("web", &["sleep", "600"], json!({"StopTimeout": 0}))
         .await;
-    let old = inspect(&lab, &web).await["Id"].clone();
+    let old = lab.id(&web).await;
     let mut session = StdioSession::open(&lab.host, &[]).await;
     replace(&mut session, &web).await;
     until_runs(&lab, &web, &old, false).await;
     // The servers of other tests leave alone what somebody is at work with.
-    let lock = format!("docker-mcp-server-{}.lock", old.as_str().unwrap());
+    let lock = format!("docker-mcp-server-{old}.lock");
     let lock = fs::File::open(std::env::temp_dir().join(lock)).unwrap();
     let locked = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock));
     // SIGKILL, before the call has watched the new one for long enough.
     drop(session);
     let locked = locked.await.unwrap().unwrap();
-    let new = inspect(&lab, &web).await["Id"].clone();
+    let new = lab.id(&web).await;
     // Longer than a call would have watched it.
     tokio::time::sleep(Duration::from_secs(8)).await;
     drop(locked);
     let _next = next_server(&lab).await;
     wait_until("the old one to go", async || {
-        let old = old.as_str().unwrap();
-        lab.docker.inspect_container(old, None).await.is_err()
+        lab.docker.inspect_container(&old, None).await.is_err()
     })
     .await;
-    let now = inspect(&lab, &web).await;
+    let now = lab.inspect(&web).await;
     assert_has!(now, {"Id": new, "State": {"Running": true}});
 }
 
@@ -75,7 +69,7 @@ async fn old_container_that_a_stop_under_way_ends_is_started_again() {
     let deaf = "trap '' TERM; while :; do sleep 1; done";
     let options = json!({"StopTimeout": 6});
     let web = lab.run("web", &["sh", "-c", deaf], options).await;
-    let before = inspect(&lab, &web).await;
+    let before = lab.inspect(&web).await;
     let proxy = Proxy::start(&lab.host).await;
     let mut session = StdioSession::open(&proxy.host, &[]).await;
     replace(&mut session, &web).await;
@@ -162,7 +156,7 @@ async fn refused_change_of_a_container_changes_nothing() {
         json!({"container": other, "memory_mb": 20, "new_name": lab.name("x"), "paused": true});
     fails_with!(lab, "update_container", arguments, "does not run");
     for name in [&web, &other] {
-        assert_has!(inspect(&lab, name).await, {"HostConfig": {"Memory": 0}});
+        assert_has!(lab.inspect(name).await, {"HostConfig": {"Memory": 0}});
     }
 }
 
