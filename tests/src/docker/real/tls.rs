@@ -261,3 +261,30 @@ impl Authority {
         self.0.path().join(name)
     }
 }
+
+#[tokio::test]
+async fn compose_uses_the_engine_of_a_context() {
+    let (Some(authority), Some(compose)) = (Authority::new(), real::compose_dir()) else {
+        return;
+    };
+    let Some(mut lab) = lab().await else { return };
+    let engine = Encrypted::start(&lab.host, &authority, &TLS13).await;
+    let (config, shop) = (Folder::new(), Folder::new());
+    context(&config, &authority.client(), &engine.host, "remote");
+    let file = "services:\n  web:\n    image: busybox:test\n    command: [sleep, '600']\n";
+    fs::write(shop.path().join("compose.yml"), file).unwrap();
+    let path = format!("{compose}:/usr/bin:/bin");
+    let env = [
+        ("PATH", path.as_str()),
+        ("DOCKER_CONFIG", config.str()),
+        ("DOCKER_MCP_PROJECT_DIR", shop.str()),
+        ("MCP_TOOLSETS", "all"),
+        ("MCP_CALL_TIMEOUT", "120"),
+    ];
+    let server = Server::start(SERVER, &env).await;
+    let project = lab.name("far");
+    let web = lab.adopt("far-web-1");
+    let up = succeed!(server, "compose_up", {"directory": shop.path(), "project": project});
+    assert_eq!(up["running"], 1, "{up}");
+    assert_eq!(lab.state(&web).await, "running");
+}
