@@ -9,7 +9,8 @@ use bollard::models::{ContainerConfig, ContainerCreateBody, VolumeCreateRequest}
 use bollard::query_parameters::{
     CommitContainerOptionsBuilder, CreateContainerOptions, CreateContainerOptionsBuilder,
     KillContainerOptions, ListImagesOptions, ListNetworksOptions, ListVolumesOptions,
-    RemoveContainerOptionsBuilder, RemoveImageOptions, RemoveVolumeOptions, StartContainerOptions,
+    RemoveContainerOptionsBuilder, RemoveImageOptions, RemoveVolumeOptions,
+    RenameContainerOptionsBuilder, StartContainerOptions,
 };
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
@@ -242,6 +243,11 @@ impl Lab {
     pub(super) async fn id(&self, name: &str) -> String {
         let details = self.inspect(name).await;
         details["Id"].as_str().unwrap().to_owned()
+    }
+
+    pub(super) async fn rename(&self, name: &str, new: &str) {
+        let options = RenameContainerOptionsBuilder::new().name(new).build();
+        self.docker.rename_container(name, options).await.unwrap();
     }
 
     /// The state as the engine itself reports it.

@@ -9,7 +9,6 @@ use serde_json::json;
 use super::super::super::SERVER;
 use super::super::super::lab::{Folder, Lab};
 use super::super::super::proxy::Proxy;
-use super::recreate::until_runs;
 use super::stdio_session::StdioSession;
 use super::{compose_cli, fail, lab, refusal, succeed};
 use crate::harness::{Server, assert_contains, wait_until};
@@ -30,30 +29,30 @@ async fn replace(session: &mut StdioSession, web: &str) {
 
 /// A server that knows nothing of the call which was killed.
 async fn next_server(lab: &Lab) -> Server {
-    Server::start(SERVER, &[("DOCKER_HOST", &*lab.host)]).await
+    let env = [("DOCKER_HOST", &*lab.host), ("MCP_TOOLSETS", "all")];
+    Server::start(SERVER, &env).await
 }
 
+/// As a call leaves it that is killed after it has started the new container.
 #[tokio::test]
 async fn replacement_that_has_proved_itself_is_not_taken_back() {
     let Some(mut lab) = lab().await else { return };
-    let web = lab
-        .run("web", &["sleep", "600"], json!({"StopTimeout": 0}))
-        .await;
+    let web = lab.sleep("web", json!({"StopTimeout": 0})).await;
     let old = lab.id(&web).await;
-    let mut session = StdioSession::open(&lab.host, &[]).await;
-    replace(&mut session, &web).await;
-    until_runs(&lab, &web, &old, false).await;
     // The servers of other tests leave alone what somebody is at work with.
-    let lock = format!("docker-mcp-server-{old}.lock");
-    let lock = fs::File::open(std::env::temp_dir().join(lock)).unwrap();
-    let locked = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock));
-    // SIGKILL, before the call has watched the new one for long enough.
-    drop(session);
-    let locked = locked.await.unwrap().unwrap();
+    let lock = std::env::temp_dir().join(format!("docker-mcp-server-{old}.lock"));
+    let lock = fs::File::create(lock).unwrap();
+    lock.lock().unwrap();
+    let kept = format!("{web}.before-{}.up", &old[..12]);
+    lab.rename(&web, &kept).await;
+    lab.docker.stop_container(&old, None).await.unwrap();
+    let label = json!({"Labels": {"docker-mcp-server.replaces": old}});
+    let new = lab.sleep("new", label).await;
+    lab.rename(&new, &web).await;
     let new = lab.id(&web).await;
-    // Longer than a call would have watched it.
-    tokio::time::sleep(Duration::from_secs(8)).await;
-    drop(locked);
+    // Longer than the call would have watched it.
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    drop(lock);
     let _next = next_server(&lab).await;
     wait_until("the old one to go", async || {
         lab.docker.inspect_container(&old, None).await.is_err()

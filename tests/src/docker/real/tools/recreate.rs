@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
 
-use bollard::query_parameters::{ListVolumesOptions, RenameContainerOptionsBuilder};
+use bollard::query_parameters::ListVolumesOptions;
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
@@ -275,8 +275,7 @@ async fn prune_leaves_the_old_container_of_a_replacement() {
     let other = lab
         .create("other.before-0123456789ab", &["true"], json!({}))
         .await;
-    let options = RenameContainerOptionsBuilder::new().name(&kept).build();
-    lab.docker.rename_container(&web, options).await.unwrap();
+    lab.rename(&web, &kept).await;
     let pruned = succeed!(lab, "prune", {"what": "containers"});
     let items = texts(&pruned["items"]);
     assert!(
