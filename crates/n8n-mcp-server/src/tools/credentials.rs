@@ -272,7 +272,7 @@ struct TransferCredential {
     credential_id: Id,
     /// read_n8n_api shows the id, at `projects`.
     project_id: Id,
-    /// Repeat the credential's id once the user has agreed.
+    /// Repeat the value that the question names once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -295,7 +295,7 @@ impl Tool for TransferCredential {
             "Moves credential {id} of n8n to project {project}; workflows of its own project that use it \
              will fail."
         );
-        call.confirm(&loss, id, self.confirm.as_deref()).await?;
+        consent(call, &loss, id, &project, self.confirm.as_deref()).await?;
         let body = json!({"destinationProjectId": project});
         let path = [id, "transfer"];
         let IgnoredAny = TRANSFERS.send(n8n, Method::PUT, &path, &body).await?;

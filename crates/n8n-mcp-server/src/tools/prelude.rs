@@ -12,4 +12,5 @@ pub(crate) use upstream::http::Method;
 pub(in crate::tools) use super::collection::{
     Collection, Deleted, Limit, refusal, refuse_placeholder,
 };
+pub(in crate::tools) use super::consent::{consent, shown};
 pub(crate) use crate::service::N8n;

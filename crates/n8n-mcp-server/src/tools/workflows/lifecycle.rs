@@ -238,7 +238,7 @@ pub(crate) struct MoveWorkflow {
     project_id: Option<Id>,
     /// read_n8n_api shows the id, at `projects/ID/folders`; `root` stands for none.
     folder_id: Option<Id>,
-    /// Repeat the workflow's id once the user has agreed to another project.
+    /// Repeat the value that the question names once the user has agreed to another project.
     confirm: Option<String>,
 }
 
@@ -270,7 +270,7 @@ impl Tool for MoveWorkflow {
                 "Moves workflow {name:?} ({id}) to project {project}: the members of its own project lose \
                  it, and it may not use the credentials of that project any more."
             );
-            call.confirm(&loss, &id, self.confirm.as_deref()).await?;
+            consent(call, &loss, &id, project, self.confirm.as_deref()).await?;
         }
         let lock = n8n.api.lock(&self.workflow_id).await;
         let mut note = None;
