@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Draft, is_node_field, is_setting, name_of, version_of};
-use crate::connections::{Connection, MAIN, connections_to_json, parse_connections};
+use crate::connections::{Connection, MAIN, MAX_INDEX, connections_to_json, parse_connections};
 use crate::expressions;
 
 /// Fields of a node that `fields` cannot set; other arguments or operations do.
@@ -143,7 +143,13 @@ impl Draft {
                     output: operation.output.unwrap_or(0).into(),
                     input: operation.input.unwrap_or(0).into(),
                 };
-                self.set_connected(connection, operation.op == Op::Connect)
+                let connects = operation.op == Op::Connect;
+                if connects && connection.output.max(connection.input) > MAX_INDEX {
+                    return Err(format!(
+                        "no node has an `output` or `input` above {MAX_INDEX}"
+                    ));
+                }
+                self.set_connected(connection, connects)
             }
             Op::SetSettings => {
                 let settings = required(operation.settings, "settings")?;

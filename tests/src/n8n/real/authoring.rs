@@ -378,6 +378,9 @@ async fn all_operations_are_applied_or_none() {
         [{"op": "configure_node", "node": "Set", "fields": {"name": "x"}}, "cannot contain"],
         [{"op": "rename_node", "node": "Set", "to": "Webhook"}, "already"],
         [{"op": "set_settings", "settings": {"foo": 1}}, "no setting \"foo\""],
+        [{"op": "connect", "node": "Webhook", "to": "Set", "output": 65_535}, "above 100"],
+        [{"op": "connect", "node": "Webhook", "to": "Set", "input": 101}, "above 100"],
+        [{"op": "rename_workflow", "to": " "}, "must not be empty"],
         [{"op": "explode"}, "explode"],
     ]);
     for row in table.as_array().unwrap() {
