@@ -13,6 +13,9 @@ const TRANSFERS: Collection = Collection {
     path: "workflows",
     missing: "n8n has no such project, or the user of the API key may not create workflows in it.",
 };
+/// The note on a workflow that n8n has activated: it registers the triggers only after its answer.
+const LIVE: &str = "It is active, and live in a moment: until then n8n may answer its URLs with 404, or run what was \
+    live before.";
 /// The limit of n8n for the name of a tag.
 const MAX_TAG_CHARS: usize = 24;
 
@@ -79,8 +82,10 @@ impl Tool for ActivateWorkflow {
         if workflow.active {
             n8n.api.note_published(&self.workflow_id);
         }
+        let live = active.active.then(|| LIVE.to_owned());
+        let notes: Vec<_> = live.into_iter().chain(taken).collect();
         Ok(WorkflowState {
-            note: taken,
+            note: Some(notes.join(" ")).filter(|note| !note.is_empty()),
             ..active.into()
         })
     }
