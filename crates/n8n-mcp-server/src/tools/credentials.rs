@@ -151,7 +151,7 @@ impl Tool for GetCredentialSchema {
 #[serde(deny_unknown_fields)]
 struct CreateCredential {
     /// The name is shown in n8n.
-    name: String,
+    name: Name,
     /// The type is, for example, slackApi.
     r#type: Id,
     /// get_credential_schema describes the fields.
@@ -185,7 +185,7 @@ struct UpdateCredential {
     /// list_credentials shows the id.
     credential_id: Id,
     /// The credential gets this name.
-    name: Option<String>,
+    name: Option<Name>,
     /// The credential gets these values in its fields.
     #[serde(default)]
     data: Map<String, Value>,
@@ -201,7 +201,7 @@ impl Tool for UpdateCredential {
         n8n.api.policy.check_all_open(Self::NAME)?;
         refuse_placeholder("data", &self.data)?;
         let mut body = Map::new();
-        body.extend(self.name.map(|name| ("name".to_owned(), name.into())));
+        body.extend(self.name.map(|name| ("name".to_owned(), json!(name))));
         if !self.data.is_empty() {
             body.insert("data".to_owned(), self.data.into());
             body.insert("isPartialData".to_owned(), true.into());

@@ -74,7 +74,7 @@ impl Tool for ListDataTables {
 #[serde(deny_unknown_fields)]
 struct CreateDataTable {
     /// The name is shown in n8n.
-    name: String,
+    name: Name,
     /// Every table also has id, createdAt and updatedAt.
     columns: Vec<NewColumn>,
     /// It goes to this project, and to your own by default.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{Draft, is_node_field, is_setting, name_of, version_of};
 use crate::connections::{Connection, MAIN, MAX_INDEX, connections_to_json, parse_connections};
 use crate::expressions;
+use crate::workflow::Name;
 
 /// Fields of a node that `fields` cannot set; other arguments or operations do.
 const RESERVED_FIELDS: [&str; 3] = ["id", "name", "parameters"];
@@ -160,7 +161,8 @@ impl Draft {
                 Ok(())
             }
             Op::RenameWorkflow => {
-                self.name = required(operation.to, "to")?;
+                let name = Name::try_from(required(operation.to, "to")?);
+                self.set_name(name.map_err(|fault| format!("`to`: {fault}"))?);
                 Ok(())
             }
         }
