@@ -76,6 +76,15 @@ async fn assert_refused(
     result.text()
 }
 
+/// The arguments of a call with the value that its question asks to repeat.
+async fn agreed(client: &impl AsClient, tool: &str, mut arguments: Value) -> Value {
+    let part = "call again with confirm: \"";
+    let question = assert_refused(client, tool, arguments.clone(), part).await;
+    let (_, value) = question.split_once(part).unwrap();
+    arguments["confirm"] = value.split('"').next().into();
+    arguments
+}
+
 async fn answered(client: &impl AsClient, tool: &str, arguments: &Value) -> CallToolResult {
     // Boxed: the future of a call is large, and a test may hold many.
     Box::pin(call_until_answered(client.as_client(), tool, arguments)).await

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
 use mcp_serve::Secret;
 use n8n_workflow::Id;
 use parking_lot::Mutex;
@@ -273,33 +273,29 @@ fn classify(sent: Result<UrlReply, HttpFailure>) -> Result<UrlAnswer, ToolError>
 }
 
 impl UrlReply {
-    /// The error if the reply means that nothing has run. For runs without an execution.
-    pub(crate) fn refusal(&self) -> Option<ToolError> {
+    /// The error for a run without an execution whose reply may be the refusal of n8n or of a proxy, or just as well
+    /// the answer of the workflow, or have taken its place.
+    pub(crate) fn doubt(&self) -> Option<ToolError> {
         let status = self.status.as_u16();
-        let (kind, text) = match status {
-            401 | 403 => (
-                ToolErrorKind::Unauthorized,
-                "The workflow's trigger refused the request: it asks for authentication (the \
-                 credential in N8N_WEBHOOK_CREDENTIALS may be wrong), or it allows only certain \
-                 addresses or origins, or no bots.",
-            ),
-            404 => (
-                ToolErrorKind::NotFound,
-                "The workflow's production URL was not found. If n8n's webhooks have an address of \
-                 their own, set N8N_WEBHOOK_URL.",
-            ),
-            429 | 502..=504 => (
-                ToolErrorKind::Unavailable,
-                "n8n did not accept the request: it is busy or not ready. Try again in a while.",
-            ),
-            300..=399 => (
-                ToolErrorKind::Upstream,
-                "The workflow's production URL redirects. Set N8N_WEBHOOK_URL to the address that \
-                 it redirects to.",
-            ),
+        let other = match status {
+            401 | 403 => {
+                "its trigger refused the request: it asks for authentication (the credential in \
+                 N8N_WEBHOOK_CREDENTIALS may be wrong), or it allows only certain addresses or origins, or no bots"
+            }
+            404 => {
+                "there is no such URL: if n8n's webhooks have an address of their own, set N8N_WEBHOOK_URL"
+            }
+            429 | 502..=504 => "n8n or a proxy in front of it is busy or not ready",
+            300..=399 => {
+                "the URL itself redirects: then set N8N_WEBHOOK_URL to the address that it redirects to"
+            }
             _ => return None,
         };
-        Some(ToolError::new(kind, text).caused_by(format!("HTTP {status}")))
+        Some(ToolError::upstream(format!(
+            "The workflow's production URL answered with HTTP {status}, and n8n shows no execution of this run. It \
+             may have run or not; it was not repeated. Either the workflow itself answers so, or {other}. Check the \
+             executions in n8n, and what the workflow does, before you run it again."
+        )))
     }
 
     /// The message in n8n's JSON.

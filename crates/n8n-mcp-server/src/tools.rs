@@ -2,6 +2,7 @@
 
 mod admin;
 mod collection;
+mod consent;
 mod credentials;
 mod data_tables;
 pub(crate) mod executions;

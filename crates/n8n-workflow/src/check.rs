@@ -7,10 +7,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
-use crate::connections::{Connection, MAIN, parse_connections};
+use crate::connections::{Connection, MAIN, MAX_INDEX, is_kind, parse_connections};
 use crate::draft::{Draft, is_disabled, name_of, short_type, type_of};
 use crate::expressions;
-use crate::node_type::{attached_by, runs_code};
+use crate::node_type::{attached_by, output_names, runs_code};
 use crate::trigger::TriggerKind;
 
 /// The error of a workflow that is not finished.
@@ -60,6 +60,7 @@ pub fn check(draft: &Draft) -> Vec<Finding> {
     match parse_connections(&draft.connections) {
         Ok(all) => {
             check_connections(&all, &names, &mut found);
+            check_ends(draft, &all, &mut found);
             check_sub_nodes(draft, &all, &mut found);
         }
         Err(place) => found.error(
@@ -124,6 +125,52 @@ fn check_connections(all: &[Connection], names: &HashSet<&str>, found: &mut Find
             }
         }
     }
+}
+
+/// Finds connections of kinds, outputs and inputs that n8n or their nodes do not have: n8n keeps them, and nothing
+/// passes through them.
+fn check_ends(draft: &Draft, all: &[Connection], found: &mut Findings) {
+    for one in all {
+        let (kind, from) = (one.kind.as_str(), one.from.as_str());
+        let number = one.output.max(one.input);
+        if !is_kind(kind) {
+            let message = format!(
+                "n8n has no connections of kind {kind:?}, which leads to {:?}.",
+                one.to
+            );
+            let fix = "Write main, or for example ai_tool, ai_languageModel or ai_memory.";
+            found.warning(from, message, fix);
+        } else if number > MAX_INDEX {
+            let message = format!("It is connected with {:?} at number {number}.", one.to);
+            let fix = "Outputs and inputs are counted from 0, and no node has so many.";
+            found.warning(from, message, fix);
+        } else if kind == MAIN {
+            let outputs = draft.node(from).and_then(fixed_outputs);
+            if let Some(outputs) = outputs.filter(|outputs| one.output >= *outputs) {
+                let message = format!(
+                    "It has {outputs} outputs, counted from 0, and {:?} is connected with its output {}.",
+                    one.to, one.output
+                );
+                found.warning(
+                    from,
+                    message,
+                    "Connect that node with an output that exists.",
+                );
+            }
+            if draft.node(&one.to).is_some_and(is_trigger) {
+                let message = format!("A trigger has no input, and {from:?} leads to it.");
+                found.warning(&one.to, message, "Remove the connection.");
+            }
+        }
+    }
+}
+
+/// The number of outputs of a node whose type has several, always as many; `None` of other types.
+fn fixed_outputs(node: &Map<String, Value>) -> Option<usize> {
+    let version = node.get("typeVersion").and_then(Value::as_f64);
+    let names = output_names(short_type(node), version.unwrap_or(1.0));
+    let of_errors = usize::from(node.get("onError") == Some(&"continueErrorOutput".into()));
+    (names.len() > 1).then_some(names.len() + of_errors)
 }
 
 /// Finds sub-nodes that items are sent to: n8n publishes them, and each run fails there.

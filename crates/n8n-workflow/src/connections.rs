@@ -10,6 +10,20 @@ use serde_json::{Map, Value, json};
 /// The kind that carries data; the others attach models, tools and memories to agents.
 pub const MAIN: &str = "main";
 
+/// The highest number of an output or an input; n8n's nodes have some dozens at most. In n8n's form a connection takes
+/// a place for each output before its own.
+pub const MAX_INDEX: usize = 100;
+
+/// The other kinds that n8n has, without their start `ai_`.
+const AI_KINDS: &str = "agent chain document embedding languageModel memory outputParser reranker retriever \
+    textSplitter tool vectorStore";
+
+/// True for a kind that n8n has.
+pub fn is_kind(kind: &str) -> bool {
+    let of_ai = kind.strip_prefix("ai_");
+    kind == MAIN || of_ai.is_some_and(|kind| AI_KINDS.split(' ').any(|known| known == kind))
+}
+
 /// The kind of the connection for what n8n calls a sub-node.
 pub fn connection_kind(key: &str) -> String {
     match key {

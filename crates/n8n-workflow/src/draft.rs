@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::node_type::last_part;
+use crate::workflow::Name;
 
 pub use called::{called_by, called_ids, called_workflows};
 pub use edit::{Operation, apply};
@@ -37,8 +38,8 @@ const NODE_SPACING: f64 = 220.0;
 /// The definition of a workflow that is being written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Draft {
-    /// Not empty.
-    pub name: String,
+    /// Empty only if n8n has it so.
+    pub(crate) name: String,
     /// In the form of n8n, each with an id and a position.
     pub nodes: Vec<Map<String, Value>>,
     /// By the name of the node that they start from.
@@ -63,10 +64,14 @@ impl Draft {
     /// When a part has the wrong type.
     pub fn read_stored(mut stored: Map<String, Value>) -> Result<Self, String> {
         let pin_data = stored.remove("pinData");
+        // n8n keeps a name that is empty, and a change must be able to mend it.
+        let name = stored.remove("name");
+        let name = name.as_ref().and_then(Value::as_str).unwrap_or_default();
         Ok(Self {
+            name: name.to_owned(),
             pin_data: pin_data.and_then(|pins| pins.as_object().cloned()),
             hides_nothing: true,
-            ..Self::read(stored)?
+            ..Self::read_parts(stored)?
         })
     }
 
@@ -159,9 +164,17 @@ impl Draft {
     /// When a part has the wrong type.
     pub fn read(mut given: Map<String, Value>) -> Result<Self, String> {
         let name = match given.remove("name") {
-            Some(Value::String(name)) if !name.trim().is_empty() => name,
-            _ => return Err(wrong("name", "a text that is not empty")),
+            Some(Value::String(name)) => Name::try_from(name).ok(),
+            _ => None,
         };
+        let name = name.ok_or_else(|| wrong("name", "a text that is not empty"))?;
+        let mut draft = Self::read_parts(given)?;
+        draft.set_name(name);
+        Ok(draft)
+    }
+
+    /// Reads all but the name.
+    fn read_parts(mut given: Map<String, Value>) -> Result<Self, String> {
         let nodes = match given.remove("nodes") {
             Some(Value::Array(nodes)) => nodes,
             _ => return Err(wrong("nodes", "an array of nodes")),
@@ -173,7 +186,6 @@ impl Draft {
         let nodes: Result<Vec<_>, _> = nodes.into_iter().enumerate().map(as_node).collect();
         let groups = given.remove("nodeGroups");
         let mut draft = Self {
-            name,
             nodes: nodes?,
             connections: object(&mut given, "connections")?,
             settings: object(&mut given, "settings")?,
@@ -184,6 +196,16 @@ impl Draft {
         drop_nulls(&mut draft.connections);
         draft.complete();
         Ok(draft)
+    }
+
+    /// The name of the workflow.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Renames the workflow.
+    pub fn set_name(&mut self, name: Name) {
+        self.name = name.into();
     }
 
     /// The node with this name.

@@ -34,5 +34,5 @@ pub mod trigger;
 mod workflow;
 
 pub use workflow::{
-    CredentialRef, Definition, Execution, Id, Node, Status, UnpublishedDraft, Workflow,
+    CredentialRef, Definition, Execution, Id, Name, Node, Status, UnpublishedDraft, Workflow,
 };

@@ -392,6 +392,37 @@ impl TryFrom<String> for Id {
     }
 }
 
+/// The name of an object that is written. n8n takes empty ones, too, and then no list and no person can name the object.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(try_from = "String")]
+// In schemas of tools the field says whose name it is.
+#[schemars(inline, description = "", extend("pattern" = r"\S"))]
+pub struct Name(String);
+
+impl Name {
+    /// The name without the blanks around it.
+    pub fn trimmed(&self) -> &str {
+        self.0.trim()
+    }
+}
+
+impl TryFrom<String> for Name {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        match text.trim() {
+            "" => Err("a name must not be empty"),
+            _ => Ok(Self(text)),
+        }
+    }
+}
+
+impl From<Name> for String {
+    fn from(name: Name) -> Self {
+        name.0
+    }
+}
+
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

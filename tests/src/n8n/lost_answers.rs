@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use super::{assert_refused, call, done, server_with_all};
+use super::{agreed, assert_refused, call, done, server_with_all};
 use crate::harness::{FakeService, Request, Response, assert_contains, assert_lacks};
 
 const MAY_HAVE_HAPPENED: &str = "It may have happened all the same";
 
-/// The tools that change n8n, with arguments that it would take.
+/// The tools that change n8n, with arguments that it would take; `?` stands for the value that a question names.
 fn writes() -> Vec<(String, Value)> {
     let condition = json!([{"column": "c", "is": "eq", "value": 1}]);
     let hook = json!({"name": "Hook", "type": "n8n-nodes-base.webhook", "typeVersion": 2,
@@ -28,7 +28,7 @@ fn writes() -> Vec<(String, Value)> {
         ["archive_workflow", {"workflow_id": "w"}],
         ["unarchive_workflow", {"workflow_id": "w"}],
         ["set_workflow_tags", {"workflow_id": "w", "tags": ["t"]}],
-        ["move_workflow", {"workflow_id": "w", "project_id": "p", "confirm": "w"}],
+        ["move_workflow", {"workflow_id": "w", "project_id": "p", "confirm": "?"}],
         ["move_workflow", {"workflow_id": "w", "folder_id": "root"}],
         ["delete_workflow", {"workflow_id": "w", "confirm": "w"}],
         ["restore_workflow_version", {"workflow_id": "w", "version_id": "v"}],
@@ -37,7 +37,7 @@ fn writes() -> Vec<(String, Value)> {
         ["delete_execution", {"execution_id": "1", "confirm": "1"}],
         ["create_credential", {"name": "C", "type": "httpHeaderAuth", "data": {}}],
         ["update_credential", {"credential_id": "c", "name": "D"}],
-        ["transfer_credential", {"credential_id": "c", "project_id": "p", "confirm": "c"}],
+        ["transfer_credential", {"credential_id": "c", "project_id": "p", "confirm": "?"}],
         ["delete_credential", {"credential_id": "c", "confirm": "c"}],
         ["create_tag", {"name": "u"}],
         ["rename_tag", {"tag_id": "t", "name": "u"}],
@@ -46,8 +46,8 @@ fn writes() -> Vec<(String, Value)> {
         ["delete_data_table", {"data_table_id": "d", "confirm": "d"}],
         ["insert_data_table_rows", {"data_table_id": "d", "rows": [{"c": 1}]}],
         ["update_data_table_rows", {"data_table_id": "d", "where": condition, "set": {"c": 2}}],
-        ["delete_data_table_rows", {"data_table_id": "d", "where": condition, "confirm": "d"}],
-        ["call_n8n_api", {"method": "POST", "path": "projects/p/users", "confirm": "p",
+        ["delete_data_table_rows", {"data_table_id": "d", "where": condition, "confirm": "?"}],
+        ["call_n8n_api", {"method": "POST", "path": "projects/p/users", "confirm": "?",
             "body": {"relations": relations}}],
     ]);
     serde_json::from_value(table).unwrap()
@@ -86,7 +86,10 @@ async fn lost_answers_of_all_tools_that_write_say_that_it_may_have_happened() {
         let fake = FakeService::start(move |request| answer(request, &lost)).await;
         let server = server_with_all(&fake).await;
         let client = server.client().await;
-        for (tool, arguments) in writes() {
+        for (tool, mut arguments) in writes() {
+            if arguments["confirm"] == "?" {
+                arguments = agreed(&client, &tool, arguments).await;
+            }
             assert_refused(&client, &tool, arguments, part).await;
         }
         // A test changes nothing.

@@ -120,7 +120,7 @@ impl Api {
                 }
                 // n8n may have made the copy, or may still do so.
                 if failure.is_transient() || failure.refusal().is_none() {
-                    self.remember_copy(&copy.name).await;
+                    self.remember_copy(copy.name()).await;
                     self.delete_left_copies().await.ok();
                 }
                 return Err(failure.without_effect().into());
@@ -136,7 +136,7 @@ impl Api {
             self.act(&id, "deactivate").await.ok();
         }
         if let Err(error) = self.delete_workflow(&id).await {
-            self.remember_copy(&copy.name).await;
+            self.remember_copy(copy.name()).await;
             return Err(ToolError::new(error.kind(), COPY_STAYS).caused_by(error));
         }
         match answer {

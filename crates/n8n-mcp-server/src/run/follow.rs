@@ -115,17 +115,17 @@ impl ExecutionWatch<'_> {
             // n8n does not save it, so the reply is the only result.
             run.reply.wait_at_most(self.deadline.remaining()).await?;
         } else {
-            let refusal = match run.reply.answer() {
+            let doubt = match run.reply.answer() {
                 Some(UrlAnswer::Lost) => Some(ToolError::unavailable(
                     "The connection ended before n8n replied, and n8n shows no execution of this \
                      run. It may have run or not; it was not repeated. Check the executions in \
                      n8n before you run it again.",
                 )),
-                Some(UrlAnswer::Reply(reply)) => reply.refusal(),
+                Some(UrlAnswer::Reply(reply)) => reply.doubt(),
                 Some(UrlAnswer::Late) | None => None,
             };
-            if let Some(refusal) = refusal {
-                return Err(refusal);
+            if let Some(doubt) = doubt {
+                return Err(doubt);
             }
         }
         let id = self.search.execution.get();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mcp_core::tool::{Call, ToolError};
 use n8n_workflow::trace::Trace;
 use n8n_workflow::trigger::{WaitsFor, fields_of, waits_for};
-use n8n_workflow::{Execution, Id, Node, Workflow};
+use n8n_workflow::{Execution, Id, Node, Status, Workflow};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
@@ -25,11 +25,13 @@ use crate::start_method::StartMethod;
 /// The time within which n8n shows that an execution goes on.
 const RESUME_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// A node, which of its runs waits, and since when.
+type Place = (String, usize, f64);
+
 /// An execution that waits, and the request that continues it.
 pub(crate) struct Resumption {
     execution: Id,
-    /// The node that waits.
-    pub(crate) node: String,
+    pub(crate) place: Place,
     request: UrlRequest,
     kept: Kept,
     workflow: Id,
@@ -98,7 +100,7 @@ impl Resumption {
         path.extend(suffix.filter(|it| !it.is_empty()).map(str::to_owned));
         Ok(Self {
             execution: id.clone(),
-            node: name.clone(),
+            place: place_of(&trace),
             request: UrlRequest {
                 way: start,
                 methods: vec![method.clone()],
@@ -115,6 +117,11 @@ impl Resumption {
         })
     }
 
+    /// True if the execution, read again, still waits where it did.
+    pub(crate) fn is_due(&self, now: &Execution) -> bool {
+        waits_at(&self.place, now)
+    }
+
     /// Sends the request, and follows the execution until its end or until it waits again.
     pub(crate) async fn send(
         self,
@@ -129,18 +136,11 @@ impl Resumption {
             .urls
             .send(self.request, &self.workflow, &request_id, within)?;
         pending.wait_or(sleep(deadline.remaining())).await?;
-        if let Some(UrlAnswer::Reply(reply)) = pending.answer() {
-            if let Some(refusal) = reply.refusal() {
-                return Err(refusal);
-            }
-            if !reply.status.is_success() {
-                return Err(ToolError::conflict(format!(
-                    "n8n did not continue execution {id}: HTTP {}. It may have ended, or go on already; \
-                     get_execution shows it.",
-                    reply.status.as_u16()
-                )));
-            }
-        }
+        // The workflow may answer with any status behind the node: only the execution shows whether it goes on.
+        let refused = match pending.answer() {
+            Some(UrlAnswer::Reply(reply)) if !reply.status.is_success() => Some(reply.status),
+            _ => None,
+        };
         let give_up_at = Instant::now() + RESUME_TIMEOUT;
         let execution = loop {
             let execution = n8n.api.execution(&id, true).await;
@@ -153,10 +153,18 @@ impl Resumption {
             let Some(execution) = execution else {
                 return Ok(Run::gone(&id));
             };
-            let trace = Trace::read(execution.data.as_deref());
-            let waits_still = execution.waits_for_person() && trace.last() == Some(&self.node);
-            if !waits_still || Instant::now() >= give_up_at {
+            if !waits_at(&self.place, &execution) {
                 break execution;
+            }
+            if Instant::now() >= give_up_at {
+                let Some(status) = refused else {
+                    break execution;
+                };
+                return Err(ToolError::conflict(format!(
+                    "n8n did not continue execution {id}, which waits as before: its URL answered with HTTP {}. \
+                     get_execution shows what it waits for.",
+                    status.as_u16()
+                )));
             }
             sleep(MIN_POLL_INTERVAL).await;
         };
@@ -169,6 +177,25 @@ impl Resumption {
             kept: self.kept,
         };
         let run = watch.follow(execution).await;
-        Ok(run.unwrap_or_else(|| Run::gone(&id)))
+        let run = run.unwrap_or_else(|| Run::gone(&id));
+        Ok(match refused {
+            Some(status) => run.with_note(format!(
+                "Its URL answered with HTTP {}: the workflow itself answers so, or n8n refused the request and \
+                 somebody else has continued it.",
+                status.as_u16()
+            )),
+            None => run,
+        })
     }
+}
+
+fn place_of(trace: &Trace) -> Place {
+    let (node, run, since) = trace.place().unwrap_or_default();
+    (node.to_owned(), run, since)
+}
+
+/// True if the execution waits at this place, and not at a later one.
+fn waits_at(place: &Place, execution: &Execution) -> bool {
+    let trace = Trace::read(execution.data.as_deref());
+    execution.status == Status::Waiting && place_of(&trace) == *place
 }

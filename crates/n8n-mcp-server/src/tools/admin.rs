@@ -159,7 +159,7 @@ struct CallN8nApi {
     /// `community-packages` {name, version}.
     #[schemars(extend("not" = {"type": "null"}))]
     body: Option<Value>,
-    /// Repeat the id, name or path that the question names once the user has agreed.
+    /// Repeat the value that the question names once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -205,14 +205,9 @@ impl CallN8nApi {
         if operation.needs_consent(&method) {
             let target = self.target(&operation, &path);
             let question = self.question(&operation, target, n8n)?;
-            // The consent is for this query, too.
-            let query = self
-                .query
-                .iter()
-                .map(|(name, value)| format!(" {name}={}", text(value)));
-            let target = target.to_owned() + &query.collect::<String>();
+            let sent = (method.as_str(), &path, &self.query, &self.body);
             let confirm = self.confirm.as_deref();
-            call.confirm(&question, &target, confirm).await?;
+            consent(call, &question, target, &sent, confirm).await?;
         }
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let query: Vec<_> = self
@@ -231,7 +226,7 @@ impl CallN8nApi {
         Ok(ApiAnswer { answer })
     }
 
-    /// The id or name that a confirmation repeats: the last of the path, else that in the body, else the path.
+    /// The id or name that a confirmation begins with: the last of the path, else that in the body, else the path.
     fn target<'a>(&'a self, operation: &Operation, path: &'a [String]) -> &'a str {
         let segments = operation.path.split('/').zip(path);
         let of_path = segments.filter(|(template, _)| template.starts_with('{'));

@@ -151,7 +151,7 @@ impl Tool for GetCredentialSchema {
 #[serde(deny_unknown_fields)]
 struct CreateCredential {
     /// The name is shown in n8n.
-    name: String,
+    name: Name,
     /// The type is, for example, slackApi.
     r#type: Id,
     /// get_credential_schema describes the fields.
@@ -185,7 +185,7 @@ struct UpdateCredential {
     /// list_credentials shows the id.
     credential_id: Id,
     /// The credential gets this name.
-    name: Option<String>,
+    name: Option<Name>,
     /// The credential gets these values in its fields.
     #[serde(default)]
     data: Map<String, Value>,
@@ -201,7 +201,7 @@ impl Tool for UpdateCredential {
         n8n.api.policy.check_all_open(Self::NAME)?;
         refuse_placeholder("data", &self.data)?;
         let mut body = Map::new();
-        body.extend(self.name.map(|name| ("name".to_owned(), name.into())));
+        body.extend(self.name.map(|name| ("name".to_owned(), json!(name))));
         if !self.data.is_empty() {
             body.insert("data".to_owned(), self.data.into());
             body.insert("isPartialData".to_owned(), true.into());
@@ -272,7 +272,7 @@ struct TransferCredential {
     credential_id: Id,
     /// read_n8n_api shows the id, at `projects`.
     project_id: Id,
-    /// Repeat the credential's id once the user has agreed.
+    /// Repeat the value that the question names once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -295,7 +295,7 @@ impl Tool for TransferCredential {
             "Moves credential {id} of n8n to project {project}; workflows of its own project that use it \
              will fail."
         );
-        call.confirm(&loss, id, self.confirm.as_deref()).await?;
+        consent(call, &loss, id, &project, self.confirm.as_deref()).await?;
         let body = json!({"destinationProjectId": project});
         let path = [id, "transfer"];
         let IgnoredAny = TRANSFERS.send(n8n, Method::PUT, &path, &body).await?;

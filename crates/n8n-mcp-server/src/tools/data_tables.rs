@@ -1,6 +1,6 @@
 //! The toolset `data_tables`: n8n's own tables of rows.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use serde_json::Number;
 
@@ -74,7 +74,7 @@ impl Tool for ListDataTables {
 #[serde(deny_unknown_fields)]
 struct CreateDataTable {
     /// The name is shown in n8n.
-    name: String,
+    name: Name,
     /// Every table also has id, createdAt and updatedAt.
     columns: Vec<NewColumn>,
     /// It goes to this project, and to your own by default.
@@ -284,7 +284,7 @@ struct DeleteDataTableRows {
     data_table_id: Id,
     /// Rows that meet all conditions are meant; there must be one.
     r#where: Vec<Condition>,
-    /// Repeat the id of the table once the user has agreed.
+    /// Repeat the value that the question names once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -306,7 +306,8 @@ impl Tool for DeleteDataTableRows {
             ];
             let request = n8n.api.request(Method::DELETE, &path).query(&query);
             let rows = request.json().await;
-            rows.map(|rows| changed(&rows)).map_err(|failure| {
+            let rows = rows.map(|rows| (changed(&rows), ids_of(&rows)));
+            rows.map_err(|failure| {
                 let is_test = dry_run == "true";
                 let failure = if is_test {
                     failure.without_effect()
@@ -317,10 +318,13 @@ impl Tool for DeleteDataTableRows {
             })
         };
         // The number of rows is important for the user's decision.
-        let ChangedRows { rows, .. } = delete("true").await?;
-        let loss = format!("Deletes {rows} rows of data table {id} of n8n.");
-        call.confirm(&loss, id, self.confirm.as_deref()).await?;
-        delete("false").await
+        let (ChangedRows { rows, .. }, ids) = delete("true").await?;
+        let conditions = shown(&self.r#where, &n8n.redactor());
+        let loss =
+            format!("Deletes {rows} rows of data table {id} of n8n: those with {conditions}.");
+        let sent = (&self.r#where, ids);
+        consent(call, &loss, id, &sent, self.confirm.as_deref()).await?;
+        Ok(delete("false").await?.0)
     }
 }
 
@@ -336,18 +340,20 @@ fn required(conditions: &[Condition]) -> Result<&[Condition], ToolError> {
 }
 
 fn changed(answer: &Value) -> ChangedRows {
-    let rows = answer.as_array().map_or(1, |rows| {
-        // A dry run returns each row twice: as it is, and, without an id, as it would be.
-        let ids = rows.iter().filter_map(|row| match row {
-            Value::Object(row) => row.get("id").filter(|id| !id.is_null()),
-            id => Some(id),
-        });
-        ids.map(Value::to_string).collect::<HashSet<_>>().len()
-    });
     ChangedRows {
-        rows,
+        rows: ids_of(answer).map_or(1, |ids| ids.len()),
         ids: Vec::new(),
     }
+}
+
+/// The ids of the rows in n8n's answer, if it lists them.
+fn ids_of(answer: &Value) -> Option<BTreeSet<String>> {
+    // A dry run returns each row twice: as it is, and, without an id, as it would be.
+    let ids = answer.as_array()?.iter().filter_map(|row| match row {
+        Value::Object(row) => row.get("id").filter(|id| !id.is_null()),
+        id => Some(id),
+    });
+    Some(ids.map(Value::to_string).collect())
 }
 
 /// One condition on a row.

@@ -257,7 +257,7 @@ pub(crate) struct ResumeExecution {
     /// The node that waits receives these: body or query of its webhook, or fields of its form.
     #[serde(default)]
     parameters: Map<String, Value>,
-    /// Repeat the id once the user has agreed.
+    /// Repeat the value that the question names once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -283,14 +283,25 @@ impl Tool for ResumeExecution {
         if execution.runs_drafts() {
             n8n.api.check_called(&workflow, &workflow.nodes).await?;
         }
+        let sent = json!(self.parameters);
         let resumption = Resumption::new(&execution, &workflow, self.parameters, n8n)?;
+        let (node, run, _) = &resumption.place;
         // What waits for a request is often an approval.
         let effect = format!(
-            "Continues execution {id} of workflow {:?} behind {:?}, where it waits for somebody's \
-             decision or data.",
-            workflow.name, resumption.node
+            "Continues execution {id} of workflow {:?} behind {node:?} (its run {run}), where it waits for \
+             somebody's decision or data, with {}.",
+            workflow.name,
+            shown(&sent, &n8n.redactor())
         );
-        call.confirm(&effect, &id, self.confirm.as_deref()).await?;
+        // Behind it the execution may wait for another decision.
+        let sent = (&resumption.place, sent);
+        consent(call, &effect, &id, &sent, self.confirm.as_deref()).await?;
+        // The answer may have taken long.
+        if !resumption.is_due(&find(n8n, &self.execution_id, true).await?) {
+            return Err(ToolError::conflict(format!(
+                "Execution {id} does not wait there any more; nothing was sent. get_execution shows its status."
+            )));
+        }
         let run = resumption.send(n8n, call, RESUME_WAIT).await?;
         Ok(run.shown(&n8n.redactor(), &OutputSelection::default()))
     }

@@ -1,7 +1,7 @@
 //! The imports that every tool needs.
 
 pub(crate) use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, Toolset};
-pub(crate) use n8n_workflow::Id;
+pub(crate) use n8n_workflow::{Id, Name};
 pub(crate) use schemars::JsonSchema;
 pub(crate) use serde::de::IgnoredAny;
 pub(crate) use serde::{Deserialize, Serialize};
@@ -12,4 +12,5 @@ pub(crate) use upstream::http::Method;
 pub(in crate::tools) use super::collection::{
     Collection, Deleted, Limit, refusal, refuse_placeholder,
 };
+pub(in crate::tools) use super::consent::{consent, shown};
 pub(crate) use crate::service::N8n;

@@ -58,7 +58,7 @@ impl Tool for ListTags {
 #[serde(deny_unknown_fields)]
 struct CreateTag {
     /// A name has at most 24 characters.
-    name: String,
+    name: Name,
 }
 
 impl Tool for CreateTag {
@@ -68,7 +68,7 @@ impl Tool for CreateTag {
     type Output = Tag;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tag, ToolError> {
-        n8n.api.policy.check_tag(self.name.trim())?;
+        n8n.api.policy.check_tag(self.name.trimmed())?;
         let body = json!({"name": self.name});
         TAGS.send(n8n, Method::POST, &[], &body).await
     }
@@ -81,7 +81,7 @@ struct RenameTag {
     /// list_tags shows the id.
     tag_id: Id,
     /// The new name has at most 24 characters.
-    name: String,
+    name: Name,
 }
 
 impl Tool for RenameTag {
@@ -92,7 +92,7 @@ impl Tool for RenameTag {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tag, ToolError> {
         check_tag(n8n, &self.tag_id).await?;
-        n8n.api.policy.check_tag(self.name.trim())?;
+        n8n.api.policy.check_tag(self.name.trimmed())?;
         let (path, body) = ([self.tag_id.as_str()], json!({"name": self.name}));
         TAGS.send(n8n, Method::PUT, &path, &body).await
     }

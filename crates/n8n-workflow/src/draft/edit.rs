@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Draft, is_node_field, is_setting, name_of, version_of};
-use crate::connections::{Connection, MAIN, connections_to_json, parse_connections};
+use crate::connections::{Connection, MAIN, MAX_INDEX, connections_to_json, parse_connections};
 use crate::expressions;
+use crate::workflow::Name;
 
 /// Fields of a node that `fields` cannot set; other arguments or operations do.
 const RESERVED_FIELDS: [&str; 3] = ["id", "name", "parameters"];
@@ -143,7 +144,13 @@ impl Draft {
                     output: operation.output.unwrap_or(0).into(),
                     input: operation.input.unwrap_or(0).into(),
                 };
-                self.set_connected(connection, operation.op == Op::Connect)
+                let connects = operation.op == Op::Connect;
+                if connects && connection.output.max(connection.input) > MAX_INDEX {
+                    return Err(format!(
+                        "no node has an `output` or `input` above {MAX_INDEX}"
+                    ));
+                }
+                self.set_connected(connection, connects)
             }
             Op::SetSettings => {
                 let settings = required(operation.settings, "settings")?;
@@ -154,7 +161,8 @@ impl Draft {
                 Ok(())
             }
             Op::RenameWorkflow => {
-                self.name = required(operation.to, "to")?;
+                let name = Name::try_from(required(operation.to, "to")?);
+                self.set_name(name.map_err(|fault| format!("`to`: {fault}"))?);
                 Ok(())
             }
         }

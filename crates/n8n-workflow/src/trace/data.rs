@@ -163,6 +163,18 @@ impl Trace {
         self.last.as_deref()
     }
 
+    /// The place in the run: the node that ran last, or waits, how often it has run, and when it began. It differs for
+    /// each turn of a loop.
+    pub fn place(&self) -> Option<(&str, usize, f64)> {
+        let name = self.last()?;
+        let runs = self.runs(name).unwrap_or_default();
+        Some((
+            name,
+            runs.len(),
+            runs.last().map_or(0.0, |run| run.start_time),
+        ))
+    }
+
     /// The node that failed, and its message, which is neither redacted nor truncated.
     pub fn failure(&self) -> (Option<String>, String) {
         let error = self.error.as_ref();

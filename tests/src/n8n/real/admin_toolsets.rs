@@ -89,8 +89,19 @@ async fn rows_of_a_data_table_are_read_and_changed() {
     let body = json!({"name": "wind", "type": "number"});
     let column = change(&env, "POST", &columns, json!({ "body": body })).await;
     let path = format!("{columns}/{}", column["id"].as_str().unwrap());
-    let gusts = json!({"body": {"name": "gusts"}, "confirm": column["id"]});
-    change(&env, "PATCH", &path, gusts).await;
+    let gusts = json!({"method": "PATCH", "path": path, "body": {"name": "gusts"}});
+    let gusts = agreed(&env, "call_n8n_api", gusts).await;
+    // The agreement to one change is none to another, nor to a deletion.
+    for (method, body) in [("PATCH", json!({"name": "other"})), ("DELETE", Value::Null)] {
+        let mut other = gusts.clone();
+        other["method"] = json!(method);
+        match body {
+            Value::Null => _ = other.as_object_mut().unwrap().remove("body"),
+            body => other["body"] = body,
+        }
+        assert_refused(&env, "call_n8n_api", other, "Nothing was done yet").await;
+    }
+    done(&env, "call_n8n_api", gusts).await;
     let listed = done!(env, "read_n8n_api", {"path": columns});
     assert_contains(&listed, "gusts");
     refused!(env, "call_n8n_api", {"method": "DELETE", "path": path}, "with all values in it");
@@ -110,8 +121,18 @@ async fn rows_of_a_data_table_are_read_and_changed() {
     done(&env, "update_data_table_rows", upsert).await;
     refused!(env, "delete_data_table_rows", {"data_table_id": id, "where": warm}, "Deletes 3 rows");
     let delete = json!({"data_table_id": id, "where": warm, "confirm": id});
-    let deleted = done(&env, "delete_data_table_rows", delete).await;
-    assert_eq!(deleted["rows"], 3);
+    let delete = agreed(&env, "delete_data_table_rows", delete).await;
+    // The agreement counts neither for other conditions nor for other rows.
+    let mut other = delete.clone();
+    other["where"] = json!([{"column": "degrees", "is": "gt", "value": 10}]);
+    assert_refused(&env, "delete_data_table_rows", other, "Deletes 3 rows").await;
+    let lima = json!([{"city": "Lima", "degrees": 22}]);
+    done!(env, "insert_data_table_rows", {"data_table_id": id, "rows": lima});
+    let tool = "delete_data_table_rows";
+    assert_refused(&env, tool, delete.clone(), "Deletes 4 rows").await;
+    let delete = agreed(&env, tool, delete).await;
+    let deleted = done(&env, tool, delete).await;
+    assert_eq!(deleted["rows"], 4);
     let empty = done!(env, "get_data_table_rows", {"data_table_id": id});
     assert_eq!(empty["rows"], json!([]));
     refused!(env, "delete_data_table_rows", {"data_table_id": id, "where": [], "confirm": id});
@@ -155,6 +176,7 @@ async fn conditions_take_any_text() {
             assert_eq!(updated["rows"], 1, "{text}");
         }
         let delete = json!({"data_table_id": id, "where": is, "confirm": id});
+        let delete = agreed(&env, "delete_data_table_rows", delete).await;
         let deleted = done(&env, "delete_data_table_rows", delete).await;
         assert_eq!(deleted["rows"], 1, "{text}");
     }
@@ -163,13 +185,16 @@ async fn conditions_take_any_text() {
     done!(env, "delete_data_table", {"data_table_id": id, "confirm": id});
 }
 
-/// A change of the rest of n8n's API.
+/// A change of the rest of n8n's API; with a `confirm` of any value, the one that its question names.
 async fn change(env: &Env, method: &str, path: &str, rest: Value) -> Value {
     let mut arguments = json!({"method": method, "path": path});
     arguments
         .as_object_mut()
         .unwrap()
         .extend(rest.as_object().unwrap().clone());
+    if arguments["confirm"].is_string() {
+        arguments = agreed(env, "call_n8n_api", arguments).await;
+    }
     done(env, "call_n8n_api", arguments).await["answer"].take()
 }
 
@@ -180,8 +205,8 @@ async fn users_are_listed_invited_without_the_link_and_deleted_by_consent() {
     let body = json!([{"email": email, "role": "global:member"}]);
     let invite = json!({"method": "POST", "path": "users", "body": body});
     assert_refused(&env, "call_n8n_api", invite, &email).await;
-    let agreed = json!({"body": body, "confirm": "users"});
-    let invited = change(&env, "POST", "users", agreed).await;
+    let given = json!({"body": body, "confirm": "users"});
+    let invited = change(&env, "POST", "users", given).await;
     let user = &invited[0]["user"];
     assert_has!(user, {"email": email, "inviteAcceptUrl": "***"});
     assert_lacks(&invited, "token");
@@ -200,8 +225,9 @@ async fn users_are_listed_invited_without_the_link_and_deleted_by_consent() {
     assert_refused(&env, "call_n8n_api", delete, "all personal workflows").await;
     refused!(env, "call_n8n_api", {"method": "DELETE", "path": path, "confirm": "another"}, "Nothing was done");
     // The consent to a deletion is none to giving all to another person.
-    let transfer = json!({"method": "DELETE", "path": path, "query": {"transferId": "of-another"},
-        "confirm": user["id"]});
+    let mut transfer = json!({"method": "DELETE", "path": path});
+    transfer = agreed(&env, "call_n8n_api", transfer).await;
+    transfer["query"] = json!({"transferId": "of-another"});
     assert_refused(&env, "call_n8n_api", transfer, "of-another").await;
     change(&env, "DELETE", &path, json!({"confirm": user["id"]})).await;
     refused!(env, "read_n8n_api", {"path": path}, "nothing at this path");
@@ -222,7 +248,7 @@ async fn audit_packages_and_scopes_are_those_of_n8n() {
     let mut install =
         json!({"method": "POST", "path": "community-packages", "body": {"name": name}});
     refused!(env, "call_n8n_api", install, "Nothing was done yet");
-    install["confirm"] = json!(name);
+    install = agreed(&env, "call_n8n_api", install).await;
     assert_refused(&env, "call_n8n_api", install, "vetted").await;
 }
 
@@ -243,8 +269,8 @@ async fn missing_licence_is_reported_in_one_line() {
     }
     let variable =
         json!({"method": "POST", "path": "variables", "body": {"key": "a", "value": "b"}});
-    let pull = json!({"method": "POST", "path": "source-control/pull", "body": {"force": false},
-        "confirm": "source-control/pull"});
+    let pull = json!({"method": "POST", "path": "source-control/pull", "body": {"force": false}});
+    let pull = agreed(&env, "call_n8n_api", pull).await;
     for arguments in [variable, pull] {
         let message = assert_refused(&env, "call_n8n_api", arguments, "licence").await;
         assert!(!message.contains('\n'), "{message}");

@@ -378,6 +378,9 @@ async fn all_operations_are_applied_or_none() {
         [{"op": "configure_node", "node": "Set", "fields": {"name": "x"}}, "cannot contain"],
         [{"op": "rename_node", "node": "Set", "to": "Webhook"}, "already"],
         [{"op": "set_settings", "settings": {"foo": 1}}, "no setting \"foo\""],
+        [{"op": "connect", "node": "Webhook", "to": "Set", "output": 65_535}, "above 100"],
+        [{"op": "connect", "node": "Webhook", "to": "Set", "input": 101}, "above 100"],
+        [{"op": "rename_workflow", "to": " "}, "must not be empty"],
         [{"op": "explode"}, "explode"],
     ]);
     for row in table.as_array().unwrap() {
@@ -572,5 +575,75 @@ async fn settings_are_taken_away_or_kept_as_was_said() {
         ("availableInMCP", json!(true)),
     ] {
         assert_eq!(now[setting], expected, "{setting}: {now}");
+    }
+}
+
+#[tokio::test]
+async fn empty_names_are_refused_and_mended() {
+    let Some(env) = Env::full().await else { return };
+    let blank = json!(" ");
+    let id = "x";
+    let columns = json!([{"name": "c", "type": "number"}]);
+    let table = json!([
+        ["create_workflow", {"name": blank, "nodes": [webhook("lastNode")]}],
+        ["duplicate_workflow", {"workflow_id": id, "name": blank}],
+        ["create_credential", {"name": "", "type": "httpHeaderAuth", "data": {}}],
+        ["update_credential", {"credential_id": id, "name": blank}],
+        ["create_tag", {"name": blank}],
+        ["rename_tag", {"tag_id": id, "name": blank}],
+        ["create_data_table", {"name": blank, "columns": columns}],
+    ]);
+    let table: Vec<(String, Value)> = serde_json::from_value(table).unwrap();
+    for (tool, arguments) in table {
+        assert_refused(&env, &tool, arguments, "must not be empty").await;
+    }
+    // An empty text for what is optional counts as left out.
+    refused!(env, "update_credential", {"credential_id": id, "name": ""}, "Pass `name`");
+    // One that n8n has already.
+    let workflow = env.draft(vec![webhook("lastNode"), set("x")]).await;
+    let mut whole = env.read(&workflow).await;
+    let parts = ["nodes", "connections", "settings"].map(|part| (part, whole[part].take()));
+    let mut body: Value = parts.into_iter().collect();
+    body["name"] = json!("");
+    let path = format!("/workflows/{}", workflow.id);
+    env.api("PUT", &path, Some(body)).await;
+    let id = &workflow.id;
+    done!(env, "get_workflow", {"workflow_id": id, "full": true});
+    done!(env, "validate_workflow", {"workflow_id": id});
+    let mend = json!([{"op": "configure_node", "node": "Set", "fields": {"notes": "n"}}]);
+    let edited = done!(env, "edit_workflow", {"workflow_id": id, "operations": mend});
+    assert_eq!(edited["name"], "");
+    let name = unique("named");
+    let rename = json!([{"op": "rename_workflow", "to": name}]);
+    let named = done!(env, "edit_workflow", {"workflow_id": id, "operations": rename});
+    assert_eq!(named["name"], name.as_str());
+}
+
+#[tokio::test]
+async fn connections_that_lead_nowhere_are_told() {
+    let Some(env) = Env::full().await else { return };
+    let (workflow, _) = made(&env).await;
+    for (operation, part) in [
+        (
+            json!({"node": "Webhook", "to": "Set", "kind": "ai_bogus"}),
+            "n8n has no connections of kind",
+        ),
+        (
+            json!({"node": "Set", "to": "Webhook"}),
+            "A trigger has no input",
+        ),
+        (
+            json!({"node": "If", "to": "Set", "output": 2}),
+            "It has 2 outputs",
+        ),
+    ] {
+        let mut connect = operation;
+        connect["op"] = json!("connect");
+        let add =
+            json!({"op": "add_node", "node": "If", "type": "n8n-nodes-base.if", "version": 2.2});
+        let arguments = json!({"workflow_id": workflow.id, "operations": [add, connect], "dry_run": true,
+            "allow_invalid": true});
+        let found = done(&env, "edit_workflow", arguments).await;
+        assert_contains(&found["warnings"], part);
     }
 }

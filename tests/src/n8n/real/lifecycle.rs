@@ -74,6 +74,8 @@ async fn workflow_is_activated_deactivated_archived_and_restored() {
     ] {
         let state = done(&env, tool, id.clone()).await;
         assert_eq!(state["active"], active, "{state}");
+        let note = state["note"].as_str().unwrap_or_default();
+        assert_eq!(note.contains("live in a moment"), active, "{state}");
     }
     let state = done(&env, "archive_workflow", id.clone()).await;
     assert_has!(state, {"archived": true, "active": false});

@@ -41,6 +41,11 @@ async fn request_and_form_that_an_execution_waits_for_are_sent() {
         assert_contains(&asked.text(), "Nothing was done yet");
         assert_contains(&asked.text(), "behind \"Wait\"");
         arguments["confirm"] = id.clone();
+        arguments = agreed(&env, "resume_execution", arguments).await;
+        // The agreement to `yes` is none to `no`.
+        let mut other = arguments.clone();
+        other["parameters"] = json!({"answer": "no"});
+        assert_refused(&env, "resume_execution", other, "Nothing was done yet").await;
         let resumed = done(&env, "resume_execution", arguments.clone()).await;
         let resumed = followed(&env, resumed, &Value::Null).await;
         assert_has!(resumed, {"status": "completed", "output": {"result": "yes"}});
@@ -96,17 +101,21 @@ async fn next_page_of_a_form_is_filled_in() {
         "no field \"shape\"",
     )
     .await;
-    let filled = done(&env, tool, fill(json!({"colour": "red"}))).await;
+    let fill_in = async |parameters: Value| {
+        let arguments = agreed(&env, tool, fill(parameters)).await;
+        done(&env, tool, arguments).await
+    };
+    let filled = fill_in(json!({"colour": "red"})).await;
     assert_has!(filled, {"status": "waiting"});
-    let filled = done(&env, tool, fill(json!({"size": 7}))).await;
+    let filled = fill_in(json!({"size": 7})).await;
     assert_has!(filled, {"status": "waiting"});
     let named = fill(json!({"shape": "round"}));
     assert_refused(&env, tool, named, "computes the fields of this form").await;
-    let filled = done(&env, tool, fill(json!({"field-1": "round"}))).await;
+    let filled = fill_in(json!({"field-1": "round"})).await;
     assert_has!(filled, {"status": "waiting"});
     // The last page ends the execution once it is shown.
     assert_refused(&env, tool, fill(json!({"size": 7})), "It has no fields").await;
-    let filled = done(&env, tool, fill(json!({}))).await;
+    let filled = fill_in(json!({})).await;
     let filled = followed(&env, filled, &Value::Null).await;
     assert_has!(filled, {"status": "completed", "output": {"result": "red 7 round"}});
 }
@@ -120,4 +129,58 @@ async fn execution_that_waits_for_something_else_is_not_resumed() {
     assert_has!(shown, {"waits": {"node": "Wait", "for": "time"}});
     assert!(shown["waits"]["until"].is_string(), "{shown}");
     assert_contains(&shown["note"], "by itself at that time");
+}
+
+/// Two approvals one behind the other: the agreement to the first is none to the second, and neither is that to one turn
+/// of a loop to the next.
+#[tokio::test]
+async fn agreement_counts_for_one_wait() {
+    let Some(env) = Env::urls().await else { return };
+    let pause = |name: &str| {
+        base(
+            name,
+            "wait",
+            1.1,
+            json!({"resume": "webhook", "options": {}}),
+        )
+    };
+    let to = |name: &str| json!({"main": [[{"node": name, "type": "main", "index": 0}]]});
+    let nodes = vec![webhook("onReceived"), pause("A"), pause("B")];
+    let loops = json!({"Webhook": to("A"), "A": to("B"), "B": to("A")});
+    let workflow = env.connected_nodes(nodes, loops).await;
+    done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 1});
+    let id = execution_with(&env, &workflow, "waiting").await;
+    let tool = "resume_execution";
+    let mut given = json!({"execution_id": id});
+    for place in [
+        "behind \"A\" (its run 1)",
+        "behind \"B\" (its run 1)",
+        "behind \"A\" (its run 2)",
+    ] {
+        // With the value of the place before.
+        assert_refused(&env, tool, given.clone(), place).await;
+        given = agreed(&env, tool, given).await;
+        assert_has!(done(&env, tool, given.clone()).await, {"status": "waiting"});
+    }
+    done!(env, "stop_execution", {"execution_id": id});
+}
+
+/// A workflow that answers behind its wait, with the status of a refusal.
+#[tokio::test]
+async fn answer_of_the_workflow_is_no_refusal_to_continue() {
+    let Some(env) = Env::urls().await else { return };
+    let parameters = json!({"resume": "webhook", "responseMode": "responseNode", "options": {}});
+    let mut answer = respond();
+    answer["parameters"]["options"] = json!({"responseCode": 429});
+    let nodes = vec![
+        webhook("onReceived"),
+        base("Wait", "wait", 1.1, parameters),
+        answer,
+    ];
+    let id = waiting(&env, nodes).await;
+    let arguments = agreed(&env, "resume_execution", json!({"execution_id": id})).await;
+    let resumed = done(&env, "resume_execution", arguments).await;
+    let resumed = followed(&env, resumed, &Value::Null).await;
+    assert_has!(resumed, {"status": "completed"});
+    assert_contains(&resumed["note"], "HTTP 429");
 }

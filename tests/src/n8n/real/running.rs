@@ -103,6 +103,25 @@ async fn runs_that_n8n_does_not_save_return_the_reply_at_once() {
     }
 }
 
+/// A workflow may answer as n8n or a proxy does that refuses a request: without an execution nobody can tell.
+#[tokio::test]
+async fn refusal_that_may_be_the_answer_of_the_workflow_is_no_certain_one() {
+    let Some(env) = Env::urls().await else { return };
+    let settings = json!({"saveDataSuccessExecution": "none", "saveDataErrorExecution": "none"});
+    for status in [429, 503, 404, 401, 302] {
+        let mut answer = respond();
+        answer["parameters"]["options"] = json!({"responseCode": status});
+        let nodes = vec![webhook("responseNode"), answer];
+        let workflow = env.live_as(&unique("test"), nodes, settings.clone()).await;
+        let run = json!({"workflow_id": workflow.id});
+        let part = format!("HTTP {status}, and n8n shows no execution");
+        let said = assert_refused(&env, "run_workflow", run, &part).await;
+        assert_contains(&said, "may have run or not; it was not repeated");
+        assert_lacks(&said, "did not accept");
+        assert_lacks(&said, "Try again");
+    }
+}
+
 #[tokio::test]
 async fn answer_of_the_webhook_is_part_of_the_result() {
     let Some(env) = Env::urls().await else { return };

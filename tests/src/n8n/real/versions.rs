@@ -138,17 +138,17 @@ async fn workflow_is_moved_only_where_n8n_and_the_rules_allow_it() {
     let workflow = env.draft(vec![webhook("lastNode")]).await;
     let id = &workflow.id;
     let project = env.read(&workflow).await["shared"][0]["projectId"].clone();
-    let to = |project: &Value| json!({"workflow_id": id, "project_id": project, "confirm": id});
+    let to = |project: &Value| json!({"workflow_id": id, "project_id": project});
     refused!(env, "move_workflow", {"workflow_id": id}, "`project_id`, `folder_id`");
-    refused!(env, "move_workflow", {"workflow_id": id, "project_id": "no"}, "call again with confirm");
-    assert_refused(&env, "move_workflow", to(&json!("no")), "project").await;
-    assert_refused(
-        &env,
-        "move_workflow",
-        to(&project),
-        "t transfer a workflow into the",
-    )
-    .await;
+    let tool = "move_workflow";
+    let elsewhere = agreed(&env, tool, to(&json!("no"))).await;
+    // The agreement to one project is none to another.
+    let mut other = elsewhere.clone();
+    other["project_id"] = project.clone();
+    assert_refused(&env, tool, other, "Nothing was done yet").await;
+    assert_refused(&env, tool, elsewhere, "no such project").await;
+    let own = agreed(&env, tool, to(&project)).await;
+    assert_refused(&env, tool, own, "t transfer a workflow into the").await;
     let folder = json!({"workflow_id": id, "folder_id": "no"});
     assert_refused(&env, "move_workflow", folder, "only with a licence").await;
     let before = env.read(&workflow).await;
@@ -174,13 +174,6 @@ async fn workflow_is_moved_only_where_n8n_and_the_rules_allow_it() {
         }
     }
     let credential = json!({"credential_id": "no", "project_id": "no"});
-    refused!(
-        env,
-        "transfer_credential",
-        credential,
-        "call again with confirm"
-    );
-    let mut agreed = credential;
-    agreed["confirm"] = json!("no");
-    assert_refused(&env, "transfer_credential", agreed, "credential").await;
+    let moved = agreed(&env, "transfer_credential", credential).await;
+    assert_refused(&env, "transfer_credential", moved, "no such credential").await;
 }

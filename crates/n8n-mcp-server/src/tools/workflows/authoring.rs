@@ -162,7 +162,7 @@ async fn replace(
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateWorkflow {
     /// The name is shown in n8n.
-    name: String,
+    name: Name,
     /// Each node has name, type, typeVersion and parameters; id and position are optional.
     nodes: Vec<Map<String, Value>>,
     /// They have the form {"A": {"main": [[{"node": "B", "type": "main", "index": 0}]]}}.
@@ -272,7 +272,7 @@ pub(crate) struct DuplicateWorkflow {
     /// list_workflows shows the id.
     workflow_id: Id,
     /// The default is the old name and "copy".
-    name: Option<String>,
+    name: Option<Name>,
 }
 
 impl Tool for DuplicateWorkflow {
@@ -283,7 +283,13 @@ impl Tool for DuplicateWorkflow {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
         let (original, mut draft) = load(n8n, &self.workflow_id).await?;
-        draft.name = self.name.unwrap_or_else(|| format!("{} copy", draft.name));
+        let name = match self.name {
+            Some(name) => name,
+            None => {
+                Name::try_from(format!("{} copy", draft.name())).map_err(ToolError::upstream)?
+            }
+        };
+        draft.set_name(name);
         draft.make_urls_unique();
         let project = original.projects.first().map(String::as_str);
         let written = n8n.api.create_workflow(&draft, project).await?;

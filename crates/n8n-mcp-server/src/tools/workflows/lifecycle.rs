@@ -13,6 +13,9 @@ const TRANSFERS: Collection = Collection {
     path: "workflows",
     missing: "n8n has no such project, or the user of the API key may not create workflows in it.",
 };
+/// The note on a workflow that n8n has activated: it registers the triggers only after its answer.
+const LIVE: &str = "It is active, and live in a moment: until then n8n may answer its URLs with 404, or run what was \
+    live before.";
 /// The limit of n8n for the name of a tag.
 const MAX_TAG_CHARS: usize = 24;
 
@@ -79,8 +82,10 @@ impl Tool for ActivateWorkflow {
         if workflow.active {
             n8n.api.note_published(&self.workflow_id);
         }
+        let live = active.active.then(|| LIVE.to_owned());
+        let notes: Vec<_> = live.into_iter().chain(taken).collect();
         Ok(WorkflowState {
-            note: taken,
+            note: Some(notes.join(" ")).filter(|note| !note.is_empty()),
             ..active.into()
         })
     }
@@ -238,7 +243,7 @@ pub(crate) struct MoveWorkflow {
     project_id: Option<Id>,
     /// read_n8n_api shows the id, at `projects/ID/folders`; `root` stands for none.
     folder_id: Option<Id>,
-    /// Repeat the workflow's id once the user has agreed to another project.
+    /// Repeat the value that the question names once the user has agreed to another project.
     confirm: Option<String>,
 }
 
@@ -270,7 +275,7 @@ impl Tool for MoveWorkflow {
                 "Moves workflow {name:?} ({id}) to project {project}: the members of its own project lose \
                  it, and it may not use the credentials of that project any more."
             );
-            call.confirm(&loss, &id, self.confirm.as_deref()).await?;
+            consent(call, &loss, &id, project, self.confirm.as_deref()).await?;
         }
         let lock = n8n.api.lock(&self.workflow_id).await;
         let mut note = None;
