@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use gateway_access::{Filter, OWN_TOOLS, SEARCH_TOOLS, View, Viewer};
+use gateway_approvals::pins::HoldReason;
 use gateway_store::events::{KnownArguments, StoreError};
 use gateway_store::search::ToolIndex;
 use mcp_core::jsonrpc::quoted;
@@ -15,7 +16,7 @@ use mcp_core::tool::{BoundTool, Effect, TaskSupport, ToolDefinition};
 
 use crate::backend::{Backend, INSTRUCTIONS, ListedItem, Snapshot};
 use crate::config::BackendKey;
-use crate::names::{BackendItems, PublishedItem, PublishedNames, RefusedItem};
+use crate::names::{BackendItems, Claim, PublishedItem, PublishedNames, RefusedItem};
 use crate::owners::ResourceOwners;
 use crate::relay::{Relay, RelayedTool, Withheld};
 use crate::{relay, sanitise};
@@ -264,6 +265,16 @@ fn published_names(
     is_filtered: bool,
 ) -> PublishedNames {
     let all = Filter::default();
+    let claim = |backend: &Backend, snapshot: &Snapshot, item: &ListedItem| {
+        // A prompt may have the name of a tool.
+        let is_tool = std::ptr::eq(list(snapshot), &raw const snapshot.tools);
+        let held = snapshot.held.get(&item.id).filter(|_| is_tool);
+        match backend.config.filter.allows(&item.id) {
+            false => Claim::Denied,
+            true if held.is_some_and(HoldReason::is_unapproved) => Claim::Unapproved,
+            true => Claim::Full,
+        }
+    };
     PublishedNames::publish(
         snapshots
             .iter()
@@ -276,7 +287,10 @@ fn published_names(
                 },
                 bare: backend.config.bare,
                 is_alone: backend.config.is_alone,
-                names: list(snapshot).iter().map(|item| item.id.as_str()).collect(),
+                names: list(snapshot)
+                    .iter()
+                    .map(|item| (claim(backend, snapshot, item), item.id.as_str()))
+                    .collect(),
             }),
     )
 }
