@@ -31,7 +31,7 @@ use uuid::Uuid;
 use self::answer::Webhook;
 pub use self::answer::{Refusal, decide};
 use self::arguments::ShownArguments;
-pub use self::record::{Approval, ApprovalStatus, read};
+pub use self::record::{Approval, ApprovalStatus, read, running};
 use self::record::{SeenGateways, now};
 
 /// The member of the state between two rounds that names a call to which people have agreed.

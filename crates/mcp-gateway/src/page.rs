@@ -327,7 +327,7 @@ fn visible(gateway: &Gateway, viewer: &PageViewer) -> Vec<(Approval, ApprovalSta
         .into_iter()
         .filter_map(|(approval, _)| {
             let is_own = own.is_some() && approval.principal.as_deref() == own;
-            let status = approval.status_in(&entries);
+            let status = gateway.approvals().status(&approval, &entries);
             (sees_all || is_own).then_some((approval, status))
         });
     found.collect()

@@ -1,10 +1,10 @@
 //! The stored form of a call that waits for an operator, or has waited.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gateway_store::state::{Entries, Entry, EntryChange, EntryKind, Expected};
+use gateway_store::state::{Entries, Entry, EntryChange, EntryKind, Expected, StateStore};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use upstream::time::Timestamp;
@@ -110,13 +110,9 @@ impl Approval {
         }
     }
 
-    /// The same for a command, which sees the entry of the gateway once only.
-    pub fn status_in(&self, entries: &Entries) -> ApprovalStatus {
-        let seen = entries.get(EntryKind::Gateway, &self.gateway);
-        let seen = seen.and_then(|entry| entry.read::<i64>());
-        let is_alive =
-            seen.is_some_and(|seen| now().abs_diff(seen) <= MAX_CLOCK_SKEW.unsigned_abs());
-        self.status_at(now(), is_alive)
+    /// The same for a command, which knows the gateways that are [`running`].
+    pub fn status_among(&self, running: &BTreeSet<String>) -> ApprovalStatus {
+        self.status_at(now(), running.contains(&self.gateway))
     }
 
     /// Returns the approval after the next step of its gateway; `None` if there is none. `end` is what has ended the wait
@@ -174,6 +170,46 @@ impl SeenGateways {
         let seen = self.0.lock();
         seen.get(gateway)
             .is_some_and(|(_, changed)| changed.elapsed() <= GATEWAY_TIMEOUT)
+    }
+}
+
+/// An entry that is not older, by the clock of this host, is one of a gateway that runs.
+const MAX_ENTRY_AGE: u64 = 5;
+
+/// The time for which a command watches an older entry: a gateway that runs writes it twice meanwhile.
+const WATCH_TIME: Duration = Duration::from_secs(7);
+
+/// Finds the gateways that run, of those whose calls wait. An older entry may be that of a host with another clock: it is
+/// watched until it changes.
+pub async fn running(state: &StateStore) -> BTreeSet<String> {
+    let mut changes = state.subscribe();
+    let first = Arc::clone(&changes.borrow_and_update());
+    let open = read_open(&first);
+    let mut unknown: BTreeSet<String> = open.map(|(approval, _)| approval.gateway).collect();
+    let mut running = BTreeSet::new();
+    let end = tokio::time::Instant::now() + WATCH_TIME;
+    let mut known = Arc::clone(&first);
+    loop {
+        unknown.retain(|gateway| {
+            let Some(entry) = known.get(EntryKind::Gateway, gateway) else {
+                return false;
+            };
+            let before = first.get(EntryKind::Gateway, gateway);
+            let seen = entry.read::<i64>().unwrap_or_default();
+            let is_running = now().abs_diff(seen) <= MAX_ENTRY_AGE
+                || before.is_some_and(|before| before.value != entry.value);
+            if is_running {
+                running.insert(gateway.clone());
+            }
+            !is_running
+        });
+        if unknown.is_empty() {
+            return running;
+        }
+        let Ok(Ok(())) = tokio::time::timeout_at(end, changes.changed()).await else {
+            return running;
+        };
+        known = Arc::clone(&changes.borrow_and_update());
     }
 }
 
@@ -259,6 +295,12 @@ impl Approvals {
             }
         }
         self.remove_old(&entries);
+    }
+
+    /// The status of an approval, as this gateway sees the one where its call waits.
+    pub fn status(&self, approval: &Approval, entries: &Entries) -> ApprovalStatus {
+        self.seen.update(entries);
+        approval.status_at(now(), self.seen.is_alive(&approval.gateway))
     }
 
     /// The end of an approval that no call waits for.

@@ -62,9 +62,9 @@ pub(super) fn run(command: ApprovalsCommand) -> ExitCode {
 
 fn list(all: bool, options: Options) -> Result<u8, Failure> {
     let (database, _) = open(options)?;
-    let entries = database.state.entries();
-    for (approval, _) in approvals::read(&entries) {
-        let status = approval.status_in(&entries);
+    let running = wait(approvals::running(&database.state))?;
+    for (approval, _) in approvals::read(&database.state.entries()) {
+        let status = approval.status_among(&running);
         if all || status == ApprovalStatus::Waiting {
             print(&line(&approval, status));
         }
@@ -74,9 +74,9 @@ fn list(all: bool, options: Options) -> Result<u8, Failure> {
 
 fn show(chosen: Chosen) -> Result<u8, Failure> {
     let (database, _) = open(chosen.options)?;
-    let entries = database.state.entries();
-    let (approval, _) = find(&entries, &chosen.id)?;
-    print(&line(&approval, approval.status_in(&entries)));
+    let running = wait(approvals::running(&database.state))?;
+    let (approval, _) = find(&database.state.entries(), &chosen.id)?;
+    print(&line(&approval, approval.status_among(&running)));
     let client = approval.client.as_deref().unwrap_or("-");
     for (name, value) in [
         ("client", client),
@@ -96,10 +96,10 @@ fn show(chosen: Chosen) -> Result<u8, Failure> {
 
 fn decide(chosen: Chosen, status: ApprovalStatus) -> Result<u8, Failure> {
     let (database, _) = open(chosen.options)?;
-    let entries = database.state.entries();
-    let (approval, entry) = find(&entries, &chosen.id)?;
+    let running = wait(approvals::running(&database.state))?;
+    let (approval, entry) = find(&database.state.entries(), &chosen.id)?;
     let nothing_done = |why: &str| Failure::new(format!("nothing done: {why}"));
-    let before = approval.status_in(&entries);
+    let before = approval.status_among(&running);
     if before != ApprovalStatus::Waiting {
         return Err(nothing_done(&format!(
             "the call is {} already",
