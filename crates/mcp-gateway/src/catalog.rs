@@ -18,7 +18,7 @@ use crate::backend::{Backend, INSTRUCTIONS, ListedItem, Snapshot};
 use crate::config::BackendKey;
 use crate::names::{BackendItems, Claim, PublishedItem, PublishedNames, RefusedItem};
 use crate::owners::ResourceOwners;
-use crate::relay::{Relay, RelayedTool, Withheld};
+use crate::relay::{Relay, RelayedTool};
 use crate::{relay, sanitise};
 
 /// The backends' items under their published names, and the items that cannot be published.
@@ -114,11 +114,7 @@ impl Catalog {
                 continue;
             };
             let is_denied = !part.backend.config.filter.allows(&item.id);
-            let held = part.snapshot.held.get(&item.id);
-            let withheld = match is_denied {
-                true => Some(Withheld::Denied),
-                false => held.cloned().map(Withheld::Held),
-            };
+            let held = part.snapshot.held.get(&item.id).filter(|_| !is_denied);
             let own = part.backend.config.tools.get(&item.id);
             let definition = sanitise::tool(&item.definition).and_then(|definition| {
                 let changed = own.and_then(|own| own.applied_to(&definition));
@@ -134,8 +130,8 @@ impl Catalog {
                     continue;
                 }
             };
-            definition.is_listed = withheld.is_none();
-            if let Some(Withheld::Held(reason)) = &withheld {
+            definition.is_listed = !is_denied && held.is_none();
+            if let Some(reason) = held {
                 let reason = format!("is held back: {reason}; see `mcp-gateway pins`");
                 self.refuse(&published.backend, &item.id, reason);
             }
@@ -149,13 +145,14 @@ impl Catalog {
             let tool: Arc<dyn BoundTool> = Arc::new(RelayedTool {
                 relay: relay.clone(),
                 backend: Arc::clone(&part.backend),
+                listed: Arc::clone(&part.snapshot),
+                id: Arc::clone(&published.item),
                 item: quoted(&published.item).into(),
                 published: Arc::clone(&published.name),
                 known: KnownArguments::new(&definition.input_schema),
                 effect: definition.effect,
                 description: definition.description.as_str().into(),
                 labels: part.backend.labels("tools/call", Some(&published.name)),
-                withheld,
             });
             let name = definition.name.clone();
             backends.insert(name, published.backend.clone());

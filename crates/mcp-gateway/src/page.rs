@@ -309,6 +309,7 @@ fn waiting(gateway: &Gateway, viewer: &PageViewer) -> Value {
             "expires": approval.expires,
             "status": status.name(),
             "decided_by": approval.decided_by.as_ref().filter(|_| sees_all(viewer)),
+            "reason": approval.reason,
         })
     });
     let calls: Vec<Value> = calls.collect();

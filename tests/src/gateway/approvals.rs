@@ -1,5 +1,6 @@
 //! Calls that wait for an operator.
 
+mod changing;
 mod leaving;
 mod shown;
 mod tasks;

@@ -52,6 +52,9 @@ pub struct Approval {
     pub decided_by: Option<String>,
     /// The time of the decision, in seconds since 1970.
     pub decided_at: Option<i64>,
+    /// What has changed, if that has ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The SHA-256 hash of the token that the webhook has got.
     pub(super) token_hash: Option<String>,
 }
@@ -74,6 +77,8 @@ pub enum ApprovalStatus {
     Cancelled,
     /// Its caller has lost its token or its role.
     Revoked,
+    /// Its tool or its backend is not what people were shown any more.
+    Changed,
     /// Its gateway has ended.
     Gone,
 }
@@ -89,6 +94,7 @@ impl ApprovalStatus {
             Self::Expired => "expired",
             Self::Cancelled => "cancelled",
             Self::Revoked => "revoked",
+            Self::Changed => "changed",
             Self::Gone => "gone",
         }
     }
@@ -386,15 +392,18 @@ mod tests {
             status,
             decided_by: Some(r#""status":"approved""#.to_owned()),
             decided_at: None,
+            reason: None,
             token_hash: None,
         }
     }
 
     #[test]
     fn open_calls_are_told_by_their_text() {
-        use ApprovalStatus::{Approved, Cancelled, Expired, Gone, Refused, Revoked, Used, Waiting};
+        use ApprovalStatus::{
+            Approved, Cancelled, Changed, Expired, Gone, Refused, Revoked, Used, Waiting,
+        };
         for status in [
-            Waiting, Approved, Used, Refused, Expired, Cancelled, Revoked, Gone,
+            Waiting, Approved, Used, Refused, Expired, Cancelled, Revoked, Changed, Gone,
         ] {
             let change = store(&approval(status), Expected::Any);
             let value = change.value.unwrap();
@@ -422,9 +431,11 @@ mod tests {
     /// The next state of each state, after each end.
     #[test]
     fn approval_is_used_only_after_it_was_approved_in_time() {
-        use ApprovalStatus::{Approved, Cancelled, Expired, Gone, Refused, Revoked, Used, Waiting};
+        use ApprovalStatus::{
+            Approved, Cancelled, Changed, Expired, Gone, Refused, Revoked, Used, Waiting,
+        };
         let next = |status, end| Some(approval(status).next(end, 1)?.status);
-        let ends = [Expired, Cancelled, Revoked, Gone].map(Some);
+        let ends = [Expired, Cancelled, Revoked, Changed, Gone].map(Some);
         for end in ends.into_iter().chain([None]) {
             assert_eq!(next(Waiting, end), end);
             let is_in_time = matches!(end, None | Some(Expired));

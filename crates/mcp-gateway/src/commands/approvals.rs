@@ -78,6 +78,9 @@ fn show(chosen: Chosen) -> Result<u8, Failure> {
     let (approval, _) = find(&database.state.entries(), &chosen.id)?;
     print(&line(&approval, approval.status_among(&running)));
     let client = approval.client.as_deref().unwrap_or("-");
+    if let Some(reason) = &approval.reason {
+        print(&printable(&format!("{:<12} {reason}", "changed")));
+    }
     for (name, value) in [
         ("client", client),
         ("effect", &approval.effect),
@@ -101,15 +104,21 @@ fn decide(chosen: Chosen, status: ApprovalStatus) -> Result<u8, Failure> {
     let nothing_done = |why: &str| Failure::new(format!("nothing done: {why}"));
     let before = approval.status_among(&running);
     if before != ApprovalStatus::Waiting {
-        return Err(nothing_done(&format!(
-            "the call is {} already",
-            before.name()
-        )));
+        let reason = approval.reason.as_deref();
+        let reason = reason.map(|reason| format!(": {reason}"));
+        return Err(nothing_done(&printable(&format!(
+            "the call is {} already{}",
+            before.name(),
+            reason.unwrap_or_default()
+        ))));
     }
     let user = user();
     let decided = approvals::decide(&database.state, approval, &entry, status, &user);
     let decided = wait(decided)?.map_err(|(_, why)| nothing_done(why))?;
     print(&line(&decided, status));
+    if status == ApprovalStatus::Approved {
+        print(approvals::MADE_NOW);
+    }
     Ok(0)
 }
 
