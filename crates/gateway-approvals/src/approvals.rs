@@ -16,6 +16,7 @@ use std::time::Duration;
 use gateway_access::{Admission, EffectName, Roles, Rule};
 use gateway_store::events::{Event, EventLog, EventStatus, kind};
 use gateway_store::state::{Entry, EntryChange, EntryKind, Expected, StateStore};
+use hmac_sha256::Hash;
 use mcp_core::server::{OriginalRequest, PreviousRounds, Principal};
 use mcp_core::tool::{Call, Effect, InputRequest, ToolError, ToolErrorKind};
 use parking_lot::Mutex;
@@ -24,7 +25,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
-use upstream::text::{clean, truncate};
+use upstream::text::{clean, hexadecimal, truncate};
 use upstream::time::rfc3339;
 use uuid::Uuid;
 
@@ -431,8 +432,14 @@ impl Approvals {
             "properties": {"confirm": {"type": "boolean", "title": format!("Call {tool}?")}},
             "required": ["confirm"],
         });
-        // In the modern era an answer counts for its key: with other arguments the user is asked again.
-        let key = format!("gateway.confirm.{}", shown.hash);
+        // In the modern era an answer counts for its key: with other arguments, or for another tool of the same name, the user
+        // is asked again.
+        let effect = EffectName::from_effect(guarded.effect);
+        let asked = format!("{}\n{effect}\n{}", shown.hash, guarded.description);
+        let key = format!(
+            "gateway.confirm.{}",
+            hexadecimal(&Hash::hash(asked.as_bytes()))
+        );
         let request = InputRequest::elicit(&message, schema);
         let mut timeout = timeout;
         if call.waits_for_answers() {
