@@ -16,6 +16,7 @@ use std::time::Duration;
 use gateway_access::{Admission, EffectName, Roles, Rule};
 use gateway_store::events::{Event, EventLog, EventStatus, kind};
 use gateway_store::state::{Entry, EntryChange, EntryKind, Expected, StateStore};
+use hmac_sha256::Hash;
 use mcp_core::server::{OriginalRequest, PreviousRounds, Principal};
 use mcp_core::tool::{Call, Effect, InputRequest, ToolError, ToolErrorKind};
 use parking_lot::Mutex;
@@ -24,14 +25,14 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
-use upstream::text::{clean, truncate};
+use upstream::text::{clean, hexadecimal, truncate};
 use upstream::time::rfc3339;
 use uuid::Uuid;
 
 use self::answer::Webhook;
-pub use self::answer::{Refusal, decide};
+pub use self::answer::{MADE_NOW, Refusal, decide};
 use self::arguments::ShownArguments;
-pub use self::record::{Approval, ApprovalStatus, read};
+pub use self::record::{Approval, ApprovalStatus, read, running};
 use self::record::{SeenGateways, now};
 
 /// The member of the state between two rounds that names a call to which people have agreed.
@@ -119,6 +120,15 @@ pub struct GuardedCall<'a> {
     pub arguments: &'a str,
     /// The call itself.
     pub call: &'a Call,
+    /// Why it cannot be made any more as people are shown it: its tool or its backend is another one now.
+    pub withdrawn: &'a (dyn Fn() -> Option<String> + Sync),
+}
+
+/// Why a call that has waited must not be made any more.
+struct Lost {
+    status: ApprovalStatus,
+    /// For people; `None` if the status says it.
+    reason: Option<String>,
 }
 
 impl GuardedCall<'_> {
@@ -215,10 +225,14 @@ impl Approvals {
     }
 
     /// The end of a call that must not be made any more, whatever a person says; `None` if it may.
-    fn lost(&self, guarded: &GuardedCall<'_>) -> Option<ApprovalStatus> {
+    fn lost(&self, guarded: &GuardedCall<'_>) -> Option<Lost> {
+        let end = |status| {
+            let reason = None;
+            Some(Lost { status, reason })
+        };
         let call = guarded.call;
         if self.stopping.is_cancelled() || call.is_cancelled() && call.is_closing() {
-            return Some(ApprovalStatus::Gone);
+            return end(ApprovalStatus::Gone);
         }
         let is_allowed = || {
             let Some(origin) = guarded.origin() else {
@@ -234,9 +248,15 @@ impl Approvals {
         };
         let [_, revoked] = guarded.ends();
         if revoked.is_some_and(CancellationToken::is_cancelled) || !is_allowed() {
-            return Some(ApprovalStatus::Revoked);
+            return end(ApprovalStatus::Revoked);
         }
-        guarded.is_abandoned().then_some(ApprovalStatus::Cancelled)
+        if guarded.is_abandoned() {
+            return end(ApprovalStatus::Cancelled);
+        }
+        (guarded.withdrawn)().map(|reason| Lost {
+            status: ApprovalStatus::Changed,
+            reason: Some(reason),
+        })
     }
 
     fn rules(&self) -> Arc<ApprovalRules> {
@@ -274,18 +294,8 @@ impl Approvals {
     /// # Errors
     /// A person has not agreed, and nothing was done; or the question to the client, which ends this round.
     pub async fn admit(&self, guarded: &GuardedCall<'_>) -> Result<Admitted<'_>, ToolError> {
-        let rules = self.rules();
-        let principal = guarded
-            .origin()
-            .and_then(|origin| origin.principal.as_deref());
-        let role = rules.roles.as_ref().map(|roles| roles.role(principal));
-        let find = |of_role: Option<&[Rule]>, of_all: &[Rule]| {
-            let mut all = of_role.unwrap_or_default().iter().chain(of_all);
-            all.find(|rule| rule.matches(guarded.tool)).cloned()
-        };
-        let confirm = find(role.map(|role| &*role.confirm), &rules.config.confirm);
-        let approve = find(role.map(|role| &*role.approve), &rules.config.approve);
-        if confirm.is_none() && approve.is_none() {
+        let needs = self.needs(guarded);
+        if !needs.confirm && needs.approve.is_none() {
             return Ok(Admitted {
                 approvals: self,
                 agreed: None,
@@ -303,18 +313,8 @@ impl Approvals {
         let agreed = round.and_then(|round| round.memo[AGREED].as_str());
         let agreement = match agreed.and_then(|id| self.rounds.take(id, &key)) {
             Some(agreement) => agreement,
-            None => {
-                if confirm.is_some() {
-                    self.confirm(guarded, &shown, rules.config.timeout).await?;
-                }
-                let mut by = None;
-                if let Some(rule) = approve {
-                    // Boxed, to keep the future of other calls small.
-                    let wait = self.wait_for_operator(guarded, shown, &rule, rules.config.timeout);
-                    by = Box::pin(wait).await?;
-                }
-                Agreement { key, by }
-            }
+            // Boxed, to keep the future of other calls small.
+            None => Box::pin(self.agree(guarded, &shown, key)).await?,
         };
         let id = Uuid::new_v4().simple().to_string();
         Ok(Admitted {
@@ -322,6 +322,71 @@ impl Approvals {
             agreed: Some((id, agreement)),
         })
     }
+
+    /// The people that a call needs by the rules of now.
+    fn needs(&self, guarded: &GuardedCall<'_>) -> Needs {
+        let rules = self.rules();
+        let principal = guarded
+            .origin()
+            .and_then(|origin| origin.principal.as_deref());
+        let role = rules.roles.as_ref().map(|roles| roles.role(principal));
+        let find = |of_role: Option<&[Rule]>, of_all: &[Rule]| {
+            let mut all = of_role.unwrap_or_default().iter().chain(of_all);
+            all.find(|rule| rule.matches(guarded.tool)).cloned()
+        };
+        Needs {
+            confirm: find(role.map(|role| &*role.confirm), &rules.config.confirm).is_some(),
+            approve: find(role.map(|role| &*role.approve), &rules.config.approve),
+            timeout: rules.config.timeout,
+        }
+    }
+
+    /// Asks the people that the call needs, also those that it needs since it waits, and judges the call again.
+    async fn agree(
+        &self,
+        guarded: &GuardedCall<'_>,
+        shown: &ShownArguments,
+        key: String,
+    ) -> Result<Agreement, ToolError> {
+        let (mut is_confirmed, mut approved) = (false, None);
+        loop {
+            let needs = self.needs(guarded);
+            if needs.confirm && !is_confirmed {
+                self.confirm(guarded, shown, needs.timeout).await?;
+                is_confirmed = true;
+            } else if let Some(rule) = needs.approve
+                && approved.is_none()
+            {
+                let wait = self.wait_for_operator(guarded, shown, &rule, needs.timeout);
+                approved = Some(wait.await?);
+            } else {
+                break;
+            }
+        }
+        match self.lost(guarded) {
+            None => Ok(Agreement {
+                key,
+                by: approved.flatten(),
+            }),
+            Some(Lost {
+                reason: Some(reason),
+                ..
+            }) => Err(ToolError::forbidden(format!(
+                "{} was not called: while it waited for a person, {reason}. Nothing was done.",
+                guarded.tool
+            ))),
+            Some(_) => Err(cancelled(guarded.tool)),
+        }
+    }
+}
+
+/// The people that a call needs.
+struct Needs {
+    /// Its caller's user.
+    confirm: bool,
+    /// An operator, by this rule.
+    approve: Option<Rule>,
+    timeout: Duration,
 }
 
 /// The member of the state between two rounds that has a [`Question`].
@@ -367,8 +432,14 @@ impl Approvals {
             "properties": {"confirm": {"type": "boolean", "title": format!("Call {tool}?")}},
             "required": ["confirm"],
         });
-        // In the modern era an answer counts for its key: with other arguments the user is asked again.
-        let key = format!("gateway.confirm.{}", shown.hash);
+        // In the modern era an answer counts for its key: with other arguments, or for another tool of the same name, the user
+        // is asked again.
+        let effect = EffectName::from_effect(guarded.effect);
+        let asked = format!("{}\n{effect}\n{}", shown.hash, guarded.description);
+        let key = format!(
+            "gateway.confirm.{}",
+            hexadecimal(&Hash::hash(asked.as_bytes()))
+        );
         let request = InputRequest::elicit(&message, schema);
         let mut timeout = timeout;
         if call.waits_for_answers() {
@@ -399,10 +470,19 @@ impl Approvals {
                 None => "no answer in time",
             },
         };
-        if outcome == CONFIRMED && self.lost(guarded).is_some() {
-            outcome = CANCELLED;
+        let lost = self.lost(guarded).filter(|_| outcome == CONFIRMED);
+        if let Some(lost) = &lost {
+            outcome = match lost.reason {
+                Some(_) => CHANGED,
+                None => CANCELLED,
+            };
         }
         record(outcome);
+        if let Some(reason) = lost.and_then(|lost| lost.reason) {
+            return Err(ToolError::forbidden(format!(
+                "{tool} was not called: while its user was asked, {reason}. Nothing was done."
+            )));
+        }
         match outcome {
             CONFIRMED => Ok(()),
             CANCELLED => Err(cancelled(tool)),
@@ -479,6 +559,7 @@ async fn within<T>(timeout: Duration, work: impl Future<Output = T>) -> Option<T
 
 const CONFIRMED: &str = "confirmed";
 const CANCELLED: &str = "cancelled";
+const CHANGED: &str = "changed";
 
 fn outcome(answer: &Value) -> &'static str {
     match answer["action"].as_str() {
@@ -510,7 +591,7 @@ impl Approvals {
     async fn wait_for_operator(
         &self,
         guarded: &GuardedCall<'_>,
-        shown: ShownArguments,
+        shown: &ShownArguments,
         rule: &Rule,
         timeout: Duration,
     ) -> Result<Option<String>, ToolError> {
@@ -527,16 +608,17 @@ impl Approvals {
             effect: EffectName::from_effect(guarded.effect).to_string(),
             description: truncate(&clean(guarded.description), MAX_DESCRIPTION_CHARS),
             rule: rule.to_string(),
-            arguments: shown.text,
-            hash: shown.hash,
+            arguments: shown.text.clone(),
+            hash: shown.hash.clone(),
             created,
             expires: created.saturating_add(timeout.as_secs().try_into().unwrap_or(i64::MAX)),
             status: ApprovalStatus::Waiting,
             decided_by: None,
             decided_at: None,
+            reason: None,
             token_hash: webhook.as_ref().map(Webhook::token_hash),
         };
-        let parked = self.park(approval, shown.whole)?;
+        let parked = self.park(approval, shown.whole.clone())?;
         let stored = vec![
             record::store(&parked.approval, Expected::Missing),
             record::seen(&self.gateway, created),
@@ -617,7 +699,8 @@ impl Approvals {
                 }
             };
             // Each time, also when the decision was faster. Also notices within a tick that the caller has lost its role.
-            let wanted = self.lost(guarded).or(wanted);
+            let lost = self.lost(guarded);
+            let wanted = lost.as_ref().map(|lost| lost.status).or(wanted);
             let known = Arc::clone(&entries.borrow_and_update());
             let entry = known.get(EntryKind::Approval, &first.id);
             let stored = entry.and_then(Entry::read::<Approval>);
@@ -627,12 +710,13 @@ impl Approvals {
                     true,
                 );
             };
-            let Some(next) = stored.next(wanted, now()) else {
+            let Some(mut next) = stored.next(wanted, now()) else {
                 continue;
             };
             if next.status == stored.status {
                 return (stored, true);
             }
+            next.reason = lost.and_then(|lost| lost.reason);
             // If an operator was faster, that decision is read in the next round.
             let change = record::store(&next, Expected::entry(Some(entry)));
             match self.state.change(vec![change]).await {
@@ -675,6 +759,10 @@ impl Approvals {
             ApprovalStatus::Refused => refused("who has refused this call"),
             ApprovalStatus::Cancelled => Err(cancelled(tool)),
             ApprovalStatus::Revoked => refused("and its caller has lost its token or its role"),
+            ApprovalStatus::Changed => {
+                let reason = end.reason.as_deref().unwrap_or_default();
+                refused(&format!("and while it waited, {reason}"))
+            }
             ApprovalStatus::Gone => {
                 refused("and the gateway stops or has lost this call; call again later")
             }
@@ -701,6 +789,9 @@ impl Approvals {
         if let Some(by) = &approval.decided_by {
             facts["decided_by"] = json!(by);
             facts["decided_at"] = json!(approval.decided_at.map(rfc3339));
+        }
+        if let Some(reason) = &approval.reason {
+            facts["reason"] = json!(reason);
         }
         if let Some(rule) = rule {
             facts["rule"] = json!(rule.to_string());

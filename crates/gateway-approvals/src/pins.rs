@@ -70,6 +70,15 @@ pub enum HoldReason {
 }
 
 impl HoldReason {
+    /// True if nobody has ever approved the tool by its name, or its definition was refused: the tool of another backend
+    /// may have the name. Any other tool keeps its name while it is held back, so that callers do not get another tool.
+    pub fn is_unapproved(&self) -> bool {
+        matches!(
+            self,
+            Self::New | Self::Renamed(_) | Self::Refused | Self::TooMany
+        )
+    }
+
     /// True if the reason is the store, and not the tool.
     pub fn is_of_store(&self) -> bool {
         matches!(self, Self::Lost | Self::Unread)

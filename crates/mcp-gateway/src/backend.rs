@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use gateway_approvals::pins::{self, ListedTool, Pins};
+use gateway_approvals::pins::{self, HoldReason, ListedTool, Pins};
 use gateway_store::events::EventLog;
 use http::{HeaderName, HeaderValue};
 use mcp_client::{CallerId, Client, Counters, Handler, ServerInfo};
@@ -351,6 +351,16 @@ impl Backend {
             return;
         }
         self.signals.changes.announce(ServerChange::Resource(uri));
+    }
+
+    /// True once it was removed or replaced: the configuration has changed, or the gateway stops.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed.is_cancelled()
+    }
+
+    /// The reason why a tool of its list is held back, by the definitions and decisions of now.
+    pub(crate) fn held(&self, tool: &str) -> Option<HoldReason> {
+        self.snapshot.lock().held.get(tool).cloned()
     }
 
     /// Stops it for good.

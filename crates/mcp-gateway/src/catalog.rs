@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use gateway_access::{Filter, OWN_TOOLS, SEARCH_TOOLS, View, Viewer};
+use gateway_approvals::pins::HoldReason;
 use gateway_store::events::{KnownArguments, StoreError};
 use gateway_store::search::ToolIndex;
 use mcp_core::jsonrpc::quoted;
@@ -15,9 +16,9 @@ use mcp_core::tool::{BoundTool, Effect, TaskSupport, ToolDefinition};
 
 use crate::backend::{Backend, INSTRUCTIONS, ListedItem, Snapshot};
 use crate::config::BackendKey;
-use crate::names::{BackendItems, PublishedItem, PublishedNames, RefusedItem};
+use crate::names::{BackendItems, Claim, PublishedItem, PublishedNames, RefusedItem};
 use crate::owners::ResourceOwners;
-use crate::relay::{Relay, RelayedTool, Withheld};
+use crate::relay::{Relay, RelayedTool};
 use crate::{relay, sanitise};
 
 /// The backends' items under their published names, and the items that cannot be published.
@@ -113,11 +114,7 @@ impl Catalog {
                 continue;
             };
             let is_denied = !part.backend.config.filter.allows(&item.id);
-            let held = part.snapshot.held.get(&item.id);
-            let withheld = match is_denied {
-                true => Some(Withheld::Denied),
-                false => held.cloned().map(Withheld::Held),
-            };
+            let held = part.snapshot.held.get(&item.id).filter(|_| !is_denied);
             let own = part.backend.config.tools.get(&item.id);
             let definition = sanitise::tool(&item.definition).and_then(|definition| {
                 let changed = own.and_then(|own| own.applied_to(&definition));
@@ -133,8 +130,8 @@ impl Catalog {
                     continue;
                 }
             };
-            definition.is_listed = withheld.is_none();
-            if let Some(Withheld::Held(reason)) = &withheld {
+            definition.is_listed = !is_denied && held.is_none();
+            if let Some(reason) = held {
                 let reason = format!("is held back: {reason}; see `mcp-gateway pins`");
                 self.refuse(&published.backend, &item.id, reason);
             }
@@ -148,13 +145,14 @@ impl Catalog {
             let tool: Arc<dyn BoundTool> = Arc::new(RelayedTool {
                 relay: relay.clone(),
                 backend: Arc::clone(&part.backend),
+                listed: Arc::clone(&part.snapshot),
+                id: Arc::clone(&published.item),
                 item: quoted(&published.item).into(),
                 published: Arc::clone(&published.name),
                 known: KnownArguments::new(&definition.input_schema),
                 effect: definition.effect,
                 description: definition.description.as_str().into(),
                 labels: part.backend.labels("tools/call", Some(&published.name)),
-                withheld,
             });
             let name = definition.name.clone();
             backends.insert(name, published.backend.clone());
@@ -264,6 +262,16 @@ fn published_names(
     is_filtered: bool,
 ) -> PublishedNames {
     let all = Filter::default();
+    let claim = |backend: &Backend, snapshot: &Snapshot, item: &ListedItem| {
+        // A prompt may have the name of a tool.
+        let is_tool = std::ptr::eq(list(snapshot), &raw const snapshot.tools);
+        let held = snapshot.held.get(&item.id).filter(|_| is_tool);
+        match backend.config.filter.allows(&item.id) {
+            false => Claim::Denied,
+            true if held.is_some_and(HoldReason::is_unapproved) => Claim::Unapproved,
+            true => Claim::Full,
+        }
+    };
     PublishedNames::publish(
         snapshots
             .iter()
@@ -276,7 +284,10 @@ fn published_names(
                 },
                 bare: backend.config.bare,
                 is_alone: backend.config.is_alone,
-                names: list(snapshot).iter().map(|item| item.id.as_str()).collect(),
+                names: list(snapshot)
+                    .iter()
+                    .map(|item| (claim(backend, snapshot, item), item.id.as_str()))
+                    .collect(),
             }),
     )
 }

@@ -24,7 +24,7 @@ pub(crate) struct BackendItems<'a> {
     /// The names are published as they are: there are no others.
     pub(crate) is_alone: bool,
     /// The names in the backend's list.
-    pub(crate) names: Vec<&'a str>,
+    pub(crate) names: Vec<(Claim, &'a str)>,
 }
 
 /// The published names of all backends.
@@ -58,8 +58,9 @@ impl PublishedNames {
             names,
         } in backends
         {
-            let allowed = names.into_iter().filter(|name| filter.allows(name));
-            candidates.extend(allowed.map(|item| NameCandidate {
+            let allowed = names.into_iter().filter(|(_, name)| filter.allows(name));
+            candidates.extend(allowed.map(|(claim, item)| NameCandidate {
+                claim,
                 mangled: !is_alone && needs_other_name(backend, bare, item),
                 bare: bare || is_alone,
                 is_alone,
@@ -141,9 +142,22 @@ impl PublishedItem {
     }
 }
 
-/// An item that is to be published, ordered by `mangled` first: unchanged names before changed ones.
+/// How an item competes for a name with those of other backends, the best first: one that cannot be called hides none that
+/// can be.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Claim {
+    /// It can be called, or was approved before.
+    Full,
+    /// It is held back, and was never approved.
+    Unapproved,
+    /// The configuration denies it.
+    Denied,
+}
+
+/// An item that is to be published, ordered by `claim` first, then by `mangled`: unchanged names before changed ones.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct NameCandidate<'a> {
+    claim: Claim,
     mangled: bool,
     bare: bool,
     is_alone: bool,

@@ -309,6 +309,7 @@ fn waiting(gateway: &Gateway, viewer: &PageViewer) -> Value {
             "expires": approval.expires,
             "status": status.name(),
             "decided_by": approval.decided_by.as_ref().filter(|_| sees_all(viewer)),
+            "reason": approval.reason,
         })
     });
     let calls: Vec<Value> = calls.collect();
@@ -327,7 +328,7 @@ fn visible(gateway: &Gateway, viewer: &PageViewer) -> Vec<(Approval, ApprovalSta
         .into_iter()
         .filter_map(|(approval, _)| {
             let is_own = own.is_some() && approval.principal.as_deref() == own;
-            let status = approval.status_in(&entries);
+            let status = gateway.approvals().status(&approval, &entries);
             (sees_all || is_own).then_some((approval, status))
         });
     found.collect()

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use gateway_access::CallCounts;
 use gateway_approvals::approvals::{Approvals, GuardedCall};
-use gateway_approvals::pins::HoldReason;
+use gateway_approvals::pins::{self, HoldReason};
 use gateway_store::events::{EventLog, FinishedRequest, KnownArguments};
 use mcp_core::completion::Completes;
 use mcp_core::jsonrpc::{Json, Members, quoted, string};
@@ -29,7 +29,7 @@ use upstream::redact::redacted;
 
 use self::questions::{Asker, SuspendedRequests};
 use self::request::{ClientRequest, RelayedRequest, RequestRecord};
-use crate::backend::{Backend, ListedItem};
+use crate::backend::{Backend, ListedItem, Snapshot};
 use crate::names::PublishedItem;
 use crate::owners::{ResourceOwners, fits};
 
@@ -144,7 +144,11 @@ fn encoded(result: &Members) -> Result<Box<RawValue>, ToolError> {
 pub(crate) struct RelayedTool {
     pub(crate) relay: Relay,
     pub(crate) backend: Arc<Backend>,
-    /// Its name in the backend's list, as JSON.
+    /// The lists that it is from.
+    pub(crate) listed: Arc<Snapshot>,
+    /// Its name in the backend's list …
+    pub(crate) id: Arc<str>,
+    /// … and the same as JSON.
     pub(crate) item: Arc<str>,
     /// Its published name.
     pub(crate) published: Arc<str>,
@@ -156,17 +160,24 @@ pub(crate) struct RelayedTool {
     pub(crate) description: Arc<str>,
     /// The labels of its calls in `/metrics`.
     pub(crate) labels: OperationLabels,
-    /// The reason why it cannot be called.
-    pub(crate) withheld: Option<Withheld>,
 }
 
 /// Why a tool of a backend cannot be called.
-#[derive(Clone)]
 pub(crate) enum Withheld {
     /// The configuration denies it.
     Denied,
     /// Its definition is not approved.
     Held(HoldReason),
+}
+
+impl Withheld {
+    /// The reason of now for a tool with this name in the backend's list; `None` if it can be called.
+    pub(crate) fn of(backend: &Backend, id: &str) -> Option<Self> {
+        match backend.config.filter.allows(id) {
+            true => backend.held(id).map(Self::Held),
+            false => Some(Self::Denied),
+        }
+    }
 }
 
 impl BoundTool for RelayedTool {
@@ -206,13 +217,13 @@ impl RelayedTool {
         // A block, since the future of an `async fn` has its arguments twice.
         Box::pin(async move {
             let call = client.call;
-            let result = match &self.withheld {
+            let result = match Withheld::of(&self.backend, &self.id) {
                 Some(reason) => {
                     record.denied(match reason {
                         Withheld::Denied => DeniedBy::Configuration,
                         Withheld::Held(_) => DeniedBy::Changed,
                     });
-                    Err(self.refusal(reason))
+                    Err(self.refusal(&reason))
                 }
                 None => self.guarded(client, &mut record).await,
             };
@@ -234,11 +245,15 @@ impl RelayedTool {
             description: &self.description,
             arguments: client.params.get("arguments").unwrap_or("{}"),
             call: client.call,
+            withdrawn: &|| self.withdrawn(),
         };
         let admitted = self.relay.approvals.admit(&guarded).await;
         let admitted = admitted.inspect_err(|error| {
             if error.kind() == ToolErrorKind::Forbidden {
-                record.denied(DeniedBy::Person);
+                record.denied(match self.withdrawn() {
+                    Some(_) => DeniedBy::Changed,
+                    None => DeniedBy::Person,
+                });
             }
         })?;
         record.sent(admitted.approved_by());
@@ -260,18 +275,46 @@ impl RelayedTool {
     }
 
     fn refusal(&self, reason: &Withheld) -> ToolError {
-        let Self {
-            published, backend, ..
-        } = self;
+        let published = &self.published;
         let text = match reason {
             Withheld::Denied => format!("{published} is denied by the gateway's configuration."),
-            Withheld::Held(reason) => format!(
-                "{published} is held back: {reason}. Nothing was called. The operator of the gateway sees \
-                 it with `mcp-gateway pins diff {}`, and approves it with `mcp-gateway pins approve`.",
-                backend.key
-            ),
+            Withheld::Held(reason) => self.backend.held_back(published, reason),
         };
         ToolError::new(ToolErrorKind::Forbidden, text)
+    }
+
+    /// The reason why a call for which people were asked cannot be made any more as they were shown it, with the next step.
+    /// What a new call is refused for counts as well.
+    fn withdrawn(&self) -> Option<String> {
+        let backend = &self.backend;
+        if backend.is_removed() {
+            return Some("its backend was removed or configured anew; call it again".to_owned());
+        }
+        match Withheld::of(backend, &self.id) {
+            Some(Withheld::Denied) => {
+                return Some("the gateway's configuration has denied it".to_owned());
+            }
+            Some(Withheld::Held(reason)) => {
+                return Some(format!(
+                    "it was held back: {reason}; the operator approves it with `mcp-gateway pins approve`"
+                ));
+            }
+            None => {}
+        }
+        let now = backend.snapshot();
+        // While its backend is down nothing is known of its tools, and the call fails.
+        if Arc::ptr_eq(&now, &self.listed) || !backend.has_listed() {
+            return None;
+        }
+        let Some(definition) = now.tool(&self.id) else {
+            return Some("its backend has stopped listing it".to_owned());
+        };
+        let is_same = |shown: &RawValue| {
+            shown.get() == definition.get() || pins::hash(shown) == pins::hash(definition)
+        };
+        let is_shown = self.listed.tool(&self.id).is_some_and(is_same);
+        (!is_shown)
+            .then(|| "its definition has changed; list the tools, and call it again".to_owned())
     }
 }
 

@@ -146,6 +146,11 @@ impl Tool for GatewayRestart {
             description: "Restarts a backend. Its running calls fail.",
             arguments: &arguments,
             call,
+            withdrawn: &|| {
+                let removed = backend.is_removed();
+                removed
+                    .then(|| "its backend was removed or configured anew; call it again".to_owned())
+            },
         };
         gateway.approvals().admit(&guarded).await?;
         let before = backend.status().state;

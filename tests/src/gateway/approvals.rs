@@ -1,5 +1,6 @@
 //! Calls that wait for an operator.
 
+mod changing;
 mod leaving;
 mod shown;
 mod tasks;
@@ -210,6 +211,26 @@ async fn approval_of_a_gateway_that_was_killed_is_gone() {
     let receipts = json!(gateway.0.facts_of("gateway.approval").await);
     assert_lacks(&receipts, "\"used\"");
     assert_eq!(gateway.0.made().await, 0);
+}
+
+#[tokio::test]
+async fn call_of_a_killed_gateway_is_shown_as_gone() {
+    let operated = Operated::start(Folder::new(), "10m").await;
+    let call = operated.call("Ada");
+    let id = operated.waiting().await;
+    let Operated(Gateway { server, folder }) = operated;
+    server.kill().await;
+    call.await.unwrap();
+    let store = folder.path("events.db");
+    eventually("its end", async || {
+        let (_, all) = folder
+            .command(&store, &["approvals", "list", "--all"])
+            .await;
+        (all.starts_with("gone") && all.contains(&id)).then_some(())
+    })
+    .await;
+    let (_, waiting) = folder.command(&store, &["approvals", "list"]).await;
+    assert_eq!(waiting, "");
 }
 
 /// Posts an answer as this principal. Returns the status and the body.

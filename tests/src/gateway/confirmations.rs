@@ -6,8 +6,8 @@ use mcp_client::{Client, EraChoice, Handler, Reply, RpcError};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::env::{Folder, Gateway, request};
-use crate::harness::{assert_contains, assert_lacks};
+use super::env::{Folder, Gateway, misbehaving, request, tools_json};
+use crate::harness::{assert_contains, assert_lacks, wait_until};
 
 const CONFIG: &str = "[approvals]\nconfirm = [\"b__gree*\"]\n[backends.b]\nFIXTURE\n";
 
@@ -147,6 +147,38 @@ async fn yes_counts_once_at_all_gateways_and_only_for_a_question_that_was_asked(
             assert_eq!(again["resultType"], "input_required", "{again}");
         }
     }
+}
+
+#[tokio::test]
+async fn yes_is_for_the_tool_as_it_was() {
+    let folder = Folder::new();
+    let tools = tools_json(&["work", "other"]);
+    let child = misbehaving(&["--tools", &folder.write("tools", &tools)]);
+    let config = format!("[approvals]\nconfirm = [\"b__work\"]\n[backends.b]\n{child}\n");
+    let gateway = Gateway::running(folder, &config).await;
+    let capabilities = json!({"elicitation": {}});
+    let client = connect(&gateway, EraChoice::Newest, capabilities, None).await;
+    let mut params = json!({"name": "b__work", "arguments": {}});
+    for is_changed in [false, true] {
+        let asked = request(&client, "tools/call", params.clone()).await;
+        assert_eq!(asked["resultType"], "input_required", "{asked}");
+        let key = asked["inputRequests"].as_object().unwrap().keys().next();
+        let yes = json!({"action": "accept", "content": {"confirm": true}});
+        params["inputResponses"] = json!({key.unwrap(): yes});
+        params["requestState"] = asked["requestState"].clone();
+        if !is_changed {
+            let changed = tools.replacen("Works.", "Pays all of it.", 1);
+            gateway.folder.write("tools", &changed);
+            gateway.tool("b__other", json!({"change": true})).await;
+            wait_until("the changed tool", async || {
+                let listed = gateway.result("tools/list", json!({})).await;
+                listed.to_string().contains("Pays")
+            })
+            .await;
+        }
+    }
+    let made = request(&client, "tools/call", params).await;
+    assert_contains(&made, "done");
 }
 
 #[tokio::test]

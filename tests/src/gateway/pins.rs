@@ -184,6 +184,33 @@ async fn new_tool_is_held_until_it_is_approved() {
     until_listed(&gateway, "b__other", true).await;
 }
 
+/// Of two backends without prefixes, the first one has a name that both have, unless nobody can call its tool.
+#[tokio::test]
+async fn tool_that_was_never_approved_hides_none_of_another_backend() {
+    for (line, caller) in [
+        ("first_sight = \"hold\"", "b"),
+        ("deny = [\"work\"]", "b"),
+        ("first_sight = \"trust\"", "a"),
+    ] {
+        let folder = Folder::new();
+        let backend = |key: &str, line: &str| {
+            let child = misbehaving(&["--journal", &folder.path(key)]);
+            format!("[backends.{key}]\nbare = true\n{line}\n{child}\n")
+        };
+        let config = backend("a", line) + &backend("b", "");
+        let gateway = Gateway::start(folder, &config, &[]).await;
+        for key in ["a", "b"] {
+            gateway.until(key, "running").await;
+        }
+        until_listed(&gateway, "work", true).await;
+        wait_until("the call", async || {
+            gateway.answer("work", json!({})).await;
+            gateway.folder.count(caller, "tools/call") > 0
+        })
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn pins_of_a_gateway_without_a_store_are_not_found() {
     let folder = Folder::new();

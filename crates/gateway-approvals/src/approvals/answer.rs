@@ -56,6 +56,16 @@ const MAX_DECISION_DELAY: Duration = Duration::from_secs(10);
 /// The answer to a decision about a call that is not made any more.
 const ENDED: Refusal = (409, "the call has ended, or its gateway does not answer");
 
+/// The answer to an approval of a call that would be another one now.
+const CHANGED: Refusal = (
+    409,
+    "its tool or its backend is not what was shown any more, so the call has ended and nothing was done; \
+     `mcp-gateway approvals show` and the event log have the reason",
+);
+
+/// What an approval means, for the person who has approved.
+pub const MADE_NOW: &str = "the call is made now, and can fail yet: the event log has its outcome";
+
 const NO_STORE: Refusal = (503, "the store is not available; try again later");
 
 /// A status of HTTP and the reason.
@@ -98,6 +108,7 @@ async fn taken(
         match stored.map(|stored| stored.status) {
             Some(ApprovalStatus::Used) => return Ok(decided),
             Some(ApprovalStatus::Approved) => {}
+            Some(ApprovalStatus::Changed) => return Err(CHANGED),
             _ => return Err(ENDED),
         }
         if let Ok(Ok(())) = timeout_at(until, entries.changed()).await {
@@ -186,6 +197,7 @@ impl Approvals {
             ApprovalStatus::Waiting if self.has_left(&approval) => return Err(ENDED),
             ApprovalStatus::Waiting => {}
             ApprovalStatus::Gone => return Err(ENDED),
+            ApprovalStatus::Changed => return Err(CHANGED),
             ApprovalStatus::Expired => return Err((409, "the call has expired")),
             _ => return Err((409, "it is decided already, or the call has ended")),
         }
@@ -195,7 +207,11 @@ impl Approvals {
             Decision::Show => return self.show(&approval, &by),
         };
         let decided = decide(&self.state, approval, entry, status, &by).await?;
-        Ok(json!({"id": decided.id, "status": decided.status.name()}))
+        let mut answered = json!({"id": decided.id, "status": decided.status.name()});
+        if decided.status == ApprovalStatus::Approved {
+            answered["note"] = json!(MADE_NOW);
+        }
+        Ok(answered)
     }
 
     /// Shows the arguments of a call that waits here, and records who has seen them.

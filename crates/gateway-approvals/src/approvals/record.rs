@@ -1,10 +1,10 @@
 //! The stored form of a call that waits for an operator, or has waited.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gateway_store::state::{Entries, Entry, EntryChange, EntryKind, Expected};
+use gateway_store::state::{Entries, Entry, EntryChange, EntryKind, Expected, StateStore};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use upstream::time::Timestamp;
@@ -52,6 +52,9 @@ pub struct Approval {
     pub decided_by: Option<String>,
     /// The time of the decision, in seconds since 1970.
     pub decided_at: Option<i64>,
+    /// What has changed, if that has ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The SHA-256 hash of the token that the webhook has got.
     pub(super) token_hash: Option<String>,
 }
@@ -74,6 +77,8 @@ pub enum ApprovalStatus {
     Cancelled,
     /// Its caller has lost its token or its role.
     Revoked,
+    /// Its tool or its backend is not what people were shown any more.
+    Changed,
     /// Its gateway has ended.
     Gone,
 }
@@ -89,6 +94,7 @@ impl ApprovalStatus {
             Self::Expired => "expired",
             Self::Cancelled => "cancelled",
             Self::Revoked => "revoked",
+            Self::Changed => "changed",
             Self::Gone => "gone",
         }
     }
@@ -110,13 +116,9 @@ impl Approval {
         }
     }
 
-    /// The same for a command, which sees the entry of the gateway once only.
-    pub fn status_in(&self, entries: &Entries) -> ApprovalStatus {
-        let seen = entries.get(EntryKind::Gateway, &self.gateway);
-        let seen = seen.and_then(|entry| entry.read::<i64>());
-        let is_alive =
-            seen.is_some_and(|seen| now().abs_diff(seen) <= MAX_CLOCK_SKEW.unsigned_abs());
-        self.status_at(now(), is_alive)
+    /// The same for a command, which knows the gateways that are [`running`].
+    pub fn status_among(&self, running: &BTreeSet<String>) -> ApprovalStatus {
+        self.status_at(now(), running.contains(&self.gateway))
     }
 
     /// Returns the approval after the next step of its gateway; `None` if there is none. `end` is what has ended the wait
@@ -174,6 +176,46 @@ impl SeenGateways {
         let seen = self.0.lock();
         seen.get(gateway)
             .is_some_and(|(_, changed)| changed.elapsed() <= GATEWAY_TIMEOUT)
+    }
+}
+
+/// An entry that is not older, by the clock of this host, is one of a gateway that runs.
+const MAX_ENTRY_AGE: u64 = 5;
+
+/// The time for which a command watches an older entry: a gateway that runs writes it twice meanwhile.
+const WATCH_TIME: Duration = Duration::from_secs(7);
+
+/// Finds the gateways that run, of those whose calls wait. An older entry may be that of a host with another clock: it is
+/// watched until it changes.
+pub async fn running(state: &StateStore) -> BTreeSet<String> {
+    let mut changes = state.subscribe();
+    let first = Arc::clone(&changes.borrow_and_update());
+    let open = read_open(&first);
+    let mut unknown: BTreeSet<String> = open.map(|(approval, _)| approval.gateway).collect();
+    let mut running = BTreeSet::new();
+    let end = tokio::time::Instant::now() + WATCH_TIME;
+    let mut known = Arc::clone(&first);
+    loop {
+        unknown.retain(|gateway| {
+            let Some(entry) = known.get(EntryKind::Gateway, gateway) else {
+                return false;
+            };
+            let before = first.get(EntryKind::Gateway, gateway);
+            let seen = entry.read::<i64>().unwrap_or_default();
+            let is_running = now().abs_diff(seen) <= MAX_ENTRY_AGE
+                || before.is_some_and(|before| before.value != entry.value);
+            if is_running {
+                running.insert(gateway.clone());
+            }
+            !is_running
+        });
+        if unknown.is_empty() {
+            return running;
+        }
+        let Ok(Ok(())) = tokio::time::timeout_at(end, changes.changed()).await else {
+            return running;
+        };
+        known = Arc::clone(&changes.borrow_and_update());
     }
 }
 
@@ -261,6 +303,12 @@ impl Approvals {
         self.remove_old(&entries);
     }
 
+    /// The status of an approval, as this gateway sees the one where its call waits.
+    pub fn status(&self, approval: &Approval, entries: &Entries) -> ApprovalStatus {
+        self.seen.update(entries);
+        approval.status_at(now(), self.seen.is_alive(&approval.gateway))
+    }
+
     /// The end of an approval that no call waits for.
     fn end(&self, approval: &Approval) -> Option<ApprovalStatus> {
         if approval.gateway != self.gateway {
@@ -344,15 +392,18 @@ mod tests {
             status,
             decided_by: Some(r#""status":"approved""#.to_owned()),
             decided_at: None,
+            reason: None,
             token_hash: None,
         }
     }
 
     #[test]
     fn open_calls_are_told_by_their_text() {
-        use ApprovalStatus::{Approved, Cancelled, Expired, Gone, Refused, Revoked, Used, Waiting};
+        use ApprovalStatus::{
+            Approved, Cancelled, Changed, Expired, Gone, Refused, Revoked, Used, Waiting,
+        };
         for status in [
-            Waiting, Approved, Used, Refused, Expired, Cancelled, Revoked, Gone,
+            Waiting, Approved, Used, Refused, Expired, Cancelled, Revoked, Changed, Gone,
         ] {
             let change = store(&approval(status), Expected::Any);
             let value = change.value.unwrap();
@@ -380,9 +431,11 @@ mod tests {
     /// The next state of each state, after each end.
     #[test]
     fn approval_is_used_only_after_it_was_approved_in_time() {
-        use ApprovalStatus::{Approved, Cancelled, Expired, Gone, Refused, Revoked, Used, Waiting};
+        use ApprovalStatus::{
+            Approved, Cancelled, Changed, Expired, Gone, Refused, Revoked, Used, Waiting,
+        };
         let next = |status, end| Some(approval(status).next(end, 1)?.status);
-        let ends = [Expired, Cancelled, Revoked, Gone].map(Some);
+        let ends = [Expired, Cancelled, Revoked, Changed, Gone].map(Some);
         for end in ends.into_iter().chain([None]) {
             assert_eq!(next(Waiting, end), end);
             let is_in_time = matches!(end, None | Some(Expired));

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use gateway_approvals::pins::HoldReason;
 use gateway_store::events::{EventStatus, kind};
 use mcp_client::{Client, Error, Options, RpcError};
 use mcp_core::era::Era;
-use mcp_core::jsonrpc::{ErrorObject, INTERNAL_ERROR, INVALID_REQUEST, Members};
+use mcp_core::jsonrpc::{ErrorObject, INTERNAL_ERROR, INVALID_REQUEST, Members, string};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
@@ -35,6 +36,8 @@ pub(crate) enum RequestError {
     Rpc(RpcError),
     /// Nothing was sent. The text is for the model.
     Unavailable(String),
+    /// Nothing was sent, since the tool is held back. The text is for the model.
+    Held(String),
     /// The backend did not answer in time.
     TimedOut(Error),
     /// There was no usable answer: whether the request took effect is not known.
@@ -53,6 +56,7 @@ impl RequestError {
                     .and_then(|data| serde_json::from_str(data.get()).ok()),
             }),
             Self::Unavailable(text) => ToolError::unavailable(text),
+            Self::Held(text) => ToolError::forbidden(text),
             Self::TimedOut(error) => {
                 let text = format!(
                     "The backend {key} did not answer in time; the call may still take effect. \
@@ -106,6 +110,13 @@ impl Backend {
         let options = options.caller(caller.and_then(|caller| caller.attributed.clone()));
         let mut caller = caller.cloned();
         let mut route = self.route(caller.as_ref(), None).await?;
+        // A backend that this request has started, or waited for, may list other tools than when it was made.
+        if method == "tools/call"
+            && let Some(name) = params.get("name").and_then(string)
+            && let Some(reason) = self.held(&name)
+        {
+            return Err(RequestError::Held(self.held_back(&name, &reason)));
+        }
         let mut sent = self
             .send(&route.client, &route.breaker, method, params, &options)
             .await;
@@ -297,6 +308,15 @@ impl Backend {
             Some(client) if exited != Some(status.generation) => Ok((client, status.generation)),
             _ => Err(self.down(&status)),
         }
+    }
+
+    /// The text for a call of a tool that is held back; `tool` is its name for the caller.
+    pub(crate) fn held_back(&self, tool: &str, reason: &HoldReason) -> String {
+        format!(
+            "{tool} is held back: {reason}. Nothing was called. The operator of the gateway sees it with \
+             `mcp-gateway pins diff {}`, and approves it with `mcp-gateway pins approve`.",
+            self.key
+        )
     }
 
     /// The error of a call while it is down.

@@ -117,6 +117,12 @@ impl Snapshot {
         }
     }
 
+    /// The definition of a tool.
+    pub(crate) fn tool(&self, name: &str) -> Option<&RawValue> {
+        let tool = self.tools.iter().find(|tool| tool.id == name)?;
+        Some(&tool.definition)
+    }
+
     /// Returns true if the backend lists this URI or a template that fits it.
     pub(crate) fn has(&self, uri: &str) -> bool {
         self.resources.iter().any(|item| item.id == uri)

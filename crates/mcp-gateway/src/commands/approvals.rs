@@ -62,9 +62,9 @@ pub(super) fn run(command: ApprovalsCommand) -> ExitCode {
 
 fn list(all: bool, options: Options) -> Result<u8, Failure> {
     let (database, _) = open(options)?;
-    let entries = database.state.entries();
-    for (approval, _) in approvals::read(&entries) {
-        let status = approval.status_in(&entries);
+    let running = wait(approvals::running(&database.state))?;
+    for (approval, _) in approvals::read(&database.state.entries()) {
+        let status = approval.status_among(&running);
         if all || status == ApprovalStatus::Waiting {
             print(&line(&approval, status));
         }
@@ -74,10 +74,13 @@ fn list(all: bool, options: Options) -> Result<u8, Failure> {
 
 fn show(chosen: Chosen) -> Result<u8, Failure> {
     let (database, _) = open(chosen.options)?;
-    let entries = database.state.entries();
-    let (approval, _) = find(&entries, &chosen.id)?;
-    print(&line(&approval, approval.status_in(&entries)));
+    let running = wait(approvals::running(&database.state))?;
+    let (approval, _) = find(&database.state.entries(), &chosen.id)?;
+    print(&line(&approval, approval.status_among(&running)));
     let client = approval.client.as_deref().unwrap_or("-");
+    if let Some(reason) = &approval.reason {
+        print(&printable(&format!("{:<12} {reason}", "changed")));
+    }
     for (name, value) in [
         ("client", client),
         ("effect", &approval.effect),
@@ -96,20 +99,26 @@ fn show(chosen: Chosen) -> Result<u8, Failure> {
 
 fn decide(chosen: Chosen, status: ApprovalStatus) -> Result<u8, Failure> {
     let (database, _) = open(chosen.options)?;
-    let entries = database.state.entries();
-    let (approval, entry) = find(&entries, &chosen.id)?;
+    let running = wait(approvals::running(&database.state))?;
+    let (approval, entry) = find(&database.state.entries(), &chosen.id)?;
     let nothing_done = |why: &str| Failure::new(format!("nothing done: {why}"));
-    let before = approval.status_in(&entries);
+    let before = approval.status_among(&running);
     if before != ApprovalStatus::Waiting {
-        return Err(nothing_done(&format!(
-            "the call is {} already",
-            before.name()
-        )));
+        let reason = approval.reason.as_deref();
+        let reason = reason.map(|reason| format!(": {reason}"));
+        return Err(nothing_done(&printable(&format!(
+            "the call is {} already{}",
+            before.name(),
+            reason.unwrap_or_default()
+        ))));
     }
     let user = user();
     let decided = approvals::decide(&database.state, approval, &entry, status, &user);
     let decided = wait(decided)?.map_err(|(_, why)| nothing_done(why))?;
     print(&line(&decided, status));
+    if status == ApprovalStatus::Approved {
+        print(approvals::MADE_NOW);
+    }
     Ok(0)
 }
 

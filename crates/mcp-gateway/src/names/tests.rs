@@ -17,7 +17,7 @@ fn names(backend: &BackendKey, filter: &Filter, names: &[&str]) -> PublishedName
         filter,
         bare: false,
         is_alone: false,
-        names: names.to_vec(),
+        names: names.iter().map(|name| (Claim::Full, *name)).collect(),
     }])
 }
 
@@ -150,7 +150,11 @@ proptest! {
             filter: &open,
             bare: false,
             is_alone: false,
-            names: backends[at].1.iter().map(String::as_str).collect(),
+            names: backends[at]
+                .1
+                .iter()
+                .map(|name| (Claim::Full, name.as_str()))
+                .collect(),
         };
         let names = PublishedNames::publish((0..keys.len()).map(items));
         let mut seen = HashSet::new();
@@ -183,7 +187,7 @@ fn bare_names_are_unchanged_and_hide_nothing() {
         filter: &open,
         bare: true,
         is_alone: false,
-        names: names.to_vec(),
+        names: names.iter().map(|name| (Claim::Full, *name)).collect(),
     };
     let names = PublishedNames::publish([
         items(&one, &["echo", "gateway_status", "dotted.name"]),
@@ -198,4 +202,28 @@ fn bare_names_are_unchanged_and_hide_nothing() {
         ("echo", "has the same name as \"echo\""),
     ];
     assert_eq!(refused(&names), expected);
+}
+
+#[test]
+fn bare_tool_that_cannot_be_called_hides_none_that_can() {
+    let open = Filter::default();
+    let (one, two) = (key("one"), key("two"));
+    for (claim, holder) in [
+        (Claim::Full, &one),
+        (Claim::Unapproved, &two),
+        (Claim::Denied, &two),
+    ] {
+        let items = |backend, claim| BackendItems {
+            backend,
+            filter: &open,
+            bare: true,
+            is_alone: false,
+            names: vec![(claim, "pay")],
+        };
+        let names = PublishedNames::publish([items(&one, claim), items(&two, Claim::Full)]);
+        let [published] = &names.published[..] else {
+            panic!("{:?}", names.published)
+        };
+        assert_eq!(&published.backend, holder);
+    }
 }

@@ -5,7 +5,7 @@ import { data } from "../server.js";
 import { Badge, Decision, Empty, Failure, Loading, foreign, html, useEffect, useLoaded, useState } from "../ui.js";
 
 /** @type {Record<string, string>} */
-const KIND = { waiting: "warn", approved: "good", used: "good", refused: "bad", revoked: "bad" };
+const KIND = { waiting: "warn", approved: "good", used: "good", refused: "bad", revoked: "bad", changed: "bad" };
 
 /** A button that lets the browser tell of new calls, while it has not been asked. */
 function Notify() {
@@ -57,6 +57,6 @@ export function Approvals(/** @type {any} */ { tick }) {
     </section>`)}
     ${ended.length > 0 && html`<h2>Decided and ended</h2><div class="scroll"><table><thead><tr><th>Time</th><th>Tool</th><th>Caller</th><th>End</th><th>By</th></tr></thead><tbody>
       ${ended.map((/** @type {any} */ call) => html`<tr key=${call.id}><td>${new Date(call.created * 1000).toLocaleTimeString("en-GB")}</td><td><bdi>${foreign(call.tool)}</bdi></td>
-        <td><bdi>${foreign(call.principal ?? "–")}</bdi></td><td><${Badge} kind=${KIND[call.status] ?? ""}>${call.status === "waiting" ? "expired" : call.status}<//></td><td>${call.decided_by ?? "–"}</td></tr>`)}
+        <td><bdi>${foreign(call.principal ?? "–")}</bdi></td><td><${Badge} kind=${KIND[call.status] ?? ""}>${call.status === "waiting" ? "expired" : call.status}<//></td><td>${call.decided_by ?? "–"}${call.reason && html`: <bdi>${foreign(call.reason)}</bdi>`}</td></tr>`)}
     </tbody></table></div>`}`;
 }
