@@ -347,7 +347,8 @@ impl DeleteTask {
         if has_worktree {
             remove_worktree(server, self.task_id, &task.workspace.working_dir).await?;
         }
-        Ok(server.delete(self.task_id).await?)
+        let deleted = server.delete(self.task_id).await;
+        deleted.map_err(|failure| self.unconfirmed(failure))
     }
 
     /// Also deletes its sandbox with all files, unless another task uses the sandbox.
@@ -367,7 +368,8 @@ impl DeleteTask {
             let server = service.servers.for_task(task_id).await?;
             self.stop(service, &server).await?;
         }
-        app.delete(task_id).await?;
+        let deleted = app.delete(task_id).await;
+        deleted.map_err(|failure| self.unconfirmed(failure))?;
         service.servers.evict(task_id);
         Ok(())
     }
@@ -392,10 +394,26 @@ impl DeleteTask {
             .end_start(app, id, StartEnd::Deleted)
             .await?
         {
-            app.delete(id).await?;
+            let deleted = app.delete(id).await;
+            deleted.map_err(|failure| self.unconfirmed(failure))?;
         }
         service.servers.evict(id);
         Ok(())
+    }
+
+    /// Explains a deletion whose answer was lost, or is none of OpenHands.
+    fn unconfirmed(&self, failure: ApiFailure) -> ToolError {
+        if !failure.may_have_changed() {
+            return failure.into();
+        }
+        let error = ToolError::from(failure.without_effect());
+        let message = format!(
+            "{} Task {id} may be deleted all the same: call get_task_status with task_id {id}; only if it finds the \
+             task, call delete_task again.",
+            error.message(),
+            id = self.task_id,
+        );
+        ToolError::new(error.kind(), message).caused_by(error)
     }
 
     async fn confirm(&self, call: &Call, title: Option<&str>, loss: &str) -> Result<(), ToolError> {
