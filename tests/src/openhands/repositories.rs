@@ -545,8 +545,25 @@ async fn parallel_tasks_work_in_worktrees_of_one_repository() {
         .await;
         call(&client, "delete_task", delete(&other["task_id"])).await;
         assert!(directory.join("other").exists());
+        // The id alone is no answer to the question about the work that is lost.
+        let question = tool_error(&client, "delete_task", delete(id)).await;
+        for part in [
+            "1 commits that no other branch has",
+            "RUN: cat f.txt",
+            "?? mine",
+            "git ignores",
+            ".env",
+        ] {
+            assert_contains(&question, part);
+        }
+        let stale = json!({"task_id": id, "confirm": confirmation(&question)});
+        std::fs::write(directory.join("notes.txt"), "of a person").unwrap();
+        let question = tool_error(&client, "delete_task", stale).await;
+        assert_contains(&question, "?? notes.txt");
+        assert!(directory.join("notes.txt").exists());
+        let confirmed = json!({"task_id": id, "confirm": confirmation(&question)});
         assert_eq!(
-            call(&client, "delete_task", delete(id)).await["deleted"],
+            call(&client, "delete_task", confirmed).await["deleted"],
             true
         );
         assert!(!directory.exists());

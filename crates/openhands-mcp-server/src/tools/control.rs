@@ -19,7 +19,8 @@ use crate::task::{
     Continuation, PermissionAnswer, ShortReport, TaskSnapshot, ask_user, resume, send_answer,
 };
 use crate::workspace::{
-    LeftOver, has_own_directory, has_worktree, left_over, remove_worktree, task_within,
+    LeftOver, UnsavedWork, has_own_directory, has_worktree, left_over, remove_worktree,
+    task_within,
 };
 
 /// Bytes of a message.
@@ -266,13 +267,14 @@ pub(super) fn unconfirmed(failure: ApiFailure) -> ToolError {
     .caused_by(error)
 }
 
-/// Deletes a task with its events and result, stopping it first. Its files stay on the agent server.
+/// Deletes a task with its events and result, stopping it first. Its files stay, but not its worktree with its branch, nor
+/// its sandbox.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteTask {
     /// From run_task.
     task_id: TaskId,
-    /// The task_id again, if the user agrees.
+    /// The value from the refusal, if the user agrees.
     confirm: Option<String>,
 }
 
@@ -325,10 +327,21 @@ impl DeleteTask {
             true => "all its events, its result, and its worktree with its branch",
             false => "all its events and its result",
         };
+        let mut unsaved = None;
         if has_worktree {
             refuse_others(server, &task, true).await?;
+            let directory = &task.workspace.working_dir;
+            unsaved = Some(UnsavedWork::read(server, self.task_id, directory).await?);
         }
-        self.confirm(call, tags.get(tag::TITLE), loss).await?;
+        let is_at_work = !task.execution_status.is_stopped();
+        self.confirm(
+            call,
+            tags.get(tag::TITLE),
+            loss,
+            unsaved.as_ref(),
+            is_at_work,
+        )
+        .await?;
         // The user may have taken long to answer.
         let task = server.conversation(self.task_id).await?;
         if has_worktree {
@@ -344,7 +357,15 @@ impl DeleteTask {
         if has_own_directory(&task) {
             left_over(server, &task).await;
         }
-        if has_worktree {
+        if let Some(unsaved) = unsaved {
+            // The user has agreed to what was there.
+            let directory = &task.workspace.working_dir;
+            if UnsavedWork::read(server, self.task_id, directory).await? != unsaved {
+                return Err(ToolError::conflict(
+                    "The work in the worktree has changed since the question, so the task was not deleted. It does \
+                     not run any more: call delete_task again.",
+                ));
+            }
             remove_worktree(server, self.task_id, &task.workspace.working_dir).await?;
         }
         let deleted = server.delete(self.task_id).await;
@@ -363,7 +384,8 @@ impl DeleteTask {
         let Some(task) = app.conversation(task_id).await? else {
             return self.delete_start(service, app, loss, call).await;
         };
-        self.confirm(call, task.title.as_deref(), loss).await?;
+        self.confirm(call, task.title.as_deref(), loss, None, false)
+            .await?;
         if task.execution_status == Some(Execution::Running) {
             let server = service.servers.for_task(task_id).await?;
             self.stop(service, &server).await?;
@@ -388,7 +410,8 @@ impl DeleteTask {
         let start = start.filter(|_| !is_deleted);
         let start = start.ok_or_else(|| ToolError::from(ApiFailure::absent(id)))?;
         let title = start.prompt().map(task_words);
-        self.confirm(call, title.as_deref(), loss).await?;
+        self.confirm(call, title.as_deref(), loss, None, false)
+            .await?;
         if !service
             .servers
             .end_start(app, id, StartEnd::Deleted)
@@ -416,11 +439,30 @@ impl DeleteTask {
         ToolError::new(error.kind(), message).caused_by(error)
     }
 
-    async fn confirm(&self, call: &Call, title: Option<&str>, loss: &str) -> Result<(), ToolError> {
+    /// Asks the user. The answer about a worktree with `unsaved` work counts for that work only.
+    async fn confirm(
+        &self,
+        call: &Call,
+        title: Option<&str>,
+        loss: &str,
+        unsaved: Option<&UnsavedWork>,
+        is_at_work: bool,
+    ) -> Result<(), ToolError> {
         let title = title.unwrap_or("no title");
-        let loss = format!("Deletes the task {title:?} with {loss}.");
-        let target = self.task_id.to_string();
-        call.confirm(&loss, &target, self.confirm.as_deref()).await
+        let mut loss = format!("Deletes the task {title:?} with {loss}.");
+        let mut target = self.task_id.to_string();
+        if let Some(unsaved) = unsaved {
+            loss += &unsaved.question();
+            if let Some(checksum) = unsaved.checksum() {
+                target += &format!("-{checksum}");
+                if is_at_work {
+                    loss += " The task is at work, which changes this: call cancel_task first.";
+                }
+            }
+        }
+        let key = format!("delete-{target}");
+        call.confirm_as(&key, &loss, &target, self.confirm.as_deref())
+            .await
     }
 
     async fn stop(&self, service: &OpenHands, server: &AgentServer) -> Result<(), ToolError> {
