@@ -2,6 +2,7 @@
 //! its set-up, and changes in it.
 
 mod changes;
+mod held;
 mod left_over;
 pub(crate) mod mcp_servers;
 mod setup;
@@ -10,6 +11,7 @@ mod worktree;
 pub(crate) use changes::{
     changed_directory, has_own_directory, is_below, read_changes, task_within,
 };
+pub(crate) use held::{LineEnd, interrupt};
 pub(crate) use left_over::{LeftOver, left_over};
 pub(crate) use setup::{
     Directory, FileContent, Root, WorkspaceSpec, absolute_roots, set_up, snapshots,

@@ -19,7 +19,7 @@ use crate::task::{
     Continuation, PermissionAnswer, ShortReport, TaskSnapshot, ask_user, resume, send_answer,
 };
 use crate::workspace::{
-    LeftOver, UnsavedWork, has_own_directory, has_worktree, left_over, remove_worktree,
+    LeftOver, LineEnd, UnsavedWork, has_own_directory, has_worktree, left_over, remove_worktree,
     task_within,
 };
 
@@ -202,13 +202,11 @@ impl Tool for CancelTask {
         };
         let task = server.conversation(task_id).await?;
         let stop = || service.runner.stop(server, task_id, StopReason::Cancelled);
-        match task.execution_status {
+        let line_end = match task.execution_status {
             Execution::Running
             | Execution::Idle
             | Execution::WaitingForConfirmation
-            | Execution::Unknown => {
-                stop().await.map_err(unconfirmed)?;
-            }
+            | Execution::Unknown => stop().await.map_err(unconfirmed)?,
             _ => {
                 let status = TaskSnapshot::read(server, task_id).await?.status();
                 // It may be about to go on.
@@ -219,16 +217,16 @@ impl Tool for CancelTask {
                         message: "It was not running any more; nothing was changed.".to_owned(),
                     });
                 }
-                stop().await?;
+                stop().await?
             }
-        }
+        };
         let status = match TaskSnapshot::read(server, task_id).await {
             Ok(after) => after.status(),
             // The stop was confirmed. An agent server that has just killed a command may be slow.
             Err(failure) if failure.is_transient() => TaskStatus::Cancelled,
             Err(failure) => return Err(failure.into()),
         };
-        let message = match status {
+        let mut message = match status {
             TaskStatus::Running => "It was told to stop and is still stopping.".to_owned(),
             TaskStatus::Finished => "It ended before it could be stopped.".to_owned(),
             _ => match left_over(server, &task).await {
@@ -243,6 +241,9 @@ impl Tool for CancelTask {
                 }
             },
         };
+        if line_end == LineEnd::Unknown {
+            message += REST_MAY_HAVE_RUN;
+        }
         Ok(StopResult {
             task_id,
             status,
@@ -250,6 +251,10 @@ impl Tool for CancelTask {
         })
     }
 }
+
+/// A part of the result of a stop whose [`LineEnd`] is unknown.
+const REST_MAY_HAVE_RUN: &str = " Of its last command line the rest may have run, because the running command can end \
+     before its shell: get_task_events shows the line; check what it would have done.";
 
 /// Explains a stop without a response. If the interrupt comes at the start of a command, the agent
 /// server does not respond for up to half a minute.
@@ -468,6 +473,6 @@ impl DeleteTask {
     async fn stop(&self, service: &OpenHands, server: &AgentServer) -> Result<(), ToolError> {
         let reason = StopReason::Cancelled;
         let stopped = service.runner.stop(server, self.task_id, reason).await;
-        stopped.map_err(unconfirmed)
+        stopped.map(drop).map_err(unconfirmed)
     }
 }
