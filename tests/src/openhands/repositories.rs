@@ -469,6 +469,30 @@ async fn only_what_can_be_published_is() {
     assert_error(&client, "publish_task", asks, "not on Sundays").await;
 }
 
+/// Deletes a task whose worktree holds a commit and files that are nowhere else, and a file that a person adds.
+async fn delete_with_unsaved_work(client: &Client, id: &Value, directory: &Path) {
+    let mut asks = json!({"task_id": id, "confirm": id});
+    // The id alone is no answer to the question about the work that is lost.
+    let question = tool_error(client, "delete_task", asks.clone()).await;
+    for part in [
+        "1 commits that no other branch has",
+        "RUN: cat f.txt",
+        "?? mine",
+        "git ignores",
+        ".env",
+    ] {
+        assert_contains(&question, part);
+    }
+    let notes = directory.join("notes.txt");
+    std::fs::write(&notes, "of a person").unwrap();
+    asks["confirm"] = json!(confirmation(&question));
+    let question = tool_error(client, "delete_task", asks.clone()).await;
+    assert_contains(&question, "?? notes.txt");
+    assert!(notes.exists());
+    asks["confirm"] = json!(confirmation(&question));
+    assert_eq!(call(client, "delete_task", asks).await["deleted"], true);
+}
+
 #[tokio::test]
 async fn parallel_tasks_work_in_worktrees_of_one_repository() {
     let Some(real) = openhands() else { return };
@@ -545,27 +569,7 @@ async fn parallel_tasks_work_in_worktrees_of_one_repository() {
         .await;
         call(&client, "delete_task", delete(&other["task_id"])).await;
         assert!(directory.join("other").exists());
-        // The id alone is no answer to the question about the work that is lost.
-        let question = tool_error(&client, "delete_task", delete(id)).await;
-        for part in [
-            "1 commits that no other branch has",
-            "RUN: cat f.txt",
-            "?? mine",
-            "git ignores",
-            ".env",
-        ] {
-            assert_contains(&question, part);
-        }
-        let stale = json!({"task_id": id, "confirm": confirmation(&question)});
-        std::fs::write(directory.join("notes.txt"), "of a person").unwrap();
-        let question = tool_error(&client, "delete_task", stale).await;
-        assert_contains(&question, "?? notes.txt");
-        assert!(directory.join("notes.txt").exists());
-        let confirmed = json!({"task_id": id, "confirm": confirmation(&question)});
-        assert_eq!(
-            call(&client, "delete_task", confirmed).await["deleted"],
-            true
-        );
+        delete_with_unsaved_work(&client, id, directory).await;
         assert!(!directory.exists());
         let short = &id.as_str().unwrap()[..8];
         assert_lacks(&git(&clone, &["branch"]), short);
