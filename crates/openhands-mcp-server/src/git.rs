@@ -22,4 +22,4 @@ pub(crate) use commit::{Commit, NewCommit, branch_script};
 pub(crate) use fetch::{gaps, start_fetch};
 pub(crate) use host::{GitHosts, HostedRepository, Repository, is_ref_name};
 pub(crate) use program::{Push, Refs, reason};
-pub(crate) use pull_request::PullRequest;
+pub(crate) use pull_request::{PullRequest, no_forge};

@@ -17,6 +17,7 @@ use crate::api::{
 };
 use crate::git::{gaps, printed_id, reason};
 use crate::state::TaskFacts;
+use crate::workspace::{LineEnd, interrupt};
 
 /// The interval at which running tasks are checked.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
@@ -105,13 +106,13 @@ impl Runner {
         }
     }
 
-    /// Stops a task and tags it with the reason. If only the tag fails, that is no error.
+    /// Stops a task with its command line and tags it with the reason. If only the tag fails, that is no error.
     pub(crate) async fn stop(
         &self,
         server: &AgentServer,
         id: TaskId,
         reason: StopReason,
-    ) -> ApiResult<()> {
+    ) -> ApiResult<LineEnd> {
         self.stop_locked(server, id, reason, self.locks.lock(id))
             .await
     }
@@ -123,14 +124,14 @@ impl Runner {
         id: TaskId,
         reason: StopReason,
         lock: impl Future<Output = OwnedMutexGuard<()>>,
-    ) -> ApiResult<()> {
-        server.interrupt(id).await?;
+    ) -> ApiResult<LineEnd> {
+        let mut end = interrupt(server, id).await?;
         // Tags last, because they cannot be set during a step.
         let _lock = lock.await;
         let mut task = server.conversation(id).await;
         // A start that had the lock may have run it after that.
         if matches!(&task, Ok(task) if task.execution_status == Execution::Running) {
-            server.interrupt(id).await?;
+            end = end.max(interrupt(server, id).await?);
             task = server.conversation(id).await;
         }
         // It asks for a permission; an interrupt leaves it waiting.
@@ -141,10 +142,10 @@ impl Runner {
             tracing::warn!(task = %id, ?failure, "cannot tag why the task was stopped");
         }
         // Last, because that is the stop: its reason is there when it can be seen.
-        match asks {
-            true => server.respond(id, false, "The task was stopped.").await,
-            false => Ok(()),
+        if asks {
+            server.respond(id, false, "The task was stopped.").await?;
         }
+        Ok(end)
     }
 
     /// Tags a stopped task with the reason.

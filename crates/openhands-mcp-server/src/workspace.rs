@@ -2,15 +2,18 @@
 //! its set-up, and changes in it.
 
 mod changes;
+mod held;
 mod left_over;
 pub(crate) mod mcp_servers;
 mod setup;
+mod worktree;
 
 pub(crate) use changes::{
     changed_directory, has_own_directory, is_below, read_changes, task_within,
 };
+pub(crate) use held::{LineEnd, interrupt};
 pub(crate) use left_over::{LeftOver, left_over};
 pub(crate) use setup::{
-    Directory, FileContent, Root, WorkspaceSpec, absolute_roots, has_worktree, remove_worktree,
-    set_up, snapshots, worktree_branch,
+    Directory, FileContent, Root, WorkspaceSpec, absolute_roots, set_up, snapshots,
 };
+pub(crate) use worktree::{UnsavedWork, has_worktree, remove_worktree, worktree_branch};

@@ -1,6 +1,7 @@
 //! Stopping a task: with `cancel_task`, or by cancelling the call.
 
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,11 @@ use uuid::Uuid;
 
 use super::workspaces::TestDirectory;
 use super::{
-    both_transports, call, call_with_id, client, client_with, run_task, start_task, wait_for_status,
+    both_transports, call, call_with_id, client, client_with, conversation, run_task, start_task,
+    wait_for_status,
 };
 use crate::harness::real::openhands;
-use crate::harness::{assert_contains, wait_until};
+use crate::harness::{assert_contains, assert_ends_with, wait_until};
 
 /// The processes with this argument. The agent server is on this machine.
 fn processes(argument: &str) -> Vec<String> {
@@ -66,6 +68,56 @@ async fn cancel_task_kills_the_command_within_a_second() {
     assert!(fastest < Some(&Duration::from_secs(4)), "{took:?}");
 }
 
+/// A program that ends well when it is interrupted, as many servers do.
+fn polite(seconds: &str) -> String {
+    let program = "exec(\"import time, sys\\ntry:\\n time.sleep(float(sys.argv[1]))\\nexcept KeyboardInterrupt: sys.exit(0)\")";
+    format!("python3 -c '{program}' {seconds}")
+}
+
+#[tokio::test]
+async fn rest_of_the_command_line_does_not_run_after_a_stop() {
+    let Some(real) = openhands() else { return };
+    let client = client_with(&real, &[]).await;
+    let shared = format!("shared-{}", Uuid::new_v4().simple());
+    for (before, after, workspace) in [
+        ("", " && rm -f keep.txt; echo x > after.txt", json!(null)),
+        ("", " && rm -f keep.txt; echo x > after.txt", json!(shared)),
+        (
+            "(",
+            "; rm -f keep.txt; true); echo x > after.txt",
+            json!(null),
+        ),
+        ("for i in 1 2 3; do ", "; rm -f keep.txt; done", json!(null)),
+        ("cd /tmp; ", "; rm -f \"$OLDPWD/keep.txt\"", json!(null)),
+        ("trap '' INT; ", "; rm -f keep.txt", json!(null)),
+    ] {
+        let seconds = unique_seconds();
+        let line = format!("{before}{}{after}", polite(&seconds));
+        let context = json!({"file": "keep.txt", "content": "k"});
+        let run = json!({"task": format!("RUN: {line}\nRUN: rm -f keep.txt"), "context": context,
+            "workspace": workspace, "wait_seconds": 0});
+        let run = call(&client, "run_task", run).await;
+        let id = &run["task_id"];
+        wait_until_runs(&seconds, true).await;
+        let cancelled = call_with_id(&client, "cancel_task", id).await;
+        let message = "It was stopped, and none of its commands runs in its directory.";
+        assert_has!(cancelled, {"status": "cancelled", "message": message});
+        assert!(!runs(&seconds), "{line}");
+        // The shell has time for what it must not do.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let conversation = conversation(&real, id).await;
+        let directory = Path::new(conversation["workspace"]["working_dir"].as_str().unwrap());
+        assert!(directory.join("keep.txt").exists(), "{line}");
+        assert!(!directory.join("after.txt").exists(), "{line}");
+        // The terminal works for the next run.
+        if !before.starts_with("trap") {
+            let next = json!({"task_id": id, "message": "RUN: echo $((41 + 1))"});
+            let next = call(&client, "send_message", next).await;
+            assert_has!(next, {"status": "finished", "last_output": "42"});
+        }
+    }
+}
+
 #[tokio::test]
 async fn command_that_ignores_signals_is_killed_or_named() {
     let Some(real) = openhands() else { return };
@@ -75,6 +127,7 @@ async fn command_that_ignores_signals_is_killed_or_named() {
     std::fs::create_dir(place.0.join("root")).unwrap();
     symlink(place.0.join("root"), &linked).unwrap();
     let linked = [("OPENHANDS_WORKSPACE_ROOT", linked.to_str().unwrap())];
+    let others = unique_seconds();
     for (options, workspace) in [
         (&linked[..0], json!(null)),
         (&linked[..], json!(null)),
@@ -86,16 +139,29 @@ async fn command_that_ignores_signals_is_killed_or_named() {
         let run = json!({"task": task, "workspace": workspace, "wait_seconds": 0});
         let run = call(&client, "run_task", run).await;
         wait_until_runs(&seconds, true).await;
+        // A task that runs in the same directory, whose commands look like those of this one.
+        let mut other = json!(null);
+        if !workspace.is_null() {
+            let task = json!({"task": format!("RUN: sleep {others}"), "workspace": workspace, "wait_seconds": 0});
+            other = call(&client, "run_task", task).await;
+            wait_until_runs(&others, true).await;
+        }
         let cancelled = call_with_id(&client, "cancel_task", &run["task_id"]).await;
         assert_eq!(cancelled["status"], "cancelled", "{cancelled}");
         if workspace.is_null() {
-            assert_contains(&cancelled["message"], "none of its commands runs");
+            assert_ends_with(
+                &cancelled["message"],
+                "none of its commands runs in its directory.",
+            );
             assert!(!runs(&seconds));
             continue;
         }
         // Commands of others may run there.
         assert_contains(&cancelled["message"], "commands still run in its directory");
         assert_contains(&cancelled["message"], "sleep");
+        assert_contains(&cancelled["message"], "the rest may have run");
+        assert!(runs(&others));
+        call_with_id(&client, "cancel_task", &other["task_id"]).await;
         for process in processes(&seconds) {
             let killed = Command::new("kill").args(["-9", &process]).status();
             assert!(killed.unwrap().success());

@@ -285,6 +285,43 @@ async fn unconfirmed_start_and_stop_say_so() {
     assert_error!(client(&fake).await, "cancel_task", {"task_id": ID}, "has not confirmed");
 }
 
+#[tokio::test]
+async fn change_whose_answer_is_lost_names_the_task_and_a_call_that_does_no_harm() {
+    for lost in [Response::Cut, Response::html(200), Response::html(502)] {
+        let reply = lost.clone();
+        let (fake, _) = fake_with(
+            json!({"id": ID, "execution_status": "finished"}),
+            move |target, _| target.starts_with("DELETE").then(|| reply.clone()),
+        )
+        .await;
+        let asks = json!({"task_id": ID, "confirm": ID});
+        let error = tool_error(&client(&fake).await, "delete_task", asks).await;
+        let advice = format!(
+            "Task {ID} may be deleted all the same: call get_task_status with task_id {ID}"
+        );
+        assert_contains(&error, &advice);
+        // It is created, and nobody can ask for it now.
+        let was_asked = AtomicBool::new(false);
+        let fake = self::fake(move |target, _| {
+            let is_start = target == CREATE;
+            if is_start || was_asked.load(Ordering::Relaxed) {
+                was_asked.store(true, Ordering::Relaxed);
+                return Some(lost.clone());
+            }
+            None
+        })
+        .await;
+        let error = tool_error!(client(&fake).await, "run_task", {"task": "t"});
+        let requests = fake.requests();
+        let created = requests.iter().find(|sent| target(sent) == CREATE).unwrap();
+        let created = created.json();
+        let id = created["conversation_id"].as_str().unwrap();
+        let advice = format!("call get_task_status with task_id {id}");
+        assert_contains(&error, &advice);
+        assert_contains(&error, "not known whether the task was started");
+    }
+}
+
 /// Another server starts the task with the key while this one does.
 #[tokio::test]
 async fn start_that_another_server_has_claimed_is_left_to_it() {

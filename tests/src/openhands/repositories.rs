@@ -172,14 +172,16 @@ async fn submodules_and_files_of_lfs_are_named() {
     .await;
 }
 
+/// The confirmation that a refusal asks for.
+fn confirmation(question: &str) -> &str {
+    let (_, confirm) = question.split_once("confirm: \"").unwrap();
+    confirm.trim_end_matches("\".")
+}
+
 /// The arguments with the confirmation that the refusal asks for.
 async fn confirmed(client: &Client, arguments: Value) -> Value {
     let question = tool_error(client, "publish_task", arguments.clone()).await;
-    let (_, commit) = question.split_once("confirm: \"").unwrap();
-    with(
-        arguments,
-        json!({"confirm": commit.trim_end_matches("\".")}),
-    )
+    with(arguments, json!({"confirm": confirmation(&question)}))
 }
 
 async fn publish(client: &Client, arguments: Value) -> Value {
@@ -224,10 +226,19 @@ async fn changes_are_published_as_a_commit_and_a_pull_request() {
             assert_contains(&asked, part);
         }
         // The answer is about this branch only.
-        let (_, confirm) = question.split_once("confirm: \"").unwrap();
         let other = json!({"task_id": id, "title": "Fix it", "branch": "other",
-            "confirm": confirm.trim_end_matches("\".")});
-        assert_error(&client, "publish_task", other, "but this is about").await;
+            "confirm": confirmation(&question)});
+        let stale = tool_error(&client, "publish_task", other).await;
+        // The whole question is there again, with the branch that the answer was not about.
+        for part in [
+            "about another",
+            "3 files changed",
+            "to the branch other",
+            "n.txt",
+            "confirm: \"",
+        ] {
+            assert_contains(&stale, part);
+        }
         assert!(host.api_requests().is_empty());
         assert_eq!(
             git(&host.bare(), &["branch", "--list", "openhands/*", "other"]),
@@ -458,6 +469,30 @@ async fn only_what_can_be_published_is() {
     assert_error(&client, "publish_task", asks, "not on Sundays").await;
 }
 
+/// Deletes a task whose worktree holds a commit and files that are nowhere else, and a file that a person adds.
+async fn delete_with_unsaved_work(client: &Client, id: &Value, directory: &Path) {
+    let mut asks = json!({"task_id": id, "confirm": id});
+    // The id alone is no answer to the question about the work that is lost.
+    let question = tool_error(client, "delete_task", asks.clone()).await;
+    for part in [
+        "1 commits that no other branch has",
+        "RUN: cat f.txt",
+        "?? mine",
+        "git ignores",
+        ".env",
+    ] {
+        assert_contains(&question, part);
+    }
+    let notes = directory.join("notes.txt");
+    std::fs::write(&notes, "of a person").unwrap();
+    asks["confirm"] = json!(confirmation(&question));
+    let question = tool_error(client, "delete_task", asks.clone()).await;
+    assert_contains(&question, "?? notes.txt");
+    assert!(notes.exists());
+    asks["confirm"] = json!(confirmation(&question));
+    assert_eq!(call(client, "delete_task", asks).await["deleted"], true);
+}
+
 #[tokio::test]
 async fn parallel_tasks_work_in_worktrees_of_one_repository() {
     let Some(real) = openhands() else { return };
@@ -506,7 +541,19 @@ async fn parallel_tasks_work_in_worktrees_of_one_repository() {
             "RUN: cat f.txt",
         );
         let asks = json!({"task_id": id, "title": name, "repository": host.url()});
+        // The API of this git host is not known.
+        let demanded = with(asks.clone(), json!({"pull_request": true}));
+        assert_error(
+            &client,
+            "publish_task",
+            demanded,
+            "which API this git host has",
+        )
+        .await;
+        let question = tool_error(&client, "publish_task", asks.clone()).await;
+        assert_contains(&question, "No pull request is opened");
         let published = publish(&client, asks).await;
+        assert_contains(&published["warning"], "No pull request is opened");
         let branch = published["branch"].as_str().unwrap();
         let same = git(&host.bare(), &["show", &format!("{branch}:same")]);
         assert_eq!(same.trim(), name);
@@ -522,10 +569,7 @@ async fn parallel_tasks_work_in_worktrees_of_one_repository() {
         .await;
         call(&client, "delete_task", delete(&other["task_id"])).await;
         assert!(directory.join("other").exists());
-        assert_eq!(
-            call(&client, "delete_task", delete(id)).await["deleted"],
-            true
-        );
+        delete_with_unsaved_work(&client, id, directory).await;
         assert!(!directory.exists());
         let short = &id.as_str().unwrap()[..8];
         assert_lacks(&git(&clone, &["branch"]), short);

@@ -67,7 +67,11 @@ impl Call {
             Some(given) if given == target => Ok(()),
             Some(given) => Err(ToolError::invalid_field(
                 "confirm",
-                format!("is {given:?}, but this is about {target:?}. Nothing was done."),
+                // What is to be confirmed may have changed, so the value alone is never enough.
+                format!(
+                    "is {given:?}, but this is about another state or target. {loss} Nothing was done: \
+                     ask the user about this, then call again with confirm: {target:?}."
+                ),
             )),
             None => Err(ToolError::forbidden(format!(
                 "{loss} Nothing was done yet: ask the user, then call again with \
@@ -101,6 +105,11 @@ mod tests {
         assert!(message.contains("confirm: \"web\""), "{message}");
         let error = call.confirm(loss, "web", Some("db")).await.unwrap_err();
         assert_eq!(error.kind(), ToolErrorKind::InvalidArgument);
+        let message = error.message();
+        assert!(
+            message.contains(loss) && message.contains("confirm: \"web\""),
+            "{message}"
+        );
         assert!(call.confirm(loss, "web", Some("web")).await.is_ok());
     }
 

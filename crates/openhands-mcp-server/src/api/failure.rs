@@ -15,6 +15,8 @@ const OTHER_PROGRAM: &str = "The OpenHands agent server at {address} answers, bu
     OpenHands web app. Correct OPENHANDS_URL.";
 const NO_ANSWER: &str = "The OpenHands agent server at {address} does not answer. Start it or \
     correct OPENHANDS_URL, then try again.";
+const MAYBE_DONE: &str = "It may have been done all the same: look with get_task_status or list_tasks \
+    before you repeat it.";
 const NO_KEY: &str = "The key of the OpenHands agent server cannot be read (yet): check \
     OPENHANDS_API_KEY_FILE.";
 
@@ -31,8 +33,9 @@ pub(crate) const WORDING: FailureTexts = FailureTexts {
     too_large: "The OpenHands agent server at {address} sent an answer that is too large to be \
         read.",
     unreadable: OTHER_PROGRAM,
-    may_have_changed: "",
-    has_changed: "",
+    may_have_changed: MAYBE_DONE,
+    // The answer may be that of another program, and that of a proxy in front of the agent server.
+    has_changed: MAYBE_DONE,
     // The agent server may run without a key, so a missing one is no error before a request.
     no_credential: NO_KEY,
     credential_unreadable: NO_KEY,
@@ -220,6 +223,19 @@ impl ApiFailure {
             Self::Http(failure) => failure.is_transient(),
             Self::NoAnswer => true,
             _ => self.sandbox_problem() == Some(&SandboxProblem::Starting),
+        }
+    }
+
+    /// Returns true if the request may have made its change, although no response of the agent server says so.
+    pub(crate) fn may_have_changed(&self) -> bool {
+        matches!(self, Self::Http(failure) if failure.may_have_changed())
+    }
+
+    /// Makes it the failure of a request whose effect does not matter.
+    pub(crate) fn without_effect(self) -> Self {
+        match self {
+            Self::Http(failure) => Self::Http(failure.without_effect()),
+            other => other,
         }
     }
 

@@ -10,7 +10,7 @@ use upstream::http::multipart::{Form, Part};
 use uuid::Uuid;
 
 use crate::api::agent_server::{AgentServer, Page};
-use crate::api::failure::ApiResult;
+use crate::api::failure::{ApiFailure, ApiResult};
 use crate::api::names::TaskId;
 
 /// A file is at most as large as a request to us, 4 MiB.
@@ -81,7 +81,8 @@ impl AgentServer {
         let request = self.post(&["api", "file", "upload"]);
         let request = request.query(&[("path", path)]);
         let request = request.with(|request| request.multipart(form));
-        request.timeout(UPLOAD_TIMEOUT).run().await
+        let uploaded = request.timeout(UPLOAD_TIMEOUT).run().await;
+        uploaded.map_err(ApiFailure::without_effect)
     }
 }
 
@@ -118,12 +119,13 @@ impl ScriptOutput {
 }
 
 impl AgentServer {
-    /// Runs a script to its end.
+    /// Runs a script to its end. Most only look; what the others leave is found by the next run.
     pub(crate) async fn run_script(&self, script: &str) -> ApiResult<ScriptOutput> {
         let timeout = Duration::from_secs(SCRIPT_SECONDS + 2);
         let body = json!({"command": script, "timeout": SCRIPT_SECONDS});
         let request = self.post(&["api", "bash", "execute_bash_command"]);
-        request.timeout(timeout).json(&body).send().await
+        let printed = request.timeout(timeout).json(&body).send().await;
+        printed.map_err(ApiFailure::without_effect)
     }
 
     /// Starts a script that may run for `seconds`. Returns its id.
@@ -134,8 +136,8 @@ impl AgentServer {
         }
         let body = json!({"command": script, "timeout": seconds});
         let request = self.post(&["api", "bash", "start_bash_command"]);
-        let started: StartedScript = request.json(&body).send().await?;
-        Ok(started.id)
+        let started = request.json(&body).send::<StartedScript>().await;
+        Ok(started.map_err(ApiFailure::without_effect)?.id)
     }
 
     /// Claims the start of a task, with a directory that only one server can make. Returns false if another server has it.

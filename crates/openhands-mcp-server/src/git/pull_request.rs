@@ -36,6 +36,15 @@ impl PullRequest<'_> {
     }
 }
 
+/// The error for a pull request at a git host whose API is not known.
+pub(crate) fn no_forge() -> ToolError {
+    ToolError::conflict(
+        "The operator has not said which API this git host has and where (such as \
+         NAME=gitea+https://… in OPENHANDS_GIT_HOSTS, for GitLab without a path): set \
+         pull_request to false.",
+    )
+}
+
 impl HostedRepository {
     /// Opens the pull request, or finds the open one of its branch. Returns its address.
     ///
@@ -45,13 +54,6 @@ impl HostedRepository {
         &self,
         new: &PullRequest<'_>,
     ) -> Result<String, ToolError> {
-        let no_forge = || {
-            ToolError::conflict(
-                "The operator has not said which API this git host has and where (such as \
-                 NAME=gitea+https://… in OPENHANDS_GIT_HOSTS, for GitLab without a path): set \
-                 pull_request to false.",
-            )
-        };
         let forge = self.forge().ok_or_else(no_forge)?;
         let path = self.pulls_path().ok_or_else(no_forge)?;
         let request = self.api_request(Method::POST, path.clone());

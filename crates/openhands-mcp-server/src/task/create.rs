@@ -387,9 +387,15 @@ async fn post(
                 sleep(LATE_POLL_INTERVAL).await;
             }
             let created = server.create(new).await;
-            let created = created.map_err(|failure| uncertain(new.id, failure.into()));
+            let created =
+                created.map_err(|failure| uncertain(new.id, failure.without_effect().into()));
             created.map(Ok)
         }
+        // The response of a proxy, for example; the next one may be that of the agent server.
+        Err(failure) if failure.may_have_changed() => match server.conversation(new.id).await {
+            Ok(conversation) => Ok(Ok(conversation)),
+            Err(_) => Err(uncertain(new.id, failure.without_effect().into())),
+        },
         created => Ok(created),
     }
 }
@@ -459,9 +465,9 @@ async fn create_in_sandbox(
     }
     let start = async {
         let started = servers.start(app, &new).await;
-        started.map_err(|failure| match failure.is_ambiguous() {
+        started.map_err(|failure| match failure.may_have_changed() {
             // No retry: it could start the task twice.
-            true => uncertain(id, failure.into()),
+            true => uncertain(id, failure.without_effect().into()),
             false => failure.into(),
         })
     };

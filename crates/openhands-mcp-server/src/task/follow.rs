@@ -1,5 +1,6 @@
 //! The state of a task at one moment, waiting for its end, and completion of ids.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
@@ -271,14 +272,27 @@ async fn poll(
 }
 
 /// Stops a task whose caller has cancelled the call, if its agent server can be reached.
-pub(crate) async fn stop_abandoned(servers: &Servers, runner: &Runner, id: TaskId) -> ToolError {
-    let stopped = async {
+/// The stop goes on if the call has no time left for it.
+pub(crate) async fn stop_abandoned(
+    servers: &Servers,
+    runner: &Arc<Runner>,
+    id: TaskId,
+) -> ToolError {
+    let (servers, runner) = (servers.clone(), Arc::clone(runner));
+    let stopped = async move {
         let server = servers.for_task(id).await?;
         runner.stop(&server, id, StopReason::Cancelled).await
     };
-    match stopped.await {
-        Ok(()) => tracing::info!(task = %id, "task stopped, the call was cancelled"),
-        Err(failure) => tracing::warn!(task = %id, ?failure, "cannot stop the task"),
+    let stop = tokio::spawn(async move {
+        match stopped.await {
+            Ok::<_, ApiFailure>(_) => {
+                tracing::info!(task = %id, "task stopped, the call was cancelled");
+            }
+            Err(failure) => tracing::warn!(task = %id, ?failure, "cannot stop the task"),
+        }
+    });
+    if let Err(failure) = stop.await {
+        tracing::warn!(task = %id, %failure, "the stop has failed");
     }
     let message = format!("The call was cancelled, and so was task {id}.");
     ToolError::new(ToolErrorKind::Cancelled, message)

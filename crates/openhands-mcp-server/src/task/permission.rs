@@ -329,7 +329,8 @@ pub(crate) async fn send_answer(
             let stopped = service
                 .runner
                 .stop_locked(server, id, reason, async { lock });
-            return Ok(stopped.await?);
+            stopped.await?;
+            return Ok(());
         }
         tags.set_limits(&limits);
         tags.begin_run(server.now());

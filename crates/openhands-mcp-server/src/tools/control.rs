@@ -19,7 +19,8 @@ use crate::task::{
     Continuation, PermissionAnswer, ShortReport, TaskSnapshot, ask_user, resume, send_answer,
 };
 use crate::workspace::{
-    LeftOver, has_own_directory, has_worktree, left_over, remove_worktree, task_within,
+    LeftOver, LineEnd, UnsavedWork, has_own_directory, has_worktree, left_over, remove_worktree,
+    task_within,
 };
 
 /// Bytes of a message.
@@ -201,13 +202,11 @@ impl Tool for CancelTask {
         };
         let task = server.conversation(task_id).await?;
         let stop = || service.runner.stop(server, task_id, StopReason::Cancelled);
-        match task.execution_status {
+        let line_end = match task.execution_status {
             Execution::Running
             | Execution::Idle
             | Execution::WaitingForConfirmation
-            | Execution::Unknown => {
-                stop().await.map_err(unconfirmed)?;
-            }
+            | Execution::Unknown => stop().await.map_err(unconfirmed)?,
             _ => {
                 let status = TaskSnapshot::read(server, task_id).await?.status();
                 // It may be about to go on.
@@ -218,16 +217,16 @@ impl Tool for CancelTask {
                         message: "It was not running any more; nothing was changed.".to_owned(),
                     });
                 }
-                stop().await?;
+                stop().await?
             }
-        }
+        };
         let status = match TaskSnapshot::read(server, task_id).await {
             Ok(after) => after.status(),
             // The stop was confirmed. An agent server that has just killed a command may be slow.
             Err(failure) if failure.is_transient() => TaskStatus::Cancelled,
             Err(failure) => return Err(failure.into()),
         };
-        let message = match status {
+        let mut message = match status {
             TaskStatus::Running => "It was told to stop and is still stopping.".to_owned(),
             TaskStatus::Finished => "It ended before it could be stopped.".to_owned(),
             _ => match left_over(server, &task).await {
@@ -242,6 +241,9 @@ impl Tool for CancelTask {
                 }
             },
         };
+        if line_end == LineEnd::Unknown {
+            message += REST_MAY_HAVE_RUN;
+        }
         Ok(StopResult {
             task_id,
             status,
@@ -249,6 +251,10 @@ impl Tool for CancelTask {
         })
     }
 }
+
+/// A part of the result of a stop whose [`LineEnd`] is unknown.
+const REST_MAY_HAVE_RUN: &str = " Of its last command line the rest may have run, because the running command can end \
+     before its shell: get_task_events shows the line; check what it would have done.";
 
 /// Explains a stop without a response. If the interrupt comes at the start of a command, the agent
 /// server does not respond for up to half a minute.
@@ -266,13 +272,14 @@ pub(super) fn unconfirmed(failure: ApiFailure) -> ToolError {
     .caused_by(error)
 }
 
-/// Deletes a task with its events and result, stopping it first. Its files stay on the agent server.
+/// Deletes a task with its events and result, stopping it first. Its files stay, but not its worktree with its branch, nor
+/// its sandbox.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteTask {
     /// From run_task.
     task_id: TaskId,
-    /// The task_id again, if the user agrees.
+    /// The value from the refusal, if the user agrees.
     confirm: Option<String>,
 }
 
@@ -325,10 +332,21 @@ impl DeleteTask {
             true => "all its events, its result, and its worktree with its branch",
             false => "all its events and its result",
         };
+        let mut unsaved = None;
         if has_worktree {
             refuse_others(server, &task, true).await?;
+            let directory = &task.workspace.working_dir;
+            unsaved = Some(UnsavedWork::read(server, self.task_id, directory).await?);
         }
-        self.confirm(call, tags.get(tag::TITLE), loss).await?;
+        let is_at_work = !task.execution_status.is_stopped();
+        self.confirm(
+            call,
+            tags.get(tag::TITLE),
+            loss,
+            unsaved.as_ref(),
+            is_at_work,
+        )
+        .await?;
         // The user may have taken long to answer.
         let task = server.conversation(self.task_id).await?;
         if has_worktree {
@@ -344,10 +362,19 @@ impl DeleteTask {
         if has_own_directory(&task) {
             left_over(server, &task).await;
         }
-        if has_worktree {
+        if let Some(unsaved) = unsaved {
+            // The user has agreed to what was there.
+            let directory = &task.workspace.working_dir;
+            if UnsavedWork::read(server, self.task_id, directory).await? != unsaved {
+                return Err(ToolError::conflict(
+                    "The work in the worktree has changed since the question, so the task was not deleted. It does \
+                     not run any more: call delete_task again.",
+                ));
+            }
             remove_worktree(server, self.task_id, &task.workspace.working_dir).await?;
         }
-        Ok(server.delete(self.task_id).await?)
+        let deleted = server.delete(self.task_id).await;
+        deleted.map_err(|failure| self.unconfirmed(failure))
     }
 
     /// Also deletes its sandbox with all files, unless another task uses the sandbox.
@@ -362,12 +389,14 @@ impl DeleteTask {
         let Some(task) = app.conversation(task_id).await? else {
             return self.delete_start(service, app, loss, call).await;
         };
-        self.confirm(call, task.title.as_deref(), loss).await?;
+        self.confirm(call, task.title.as_deref(), loss, None, false)
+            .await?;
         if task.execution_status == Some(Execution::Running) {
             let server = service.servers.for_task(task_id).await?;
             self.stop(service, &server).await?;
         }
-        app.delete(task_id).await?;
+        let deleted = app.delete(task_id).await;
+        deleted.map_err(|failure| self.unconfirmed(failure))?;
         service.servers.evict(task_id);
         Ok(())
     }
@@ -386,28 +415,64 @@ impl DeleteTask {
         let start = start.filter(|_| !is_deleted);
         let start = start.ok_or_else(|| ToolError::from(ApiFailure::absent(id)))?;
         let title = start.prompt().map(task_words);
-        self.confirm(call, title.as_deref(), loss).await?;
+        self.confirm(call, title.as_deref(), loss, None, false)
+            .await?;
         if !service
             .servers
             .end_start(app, id, StartEnd::Deleted)
             .await?
         {
-            app.delete(id).await?;
+            let deleted = app.delete(id).await;
+            deleted.map_err(|failure| self.unconfirmed(failure))?;
         }
         service.servers.evict(id);
         Ok(())
     }
 
-    async fn confirm(&self, call: &Call, title: Option<&str>, loss: &str) -> Result<(), ToolError> {
+    /// Explains a deletion whose answer was lost, or is none of OpenHands.
+    fn unconfirmed(&self, failure: ApiFailure) -> ToolError {
+        if !failure.may_have_changed() {
+            return failure.into();
+        }
+        let error = ToolError::from(failure.without_effect());
+        let message = format!(
+            "{} Task {id} may be deleted all the same: call get_task_status with task_id {id}; only if it finds the \
+             task, call delete_task again.",
+            error.message(),
+            id = self.task_id,
+        );
+        ToolError::new(error.kind(), message).caused_by(error)
+    }
+
+    /// Asks the user. The answer about a worktree with `unsaved` work counts for that work only.
+    async fn confirm(
+        &self,
+        call: &Call,
+        title: Option<&str>,
+        loss: &str,
+        unsaved: Option<&UnsavedWork>,
+        is_at_work: bool,
+    ) -> Result<(), ToolError> {
         let title = title.unwrap_or("no title");
-        let loss = format!("Deletes the task {title:?} with {loss}.");
-        let target = self.task_id.to_string();
-        call.confirm(&loss, &target, self.confirm.as_deref()).await
+        let mut loss = format!("Deletes the task {title:?} with {loss}.");
+        let mut target = self.task_id.to_string();
+        if let Some(unsaved) = unsaved {
+            loss += &unsaved.question();
+            if let Some(checksum) = unsaved.checksum() {
+                target += &format!("-{checksum}");
+                if is_at_work {
+                    loss += " The task is at work, which changes this: call cancel_task first.";
+                }
+            }
+        }
+        let key = format!("delete-{target}");
+        call.confirm_as(&key, &loss, &target, self.confirm.as_deref())
+            .await
     }
 
     async fn stop(&self, service: &OpenHands, server: &AgentServer) -> Result<(), ToolError> {
         let reason = StopReason::Cancelled;
         let stopped = service.runner.stop(server, self.task_id, reason).await;
-        stopped.map_err(unconfirmed)
+        stopped.map(drop).map_err(unconfirmed)
     }
 }

@@ -14,7 +14,7 @@ use crate::OpenHands;
 use crate::api::tags::{ConversationTags, tag};
 use crate::api::{AgentServer, ApiResult, Conversation, TaskId};
 use crate::git::{
-    Commit, HostedRepository, NewCommit, PullRequest, Push, Refs, Repository, is_ref_name,
+    Commit, HostedRepository, NewCommit, PullRequest, Push, Refs, Repository, is_ref_name, no_forge,
 };
 use crate::runner::Runner;
 use crate::task::{TaskSnapshot, known_exit_code};
@@ -26,6 +26,9 @@ const MAX_BODY_BYTES: usize = 20_000;
 const SEARCHED_BYTES: usize = 200_000;
 /// Characters of a commit's id by which the user confirms it.
 const SHORT_ID_CHARS: usize = 12;
+/// The note of a branch without a pull request.
+const NO_PULL_REQUEST: &str = "No pull request is opened, because the API of this git host is not known: open it by \
+     hand, or the operator names the API in OPENHANDS_GIT_HOSTS, such as gitea+https://…";
 /// Bytes of the names of files in the question.
 const MAX_NAMES_BYTES: usize = 1_500;
 
@@ -46,7 +49,7 @@ pub(crate) struct PublishTask {
     base: Option<String>,
     /// Git URL; default the one of the task.
     repository: Option<String>,
-    /// Default true.
+    /// Default true, if the API of the git host is known.
     pull_request: Option<bool>,
     /// Commit id from the refusal, if the user agrees.
     confirm: Option<String>,
@@ -83,6 +86,8 @@ struct Plan {
     title: String,
     body: String,
     has_pull_request: bool,
+    /// A note that there is no pull request, which the caller has not said.
+    no_pull_request: Option<&'static str>,
     /// A note for the user about the check of the task.
     unverified: Option<String>,
 }
@@ -198,9 +203,12 @@ impl PublishTask {
         };
         let directory = changed_directory(&server, &task).await?;
         let commit = Commit::try_new(&server, &directory, &new).await?;
-        let has_pull_request = self
-            .pull_request
-            .unwrap_or_else(|| hosted.has_pull_requests());
+        let can_open = hosted.has_pull_requests();
+        if self.pull_request == Some(true) && !can_open {
+            return Err(no_forge());
+        }
+        let has_pull_request = can_open && self.pull_request != Some(false);
+        let no_pull_request = (!can_open && self.pull_request.is_none()).then_some(NO_PULL_REQUEST);
         if commit.is_none() && (tip.is_none() || !has_pull_request) {
             return Err(ToolError::conflict(
                 "There is nothing to publish: the task has changed no file, or the branch has all its changes.",
@@ -222,6 +230,7 @@ impl PublishTask {
             title,
             body,
             has_pull_request,
+            no_pull_request,
             unverified,
         })
     }
@@ -307,6 +316,9 @@ impl Plan {
         if [&self.title, &self.body].map(|text| redacted_code(text) != **text) != [false; 2] {
             text += " Attention: the title or the description contains what looks like a secret.";
         }
+        if let Some(note) = self.no_pull_request {
+            text += &format!(" {note}");
+        }
         if let Some(unverified) = &self.unverified {
             text += unverified;
         }
@@ -336,7 +348,12 @@ impl Plan {
             server, id, hosted, ..
         } = &self;
         let _lock = self.runner.locks.lock(*id).await;
-        let (mut warnings, mut pushed) = (Vec::new(), None);
+        let mut warnings: Vec<String> = self
+            .no_pull_request
+            .map(str::to_owned)
+            .into_iter()
+            .collect();
+        let mut pushed = None;
         if let Some(commit) = &self.commit {
             let directory = changed_directory(server, &self.task).await?;
             let own = self.own.as_deref();

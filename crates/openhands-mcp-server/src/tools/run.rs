@@ -45,7 +45,7 @@ pub(crate) struct RunTask {
     worktree_files: Vec<FileName>,
     /// Seconds to wait for the end; default 20.
     wait_seconds: Option<WaitSeconds>,
-    /// The same key never starts the task twice: a lost call can be repeated.
+    /// The same key never starts the task twice, until delete_task: a lost call can be repeated.
     idempotency_key: Option<String>,
     /// Steps after which it is stopped.
     max_iterations: Option<Bounded<1, 100_000>>,

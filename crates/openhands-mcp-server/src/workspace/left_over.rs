@@ -5,7 +5,7 @@ use upstream::text::{one_line, visible};
 use super::changes::{has_own_directory, task_within};
 use crate::api::{AgentServer, Conversation, shell_quoted};
 
-const SCRIPT: &str = include_str!("left_over.sh");
+const SCRIPT: &str = concat!(include_str!("terminals.sh"), include_str!("left_over.sh"));
 const MAX_NAMES_CHARS: usize = 200;
 
 /// The processes that the commands of a task have left.

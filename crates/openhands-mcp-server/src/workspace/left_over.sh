@@ -1,24 +1,5 @@
 # Prints the processes that still run in the directory `dir`: lines of their id and name. With `ends` they are killed,
 # and those that are left are printed. The shells of terminals stay, and all that runs in a terminal of a person.
-[ -r /proc/self/stat ] || exit 74
-# As the system names it, without links.
-dir=$(cd -P -- "$dir" 2>/dev/null && pwd || printf '%s' "$dir")
-cd / || exit 74
-above= next=$$
-while [ "${next:-0}" -gt 1 ]; do
-    above="$above $next"
-    line=$(cat "/proc/$next/stat" 2>/dev/null) || break
-    set -- ${line##*) }
-    next=$2
-done
-
-# Whether the agent server has started this session: by itself, or with its tmux.
-is_agents() {
-    line=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
-    set -- ${line##*) }
-    case " $above " in *" $2 "*) return 0 ;; esac
-    tr '\0' ' ' <"/proc/$2/cmdline" 2>/dev/null | grep -q '^[^ ]*tmux [^ ]*openhands'
-}
 
 left_over() {
     # One program for all processes: there may be hundreds.

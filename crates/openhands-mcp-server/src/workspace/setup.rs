@@ -8,6 +8,7 @@ use mcp_core::tool::ToolError;
 use upstream::text::{hexadecimal, one_line, visible};
 use uuid::Uuid;
 
+use super::worktree::worktree_branch;
 use crate::api::{AgentServer, ApiResult, FileName, ScriptOutput, TaskId, shell_quoted};
 use crate::git::{
     EXIT_NO_DIRECTORY, GitHosts, Repository, printed_id, reason, snapshot_script, start_fetch,
@@ -277,46 +278,6 @@ async fn snapshot(
         branch: None,
         gaps: None,
     })
-}
-
-/// The branch of the worktree of a task.
-pub(crate) fn worktree_branch(id: TaskId) -> String {
-    let id = id.to_string();
-    format!("task-{}", id.get(..8).unwrap_or_default())
-}
-
-/// Removes the worktree of a task with its branch. It may be gone already.
-pub(crate) async fn remove_worktree(
-    server: &AgentServer,
-    id: TaskId,
-    directory: &str,
-) -> Result<(), ToolError> {
-    let script = format!(
-        "cd -P -- {dir} 2>/dev/null || exit 0\n\
-         top=$(git rev-parse --path-format=absolute --git-common-dir) || exit 1\n\
-         cd / && run() {{ git -c core.hooksPath=/dev/null --git-dir=\"$top\" \"$@\"; }}\n\
-         run worktree remove --force -- {dir} || exit 1\n\
-         # Those of starts that were cut off.\n\
-         run worktree list --porcelain | sed -n 's/^worktree //p' | while read -r other; do\n\
-         case ${{other##*/}} in {id}-*) run worktree remove --force -- \"$other\" ;; esac\n\
-         done\n\
-         run branch -q -D {branch}\n",
-        dir = shell_quoted(directory),
-        branch = worktree_branch(id),
-    );
-    let printed = server.run_script(&script).await?;
-    match printed.exit_code {
-        Some(0) => Ok(()),
-        _ => Err(ToolError::conflict(format!(
-            "The worktree cannot be removed, so the task was not deleted. Git says: {}",
-            reason(printed.error())
-        ))),
-    }
-}
-
-/// Returns true if the task works in a worktree of its own.
-pub(crate) fn has_worktree(id: TaskId, branch: Option<&str>) -> bool {
-    branch == Some(&*worktree_branch(id))
 }
 
 /// Commands that make a worktree of the repository in the current directory, copy `files` into it, and set `dir` to it.

@@ -241,21 +241,28 @@ impl HttpFailure {
 
     /// The addition to the error of a change that may have been made, or has been made, all the same.
     fn about_change(&self) -> &'static str {
-        let Peer {
-            wording, changes, ..
-        } = &self.peer;
+        let wording = self.peer.wording;
         match &self.fault {
-            _ if !changes => "",
+            _ if !self.may_have_changed() => "",
             Fault::Unreadable(_) | Fault::TooLarge(_) => wording.has_changed,
-            Fault::Interrupted(_) | Fault::Timeout(_) => wording.may_have_changed,
-            Fault::Refused(refusal)
-                if refusal.status.is_server_error()
-                    && refusal.status != StatusCode::SERVICE_UNAVAILABLE =>
-            {
-                wording.may_have_changed
-            }
-            _ => "",
+            _ => wording.may_have_changed,
         }
+    }
+
+    /// Returns true if the request may have made its change, also if the response is none of this service.
+    pub fn may_have_changed(&self) -> bool {
+        let is_late = |refusal: &ErrorResponse| {
+            refusal.status.is_server_error() && refusal.status != StatusCode::SERVICE_UNAVAILABLE
+        };
+        self.peer.changes
+            && match &self.fault {
+                Fault::Interrupted(_)
+                | Fault::Timeout(_)
+                | Fault::Unreadable(_)
+                | Fault::TooLarge(_) => true,
+                Fault::Refused(refusal) => is_late(refusal),
+                _ => false,
+            }
     }
 
     /// Returns true if the request may have been carried out without a response.

@@ -1,0 +1,98 @@
+//! The command line of a task while it is stopped. An interrupt ends one command, and the shell goes on with the rest of
+//! the line if that command has handled it.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use upstream::time::parse_timestamp;
+
+use crate::api::{
+    AgentServer, ApiFailure, ApiResult, Conversation, Execution, TaskId, shell_quoted,
+};
+
+const TERMINALS: &str = include_str!("terminals.sh");
+const RELEASE: &str = include_str!("release.sh");
+const HOLD: &str = include_str!("hold.sh");
+
+/// The time of the script, after which the interrupt is sent without it.
+const HOLD_TIME: Duration = Duration::from_secs(5);
+
+/// The end of a command line whose task was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LineEnd {
+    /// None of its commands that had not begun was run.
+    Dropped,
+    /// The rest of it may have run.
+    Unknown,
+}
+
+/// Sends the interrupt to the agent of a task, and ends the command that it runs without the rest of its line. Goes on
+/// if the caller does not wait for it.
+///
+/// # Errors
+/// Those of the interrupt.
+pub(crate) async fn interrupt(server: &AgentServer, id: TaskId) -> ApiResult<LineEnd> {
+    let server = server.clone();
+    let interrupted = tokio::spawn(async move { interrupt_held(&server, id).await });
+    interrupted.await.unwrap_or(Err(ApiFailure::NoAnswer))
+}
+
+async fn interrupt_held(server: &AgentServer, id: TaskId) -> ApiResult<LineEnd> {
+    let held = match timeout(HOLD_TIME, hold(server, id)).await {
+        Ok(Ok(held)) => held,
+        held => {
+            tracing::warn!(task = %id, ?held, "cannot hold the command line of a task");
+            None
+        }
+    };
+    let interrupted = server.interrupt(id).await;
+    let end = match held {
+        Some(held) => release(server, &held).await,
+        None => LineEnd::Unknown,
+    };
+    interrupted.map(|()| end)
+}
+
+/// Holds the commands of the task; the processes are those for [`release`]. `None` if they cannot be told from those of
+/// another task that runs in the same directory.
+async fn hold(server: &AgentServer, id: TaskId) -> ApiResult<Option<String>> {
+    let running = server.count_conversations(Execution::Running);
+    let (task, running) = tokio::try_join!(server.conversation(id), running)?;
+    if task.execution_status != Execution::Running {
+        return Ok(Some(String::new()));
+    }
+    let directory = &task.workspace.working_dir;
+    let is_shared =
+        |other: &Conversation| other.id != id && other.workspace.working_dir == *directory;
+    // The list may take long.
+    let running = match running {
+        0 | 1 => Vec::new(),
+        _ => server.running().await?,
+    };
+    let from = parse_timestamp(&task.created_at);
+    let (Some(from), false) = (from, running.iter().any(is_shared)) else {
+        return Ok(None);
+    };
+    let script = format!(
+        "dir={} from={}\n{TERMINALS}{RELEASE}{HOLD}",
+        shell_quoted(directory),
+        from.as_second()
+    );
+    let printed = server.run_script(&script).await?;
+    let held = printed.text().split_ascii_whitespace();
+    Ok((printed.exit_code == Some(0)).then(|| held.collect::<Vec<_>>().join(" ")))
+}
+
+async fn release(server: &AgentServer, held: &str) -> LineEnd {
+    if held.is_empty() {
+        return LineEnd::Dropped;
+    }
+    let script = format!("held={}\n{RELEASE}release\n", shell_quoted(held));
+    match server.run_script(&script).await {
+        Ok(printed) if printed.exit_code == Some(0) => LineEnd::Dropped,
+        printed => {
+            tracing::warn!(held, ?printed, "a command line may have gone on");
+            LineEnd::Unknown
+        }
+    }
+}

@@ -1,0 +1,20 @@
+# Prints what is only in the worktree `dir` and its branch `branch`: lines of "commit" and its title, of "file" and "ignored"
+# as git status prints them, and "sum" lines that change with the content.
+cd -P -- "$dir" 2>/dev/null || exit 0
+run() { GIT_OPTIONAL_LOCKS=0 git -c core.fsmonitor= -c core.hooksPath=/dev/null -c core.quotePath=false "$@"; }
+# The repository that is around a directory which is no worktree any more is not the one.
+[ -e .git ] || exit 0
+run rev-parse -q --verify "refs/heads/$branch" >/dev/null || branch=
+commits=$(run log --format='commit %h %s' HEAD ${branch:+"refs/heads/$branch"} \
+    --not --exclude="${branch:-none}" --branches --remotes --tags) || exit 1
+status=$(run status --porcelain --ignored | sed -e t -e 's/^!! /ignored /;t' -e 's/^/file /') || exit 1
+printf '%s\n' "$commits" "$status" | sed '/^$/d'
+printf 'sum %s\n' $(
+    {
+        run rev-parse HEAD ${branch:+"refs/heads/$branch"}
+        run status --porcelain -z -uall
+        run diff --no-ext-diff --no-textconv --binary HEAD
+        run ls-files -z -o --exclude-standard | xargs -0 -r stat -c '%n %s %Y' --
+    } | git hash-object --stdin
+)
+exit 0

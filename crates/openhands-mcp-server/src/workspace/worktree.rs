@@ -1,0 +1,161 @@
+//! The worktree of a task, and work in it that would be lost with it.
+
+use hmac_sha256::Hash;
+use mcp_core::tool::ToolError;
+use upstream::text::{hexadecimal, one_line, visible};
+
+use crate::api::{AgentServer, TaskId, shell_quoted};
+use crate::git::reason;
+
+const UNSAVED: &str = include_str!("unsaved.sh");
+/// Characters of the names of files, or of the titles of commits, in a question.
+const MAX_NAMES_CHARS: usize = 300;
+/// Characters of the checksum in a confirmation.
+const CHECKSUM_CHARS: usize = 12;
+
+/// The branch of the worktree of a task.
+pub(crate) fn worktree_branch(id: TaskId) -> String {
+    let id = id.to_string();
+    format!("task-{}", id.get(..8).unwrap_or_default())
+}
+
+/// Removes the worktree of a task with its branch. It may be gone already.
+pub(crate) async fn remove_worktree(
+    server: &AgentServer,
+    id: TaskId,
+    directory: &str,
+) -> Result<(), ToolError> {
+    let script = format!(
+        "cd -P -- {dir} 2>/dev/null || exit 0\n\
+         top=$(git rev-parse --path-format=absolute --git-common-dir) || exit 1\n\
+         cd / && run() {{ git -c core.hooksPath=/dev/null --git-dir=\"$top\" \"$@\"; }}\n\
+         run worktree remove --force -- {dir} || exit 1\n\
+         # Those of starts that were cut off.\n\
+         run worktree list --porcelain | sed -n 's/^worktree //p' | while read -r other; do\n\
+         case ${{other##*/}} in {id}-*) run worktree remove --force -- \"$other\" ;; esac\n\
+         done\n\
+         run branch -q -D {branch}\n",
+        dir = shell_quoted(directory),
+        branch = worktree_branch(id),
+    );
+    let printed = server.run_script(&script).await?;
+    match printed.exit_code {
+        Some(0) => Ok(()),
+        _ => Err(ToolError::conflict(format!(
+            "The worktree cannot be removed, so the task was not deleted. Git says: {}",
+            reason(printed.error())
+        ))),
+    }
+}
+
+/// Returns true if the task works in a worktree of its own.
+pub(crate) fn has_worktree(id: TaskId, branch: Option<&str>) -> bool {
+    branch == Some(&*worktree_branch(id))
+}
+
+/// The commits and files of a worktree that are nowhere else.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct UnsavedWork {
+    /// Commits that no other branch or tag has.
+    commits: Vec<String>,
+    /// Files with changes that are not committed, as git prints them, such as `?? notes.txt`.
+    files: Vec<String>,
+    /// Files that git ignores.
+    ignored: Vec<String>,
+    /// Of the commits and the content of the files.
+    checksum: String,
+}
+
+impl UnsavedWork {
+    /// Reads it. It is empty if there is no such directory.
+    ///
+    /// # Errors
+    /// Git cannot tell.
+    pub(crate) async fn read(
+        server: &AgentServer,
+        id: TaskId,
+        directory: &str,
+    ) -> Result<Self, ToolError> {
+        let script = format!(
+            "dir={} branch={}\n{UNSAVED}",
+            shell_quoted(directory),
+            worktree_branch(id)
+        );
+        let printed = server.run_script(&script).await?;
+        match printed.exit_code {
+            Some(0) => Ok(Self::parse(printed.text())),
+            _ => Err(ToolError::conflict(format!(
+                "Git cannot tell which work in the worktree would be lost, so the task was not deleted: look at \
+                 {directory} and remove the worktree by hand. Git says: {}",
+                reason(printed.error())
+            ))),
+        }
+    }
+
+    /// Lines of `commit`, `file`, `ignored` or `sum`, and a text.
+    fn parse(printed: &str) -> Self {
+        let of = |kind: &str| {
+            let lines = printed.lines().filter_map(|line| line.split_once(' '));
+            let lines = lines.filter(|(found, _)| *found == kind);
+            lines.map(|(_, text)| text.to_owned()).collect::<Vec<_>>()
+        };
+        let sum = hexadecimal(&Hash::hash(of("sum").concat().as_bytes()));
+        Self {
+            commits: of("commit"),
+            files: of("file"),
+            ignored: of("ignored"),
+            checksum: sum.chars().take(CHECKSUM_CHARS).collect(),
+        }
+    }
+
+    /// The value that confirms its loss, besides the id of the task; `None` if nothing would be lost.
+    pub(crate) fn checksum(&self) -> Option<&str> {
+        let is_empty = self.commits.is_empty() && self.files.is_empty();
+        (!is_empty).then_some(&*self.checksum)
+    }
+
+    /// One sentence for each kind of what would be lost.
+    pub(crate) fn question(&self) -> String {
+        let kinds = [
+            ("commits that no other branch has", &self.commits),
+            ("files that are not committed", &self.files),
+            ("files or directories that git ignores", &self.ignored),
+        ];
+        let kinds = kinds.into_iter().filter(|(_, lost)| !lost.is_empty());
+        let kinds = kinds.map(|(kind, lost)| {
+            let names = one_line(&visible(&lost.join(", ")), MAX_NAMES_CHARS);
+            format!(" Of the worktree {} {kind} are lost: {names}.", lost.len())
+        });
+        kinds.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_nowhere_else_needs_a_checksum() {
+        let saved = UnsavedWork::parse("sum a\nignored target/\n");
+        assert_eq!(saved.checksum(), None);
+        assert!(
+            saved
+                .question()
+                .contains("1 files or directories that git ignores are lost: target/.")
+        );
+        let [one, other] = ["a", "b"].map(|sum| {
+            UnsavedWork::parse(&format!(
+                "sum {sum}\ncommit abc first\nfile ?? my notes.txt\nfile  M f\n"
+            ))
+        });
+        assert!(one.checksum().is_some() && one.checksum() != other.checksum());
+        let question = one.question();
+        for part in [
+            "1 commits that no other branch has are lost: abc first.",
+            "2 files",
+            "?? my notes.txt, M f",
+        ] {
+            assert!(question.contains(part), "{question}");
+        }
+    }
+}
