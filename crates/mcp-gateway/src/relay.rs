@@ -288,7 +288,7 @@ impl RelayedTool {
     fn withdrawn(&self) -> Option<String> {
         let backend = &self.backend;
         if backend.is_removed() {
-            return Some("its backend was removed or configured anew; call it again".to_owned());
+            return Some("its backend was removed or configured again; call it again".to_owned());
         }
         match Withheld::of(backend, &self.id) {
             Some(Withheld::Denied) => {

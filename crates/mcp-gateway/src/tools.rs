@@ -149,7 +149,7 @@ impl Tool for GatewayRestart {
             withdrawn: &|| {
                 let removed = backend.is_removed();
                 removed
-                    .then(|| "its backend was removed or configured anew; call it again".to_owned())
+                    .then(|| "its backend was removed or configured again; call it again".to_owned())
             },
         };
         gateway.approvals().admit(&guarded).await?;

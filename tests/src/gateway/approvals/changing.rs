@@ -33,17 +33,17 @@ const CHANGES: [(Change, &str, &str); 6] = [
     (
         Change::Denied,
         "warn",
-        "its backend was removed or configured anew",
+        "its backend was removed or configured again",
     ),
     (
         Change::Replaced,
         "warn",
-        "its backend was removed or configured anew",
+        "its backend was removed or configured again",
     ),
     (
         Change::Removed,
         "warn",
-        "its backend was removed or configured anew",
+        "its backend was removed or configured again",
     ),
 ];
 
