@@ -148,8 +148,9 @@ impl Tool for GatewayRestart {
             call,
             withdrawn: &|| {
                 let removed = backend.is_removed();
-                removed
-                    .then(|| "its backend was removed or configured again; call it again".to_owned())
+                removed.then(|| {
+                    "its backend was removed or configured again; call it again".to_owned()
+                })
             },
         };
         gateway.approvals().admit(&guarded).await?;
