@@ -284,7 +284,7 @@ impl RelayedTool {
     }
 
     /// The reason why a call for which people were asked cannot be made any more as they were shown it, with the next step.
-    /// What a new call is refused for counts as well.
+    /// Each reason to refuse a new call counts as well.
     fn withdrawn(&self) -> Option<String> {
         let backend = &self.backend;
         if backend.is_removed() {

@@ -81,7 +81,7 @@ impl Engine {
         self.address.is_local() && !local::in_container()
     }
 
-    /// What this machine shows of a container, if that runs beside this program.
+    /// Facts that this machine shows of a container, if the engine runs beside this program.
     pub(crate) async fn local_facts(&self, container: &ContainerDetails) -> Option<LocalFacts> {
         if !self.is_beside_us() || !container.state.runs() {
             return None;

@@ -63,7 +63,7 @@ const CHANGED: Refusal = (
      `mcp-gateway approvals show` and the event log have the reason",
 );
 
-/// What an approval means, for the person who has approved.
+/// Explains an approval to the person who has approved.
 pub const MADE_NOW: &str = "the call is made now, and can fail yet: the event log has its outcome";
 
 const NO_STORE: Refusal = (503, "the store is not available; try again later");

@@ -52,7 +52,7 @@ pub struct Approval {
     pub decided_by: Option<String>,
     /// The time of the decision, in seconds since 1970.
     pub decided_at: Option<i64>,
-    /// What has changed, if that has ended it.
+    /// The change that has ended it, if one has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The SHA-256 hash of the token that the webhook has got.

@@ -57,7 +57,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Those of facts.
+    /// Returns the columns of an event about facts.
     fn of_facts(facts: &Value) -> Self {
         let member = |name: &str| column(facts[name].as_str());
         Self {

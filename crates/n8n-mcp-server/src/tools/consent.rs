@@ -29,7 +29,7 @@ pub(super) async fn consent(
     call.confirm_as(&key, question, &value, confirm).await
 }
 
-/// What is sent, as a question shows it.
+/// Shows the parts of a request as a question names them.
 pub(super) fn shown(sent: &impl Serialize, redactor: &Redactor) -> String {
     let mut sent: Value = json!(sent);
     redactor.json(&mut sent);

@@ -30,7 +30,7 @@ pub(crate) enum LineEnd {
 /// if the caller does not wait for it.
 ///
 /// # Errors
-/// Those of the interrupt.
+/// The interrupt fails.
 pub(crate) async fn interrupt(server: &AgentServer, id: TaskId) -> ApiResult<LineEnd> {
     let server = server.clone();
     let interrupted = tokio::spawn(async move { interrupt_held(&server, id).await });

@@ -1,4 +1,4 @@
-//! What users and others have done stays: in files that are read and written back, in a replacement that has proved
+//! Work of users and others stays: in files that are read and written back, in a replacement that has proved
 //! itself, beside a call that fails half way.
 
 use std::fs;
