@@ -342,7 +342,9 @@ async fn start_that_another_server_has_claimed_is_left_to_it() {
     .await;
     let task = json!({"task": "t", "idempotency_key": "k"});
     let other = "used for another task";
-    assert_error(&client(&fake).await, "run_task", task, other).await;
+    // The claim is released after the answer.
+    let client = client(&fake).await;
+    assert_error(&client, "run_task", task, other).await;
     assert_eq!(claims.load(Ordering::Relaxed), 3);
     assert_eq!(count(&fake, CREATE), 0);
     let is_release = |sent: &Request| sent.has("rmdir -- \\\"");
