@@ -6,7 +6,6 @@
 mod new_objects;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -236,14 +235,11 @@ impl Docker {
         confirm: &Option<String>,
     ) -> Result<(), ToolError> {
         self.policy.permit_destructive()?;
-        // Where the call runs again after the answer, that counts for this question and these objects only.
-        let key = format!("confirm-{}", checksum([loss, target]));
-        call.confirm_as(&key, loss, target, confirm.as_deref())
-            .await
+        call.confirm(loss, target, confirm.as_deref()).await
     }
 
     /// As [`Docker::confirm`], for a loss of several objects, which `what` names together: the answer counts for
-    /// these objects only, so `confirm` has a checksum of them. Another one is as good as none.
+    /// these objects only.
     pub(crate) async fn confirm_all(
         &self,
         call: &Call,
@@ -252,17 +248,10 @@ impl Docker {
         objects: &[&str],
         confirm: &Option<String>,
     ) -> Result<(), ToolError> {
-        let target = format!("{what}-{}", checksum([loss].iter().chain(objects).copied()));
-        let confirm = confirm.clone().filter(|given| *given == target);
-        self.confirm(call, loss, &target, &confirm).await
+        self.policy.permit_destructive()?;
+        let confirm = confirm.as_deref();
+        call.confirm_facts(loss, what, objects, confirm).await
     }
-}
-
-/// Eight characters that differ for other texts.
-fn checksum<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
-    let mut hasher = DefaultHasher::new();
-    texts.into_iter().for_each(|text| text.hash(&mut hasher));
-    format!("{:08x}", hasher.finish() as u32)
 }
 
 /// As [`Docker::redactor_of`].

@@ -8,14 +8,20 @@ use clap::builder::FalseyValueParser;
 use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::ToolError;
 use mcp_serve::Secret;
+use serde::Serialize;
+use serde_json::{Value, json};
 use upstream::http::{Client, Url};
 use upstream::redact::Redactor;
+use upstream::text::truncate;
 
 use crate::api::{Api, N8N};
 use crate::builtin_mcp::BuiltinMcp;
 use crate::policy::{Policy, Rule};
 use crate::production_url::ProductionUrls;
 use crate::start_method::Access;
+
+/// Characters of the parts of a request in a question.
+const MAX_SHOWN: usize = 1_000;
 
 pub(crate) struct N8n {
     pub(crate) api: Arc<Api>,
@@ -35,6 +41,13 @@ impl N8n {
         // By a name that says what they are.
         let known = known.iter().map(|secret| ("password", secret.as_str()));
         Redactor::new(!self.shows_secrets).with_secrets(known)
+    }
+
+    /// The parts of a request, as a question names them.
+    pub(crate) fn shown(&self, sent: &impl Serialize) -> String {
+        let mut sent: Value = json!(sent);
+        self.redactor().json(&mut sent);
+        truncate(&sent.to_string(), MAX_SHOWN)
     }
 
     /// The current credentials for starting triggers.

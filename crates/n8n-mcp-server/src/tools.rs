@@ -2,7 +2,6 @@
 
 mod admin;
 mod collection;
-mod consent;
 mod credentials;
 mod data_tables;
 pub(crate) mod executions;

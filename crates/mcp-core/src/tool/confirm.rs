@@ -1,5 +1,7 @@
 //! Confirmation of destructive calls by the user.
 
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+
 use serde_json::{Value, json};
 
 use super::{Call, InputRequest, ToolError};
@@ -35,21 +37,7 @@ impl Call {
         target: &str,
         given: Option<&str>,
     ) -> Result<(), ToolError> {
-        self.confirm_as("confirm", loss, target, given).await
-    }
-
-    /// The same with a `key` for the question. In the modern era an answer counts for the question with
-    /// its key, so a target that may change between two rounds belongs into the key.
-    ///
-    /// # Errors
-    /// As [`Call::confirm`].
-    pub async fn confirm_as(
-        &self,
-        key: &str,
-        loss: &str,
-        target: &str,
-        given: Option<&str>,
-    ) -> Result<(), ToolError> {
+        let key = format!("confirm-{}", checksum(&(loss, target)));
         if self.capabilities().elicitation {
             let schema = json!({
                 "type": "object",
@@ -61,24 +49,46 @@ impl Call {
                 "required": ["confirm"],
             });
             let question = InputRequest::elicit(loss, schema);
-            return check(&self.ask(key, question).await?);
+            // In the modern era an answer counts for the question with its key, and the target may have changed.
+            return check(&self.ask(&key, question).await?);
         }
+        // What is to be confirmed may have changed, so the value alone is never enough.
+        let asks = format!(
+            "{loss} Nothing was done yet: ask the user, then call again with confirm: {target:?}."
+        );
         match given {
             Some(given) if given == target => Ok(()),
             Some(given) => Err(ToolError::invalid_field(
                 "confirm",
-                // What is to be confirmed may have changed, so the value alone is never enough.
-                format!(
-                    "is {given:?}, but this is about another state or target. {loss} Nothing was done: \
-                     ask the user about this, then call again with confirm: {target:?}."
-                ),
+                format!("is {given:?}, but this is about another state or target. {asks}"),
             )),
-            None => Err(ToolError::forbidden(format!(
-                "{loss} Nothing was done yet: ask the user, then call again with \
-                 confirm: {target:?}."
-            ))),
+            None => Err(ToolError::forbidden(asks)),
         }
     }
+
+    /// As [`Call::confirm`], for a call of which the target does not say all that is lost: the answer counts for this
+    /// `loss` and these `facts` only (such as the objects, or the parts of a request). The value of `confirm` is the
+    /// target with a checksum of both.
+    ///
+    /// # Errors
+    /// As [`Call::confirm`].
+    pub async fn confirm_facts(
+        &self,
+        loss: &str,
+        target: &str,
+        facts: &(impl Hash + Sync + ?Sized),
+        given: Option<&str>,
+    ) -> Result<(), ToolError> {
+        let target = format!("{target}-{}", checksum(&(loss, facts)));
+        self.confirm(loss, &target, given).await
+    }
+}
+
+/// Eight characters that differ for other facts.
+fn checksum(facts: &impl Hash) -> String {
+    let mut hasher = DefaultHasher::new();
+    facts.hash(&mut hasher);
+    format!("{:08x}", hasher.finish() as u32)
 }
 
 fn check(answer: &Value) -> Result<(), ToolError> {
@@ -111,6 +121,36 @@ mod tests {
             "{message}"
         );
         assert!(call.confirm(loss, "web", Some("web")).await.is_ok());
+    }
+
+    /// The value that [`Call::confirm_facts`] asks for.
+    async fn asked(loss: &str, facts: &[&str]) -> String {
+        let call = Call::default();
+        let error = call.confirm_facts(loss, "T", facts, None).await;
+        let error = error.unwrap_err();
+        let (_, value) = error.message().rsplit_once("confirm: \"").unwrap();
+        value.trim_end_matches("\".").to_owned()
+    }
+
+    #[tokio::test]
+    async fn agreement_counts_for_one_question_and_its_facts() {
+        let call = Call::default();
+        let value = asked("Deletes 1 row.", &["where 1"]).await;
+        assert!(value.starts_with("T-") && value.len() == 10, "{value}");
+        let given = Some(value.as_str());
+        let confirm =
+            async |loss, facts: &[&str], given| call.confirm_facts(loss, "T", facts, given).await;
+        let agreed = confirm("Deletes 1 row.", &["where 1"], given).await;
+        assert!(agreed.is_ok());
+        for (loss, fact, given) in [
+            ("Deletes 1 row.", "where 2", given),
+            ("Deletes 39 rows.", "where 1", given),
+            ("Deletes 1 row.", "where 1", Some("T")),
+        ] {
+            let refused = confirm(loss, &[fact], given).await;
+            let message = refused.unwrap_err().to_string();
+            assert!(message.contains("Nothing was done yet"), "{message}");
+        }
     }
 
     #[test]

@@ -205,9 +205,10 @@ impl CallN8nApi {
         if operation.needs_consent(&method) {
             let target = self.target(&operation, &path);
             let question = self.question(&operation, target, n8n)?;
-            let sent = (method.as_str(), &path, &self.query, &self.body);
+            let facts = (method.as_str(), &path, &self.query, &self.body);
             let confirm = self.confirm.as_deref();
-            consent(call, &question, target, &sent, confirm).await?;
+            call.confirm_facts(&question, target, &facts, confirm)
+                .await?;
         }
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let query: Vec<_> = self

@@ -295,7 +295,8 @@ impl Tool for TransferCredential {
             "Moves credential {id} of n8n to project {project}; workflows of its own project that use it \
              will fail."
         );
-        consent(call, &loss, id, &project, self.confirm.as_deref()).await?;
+        let confirm = self.confirm.as_deref();
+        call.confirm_facts(&loss, id, &project, confirm).await?;
         let body = json!({"destinationProjectId": project});
         let path = [id, "transfer"];
         let IgnoredAny = TRANSFERS.send(n8n, Method::PUT, &path, &body).await?;

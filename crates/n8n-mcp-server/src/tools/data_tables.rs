@@ -319,11 +319,12 @@ impl Tool for DeleteDataTableRows {
         };
         // The number of rows is important for the user's decision.
         let (ChangedRows { rows, .. }, ids) = delete("true").await?;
-        let conditions = shown(&self.r#where, &n8n.redactor());
+        let conditions = n8n.shown(&self.r#where);
         let loss =
             format!("Deletes {rows} rows of data table {id} of n8n: those with {conditions}.");
-        let sent = (&self.r#where, ids);
-        consent(call, &loss, id, &sent, self.confirm.as_deref()).await?;
+        let facts = json!((&self.r#where, ids));
+        let confirm = self.confirm.as_deref();
+        call.confirm_facts(&loss, id, &facts, confirm).await?;
         Ok(delete("false").await?.0)
     }
 }

@@ -291,11 +291,12 @@ impl Tool for ResumeExecution {
             "Continues execution {id} of workflow {:?} behind {node:?} (its run {run}), where it waits for \
              somebody's decision or data, with {}.",
             workflow.name,
-            shown(&sent, &n8n.redactor())
+            n8n.shown(&sent)
         );
         // Behind it the execution may wait for another decision.
-        let sent = (&resumption.place, sent);
-        consent(call, &effect, &id, &sent, self.confirm.as_deref()).await?;
+        let facts = json!((&resumption.place, sent));
+        let confirm = self.confirm.as_deref();
+        call.confirm_facts(&effect, &id, &facts, confirm).await?;
         // The answer may have taken long.
         if !resumption.is_due(&find(n8n, &self.execution_id, true).await?) {
             return Err(ToolError::conflict(format!(

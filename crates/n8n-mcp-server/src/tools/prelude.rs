@@ -12,5 +12,4 @@ pub(crate) use upstream::http::Method;
 pub(in crate::tools) use super::collection::{
     Collection, Deleted, Limit, refusal, refuse_placeholder,
 };
-pub(in crate::tools) use super::consent::{consent, shown};
 pub(crate) use crate::service::N8n;

@@ -455,19 +455,19 @@ impl DeleteTask {
     ) -> Result<(), ToolError> {
         let title = title.unwrap_or("no title");
         let mut loss = format!("Deletes the task {title:?} with {loss}.");
-        let mut target = self.task_id.to_string();
-        if let Some(unsaved) = unsaved {
-            loss += &unsaved.question();
-            if let Some(checksum) = unsaved.checksum() {
-                target += &format!("-{checksum}");
-                if is_at_work {
-                    loss += " The task is at work, which changes this: call cancel_task first.";
-                }
-            }
+        let target = self.task_id.to_string();
+        let given = self.confirm.as_deref();
+        let Some(unsaved) = unsaved else {
+            return call.confirm(&loss, &target, given).await;
+        };
+        loss += &unsaved.question();
+        if unsaved.is_empty() {
+            return call.confirm(&loss, &target, given).await;
         }
-        let key = format!("delete-{target}");
-        call.confirm_as(&key, &loss, &target, self.confirm.as_deref())
-            .await
+        if is_at_work {
+            loss += " The task is at work, which changes this: call cancel_task first.";
+        }
+        call.confirm_facts(&loss, &target, unsaved, given).await
     }
 
     async fn stop(&self, service: &OpenHands, server: &AgentServer) -> Result<(), ToolError> {

@@ -24,7 +24,7 @@ const MAX_TITLE_CHARS: usize = 200;
 const MAX_BODY_BYTES: usize = 20_000;
 /// Bytes of the commit's diff that are searched for secrets.
 const SEARCHED_BYTES: usize = 200_000;
-/// Characters of a commit's id by which the user confirms it.
+/// Characters of a commit's id in the value that confirms it.
 const SHORT_ID_CHARS: usize = 12;
 /// The note of a branch without a pull request.
 const NO_PULL_REQUEST: &str = "No pull request is opened, because the API of this git host is not known: open it by \
@@ -103,30 +103,12 @@ impl Tool for PublishTask {
         let plan = self.plan(service, call).await?;
         let question = plan.question();
         let commit = plan.commit_id();
-        // The answer is about this content and where it goes: the key names both.
+        // The answer is about this content and where it goes.
         let (url, head, base) = (plan.hosted.url(), &plan.branch, &plan.base);
-        let texts = (&plan.title, &plan.body);
-        let aim = format!(
-            "{:?}",
-            (
-                &commit,
-                url,
-                head,
-                base,
-                plan.has_pull_request,
-                texts,
-                &plan.tip
-            )
-        );
-        let aim = TaskId::from_key(&aim).to_string();
-        let key = format!("publish-{aim}");
-        let short = |id: &str| {
-            id.get(..SHORT_ID_CHARS)
-                .unwrap_or_default()
-                .replace('-', "")
-        };
-        let target = format!("{}-{}", short(commit), short(&aim));
-        call.confirm_as(&key, &question, &target, confirm.as_deref())
+        let place = (url, head, base, &plan.tip, plan.has_pull_request);
+        let facts = (commit, place, &plan.title, &plan.body);
+        let target = commit.get(..SHORT_ID_CHARS).unwrap_or(commit);
+        call.confirm_facts(&question, target, &facts, confirm.as_deref())
             .await?;
         // Goes on if the call ends: a push is not undone.
         let carried_out = tokio::spawn(plan.carry_out()).await;

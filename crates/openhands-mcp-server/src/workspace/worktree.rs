@@ -1,8 +1,7 @@
 //! The worktree of a task, and work in it that would be lost with it.
 
-use hmac_sha256::Hash;
 use mcp_core::tool::ToolError;
-use upstream::text::{hexadecimal, one_line, visible};
+use upstream::text::{one_line, visible};
 
 use crate::api::{AgentServer, TaskId, shell_quoted};
 use crate::git::reason;
@@ -10,8 +9,6 @@ use crate::git::reason;
 const UNSAVED: &str = include_str!("unsaved.sh");
 /// Characters of the names of files, or of the titles of commits, in a question.
 const MAX_NAMES_CHARS: usize = 300;
-/// Characters of the checksum in a confirmation.
-const CHECKSUM_CHARS: usize = 12;
 
 /// The branch of the worktree of a task.
 pub(crate) fn worktree_branch(id: TaskId) -> String {
@@ -54,7 +51,7 @@ pub(crate) fn has_worktree(id: TaskId, branch: Option<&str>) -> bool {
 }
 
 /// The commits and files of a worktree that are nowhere else.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UnsavedWork {
     /// Commits that no other branch or tag has.
     commits: Vec<String>,
@@ -99,19 +96,17 @@ impl UnsavedWork {
             let lines = lines.filter(|(found, _)| *found == kind);
             lines.map(|(_, text)| text.to_owned()).collect::<Vec<_>>()
         };
-        let sum = hexadecimal(&Hash::hash(of("sum").concat().as_bytes()));
         Self {
             commits: of("commit"),
             files: of("file"),
             ignored: of("ignored"),
-            checksum: sum.chars().take(CHECKSUM_CHARS).collect(),
+            checksum: of("sum").concat(),
         }
     }
 
-    /// The value that confirms its loss, besides the id of the task; `None` if nothing would be lost.
-    pub(crate) fn checksum(&self) -> Option<&str> {
-        let is_empty = self.commits.is_empty() && self.files.is_empty();
-        (!is_empty).then_some(&*self.checksum)
+    /// Returns true if nothing would be lost that is not ignored.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.commits.is_empty() && self.files.is_empty()
     }
 
     /// One sentence for each kind of what would be lost.
@@ -135,9 +130,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_nowhere_else_needs_a_checksum() {
+    fn only_what_is_nowhere_else_is_lost() {
         let saved = UnsavedWork::parse("sum a\nignored target/\n");
-        assert_eq!(saved.checksum(), None);
+        assert!(saved.is_empty());
         assert!(
             saved
                 .question()
@@ -148,7 +143,7 @@ mod tests {
                 "sum {sum}\ncommit abc first\nfile ?? my notes.txt\nfile  M f\n"
             ))
         });
-        assert!(one.checksum().is_some() && one.checksum() != other.checksum());
+        assert!(!one.is_empty() && one != other);
         let question = one.question();
         for part in [
             "1 commits that no other branch has are lost: abc first.",

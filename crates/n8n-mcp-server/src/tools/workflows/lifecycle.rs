@@ -275,7 +275,9 @@ impl Tool for MoveWorkflow {
                 "Moves workflow {name:?} ({id}) to project {project}: the members of its own project lose \
                  it, and it may not use the credentials of that project any more."
             );
-            consent(call, &loss, &id, project, self.confirm.as_deref()).await?;
+            let confirm = self.confirm.as_deref();
+            call.confirm_facts(&loss, &id, project.as_str(), confirm)
+                .await?;
         }
         let lock = n8n.api.lock(&self.workflow_id).await;
         let mut note = None;
