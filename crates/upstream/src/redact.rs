@@ -279,13 +279,15 @@ fn hide_json(value: &mut Value) -> u32 {
     }
 }
 
-/// Hides the value of a secret.
+/// Hides the value of a secret, also as the `value` of an object.
 fn hide_secret(value: &mut Value) -> u32 {
     if is_literal(value) {
         *value = HIDDEN.into();
         return 1;
     }
-    hide_json(value)
+    let own = value.get_mut("value").filter(|own| is_literal(own));
+    let own = own.map_or(0, hide_secret);
+    own + hide_json(value)
 }
 
 /// JSON within a text, or within an expression, without its secrets; `None` if it has none.
@@ -519,6 +521,7 @@ mod tests {
             "code": "const token = $json.token; const apiKey = read();",
             "nodeCredentialType": "slackApi", "authentication": "headerAuth", "nextPageToken": "p2",
             "password": "", "tokens": 7, "sortKey": "name", "key": "users.email",
+            "dbPassword": {"value": "nested", "type": "string"},
         });
         let expected = json!({
             "headers": {"authorization": "***", "x-api-key": "***", "accept": "*/*"},
@@ -530,8 +533,9 @@ mod tests {
             "code": "const token = $json.token; const apiKey = read();",
             "nodeCredentialType": "slackApi", "authentication": "headerAuth", "nextPageToken": "p2",
             "password": "", "tokens": 7, "sortKey": "name", "key": "users.email",
+            "dbPassword": {"value": "***", "type": "string"},
         });
-        assert_eq!(Redactor::new(true).json(&mut value), 8);
+        assert_eq!(Redactor::new(true).json(&mut value), 9);
         assert_eq!(value, expected);
         // Redaction is idempotent.
         assert_eq!(Redactor::new(true).json(&mut value), 0);

@@ -30,15 +30,16 @@ const HINT: &str = concat!(
 
 /// The shapes of secrets in running text. `head` and `tail` are shown, the rest is hidden; with a
 /// `name` or a `parameter`, only if that is a secret's.
-const TOKENS: [&str; 14] = [
+const TOKENS: [&str; 15] = [
     // scheme://user:password@host
-    r#"(?<head>\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"']*:)(?<value>[^\s/@"']+)(?<tail>@)"#,
+    r#"(?<head>\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"']*:)(?<value>[^\s/"']+)(?<tail>@)"#,
     // An address of Oracle: user/password@host
     r#"(?<head>\bjdbc:oracle:\w+:[\w.]+/)(?<value>[^\s/@"']+)(?<tail>@)"#,
     // scheme://token@host
     r"(?<head>://)(?<value>[A-Za-z0-9_-]{16,})(?<tail>@)",
     // HTTP authorization and cookies: some take the rest of the line.
     r#"(?i)(?<head>authorization["']?\s*[:=]\s*["']?(?:token|negotiate|ntlm|apikey|splunk)\s+)(?<value>[^\s"',;]+)"#,
+    r#"(?i)(?<head>(?:authorization|token)["']?\s*[:=]\s*["']?(?:bearer|basic)\s+)(?<value>[^\s"',;{}$<>]{6,})"#,
     concat!(
         r#"(?i)(?<head>authorization["']?\s*[:=]\s*["']?(?:digest|hawk|hmac\S*|aws4\S+)\s+"#,
         r#"|\bcookie["']?\s*[:=]\s*["']?)(?<value>[\w.-]+=[^\n]+)"#,
@@ -102,8 +103,8 @@ const PAIRS: [&str; 6] = [
     r"(?<head><(?<name>[A-Za-z][\w.-]*)(?:\s[^<>]*)?>)(?<value>[^<>]+)(?<tail></)",
     // password 'value', identified by 'value'
     r#"(?i)(?<head>\b(?:pass(?:word|wd|phrase)|identified by)\s+(?:(?:is|was|to|set to|=)\s+)?)(?<value>'[^'\n]+'|"[^"\n]+")"#,
-    // the first one of a MySQL server
-    r"(?<head>temporary password is generated for [^\s:]+:\s+)(?<value>\S+)",
+    // the first one of a MySQL server, and those of a .netrc
+    r"(?<head>temporary password is generated for [^\s:]+:\s+|\bmachine\s+\S+\s+login\s+\S+\s+password\s+)(?<value>\S+)",
     // password value, in prose
     r"(?i)(?<head>\bpass(?:word|wd|phrase)(?: is| was)?[ \t]+)(?<random>[^\s<>,;:=()]{5,})",
 ];
