@@ -13,7 +13,7 @@ use crate::workflow::Name;
 
 pub use called::{called_by, called_ids, called_workflows};
 pub use edit::{Operation, apply};
-pub use restore::{PLACEHOLDER, hidden_places, keep_parts, move_pins, restore};
+pub use restore::{PLACEHOLDER, hidden_places, move_pins, restore};
 
 // One field more than n8n accepts in a workflow and it rejects the whole, and it returns fields that it rejects.
 const SETTINGS: &str = "saveExecutionProgress saveManualExecutions saveDataErrorExecution \
@@ -163,14 +163,32 @@ impl Draft {
     /// # Errors
     /// When a part has the wrong type.
     pub fn read(mut given: Map<String, Value>) -> Result<Self, String> {
-        let name = match given.remove("name") {
-            Some(Value::String(name)) => Name::try_from(name).ok(),
-            _ => None,
-        };
-        let name = name.ok_or_else(|| wrong("name", "a text that is not empty"))?;
+        let name = name_in(&mut given)?;
         let mut draft = Self::read_parts(given)?;
         draft.set_name(name);
         Ok(draft)
+    }
+
+    /// Reads what a caller wrote in place of the `current` definition: a part that is left out or null stays, of nodes
+    /// also parts of them.
+    ///
+    /// # Errors
+    /// When a part has the wrong type.
+    pub fn read_change(mut given: Map<String, Value>, current: &Self) -> Result<Self, String> {
+        given.retain(|_, part| !part.is_null());
+        // n8n may have an empty one, which stays until the caller writes another.
+        let is_kept = given.get("name").is_none_or(|name| *name == current.name);
+        let name = match is_kept {
+            true => current.name.clone(),
+            false => name_in(&mut given)
+                .map_err(|fault| format!("{fault} Leave it out to keep the name."))?
+                .into(),
+        };
+        restore::keep_parts(&mut given, current);
+        let mut changed = Self::read_parts(given)?;
+        changed.name = name;
+        changed.node_groups = changed.node_groups.or_else(|| current.node_groups.clone());
+        Ok(changed)
     }
 
     /// Reads all but the name.
@@ -316,6 +334,14 @@ pub fn is_disabled(node: &Map<String, Value>) -> bool {
 fn needs_webhook_id(node: &Map<String, Value>) -> bool {
     let kinds = ["webhook", "formTrigger", "chatTrigger", "wait", "form"];
     kinds.contains(&short_type(node))
+}
+
+fn name_in(given: &mut Map<String, Value>) -> Result<Name, String> {
+    let name = match given.remove("name") {
+        Some(Value::String(name)) => Name::try_from(name).ok(),
+        _ => None,
+    };
+    name.ok_or_else(|| wrong("name", "a text that is not empty"))
 }
 
 fn object(given: &mut Map<String, Value>, key: &str) -> Result<Map<String, Value>, String> {

@@ -185,7 +185,8 @@ struct UpdateCredential {
     /// list_credentials shows the id.
     credential_id: Id,
     /// The credential gets this name.
-    name: Option<Name>,
+    #[schemars(with = "Option<Name>")]
+    name: Option<String>,
     /// The credential gets these values in its fields.
     #[serde(default)]
     data: Map<String, Value>,
@@ -201,7 +202,11 @@ impl Tool for UpdateCredential {
         n8n.api.policy.check_all_open(Self::NAME)?;
         refuse_placeholder("data", &self.data)?;
         let mut body = Map::new();
-        body.extend(self.name.map(|name| ("name".to_owned(), json!(name))));
+        if let Some(name) = self.name {
+            // An empty argument would count as left out, and the data alone would be written.
+            refuse_blank("name", &name)?;
+            body.insert("name".to_owned(), name.into());
+        }
         if !self.data.is_empty() {
             body.insert("data".to_owned(), self.data.into());
             body.insert("isPartialData".to_owned(), true.into());

@@ -117,9 +117,16 @@ fn restore_node(
     }
 }
 
-/// Gives a definition that a caller wrote what it lacks of the `current` one: of nodes the id, webhook id, place,
-/// version, parameters and credentials, and settings. Null takes them away.
-pub fn keep_parts(given: &mut Map<String, Value>, current: &Draft) {
+/// Gives a definition that a caller wrote what it lacks of the `current` one: nodes, connections and settings, of nodes
+/// the id, webhook id, place, version, parameters and credentials. Null takes away what is within a part.
+pub(super) fn keep_parts(given: &mut Map<String, Value>, current: &Draft) {
+    for (part, kept) in [
+        ("nodes", json!(current.nodes)),
+        ("connections", json!(current.connections)),
+        ("settings", json!({})),
+    ] {
+        given.entry(part).or_insert(kept);
+    }
     if let Some(settings) = given.get_mut("settings").and_then(Value::as_object_mut) {
         for (key, kept) in &current.settings {
             settings.entry(key).or_insert_with(|| kept.clone());

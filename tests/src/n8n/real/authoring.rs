@@ -589,16 +589,20 @@ async fn empty_names_are_refused_and_mended() {
         ["duplicate_workflow", {"workflow_id": id, "name": blank}],
         ["create_credential", {"name": "", "type": "httpHeaderAuth", "data": {}}],
         ["update_credential", {"credential_id": id, "name": blank}],
+        ["update_credential", {"credential_id": id, "name": "", "data": {"value": "x"}}],
         ["create_tag", {"name": blank}],
         ["rename_tag", {"tag_id": id, "name": blank}],
         ["create_data_table", {"name": blank, "columns": columns}],
+        ["call_n8n_api", {"method": "POST", "path": "variables", "body": {"key": "", "value": "v"}}],
+        ["call_n8n_api", {"method": "POST", "path": "projects", "body": {"name": blank}}],
+        ["call_n8n_api", {"method": "PATCH", "path": "projects/p/folders/f", "body": {"name": ""}}],
     ]);
     let table: Vec<(String, Value)> = serde_json::from_value(table).unwrap();
     for (tool, arguments) in table {
         assert_refused(&env, &tool, arguments, "must not be empty").await;
     }
-    // An empty text for what is optional counts as left out.
-    refused!(env, "update_credential", {"credential_id": id, "name": ""}, "Pass `name`");
+    let blank = json!([{"name": blank, "type": "number"}]);
+    refused!(env, "create_data_table", {"name": unique("table"), "columns": blank}, "n8n does not accept this");
     // One that n8n has already.
     let workflow = env.draft(vec![webhook("lastNode"), set("x")]).await;
     let mut whole = env.read(&workflow).await;
@@ -613,6 +617,17 @@ async fn empty_names_are_refused_and_mended() {
     let mend = json!([{"op": "configure_node", "node": "Set", "fields": {"notes": "n"}}]);
     let edited = done!(env, "edit_workflow", {"workflow_id": id, "operations": mend});
     assert_eq!(edited["name"], "");
+    // The definition as it is shown, and a part of it, keep the name.
+    let shown = done!(env, "get_workflow", {"workflow_id": id, "full": true});
+    for given in [
+        shown["definition"].clone(),
+        json!({"settings": {"executionTimeout": 61}}),
+    ] {
+        let updated = done!(env, "update_workflow", {"workflow_id": id, "workflow": given});
+        assert_eq!(updated["name"], "", "{updated}");
+    }
+    let blank = json!({"name": " "});
+    refused!(env, "update_workflow", {"workflow_id": id, "workflow": blank}, "Leave it out to keep the name");
     let name = unique("named");
     let rename = json!([{"op": "rename_workflow", "to": name}]);
     let named = done!(env, "edit_workflow", {"workflow_id": id, "operations": rename});

@@ -2,7 +2,7 @@
 
 use n8n_workflow::Workflow;
 use n8n_workflow::check::{Finding, NO_TRIGGER, Severity};
-use n8n_workflow::draft::{Draft, Operation, apply, keep_parts, name_of, restore};
+use n8n_workflow::draft::{Draft, Operation, apply, name_of, restore};
 
 use super::load;
 use super::validate::{ValidateWorkflow, judge};
@@ -183,7 +183,8 @@ impl Tool for CreateWorkflow {
     type Output = Written;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
-        let mut draft = Draft::read(members_of(&self)).map_err(ToolError::invalid_argument)?;
+        let given = json!(self).as_object().cloned().unwrap_or_default();
+        let mut draft = Draft::read(given).map_err(ToolError::invalid_argument)?;
         // As n8n's own editor does; without it n8n runs nodes in the order of its first version.
         let order = draft.settings.entry("executionOrder");
         order.or_insert_with(|| "v1".into());
@@ -229,25 +230,12 @@ impl Tool for UpdateWorkflow {
         if let Some(Value::Object(definition)) = self.workflow.remove("definition") {
             self.workflow = definition;
         }
-        for (part, old) in members_of(before) {
-            let given = self.workflow.entry(part).or_insert(Value::Null);
-            if given.is_null() {
-                *given = old;
-            }
-        }
-        keep_parts(&mut self.workflow, before);
-        let mut draft = Draft::read(self.workflow).map_err(ToolError::invalid_argument)?;
+        let draft = Draft::read_change(self.workflow, before);
+        let mut draft = draft.map_err(ToolError::invalid_argument)?;
         restore(&mut draft, &redacted(n8n, before), before).map_err(ToolError::invalid_argument)?;
         let change = Some((current, before));
         let found = check_change(n8n, change, &draft, self.allow_invalid).await?;
         replace(n8n, loaded, &draft, found, self.publish).await
-    }
-}
-
-fn members_of(definition: &impl Serialize) -> Map<String, Value> {
-    match json!(definition) {
-        Value::Object(members) => members,
-        _ => Map::new(),
     }
 }
 
