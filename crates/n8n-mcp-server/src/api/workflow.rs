@@ -11,7 +11,7 @@ use futures_util::stream::{StreamExt as _, TryStreamExt as _};
 use mcp_core::tool::ToolError;
 use mcp_core::tool::ToolErrorKind::{Forbidden, NotFound};
 use n8n_workflow::check::Finding;
-use n8n_workflow::draft::{Draft, called_by, called_workflows};
+use n8n_workflow::draft::{Draft, called_workflows};
 use n8n_workflow::publish_check::hide_names;
 use n8n_workflow::{Execution, Id, Node, UnpublishedDraft, Workflow};
 use parking_lot::Mutex;
@@ -95,23 +95,20 @@ impl Api {
         Ok(workflow.await?)
     }
 
-    /// A workflow, also in a second form: its definition, or all of n8n's JSON.
-    pub(crate) async fn workflow_as<T: DeserializeOwned>(
+    /// A workflow, also as n8n's JSON.
+    pub(crate) async fn workflow_with_json(
         &self,
         id: &Id,
-    ) -> Result<(Workflow, T), ToolError> {
-        let raw: Result<Box<RawValue>, HttpFailure> =
-            self.get(&["workflows", id.as_str()], &[]).await;
-        let raw = raw.map_err(|failure| explain(failure, id))?;
-        let unreadable = |error| {
+    ) -> Result<(Workflow, Map<String, Value>), ToolError> {
+        let whole = self.get(&["workflows", id.as_str()], &[]).await;
+        let whole: Map<String, Value> = whole.map_err(|failure| explain(failure, id))?;
+        let workflow = Workflow::deserialize(&whole).map_err(|error| {
             let cause = cause(&error);
             let message = format!("n8n's description of workflow {id} cannot be read: {cause}.");
             ToolError::upstream(message).caused_by(error)
-        };
-        let workflow = serde_json::from_str(raw.get()).map_err(unreadable)?;
-        let other = serde_json::from_str(raw.get()).map_err(unreadable)?;
+        })?;
         self.admit(&workflow, id)?;
-        Ok((workflow, other))
+        Ok((workflow, whole))
     }
 
     /// The versions of a workflow whose draft is not what is live, and who has written the draft, if n8n says so.
@@ -695,8 +692,9 @@ impl Api {
         if self.policy.is_open() {
             return Ok(());
         }
-        let old = before.map(called_workflows).unwrap_or_default();
-        let called = called_workflows(draft).into_iter();
+        let called_by = |draft: &Draft| called_workflows(&draft.settings, &draft.nodes);
+        let old = before.map(called_by).unwrap_or_default();
+        let called = called_by(draft).into_iter();
         for (place, id) in called.filter(|one| one.1.is_none() || !old.contains(one)) {
             let admitted = match &id {
                 Some(id) => self.admit_id(id).await,
@@ -730,7 +728,7 @@ impl Api {
             return Ok(());
         }
         let with_caller = |caller: &str, settings: &Map<String, Value>, nodes: &[Node]| {
-            let called = called_by(settings, nodes).into_iter();
+            let called = called_workflows(settings, nodes).into_iter();
             called
                 .map(|(_, id)| (caller.to_owned(), id))
                 .collect::<Vec<_>>()

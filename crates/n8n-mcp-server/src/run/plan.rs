@@ -94,7 +94,7 @@ impl RunPlan {
         let is_production = start.way() == StartMethod::McpProduction;
         Ok(Self {
             runs_drafts: way.is_mcp() && (!is_production || trigger.kind == TriggerKind::Chat),
-            trigger: trigger.node.name.clone(),
+            trigger: trigger.node.name().to_owned(),
             start,
         })
     }
@@ -114,7 +114,7 @@ fn named<'a>(
     wanted: &str,
     access: &Access,
 ) -> Result<(&'a Trigger<'a>, StartMethod), ToolError> {
-    let trigger = all.iter().find(|trigger| trigger.node.name == wanted);
+    let trigger = all.iter().find(|trigger| trigger.node.name() == wanted);
     let trigger = trigger.ok_or_else(|| {
         ToolError::invalid_argument(format!(
             "The workflow has no trigger {wanted:?}. `trigger` is one of: {}.",
@@ -169,7 +169,11 @@ fn names<'a>(triggers: impl Iterator<Item = &'a Trigger<'a>>) -> String {
 }
 
 fn shown(trigger: &Trigger<'_>) -> String {
-    format!("`{}` ({})", trigger.node.name, variant_name(&trigger.kind))
+    format!(
+        "`{}` ({})",
+        trigger.node.name(),
+        variant_name(&trigger.kind)
+    )
 }
 
 fn url_request(
@@ -303,7 +307,7 @@ fn mcp_request(
     (parameters, http): (Map<String, Value>, HttpInput),
     request_id: &str,
 ) -> Result<McpRequest, ToolError> {
-    let name = trigger.node.name.as_str();
+    let name = trigger.node.name();
     // A manual trigger takes parameters only in a test.
     if way == StartMethod::McpTest || trigger.kind == TriggerKind::Manual && !parameters.is_empty()
     {
@@ -373,7 +377,7 @@ fn inputs(
         _ if parameters.is_empty() => Ok(None),
         kind => Err(ToolError::invalid_argument(format!(
             "Trigger `{}` ({}) takes no parameters. Leave `parameters` out.",
-            trigger.node.name,
+            trigger.node.name(),
             variant_name(&kind)
         ))),
     }
@@ -455,7 +459,7 @@ impl HttpInput {
         };
         Err(ToolError::invalid_argument(format!(
             "Trigger `{}` ({}) cannot receive `{argument}`: {why}.",
-            trigger.node.name,
+            trigger.node.name(),
             variant_name(&trigger.kind)
         )))
     }

@@ -73,11 +73,11 @@ async fn uses(n8n: &N8n) -> Result<HashMap<String, Vec<String>>, ToolError> {
     let open = |workflow: &&Workflow| n8n.api.policy.admits(workflow);
     for workflow in workflows.iter().filter(open) {
         let nodes = workflow.nodes.iter().chain(workflow.live_nodes());
-        let used = nodes.flat_map(|node| node.credentials.values());
-        let ids: BTreeSet<_> = used.filter_map(|one| one.id.as_ref()).collect();
+        let used = nodes.flat_map(|node| node.credentials());
+        let ids: BTreeSet<_> = used.filter_map(|one| one.id).collect();
         for id in ids {
             let named = format!("{} ({})", workflow.name, workflow.id);
-            uses.entry(id.clone()).or_default().push(named);
+            uses.entry(id).or_default().push(named);
         }
     }
     Ok(uses)

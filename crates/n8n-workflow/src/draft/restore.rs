@@ -9,11 +9,10 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 use upstream::text::clean;
 
-use super::{Draft, is_setting, name_of, type_of};
+use super::{Draft, is_setting};
+use crate::node::Node;
 
 pub use upstream::redact::HIDDEN as PLACEHOLDER;
-
-type Node = Map<String, Value>;
 
 /// Places that an error names.
 const MAX_PLACES: usize = 5;
@@ -54,11 +53,11 @@ fn moved_pins(
     current: &Draft,
     old: &Map<String, Value>,
 ) -> Option<Map<String, Value>> {
-    let name_before = |node: &Node| Some(name_of(&current.nodes[counterpart(node, current)?]));
+    let name_before = |node: &Node| Some(current.nodes[counterpart(node, current)?].name());
     let named = draft
         .nodes
         .iter()
-        .map(|node| (name_before(node), name_of(node)));
+        .map(|node| (name_before(node), node.name()));
     let moved: Vec<_> = named
         .filter_map(|(before, now)| Some((before.filter(|before| *before != now)?, now)))
         .filter(|(before, _)| old.contains_key(*before))
@@ -134,7 +133,7 @@ pub(super) fn keep_parts(given: &mut Map<String, Value>, current: &Draft) {
     }
     let nodes = given.get_mut("nodes").and_then(Value::as_array_mut);
     for node in nodes.into_iter().flatten().filter_map(Value::as_object_mut) {
-        let Some(at) = counterpart(node, current) else {
+        let Some(at) = counterpart(&Node(node.clone()), current) else {
             continue;
         };
         let kept = [
@@ -172,19 +171,19 @@ pub(super) fn refused(places: &[String]) -> Result<(), String> {
 }
 
 /// The position of the node of `all` that `node` was: by id, else by name, and of the same type.
-fn counterpart(node: &Map<String, Value>, all: &Draft) -> Option<usize> {
-    let has = |same: &dyn Fn(&Map<String, Value>) -> bool| {
+fn counterpart(node: &Node, all: &Draft) -> Option<usize> {
+    let has = |same: &dyn Fn(&Node) -> bool| {
         let mut found = all.nodes.iter().enumerate().filter(|(_, one)| same(one));
         let first = found.next()?;
         found.next().is_none().then_some(first.0)
     };
     let id = node.get("id").filter(|id| id.is_string());
-    let is_id = |one: &Map<String, Value>| id.is_some() && one.get("id") == id;
-    let is_name = |one: &Map<String, Value>| name_of(one) == name_of(node);
+    let is_id = |one: &Node| id.is_some() && one.get("id") == id;
+    let is_name = |one: &Node| one.name() == node.name();
     let found = has(&|one| is_id(one) && is_name(one))
         .or_else(|| has(&is_id))
         .or_else(|| has(&is_name))?;
-    (type_of(&all.nodes[found]) == type_of(node)).then_some(found)
+    (all.nodes[found].kind() == node.kind()).then_some(found)
 }
 
 /// The values of a node by their places, each as it was shown and as n8n has it: several, if elements of arrays have
@@ -475,11 +474,8 @@ fn secrets(text: &str) -> Vec<Range<usize>> {
 }
 
 /// The places of the placeholders of these nodes and settings that can stand for a hidden value.
-pub(super) fn hidden_in(
-    nodes: &[Map<String, Value>],
-    settings: &Map<String, Value>,
-) -> Vec<String> {
-    let nodes = nodes.iter().map(|node| (Place::node(node), node));
+pub(super) fn hidden_in(nodes: &[Node], settings: &Map<String, Value>) -> Vec<String> {
+    let nodes = nodes.iter().map(|node| (Place::node(node), &node.0));
     let settings = (Place::new("the workflow's settings", ""), settings);
     let mut found = Vec::new();
     for (place, members) in nodes.chain([settings]) {
@@ -527,8 +523,8 @@ impl Place {
         }
     }
 
-    fn node(node: &Map<String, Value>) -> Self {
-        Self::new(format!("node {:?}", name_of(node)), "")
+    fn node(node: &Node) -> Self {
+        Self::new(format!("node {:?}", node.name()), "")
     }
 
     fn member(&self, key: &str, of: &Map<String, Value>) -> Self {
@@ -584,8 +580,8 @@ fn visit<'a>(
 }
 
 fn visit_members<'a>(
-    a: &'a Node,
-    b: &'a Node,
+    a: &'a Map<String, Value>,
+    b: &'a Map<String, Value>,
     place: &Place,
     found: &mut impl FnMut(Place, &'a Value, &'a Value),
 ) {
@@ -684,10 +680,15 @@ mod tests {
     }
 
     fn assert_restored(given: &Value, shown: &Value, current: &Value, expected: Option<Value>) {
-        let node = |value: &Value| Map::from_iter([("v".to_owned(), value.clone())]);
+        let node = |value: &Value| Node(Map::from_iter([("v".to_owned(), value.clone())]));
         let (mut node_now, mut unclear) = (node(given), Vec::new());
         let pair = Some((&node(shown), &node(current)));
-        restore_node(&mut node_now, pair, &Place::node(&Map::new()), &mut unclear);
+        restore_node(
+            &mut node_now,
+            pair,
+            &Place::node(&Node::default()),
+            &mut unclear,
+        );
         match expected {
             Some(expected) => {
                 assert_eq!(

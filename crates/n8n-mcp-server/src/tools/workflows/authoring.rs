@@ -1,8 +1,8 @@
 //! The toolset `authoring`: writing workflows, each after checking it.
 
-use n8n_workflow::Workflow;
 use n8n_workflow::check::{Finding, NO_TRIGGER, Severity};
-use n8n_workflow::draft::{Draft, Operation, apply, name_of, restore};
+use n8n_workflow::draft::{Draft, Operation, apply, restore};
+use n8n_workflow::{Node, Workflow};
 
 use super::load;
 use super::validate::{ValidateWorkflow, judge};
@@ -39,8 +39,8 @@ pub(super) async fn check_change(
         None => (false, None),
     };
     n8n.api.admit_called(before, draft).await?;
-    let is_new = |node: &&Map<String, Value>| {
-        let same = before.and_then(|before| before.node(name_of(node)));
+    let is_new = |node: &&Node| {
+        let same = before.and_then(|before| before.node(node.name()));
         same != Some(node)
     };
     let new: Vec<_> = draft.nodes.iter().filter(is_new).collect();
@@ -242,10 +242,10 @@ impl Tool for UpdateWorkflow {
 pub(super) fn redacted(n8n: &N8n, draft: &Draft) -> Draft {
     let (mut shown, redactor) = (draft.clone(), n8n.redactor());
     for node in &mut shown.nodes {
-        let mut value = Value::Object(std::mem::take(node));
+        let mut value = Value::Object(std::mem::take(&mut node.0));
         redactor.json(&mut value);
         if let Value::Object(hidden) = value {
-            *node = hidden;
+            node.0 = hidden;
         }
     }
     shown
