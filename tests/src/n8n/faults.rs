@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::{SERVER, assert_refused, call, done, server_with_all};
+use super::{SERVER, assert_refused, call, done, rows, server_with_all};
 use crate::harness::{
     FakeService, HttpServer, Request, Response, Server, assert_contains, assert_lacks, http_client,
     wait_until,
@@ -76,8 +76,8 @@ const BAD_ANSWERS: &str = "\
 
 #[tokio::test]
 async fn bad_answers_are_explained() {
-    for row in BAD_ANSWERS.lines() {
-        let [status, body, part] = row.split(" | ").collect::<Vec<_>>().try_into().unwrap();
+    for row in rows(BAD_ANSWERS) {
+        let [status, body, part] = row.try_into().unwrap();
         let status = status.parse().unwrap();
         let answer = match body {
             "PAGE" => Response::html(status),
@@ -159,13 +159,8 @@ async fn address_with_a_user_and_a_prefix_is_used_and_shown_without_the_user() {
     let server = server(&format!("http://user:SECRET@{address}/n8n/")).await;
     server.wait_for_status("degraded").await;
     let client = server.client().await;
-    let message = assert_refused(
-        &client,
-        "list_workflows",
-        json!({}),
-        &format!("http://{address}/n8n cannot be reached"),
-    )
-    .await;
+    let part = format!("http://{address}/n8n cannot be reached");
+    let message = assert_refused(&client, "list_workflows", json!({}), &part).await;
     assert_contains(&message, "N8N_URL");
     assert_lacks(&message, "SECRET");
 
@@ -301,8 +296,8 @@ PUT GET POST | not | OTHER PUT or DELETE request?
 async fn only_a_pending_activation_is_retried() {
     let other = "This webhook is not registered for POST requests. Did you mean to make a";
     let not_found = |message: &str| Response::json(404, &json!({"code": 404, "message": message}));
-    for row in UNREGISTERED.trim().lines() {
-        let [methods, state, message] = row.split(" | ").collect::<Vec<_>>().try_into().unwrap();
+    for row in rows(UNREGISTERED) {
+        let [methods, state, message] = row.try_into().unwrap();
         let methods = json!(methods.split(' ').collect::<Vec<_>>());
         let message = message.replace("OTHER", other);
         let (refusals, refused) = (AtomicUsize::new(2), not_found(&message));

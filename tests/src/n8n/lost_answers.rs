@@ -96,12 +96,9 @@ async fn lost_answers_of_all_tools_that_write_say_that_it_may_have_happened() {
         let test = json!({"credential_id": "c"});
         let refused = assert_refused(&client, "test_credential", test, "").await;
         assert_lacks(&refused, "all the same");
-        let run = call(
-            &client,
-            "run_workflow",
-            json!({"workflow_id": "w", "wait_seconds": 1}),
-        );
-        assert_lacks(&run.await.text(), "nothing was started");
+        let run = json!({"workflow_id": "w", "wait_seconds": 1});
+        let run = call(&client, "run_workflow", run).await;
+        assert_lacks(&run.text(), "nothing was started");
         // None was left out.
         let listed = client.list_tools().await.unwrap();
         let reads = |raw: &str| raw.contains(r#""readOnlyHint":true"#);
@@ -164,11 +161,7 @@ async fn change_from_outside_during_a_change_is_not_overwritten() {
     let server = server_with_all(&fake).await;
     let rename = json!([{"op": "rename_workflow", "to": "ours"}]);
     let edit = json!({"workflow_id": "w", "operations": rename, "allow_invalid": true});
-    refused!(
-        server.client().await,
-        "edit_workflow",
-        edit,
-        "changed since"
-    );
+    let client = server.client().await;
+    assert_refused(&client, "edit_workflow", edit, "changed since").await;
     assert!(fake.requests().iter().all(|one| one.method == "GET"));
 }

@@ -263,23 +263,16 @@ async fn output_of_branches_and_filters_is_not_mistaken() {
     let workflow = env.connected_nodes(nodes, connections).await;
     let ran = env.run(&workflow, json!({})).await;
     // Both are at one place, and n8n runs them in either order.
-    let other = if ran["output"]["result"] == "b" {
-        "A"
-    } else {
-        "B"
-    };
+    let is_b = ran["output"]["result"] == "b";
+    let other = if is_b { "A" } else { "B" };
     assert_contains(&ran["note"], &format!("Other branches ended at: {other}."));
 
     let operator = json!({"type": "number", "operation": "equals"});
     let never = json!({"id": "1", "leftValue": 1, "rightValue": 2, "operator": operator});
     let options = json!({"version": 2, "caseSensitive": true, "typeValidation": "strict"});
     let all = json!({"options": options, "conditions": [never], "combinator": "and"});
-    let filter = node_builders::base(
-        "Filter",
-        "filter",
-        2.2,
-        json!({"conditions": all, "options": {}}),
-    );
+    let all = json!({"conditions": all, "options": {}});
+    let filter = node_builders::base("Filter", "filter", 2.2, all);
     let workflow = env.live(vec![webhook("onReceived"), filter]).await;
     let ran = env.run(&workflow, json!({})).await;
     assert_has!(ran, {"status": "completed", "output": []});

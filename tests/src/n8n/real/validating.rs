@@ -78,16 +78,12 @@ async fn errors_of_structure_and_expressions_are_found() {
     assert_lacks(&found.to_string(), "title");
     let alone = findings(&env, &json!([set("A", "x")])).await;
     assert!(alone.to_string().contains("No trigger"), "{alone}");
-    for (zone, is_known) in [
-        ("Mars/Olympus", false),
-        ("UTC+2", false),
-        ("europe/berlin", true),
-    ] {
+    for zone in ["Mars/Olympus", "UTC+2", "europe/berlin"] {
         let workflow = json!({"name": "V", "nodes": [webhook("lastNode")], "connections": {},
             "settings": {"timezone": zone}});
         let found = done(&env, "validate_workflow", json!({ "workflow": workflow })).await;
         let is_told = found["findings"].to_string().contains("no time zone");
-        assert_eq!(is_told, !is_known, "{found}");
+        assert_eq!(is_told, zone != "europe/berlin", "{found}");
     }
 }
 
@@ -146,15 +142,11 @@ async fn verdict_is_that_of_publishing_and_leaves_nothing_behind() {
         assert_refused(&env, "validate_workflow", arguments, "either").await;
     }
     let call = json!({"workflowId": {"__rl": true, "mode": "id", "value": "none"}});
+    let mail = json!({"subject": "x"});
     let nodes = json!([
         hook,
         node("Sub", "n8n-nodes-base.executeWorkflow", 1.2, call),
-        node(
-            "Mail",
-            "n8n-nodes-base.emailSend",
-            2.1,
-            json!({"subject": "x"})
-        ),
+        node("Mail", "n8n-nodes-base.emailSend", 2.1, mail),
         node("Old", "n8n-nodes-base.set", 99.0, json!({})),
     ]);
     let found = findings(&env, &nodes).await;
