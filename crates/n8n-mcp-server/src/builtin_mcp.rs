@@ -55,11 +55,11 @@ pub(crate) struct McpRequest {
     pub(crate) arguments: Value,
 }
 
-pub(crate) struct McpStart {
-    /// The id of the execution; `None` if n8n did not return it in time: it may run or not.
-    pub(crate) pending: Pending<Option<Id>>,
-    /// n8n answers at the end of the run, so the execution may be found earlier by other means.
-    pub(crate) answers_at_end: bool,
+impl McpRequest {
+    /// True if n8n answers at the end of the run, so that the execution may be found earlier by other means.
+    pub(crate) fn answers_at_end(&self) -> bool {
+        self.way == StartMethod::McpTest
+    }
 }
 
 impl BuiltinMcp {
@@ -98,26 +98,27 @@ impl BuiltinMcp {
         })
     }
 
-    /// Starts a run of `workflow`; if n8n waits for its end, the answer may take up to `within`.
-    /// Stores the id from the answer in `known`, even if the caller has gone by then.
+    /// Starts a run of `workflow`; if n8n waits for its end, the answer may take up to `within`. It is the id of the
+    /// execution, or `None` if n8n did not return it in time: it may run or not. Stores the id in `known`, even if the caller has
+    /// gone by then.
     pub(crate) async fn start(
         self: &Arc<Self>,
         request: McpRequest,
         workflow: &Id,
         within: Duration,
         known: &Arc<SetOnce<Id>>,
-    ) -> Result<McpStart, ToolError> {
+    ) -> Result<Pending<Option<Id>>, ToolError> {
         let session = self.session()?;
         // Nothing is started before the server has answered.
         let tools = self.tools(&session).await?;
-        if request.way == StartMethod::McpTest && !tools.contains(TEST) {
+        let answers_at_end = request.answers_at_end();
+        if answers_at_end && !tools.contains(TEST) {
             return Err(ToolError::conflict(
                 "The MCP server of this n8n has no test mode, which passes parameters to manual \
                  triggers and sub-workflows. Give the workflow a Webhook trigger and activate it, \
                  or update n8n.",
             ));
         }
-        let answers_at_end = request.way == StartMethod::McpTest;
         let tool = if answers_at_end { TEST } else { EXECUTE };
         let mut arguments = request.arguments;
         arguments["workflowId"] = workflow.as_str().into();
@@ -129,7 +130,7 @@ impl BuiltinMcp {
         let retries = request.way == StartMethod::McpProduction;
         let (server, session) = (Arc::clone(self), Arc::clone(&session));
         let known = Arc::clone(known);
-        let pending = Pending::spawn(Box::pin(async move {
+        Ok(Pending::spawn(Box::pin(async move {
             let answer = session.start(tool, &arguments, timeout, retries).await;
             let id = server.start_result(answer)?;
             if let Some(id) = &id {
@@ -137,11 +138,7 @@ impl BuiltinMcp {
                 let _ = known.set(id.clone());
             }
             Ok(id)
-        }));
-        Ok(McpStart {
-            pending,
-            answers_at_end,
-        })
+        })))
     }
 
     fn start_result(

@@ -89,10 +89,15 @@ impl Api {
 
     /// The same, shared with all callers that ask for it at the same time.
     pub(crate) async fn shared_workflow(&self, id: &Id) -> Result<Arc<Workflow>, ToolError> {
-        let request = async { Ok(Arc::new(self.workflow(id).await?)) };
         let (workflows, now) = (&self.shared_workflows, Instant::now());
-        let workflow = shared(workflows, id.clone(), now, Duration::ZERO, request);
-        Ok(workflow.await?)
+        shared(
+            workflows,
+            id.clone(),
+            now,
+            Duration::ZERO,
+            self.workflow(id),
+        )
+        .await
     }
 
     /// A workflow, also as n8n's JSON.

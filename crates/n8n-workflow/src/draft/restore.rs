@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use upstream::text::clean;
 
 use super::{Draft, is_setting};
+use crate::expressions::visit_texts;
 use crate::node::Node;
 
 pub use upstream::redact::HIDDEN as PLACEHOLDER;
@@ -42,33 +43,18 @@ pub fn restore(draft: &mut Draft, shown: &Draft, current: &Draft) -> Result<(), 
 
 /// Gives the draft the pinned data of the `current` one under the new names of nodes, if nodes with any were renamed.
 pub fn move_pins(draft: &mut Draft, current: &Draft) {
-    draft.pin_data = current
-        .pin_data
-        .as_ref()
-        .and_then(|old| moved_pins(draft, current, old));
-}
-
-fn moved_pins(
-    draft: &Draft,
-    current: &Draft,
-    old: &Map<String, Value>,
-) -> Option<Map<String, Value>> {
-    let name_before = |node: &Node| Some(current.nodes[counterpart(node, current)?].name());
-    let named = draft
-        .nodes
-        .iter()
-        .map(|node| (name_before(node), node.name()));
-    let moved: Vec<_> = named
-        .filter_map(|(before, now)| Some((before.filter(|before| *before != now)?, now)))
-        .filter(|(before, _)| old.contains_key(*before))
-        .collect();
+    let old = current.pin_data.clone().unwrap_or_default();
+    let renamed = draft.nodes.iter().filter_map(|node| {
+        let before = current.nodes[counterpart(node, current)?].name();
+        let is_moved = before != node.name() && old.contains_key(before);
+        is_moved.then(|| (before, node.name().to_owned()))
+    });
+    let renamed: Vec<_> = renamed.collect();
     let mut pins = old.clone();
-    pins.retain(|name, _| moved.iter().all(|(before, _)| before != name));
-    let renamed = moved
-        .iter()
-        .map(|(before, now)| ((*now).to_owned(), old[*before].clone()));
-    pins.extend(renamed);
-    (!moved.is_empty()).then_some(pins)
+    pins.retain(|name, _| renamed.iter().all(|(before, _)| before != name));
+    let moved = renamed.iter();
+    pins.extend(moved.map(|(before, now)| (now.clone(), old[*before].clone())));
+    draft.pin_data = (!renamed.is_empty()).then_some(pins);
 }
 
 /// Writes what n8n takes as "none" for the settings that are gone: it keeps those that a change leaves out.
@@ -475,33 +461,25 @@ fn secrets(text: &str) -> Vec<Range<usize>> {
 
 /// The places of the placeholders of these nodes and settings that can stand for a hidden value.
 pub(super) fn hidden_in(nodes: &[Node], settings: &Map<String, Value>) -> Vec<String> {
-    let nodes = nodes.iter().map(|node| (Place::node(node), &node.0));
-    let settings = (Place::new("the workflow's settings", ""), settings);
-    let mut found = Vec::new();
-    for (place, members) in nodes.chain([settings]) {
-        visit_members(members, members, &place, &mut |place, value, _| {
-            found.extend(is_hidden(value).then_some(place.path));
-        });
-    }
-    found
+    let nodes = nodes
+        .iter()
+        .map(|node| (format!("node {:?}", node.name()), &node.0));
+    let settings = ("the workflow's settings".to_owned(), settings);
+    let all = nodes.chain([settings]);
+    all.flat_map(|(place, members)| {
+        let members = members.iter();
+        members.flat_map(move |(key, value)| hidden_places(&format!("{place}, {key}"), value))
+    })
+    .collect()
 }
 
 /// The places in a value that is called `name` that hold the placeholder of a hidden value.
 pub fn hidden_places(name: &str, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    visit(
-        value,
-        value,
-        Place::new(name, name),
-        &mut |place, value, _| {
-            found.extend(is_hidden(value).then_some(place.path));
-        },
-    );
+    visit_texts(value, name, &mut |path, text| {
+        found.extend((!secrets(text).is_empty()).then(|| path.to_owned()));
+    });
     found
-}
-
-fn is_hidden(value: &Value) -> bool {
-    value.as_str().is_some_and(|text| !secrets(text).is_empty())
 }
 
 #[derive(Clone)]
@@ -515,16 +493,12 @@ struct Place {
 }
 
 impl Place {
-    fn new(path: impl Into<String>, name: &str) -> Self {
-        Self {
-            path: path.into(),
-            key: String::new(),
-            name: name.to_owned(),
-        }
-    }
-
     fn node(node: &Node) -> Self {
-        Self::new(format!("node {:?}", node.name()), "")
+        Self {
+            path: format!("node {:?}", node.name()),
+            key: String::new(),
+            name: String::new(),
+        }
     }
 
     fn member(&self, key: &str, of: &Map<String, Value>) -> Self {
