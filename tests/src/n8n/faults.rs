@@ -208,23 +208,12 @@ async fn key_may_be_written_later() {
 
 #[tokio::test]
 async fn webhook_is_called_once_whatever_it_answers() {
-    for (answer, part) in [
-        (
-            Response::Http(403, "text/plain", "Authorization data is wrong!".into()),
-            "asks for authentication",
-        ),
-        (Response::html(404), "N8N_WEBHOOK_URL"),
-        (Response::html(429), "busy or not ready"),
-        (Response::html(503), "busy or not ready"),
-        (Response::html(302), "redirects"),
-    ] {
-        let fake = fake(move |_| answer.clone()).await;
-        let client = server(&fake.url).await;
-        let client = client.client().await;
-        let message =
-            assert_refused(&client, "run_workflow", json!({"workflow_id": "w"}), part).await;
-        // It may be the answer of the workflow, or have taken its place.
-        assert_contains(&message, "may have run or not");
+    // The answers of a real one are those of running.rs.
+    for status in [403, 404, 429, 503, 302] {
+        let fake = fake(move |_| Response::html(status)).await;
+        let server = server(&fake.url).await;
+        let part = "may have run or not";
+        let message = refused!(server.client().await, "run_workflow", {"workflow_id": "w"}, part);
         assert_lacks(&message, "SECRET");
         assert_eq!(starts(&fake), 1);
     }
