@@ -56,7 +56,7 @@ pub(crate) struct Api {
     shared_executions: Shared<Id, Option<Box<RawValue>>>,
     /// The request ids of runs that executions hold.
     pub(crate) request_ids: shared::RequestIds,
-    /// It was n8n 1 at the last probe; `None` if that was not to be known.
+    /// Whether it was n8n 1 at the last probe; `None` if that was not to be known.
     is_n8n_1: Mutex<Option<bool>>,
 }
 

@@ -48,20 +48,6 @@ struct Session {
     tools: OnceCell<HashSet<String>>,
 }
 
-#[derive(Debug)]
-pub(crate) struct McpRequest {
-    pub(crate) way: StartMethod,
-    /// The arguments of the tool, without the workflow.
-    pub(crate) arguments: Value,
-}
-
-impl McpRequest {
-    /// True if n8n answers at the end of the run, so that the execution may be found earlier by other means.
-    pub(crate) fn answers_at_end(&self) -> bool {
-        self.way == StartMethod::McpTest
-    }
-}
-
 impl BuiltinMcp {
     /// Without the user of the address, since the token takes the same header.
     pub(crate) fn new(base: &Url, token: Secret) -> Self {
@@ -103,7 +89,8 @@ impl BuiltinMcp {
     /// gone by then.
     pub(crate) async fn start(
         self: &Arc<Self>,
-        request: McpRequest,
+        way: StartMethod,
+        mut arguments: Value,
         workflow: &Id,
         within: Duration,
         known: &Arc<SetOnce<Id>>,
@@ -111,7 +98,7 @@ impl BuiltinMcp {
         let session = self.session()?;
         // Nothing is started before the server has answered.
         let tools = self.tools(&session).await?;
-        let answers_at_end = request.answers_at_end();
+        let answers_at_end = way == StartMethod::McpTest;
         if answers_at_end && !tools.contains(TEST) {
             return Err(ToolError::conflict(
                 "The MCP server of this n8n has no test mode, which passes parameters to manual \
@@ -120,14 +107,13 @@ impl BuiltinMcp {
             ));
         }
         let tool = if answers_at_end { TEST } else { EXECUTE };
-        let mut arguments = request.arguments;
         arguments["workflowId"] = workflow.as_str().into();
         let timeout = if answers_at_end {
             within
         } else {
             within.clamp(ANSWER_TIMEOUT, MAX_START_TIMEOUT)
         };
-        let retries = request.way == StartMethod::McpProduction;
+        let retries = way == StartMethod::McpProduction;
         let (server, session) = (Arc::clone(self), Arc::clone(&session));
         let known = Arc::clone(known);
         Ok(Pending::spawn(Box::pin(async move {

@@ -63,7 +63,7 @@ impl Node {
         self.parameters().get(parameter)?.as_str()
     }
 
-    /// Its credentials.
+    /// The credentials that it uses.
     pub fn credentials(&self) -> impl Iterator<Item = CredentialRef> {
         let all = self.get("credentials").and_then(Value::as_object);
         let all = all.into_iter().flat_map(Map::values);

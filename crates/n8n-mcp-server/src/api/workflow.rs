@@ -266,27 +266,23 @@ const OVERLAPPED: &str = "Somebody else has changed the workflow in the same mom
     it: compare with the versions of list_workflow_versions.";
 
 /// The changes that this server has made last, by workflow.
-#[derive(Default)]
-pub(super) struct OwnChanges(Mutex<HashMap<Id, OwnChange>>);
+pub(super) type OwnChanges = Mutex<HashMap<Id, OwnChange>>;
 
 #[derive(Default)]
-struct OwnChange {
+pub(super) struct OwnChange {
     /// The draft, if it differs from what is live by changes of this server only.
     draft: Option<String>,
     published: Option<Instant>,
 }
 
-impl OwnChanges {
-    fn with<T>(&self, id: &Id, use_it: impl FnOnce(&mut OwnChange) -> T) -> T {
-        let mut all = self.0.lock();
-        use_it(all.entry(id.clone()).or_default())
-    }
-}
-
 impl Api {
     /// Waits until n8n runs what was published last: it answers before that.
     pub(crate) async fn settle(&self, id: &Id) {
-        let published = self.own_changes.with(id, |one| one.published);
+        let published = self
+            .own_changes
+            .lock()
+            .get(id)
+            .and_then(|one| one.published);
         if let Some(published) = published {
             sleep_until(published + PUBLISHING_TIME).await;
         }
@@ -294,8 +290,8 @@ impl Api {
 
     /// Remembers that n8n was made to publish another version of an active workflow.
     pub(crate) fn note_published(&self, id: &Id) {
-        let now = Instant::now();
-        self.own_changes.with(id, |one| one.published = Some(now));
+        let mut changes = self.own_changes.lock();
+        changes.entry(id.clone()).or_default().published = Some(Instant::now());
     }
 
     /// Creates a workflow in this project, or, if there is none or n8n refuses it, in that of the API key's user.
@@ -421,11 +417,13 @@ impl Api {
             let old = before.unpublished_draft().map(|old| old.draft_version);
             let new = unpublished.draft_version.clone();
             // Otherwise the draft held changes of others that are not live: they would be published, too.
-            let is_ours = self.own_changes.with(id, |one| {
-                let is_ours = old.is_none() || old == one.draft;
-                one.draft = is_ours.then_some(new);
+            let is_ours = {
+                let mut changes = self.own_changes.lock();
+                let own = changes.entry(id.clone()).or_default();
+                let is_ours = old.is_none() || old == own.draft;
+                own.draft = is_ours.then_some(new);
                 is_ours
-            });
+            };
             is_draft = !publish || !is_ours;
             note = if !publish {
                 DRAFT.to_owned()

@@ -64,25 +64,25 @@ pub(super) struct ExecutionWatch<'a> {
 
 impl ExecutionWatch<'_> {
     /// Sends the one request that starts the run, finds the execution and waits for its end, until the deadline.
-    pub(super) async fn run(&self, start: Start) -> Result<Run, ToolError> {
+    pub(super) async fn run(&self, way: StartMethod, start: Start) -> Result<Run, ToolError> {
         let (n8n, search) = (self.n8n, &self.search);
         let within = self.deadline.start_timeout();
         match start {
             Start::Url(request) => {
                 let run = UrlRun {
                     replies_at_end: request.replies_at_end,
-                    is_webhook: request.way == StartMethod::Webhook,
+                    is_webhook: way == StartMethod::Webhook,
                     reply: n8n
                         .urls
                         .send(request, &search.workflow, &search.request_id, within)?,
                 };
                 self.follow_url_run(run).await
             }
-            Start::Mcp(request) => {
-                let answers_at_end = request.answers_at_end();
-                let start = n8n
-                    .mcp
-                    .start(request, &search.workflow, within, &search.execution);
+            Start::Mcp(arguments) => {
+                let (workflow, known) = (&search.workflow, &search.execution);
+                let start = n8n.mcp.start(way, arguments, workflow, within, known);
+                // n8n answers at the end of the run, so the execution may be found earlier by other means.
+                let answers_at_end = way == StartMethod::McpTest;
                 self.follow_mcp_run(start.await?, answers_at_end).await
             }
         }

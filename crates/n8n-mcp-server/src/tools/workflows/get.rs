@@ -10,7 +10,7 @@ use super::authoring::redacted;
 use super::load;
 use crate::api::WorkflowFilter;
 use crate::start_method::Access;
-use crate::tools::collection::filtered_page;
+use crate::tools::collection::{DEFAULT_LIMIT, filtered_page};
 use crate::tools::prelude::*;
 
 /// Shows one workflow: its nodes, how they are connected, and how each trigger can be run.
@@ -230,8 +230,6 @@ pub(super) fn node_summary(node: &Node) -> NodeSummary {
     }
 }
 
-const DEFAULT_LIMIT: u32 = 100;
-
 /// Lists n8n workflows.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -249,7 +247,7 @@ pub(crate) struct ListWorkflows {
     #[serde(default)]
     archived: bool,
     /// The page size is 100 by default.
-    limit: Option<Bounded<1, 250>>,
+    limit: Option<Limit>,
     /// The previous page returns it as `next_cursor`.
     cursor: Option<String>,
 }
@@ -326,7 +324,7 @@ impl ListWorkflows {
     /// The call for as many workflows as n8n lists at once.
     pub(crate) fn first_page() -> Self {
         Self {
-            limit: Bounded::new(250),
+            limit: Limit::new(250),
             ..Self::default()
         }
     }
