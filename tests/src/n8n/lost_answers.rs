@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use super::{agreed, assert_refused, call, done, server_with_all};
-use crate::harness::{FakeService, Request, Response, assert_contains, assert_lacks};
+use super::{SERVER, agreed, assert_refused, call, done, server_with_all};
+use crate::harness::{FakeService, Request, Response, Server, assert_contains, assert_lacks};
 
 const MAY_HAVE_HAPPENED: &str = "It may have happened all the same";
 
@@ -164,4 +164,24 @@ async fn change_from_outside_during_a_change_is_not_overwritten() {
     let client = server.client().await;
     assert_refused(&client, "edit_workflow", edit, "changed since").await;
     assert!(fake.requests().iter().all(|one| one.method == "GET"));
+}
+
+/// A workflow whose id is not known cannot be marked, so it has nothing yet that could run.
+#[tokio::test]
+async fn workflow_is_created_without_nodes_until_it_is_marked_for_a_review() {
+    let fake = FakeService::start(|request| answer(request, &Response::Cut)).await;
+    let env = [("N8N_URL", fake.url.as_str()), ("N8N_API_KEY", "k")];
+    let options = ["--toolsets", "all", "--require-review"];
+    let server = Server::with_args(SERVER, &options, &env).await;
+    let client = server.client().await;
+    let (tool, new) = writes().swap_remove(0);
+    assert_refused(&client, &tool, new, MAY_HAVE_HAPPENED).await;
+    let copy = json!({"workflow_id": "w"});
+    assert_refused(&client, "duplicate_workflow", copy, MAY_HAVE_HAPPENED).await;
+    let sent = fake.requests();
+    let created = sent.iter().filter(|request| request.method == "POST");
+    let created: Vec<_> = created
+        .map(|request| request.json()["nodes"].take())
+        .collect();
+    assert_eq!(created, [json!([]), json!([])]);
 }

@@ -301,12 +301,23 @@ impl Api {
         project: Option<&str>,
     ) -> Result<Written, ToolError> {
         self.policy.check_create()?;
-        let (mut body, mut left_out) = draft.body().map_err(ToolError::invalid_argument)?;
-        let mut note = String::new();
-        if let Some(project) = project {
-            body["projectId"] = project.into();
+        let (body, mut left_out) = draft.body().map_err(ToolError::invalid_argument)?;
+        let is_reviewed = self.policy.requires_review;
+        let mut new = body.clone();
+        if is_reviewed {
+            // Its nodes come once it is marked: after a lost answer nobody could mark it.
+            new["nodes"] = json!([]);
+            new["connections"] = json!({});
         }
-        let mut created = self.write(Method::POST, &["workflows"], &body).await;
+        let mut note = String::new();
+        let mut created = match project {
+            Some(project) => {
+                let mut placed = new.clone();
+                placed["projectId"] = project.into();
+                self.write(Method::POST, &["workflows"], &placed).await
+            }
+            None => self.write(Method::POST, &["workflows"], &new).await,
+        };
         if let (Some(project), Err(failure)) = (project, &created)
             && let Some(400 | 403 | 404) = failure.status().map(|status| status.as_u16())
         {
@@ -316,10 +327,9 @@ impl Api {
             note = format!(
                 "It is in the project of the API key's user, and not in that of the original ({project}): {reason}"
             );
-            body = draft.body().map_err(ToolError::invalid_argument)?.0;
-            created = self.write(Method::POST, &["workflows"], &body).await;
+            created = self.write(Method::POST, &["workflows"], &new).await;
         }
-        let workflow = created.map_err(|failure| self.explain(failure))?;
+        let mut workflow = created.map_err(|failure| self.explain(failure))?;
         left_out.extend(draft.lost_settings(&workflow.settings));
         let is_in = |project: &str| workflow.projects.iter().any(|own| own == project);
         if project.is_some_and(is_in) {
@@ -340,9 +350,13 @@ impl Api {
             true => self.mark_for_review(&id).await,
             false => Err(ToolError::forbidden(NEW_IS_CLOSED)),
         };
+        let kept = match kept {
+            Ok(()) if is_reviewed => self.write_nodes(&id, &body).await?.map(|it| workflow = it),
+            kept => kept,
+        };
         if let Err(error) = kept {
             let why = match is_open {
-                true => " and could not be marked for a review",
+                true => " and could not be marked for a review, or be given its nodes",
                 false => ", and the operator does not allow it",
             };
             let deleted = self.delete_workflow(&id).await;
@@ -350,6 +364,30 @@ impl Api {
             return Err(error);
         }
         Ok(Written::new(workflow, left_out).with_note(&note))
+    }
+
+    /// Gives a new workflow, which is marked for a review, its nodes. The inner error is n8n's refusal.
+    ///
+    /// # Errors
+    /// It is not known whether they were written.
+    async fn write_nodes(
+        &self,
+        id: &Id,
+        body: &Value,
+    ) -> Result<Result<Workflow, ToolError>, ToolError> {
+        let path = ["workflows", id.as_str()];
+        match self.write(Method::PUT, &path, body).await {
+            Ok(workflow) => Ok(Ok(workflow)),
+            Err(failure) if failure.refusal().is_some() && !failure.is_transient() => {
+                Ok(Err(self.explain(failure)))
+            }
+            Err(failure) => Err(after(
+                &format!(
+                    "Workflow {id} was created and marked for a review, and may lack its nodes: get_workflow tells."
+                ),
+                self.explain(failure),
+            )),
+        }
     }
 
     /// True if the project has folders: n8n has none without a licence.

@@ -267,7 +267,7 @@ impl Draft {
                 node.insert("name".into(), new.clone().into());
             }
             if let Some(parameters) = node.get_mut("parameters") {
-                rename_in(parameters, old, &new);
+                rename_in(parameters, "", old, &new);
             }
         }
         self.reconnect(|all| {
@@ -324,16 +324,20 @@ fn text_at<'a>(node: &'a mut Node, path: &str) -> Option<&'a mut String> {
     }
 }
 
-fn rename_in(value: &mut Value, old: &str, new: &str) {
+/// Renames a node in expressions and in code, which other texts may only look like. `key` is the name of the parameter.
+fn rename_in(value: &mut Value, key: &str, old: &str, new: &str) {
+    let is_code = matches!(key, "jsCode" | "functionCode" | "code" | "html");
     match value {
-        Value::String(text) => {
+        Value::String(text) if is_code || text.starts_with('=') => {
             let renamed = expressions::renamed(text, old, new);
             if *text != renamed {
                 *text = renamed;
             }
         }
-        Value::Array(all) => all.iter_mut().for_each(|one| rename_in(one, old, new)),
-        Value::Object(all) => all.values_mut().for_each(|one| rename_in(one, old, new)),
+        Value::Array(all) => all.iter_mut().for_each(|one| rename_in(one, key, old, new)),
+        Value::Object(all) => all
+            .iter_mut()
+            .for_each(|(key, one)| rename_in(one, key, old, new)),
         _ => {}
     }
 }

@@ -120,6 +120,22 @@ async fn missing_credentials_are_found() {
     let found = findings(&env, &json!([webhook("lastNode"), bare, gone])).await;
     assert_found(&found, "error", "A", "Missing required credential");
     assert_found(&found, "warning", "B", "does not exist");
+    // n8n finds one without an id by its name and type.
+    let name = unique("credential");
+    let data = json!({"name": "X-Key", "value": "v"});
+    let id = env.credential(&name, "httpHeaderAuth", data).await;
+    let request = |node_name: &str, kind: &str, credential: Value| {
+        let parameters = json!({"url": "http://127.0.0.1:9", "authentication": "genericCredentialType",
+            "genericAuthType": kind});
+        let mut request = node(node_name, "n8n-nodes-base.httpRequest", 4.2, parameters);
+        request["credentials"] = json!({kind: credential});
+        request
+    };
+    let named = request("N", "httpHeaderAuth", json!({"name": name}));
+    let other = request("O", "httpBasicAuth", json!({"id": id, "name": name}));
+    let found = findings(&env, &json!([webhook("lastNode"), named, other])).await;
+    assert_found(&found, "warning", "O", "type httpHeaderAuth");
+    assert_lacks(&found["findings"], "does not exist");
     // n8n names the credentials of this node by its version.
     let query = json!({"operation": "executeQuery", "query": "select 1"});
     let bare = node("P", "n8n-nodes-base.postgres", 2.5, query);

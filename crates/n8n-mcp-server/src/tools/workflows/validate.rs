@@ -200,19 +200,27 @@ async fn check_credentials(n8n: &N8n, draft: &Draft) -> Option<Vec<Finding>> {
     let (rows, true) = listed.ok()? else {
         return None;
     };
-    let ids: HashSet<&str> = rows.iter().filter_map(|row| row["id"].as_str()).collect();
     let mut found = Findings::default();
     for node in &draft.nodes {
         let credentials = node.get("credentials").and_then(Value::as_object);
         for (kind, credential) in credentials.into_iter().flatten() {
             let id = credential.get("id").and_then(Value::as_str);
-            if id.is_none_or(|id| !ids.contains(id)) {
-                let message = format!(
+            // n8n looks for one without an id by its name and type.
+            let is_it = |row: &&Value| match id {
+                Some(id) => row["id"] == id,
+                None => row["type"] == **kind && row["name"] == credential["name"],
+            };
+            let message = match rows.iter().find(is_it).map(|row| row["type"].as_str()) {
+                Some(Some(own)) if own != kind => {
+                    format!("Its credential ({kind}) is a credential of the type {own}.")
+                }
+                Some(_) => continue,
+                None => format!(
                     "Its credential ({kind}) does not exist, or is not shared with the user of \
                      this API key."
-                );
-                found.warning(node.name(), message, "Choose one that n8n has.");
-            }
+                ),
+            };
+            found.warning(node.name(), message, "Choose one that n8n has.");
         }
     }
     Some(found.0)
