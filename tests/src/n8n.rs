@@ -76,6 +76,20 @@ async fn assert_refused(
     result.text()
 }
 
+/// Calls that fail, as rows of the tool, its arguments and a part of the message.
+async fn assert_all_refused(client: &impl AsClient, table: Value) {
+    let table: Vec<(String, Value, String)> = serde_json::from_value(table).unwrap();
+    for (tool, arguments, part) in table {
+        assert_refused(client, &tool, arguments, &part).await;
+    }
+}
+
+/// The rows of a table, whose columns are separated by bars.
+fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
+    let rows = table.trim().lines();
+    rows.map(|row| row.split(" | ").collect())
+}
+
 /// The arguments of a call with the value that its question asks to repeat.
 async fn agreed(client: &impl AsClient, tool: &str, mut arguments: Value) -> Value {
     let part = "call again with confirm: \"";

@@ -6,12 +6,11 @@ mod publish_check;
 mod shared;
 mod workflow;
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mcp_serve::Secret;
 use n8n_workflow::{Id, Workflow};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
@@ -20,11 +19,10 @@ use upstream::http::{Client, Fault, HttpFailure, Method, Request, ServiceProfile
 
 use crate::policy::Policy;
 
-use shared::{Shared, SharedAnswer, Slots};
+use shared::{Shared, Slots};
 
 pub(crate) use execution::ExecutionFilter;
 pub(crate) use failure::{N8nFailure, after, scope};
-pub(crate) use shared::SharedFailure;
 pub(crate) use workflow::{
     UNKNOWN_CURSOR, WorkflowFilter, WorkflowLock, Written, changed_meanwhile,
 };
@@ -53,15 +51,13 @@ pub(crate) struct Api {
     /// The locks of workflows that are being changed.
     locks: Slots<Id, tokio::sync::Mutex<()>>,
     own_changes: workflow::OwnChanges,
-    shared_workflows: Shared<Id, SharedAnswer<Workflow>>,
-    shared_pages: Shared<ExecutionFilter, SharedAnswer<Page<Box<RawValue>>>>,
-    shared_executions: Shared<Id, SharedAnswer<Option<Box<RawValue>>>>,
+    shared_workflows: Shared<Id, Workflow>,
+    shared_pages: Shared<ExecutionFilter, Page<Box<RawValue>>>,
+    shared_executions: Shared<Id, Option<Box<RawValue>>>,
     /// The request ids of runs that executions hold.
     pub(crate) request_ids: shared::RequestIds,
-    /// Set once it is known to be n8n 2.
-    is_n8n_2: OnceLock<()>,
-    /// It was n8n 1 at the last probe.
-    is_n8n_1: AtomicBool,
+    /// Whether it was n8n 1 at the last probe; `None` if that was not to be known.
+    is_n8n_1: Mutex<Option<bool>>,
 }
 
 #[derive(Deserialize)]
@@ -109,8 +105,7 @@ impl Api {
             shared_pages: Shared::default(),
             shared_executions: Shared::default(),
             request_ids: shared::RequestIds::default(),
-            is_n8n_2: OnceLock::new(),
-            is_n8n_1: AtomicBool::new(false),
+            is_n8n_1: Mutex::default(),
         }
     }
 
@@ -122,29 +117,26 @@ impl Api {
         };
         let listed = ask("workflows").query(&[("limit", "1")]);
         listed.json::<Page<IgnoredAny>>().await?;
-        if self.is_n8n_2.get().is_some() {
+        if *self.is_n8n_1.lock() == Some(false) {
             return Ok(());
         }
-        let found = ask("discover").json::<IgnoredAny>().await;
-        let is_n8n_1 = found
-            .as_ref()
-            .is_err_and(|failure| failure.is_unknown_operation());
-        self.is_n8n_1.store(is_n8n_1, Ordering::Relaxed);
-        if is_n8n_1 {
-            return Err(self.http.failure(Fault::Unusable(failure::N8N_1)));
+        let is_n8n_1 = match ask("discover").json::<IgnoredAny>().await {
+            Ok(_) => Some(false),
+            Err(failure) => failure.is_unknown_operation().then_some(true),
+        };
+        *self.is_n8n_1.lock() = is_n8n_1;
+        match is_n8n_1 {
+            Some(true) => Err(self.http.failure(Fault::Unusable(failure::N8N_1))),
+            _ => Ok(()),
         }
-        if found.is_ok() {
-            self.is_n8n_2.get_or_init(|| ());
-        }
-        Ok(())
     }
 
     /// A request that fails with the reason if this is n8n 1.
     pub(crate) fn request(&self, method: Method, path: &[&str]) -> Request {
         let request = self.request_of_any(method, path);
-        match self.is_n8n_1.load(Ordering::Relaxed) {
-            true => request.unusable(failure::N8N_1),
-            false => request,
+        match *self.is_n8n_1.lock() {
+            Some(true) => request.unusable(failure::N8N_1),
+            _ => request,
         }
     }
 

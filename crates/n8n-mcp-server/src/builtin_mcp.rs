@@ -48,20 +48,6 @@ struct Session {
     tools: OnceCell<HashSet<String>>,
 }
 
-#[derive(Debug)]
-pub(crate) struct McpRequest {
-    pub(crate) way: StartMethod,
-    /// The arguments of the tool, without the workflow.
-    pub(crate) arguments: Value,
-}
-
-pub(crate) struct McpStart {
-    /// The id of the execution; `None` if n8n did not return it in time: it may run or not.
-    pub(crate) pending: Pending<Option<Id>>,
-    /// n8n answers at the end of the run, so the execution may be found earlier by other means.
-    pub(crate) answers_at_end: bool,
-}
-
 impl BuiltinMcp {
     /// Without the user of the address, since the token takes the same header.
     pub(crate) fn new(base: &Url, token: Secret) -> Self {
@@ -98,38 +84,39 @@ impl BuiltinMcp {
         })
     }
 
-    /// Starts a run of `workflow`; if n8n waits for its end, the answer may take up to `within`.
-    /// Stores the id from the answer in `known`, even if the caller has gone by then.
+    /// Starts a run of `workflow`; if n8n waits for its end, the answer may take up to `within`. It is the id of the
+    /// execution, or `None` if n8n did not return it in time: it may run or not. Stores the id in `known`, even if the caller has
+    /// gone by then.
     pub(crate) async fn start(
         self: &Arc<Self>,
-        request: McpRequest,
+        way: StartMethod,
+        mut arguments: Value,
         workflow: &Id,
         within: Duration,
         known: &Arc<SetOnce<Id>>,
-    ) -> Result<McpStart, ToolError> {
+    ) -> Result<Pending<Option<Id>>, ToolError> {
         let session = self.session()?;
         // Nothing is started before the server has answered.
         let tools = self.tools(&session).await?;
-        if request.way == StartMethod::McpTest && !tools.contains(TEST) {
+        let answers_at_end = way == StartMethod::McpTest;
+        if answers_at_end && !tools.contains(TEST) {
             return Err(ToolError::conflict(
                 "The MCP server of this n8n has no test mode, which passes parameters to manual \
                  triggers and sub-workflows. Give the workflow a Webhook trigger and activate it, \
                  or update n8n.",
             ));
         }
-        let answers_at_end = request.way == StartMethod::McpTest;
         let tool = if answers_at_end { TEST } else { EXECUTE };
-        let mut arguments = request.arguments;
         arguments["workflowId"] = workflow.as_str().into();
         let timeout = if answers_at_end {
             within
         } else {
             within.clamp(ANSWER_TIMEOUT, MAX_START_TIMEOUT)
         };
-        let retries = request.way == StartMethod::McpProduction;
+        let retries = way == StartMethod::McpProduction;
         let (server, session) = (Arc::clone(self), Arc::clone(&session));
         let known = Arc::clone(known);
-        let pending = Pending::spawn(Box::pin(async move {
+        Ok(Pending::spawn(Box::pin(async move {
             let answer = session.start(tool, &arguments, timeout, retries).await;
             let id = server.start_result(answer)?;
             if let Some(id) = &id {
@@ -137,11 +124,7 @@ impl BuiltinMcp {
                 let _ = known.set(id.clone());
             }
             Ok(id)
-        }));
-        Ok(McpStart {
-            pending,
-            answers_at_end,
-        })
+        })))
     }
 
     fn start_result(

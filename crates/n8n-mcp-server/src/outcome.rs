@@ -300,7 +300,7 @@ impl Waiting {
         workflow: Option<&Workflow>,
     ) -> (Self, &'static str) {
         let mut nodes = workflow.into_iter().flat_map(|workflow| &workflow.nodes);
-        let found = nodes.find(|node| trace.last() == Some(&node.name));
+        let found = nodes.find(|node| trace.last() == Some(node.name()));
         let (what, note) = match found.map(waits_for) {
             Some(WaitsFor::Form) => ("form", RESUMED_BY_CALL),
             Some(WaitsFor::Request) => ("request", RESUMED_BY_CALL),

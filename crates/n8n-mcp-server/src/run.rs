@@ -109,7 +109,7 @@ impl Tool for RunWorkflow {
         let parameters = self.parameters.unwrap_or_default();
         let plan = RunPlan::new(&workflow, trigger, parameters, http, &request_id, &access)?;
         if plan.runs_drafts {
-            let nodes = match plan.start.way() {
+            let nodes = match plan.way {
                 StartMethod::McpProduction => workflow.live_nodes(),
                 _ => &workflow.nodes,
             };
@@ -133,10 +133,14 @@ impl Tool for RunWorkflow {
             deadline,
             kept: Kept::new(&workflow),
         };
-        let RunPlan { trigger, start, .. } = plan;
-        let way = start.way();
+        let RunPlan {
+            trigger,
+            way,
+            start,
+            ..
+        } = plan;
         // Boxed: the future is large and polled within a select.
-        let mut running = Box::pin(watch.run(start));
+        let mut running = Box::pin(watch.run(way, start));
         let run = tokio::select! {
             biased;
             run = &mut running => run?,

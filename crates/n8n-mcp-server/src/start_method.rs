@@ -83,8 +83,7 @@ impl Access {
             );
         }
         if let (Some(scheme), None) = (trigger.authentication(), self.credential(trigger)) {
-            let mut names = trigger.node.credentials.values();
-            let name = names.find_map(|credential| credential.name.as_deref());
+            let name = trigger.node.credentials().find_map(|one| one.name);
             return Err(match name {
                 Some(name) => format!(
                     "its URL asks for authentication ({scheme}) with the credential {name:?}: set \
@@ -172,12 +171,9 @@ impl WebhookCredentials {
 
     /// The name or id under which the credential of this node is configured.
     pub(crate) fn name_for(&self, node: &Node) -> Option<&str> {
-        let names = node.credentials.values();
-        let mut names = names.flat_map(|credential| [&credential.id, &credential.name]);
-        names.find_map(|name| {
-            let (name, _) = self.0.get_key_value(name.as_deref()?)?;
-            Some(name.as_str())
-        })
+        let names = node.credentials();
+        let mut names = names.flat_map(|credential| [credential.id, credential.name]);
+        names.find_map(|name| Some(self.0.get_key_value(&name?)?.0.as_str()))
     }
 
     /// The header in which the credential of this name is sent.

@@ -122,13 +122,13 @@ fn tool_spec(workflow: &Workflow, access: &Access, redactor: &Redactor) -> Optio
         title: workflow.name.clone(),
         // Afterwards, as a part of a secret does not look like one.
         description: one_line(&description, MAX_DESCRIPTION),
-        trigger: trigger.node.name.clone(),
+        trigger: trigger.node.name().to_owned(),
         input,
     })
 }
 
 fn note(node: &Node) -> Option<&str> {
-    let is_note = node.kind.ends_with(".stickyNote");
+    let is_note = node.kind().ends_with(".stickyNote");
     node.text("content").filter(|_| is_note)
 }
 

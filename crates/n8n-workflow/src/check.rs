@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
 use crate::connections::{Connection, MAIN, MAX_INDEX, is_kind, parse_connections};
-use crate::draft::{Draft, is_disabled, name_of, short_type, type_of};
+use crate::draft::Draft;
 use crate::expressions;
+use crate::node::Node;
 use crate::node_type::{attached_by, output_names, runs_code};
 use crate::trigger::TriggerKind;
 
@@ -55,7 +56,7 @@ const ASSIGNMENTS: &str = "assignments.assignments, a list of {name, value, type
 /// All findings about a draft, errors first.
 pub fn check(draft: &Draft) -> Vec<Finding> {
     let mut found = Findings::default();
-    let names: HashSet<&str> = draft.nodes.iter().map(name_of).collect();
+    let names: HashSet<&str> = draft.nodes.iter().map(Node::name).collect();
     check_nodes(draft, &mut found);
     match parse_connections(&draft.connections) {
         Ok(all) => {
@@ -73,8 +74,8 @@ pub fn check(draft: &Draft) -> Vec<Finding> {
     for node in &draft.nodes {
         check_parameters(node, &mut found);
         check_expressions(node, &names, &mut found);
-        if ["if", "filter", "switch"].contains(&short_type(node)) {
-            check_operators(name_of(node), node.get("parameters"), &mut found);
+        if ["if", "filter", "switch"].contains(&node.short_kind()) {
+            check_operators(node.name(), node.parameters(), &mut found);
         }
     }
     let mut found = found.0;
@@ -82,25 +83,25 @@ pub fn check(draft: &Draft) -> Vec<Finding> {
     found
 }
 
-fn is_trigger(node: &Map<String, Value>) -> bool {
-    TriggerKind::from_type(type_of(node)).is_some()
+fn is_trigger(node: &Node) -> bool {
+    TriggerKind::from_type(node.kind()).is_some()
 }
 
 fn check_nodes(draft: &Draft, found: &mut Findings) {
     let mut seen = HashSet::new();
     for (at, node) in draft.nodes.iter().enumerate() {
-        let name = name_of(node);
+        let name = node.name();
         if name.is_empty() {
             found.error("", format!("nodes[{at}] has no name."), "Give it a name.");
         } else if !seen.insert(name) {
             let fix = "Rename one: connections and expressions go by name.";
             found.error(name, "Two nodes have this name.", fix);
         }
-        if !type_of(node).contains('.') {
+        if !node.kind().contains('.') {
             let fix = "Write the whole type, such as n8n-nodes-base.set.";
             found.error(name, "Its type is missing or is not a type of node.", fix);
         }
-        if runs_code(type_of(node)) {
+        if runs_code(node.kind()) {
             let fix = "Have a person read them before the workflow is activated.";
             found.warning(name, "It runs code or commands of its own.", fix);
         }
@@ -108,7 +109,7 @@ fn check_nodes(draft: &Draft, found: &mut Findings) {
     if !draft
         .nodes
         .iter()
-        .any(|node| is_trigger(node) && !is_disabled(node))
+        .any(|node| is_trigger(node) && !node.is_disabled())
     {
         let fix = "Add a node such as n8n-nodes-base.webhook or n8n-nodes-base.manualTrigger.";
         found.error("", NO_TRIGGER, fix);
@@ -166,9 +167,8 @@ fn check_ends(draft: &Draft, all: &[Connection], found: &mut Findings) {
 }
 
 /// The number of outputs of a node whose type has several, always as many; `None` of other types.
-fn fixed_outputs(node: &Map<String, Value>) -> Option<usize> {
-    let version = node.get("typeVersion").and_then(Value::as_f64);
-    let names = output_names(short_type(node), version.unwrap_or(1.0));
+fn fixed_outputs(node: &Node) -> Option<usize> {
+    let names = output_names(node.short_kind(), node.version());
     let of_errors = usize::from(node.get("onError") == Some(&"continueErrorOutput".into()));
     (names.len() > 1).then_some(names.len() + of_errors)
 }
@@ -176,10 +176,10 @@ fn fixed_outputs(node: &Map<String, Value>) -> Option<usize> {
 /// Finds sub-nodes that items are sent to: n8n publishes them, and each run fails there.
 fn check_sub_nodes(draft: &Draft, all: &[Connection], found: &mut Findings) {
     for node in &draft.nodes {
-        let name = name_of(node);
+        let name = node.name();
         let mut all = all.iter();
         let is_sent_items = all.any(|one| one.kind == MAIN && one.to == name);
-        if let Some(kind) = attached_by(type_of(node)).filter(|_| is_sent_items) {
+        if let Some(kind) = attached_by(node.kind()).filter(|_| is_sent_items) {
             let message = "A `main` connection leads to it, and no items pass through it: every run fails there.";
             let fix = format!("Connect it to the node that uses it, with kind {kind}.");
             found.warning(name, message, &fix);
@@ -200,31 +200,30 @@ fn check_time_zone(draft: &Draft, found: &mut Findings) {
 }
 
 /// Finds parameters that n8n ignores in silence.
-fn check_parameters(node: &Map<String, Value>, found: &mut Findings) {
-    let version = node.get("typeVersion").and_then(Value::as_f64);
+fn check_parameters(node: &Node, found: &mut Findings) {
     let replaced = |name: &str| {
         let mut rows = REPLACED_PARAMETERS.iter();
         let row = rows.find(|(kind, since, parameter, _)| {
-            *kind == short_type(node) && version.unwrap_or(1.0) >= *since && *parameter == name
+            *kind == node.short_kind() && node.version() >= *since && *parameter == name
         });
         row.map(|(.., instead)| format!("Write {instead} in its place."))
     };
-    let parameters = node.get("parameters").and_then(Value::as_object);
+    let parameters = node.parameters().as_object();
     for name in parameters.into_iter().flat_map(Map::keys) {
         let is_beside = BESIDE_PARAMETERS.split(' ').any(|known| known == name);
         let beside =
             is_beside.then(|| "Write it beside `parameters`, in the node itself.".to_owned());
         if let Some(fix) = beside.or_else(|| replaced(name)) {
             let message = format!("n8n ignores the parameter `{name}` of this node.");
-            found.warning(name_of(node), message, &fix);
+            found.warning(node.name(), message, &fix);
         }
     }
 }
 
 /// Finds conditions that n8n takes for false, whatever is compared: it does not know their operator.
-fn check_operators(node: &str, parameters: Option<&Value>, found: &mut Findings) {
+fn check_operators(node: &str, parameters: &Value, found: &mut Findings) {
     match parameters {
-        Some(Value::Object(all)) => {
+        Value::Object(all) => {
             let operation = all.get("operator").and_then(|one| one.get("operation"));
             let operation = operation.and_then(Value::as_str).unwrap_or("equals");
             if !OPERATORS.split(' ').any(|known| known == operation) {
@@ -233,25 +232,20 @@ fn check_operators(node: &str, parameters: Option<&Value>, found: &mut Findings)
                 found.warning(node, message, "Write, for example, equals, notEmpty or gt.");
             }
             all.values()
-                .for_each(|one| check_operators(node, Some(one), found));
+                .for_each(|one| check_operators(node, one, found));
         }
-        Some(Value::Array(all)) => all
-            .iter()
-            .for_each(|one| check_operators(node, Some(one), found)),
+        Value::Array(all) => all.iter().for_each(|one| check_operators(node, one, found)),
         _ => {}
     }
 }
 
-fn check_expressions(node: &Map<String, Value>, names: &HashSet<&str>, found: &mut Findings) {
-    let name = name_of(node);
+fn check_expressions(node: &Node, names: &HashSet<&str>, found: &mut Findings) {
+    let name = node.name();
     // Notes are for people and may hold braces.
-    let Some(parameters) = node
-        .get("parameters")
-        .filter(|_| short_type(node) != STICKY_NOTE)
-    else {
+    if node.short_kind() == STICKY_NOTE {
         return;
-    };
-    expressions::visit_texts(parameters, "", &mut |path, text| {
+    }
+    expressions::visit_texts(node.parameters(), "", &mut |path, text| {
         let is_code = path.to_ascii_lowercase().ends_with("code");
         let is_expression = text.starts_with('=');
         if !is_code && let Some(error) = expressions::error(text) {

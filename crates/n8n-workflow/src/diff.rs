@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use serde_with::skip_serializing_none;
 
 use crate::connections::lines;
-use crate::draft::{Draft, name_of, type_of};
+use crate::draft::Draft;
+use crate::node::Node;
 
 /// Bytes of one value.
 const MAX_VALUE: usize = 2_000;
@@ -48,15 +49,13 @@ struct ValueChange {
     after: Option<String>,
 }
 
-type Node = Map<String, Value>;
-
 /// The values of a node by their paths, each as it is and as it may be shown.
 type Leaves = BTreeMap<String, (Value, String)>;
 
 /// Returns the changes from `before` to `after`. Each comes with its redacted form, so that a changed secret is
 /// named and not shown.
 pub fn diff(before: (&Draft, &Draft), after: (&Draft, &Draft)) -> WorkflowDiff {
-    let with_type = |node: &Node| format!("{} ({})", name_of(node), type_of(node));
+    let with_type = |node: &Node| format!("{} ({})", node.name(), node.kind());
     let (old, new) = (&before.0.nodes, &after.0.nodes);
     let pairs = pairs(old, new);
     let lines = |draft: &Draft| BTreeSet::from_iter(lines(&draft.connections));
@@ -73,7 +72,7 @@ pub fn diff(before: (&Draft, &Draft), after: (&Draft, &Draft)) -> WorkflowDiff {
             found.added.push(with_type(node));
             continue;
         };
-        let (name, old_name) = (name_of(node), name_of(&old[at]));
+        let (name, old_name) = (node.name(), old[at].name());
         if old_name != name {
             found.renamed.push(format!("{old_name} -> {name}"));
         }
@@ -87,9 +86,9 @@ pub fn diff(before: (&Draft, &Draft), after: (&Draft, &Draft)) -> WorkflowDiff {
 /// name.
 fn pairs(old: &[Node], new: &[Node]) -> Vec<Option<usize>> {
     let by_id: fn(&Node, &Node) -> bool = |old, new| {
-        new.contains_key("id") && old.get("id") == new.get("id") && type_of(old) == type_of(new)
+        new.contains_key("id") && old.get("id") == new.get("id") && old.kind() == new.kind()
     };
-    let by_name = |old: &Node, new: &Node| name_of(old) == name_of(new);
+    let by_name = |old: &Node, new: &Node| old.name() == new.name();
     let mut found = vec![None; new.len()];
     for is_same in [by_id, by_name] {
         for (at, node) in new.iter().enumerate() {
@@ -132,7 +131,7 @@ impl WorkflowDiff {
 /// The values of a node that say what it does.
 fn leaves_of(node: &Node, shown: &Node) -> Leaves {
     let mut leaves = Leaves::new();
-    for (key, value) in node {
+    for (key, value) in &node.0 {
         if !IGNORED.contains(&key.as_str()) {
             let shown = shown.get(key).unwrap_or(&Value::Null);
             add_leaves(value, shown, key.clone(), &mut leaves);

@@ -8,12 +8,12 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::node_type::last_part;
+use crate::node::{Node, number};
 use crate::workflow::Name;
 
-pub use called::{called_by, called_ids, called_workflows};
+pub use called::{called_ids, called_workflows};
 pub use edit::{Operation, apply};
-pub use restore::{PLACEHOLDER, hidden_places, keep_parts, move_pins, restore};
+pub use restore::{PLACEHOLDER, hidden_places, move_pins, restore};
 
 // One field more than n8n accepts in a workflow and it rejects the whole, and it returns fields that it rejects.
 const SETTINGS: &str = "saveExecutionProgress saveManualExecutions saveDataErrorExecution \
@@ -41,7 +41,7 @@ pub struct Draft {
     /// Empty only if n8n has it so.
     pub(crate) name: String,
     /// In the form of n8n, each with an id and a position.
-    pub nodes: Vec<Map<String, Value>>,
+    pub nodes: Vec<Node>,
     /// By the name of the node that they start from.
     pub connections: Map<String, Value>,
     /// Settings of the workflow, by name.
@@ -101,7 +101,7 @@ impl Draft {
         settings.retain(|key, _| is_setting(key));
         let mut nodes = self.nodes.clone();
         for node in &mut nodes {
-            let name = name_of(node).to_owned();
+            let name = node.name().to_owned();
             node.retain(|key, _| {
                 let is_kept = is_node_field(key);
                 left_out.extend((!is_kept).then(|| format!("{name}: {key}")));
@@ -163,14 +163,32 @@ impl Draft {
     /// # Errors
     /// When a part has the wrong type.
     pub fn read(mut given: Map<String, Value>) -> Result<Self, String> {
-        let name = match given.remove("name") {
-            Some(Value::String(name)) => Name::try_from(name).ok(),
-            _ => None,
-        };
-        let name = name.ok_or_else(|| wrong("name", "a text that is not empty"))?;
+        let name = name_in(&mut given)?;
         let mut draft = Self::read_parts(given)?;
         draft.set_name(name);
         Ok(draft)
+    }
+
+    /// Reads what a caller wrote in place of the `current` definition: a part that is left out or null stays, of nodes
+    /// also parts of them.
+    ///
+    /// # Errors
+    /// When a part has the wrong type.
+    pub fn read_change(mut given: Map<String, Value>, current: &Self) -> Result<Self, String> {
+        given.retain(|_, part| !part.is_null());
+        // n8n may have an empty one, which stays until the caller writes another.
+        let is_kept = given.get("name").is_none_or(|name| *name == current.name);
+        let name = match is_kept {
+            true => current.name.clone(),
+            false => name_in(&mut given)
+                .map_err(|fault| format!("{fault} Leave it out to keep the name."))?
+                .into(),
+        };
+        restore::keep_parts(&mut given, current);
+        let mut changed = Self::read_parts(given)?;
+        changed.name = name;
+        changed.node_groups = changed.node_groups.or_else(|| current.node_groups.clone());
+        Ok(changed)
     }
 
     /// Reads all but the name.
@@ -180,7 +198,7 @@ impl Draft {
             _ => return Err(wrong("nodes", "an array of nodes")),
         };
         let as_node = |(at, node): (usize, Value)| match node {
-            Value::Object(node) => Ok(node),
+            Value::Object(node) => Ok(Node(node)),
             _ => Err(wrong(&format!("nodes[{at}]"), "an object")),
         };
         let nodes: Result<Vec<_>, _> = nodes.into_iter().enumerate().map(as_node).collect();
@@ -209,8 +227,8 @@ impl Draft {
     }
 
     /// The node with this name.
-    pub fn node(&self, name: &str) -> Option<&Map<String, Value>> {
-        self.nodes.iter().find(|node| name_of(node) == name)
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.name() == name)
     }
 
     /// Gives each trigger a new path: two active workflows cannot have the same URL.
@@ -219,7 +237,7 @@ impl Draft {
             if node.contains_key("webhookId") {
                 node.insert("webhookId".into(), Uuid::new_v4().to_string().into());
             }
-            let places: &[&str] = match short_type(node) {
+            let places: &[&str] = match node.short_kind() {
                 "webhook" | "mcpTrigger" => &["/path"],
                 "formTrigger" => &["/path", "/options/path"],
                 _ => &[],
@@ -263,7 +281,7 @@ impl Draft {
                 node.insert("typeVersion".into(), version_of(version));
             }
             // n8n itself generates one only in its editor.
-            if needs_webhook_id(node) && !node.contains_key("webhookId") {
+            if node.needs_webhook_id() && !node.contains_key("webhookId") {
                 node.insert("webhookId".into(), Uuid::new_v4().to_string().into());
             }
         }
@@ -282,40 +300,17 @@ fn drop_nulls(connections: &mut Map<String, Value>) {
     }
 }
 
-/// A number, also in a text.
-fn number(value: &Value) -> Option<f64> {
-    value.as_f64().or_else(|| value.as_str()?.parse().ok())
-}
-
 /// The version as n8n writes it: `2`, not `2.0`.
 fn version_of(version: f64) -> Value {
     serde_json::from_str(&version.to_string()).unwrap_or_else(|_| json!(version))
 }
 
-/// The name of a node; empty if it has none.
-pub fn name_of(node: &Map<String, Value>) -> &str {
-    node.get("name").and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The type of a node; empty if it has none.
-pub fn type_of(node: &Map<String, Value>) -> &str {
-    node.get("type").and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The last part of a node's type.
-pub fn short_type(node: &Map<String, Value>) -> &str {
-    last_part(type_of(node))
-}
-
-/// True for a node that does not run.
-pub fn is_disabled(node: &Map<String, Value>) -> bool {
-    node.get("disabled") == Some(&Value::Bool(true))
-}
-
-/// True for nodes whose URL holds their webhook id.
-fn needs_webhook_id(node: &Map<String, Value>) -> bool {
-    let kinds = ["webhook", "formTrigger", "chatTrigger", "wait", "form"];
-    kinds.contains(&short_type(node))
+fn name_in(given: &mut Map<String, Value>) -> Result<Name, String> {
+    let name = match given.remove("name") {
+        Some(Value::String(name)) => Name::try_from(name).ok(),
+        _ => None,
+    };
+    name.ok_or_else(|| wrong("name", "a text that is not empty"))
 }
 
 fn object(given: &mut Map<String, Value>, key: &str) -> Result<Map<String, Value>, String> {

@@ -75,7 +75,10 @@ pub(crate) fn renamed(text: &str, old: &str, new: &str) -> String {
     };
     let written = |quote: &str| {
         let new = new.replace('\\', r"\\");
-        let new = new.replace(quote, &format!("\\{quote}"));
+        let mut new = new.replace(quote, &format!("\\{quote}"));
+        if quote == "`" {
+            new = new.replace("${", r"\${");
+        }
         format!("{quote}{new}{quote}")
     };
     let rename = |found: &Captures<'_>| match quoted(found) {
@@ -94,12 +97,15 @@ pub(crate) fn renamed(text: &str, old: &str, new: &str) -> String {
 fn quoted(found: &Captures<'_>) -> Option<(&'static str, String)> {
     let mut quotes = ["'", "\"", "`"].into_iter().zip(2..);
     let (quote, escaped) = quotes.find_map(|(quote, at)| Some((quote, found.get(at)?.as_str())))?;
-    let (mut name, mut chars) = (String::new(), escaped.chars());
+    let (mut name, mut chars) = (String::new(), escaped.chars().peekable());
     while let Some(c) = chars.next() {
+        // What a template inserts is known only in a run.
+        if (quote, c, chars.peek()) == ("`", '$', Some(&'{')) {
+            return None;
+        }
         name.extend(if c == '\\' { chars.next() } else { Some(c) });
     }
-    // What a template inserts is known only in a run.
-    (quote != "`" || !name.contains("${")).then_some((quote, name))
+    Some((quote, name))
 }
 
 #[cfg(test)]
@@ -120,5 +126,12 @@ mod tests {
         ] {
             assert_eq!(renamed(text, "Old", "It's"), expected);
         }
+        // There and back.
+        for (text, odd) in [("$(`Old`)", "`a` ${b}"), ("$('Old')", r"\'${b}")] {
+            let there = renamed(text, "Old", odd);
+            assert_eq!(references(&there), [odd]);
+            assert_eq!(renamed(&there, odd, "Old"), text);
+        }
+        assert!(references("$(`a ${b}`)").is_empty());
     }
 }

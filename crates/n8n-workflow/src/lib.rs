@@ -27,12 +27,12 @@ pub mod connections;
 pub mod diff;
 pub mod draft;
 mod expressions;
+mod node;
 pub mod node_type;
 pub mod publish_check;
 pub mod trace;
 pub mod trigger;
 mod workflow;
 
-pub use workflow::{
-    CredentialRef, Definition, Execution, Id, Name, Node, Status, UnpublishedDraft, Workflow,
-};
+pub use node::{CredentialRef, Node};
+pub use workflow::{Execution, Id, Name, Status, UnpublishedDraft, Workflow};

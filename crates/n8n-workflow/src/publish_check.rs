@@ -6,12 +6,12 @@
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::check::{Finding, Findings, NO_TRIGGER};
-use crate::draft::{Draft, name_of, type_of};
-use crate::node_type::last_part;
+use crate::draft::Draft;
+use crate::node::Node;
 use crate::trigger::TriggerKind;
 
 /// The start of a copy's name.
@@ -90,13 +90,13 @@ impl PublishCheck {
             .filter_map(|at| Some((at, fault_of(&self.copy.nodes[at], answer)?)))
             .collect();
         for (at, (message, fix)) in &faulty {
-            let name = name_of(&self.copy.nodes[*at]).to_owned();
+            let name = self.copy.nodes[*at].name().to_owned();
             self.found.error(&name, message, fix);
         }
         if !faulty.is_empty() {
             let names: Vec<_> = faulty
                 .iter()
-                .map(|(at, _)| name_of(&self.copy.nodes[*at]).to_owned())
+                .map(|(at, _)| self.copy.nodes[*at].name().to_owned())
                 .collect();
             return self.neutralize(&names);
         }
@@ -162,9 +162,9 @@ impl PublishCheck {
     /// Puts nodes without faults in the places of these; false if no node was replaced.
     fn neutralize(&mut self, names: &[String]) -> bool {
         let mut changed = false;
-        let is_it = |node: &&mut Map<String, Value>| names.iter().any(|name| name == name_of(node));
+        let is_it = |node: &&mut Node| names.iter().any(|name| name == node.name());
         for node in self.copy.nodes.iter_mut().filter(is_it) {
-            let kind = match TriggerKind::from_type(type_of(node)) {
+            let kind = match TriggerKind::from_type(node.kind()) {
                 Some(_) => "webhook",
                 None => "noOp",
             };
@@ -189,7 +189,7 @@ impl PublishCheck {
             "typeVersion": 1, "position": [0, 0], "parameters": parameters,
             "webhookId": new_id(),
         });
-        self.copy.nodes.extend(node.as_object().cloned());
+        self.copy.nodes.extend(node.as_object().cloned().map(Node));
     }
 
     /// All findings, each once.
@@ -205,8 +205,8 @@ impl PublishCheck {
 }
 
 /// The fault of a node whose type or version this answer says to be unknown, and what to do about it.
-fn fault_of<'a>(node: &Map<String, Value>, answer: &'a str) -> Option<(String, &'a str)> {
-    let kind = type_of(node);
+fn fault_of<'a>(node: &Node, answer: &'a str) -> Option<(String, &'a str)> {
+    let kind = node.kind();
     if let Some(named) = answer.strip_prefix("Unrecognized node type: ") {
         // n8n names a node that is a tool without the last word of its type.
         let own = [Some(kind), kind.strip_suffix("Tool")];
@@ -216,7 +216,7 @@ fn fault_of<'a>(node: &Map<String, Value>, answer: &'a str) -> Option<(String, &
     }
     let version = node.get("typeVersion").map(Value::to_string);
     let version = version.unwrap_or_default();
-    let name = last_part(kind);
+    let name = node.short_kind();
     let start = format!("Node type \"{name}\" is not available in version {version}.");
     let fix = answer.strip_prefix(&start)?.trim_start();
     Some((
@@ -226,11 +226,11 @@ fn fault_of<'a>(node: &Map<String, Value>, answer: &'a str) -> Option<(String, &
 }
 
 /// True for a copy of any check: only those have the id in their name in the node that was added, too.
-pub fn is_copy(name: &str, nodes: &[Map<String, Value>]) -> bool {
+pub fn is_copy(name: &str, nodes: &[Node]) -> bool {
     let id = name.strip_prefix(COPY_NAME);
     let id = id.and_then(|rest| rest.strip_suffix(COPY_NAME_END));
     let id = id.filter(|id| Uuid::try_parse(id).is_ok());
-    let is_call = |id| nodes.iter().any(|node| name_of(node) == name_of_call(id));
+    let is_call = |id| nodes.iter().any(|node| node.name() == name_of_call(id));
     id.is_some_and(is_call)
 }
 

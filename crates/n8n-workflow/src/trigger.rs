@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::expressions::visit_texts;
+use crate::node::Node;
 use crate::node_type::last_part;
-use crate::workflow::{Node, Workflow};
+use crate::workflow::Workflow;
 
 /// The kind of a trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -60,11 +61,14 @@ impl TriggerKind {
 
 /// The triggers of a workflow, in the order of its nodes.
 pub fn triggers(workflow: &Workflow) -> Vec<Trigger<'_>> {
-    let live = workflow.live_nodes().iter().filter(|node| !node.disabled);
+    let live = workflow
+        .live_nodes()
+        .iter()
+        .filter(|node| !node.is_disabled());
     live.filter_map(|node| {
         Some(Trigger {
             node,
-            kind: TriggerKind::from_type(&node.kind)?,
+            kind: TriggerKind::from_type(node.kind())?,
             workflow,
         })
     })
@@ -111,7 +115,7 @@ impl Webhook {
     pub fn of(node: &Node) -> Result<Self, String> {
         let path = fixed(node.text("path").unwrap_or_default())?;
         let known = |name: &str| METHODS.into_iter().find(|known| known.as_str() == name);
-        let mut methods: Vec<_> = match node.parameters.get("httpMethod") {
+        let mut methods: Vec<_> = match node.parameters().get("httpMethod") {
             None => vec![Method::GET],
             Some(Value::Array(names)) => names
                 .iter()
@@ -151,7 +155,7 @@ impl Trigger<'_> {
     /// A reason and what would help: the parameters do not determine them.
     pub fn webhook(&self) -> Result<Webhook, String> {
         let mut webhook = Webhook::of(self.node)?;
-        let id = self.id();
+        let id = self.node.webhook_id();
         if webhook.has_parameters() {
             let id = id.ok_or("its path has parameters but it has no webhook id: save it again")?;
             webhook.path.insert(0, id.to_owned());
@@ -163,32 +167,31 @@ impl Trigger<'_> {
 
     /// The id of a public chat, whose URL is `/webhook/<id>/chat`.
     pub fn chat_id(&self) -> Result<&str, String> {
-        if self.node.parameters.get("public") != Some(&Value::Bool(true)) {
+        if self.node.parameters().get("public") != Some(&Value::Bool(true)) {
             return Err("its chat is not public: make it public".into());
         }
         let missing = || "it has no webhook id: save it again in n8n".to_owned();
-        self.id().ok_or_else(missing)
+        self.node.webhook_id().ok_or_else(missing)
     }
 
     /// The path of a form, below `/form`.
     pub fn form_path(&self) -> Result<Vec<String>, String> {
-        if self.node.type_version < FORM_WITH_PATH {
+        if self.node.version() < FORM_WITH_PATH {
             return Err("its Form Trigger is of the first version: replace it by a new one".into());
         }
-        let option = self.node.parameters.get("options");
+        let option = self.node.parameters().get("options");
         let option = option.and_then(|options| options.get("path")?.as_str());
         let given = self.text("path").or(option).filter(|path| !path.is_empty());
-        fixed(given.or(self.id()).ok_or("it has no path: set one")?)
+        fixed(
+            given
+                .or(self.node.webhook_id())
+                .ok_or("it has no path: set one")?,
+        )
     }
 
     /// True if its reply comes at the end of the run or from a node, and not at once.
     pub fn replies_at_end(&self) -> bool {
         !matches!(self.text("responseMode"), None | Some("onReceived"))
-    }
-
-    fn id(&self) -> Option<&str> {
-        let id = self.node.webhook_id.as_deref();
-        id.filter(|id| !id.is_empty())
     }
 }
 
@@ -252,7 +255,7 @@ impl Trigger<'_> {
                     .collect()
             }
             _ => {
-                let rows = values(&self.node.parameters, "workflowInputs");
+                let rows = values(self.node.parameters(), "workflowInputs");
                 let input = |row: &Value| {
                     let kind = row.get("type").and_then(Value::as_str).unwrap_or_default();
                     Some((row.get("name")?.as_str()?.to_owned(), schema_of(kind)))
@@ -288,7 +291,7 @@ pub enum WaitsFor {
 
 /// The event that continues `node`, which waits.
 pub fn waits_for(node: &Node) -> WaitsFor {
-    match (last_part(&node.kind), node.text("resume")) {
+    match (node.short_kind(), node.text("resume")) {
         ("form", _) | ("wait", Some("form")) => WaitsFor::Form,
         ("wait", Some("webhook")) => WaitsFor::Request,
         ("wait", _) => WaitsFor::Time,
@@ -308,19 +311,19 @@ pub fn fields_of(node: &Node) -> Option<Vec<FormField>> {
                 rows => rows.unwrap_or_default(),
             }
         }
-        _ => values(&node.parameters, "formFields").cloned().collect(),
+        _ => values(node.parameters(), "formFields").cloned().collect(),
     };
     let fields = rows.iter().enumerate();
-    let fields = fields.filter_map(|(index, field)| form_field(node, index, field.as_object()?));
+    let fields = fields.filter_map(|(index, field)| form_field(node, index, field));
     Some(fields.collect())
 }
 
-fn form_field(node: &Node, index: usize, field: &Map<String, Value>) -> Option<FormField> {
+fn form_field(node: &Node, index: usize, field: &Value) -> Option<FormField> {
     let text = |key: &str| field.get(key).and_then(Value::as_str);
     let yes = |key: &str| field.get(key) == Some(&Value::Bool(true));
     let label = text("fieldLabel");
     let own = text("fieldName").filter(|name| !name.is_empty());
-    let prefers_own = node.type_version >= FORM_WITH_NAMES;
+    let prefers_own = node.version() >= FORM_WITH_NAMES;
     let name = if prefers_own {
         own.or(label)
     } else {
@@ -353,7 +356,7 @@ fn form_field(node: &Node, index: usize, field: &Map<String, Value>) -> Option<F
 }
 
 /// A text that is one of the options of a field.
-fn one_of(field: &Map<String, Value>) -> Value {
+fn one_of(field: &Value) -> Value {
     let options = values(field, "fieldOptions");
     let options: Vec<_> = options
         .filter_map(|option| option.get("option")?.as_str())
@@ -373,7 +376,7 @@ fn file() -> Value {
 }
 
 /// The rows of a list parameter, which n8n writes as `{"values": […]}`.
-fn values<'a>(parameters: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = &'a Value> {
+fn values<'a>(parameters: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     let list = parameters.get(key);
     let rows = list.and_then(|list| list.get("values")?.as_array());
     rows.into_iter().flatten()
@@ -502,8 +505,8 @@ fn read_by(nodes: &[Node]) -> Vec<String> {
     let Some(pattern) = READ_PARAMETER.as_ref() else {
         return names;
     };
-    for value in nodes.iter().flat_map(|node| node.parameters.values()) {
-        visit_texts(value, "", &mut |_, text| {
+    for node in nodes {
+        visit_texts(node.parameters(), "", &mut |_, text| {
             for found in pattern.captures_iter(text) {
                 let name = found.get(1).or(found.get(2));
                 let name = name.map_or("", |name| name.as_str());

@@ -1,14 +1,15 @@
 //! Workflows, executions and their ids as n8n returns them.
 
-use std::collections::HashMap;
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
+
+use crate::node::Node;
 
 /// The versions of an active workflow whose draft, which the editor and the tools show, is not what is
 /// live.
@@ -86,88 +87,6 @@ struct PublishedVersion {
     nodes: Vec<Node>,
 }
 
-/// A node of a workflow.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Node {
-    /// Unique in the workflow.
-    #[serde(default, deserialize_with = "text")]
-    pub name: String,
-    /// Such as `n8n-nodes-base.set`.
-    #[serde(default, rename = "type", deserialize_with = "text")]
-    pub kind: String,
-    /// 0 if absent.
-    #[serde(default, deserialize_with = "number")]
-    pub type_version: f64,
-    /// It passes its input on.
-    #[serde(default, deserialize_with = "or_default")]
-    pub disabled: bool,
-    /// A part of URLs of some triggers.
-    #[serde(default, deserialize_with = "optional_text")]
-    pub webhook_id: Option<String>,
-    /// By name.
-    #[serde(default, deserialize_with = "or_default")]
-    pub parameters: Map<String, Value>,
-    /// By the type of the credential.
-    #[serde(default, deserialize_with = "credentials")]
-    pub credentials: HashMap<String, CredentialRef>,
-    #[serde(default, deserialize_with = "optional_text")]
-    on_error: Option<String>,
-    #[serde(default, deserialize_with = "or_default")]
-    continue_on_fail: bool,
-}
-
-impl Node {
-    /// The text of a parameter.
-    pub fn text(&self, parameter: &str) -> Option<&str> {
-        self.parameters.get(parameter)?.as_str()
-    }
-
-    /// The parameters as one value.
-    pub fn all_parameters(&self) -> Value {
-        Value::Object(self.parameters.clone())
-    }
-
-    /// True if the workflow goes on after its errors.
-    pub fn handles_errors(&self) -> bool {
-        let goes_on = |text: &str| text.starts_with("continue");
-        self.continue_on_fail || self.on_error.as_deref().is_some_and(goes_on)
-    }
-}
-
-/// The credential of a node.
-#[derive(Deserialize)]
-pub struct CredentialRef {
-    /// The id in n8n; earlier versions wrote only the name.
-    #[serde(default, deserialize_with = "optional_text")]
-    pub id: Option<String>,
-    /// The name in n8n.
-    #[serde(default, deserialize_with = "optional_text")]
-    pub name: Option<String>,
-}
-
-/// The parts of a workflow that define it, byte for byte as n8n wrote them, without pinned data,
-/// owner and published copy.
-#[derive(Deserialize, Serialize, JsonSchema)]
-#[schemars(inline, description = "")]
-#[expect(
-    missing_docs,
-    reason = "documentation of a member would become a part of a tool's schema"
-)]
-pub struct Definition {
-    #[serde(deserialize_with = "text")]
-    pub name: String,
-    #[schemars(with = "Vec<Map<String, Value>>")]
-    #[serde(default = "empty_list")]
-    pub nodes: Box<RawValue>,
-    #[schemars(with = "Map<String, Value>")]
-    #[serde(default)]
-    pub connections: Box<RawValue>,
-    #[schemars(with = "Option<Map<String, Value>>")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub settings: Option<Box<RawValue>>,
-}
-
 /// A part of n8n's JSON, or the default if it does not have the expected form.
 pub(crate) fn or_default<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
     deserializer: D,
@@ -176,23 +95,13 @@ pub(crate) fn or_default<'de, D: Deserializer<'de>, T: DeserializeOwned + Defaul
     Ok(serde_json::from_value(value).unwrap_or_default())
 }
 
-/// A text; a number as text, and nothing else.
-fn optional_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    Ok(match Value::deserialize(deserializer)? {
-        Value::String(text) => Some(text),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    })
-}
-
+/// A text; a number as text; empty for all else.
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    Ok(optional_text(deserializer)?.unwrap_or_default())
-}
-
-fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    let value = Value::deserialize(deserializer)?;
-    let text = value.as_str().and_then(|text| text.parse().ok());
-    Ok(value.as_f64().or(text).unwrap_or_default())
+    Ok(match Value::deserialize(deserializer)? {
+        Value::String(text) => text,
+        Value::Number(number) => number.to_string(),
+        _ => String::new(),
+    })
 }
 
 fn all_readable<'de, D: Deserializer<'de>, T: DeserializeOwned>(
@@ -204,23 +113,6 @@ fn all_readable<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     };
     let read = all.into_iter().map(serde_json::from_value);
     Ok(read.filter_map(Result::ok).collect())
-}
-
-fn credentials<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<HashMap<String, CredentialRef>, D::Error> {
-    let all: Map<String, Value> = or_default(deserializer)?;
-    let read = |(kind, value): (String, Value)| {
-        let credential = match value {
-            Value::String(name) => CredentialRef {
-                id: None,
-                name: Some(name),
-            },
-            other => serde_json::from_value(other).ok()?,
-        };
-        Some((kind, credential))
-    };
-    Ok(all.into_iter().filter_map(read).collect())
 }
 
 fn tag_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
@@ -243,10 +135,6 @@ fn project_ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
     let mut shares: Vec<Share> = all_readable(deserializer)?;
     shares.sort_by_key(|share| share.role != "workflow:owner");
     Ok(shares.into_iter().map(|share| share.project_id).collect())
-}
-
-fn empty_list() -> Box<RawValue> {
-    to_raw_value(&[(); 0]).unwrap_or_default()
 }
 
 impl Workflow {

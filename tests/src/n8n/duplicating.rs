@@ -8,21 +8,13 @@ use crate::harness::{FakeService, Response, assert_contains};
 #[tokio::test]
 async fn copy_goes_to_the_project_of_the_original_or_says_where_it_is() {
     let complaint = "request/body must NOT have additional properties";
+    let refused = "not in that of the original (home)";
+    let forbidden = "not in that of the original (home): this API key may not create";
     for (status, message, folders, note) in [
         (200, "", 0, ""),
         (200, "", 1, "It is in no folder"),
-        (
-            403,
-            "Forbidden",
-            0,
-            "not in that of the original (home): this API key may not create",
-        ),
-        (
-            404,
-            "Project not found",
-            0,
-            "not in that of the original (home)",
-        ),
+        (403, "Forbidden", 0, forbidden),
+        (404, "Project not found", 0, refused),
         (400, complaint, 0, complaint),
     ] {
         let fake = FakeService::start(move |request| {

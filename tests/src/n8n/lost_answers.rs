@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use super::{agreed, assert_refused, call, done, server_with_all};
-use crate::harness::{FakeService, Request, Response, assert_contains, assert_lacks};
+use super::{SERVER, agreed, assert_refused, call, done, server_with_all};
+use crate::harness::{FakeService, Request, Response, Server, assert_contains, assert_lacks};
 
 const MAY_HAVE_HAPPENED: &str = "It may have happened all the same";
 
@@ -96,12 +96,9 @@ async fn lost_answers_of_all_tools_that_write_say_that_it_may_have_happened() {
         let test = json!({"credential_id": "c"});
         let refused = assert_refused(&client, "test_credential", test, "").await;
         assert_lacks(&refused, "all the same");
-        let run = call(
-            &client,
-            "run_workflow",
-            json!({"workflow_id": "w", "wait_seconds": 1}),
-        );
-        assert_lacks(&run.await.text(), "nothing was started");
+        let run = json!({"workflow_id": "w", "wait_seconds": 1});
+        let run = call(&client, "run_workflow", run).await;
+        assert_lacks(&run.text(), "nothing was started");
         // None was left out.
         let listed = client.list_tools().await.unwrap();
         let reads = |raw: &str| raw.contains(r#""readOnlyHint":true"#);
@@ -164,11 +161,27 @@ async fn change_from_outside_during_a_change_is_not_overwritten() {
     let server = server_with_all(&fake).await;
     let rename = json!([{"op": "rename_workflow", "to": "ours"}]);
     let edit = json!({"workflow_id": "w", "operations": rename, "allow_invalid": true});
-    refused!(
-        server.client().await,
-        "edit_workflow",
-        edit,
-        "changed since"
-    );
+    let client = server.client().await;
+    assert_refused(&client, "edit_workflow", edit, "changed since").await;
     assert!(fake.requests().iter().all(|one| one.method == "GET"));
+}
+
+/// A workflow whose id is not known cannot be marked, so it has nothing yet that could run.
+#[tokio::test]
+async fn workflow_is_created_without_nodes_until_it_is_marked_for_a_review() {
+    let fake = FakeService::start(|request| answer(request, &Response::Cut)).await;
+    let env = [("N8N_URL", fake.url.as_str()), ("N8N_API_KEY", "k")];
+    let options = ["--toolsets", "all", "--require-review"];
+    let server = Server::with_args(SERVER, &options, &env).await;
+    let client = server.client().await;
+    let (tool, new) = writes().swap_remove(0);
+    assert_refused(&client, &tool, new, MAY_HAVE_HAPPENED).await;
+    let copy = json!({"workflow_id": "w"});
+    assert_refused(&client, "duplicate_workflow", copy, MAY_HAVE_HAPPENED).await;
+    let sent = fake.requests();
+    let created = sent.iter().filter(|request| request.method == "POST");
+    let created: Vec<_> = created
+        .map(|request| request.json()["nodes"].take())
+        .collect();
+    assert_eq!(created, [json!([]), json!([])]);
 }

@@ -31,7 +31,7 @@ use mcp_client::{Client, EraChoice, Options};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{AsClient, SERVER, agreed, assert_refused, call, done};
+use super::{AsClient, SERVER, agreed, assert_all_refused, assert_refused, call, done, rows};
 use crate::harness::{
     Server, Session, assert_contains, assert_lacks, assert_starts_with, eventually, member_texts,
     stdio_client, wait_until,

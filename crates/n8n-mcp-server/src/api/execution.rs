@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep};
 use upstream::http::{HttpFailure, Method};
 
-use super::shared::{SharedAnswer, shared};
+use super::shared::shared;
 use super::{Api, N8nFailure as _, Page, after};
 
 /// The delay of a page for each caller that waits for it: n8n, which also runs their workflows, is
@@ -94,8 +94,8 @@ impl Api {
         &self,
         filter: &ExecutionFilter,
         since: Instant,
-    ) -> SharedAnswer<Page<Box<RawValue>>> {
-        let request = async { Ok(Arc::new(self.raw_executions(filter).await?)) };
+    ) -> Result<Arc<Page<Box<RawValue>>>, ToolError> {
+        let request = self.raw_executions(filter);
         let spacing = if filter.limit > 1 {
             PAGE_SPACING
         } else {
@@ -110,8 +110,8 @@ impl Api {
         &self,
         id: &Id,
         since: Instant,
-    ) -> SharedAnswer<Option<Box<RawValue>>> {
-        let request = async { Ok(Arc::new(self.execution_as(id, true).await?)) };
+    ) -> Result<Arc<Option<Box<RawValue>>>, ToolError> {
+        let request = self.execution_as(id, true);
         let executions = &self.shared_executions;
         shared(executions, id.clone(), since, Duration::ZERO, request).await
     }

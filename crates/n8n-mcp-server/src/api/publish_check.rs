@@ -8,9 +8,9 @@ use mcp_core::tool::ToolError;
 use n8n_workflow::check::Finding;
 use n8n_workflow::draft::Draft;
 use n8n_workflow::publish_check::{COPY_NAME, PublishCheck, is_copy};
-use n8n_workflow::{Id, Workflow};
+use n8n_workflow::{Id, Node, Workflow};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use tokio::sync::Mutex;
 use upstream::http::Method;
 use upstream::time::since;
@@ -43,7 +43,7 @@ struct CopyRow {
     #[serde(default)]
     created_at: String,
     #[serde(default)]
-    nodes: Vec<Map<String, Value>>,
+    nodes: Vec<Node>,
 }
 
 /// n8n's answer to a copy.

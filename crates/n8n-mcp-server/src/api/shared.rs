@@ -6,52 +6,23 @@ use std::hash::Hash;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
-use upstream::http::HttpFailure;
 
 use crate::production_url::REQUEST_ID;
 
 /// The longest delay of a request for which others wait, too.
 const MAX_DELAY: Duration = Duration::from_millis(500);
 
-/// A failure that several callers receive.
-#[derive(Clone, Debug)]
-pub(crate) struct SharedFailure {
-    kind: ToolErrorKind,
-    message: String,
-}
-
-impl From<HttpFailure> for SharedFailure {
-    fn from(failure: HttpFailure) -> Self {
-        ToolError::from(failure).into()
-    }
-}
-
-impl From<ToolError> for SharedFailure {
-    fn from(error: ToolError) -> Self {
-        Self {
-            kind: error.kind(),
-            message: error.message().to_owned(),
-        }
-    }
-}
-
-impl From<SharedFailure> for ToolError {
-    fn from(failure: SharedFailure) -> Self {
-        Self::new(failure.kind, failure.message)
-    }
-}
-
 /// An answer that several callers receive.
-pub(crate) type SharedAnswer<T> = Result<Arc<T>, SharedFailure>;
+type Answer<T> = Result<Arc<T>, Arc<ToolError>>;
 
 /// Values by key, each kept for as long as a caller holds it.
 pub(super) type Slots<K, T> = Mutex<HashMap<K, Weak<T>>>;
 
 /// Answers by request, each with the moment in which it was asked for.
-pub(super) type Shared<K, V> = Slots<K, tokio::sync::Mutex<Option<(Instant, V)>>>;
+pub(super) type Shared<K, T> = Slots<K, tokio::sync::Mutex<Option<(Instant, Answer<T>)>>>;
 
 /// The value of this key, which is a new one if no other caller holds it.
 pub(super) fn slot<K: Eq + Hash, T: Default>(slots: &Slots<K, T>, key: K) -> Arc<T> {
@@ -67,27 +38,31 @@ pub(super) fn slot<K: Eq + Hash, T: Default>(slots: &Slots<K, T>, key: K) -> Arc
 
 /// The answer to `request`, or to an equal one of another caller that was sent after `since`. Each caller that
 /// waits delays the request by `spacing`, so that it serves more of them.
-pub(super) async fn shared<K: Eq + Hash, V: Clone>(
-    answers: &Shared<K, V>,
+pub(super) async fn shared<K: Eq + Hash, T, E: Into<ToolError>>(
+    answers: &Shared<K, T>,
     key: K,
     since: Instant,
     spacing: Duration,
-    request: impl Future<Output = V>,
-) -> V {
+    request: impl Future<Output = Result<T, E>>,
+) -> Result<Arc<T>, ToolError> {
+    let given = |answer: Answer<T>| {
+        answer.map_err(|error| ToolError::new(error.kind(), error.message()).caused_by(error))
+    };
     let slot = slot(answers, key);
     let mut last = slot.lock().await;
     if let Some((sent, answer)) = &*last
         && *sent >= since
     {
-        return answer.clone();
+        return given(answer.clone());
     }
     let others = Arc::strong_count(&slot).saturating_sub(1);
     let others = u32::try_from(others).unwrap_or(u32::MAX);
     sleep(spacing.saturating_mul(others).min(MAX_DELAY)).await;
     let sent = Instant::now();
-    let answer = request.await;
+    let answer = request.await.map(Arc::new);
+    let answer = answer.map_err(|error| Arc::new(error.into()));
     *last = Some((sent, answer.clone()));
-    answer
+    given(answer)
 }
 
 /// Executions that are remembered, the newest.

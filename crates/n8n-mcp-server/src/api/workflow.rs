@@ -11,7 +11,7 @@ use futures_util::stream::{StreamExt as _, TryStreamExt as _};
 use mcp_core::tool::ToolError;
 use mcp_core::tool::ToolErrorKind::{Forbidden, NotFound};
 use n8n_workflow::check::Finding;
-use n8n_workflow::draft::{Draft, called_by, called_workflows};
+use n8n_workflow::draft::{Draft, called_workflows};
 use n8n_workflow::publish_check::hide_names;
 use n8n_workflow::{Execution, Id, Node, UnpublishedDraft, Workflow};
 use parking_lot::Mutex;
@@ -89,29 +89,31 @@ impl Api {
 
     /// The same, shared with all callers that ask for it at the same time.
     pub(crate) async fn shared_workflow(&self, id: &Id) -> Result<Arc<Workflow>, ToolError> {
-        let request = async { Ok(Arc::new(self.workflow(id).await?)) };
         let (workflows, now) = (&self.shared_workflows, Instant::now());
-        let workflow = shared(workflows, id.clone(), now, Duration::ZERO, request);
-        Ok(workflow.await?)
+        shared(
+            workflows,
+            id.clone(),
+            now,
+            Duration::ZERO,
+            self.workflow(id),
+        )
+        .await
     }
 
-    /// A workflow, also in a second form: its definition, or all of n8n's JSON.
-    pub(crate) async fn workflow_as<T: DeserializeOwned>(
+    /// A workflow, also as n8n's JSON.
+    pub(crate) async fn workflow_with_json(
         &self,
         id: &Id,
-    ) -> Result<(Workflow, T), ToolError> {
-        let raw: Result<Box<RawValue>, HttpFailure> =
-            self.get(&["workflows", id.as_str()], &[]).await;
-        let raw = raw.map_err(|failure| explain(failure, id))?;
-        let unreadable = |error| {
+    ) -> Result<(Workflow, Map<String, Value>), ToolError> {
+        let whole = self.get(&["workflows", id.as_str()], &[]).await;
+        let whole: Map<String, Value> = whole.map_err(|failure| explain(failure, id))?;
+        let workflow = Workflow::deserialize(&whole).map_err(|error| {
             let cause = cause(&error);
             let message = format!("n8n's description of workflow {id} cannot be read: {cause}.");
             ToolError::upstream(message).caused_by(error)
-        };
-        let workflow = serde_json::from_str(raw.get()).map_err(unreadable)?;
-        let other = serde_json::from_str(raw.get()).map_err(unreadable)?;
+        })?;
         self.admit(&workflow, id)?;
-        Ok((workflow, other))
+        Ok((workflow, whole))
     }
 
     /// The versions of a workflow whose draft is not what is live, and who has written the draft, if n8n says so.
@@ -264,27 +266,23 @@ const OVERLAPPED: &str = "Somebody else has changed the workflow in the same mom
     it: compare with the versions of list_workflow_versions.";
 
 /// The changes that this server has made last, by workflow.
-#[derive(Default)]
-pub(super) struct OwnChanges(Mutex<HashMap<Id, OwnChange>>);
+pub(super) type OwnChanges = Mutex<HashMap<Id, OwnChange>>;
 
 #[derive(Default)]
-struct OwnChange {
+pub(super) struct OwnChange {
     /// The draft, if it differs from what is live by changes of this server only.
     draft: Option<String>,
     published: Option<Instant>,
 }
 
-impl OwnChanges {
-    fn with<T>(&self, id: &Id, use_it: impl FnOnce(&mut OwnChange) -> T) -> T {
-        let mut all = self.0.lock();
-        use_it(all.entry(id.clone()).or_default())
-    }
-}
-
 impl Api {
     /// Waits until n8n runs what was published last: it answers before that.
     pub(crate) async fn settle(&self, id: &Id) {
-        let published = self.own_changes.with(id, |one| one.published);
+        let published = self
+            .own_changes
+            .lock()
+            .get(id)
+            .and_then(|one| one.published);
         if let Some(published) = published {
             sleep_until(published + PUBLISHING_TIME).await;
         }
@@ -292,8 +290,8 @@ impl Api {
 
     /// Remembers that n8n was made to publish another version of an active workflow.
     pub(crate) fn note_published(&self, id: &Id) {
-        let now = Instant::now();
-        self.own_changes.with(id, |one| one.published = Some(now));
+        let mut changes = self.own_changes.lock();
+        changes.entry(id.clone()).or_default().published = Some(Instant::now());
     }
 
     /// Creates a workflow in this project, or, if there is none or n8n refuses it, in that of the API key's user.
@@ -303,12 +301,23 @@ impl Api {
         project: Option<&str>,
     ) -> Result<Written, ToolError> {
         self.policy.check_create()?;
-        let (mut body, mut left_out) = draft.body().map_err(ToolError::invalid_argument)?;
-        let mut note = String::new();
-        if let Some(project) = project {
-            body["projectId"] = project.into();
+        let (body, mut left_out) = draft.body().map_err(ToolError::invalid_argument)?;
+        let is_reviewed = self.policy.requires_review;
+        let mut new = body.clone();
+        if is_reviewed {
+            // Its nodes come once it is marked: after a lost answer nobody could mark it.
+            new["nodes"] = json!([]);
+            new["connections"] = json!({});
         }
-        let mut created = self.write(Method::POST, &["workflows"], &body).await;
+        let mut note = String::new();
+        let mut created = match project {
+            Some(project) => {
+                let mut placed = new.clone();
+                placed["projectId"] = project.into();
+                self.write(Method::POST, &["workflows"], &placed).await
+            }
+            None => self.write(Method::POST, &["workflows"], &new).await,
+        };
         if let (Some(project), Err(failure)) = (project, &created)
             && let Some(400 | 403 | 404) = failure.status().map(|status| status.as_u16())
         {
@@ -318,10 +327,9 @@ impl Api {
             note = format!(
                 "It is in the project of the API key's user, and not in that of the original ({project}): {reason}"
             );
-            body = draft.body().map_err(ToolError::invalid_argument)?.0;
-            created = self.write(Method::POST, &["workflows"], &body).await;
+            created = self.write(Method::POST, &["workflows"], &new).await;
         }
-        let workflow = created.map_err(|failure| self.explain(failure))?;
+        let mut workflow = created.map_err(|failure| self.explain(failure))?;
         left_out.extend(draft.lost_settings(&workflow.settings));
         let is_in = |project: &str| workflow.projects.iter().any(|own| own == project);
         if project.is_some_and(is_in) {
@@ -342,9 +350,13 @@ impl Api {
             true => self.mark_for_review(&id).await,
             false => Err(ToolError::forbidden(NEW_IS_CLOSED)),
         };
+        let kept = match kept {
+            Ok(()) if is_reviewed => self.write_nodes(&id, &body).await?.map(|it| workflow = it),
+            kept => kept,
+        };
         if let Err(error) = kept {
             let why = match is_open {
-                true => " and could not be marked for a review",
+                true => " and could not be marked for a review, or be given its nodes",
                 false => ", and the operator does not allow it",
             };
             let deleted = self.delete_workflow(&id).await;
@@ -352,6 +364,30 @@ impl Api {
             return Err(error);
         }
         Ok(Written::new(workflow, left_out).with_note(&note))
+    }
+
+    /// Gives a new workflow, which is marked for a review, its nodes. The inner error is n8n's refusal.
+    ///
+    /// # Errors
+    /// It is not known whether they were written.
+    async fn write_nodes(
+        &self,
+        id: &Id,
+        body: &Value,
+    ) -> Result<Result<Workflow, ToolError>, ToolError> {
+        let path = ["workflows", id.as_str()];
+        match self.write(Method::PUT, &path, body).await {
+            Ok(workflow) => Ok(Ok(workflow)),
+            Err(failure) if failure.refusal().is_some() && !failure.is_transient() => {
+                Ok(Err(self.explain(failure)))
+            }
+            Err(failure) => Err(after(
+                &format!(
+                    "Workflow {id} was created and marked for a review, and may lack its nodes: get_workflow tells."
+                ),
+                self.explain(failure),
+            )),
+        }
     }
 
     /// True if the project has folders: n8n has none without a licence.
@@ -419,11 +455,13 @@ impl Api {
             let old = before.unpublished_draft().map(|old| old.draft_version);
             let new = unpublished.draft_version.clone();
             // Otherwise the draft held changes of others that are not live: they would be published, too.
-            let is_ours = self.own_changes.with(id, |one| {
-                let is_ours = old.is_none() || old == one.draft;
-                one.draft = is_ours.then_some(new);
+            let is_ours = {
+                let mut changes = self.own_changes.lock();
+                let own = changes.entry(id.clone()).or_default();
+                let is_ours = old.is_none() || old == own.draft;
+                own.draft = is_ours.then_some(new);
                 is_ours
-            });
+            };
             is_draft = !publish || !is_ours;
             note = if !publish {
                 DRAFT.to_owned()
@@ -695,8 +733,9 @@ impl Api {
         if self.policy.is_open() {
             return Ok(());
         }
-        let old = before.map(called_workflows).unwrap_or_default();
-        let called = called_workflows(draft).into_iter();
+        let called_by = |draft: &Draft| called_workflows(&draft.settings, &draft.nodes);
+        let old = before.map(called_by).unwrap_or_default();
+        let called = called_by(draft).into_iter();
         for (place, id) in called.filter(|one| one.1.is_none() || !old.contains(one)) {
             let admitted = match &id {
                 Some(id) => self.admit_id(id).await,
@@ -730,7 +769,7 @@ impl Api {
             return Ok(());
         }
         let with_caller = |caller: &str, settings: &Map<String, Value>, nodes: &[Node]| {
-            let called = called_by(settings, nodes).into_iter();
+            let called = called_workflows(settings, nodes).into_iter();
             called
                 .map(|(_, id)| (caller.to_owned(), id))
                 .collect::<Vec<_>>()

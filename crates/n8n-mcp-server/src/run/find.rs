@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use tokio::sync::SetOnce;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::api::{Api, ExecutionFilter, SharedFailure};
+use crate::api::{Api, ExecutionFilter};
 use crate::outcome::Run;
 use crate::production_url::REQUEST_ID;
 use crate::service::N8n;
@@ -62,7 +62,7 @@ pub(super) struct Search {
     pub(super) others: Mutex<HashSet<Id>>,
 }
 
-pub(crate) async fn newest(api: &Api, workflow: &Id) -> Result<u64, SharedFailure> {
+pub(crate) async fn newest(api: &Api, workflow: &Id) -> Result<u64, ToolError> {
     let filter = ExecutionFilter::newest(Some(workflow), None, 1);
     let page = api.shared_executions(&filter, Instant::now()).await?;
     let newest = page.data.first().and_then(|row| row_id(row)?.number());
@@ -83,10 +83,7 @@ impl Search {
     }
 
     /// The execution that holds the request id, with its data.
-    pub(super) async fn find(
-        &self,
-        statuses: &[Status],
-    ) -> Result<Option<Execution>, SharedFailure> {
+    pub(super) async fn find(&self, statuses: &[Status]) -> Result<Option<Execution>, ToolError> {
         let since = Instant::now();
         for &status in statuses {
             if let Some(found) = self.find_in_list(status, since).await? {
@@ -152,7 +149,7 @@ impl Search {
         &self,
         status: Status,
         since: Instant,
-    ) -> Result<Option<Execution>, SharedFailure> {
+    ) -> Result<Option<Execution>, ToolError> {
         let ids = self.candidates(status, since).await?;
         let mut failed = None;
         for some in ids.chunks(CONCURRENT_READS) {
@@ -168,7 +165,7 @@ impl Search {
         failed.map_or(Ok(None), Err)
     }
 
-    async fn read(&self, id: &Id, since: Instant) -> Result<Option<Execution>, SharedFailure> {
+    async fn read(&self, id: &Id, since: Instant) -> Result<Option<Execution>, ToolError> {
         let read = self.api.shared_execution(id, since).await?;
         let Some(raw) = &*read else {
             return Ok(None);
@@ -187,14 +184,14 @@ impl Search {
     }
 
     /// The executions in this list that may be ours, the oldest first.
-    async fn candidates(&self, status: Status, since: Instant) -> Result<Vec<Id>, SharedFailure> {
+    async fn candidates(&self, status: Status, since: Instant) -> Result<Vec<Id>, ToolError> {
         let mut ids = self.new_ids(status, since).await?;
         ids.retain(|id| self.may_be_ours(id));
         Ok(ids)
     }
 
     /// The executions in this list that have begun since ours, the oldest first.
-    async fn new_ids(&self, status: Status, since: Instant) -> Result<Vec<Id>, SharedFailure> {
+    async fn new_ids(&self, status: Status, since: Instant) -> Result<Vec<Id>, ToolError> {
         let mut filter = ExecutionFilter::newest(Some(&self.workflow), status, PAGE_ROWS);
         let mut new = Vec::new();
         for _ in 0..MAX_PAGES {

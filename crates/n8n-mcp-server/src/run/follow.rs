@@ -12,8 +12,6 @@ use upstream::http::HttpFailure;
 
 use super::find::{ENDED_FIRST, RUNNING_FIRST, Search};
 use super::plan::Start;
-use crate::api::SharedFailure;
-use crate::builtin_mcp::McpStart;
 use crate::outcome::{Kept, Run};
 use crate::production_url::{Pending, UrlAnswer, UrlReply};
 use crate::service::N8n;
@@ -66,26 +64,26 @@ pub(super) struct ExecutionWatch<'a> {
 
 impl ExecutionWatch<'_> {
     /// Sends the one request that starts the run, finds the execution and waits for its end, until the deadline.
-    pub(super) async fn run(&self, start: Start) -> Result<Run, ToolError> {
+    pub(super) async fn run(&self, way: StartMethod, start: Start) -> Result<Run, ToolError> {
         let (n8n, search) = (self.n8n, &self.search);
         let within = self.deadline.start_timeout();
         match start {
             Start::Url(request) => {
                 let run = UrlRun {
                     replies_at_end: request.replies_at_end,
-                    is_webhook: request.way == StartMethod::Webhook,
+                    is_webhook: way == StartMethod::Webhook,
                     reply: n8n
                         .urls
                         .send(request, &search.workflow, &search.request_id, within)?,
                 };
                 self.follow_url_run(run).await
             }
-            Start::Mcp(request) => {
-                let start = n8n
-                    .mcp
-                    .start(request, &search.workflow, within, &search.execution);
-                // n8n's MCP server returns the execution's id.
-                self.follow_mcp_run(start.await?).await
+            Start::Mcp(arguments) => {
+                let (workflow, known) = (&search.workflow, &search.execution);
+                let start = n8n.mcp.start(way, arguments, workflow, within, known);
+                // n8n answers at the end of the run, so the execution may be found earlier by other means.
+                let answers_at_end = way == StartMethod::McpTest;
+                self.follow_mcp_run(start.await?, answers_at_end).await
             }
         }
     }
@@ -132,8 +130,13 @@ impl ExecutionWatch<'_> {
         Ok(Run::from_reply(id, run.reply_at_end(), self.kept))
     }
 
-    async fn follow_mcp_run(&self, start: McpStart) -> Result<Run, ToolError> {
-        let Some(id) = self.wait_for_id(start).await? else {
+    /// Follows a run of which n8n's MCP server returns the execution's id, at once or at its end.
+    async fn follow_mcp_run(
+        &self,
+        start: Pending<Option<Id>>,
+        answers_at_end: bool,
+    ) -> Result<Run, ToolError> {
+        let Some(id) = self.wait_for_id(start, answers_at_end).await? else {
             return Ok(Run::running(None).with_note(
                 "n8n's MCP server did not name the execution. If the workflow was started, it is \
                  among the newest ones; check the executions in n8n before you run it again.",
@@ -200,11 +203,15 @@ impl ExecutionWatch<'_> {
 
     /// Waits for n8n's answer. If that comes only at the end of the run, polls for the execution in
     /// the meantime: its trigger may save our request id.
-    async fn wait_for_id(&self, mut start: McpStart) -> Result<Option<Id>, ToolError> {
+    async fn wait_for_id(
+        &self,
+        mut start: Pending<Option<Id>>,
+        answers_at_end: bool,
+    ) -> Result<Option<Id>, ToolError> {
         let mut interval = MIN_POLL_INTERVAL;
         loop {
-            start.pending.wait_or(sleep(interval)).await?;
-            match start.pending.answer() {
+            start.wait_or(sleep(interval)).await?;
+            match start.answer() {
                 Some(Some(id)) => return Ok(Some(id.clone())),
                 // It may not have started: only an execution with our request id is ours.
                 Some(None) => return Ok(self.find_running().await),
@@ -212,7 +219,7 @@ impl ExecutionWatch<'_> {
             }
             interval = self.deadline.next_interval(interval);
             self.report_progress();
-            if start.answers_at_end {
+            if answers_at_end {
                 let found = self.find_running().await;
                 if found.is_none() && self.deadline.is_over().await {
                     // By now it has started, if it ever does.
@@ -293,8 +300,7 @@ fn last_seen_running(id: &Id, failure: HttpFailure) -> Run {
     Run::running(Some(id)).with_note(note)
 }
 
-fn lost(failure: SharedFailure) -> ToolError {
-    let cause = ToolError::from(failure);
+fn lost(cause: ToolError) -> ToolError {
     ToolError::unavailable(format!(
         "The workflow was started, but its execution cannot be followed. {cause} Check the \
          executions in n8n before you run it again."

@@ -16,7 +16,6 @@ use upstream::http::Method;
 use upstream::http::header::{HeaderName, HeaderValue};
 use upstream::http::multipart::Part;
 
-use crate::builtin_mcp::McpRequest;
 use crate::production_url::{Body, FormPart, REQUEST_ID, UrlRequest};
 use crate::start_method::variant_name;
 use crate::start_method::{Access, StartMethod};
@@ -26,6 +25,7 @@ use crate::start_method::{Access, StartMethod};
 pub(crate) struct RunPlan {
     /// Name of the trigger node.
     pub(crate) trigger: String,
+    pub(crate) way: StartMethod,
     pub(crate) start: Start,
     /// n8n runs the drafts of the workflows that this one calls: so it does with the mode of the editor, and with that
     /// of its own chat.
@@ -35,7 +35,8 @@ pub(crate) struct RunPlan {
 #[derive(Debug)]
 pub(crate) enum Start {
     Url(UrlRequest),
-    Mcp(McpRequest),
+    /// The arguments of a tool of n8n's MCP server, without the workflow.
+    Mcp(Value),
 }
 
 impl RunPlan {
@@ -65,7 +66,7 @@ impl RunPlan {
                  n8n."
             )));
         }
-        let (trigger, way) = match trigger {
+        let (trigger, mut way) = match trigger {
             Some(wanted) => named(&all, wanted, access)?,
             None => best(&all, name, access)?,
         };
@@ -84,28 +85,24 @@ impl RunPlan {
             StartMethod::Chat => Start::Url(chat_request(trigger, parameters, request_id)?),
             StartMethod::Form => Start::Url(form_request(trigger, parameters, request_id)?),
             StartMethod::McpProduction | StartMethod::McpManual | StartMethod::McpTest => {
+                // A manual trigger takes parameters only in a test.
+                if trigger.kind == TriggerKind::Manual && !parameters.is_empty() {
+                    way = StartMethod::McpTest;
+                }
                 let input = (parameters, http);
-                Start::Mcp(mcp_request(trigger, way, input, request_id)?)
+                Start::Mcp(mcp_arguments(trigger, way, input, request_id)?)
             }
         };
         if let Start::Url(request) = &mut start {
             request.credential = access.credential(trigger).map(str::to_owned);
         }
-        let is_production = start.way() == StartMethod::McpProduction;
+        let is_production = way == StartMethod::McpProduction;
         Ok(Self {
             runs_drafts: way.is_mcp() && (!is_production || trigger.kind == TriggerKind::Chat),
-            trigger: trigger.node.name.clone(),
+            trigger: trigger.node.name().to_owned(),
+            way,
             start,
         })
-    }
-}
-
-impl Start {
-    pub(super) fn way(&self) -> StartMethod {
-        match self {
-            Self::Url(request) => request.way,
-            Self::Mcp(request) => request.way,
-        }
     }
 }
 
@@ -114,7 +111,7 @@ fn named<'a>(
     wanted: &str,
     access: &Access,
 ) -> Result<(&'a Trigger<'a>, StartMethod), ToolError> {
-    let trigger = all.iter().find(|trigger| trigger.node.name == wanted);
+    let trigger = all.iter().find(|trigger| trigger.node.name() == wanted);
     let trigger = trigger.ok_or_else(|| {
         ToolError::invalid_argument(format!(
             "The workflow has no trigger {wanted:?}. `trigger` is one of: {}.",
@@ -169,7 +166,11 @@ fn names<'a>(triggers: impl Iterator<Item = &'a Trigger<'a>>) -> String {
 }
 
 fn shown(trigger: &Trigger<'_>) -> String {
-    format!("`{}` ({})", trigger.node.name, variant_name(&trigger.kind))
+    format!(
+        "`{}` ({})",
+        trigger.node.name(),
+        variant_name(&trigger.kind)
+    )
 }
 
 fn url_request(
@@ -296,25 +297,20 @@ fn chat_text(parameters: &mut Map<String, Value>) -> Result<String, ToolError> {
 /// Seconds after which n8n ends a test; the most that it accepts.
 const TEST_TIMEOUT: u32 = 3_600;
 
-/// The call of n8n's MCP server that starts the trigger.
-fn mcp_request(
+/// The arguments of the call of n8n's MCP server that starts the trigger.
+fn mcp_arguments(
     trigger: &Trigger<'_>,
     way: StartMethod,
     (parameters, http): (Map<String, Value>, HttpInput),
     request_id: &str,
-) -> Result<McpRequest, ToolError> {
-    let name = trigger.node.name.as_str();
-    // A manual trigger takes parameters only in a test.
-    if way == StartMethod::McpTest || trigger.kind == TriggerKind::Manual && !parameters.is_empty()
-    {
+) -> Result<Value, ToolError> {
+    let name = trigger.node.name();
+    if way == StartMethod::McpTest {
         // Pins the trigger's output. n8n saves members beside `json` and hides them from nodes:
         // `mcpRequestId` identifies the execution while n8n waits for its end.
         let pinned = json!([{"json": parameters, "mcpRequestId": request_id}]);
-        return Ok(McpRequest {
-            way: StartMethod::McpTest,
-            arguments: json!({"triggerNodeName": name, "pinData": {name: pinned},
-                "timeout": TEST_TIMEOUT}),
-        });
+        return Ok(json!({"triggerNodeName": name, "pinData": {name: pinned},
+            "timeout": TEST_TIMEOUT}));
     }
     let mode = match way {
         StartMethod::McpProduction => "production",
@@ -324,7 +320,7 @@ fn mcp_request(
     if let Some(inputs) = inputs(trigger, parameters, http, request_id)? {
         arguments["inputs"] = inputs;
     }
-    Ok(McpRequest { way, arguments })
+    Ok(arguments)
 }
 
 /// The input of the trigger in the form of n8n's MCP server.
@@ -373,7 +369,7 @@ fn inputs(
         _ if parameters.is_empty() => Ok(None),
         kind => Err(ToolError::invalid_argument(format!(
             "Trigger `{}` ({}) takes no parameters. Leave `parameters` out.",
-            trigger.node.name,
+            trigger.node.name(),
             variant_name(&kind)
         ))),
     }
@@ -455,7 +451,7 @@ impl HttpInput {
         };
         Err(ToolError::invalid_argument(format!(
             "Trigger `{}` ({}) cannot receive `{argument}`: {why}.",
-            trigger.node.name,
+            trigger.node.name(),
             variant_name(&trigger.kind)
         )))
     }

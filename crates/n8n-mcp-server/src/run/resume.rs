@@ -54,13 +54,13 @@ impl Resumption {
     ) -> Result<Self, ToolError> {
         let id = &execution.id;
         let trace = Trace::read(execution.data.as_deref());
-        let is_it = |node: &&Node| trace.last() == Some(&node.name);
+        let is_it = |node: &&Node| trace.last() == Some(node.name());
         let node = workflow.live_nodes().iter().find(is_it).ok_or_else(|| {
             ToolError::conflict(format!(
                 "Execution {id} waits at a node that its workflow no longer has. Resume it in n8n."
             ))
         })?;
-        let name = &node.name;
+        let name = node.name();
         let (start, method) = match waits_for(node) {
             WaitsFor::Form => (StartMethod::Form, Method::POST),
             WaitsFor::Request => {
@@ -94,7 +94,7 @@ impl Resumption {
             StartMethod::Form => "form-waiting",
             _ => "webhook-waiting",
         };
-        let suffix = node.parameters.get("options");
+        let suffix = node.parameters().get("options");
         let suffix = suffix.and_then(|options| options.get("webhookSuffix")?.as_str());
         let mut path = vec![base.to_owned(), id.to_string()];
         path.extend(suffix.filter(|it| !it.is_empty()).map(str::to_owned));

@@ -183,6 +183,10 @@ impl Tool for CallN8nApi {
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<ApiAnswer, ToolError> {
         refuse_placeholder("body", &self.body)?;
+        for part in ["name", "key"] {
+            let given = self.body.as_ref().and_then(|body| body[part].as_str());
+            given.map_or(Ok(()), |name| refuse_blank(&format!("body.{part}"), name))?;
+        }
         self.send(n8n, call).await
     }
 }

@@ -5,8 +5,8 @@
 use std::future::Future;
 
 use mcp_core::tool::{Bounded, Call, ToolError};
-use n8n_workflow::Id;
 use n8n_workflow::draft::hidden_places;
+use n8n_workflow::{Id, Name};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -110,6 +110,12 @@ pub(super) fn refuse_placeholder(name: &str, given: &impl Serialize) -> Result<(
          Write the real value, or leave it out to keep what is there.",
         places.join("`, `")
     )))
+}
+
+/// Rejects a name that is blank, as [`Name`] does where none may be left out.
+pub(super) fn refuse_blank(place: &str, name: &str) -> Result<(), ToolError> {
+    let named = Name::try_from(name.to_owned()).map(drop);
+    named.map_err(|fault| ToolError::invalid_argument(format!("`{place}`: {fault}.")))
 }
 
 /// The error for a failed request: n8n's own words about wrong arguments, `missing` for an unknown

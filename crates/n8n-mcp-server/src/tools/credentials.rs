@@ -73,11 +73,11 @@ async fn uses(n8n: &N8n) -> Result<HashMap<String, Vec<String>>, ToolError> {
     let open = |workflow: &&Workflow| n8n.api.policy.admits(workflow);
     for workflow in workflows.iter().filter(open) {
         let nodes = workflow.nodes.iter().chain(workflow.live_nodes());
-        let used = nodes.flat_map(|node| node.credentials.values());
-        let ids: BTreeSet<_> = used.filter_map(|one| one.id.as_ref()).collect();
+        let used = nodes.flat_map(|node| node.credentials());
+        let ids: BTreeSet<_> = used.filter_map(|one| one.id).collect();
         for id in ids {
             let named = format!("{} ({})", workflow.name, workflow.id);
-            uses.entry(id.clone()).or_default().push(named);
+            uses.entry(id).or_default().push(named);
         }
     }
     Ok(uses)
@@ -185,7 +185,8 @@ struct UpdateCredential {
     /// list_credentials shows the id.
     credential_id: Id,
     /// The credential gets this name.
-    name: Option<Name>,
+    #[schemars(with = "Option<Name>")]
+    name: Option<String>,
     /// The credential gets these values in its fields.
     #[serde(default)]
     data: Map<String, Value>,
@@ -201,7 +202,11 @@ impl Tool for UpdateCredential {
         n8n.api.policy.check_all_open(Self::NAME)?;
         refuse_placeholder("data", &self.data)?;
         let mut body = Map::new();
-        body.extend(self.name.map(|name| ("name".to_owned(), json!(name))));
+        if let Some(name) = self.name {
+            // An empty argument would count as left out, and the data alone would be written.
+            refuse_blank("name", &name)?;
+            body.insert("name".to_owned(), name.into());
+        }
         if !self.data.is_empty() {
             body.insert("data".to_owned(), self.data.into());
             body.insert("isPartialData".to_owned(), true.into());

@@ -10,6 +10,6 @@ pub(crate) use serde_with::skip_serializing_none;
 pub(crate) use upstream::http::Method;
 
 pub(in crate::tools) use super::collection::{
-    Collection, Deleted, Limit, refusal, refuse_placeholder,
+    Collection, Deleted, Limit, refusal, refuse_blank, refuse_placeholder,
 };
 pub(crate) use crate::service::N8n;

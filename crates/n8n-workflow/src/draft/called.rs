@@ -2,37 +2,20 @@
 
 use serde_json::{Map, Value};
 
-use super::{Draft, name_of};
-use crate::workflow::{Id, Node};
+use crate::node::Node;
+use crate::workflow::Id;
 
 /// The parameters that hold another workflow as JSON, its file or its URL.
 const INLINE: [&str; 3] = ["workflowJson", "workflowPath", "workflowUrl"];
 /// The error workflow of a workflow that has none.
 const NO_ERROR_WORKFLOW: &str = "DEFAULT";
 
-/// All references of `draft` to other workflows, of every type of node: they are known by the names of the
-/// parameters. Each is the node or setting, and the id; `None` if the workflow is known only when it runs.
-pub fn called_workflows(draft: &Draft) -> Vec<(String, Option<Id>)> {
-    let nodes = draft.nodes.iter();
-    let nodes = nodes.map(|node| {
-        (
-            name_of(node),
-            node.get("parameters").unwrap_or(&Value::Null),
-        )
-    });
-    called(&draft.settings, nodes)
-}
-
-/// The same of these `settings` and `nodes` of a workflow.
-pub fn called_by(settings: &Map<String, Value>, nodes: &[Node]) -> Vec<(String, Option<Id>)> {
-    let parameters: Vec<_> = nodes.iter().map(Node::all_parameters).collect();
-    let names = nodes.iter().map(|node| node.name.as_str());
-    called(settings, names.zip(&parameters))
-}
-
-fn called<'a>(
+/// All references of these `settings` and `nodes` of a workflow to other workflows, of every type of node: they are known
+/// by the names of the parameters. Each is the node or setting, and the id; `None` if the workflow is known only when it
+/// runs.
+pub fn called_workflows(
     settings: &Map<String, Value>,
-    nodes: impl Iterator<Item = (&'a str, &'a Value)>,
+    nodes: &[Node],
 ) -> Vec<(String, Option<Id>)> {
     let error_workflow = settings.get("errorWorkflow").and_then(Value::as_str);
     let error_workflow = error_workflow.filter(|id| !matches!(*id, "" | NO_ERROR_WORKFLOW));
@@ -41,7 +24,8 @@ fn called<'a>(
         (place, Id::try_from(id.to_owned()).ok())
     });
     let mut called = Vec::from_iter(error_workflow);
-    for (name, parameters) in nodes {
+    for node in nodes {
+        let parameters = node.parameters();
         let source = parameters.get("source").and_then(Value::as_str);
         let is_inline = source.is_some_and(|source| source != "database")
             && INLINE.iter().any(|key| parameters.get(*key).is_some());
@@ -52,7 +36,7 @@ fn called<'a>(
                 .map(|id| Id::try_from(id).ok())
                 .collect(),
         };
-        let place = format!("node {name:?}");
+        let place = format!("node {:?}", node.name());
         called.extend(ids.into_iter().map(|id| (place.clone(), id)));
     }
     called

@@ -4,9 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Draft, is_node_field, is_setting, name_of, version_of};
+use super::{Draft, is_node_field, is_setting, version_of};
 use crate::connections::{Connection, MAIN, MAX_INDEX, connections_to_json, parse_connections};
 use crate::expressions;
+use crate::node::Node;
 use crate::workflow::Name;
 
 /// Fields of a node that `fields` cannot set; other arguments or operations do.
@@ -129,7 +130,7 @@ impl Draft {
             Op::ReplaceText => Ok(()),
             Op::RemoveNode => {
                 let name = self.existing(operation.node)?;
-                self.nodes.retain(|node| name_of(node) != name);
+                self.nodes.retain(|node| node.name() != name);
                 self.reconnect(|all| all.retain(|one| one.from != name && one.to != name))
             }
             Op::RenameNode => {
@@ -177,7 +178,7 @@ impl Draft {
             ));
         }
         let node = json!({"name": name, "type": kind});
-        self.nodes.extend(node.as_object().cloned());
+        self.nodes.extend(node.as_object().cloned().map(Node));
         self.complete();
         self.configure(&name, operation)
     }
@@ -189,7 +190,7 @@ impl Draft {
         if let Some(field) = fields.keys().find(|key| !is_settable(key)) {
             return Err(format!("`fields` cannot contain {field:?}"));
         }
-        let node = self.nodes.iter_mut().find(|node| name_of(node) == name);
+        let node = self.nodes.iter_mut().find(|node| node.name() == name);
         let node = required(node, "node")?;
         if let Some(version) = operation.version {
             node.insert("typeVersion".into(), version_of(version));
@@ -221,7 +222,7 @@ impl Draft {
         let path = path.trim_start_matches("parameters.");
         let find = required(operation.find, "find")?;
         let replace = required(operation.replace, "replace")?;
-        let node = self.nodes.iter_mut().find(|node| name_of(node) == name);
+        let node = self.nodes.iter_mut().find(|node| node.name() == name);
         let node = required(node, "node")?;
         let id = node.get("id").cloned();
         let old = |all: &Draft| {
@@ -262,11 +263,11 @@ impl Draft {
             ));
         }
         for node in &mut self.nodes {
-            if name_of(node) == old {
+            if node.name() == old {
                 node.insert("name".into(), new.clone().into());
             }
             if let Some(parameters) = node.get_mut("parameters") {
-                rename_in(parameters, old, &new);
+                rename_in(parameters, "", old, &new);
             }
         }
         self.reconnect(|all| {
@@ -307,14 +308,14 @@ impl Draft {
         if self.node(&name).is_some() {
             return Ok(name);
         }
-        let names = self.nodes.iter().map(|node| format!("{:?}", name_of(node)));
+        let names = self.nodes.iter().map(|node| format!("{:?}", node.name()));
         let names = names.collect::<Vec<_>>().join(", ");
         Err(format!("there is no node {name:?}; there are {names}"))
     }
 }
 
 /// The text in the parameters of a node at a path such as `options.a[0].value`.
-fn text_at<'a>(node: &'a mut Map<String, Value>, path: &str) -> Option<&'a mut String> {
+fn text_at<'a>(node: &'a mut Node, path: &str) -> Option<&'a mut String> {
     let path = path.replace('~', "~0").replace('/', "~1");
     let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
     match node.get_mut("parameters")?.pointer_mut(&pointer)? {
@@ -323,16 +324,20 @@ fn text_at<'a>(node: &'a mut Map<String, Value>, path: &str) -> Option<&'a mut S
     }
 }
 
-fn rename_in(value: &mut Value, old: &str, new: &str) {
+/// Renames a node in expressions and in code, which other texts may only look like. `key` is the name of the parameter.
+fn rename_in(value: &mut Value, key: &str, old: &str, new: &str) {
+    let is_code = matches!(key, "jsCode" | "functionCode" | "code" | "html");
     match value {
-        Value::String(text) => {
+        Value::String(text) if is_code || text.starts_with('=') => {
             let renamed = expressions::renamed(text, old, new);
             if *text != renamed {
                 *text = renamed;
             }
         }
-        Value::Array(all) => all.iter_mut().for_each(|one| rename_in(one, old, new)),
-        Value::Object(all) => all.values_mut().for_each(|one| rename_in(one, old, new)),
+        Value::Array(all) => all.iter_mut().for_each(|one| rename_in(one, key, old, new)),
+        Value::Object(all) => all
+            .iter_mut()
+            .for_each(|(key, one)| rename_in(one, key, old, new)),
         _ => {}
     }
 }

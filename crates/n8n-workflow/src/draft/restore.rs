@@ -9,11 +9,11 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 use upstream::text::clean;
 
-use super::{Draft, is_setting, name_of, type_of};
+use super::{Draft, is_setting};
+use crate::expressions::visit_texts;
+use crate::node::Node;
 
 pub use upstream::redact::HIDDEN as PLACEHOLDER;
-
-type Node = Map<String, Value>;
 
 /// Places that an error names.
 const MAX_PLACES: usize = 5;
@@ -43,33 +43,18 @@ pub fn restore(draft: &mut Draft, shown: &Draft, current: &Draft) -> Result<(), 
 
 /// Gives the draft the pinned data of the `current` one under the new names of nodes, if nodes with any were renamed.
 pub fn move_pins(draft: &mut Draft, current: &Draft) {
-    draft.pin_data = current
-        .pin_data
-        .as_ref()
-        .and_then(|old| moved_pins(draft, current, old));
-}
-
-fn moved_pins(
-    draft: &Draft,
-    current: &Draft,
-    old: &Map<String, Value>,
-) -> Option<Map<String, Value>> {
-    let name_before = |node: &Node| Some(name_of(&current.nodes[counterpart(node, current)?]));
-    let named = draft
-        .nodes
-        .iter()
-        .map(|node| (name_before(node), name_of(node)));
-    let moved: Vec<_> = named
-        .filter_map(|(before, now)| Some((before.filter(|before| *before != now)?, now)))
-        .filter(|(before, _)| old.contains_key(*before))
-        .collect();
+    let old = current.pin_data.clone().unwrap_or_default();
+    let renamed = draft.nodes.iter().filter_map(|node| {
+        let before = current.nodes[counterpart(node, current)?].name();
+        let is_moved = before != node.name() && old.contains_key(before);
+        is_moved.then(|| (before, node.name().to_owned()))
+    });
+    let renamed: Vec<_> = renamed.collect();
     let mut pins = old.clone();
-    pins.retain(|name, _| moved.iter().all(|(before, _)| before != name));
-    let renamed = moved
-        .iter()
-        .map(|(before, now)| ((*now).to_owned(), old[*before].clone()));
-    pins.extend(renamed);
-    (!moved.is_empty()).then_some(pins)
+    pins.retain(|name, _| renamed.iter().all(|(before, _)| before != name));
+    let moved = renamed.iter();
+    pins.extend(moved.map(|(before, now)| (now.clone(), old[*before].clone())));
+    draft.pin_data = (!renamed.is_empty()).then_some(pins);
 }
 
 /// Writes what n8n takes as "none" for the settings that are gone: it keeps those that a change leaves out.
@@ -117,9 +102,16 @@ fn restore_node(
     }
 }
 
-/// Gives a definition that a caller wrote what it lacks of the `current` one: of nodes the id, webhook id, place,
-/// version, parameters and credentials, and settings. Null takes them away.
-pub fn keep_parts(given: &mut Map<String, Value>, current: &Draft) {
+/// Gives a definition that a caller wrote what it lacks of the `current` one: nodes, connections and settings, of nodes
+/// the id, webhook id, place, version, parameters and credentials. Null takes away what is within a part.
+pub(super) fn keep_parts(given: &mut Map<String, Value>, current: &Draft) {
+    for (part, kept) in [
+        ("nodes", json!(current.nodes)),
+        ("connections", json!(current.connections)),
+        ("settings", json!({})),
+    ] {
+        given.entry(part).or_insert(kept);
+    }
     if let Some(settings) = given.get_mut("settings").and_then(Value::as_object_mut) {
         for (key, kept) in &current.settings {
             settings.entry(key).or_insert_with(|| kept.clone());
@@ -127,7 +119,7 @@ pub fn keep_parts(given: &mut Map<String, Value>, current: &Draft) {
     }
     let nodes = given.get_mut("nodes").and_then(Value::as_array_mut);
     for node in nodes.into_iter().flatten().filter_map(Value::as_object_mut) {
-        let Some(at) = counterpart(node, current) else {
+        let Some(at) = counterpart(&Node(node.clone()), current) else {
             continue;
         };
         let kept = [
@@ -165,19 +157,19 @@ pub(super) fn refused(places: &[String]) -> Result<(), String> {
 }
 
 /// The position of the node of `all` that `node` was: by id, else by name, and of the same type.
-fn counterpart(node: &Map<String, Value>, all: &Draft) -> Option<usize> {
-    let has = |same: &dyn Fn(&Map<String, Value>) -> bool| {
+fn counterpart(node: &Node, all: &Draft) -> Option<usize> {
+    let has = |same: &dyn Fn(&Node) -> bool| {
         let mut found = all.nodes.iter().enumerate().filter(|(_, one)| same(one));
         let first = found.next()?;
         found.next().is_none().then_some(first.0)
     };
     let id = node.get("id").filter(|id| id.is_string());
-    let is_id = |one: &Map<String, Value>| id.is_some() && one.get("id") == id;
-    let is_name = |one: &Map<String, Value>| name_of(one) == name_of(node);
+    let is_id = |one: &Node| id.is_some() && one.get("id") == id;
+    let is_name = |one: &Node| one.name() == node.name();
     let found = has(&|one| is_id(one) && is_name(one))
         .or_else(|| has(&is_id))
         .or_else(|| has(&is_name))?;
-    (type_of(&all.nodes[found]) == type_of(node)).then_some(found)
+    (all.nodes[found].kind() == node.kind()).then_some(found)
 }
 
 /// The values of a node by their places, each as it was shown and as n8n has it: several, if elements of arrays have
@@ -468,37 +460,26 @@ fn secrets(text: &str) -> Vec<Range<usize>> {
 }
 
 /// The places of the placeholders of these nodes and settings that can stand for a hidden value.
-pub(super) fn hidden_in(
-    nodes: &[Map<String, Value>],
-    settings: &Map<String, Value>,
-) -> Vec<String> {
-    let nodes = nodes.iter().map(|node| (Place::node(node), node));
-    let settings = (Place::new("the workflow's settings", ""), settings);
-    let mut found = Vec::new();
-    for (place, members) in nodes.chain([settings]) {
-        visit_members(members, members, &place, &mut |place, value, _| {
-            found.extend(is_hidden(value).then_some(place.path));
-        });
-    }
-    found
+pub(super) fn hidden_in(nodes: &[Node], settings: &Map<String, Value>) -> Vec<String> {
+    let nodes = nodes
+        .iter()
+        .map(|node| (format!("node {:?}", node.name()), &node.0));
+    let settings = ("the workflow's settings".to_owned(), settings);
+    let all = nodes.chain([settings]);
+    all.flat_map(|(place, members)| {
+        let members = members.iter();
+        members.flat_map(move |(key, value)| hidden_places(&format!("{place}, {key}"), value))
+    })
+    .collect()
 }
 
 /// The places in a value that is called `name` that hold the placeholder of a hidden value.
 pub fn hidden_places(name: &str, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    visit(
-        value,
-        value,
-        Place::new(name, name),
-        &mut |place, value, _| {
-            found.extend(is_hidden(value).then_some(place.path));
-        },
-    );
+    visit_texts(value, name, &mut |path, text| {
+        found.extend((!secrets(text).is_empty()).then(|| path.to_owned()));
+    });
     found
-}
-
-fn is_hidden(value: &Value) -> bool {
-    value.as_str().is_some_and(|text| !secrets(text).is_empty())
 }
 
 #[derive(Clone)]
@@ -512,16 +493,12 @@ struct Place {
 }
 
 impl Place {
-    fn new(path: impl Into<String>, name: &str) -> Self {
+    fn node(node: &Node) -> Self {
         Self {
-            path: path.into(),
+            path: format!("node {:?}", node.name()),
             key: String::new(),
-            name: name.to_owned(),
+            name: String::new(),
         }
-    }
-
-    fn node(node: &Map<String, Value>) -> Self {
-        Self::new(format!("node {:?}", name_of(node)), "")
     }
 
     fn member(&self, key: &str, of: &Map<String, Value>) -> Self {
@@ -577,8 +554,8 @@ fn visit<'a>(
 }
 
 fn visit_members<'a>(
-    a: &'a Node,
-    b: &'a Node,
+    a: &'a Map<String, Value>,
+    b: &'a Map<String, Value>,
     place: &Place,
     found: &mut impl FnMut(Place, &'a Value, &'a Value),
 ) {
@@ -677,10 +654,15 @@ mod tests {
     }
 
     fn assert_restored(given: &Value, shown: &Value, current: &Value, expected: Option<Value>) {
-        let node = |value: &Value| Map::from_iter([("v".to_owned(), value.clone())]);
+        let node = |value: &Value| Node(Map::from_iter([("v".to_owned(), value.clone())]));
         let (mut node_now, mut unclear) = (node(given), Vec::new());
         let pair = Some((&node(shown), &node(current)));
-        restore_node(&mut node_now, pair, &Place::node(&Map::new()), &mut unclear);
+        restore_node(
+            &mut node_now,
+            pair,
+            &Place::node(&Node::default()),
+            &mut unclear,
+        );
         match expected {
             Some(expected) => {
                 assert_eq!(

@@ -13,7 +13,6 @@ use upstream::text::truncate;
 
 use crate::Workflow;
 use crate::connections::{MAIN, parse_connections};
-use crate::node_type::last_part;
 use crate::workflow::or_default;
 
 /// The message of an error that has none.
@@ -137,7 +136,7 @@ impl Trace {
         let last = self.runs(name)?.last()?;
         let mut nodes = workflow.into_iter().flat_map(|workflow| &workflow.nodes);
         // The second output of a filter are the items that it leaves out.
-        let is_filter = nodes.any(|node| node.name == *name && last_part(&node.kind) == "filter");
+        let is_filter = nodes.any(|node| node.name() == name && node.short_kind() == "filter");
         let shown = if is_filter { 1 } else { usize::MAX };
         let items = last.outputs().iter().take(shown).flatten().flatten();
         Some(items.map(NodeItem::shown).collect())

@@ -13,7 +13,8 @@ use upstream::text::truncate;
 use super::data::ItemBudget;
 use super::data::{MAX_MESSAGE, NodeError, NodeItem, NodeRun, Trace, without_stack};
 use crate::expressions::visit_texts;
-use crate::workflow::{Node, Workflow};
+use crate::node::Node;
+use crate::workflow::Workflow;
 
 const MAX_INPUT_ITEMS: usize = 3;
 /// Names in messages of errors: `(reading 'a')`, `Module 'fs' is disallowed`, `a.b is not a function`.
@@ -128,7 +129,7 @@ impl NodeFailure {
             None => named_line(code, &self.message),
         });
         let mut expressions = Vec::new();
-        visit_texts(&node.all_parameters(), "", &mut |path, text| {
+        visit_texts(node.parameters(), "", &mut |path, text| {
             // n8n names the parameter itself, or the one around it.
             let is_it = |parameter: &String| {
                 let mut parts = path.split(['.', '[']);
@@ -179,7 +180,7 @@ pub fn find_handled(
     };
     trace.nodes.iter().rev().find_map(|(name, runs)| {
         let mut nodes = workflow.nodes.iter();
-        nodes.find(|node| node.name == *name && node.handles_errors())?;
+        nodes.find(|node| node.name() == name && node.handles_errors())?;
         let run = runs.last()?;
         let errors: Vec<String> = run.items().filter_map(error).collect();
         let message = redactor.text(without_stack(errors.first()?));

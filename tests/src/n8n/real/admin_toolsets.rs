@@ -7,20 +7,16 @@ use crate::harness::http_client;
 async fn credentials_are_returned_without_secrets() {
     let Some(env) = Env::full().await else { return };
     let schema = done!(env, "get_credential_schema", {"type": "httpHeaderAuth"});
-    assert!(
-        schema["schema"]["properties"]["value"].is_object(),
-        "{schema}"
-    );
+    let value = &schema["schema"]["properties"]["value"];
+    assert!(value.is_object(), "{schema}");
     let name = unique("credential");
     let data = json!({"name": "X-Key", "value": "SECRET-VALUE"});
     let made = json!({"name": name, "type": "httpHeaderAuth", "data": data});
     let made = done(&env, "create_credential", made).await;
     assert!(!made.to_string().contains("SECRET-VALUE"), "{made}");
     let listed = done!(env, "list_credentials", {"type": "httpHeaderAuth"});
-    assert!(
-        listed["credentials"].as_array().unwrap().contains(&made),
-        "{listed}"
-    );
+    let rows = listed["credentials"].as_array().unwrap();
+    assert!(rows.contains(&made), "{listed}");
     let id = made["id"].as_str().unwrap();
     let tested = done!(env, "test_credential", {"credential_id": id});
     assert_eq!(tested.get("works"), None, "{tested}");
@@ -65,10 +61,8 @@ async fn tags_are_created_renamed_and_deleted() {
     let id = tag["id"].as_str().unwrap();
     let renamed = done!(env, "rename_tag", {"tag_id": id, "name": format!("{name}x")});
     let listed = done(&env, "list_tags", json!({"limit": 250})).await;
-    assert!(
-        listed["tags"].as_array().unwrap().contains(&renamed),
-        "{listed}"
-    );
+    let rows = listed["tags"].as_array().unwrap();
+    assert!(rows.contains(&renamed), "{listed}");
     refused!(env, "delete_tag", {"tag_id": id});
     done!(env, "delete_tag", {"tag_id": id, "confirm": id});
     refused!(env, "rename_tag", {"tag_id": id, "name": "y"});
@@ -161,10 +155,7 @@ async fn conditions_take_any_text() {
         "null",
         " ",
     ];
-    let rows: Vec<_> = texts
-        .iter()
-        .map(|text| json!({"text": text, "found": 0}))
-        .collect();
+    let rows = texts.map(|text| json!({"text": text, "found": 0}));
     done!(env, "insert_data_table_rows", {"data_table_id": id, "rows": rows});
     for text in texts {
         let is = json!([{"column": "text", "is": "eq", "value": text}]);
@@ -187,11 +178,9 @@ async fn conditions_take_any_text() {
 
 /// A change of the rest of n8n's API; with a `confirm` of any value, the one that its question names.
 async fn change(env: &Env, method: &str, path: &str, rest: Value) -> Value {
-    let mut arguments = json!({"method": method, "path": path});
-    arguments
-        .as_object_mut()
-        .unwrap()
-        .extend(rest.as_object().unwrap().clone());
+    let mut arguments = rest;
+    arguments["method"] = json!(method);
+    arguments["path"] = json!(path);
     if arguments["confirm"].is_string() {
         arguments = agreed(env, "call_n8n_api", arguments).await;
     }

@@ -76,11 +76,8 @@ async fn change_that_n8n_does_not_publish_stays_a_draft() {
     let edit = json!({"workflow_id": live.id, "operations": operations, "publish": true});
     let written = done(&env, "edit_workflow", edit).await;
     assert_has!(written, {"active": true});
-    for part in [
-        "Missing required credential: smtp",
-        "has not changed",
-        "activate_workflow",
-    ] {
+    let missing = "Missing required credential: smtp";
+    for part in [missing, "has not changed", "activate_workflow"] {
         assert_contains(&written["note"], part);
     }
     let ran = env.run(&live, json!({"input": "x"})).await;
@@ -123,12 +120,8 @@ async fn change_that_n8n_writes_and_then_refuses_is_told_as_written() {
         json!({"workflowId": {"__rl": true, "mode": "id", "value": called.id}, "options": {}});
     let calls = base("Call", "executeWorkflow", 1.2, calls);
     let workflow = env.live(vec![webhook("lastNode"), calls]).await;
-    env.api(
-        "POST",
-        &format!("/workflows/{}/deactivate", called.id),
-        None,
-    )
-    .await;
+    let path = format!("/workflows/{}/deactivate", called.id);
+    env.api("POST", &path, None).await;
     let operation = json!({"op": "set_settings", "settings": {"executionTimeout": 60}});
     let written =
         done!(env, "edit_workflow", {"workflow_id": workflow.id, "operations": [operation]});
@@ -461,12 +454,10 @@ async fn copy_runs_beside_the_original() {
     let Some(env) = Env::full().await else { return };
     let mut own_path = form();
     own_path["parameters"]["options"] = json!({"path": unique("form")});
-    let tools = node_builders::node(
-        "MCP",
-        "@n8n/n8n-nodes-langchain.mcpTrigger",
-        2.0,
-        json!({"path": unique("mcp")}),
-    );
+    let mut tools = chat();
+    tools["type"] = json!("@n8n/n8n-nodes-langchain.mcpTrigger");
+    tools["typeVersion"] = json!(2.0);
+    tools["parameters"] = json!({"path": unique("mcp")});
     for nodes in [
         vec![webhook("lastNode"), echo()],
         vec![own_path],
@@ -480,10 +471,8 @@ async fn copy_runs_beside_the_original() {
         let copy = env.adopt(&copy);
         done!(env, "activate_workflow", {"workflow_id": copy.id});
         for workflow in [&workflow, &copy] {
-            if !env.read(workflow).await["nodes"]
-                .to_string()
-                .contains("mcpTrigger")
-            {
+            let nodes = env.read(workflow).await["nodes"].to_string();
+            if !nodes.contains("mcpTrigger") {
                 let ran = env.run(workflow, json!({"input": "x"})).await;
                 let execution = env.execution(&ran).await;
                 assert_eq!(execution["workflowId"], *workflow.id);
@@ -545,27 +534,16 @@ async fn settings_are_taken_away_or_kept_as_was_said() {
         json!({"workflow_id": id, "operations": [operation]})
     };
     for setting in ["saveManualExecutions", "callerPolicy"] {
-        assert_refused(
-            &env,
-            "edit_workflow",
-            set(json!({setting: null})),
-            "another value",
-        )
-        .await;
+        let unset = set(json!({setting: null}));
+        assert_refused(&env, "edit_workflow", unset, "another value").await;
     }
     done(&env, "edit_workflow", set(json!({"timezone": null}))).await;
     let left_out = json!({"settings": {"executionTimeout": null, "callerIds": null}});
     done!(env, "update_workflow", {"workflow_id": id, "workflow": left_out});
-    let ignored = done(
-        &env,
-        "edit_workflow",
-        set(json!({"credentialResolverId": "r"})),
-    )
-    .await;
-    assert_eq!(
-        ignored["left_out"],
-        json!(["settings: credentialResolverId"])
-    );
+    let ignored = set(json!({"credentialResolverId": "r"}));
+    let ignored = done(&env, "edit_workflow", ignored).await;
+    let left_out = json!(["settings: credentialResolverId"]);
+    assert_eq!(ignored["left_out"], left_out);
     let now = env.read(&workflow).await["settings"].clone();
     for (setting, expected) in [
         ("timezone", Value::Null),
@@ -589,16 +567,20 @@ async fn empty_names_are_refused_and_mended() {
         ["duplicate_workflow", {"workflow_id": id, "name": blank}],
         ["create_credential", {"name": "", "type": "httpHeaderAuth", "data": {}}],
         ["update_credential", {"credential_id": id, "name": blank}],
+        ["update_credential", {"credential_id": id, "name": "", "data": {"value": "x"}}],
         ["create_tag", {"name": blank}],
         ["rename_tag", {"tag_id": id, "name": blank}],
         ["create_data_table", {"name": blank, "columns": columns}],
+        ["call_n8n_api", {"method": "POST", "path": "variables", "body": {"key": "", "value": "v"}}],
+        ["call_n8n_api", {"method": "POST", "path": "projects", "body": {"name": blank}}],
+        ["call_n8n_api", {"method": "PATCH", "path": "projects/p/folders/f", "body": {"name": ""}}],
     ]);
     let table: Vec<(String, Value)> = serde_json::from_value(table).unwrap();
     for (tool, arguments) in table {
         assert_refused(&env, &tool, arguments, "must not be empty").await;
     }
-    // An empty text for what is optional counts as left out.
-    refused!(env, "update_credential", {"credential_id": id, "name": ""}, "Pass `name`");
+    let blank = json!([{"name": blank, "type": "number"}]);
+    refused!(env, "create_data_table", {"name": unique("table"), "columns": blank}, "n8n does not accept this");
     // One that n8n has already.
     let workflow = env.draft(vec![webhook("lastNode"), set("x")]).await;
     let mut whole = env.read(&workflow).await;
@@ -613,6 +595,17 @@ async fn empty_names_are_refused_and_mended() {
     let mend = json!([{"op": "configure_node", "node": "Set", "fields": {"notes": "n"}}]);
     let edited = done!(env, "edit_workflow", {"workflow_id": id, "operations": mend});
     assert_eq!(edited["name"], "");
+    // The definition as it is shown, and a part of it, keep the name.
+    let shown = done!(env, "get_workflow", {"workflow_id": id, "full": true});
+    for given in [
+        shown["definition"].clone(),
+        json!({"settings": {"executionTimeout": 61}}),
+    ] {
+        let updated = done!(env, "update_workflow", {"workflow_id": id, "workflow": given});
+        assert_eq!(updated["name"], "", "{updated}");
+    }
+    let blank = json!({"name": " "});
+    refused!(env, "update_workflow", {"workflow_id": id, "workflow": blank}, "Leave it out to keep the name");
     let name = unique("named");
     let rename = json!([{"op": "rename_workflow", "to": name}]);
     let named = done!(env, "edit_workflow", {"workflow_id": id, "operations": rename});
@@ -623,27 +616,18 @@ async fn empty_names_are_refused_and_mended() {
 async fn connections_that_lead_nowhere_are_told() {
     let Some(env) = Env::full().await else { return };
     let (workflow, _) = made(&env).await;
-    for (operation, part) in [
-        (
-            json!({"node": "Webhook", "to": "Set", "kind": "ai_bogus"}),
-            "n8n has no connections of kind",
-        ),
-        (
-            json!({"node": "Set", "to": "Webhook"}),
-            "A trigger has no input",
-        ),
-        (
-            json!({"node": "If", "to": "Set", "output": 2}),
-            "It has 2 outputs",
-        ),
-    ] {
-        let mut connect = operation;
+    let add = json!({"op": "add_node", "node": "If", "type": "n8n-nodes-base.if", "version": 2.2});
+    let table = json!([
+        [{"node": "Webhook", "to": "Set", "kind": "ai_bogus"}, "n8n has no connections of kind"],
+        [{"node": "Set", "to": "Webhook"}, "A trigger has no input"],
+        [{"node": "If", "to": "Set", "output": 2}, "It has 2 outputs"],
+    ]);
+    let table: Vec<(Value, String)> = serde_json::from_value(table).unwrap();
+    for (mut connect, part) in table {
         connect["op"] = json!("connect");
-        let add =
-            json!({"op": "add_node", "node": "If", "type": "n8n-nodes-base.if", "version": 2.2});
         let arguments = json!({"workflow_id": workflow.id, "operations": [add, connect], "dry_run": true,
             "allow_invalid": true});
         let found = done(&env, "edit_workflow", arguments).await;
-        assert_contains(&found["warnings"], part);
+        assert_contains(&found["warnings"], &part);
     }
 }

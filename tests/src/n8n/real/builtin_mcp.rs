@@ -10,14 +10,10 @@ async fn triggers_without_a_public_url_are_started() {
     let data = json!({"name": "X-Secret", "value": "s"});
     let secured = env.secured_webhook("headerAuth", "httpHeaderAuth", data);
     let (secured, ..) = secured.await;
+    let said = set("={{ $json.chatInput }}");
     for (trigger, node, parameters, result) in [
         (schedule(), set("scheduled"), json!({}), "scheduled"),
-        (
-            private,
-            set("={{ $json.chatInput }}"),
-            json!({"chatInput": "hi"}),
-            "hi",
-        ),
+        (private, said, json!({"chatInput": "hi"}), "hi"),
         (secured, echo(), json!({"input": "in"}), "in"),
     ] {
         let is_schedule = trigger["name"] == "Schedule";

@@ -17,12 +17,8 @@ fn condition(kind: &str, version: f64, right: Value) -> Value {
     let options = json!({"caseSensitive": true, "leftValue": "", "typeValidation": "strict",
         "version": 2});
     let all = json!({"options": options, "conditions": [one], "combinator": "and"});
-    base(
-        "Check",
-        kind,
-        version,
-        json!({"conditions": all, "options": {}}),
-    )
+    let parameters = json!({"conditions": all, "options": {}});
+    base("Check", kind, version, parameters)
 }
 
 fn answer(body: &str) -> Value {
@@ -82,11 +78,7 @@ fn assert_explained(why: &Value, node: &str, cause: &str, advice: &str) {
 #[tokio::test]
 async fn common_failures_are_explained() {
     let Some(env) = Env::urls().await else { return };
-    let rows: Vec<Vec<_>> = FAILURES
-        .trim()
-        .lines()
-        .map(|row| row.split(" | ").collect())
-        .collect();
+    let rows: Vec<_> = rows(FAILURES).collect();
     let (mut nodes, mut connections) = (Vec::new(), json!({}));
     for (at, row) in rows.iter().enumerate() {
         let mode = if row[0] == "answer" {
@@ -156,12 +148,8 @@ async fn failure_of_a_sub_workflow_is_followed() {
     let nodes = vec![called_by_another(), fail("deep inside")];
     let sub = env.live(nodes).await;
     let id = json!({"__rl": true, "mode": "id", "value": sub.id});
-    let call = base(
-        "Sub",
-        "executeWorkflow",
-        1.2,
-        json!({"workflowId": id, "options": {}}),
-    );
+    let called = json!({"workflowId": id, "options": {}});
+    let call = base("Sub", "executeWorkflow", 1.2, called);
     let workflow = env.live(vec![webhook("lastNode"), call]).await;
     let ran = env.run(&workflow, json!({})).await;
     let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
@@ -181,10 +169,8 @@ async fn handled_errors_are_explained_and_have_no_stack() {
         let workflow = env.live(vec![webhook("lastNode"), node]).await;
         let ran = env.run(&workflow, json!({})).await;
         assert_has!(ran, {"status": "completed"});
-        assert_contains(
-            &ran["note"],
-            "HTTP Request\" failed, and the workflow went on",
-        );
+        let note = "HTTP Request\" failed, and the workflow went on";
+        assert_contains(&ran["note"], note);
         let id = &ran["execution_id"];
         let full = done!(env, "get_execution", {"execution_id": id, "view": "full"});
         for shown in [&ran, &full] {
@@ -202,46 +188,37 @@ async fn handled_errors_are_explained_and_have_no_stack() {
 async fn failures_that_n8n_publishes_are_known_before() {
     let Some(env) = Env::urls().await else { return };
     let kind = "@n8n/n8n-nodes-langchain.memoryBufferWindow";
-    let memory = node(
-        "Memory",
-        kind,
-        1.3,
-        json!({"sessionIdType": "customKey", "sessionKey": "k"}),
-    );
-    let env_in_code = code("const a = 1;\nreturn [{json: {a: $env.HOME}}];");
-    for (node, name, before, cause, source) in [
-        (
-            memory,
-            "Memory",
-            "`main` connection",
-            "a part of another one",
-            Value::Null,
-        ),
-        (
-            env_in_code,
-            "Code",
+    let session = json!({"sessionIdType": "customKey", "sessionKey": "k"});
+    let memory = node("Memory", kind, 1.3, session);
+    let in_code = code("const a = 1;\nreturn [{json: {a: $env.HOME}}];");
+    // n8n names no line of the code: it is the only one with what n8n names.
+    let table = json!([
+        [memory, "`main` connection", "a part of another one", null],
+        [
+            in_code,
             "environment variables",
             "environment variables",
-            // n8n names no line: it is the only one with what n8n names.
-            json!("return [{json: {a: $env.HOME}}];"),
-        ),
-        (
+            "return [{json: {a: $env.HOME}}];"
+        ],
+        [
             set("={{ $env.HOME }}"),
-            "Set",
             "environment variables",
             "environment variables",
-            json!("={{ $env.HOME }}"),
-        ),
-    ] {
+            "={{ $env.HOME }}"
+        ],
+    ]);
+    let table: Vec<(Value, String, String, Value)> = serde_json::from_value(table).unwrap();
+    for (node, before, cause, source) in table {
+        let name = node["name"].as_str().unwrap().to_owned();
         let workflow = env.live(vec![webhook("lastNode"), node]).await;
         let checked = done!(env, "validate_workflow", {"workflow_id": workflow.id});
         let findings = checked["findings"].as_array().unwrap();
-        let is_it =
-            |one: &Value| one["node"] == name && one["message"].as_str().unwrap().contains(before);
+        let has = |one: &Value| one["message"].as_str().unwrap().contains(&before);
+        let is_it = |one: &Value| one["node"] == *name && has(one);
         assert!(findings.iter().any(is_it), "{checked}");
         let ran = env.run(&workflow, json!({})).await;
         let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
-        assert_explained(&why, name, cause, "");
+        assert_explained(&why, &name, &cause, "");
         assert_eq!(why["failed"]["source"], source, "{why}");
     }
 }

@@ -28,59 +28,34 @@ fn nodes() -> Vec<Value> {
     ]
 }
 
-/// Changes after which each value is put back.
-const RESTORED: &[Change] = &[
-    ("Request", "", ""),
-    ("Code", "", ""),
-    ("Set", "", ""),
-    ("Request", r#""deep":{"#, r#""timeout":5000,"deep":{"#),
-    (
-        "Request",
-        r#"[{"name":"X-Api-Key""#,
-        r#"[{"name":"Accept","value":"*/*"},{"name":"X-Api-Key""#,
-    ),
-    (
-        "Request",
-        r#""name":"page","value":"1""#,
-        r#""name":"page","value":"2""#,
-    ),
-    ("Request", "/v1?", "/v2/more?"),
-    ("Code", "n: 1", "n: 2"),
-    (
-        "Set",
-        r#"[{"id":"1""#,
-        r#"[{"id":"3","name":"n","value":"***bold***","type":"string"},{"id":"1""#,
-    ),
-];
+/// Changes after which each value is put back: the node, a text and its replacement.
+const RESTORED: &str = r#"
+Request
+Code
+Set
+Request | "deep":{ | "timeout":5000,"deep":{
+Request | [{"name":"X-Api-Key" | [{"name":"Accept","value":"*/*"},{"name":"X-Api-Key"
+Request | "name":"page","value":"1" | "name":"page","value":"2"
+Request | /v1? | /v2/more?
+Code | n: 1 | n: 2
+Set | [{"id":"1" | [{"id":"3","name":"n","value":"***bold***","type":"string"},{"id":"1"
+"#;
 
 /// Changes after which it is not certain which value is meant, and the place that is named.
-const REFUSED: &[(Change, &str)] = &[
-    (
-        ("Request", "X-Api-Key", "X-Other"),
-        "node \"Request\", parameters.headerParameters.parameters[1].value",
-    ),
-    (
-        (
-            "Request",
-            "Accept\",\"value\":\"*/*",
-            "New\",\"value\":\"***",
-        ),
-        "headerParameters.parameters[0].value",
-    ),
-    (("Request", "api_key=", "key="), "parameters.url"),
-    (
-        ("Request", r#"{"url""#, r#"{"body":"***","url""#),
-        "parameters.body",
-    ),
-    (
-        ("Code", "const apiKey", "const next"),
-        "node \"Code\", parameters.jsCode",
-    ),
-    (
-        ("Set", r#""name":"apiKey""#, r#""name":"other""#),
-        "node \"Set\", parameters.assignments.assignments[1].value",
-    ),
-];
+const REFUSED: &str = r#"
+Request | X-Api-Key | X-Other | node "Request", parameters.headerParameters.parameters[1].value
+Request | Accept","value":"*/* | New","value":"*** | headerParameters.parameters[0].value
+Request | api_key= | key= | parameters.url
+Request | {"url" | {"body":"***","url" | parameters.body
+Code | const apiKey | const next | node "Code", parameters.jsCode
+Set | "name":"apiKey" | "name":"other" | node "Set", parameters.assignments.assignments[1].value
+"#;
+
+/// The change of a row.
+fn change(row: &[&'static str]) -> Change {
+    let [old, new] = [1, 2].map(|at| row.get(at).copied().unwrap_or_default());
+    (row[0], old, new)
+}
 
 /// What the change makes of the parameters of its node.
 fn changed(workflow: &Value, (node, old, new): Change) -> Value {
@@ -122,22 +97,24 @@ async fn hidden_values_are_put_back_or_the_write_is_refused() {
     for tool in ["edit_workflow", "update_workflow"] {
         let workflow = env.draft(nodes()).await;
         let id = &workflow.id;
-        for change in RESTORED {
+        for row in rows(RESTORED) {
+            let change = change(&row);
             let before = env.read(&workflow).await;
             let shown = done!(env, "get_workflow", {"workflow_id": id, "full": true});
             let shown = &shown["definition"];
             let text = shown.to_string();
             assert!(text.contains("***") && !text.contains("Secret99"), "{text}");
-            done(&env, tool, call_with(tool, id, shown, *change, change.0)).await;
+            done(&env, tool, call_with(tool, id, shown, change, change.0)).await;
             let now = env.read(&workflow).await;
             let now = &now["nodes"][at(&now, change.0)]["parameters"];
-            assert_eq!(*now, changed(&before, *change), "{tool}, {change:?}");
+            assert_eq!(*now, changed(&before, change), "{tool}, {change:?}");
         }
         let before = env.read(&workflow).await;
-        for (change, place) in REFUSED {
+        for row in rows(REFUSED) {
+            let change = change(&row);
             let shown = done!(env, "get_workflow", {"workflow_id": id, "full": true});
-            let arguments = call_with(tool, id, &shown["definition"], *change, change.0);
-            assert_refused(&env, tool, arguments, place).await;
+            let arguments = call_with(tool, id, &shown["definition"], change, change.0);
+            assert_refused(&env, tool, arguments, row[3]).await;
         }
         assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
         // A node keeps its values with its id.
@@ -176,19 +153,10 @@ async fn texts_are_replaced_beside_hidden_values() {
         let operation = json!({"op": "replace_text", "node": node, "path": path, "find": find, "replace": replace});
         json!({"workflow_id": workflow.id, "operations": [operation]})
     };
-    let rows = REPLACED
-        .trim()
-        .lines()
-        .map(|row| row.split(" | ").collect::<Vec<_>>());
-    let (refused, done_rows): (Vec<_>, Vec<_>) = rows.partition(|row| row.len() == 5);
+    let (refused, done_rows): (Vec<_>, Vec<_>) = rows(REPLACED).partition(|row| row.len() == 5);
     for row in refused {
-        assert_refused(
-            &env,
-            "edit_workflow",
-            edit(row[0], row[1], row[2], row[3]),
-            row[4],
-        )
-        .await;
+        let edit = edit(row[0], row[1], row[2], row[3]);
+        assert_refused(&env, "edit_workflow", edit, row[4]).await;
     }
     // Also not in a text that was changed before, as it names another node.
     let mut renamed = edit("Request", "options.deep.note", "N1Secret99", "x");
@@ -274,12 +242,8 @@ async fn placeholders_are_not_written_where_nothing_was_hidden() {
     let request =
         |url: &str| json!({"name": name, "nodes": [webhook("lastNode"), http_request(url)]});
     let with_key = request("https://h.example/?api_key=***");
-    refused!(
-        env,
-        "create_workflow",
-        with_key,
-        "node \"HTTP Request\", parameters.url"
-    );
+    let place = "node \"HTTP Request\", parameters.url";
+    assert_refused(&env, "create_workflow", with_key, place).await;
     let listed = done!(env, "list_workflows", {"name": name});
     assert_eq!(listed["workflows"], json!([]));
     let note = json!({"name": name, "nodes": [webhook("lastNode"), sticky("***bold*** and ****")]});
@@ -294,10 +258,7 @@ async fn placeholders_are_not_written_where_nothing_was_hidden() {
         ["delete_data_table_rows", {"data_table_id": "x", "where": [not]}, "`where[0].value`"],
         ["call_n8n_api", {"method": "POST", "path": "variables", "body": secret}, "`body.token`"],
     ]);
-    let table: Vec<(String, Value, String)> = serde_json::from_value(table).unwrap();
-    for (tool, arguments, place) in table {
-        assert_refused(&env, &tool, arguments, &place).await;
-    }
+    assert_all_refused(&env, table).await;
 }
 
 /// Parts of nodes that n8n keeps and that are not in the form of its newest version.

@@ -101,12 +101,7 @@ async fn draft_that_nobody_reviewed_is_not_started_through_another_workflow() {
     };
     let sub = "n8n-nodes-base.executeWorkflow";
     let tool = "@n8n/n8n-nodes-langchain.toolWorkflow";
-    let call = |kind: &str, id: &str| {
-        caller(
-            kind,
-            json!({"workflowId": {"__rl": true, "mode": "id", "value": id}, "options": {}}),
-        )
-    };
+    let call = |kind: &str, id: &str| caller(kind, locator(id));
     let definition =
         json!({"name": unique("unseen"), "nodes": [called_by_another(), set("unseen")]});
     let unseen = env.adopt(&done(&env, "create_workflow", definition).await);
@@ -114,38 +109,24 @@ async fn draft_that_nobody_reviewed_is_not_started_through_another_workflow() {
         .draft(vec![called_by_another(), call(sub, &unseen.id)])
         .await;
     let errors = json!({"errorWorkflow": unseen.id});
-    let chosen = call(sub, "={{ $json.id }}");
-    for (trigger, nodes, settings, part) in [
-        (
+    let table = json!([
+        [manual(), call(sub, &unseen.id), {}, "mcp-review"],
+        [called_by_another(), call(sub, &unseen.id), {}, "mcp-review"],
+        [manual(), call(tool, &unseen.id), {}, "mcp-review"],
+        [manual(), call(sub, &middle.id), {}, "mcp-review"],
+        [manual(), set("x"), errors, "mcp-review"],
+        [
             manual(),
-            vec![call(sub, &unseen.id)],
-            json!({}),
-            "mcp-review",
-        ),
-        (
-            called_by_another(),
-            vec![call(sub, &unseen.id)],
-            json!({}),
-            "mcp-review",
-        ),
-        (
-            manual(),
-            vec![call(tool, &unseen.id)],
-            json!({}),
-            "mcp-review",
-        ),
-        (
-            manual(),
-            vec![call(sub, &middle.id)],
-            json!({}),
-            "mcp-review",
-        ),
-        (manual(), vec![set("x")], errors, "mcp-review"),
-        (manual(), vec![chosen], json!({}), "known only when it runs"),
-    ] {
-        let nodes = [vec![trigger], nodes].concat();
-        let parent = env.draft_with(unique("parent"), nodes, settings).await;
-        let refused = refused!(env, "run_workflow", {"workflow_id": parent.id}, part);
+            call(sub, "={{ $json.id }}"),
+            {},
+            "known only when it runs"
+        ],
+    ]);
+    let table: Vec<(Value, Value, Value, String)> = serde_json::from_value(table).unwrap();
+    for (trigger, node, settings, part) in table {
+        let parent = env.draft_with(unique("parent"), vec![trigger, node], settings);
+        let parent = parent.await;
+        let refused = refused!(env, "run_workflow", {"workflow_id": parent.id}, &part);
         assert!(
             part != "mcp-review" || refused.contains(&unseen.id),
             "{refused}"
@@ -209,6 +190,10 @@ async fn tag_of_a_rule_is_not_changed() {
     assert_has!(env.get(&format!("/tags/{tag_id}")).await, {"name": tag});
 }
 
+fn locator(id: &str) -> Value {
+    json!({"workflowId": {"__rl": true, "mode": "id", "value": id}, "options": {}})
+}
+
 /// A node that gets another workflow in the way that `parameters` says.
 fn caller(kind: &str, parameters: Value) -> Value {
     json!({"name": "Call", "type": kind, "typeVersion": 1.2, "position": [200, 0], "parameters": parameters})
@@ -225,7 +210,6 @@ async fn closed_workflow_is_not_started_by_a_written_one() {
         .unwrap();
     let sub = "n8n-nodes-base.executeWorkflow";
     let tool = "@n8n/n8n-nodes-langchain.toolWorkflow";
-    let locator = |id: &str| json!({"workflowId": {"__rl": true, "mode": "id", "value": id}});
     for node in [
         caller(sub, locator(&closed.id)),
         caller(sub, json!({"workflowId": closed.id})),

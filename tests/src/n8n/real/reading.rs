@@ -57,10 +57,7 @@ async fn bad_arguments_are_refused_with_the_reason() {
         ["list_workflows", {"limit": 0}, "limit"],
         ["list_workflows", {"tags": ["a,b"]}, "`tags`"],
     ]);
-    for row in table.as_array().unwrap() {
-        let (tool, part) = (row[0].as_str().unwrap(), row[2].as_str().unwrap());
-        assert_refused(&env, tool, row[1].clone(), part).await;
-    }
+    assert_all_refused(&env, table).await;
 }
 
 #[tokio::test]

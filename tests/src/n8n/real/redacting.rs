@@ -45,19 +45,21 @@ fn calls_that_show(tool: &str, workflow: &Value, execution: &Value) -> Vec<Value
         "list_workflows" => vec![json!({})],
         "get_workflow" => {
             let nodes = member_texts(&workflow["nodes"], "name");
+            let full = json!({"workflow_id": id, "full": true});
             vec![
                 of_workflow,
-                json!({"workflow_id": id, "full": true}),
+                full,
                 json!({"workflow_id": id, "nodes": nodes}),
             ]
         }
-        "validate_workflow" | "list_executions" | "list_workflow_versions" => vec![of_workflow],
+        "validate_workflow" | "list_executions" | "list_workflow_versions" | "run_workflow" => {
+            vec![of_workflow]
+        }
         "get_workflow_version" => {
-            let shown = json!({"workflow_id": id, "version_id": version});
-            vec![
-                shown,
-                json!({"workflow_id": id, "version_id": version, "changes_to": "current"}),
-            ]
+            let mut changes = json!({"workflow_id": id, "version_id": version});
+            let shown = changes.clone();
+            changes["changes_to"] = json!("current");
+            vec![shown, changes]
         }
         "edit_workflow" => {
             let rename = json!([{"op": "rename_node", "node": "Webhook", "to": "Hook"}]);
@@ -68,10 +70,10 @@ fn calls_that_show(tool: &str, workflow: &Value, execution: &Value) -> Vec<Value
             let view = |view| json!({"execution_id": execution, "view": view});
             views.map(view).to_vec()
         }
-        "explain_execution" | "retry_execution" | "resume_execution" => vec![of_execution],
         // The file has its own test, with a secret in it.
-        "get_execution_file" => vec![of_execution],
-        "run_workflow" => vec![of_workflow],
+        "explain_execution" | "retry_execution" | "resume_execution" | "get_execution_file" => {
+            vec![of_execution]
+        }
         // They write, and answer with ids, names and the findings of validate_workflow, or show nothing of
         // workflows and executions.
         _ => Vec::new(),
@@ -156,12 +158,9 @@ async fn no_answer_shows_a_secret_of_a_workflow() {
             format!("n8n://workflows/{workflow}"),
             format!("n8n://executions/{}", execution.as_str().unwrap()),
         ] {
-            shown.push(
-                env.server
-                    .result("resources/read", json!({ "uri": uri }))
-                    .await
-                    .to_string(),
-            );
+            let uri = json!({ "uri": uri });
+            let read = env.server.result("resources/read", uri).await;
+            shown.push(read.to_string());
         }
         let review = json!({"name": "review_workflow", "arguments": {"workflow_id": workflow}});
         shown.push(env.server.result("prompts/get", review).await.to_string());

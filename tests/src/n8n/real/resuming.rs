@@ -64,12 +64,8 @@ async fn next_page_of_a_form_is_filled_in() {
     let Some(env) = Env::urls().await else { return };
     let page = |name: &str, field: &str| {
         let fields = json!({"values": [{"fieldLabel": field, "requiredField": true}]});
-        base(
-            name,
-            "form",
-            1.0,
-            json!({"formFields": fields, "options": {}}),
-        )
+        let parameters = json!({"formFields": fields, "options": {}});
+        base(name, "form", 1.0, parameters)
     };
     let all =
         "={{ $('First').item.json.colour + ' ' + $('Second').item.json.size + ' ' + $json.shape }}";
@@ -94,13 +90,8 @@ async fn next_page_of_a_form_is_filled_in() {
         |parameters: Value| json!({"execution_id": id, "confirm": id, "parameters": parameters});
     let tool = "resume_execution";
     assert_refused(&env, tool, fill(json!({})), "asks for `parameters.colour`").await;
-    assert_refused(
-        &env,
-        tool,
-        fill(json!({"colour": "red", "shape": 1})),
-        "no field \"shape\"",
-    )
-    .await;
+    let unknown = fill(json!({"colour": "red", "shape": 1}));
+    assert_refused(&env, tool, unknown, "no field \"shape\"").await;
     let fill_in = async |parameters: Value| {
         let arguments = agreed(&env, tool, fill(parameters)).await;
         done(&env, tool, arguments).await
@@ -136,14 +127,8 @@ async fn execution_that_waits_for_something_else_is_not_resumed() {
 #[tokio::test]
 async fn agreement_counts_for_one_wait() {
     let Some(env) = Env::urls().await else { return };
-    let pause = |name: &str| {
-        base(
-            name,
-            "wait",
-            1.1,
-            json!({"resume": "webhook", "options": {}}),
-        )
-    };
+    let parameters = json!({"resume": "webhook", "options": {}});
+    let pause = |name: &str| base(name, "wait", 1.1, parameters.clone());
     let to = |name: &str| json!({"main": [[{"node": name, "type": "main", "index": 0}]]});
     let nodes = vec![webhook("onReceived"), pause("A"), pause("B")];
     let loops = json!({"Webhook": to("A"), "A": to("B"), "B": to("A")});

@@ -108,7 +108,13 @@ async fn runs_that_n8n_does_not_save_return_the_reply_at_once() {
 async fn refusal_that_may_be_the_answer_of_the_workflow_is_no_certain_one() {
     let Some(env) = Env::urls().await else { return };
     let settings = json!({"saveDataSuccessExecution": "none", "saveDataErrorExecution": "none"});
-    for status in [429, 503, 404, 401, 302] {
+    for (status, other) in [
+        (429, "busy or not ready"),
+        (503, "busy or not ready"),
+        (404, "set N8N_WEBHOOK_URL"),
+        (401, "asks for authentication"),
+        (302, "redirects"),
+    ] {
         let mut answer = respond();
         answer["parameters"]["options"] = json!({"responseCode": status});
         let nodes = vec![webhook("responseNode"), answer];
@@ -117,6 +123,7 @@ async fn refusal_that_may_be_the_answer_of_the_workflow_is_no_certain_one() {
         let part = format!("HTTP {status}, and n8n shows no execution");
         let said = assert_refused(&env, "run_workflow", run, &part).await;
         assert_contains(&said, "may have run or not; it was not repeated");
+        assert_contains(&said, other);
         assert_lacks(&said, "did not accept");
         assert_lacks(&said, "Try again");
     }
@@ -263,23 +270,16 @@ async fn output_of_branches_and_filters_is_not_mistaken() {
     let workflow = env.connected_nodes(nodes, connections).await;
     let ran = env.run(&workflow, json!({})).await;
     // Both are at one place, and n8n runs them in either order.
-    let other = if ran["output"]["result"] == "b" {
-        "A"
-    } else {
-        "B"
-    };
+    let is_b = ran["output"]["result"] == "b";
+    let other = if is_b { "A" } else { "B" };
     assert_contains(&ran["note"], &format!("Other branches ended at: {other}."));
 
     let operator = json!({"type": "number", "operation": "equals"});
     let never = json!({"id": "1", "leftValue": 1, "rightValue": 2, "operator": operator});
     let options = json!({"version": 2, "caseSensitive": true, "typeValidation": "strict"});
     let all = json!({"options": options, "conditions": [never], "combinator": "and"});
-    let filter = node_builders::base(
-        "Filter",
-        "filter",
-        2.2,
-        json!({"conditions": all, "options": {}}),
-    );
+    let all = json!({"conditions": all, "options": {}});
+    let filter = node_builders::base("Filter", "filter", 2.2, all);
     let workflow = env.live(vec![webhook("onReceived"), filter]).await;
     let ran = env.run(&workflow, json!({})).await;
     assert_has!(ran, {"status": "completed", "output": []});

@@ -132,11 +132,11 @@ fn diagnose(
     let failed = handled.or_else(|| find_failure(trace, &n8n.redactor()));
     let mut failed = failed.unwrap_or_else(|| unrecorded(trace, execution.status));
     let mut nodes = workflow.iter().flat_map(|workflow| &workflow.nodes);
-    let node = nodes.find(|node| Some(&node.name) == failed.node.as_ref());
+    let node = nodes.find(|node| Some(node.name()) == failed.node.as_deref());
     if let Some(node) = node {
         failed.find_source(node, &n8n.redactor());
     }
-    let node_type = node.map(|node| node.kind.clone());
+    let node_type = node.map(|node| node.kind().to_owned());
     let node_type = node_type.or_else(|| trace.failed_type());
     let Cause { cause, advice } = if execution.status == Status::Crashed {
         Cause::CRASH
@@ -148,12 +148,12 @@ fn diagnose(
         false => "",
     };
     let parameters = node.filter(|_| !is_handled);
-    let parameters = parameters.map(Node::all_parameters);
+    let parameters = parameters.map(Node::parameters);
     Ok(Diagnosis {
         node_type,
         cause: format!("{cause}{goes_on}"),
         advice,
-        started: parameters.iter().flat_map(called_ids).collect(),
+        started: parameters.into_iter().flat_map(called_ids).collect(),
         time: failed.node.as_deref().and_then(|node| trace.time_of(node)),
         failed,
     })

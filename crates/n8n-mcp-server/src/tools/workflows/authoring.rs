@@ -1,8 +1,8 @@
 //! The toolset `authoring`: writing workflows, each after checking it.
 
-use n8n_workflow::Workflow;
 use n8n_workflow::check::{Finding, NO_TRIGGER, Severity};
-use n8n_workflow::draft::{Draft, Operation, apply, keep_parts, name_of, restore};
+use n8n_workflow::draft::{Draft, Operation, apply, restore};
+use n8n_workflow::{Node, Workflow};
 
 use super::load;
 use super::validate::{ValidateWorkflow, judge};
@@ -39,8 +39,8 @@ pub(super) async fn check_change(
         None => (false, None),
     };
     n8n.api.admit_called(before, draft).await?;
-    let is_new = |node: &&Map<String, Value>| {
-        let same = before.and_then(|before| before.node(name_of(node)));
+    let is_new = |node: &&Node| {
+        let same = before.and_then(|before| before.node(node.name()));
         same != Some(node)
     };
     let new: Vec<_> = draft.nodes.iter().filter(is_new).collect();
@@ -183,7 +183,8 @@ impl Tool for CreateWorkflow {
     type Output = Written;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
-        let mut draft = Draft::read(members_of(&self)).map_err(ToolError::invalid_argument)?;
+        let given = json!(self).as_object().cloned().unwrap_or_default();
+        let mut draft = Draft::read(given).map_err(ToolError::invalid_argument)?;
         // As n8n's own editor does; without it n8n runs nodes in the order of its first version.
         let order = draft.settings.entry("executionOrder");
         order.or_insert_with(|| "v1".into());
@@ -229,14 +230,8 @@ impl Tool for UpdateWorkflow {
         if let Some(Value::Object(definition)) = self.workflow.remove("definition") {
             self.workflow = definition;
         }
-        for (part, old) in members_of(before) {
-            let given = self.workflow.entry(part).or_insert(Value::Null);
-            if given.is_null() {
-                *given = old;
-            }
-        }
-        keep_parts(&mut self.workflow, before);
-        let mut draft = Draft::read(self.workflow).map_err(ToolError::invalid_argument)?;
+        let draft = Draft::read_change(self.workflow, before);
+        let mut draft = draft.map_err(ToolError::invalid_argument)?;
         restore(&mut draft, &redacted(n8n, before), before).map_err(ToolError::invalid_argument)?;
         let change = Some((current, before));
         let found = check_change(n8n, change, &draft, self.allow_invalid).await?;
@@ -244,20 +239,13 @@ impl Tool for UpdateWorkflow {
     }
 }
 
-fn members_of(definition: &impl Serialize) -> Map<String, Value> {
-    match json!(definition) {
-        Value::Object(members) => members,
-        _ => Map::new(),
-    }
-}
-
 pub(super) fn redacted(n8n: &N8n, draft: &Draft) -> Draft {
     let (mut shown, redactor) = (draft.clone(), n8n.redactor());
     for node in &mut shown.nodes {
-        let mut value = Value::Object(std::mem::take(node));
+        let mut value = Value::Object(std::mem::take(&mut node.0));
         redactor.json(&mut value);
         if let Value::Object(hidden) = value {
-            *node = hidden;
+            node.0 = hidden;
         }
     }
     shown

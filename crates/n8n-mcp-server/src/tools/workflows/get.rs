@@ -1,16 +1,16 @@
 //! `get_workflow` and `list_workflows`.
 
 use n8n_workflow::connections::lines;
-use n8n_workflow::draft::{Draft, name_of};
+use n8n_workflow::draft::Draft;
 use n8n_workflow::node_type::runs_code;
 use n8n_workflow::trigger::{Trigger, TriggerKind, parameters_of, triggers};
-use n8n_workflow::{Definition, Node, UnpublishedDraft, Workflow};
+use n8n_workflow::{Node, UnpublishedDraft, Workflow};
 
 use super::authoring::redacted;
 use super::load;
 use crate::api::WorkflowFilter;
 use crate::start_method::Access;
-use crate::tools::collection::filtered_page;
+use crate::tools::collection::{DEFAULT_LIMIT, filtered_page};
 use crate::tools::prelude::*;
 
 /// Shows one workflow: its nodes, how they are connected, and how each trigger can be run.
@@ -60,6 +60,21 @@ pub(crate) struct WorkflowDetails {
     whole_nodes: Vec<Map<String, Value>>,
 }
 
+// The parts of a workflow that define it, as n8n wrote them, without pinned data, owner and published copy. (A doc comment
+// would become a part of the tool's schema.)
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Definition {
+    name: String,
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    nodes: Value,
+    #[schemars(with = "Map<String, Value>")]
+    connections: Value,
+    #[schemars(with = "Option<Map<String, Value>>")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settings: Option<Value>,
+}
+
 #[derive(Serialize, JsonSchema)]
 pub(super) struct NodeSummary {
     name: String,
@@ -98,9 +113,15 @@ impl Tool for GetWorkflow {
     async fn call(self, n8n: &N8n, _: &Call) -> Result<WorkflowDetails, ToolError> {
         let access = n8n.access()?;
         if self.full {
-            let (workflow, mut definition): (_, Definition) =
-                n8n.api.workflow_as(&self.workflow_id).await?;
-            definition.nodes = n8n.redactor().raw_json(definition.nodes);
+            let (workflow, mut whole) = n8n.api.workflow_with_json(&self.workflow_id).await?;
+            let mut nodes = whole.remove("nodes").unwrap_or_else(|| json!([]));
+            n8n.redactor().json(&mut nodes);
+            let definition = Definition {
+                name: workflow.name.clone(),
+                nodes,
+                connections: whole.remove("connections").unwrap_or_default(),
+                settings: whole.remove("settings"),
+            };
             return Ok(WorkflowDetails {
                 definition: Some(definition),
                 unpublished: n8n.api.unpublished(&workflow).await,
@@ -141,9 +162,9 @@ impl GetWorkflow {
 
     fn whole_nodes(&self, shown: &Draft) -> Result<Vec<Map<String, Value>>, ToolError> {
         let node = |name: &String| match shown.node(name) {
-            Some(node) => Ok(node.clone()),
+            Some(node) => Ok(node.0.clone()),
             None => {
-                let names: Vec<_> = shown.nodes.iter().map(name_of).collect();
+                let names: Vec<_> = shown.nodes.iter().map(Node::name).collect();
                 let names = names.join(", ");
                 let message = format!("`nodes` names {name:?}. The workflow has: {names}.");
                 Err(ToolError::invalid_argument(message))
@@ -180,7 +201,7 @@ fn summary(trigger: &Trigger<'_>, access: &Access) -> TriggerSummary {
     let webhook = (trigger.kind == TriggerKind::Webhook).then(|| trigger.webhook().ok());
     let webhook = webhook.flatten();
     TriggerSummary {
-        node: trigger.node.name.clone(),
+        node: trigger.node.name().to_owned(),
         kind: trigger.kind,
         method: webhook.as_ref().map(|webhook| {
             let methods: Vec<&str> = webhook.methods.iter().map(Method::as_str).collect();
@@ -202,14 +223,12 @@ fn parameters(trigger: &Trigger<'_>) -> Option<Map<String, Value>> {
 
 pub(super) fn node_summary(node: &Node) -> NodeSummary {
     NodeSummary {
-        name: node.name.clone(),
-        r#type: node.kind.clone(),
-        runs_code: runs_code(&node.kind),
-        disabled: node.disabled,
+        name: node.name().to_owned(),
+        r#type: node.kind().to_owned(),
+        runs_code: runs_code(node.kind()),
+        disabled: node.is_disabled(),
     }
 }
-
-const DEFAULT_LIMIT: u32 = 100;
 
 /// Lists n8n workflows.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -228,7 +247,7 @@ pub(crate) struct ListWorkflows {
     #[serde(default)]
     archived: bool,
     /// The page size is 100 by default.
-    limit: Option<Bounded<1, 250>>,
+    limit: Option<Limit>,
     /// The previous page returns it as `next_cursor`.
     cursor: Option<String>,
 }
@@ -305,7 +324,7 @@ impl ListWorkflows {
     /// The call for as many workflows as n8n lists at once.
     pub(crate) fn first_page() -> Self {
         Self {
-            limit: Bounded::new(250),
+            limit: Limit::new(250),
             ..Self::default()
         }
     }

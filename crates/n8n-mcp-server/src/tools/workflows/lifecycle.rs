@@ -1,7 +1,6 @@
 //! The toolset `lifecycle`: activating, tagging, archiving, moving and deleting workflows.
 
 use mcp_core::tool::ToolErrorKind;
-use n8n_workflow::node_type::last_part;
 use n8n_workflow::trigger::Webhook;
 use n8n_workflow::{Node, Workflow};
 
@@ -116,7 +115,7 @@ async fn taken_paths(n8n: &N8n, workflow: &Workflow) -> Option<String> {
 }
 
 fn webhook_urls(nodes: &[Node]) -> Vec<String> {
-    let is_live = |node: &&Node| !node.disabled && last_part(&node.kind) == "webhook";
+    let is_live = |node: &&Node| !node.is_disabled() && node.short_kind() == "webhook";
     // One without a path has its id in place of that.
     let has_path = |webhook: &Webhook| webhook.path != [""];
     let webhooks = nodes.iter().filter(is_live);

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use n8n_workflow::UnpublishedDraft;
 use n8n_workflow::check::{Finding, Findings, NO_TRIGGER, Severity, check};
 use n8n_workflow::connections::{connection_kind, parse_connections};
-use n8n_workflow::draft::{Draft, name_of, short_type, type_of};
+use n8n_workflow::draft::Draft;
+use n8n_workflow::{Node, UnpublishedDraft};
 
 use super::load;
 use crate::builtin_mcp::structured;
@@ -120,7 +120,7 @@ pub(super) struct Verdict {
 pub(super) async fn judge(
     n8n: &N8n,
     draft: &Draft,
-    nodes: &[&Map<String, Value>],
+    nodes: &[&Node],
     is_active: Option<bool>,
 ) -> Verdict {
     let (mut findings, mut unchecked) = (check(draft), Vec::new());
@@ -169,8 +169,6 @@ const MAX_NODES_PER_CHECK: usize = 50;
 /// n8n's words about a value that may also be an expression.
 const EXPRESSION_ASKED: &str = "Must be an n8n expression";
 
-type Node = Map<String, Value>;
-
 /// Checks some nodes of a draft. Leaves out what n8n has `published` about them.
 async fn check_nodes(
     n8n: &N8n,
@@ -202,19 +200,27 @@ async fn check_credentials(n8n: &N8n, draft: &Draft) -> Option<Vec<Finding>> {
     let (rows, true) = listed.ok()? else {
         return None;
     };
-    let ids: HashSet<&str> = rows.iter().filter_map(|row| row["id"].as_str()).collect();
     let mut found = Findings::default();
     for node in &draft.nodes {
         let credentials = node.get("credentials").and_then(Value::as_object);
         for (kind, credential) in credentials.into_iter().flatten() {
             let id = credential.get("id").and_then(Value::as_str);
-            if id.is_none_or(|id| !ids.contains(id)) {
-                let message = format!(
+            // n8n looks for one without an id by its name and type.
+            let is_it = |row: &&Value| match id {
+                Some(id) => row["id"] == id,
+                None => row["type"] == **kind && row["name"] == credential["name"],
+            };
+            let message = match rows.iter().find(is_it).map(|row| row["type"].as_str()) {
+                Some(Some(own)) if own != kind => {
+                    format!("Its credential ({kind}) is a credential of the type {own}.")
+                }
+                Some(_) => continue,
+                None => format!(
                     "Its credential ({kind}) does not exist, or is not shared with the user of \
                      this API key."
-                );
-                found.warning(name_of(node), message, "Choose one that n8n has.");
-            }
+                ),
+            };
+            found.warning(node.name(), message, "Choose one that n8n has.");
         }
     }
     Some(found.0)
@@ -224,7 +230,7 @@ async fn check_credentials(n8n: &N8n, draft: &Draft) -> Option<Vec<Finding>> {
 fn type_requests(nodes: &[&Node]) -> Vec<Value> {
     let mut requests = BTreeMap::new();
     for node in nodes {
-        let mut request = json!({"nodeId": type_of(node)});
+        let mut request = json!({"nodeId": node.kind()});
         if let Some(version @ Value::Number(_)) = node.get("typeVersion") {
             request["version"] = version.to_string().into();
         }
@@ -239,22 +245,18 @@ fn find_unknown_types(definitions: &str, nodes: &[&Node], found: &mut Findings) 
         return;
     };
     for node in nodes {
-        let kind = type_of(node);
+        let kind = node.kind();
         let version = node
             .get("typeVersion")
             .map(Value::to_string)
             .unwrap_or_default();
         if errors.contains(&format!("Node type '{kind}' not found")) {
             let message = format!("This n8n has no node of type {kind:?}.");
-            found.error(
-                name_of(node),
-                message,
-                "Find the right type with list_nodes.",
-            );
+            found.error(node.name(), message, "Find the right type with list_nodes.");
         } else if errors.contains(&format!("Version '{version}' not found for node '{kind}'")) {
             let message = format!("This n8n has no version {version} of {kind:?}.");
             // n8n publishes some versions that it does not have.
-            found.warning(name_of(node), message, "get_node shows the versions.");
+            found.warning(node.name(), message, "get_node shows the versions.");
         }
     }
 }
@@ -263,9 +265,9 @@ fn find_unknown_types(definitions: &str, nodes: &[&Node], found: &mut Findings) 
 /// another.
 fn config(draft: &Draft, node: &Node) -> Value {
     let version = |node: &Node| node.get("typeVersion").cloned().unwrap_or(json!(1));
-    let name = name_of(node);
+    let name = node.name();
     let mut config = json!({
-        "name": name, "type": type_of(node), "typeVersion": version(node),
+        "name": name, "type": node.kind(), "typeVersion": version(node),
         "parameters": node.get("parameters").cloned().unwrap_or(json!({})),
     });
     let all = parse_connections(&draft.connections).unwrap_or_default();
@@ -280,7 +282,7 @@ fn config(draft: &Draft, node: &Node) -> Value {
         let Some(sub) = draft.node(&one.from).filter(|_| one.to == name) else {
             continue;
         };
-        let sub = json!({"type": type_of(sub), "version": version(sub)});
+        let sub = json!({"type": sub.kind(), "version": version(sub)});
         match kind {
             "tool" => tools.push(sub),
             "languageModel" => _ = attached.insert("model".into(), sub),
@@ -292,7 +294,7 @@ fn config(draft: &Draft, node: &Node) -> Value {
         attached.insert("tools".into(), tools.into());
     }
     // Without any, n8n does not say which are missing.
-    if !attached.is_empty() || type_of(node).contains("langchain") {
+    if !attached.is_empty() || node.kind().contains("langchain") {
         config["subnodes"] = attached.into();
     }
     config
@@ -313,7 +315,7 @@ fn find_invalid_parameters(
         let Some(node) = index.and_then(|index| nodes.get(index)) else {
             continue;
         };
-        let name = name_of(node);
+        let name = node.name();
         for error in result["errors"].as_array().into_iter().flatten() {
             let path = error["path"].as_str().unwrap_or_default();
             let message = error["message"].as_str().unwrap_or_default();
@@ -331,7 +333,7 @@ fn find_invalid_parameters(
                 one.node.as_deref() == Some(name) && one.message.contains(parameter)
             };
             let fix = match path {
-                "" => format!("See the parameters of {} with get_node.", short_type(node)),
+                "" => format!("See the parameters of {} with get_node.", node.short_kind()),
                 _ if known.iter().any(is_known) => continue,
                 path => format!("Set `{path}` as get_node says."),
             };

@@ -1,9 +1,9 @@
 //! The toolset `versions`: the history of a workflow, what changed since a version, and the way back.
 
+use n8n_workflow::Workflow;
 use n8n_workflow::connections::lines;
 use n8n_workflow::diff::{WorkflowDiff, diff};
 use n8n_workflow::draft::{Draft, move_pins};
-use n8n_workflow::{Node, Workflow};
 use upstream::redact::Redactor;
 
 use super::authoring::{check_change, load_for_change, redacted};
@@ -150,9 +150,7 @@ impl Tool for GetWorkflowVersion {
             let found = diff((&draft, &shown[0]), (&after, &shown[1]));
             details.changes = Some(found);
         } else {
-            let nodes: Result<Vec<Node>, _> = serde_json::from_value(json!(draft.nodes));
-            let nodes = nodes.unwrap_or_default();
-            details.nodes = nodes.iter().map(node_summary).collect();
+            details.nodes = draft.nodes.iter().map(node_summary).collect();
             details.connections = lines(&draft.connections);
         }
         Ok(details)
