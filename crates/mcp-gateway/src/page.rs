@@ -356,7 +356,7 @@ fn changed(gateway: &Gateway, viewer: &PageViewer) -> Vec<Value> {
         Some(json!({
             "backend": pin.backend,
             "tool": pin.tool,
-            "status": pin.status().name(),
+            "status": pin.status(),
             "renamed_from": pin.renamed_from,
             "held": held,
             "hash": offered.hash,
