@@ -767,7 +767,7 @@ impl Approvals {
             "tool_name": approval.tool,
             "backend": approval.backend,
             "principal": approval.principal,
-            "outcome": approval.status.name(),
+            "outcome": approval.status,
             "hash": approval.hash,
             "expires": rfc3339(approval.expires),
         });
