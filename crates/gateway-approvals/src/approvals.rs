@@ -124,12 +124,9 @@ pub struct GuardedCall<'a> {
     pub withdrawn: &'a (dyn Fn() -> Option<String> + Sync),
 }
 
-/// Why a call that has waited must not be made any more.
-struct Lost {
-    status: ApprovalStatus,
-    /// For people; `None` if the status says it.
-    reason: Option<String>,
-}
+/// Why a call that has waited must not be made any more: the end of its wait, and the reason for people, unless the end
+/// says it.
+type Lost = (ApprovalStatus, Option<String>);
 
 impl GuardedCall<'_> {
     fn origin(&self) -> Option<&OriginalRequest> {
@@ -226,10 +223,7 @@ impl Approvals {
 
     /// The end of a call that must not be made any more, whatever a person says; `None` if it may.
     fn lost(&self, guarded: &GuardedCall<'_>) -> Option<Lost> {
-        let end = |status| {
-            let reason = None;
-            Some(Lost { status, reason })
-        };
+        let end = |status| Some((status, None));
         let call = guarded.call;
         if self.stopping.is_cancelled() || call.is_cancelled() && call.is_closing() {
             return end(ApprovalStatus::Gone);
@@ -253,10 +247,7 @@ impl Approvals {
         if guarded.is_abandoned() {
             return end(ApprovalStatus::Cancelled);
         }
-        (guarded.withdrawn)().map(|reason| Lost {
-            status: ApprovalStatus::Changed,
-            reason: Some(reason),
-        })
+        (guarded.withdrawn)().map(|reason| (ApprovalStatus::Changed, Some(reason)))
     }
 
     fn rules(&self) -> Arc<ApprovalRules> {
@@ -368,10 +359,7 @@ impl Approvals {
                 key,
                 by: approved.flatten(),
             }),
-            Some(Lost {
-                reason: Some(reason),
-                ..
-            }) => Err(ToolError::forbidden(format!(
+            Some((_, Some(reason))) => Err(ToolError::forbidden(format!(
                 "{} was not called: while it waited for a person, {reason}. Nothing was done.",
                 guarded.tool
             ))),
@@ -471,14 +459,11 @@ impl Approvals {
             },
         };
         let lost = self.lost(guarded).filter(|_| outcome == CONFIRMED);
-        if let Some(lost) = &lost {
-            outcome = match lost.reason {
-                Some(_) => CHANGED,
-                None => CANCELLED,
-            };
+        if let Some((_, reason)) = &lost {
+            outcome = reason.as_ref().map_or(CANCELLED, |_| CHANGED);
         }
         record(outcome);
-        if let Some(reason) = lost.and_then(|lost| lost.reason) {
+        if let Some((_, Some(reason))) = lost {
             return Err(ToolError::forbidden(format!(
                 "{tool} was not called: while its user was asked, {reason}. Nothing was done."
             )));
@@ -700,7 +685,7 @@ impl Approvals {
             };
             // Each time, also when the decision was faster. Also notices within a tick that the caller has lost its role.
             let lost = self.lost(guarded);
-            let wanted = lost.as_ref().map(|lost| lost.status).or(wanted);
+            let wanted = lost.as_ref().map(|(end, _)| *end).or(wanted);
             let known = Arc::clone(&entries.borrow_and_update());
             let entry = known.get(EntryKind::Approval, &first.id);
             let stored = entry.and_then(Entry::read::<Approval>);
@@ -716,7 +701,7 @@ impl Approvals {
             if next.status == stored.status {
                 return (stored, true);
             }
-            next.reason = lost.and_then(|lost| lost.reason);
+            next.reason = lost.and_then(|(_, reason)| reason);
             // If an operator was faster, that decision is read in the next round.
             let change = record::store(&next, Expected::entry(Some(entry)));
             match self.state.change(vec![change]).await {
@@ -782,7 +767,7 @@ impl Approvals {
             "tool_name": approval.tool,
             "backend": approval.backend,
             "principal": approval.principal,
-            "outcome": approval.status.name(),
+            "outcome": approval.status,
             "hash": approval.hash,
             "expires": rfc3339(approval.expires),
         });

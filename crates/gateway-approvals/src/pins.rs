@@ -553,30 +553,15 @@ pub struct PinDecision {
     pub by: String,
 }
 
-/// The state of a pin for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PinStatus {
-    /// Offered as it was approved.
-    Approved,
-    /// Offered with another definition.
-    Changed,
-    /// Offered with another name.
-    Renamed,
-    /// Not approved yet.
-    New,
-    /// Offered as it was refused.
-    Refused,
-}
-
 impl Pin {
-    /// Returns its state.
-    pub fn status(&self) -> PinStatus {
+    /// Returns its state, for people.
+    pub fn status(&self) -> &'static str {
         match &self.offered {
-            None => PinStatus::Approved,
-            Some(offered) if self.has_refused(&offered.hash) => PinStatus::Refused,
-            Some(_) if self.approved.is_some() => PinStatus::Changed,
-            Some(_) if self.renamed_from.is_some() => PinStatus::Renamed,
-            Some(_) => PinStatus::New,
+            None => "approved",
+            Some(offered) if self.has_refused(&offered.hash) => "refused",
+            Some(_) if self.approved.is_some() => "changed",
+            Some(_) if self.renamed_from.is_some() => "renamed",
+            Some(_) => "new",
         }
     }
 
@@ -624,19 +609,6 @@ impl Pin {
     /// The name by which commands know it.
     pub fn name(&self) -> String {
         format!("{}__{}", self.backend, self.tool)
-    }
-}
-
-impl PinStatus {
-    /// Returns its name, for commands.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Approved => "approved",
-            Self::Changed => "changed",
-            Self::Renamed => "renamed",
-            Self::New => "new",
-            Self::Refused => "refused",
-        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! * [`queue`]: what waits for the thread; no call waits for a database.
 //! * [`actor`]: the thread. It writes events in batches, makes changes of the state and follows those of others,
 //!   removes old events, and opens the database again after a failure.
-//! * [`reader`]: another thread, whose connection only reads, so that no query delays a write.
+//! * [`reader`]: another connection, which only reads, so that no query delays a write.
 //!
 //! A failing database does not affect calls: events wait in a bounded queue, more events are counted and dropped,
 //! the entries of the state that were read last hold, and writing is tried again with a backoff.
@@ -22,7 +22,6 @@ mod tls;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
@@ -33,13 +32,10 @@ pub(crate) use self::connection::{Connection, Row, Value};
 pub use self::location::StoreLocation;
 pub(crate) use self::postgres::{connect_to_postgres, in_time};
 pub use self::queue::DatabaseHealth;
-pub(crate) use self::queue::{Job, PendingQuery, Queue};
-use self::reader::QueryReader;
+pub(crate) use self::queue::{Job, Queue};
+pub(crate) use self::reader::QueryReader;
 use crate::events::{EventLog, Retention};
 use crate::state::StateStore;
-
-/// Limit for queries that wait for the thread that reads.
-const MAX_WAITING_QUERIES: usize = 64;
 
 /// The open database of a running gateway.
 pub struct Database {
@@ -48,45 +44,28 @@ pub struct Database {
     /// The state.
     pub state: Arc<StateStore>,
     queue: Arc<Queue>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Database {
-    /// Starts the threads of the database, which open it and try again if that fails.
+    /// Starts the thread of the database, which opens it and tries again if that fails.
     ///
     /// # Errors
-    /// When a thread cannot be started.
+    /// When the thread cannot be started.
     pub fn start(location: StoreLocation, retention: Retention) -> std::io::Result<Self> {
         let queue = Arc::new(Queue::default());
         let name = location::new_name();
         let (entries, followed) = watch::channel(Arc::default());
-        let (queries, waiting) = sync_channel(MAX_WAITING_QUERIES);
-        let reader = QueryReader {
-            location: location.clone(),
-            name: name.clone(),
-            queue: Arc::clone(&queue),
-            queries: waiting,
-            connection: None,
-        };
-        let reader = thread::Builder::new()
-            .name("events".into())
-            .spawn(move || reader.run())?;
-        let actor = Actor::new(
-            location,
-            name,
-            Arc::clone(&queue),
-            retention,
-            entries,
-            queries,
-        );
+        let reader = QueryReader::new(location.clone(), name.clone());
+        let actor = Actor::new(location, name, Arc::clone(&queue), retention, entries);
         let actor = thread::Builder::new()
             .name("database".into())
             .spawn(move || actor.run())?;
         Ok(Self {
-            log: Arc::new(EventLog::new(Arc::clone(&queue))),
+            log: Arc::new(EventLog::new(Arc::clone(&queue), reader)),
             state: Arc::new(StateStore::new(Arc::clone(&queue), followed)),
             queue,
-            threads: Mutex::new(vec![actor, reader]),
+            thread: Mutex::new(Some(actor)),
         })
     }
 
@@ -95,20 +74,19 @@ impl Database {
         self.queue.health()
     }
 
-    /// Makes the changes that wait, tries once to write the events, and stops the threads. Blocks for a few seconds at
+    /// Makes the changes that wait, tries once to write the events, and stops the thread. Blocks for a few seconds at
     /// most.
     pub fn close(&self) {
         self.queue.close();
-        for thread in std::mem::take(&mut *self.threads.lock()) {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the database has panicked");
-            }
+        let thread = self.thread.lock().take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread of the database has panicked");
         }
     }
 }
 
 impl Drop for Database {
-    /// Stops the threads without waiting for them.
+    /// Stops the thread without waiting for it.
     fn drop(&mut self) {
         self.queue.close();
     }

@@ -4,64 +4,47 @@
 //! sends the requests of a session to one gateway; what that one knows of the session is lost with it. A task runs at the
 //! gateway that has started it; the others read its state, and ask for its cancellation by `NOTIFY`.
 //!
-//! * [`tables`]: the tables and their queries.
+//! * [`tables`]: the tables and their queries, which requests use directly.
 //! * [`tasks`]: the tasks.
-//! * [`worker`]: the thread with the connection.
+//! * [`worker`]: the thread that keeps the connection, and makes the changes.
 
 mod tables;
 mod tasks;
 mod worker;
 
-use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use mcp_serve::{SharedSessions, process_id};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use tokio::runtime::Builder;
-use tokio::sync::mpsc::{Sender, channel};
-use tokio::sync::{Semaphore, broadcast, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
 
-use self::worker::{Claim, Job, Worker, Write};
-use crate::database::StoreLocation;
+use self::tables::{Claim, Tables};
+use self::worker::{Shared, Write};
+use crate::database::{StoreError, StoreLocation, in_time};
 
-/// Jobs that wait for the database; more are refused.
-const MAX_WAITING_JOBS: usize = 10_000;
 /// Bytes of tasks that wait for the database.
 const MAX_WAITING_BYTES: usize = 32 * 1024 * 1024;
-/// Cancellations that a task may miss before it looks.
-const MAX_CANCELLATIONS: usize = 1_000;
 /// Timeout for a write for which a client waits; it is made later then.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Timeout for a request that reads.
-const READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout for the first connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A gateway without its lock has ended if it has none after this time, either. One that has lost its connection gets
 /// another one, and its lock again, within [`worker::RETRY_INTERVAL`].
 const GONE_AFTER: Duration = Duration::from_secs(5);
 
 /// Sessions and tasks of the gateways on one database.
 pub struct SharedTables {
-    jobs: Sender<Job>,
-    known: Arc<Known>,
+    shared: Arc<Shared>,
     /// A permit for each byte of a task that may wait.
     bytes: Arc<Semaphore>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// Facts that are known without a question to the database.
-struct Known {
-    /// The number of this gateway in the tables.
-    own: i32,
-    ended_sessions: RwLock<HashSet<u128>>,
-    /// The ids of tasks whose cancellation another gateway asks for.
-    cancelled: broadcast::Sender<Arc<str>>,
-    /// The other gateways that are alive.
-    others: AtomicUsize,
-    is_connected: AtomicBool,
+    /// The thread, and the way to close it; without that it gives nothing up.
+    thread: Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>,
 }
 
 impl SharedTables {
@@ -77,40 +60,36 @@ impl SharedTables {
         let StoreLocation::Postgres(address) = location else {
             return Ok(None);
         };
-        let (jobs, waiting) = channel(MAX_WAITING_JOBS);
-        let known = Arc::new(Known {
-            own: i32::from_ne_bytes(process.to_ne_bytes()) & i32::MAX,
-            ended_sessions: RwLock::default(),
-            cancelled: broadcast::Sender::new(MAX_CANCELLATIONS),
-            others: AtomicUsize::new(0),
-            is_connected: AtomicBool::new(false),
-        });
-        let worker = Worker::new(address.clone(), waiting, Arc::clone(&known));
+        let own = i32::from_ne_bytes(process.to_ne_bytes()) & i32::MAX;
+        let shared = Arc::new(Shared::new(own, address.clone()));
+        let (close, closing) = oneshot::channel();
         let runtime = Builder::new_current_thread().enable_all().build()?;
+        let worker = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("shared".into());
-        let thread = thread.spawn(move || runtime.block_on(worker.run()))?;
+        let thread = thread.spawn(move || runtime.block_on(worker.run(closing)))?;
         Ok(Some(Self {
-            jobs,
-            known,
+            shared,
             bytes: Arc::new(Semaphore::new(MAX_WAITING_BYTES)),
-            thread: Mutex::new(Some(thread)),
+            thread: Mutex::new(Some((close, thread))),
         }))
     }
 
     /// Returns the number of other gateways that are alive, as it was known last.
     pub fn others(&self) -> usize {
-        self.known.others.load(Ordering::Relaxed)
+        self.shared.others.load(Ordering::Relaxed)
     }
 
     /// Returns the reason why the database cannot be used, if it cannot be reached.
     pub fn outage(&self) -> Option<&'static str> {
-        let is_connected = self.known.is_connected.load(Ordering::Relaxed);
+        let is_connected = self.shared.tables.borrow().is_some();
         (!is_connected).then_some("the database of the gateways cannot be reached")
     }
 
     /// Waits until the database was reached for the first time, but not for long.
     pub async fn ready(&self) {
-        if self.ask(Job::Connect).await.is_none() {
+        let mut tables = self.shared.tables.subscribe();
+        let connected = timeout(CONNECT_TIMEOUT, tables.wait_for(Option::is_some));
+        if connected.await.is_err() {
             tracing::warn!("the database of the gateways cannot be reached yet");
         }
     }
@@ -118,34 +97,39 @@ impl SharedTables {
     /// Gives up the sessions of this gateway, so that the others serve them, writes what waits, and stops the thread.
     /// Blocks for a few seconds at most.
     pub fn close(&self) {
-        let Some(thread) = self.thread.lock().take() else {
+        let Some((close, thread)) = self.thread.lock().take() else {
             return;
         };
-        // A full queue is emptied by the thread.
-        let _ = self.jobs.blocking_send(Job::Close);
+        // An error means that the thread has ended.
+        let _ = close.send(());
         if thread.join().is_err() {
             tracing::error!("the thread of the shared tables has panicked");
         }
     }
 
-    /// Returns false if too many jobs wait.
-    fn send(&self, job: Job) -> bool {
-        let is_sent = self.jobs.try_send(job).is_ok();
-        if !is_sent {
-            tracing::warn!("too many changes wait for the database of the gateways");
-        }
-        is_sent
-    }
-
-    /// Returns the answer to a job; `None` if the database cannot be used.
-    async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<T>) -> Job) -> Option<T> {
-        let (answer, answered) = oneshot::channel();
-        self.send(job(answer));
-        timeout(READ_TIMEOUT, answered).await.ok()?.ok()
+    /// Returns the answer of the database to a question; `None` if it cannot be used.
+    async fn ask<T, A: Future<Output = Result<T, StoreError>>>(
+        &self,
+        question: impl FnOnce(Arc<Tables>) -> A,
+    ) -> Option<T> {
+        let tables = self.shared.tables.borrow().clone()?;
+        let answer = in_time(question(tables)).await;
+        // A connection that has failed is replaced by the thread.
+        let failed = |error: &StoreError| tracing::debug!(reason = error.reason, "no answer");
+        answer.inspect_err(failed).ok()
     }
 
     async fn try_claim(&self, session: u128) -> Option<Claim> {
-        self.ask(|answer| Job::Claim(session, answer)).await
+        let claim = |tables: Arc<Tables>| async move { tables.claim(session).await };
+        self.ask(claim).await
+    }
+
+    /// Makes a change, or later if the database is away. Completes when it is made, but within a second.
+    fn write(&self, write: Write) -> BoxFuture<'static, ()> {
+        let stored = self.shared.write(write);
+        Box::pin(async move {
+            let _ = timeout(WRITE_TIMEOUT, stored).await;
+        })
     }
 }
 
@@ -168,17 +152,12 @@ impl SharedSessions for SharedTables {
     }
 
     fn end(&self, session: u128) -> BoxFuture<'_, ()> {
-        self.known.ended_sessions.write().insert(session);
-        let (stored, is_stored) = oneshot::channel();
-        self.send(Job::Write(Write::EndSession(session), stored));
-        Box::pin(async move {
-            // It is stored later if the database does not answer.
-            let _ = timeout(WRITE_TIMEOUT, is_stored).await;
-        })
+        self.shared.ended_sessions.write().insert(session);
+        self.write(Write::EndSession(session))
     }
 
     fn has_ended(&self, session: u128) -> bool {
-        self.known.ended_sessions.read().contains(&session)
+        self.shared.ended_sessions.read().contains(&session)
     }
 
     fn has_others(&self) -> bool {

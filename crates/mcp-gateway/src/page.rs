@@ -307,7 +307,7 @@ fn waiting(gateway: &Gateway, viewer: &PageViewer) -> Value {
             "arguments": approval.arguments,
             "created": approval.created,
             "expires": approval.expires,
-            "status": status.name(),
+            "status": status,
             "decided_by": approval.decided_by.as_ref().filter(|_| sees_all(viewer)),
             "reason": approval.reason,
         })
@@ -356,7 +356,7 @@ fn changed(gateway: &Gateway, viewer: &PageViewer) -> Vec<Value> {
         Some(json!({
             "backend": pin.backend,
             "tool": pin.tool,
-            "status": pin.status().name(),
+            "status": pin.status(),
             "renamed_from": pin.renamed_from,
             "held": held,
             "hash": offered.hash,

@@ -194,27 +194,9 @@ async fn call_expires_or_is_made_when_both_happen_at_once() {
     }
 }
 
+/// Its end is known without a gateway that runs.
 #[tokio::test]
-async fn approval_of_a_gateway_that_was_killed_is_gone() {
-    let gateway = Operated::start(Folder::new(), "10m").await;
-    let call = gateway.call("Ada");
-    let id = gateway.waiting().await;
-    let Operated(Gateway { server, folder }) = gateway;
-    server.kill().await;
-    call.await.unwrap();
-    let gateway = Operated::start(folder, "10m").await;
-    // It is not known yet that it is gone: the approval is withdrawn, since no gateway takes it.
-    let (code, _) = gateway.command(&["approve", &id]).await;
-    assert_eq!(code, 1);
-    gateway.until(&id, "gone").await;
-    gateway.assert_is_over(&id, "gone").await;
-    let receipts = json!(gateway.0.facts_of("gateway.approval").await);
-    assert_lacks(&receipts, "\"used\"");
-    assert_eq!(gateway.0.made().await, 0);
-}
-
-#[tokio::test]
-async fn call_of_a_killed_gateway_is_shown_as_gone() {
+async fn call_of_a_killed_gateway_is_gone() {
     let operated = Operated::start(Folder::new(), "10m").await;
     let call = operated.call("Ada");
     let id = operated.waiting().await;
@@ -231,10 +213,23 @@ async fn call_of_a_killed_gateway_is_shown_as_gone() {
     .await;
     let (_, waiting) = folder.command(&store, &["approvals", "list"]).await;
     assert_eq!(waiting, "");
+    let gateway = Operated::start(folder, "10m").await;
+    let (code, _) = gateway.command(&["approve", &id]).await;
+    assert_eq!(code, 1);
+    gateway.until(&id, "gone").await;
+    gateway.assert_is_over(&id, "gone").await;
+    let receipts = json!(gateway.0.facts_of("gateway.approval").await);
+    assert_lacks(&receipts, "\"used\"");
+    assert_eq!(gateway.0.made().await, 0);
 }
 
 /// Posts an answer as this principal. Returns the status and the body.
-async fn answer(url: &str, path: &str, principal: Option<&str>, body: Value) -> (u16, String) {
+pub(super) async fn answer(
+    url: &str,
+    path: &str,
+    principal: Option<&str>,
+    body: Value,
+) -> (u16, String) {
     let bearer = principal.map(bearer);
     let headers = bearer.iter().map(|bearer| ("authorization", &**bearer));
     let headers: Vec<_> = headers.collect();
@@ -274,39 +269,4 @@ async fn webhook_gets_each_waiting_call_and_answers_it_once() {
     gateway.0.facts_of("gateway.approval").await;
     let events = gateway.0.own("get_events", query).await.to_string();
     assert_lacks(&(events + &gateway.0.log()), token);
-}
-
-#[tokio::test]
-async fn principal_with_the_right_approves_calls_of_others_only() {
-    let gateway = Operated::guarded(ROLES).await;
-    for (caller, end, answers) in [
-        (
-            "ada",
-            "Ada",
-            "ada approve 403, wrong approve 401, olga approve 200",
-        ),
-        (
-            "olga",
-            "who has refused this call",
-            "olga approve 403, wrong refuse 401, olga refuse 200",
-        ),
-    ] {
-        let call = gateway
-            .0
-            .call_by(caller, "b__echo", json!({"value": "Ada"}));
-        let (of_caller, ()) = tokio::join!(call, async {
-            let path = format!("/approvals/{}", gateway.waiting().await);
-            for row in answers.split(", ") {
-                let [principal, decision, expected] = row.split(' ').collect::<Vec<_>>()[..] else {
-                    panic!("{row}")
-                };
-                let body = json!({"answer": decision});
-                let (status, text) = answer(&gateway.0.url, &path, Some(principal), body).await;
-                assert_eq!(status.to_string(), expected, "{principal}: {text}");
-                let is_own = (principal, status) == ("olga", 403);
-                assert!(!is_own || text.contains("its own call"), "{text}");
-            }
-        });
-        assert_contains(&of_caller.body, end);
-    }
 }

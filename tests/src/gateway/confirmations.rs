@@ -9,17 +9,24 @@ use serde_json::{Value, json};
 use super::env::{Folder, Gateway, misbehaving, request, tools_json};
 use crate::harness::{assert_contains, assert_lacks, wait_until};
 
-const CONFIG: &str = "[approvals]\nconfirm = [\"b__gree*\"]\n[backends.b]\nFIXTURE\n";
+const CONFIG: &str =
+    "[approvals]\nconfirm = [\"b__gree*\", \"gateway_*\"]\n[backends.b]\nFIXTURE\n";
 
 /// Gives one answer to every question; `None` refuses it with an error.
 struct Answer(Option<Value>);
 
 impl Handler for Answer {
     fn request(&self, _: &str, params: Option<&RawValue>) -> Reply {
-        assert_contains(params.unwrap().get(), "Allow the call of b__greet");
+        assert_is_shown(params.unwrap().get());
         let answer = self.0.as_ref().map(|answer| to_raw_value(answer).unwrap());
         Box::pin(async move { answer.ok_or_else(|| RpcError::new(-1, "no")) })
     }
+}
+
+/// Asserts that a question shows the call as it runs.
+fn assert_is_shown(question: &str) {
+    assert_contains(question, "Allow the call of b__greet");
+    assert_contains(question, r#"\"name\": \"Ada\\u{200b}\""#);
 }
 
 async fn connect(
@@ -35,7 +42,7 @@ async fn connect(
 /// Calls `b__greet` with a client of this era, whose user gives this answer. Returns the text of the result.
 async fn greet(gateway: &Gateway, era: EraChoice, answer: Option<Value>) -> String {
     let client = connect(gateway, era, json!({"elicitation": {}}), answer.clone()).await;
-    let mut params = json!({"name": "b__greet", "arguments": {"name": "Ada"}});
+    let mut params = json!({"name": "b__greet", "arguments": {"name": "Ada\u{200b}"}});
     for _ in 0..2 {
         let result = client.request("tools/call", &params).await;
         let result: Value = match result {
@@ -47,7 +54,7 @@ async fn greet(gateway: &Gateway, era: EraChoice, answer: Option<Value>) -> Stri
         }
         let asked = result["inputRequests"].as_object().unwrap();
         let (key, request) = asked.iter().next().unwrap();
-        assert_contains(&request.to_string(), "Allow the call of b__greet");
+        assert_is_shown(&request.to_string());
         params["inputResponses"] =
             json!({key: answer.clone().unwrap_or(json!({"action": "cancel"}))});
         params["requestState"] = result["requestState"].clone();
@@ -74,7 +81,7 @@ async fn only_an_explicit_yes_of_the_user_confirms_a_call() {
     ];
     for era in [EraChoice::Legacy, EraChoice::Newest] {
         let answer = greet(&gateway, era, accept(json!({"confirm": true}))).await;
-        assert_contains(&answer, "Hello, Ada!");
+        assert_contains(&answer, "Hello, Ada\u{200b}!");
         for refusal in &refusals {
             let answer = greet(&gateway, era, refusal.clone()).await;
             assert_contains(&answer, "Nothing was done");
@@ -88,6 +95,11 @@ async fn only_an_explicit_yes_of_the_user_confirms_a_call() {
         let refused = client.request("tools/call", &call).await.unwrap();
         assert_contains(refused.get(), "has not declared `elicitation`");
         assert_contains(refused.get(), "\"isError\":true");
+        // Nor is a client asked that can, if its user cannot see the call.
+        let client = connect(&gateway, era, json!({"elicitation": {}}), None).await;
+        let call = json!({"name": "b__greet", "arguments": {"list": [{"token": "a\u{202e}b"}]}});
+        let refused = client.request("tools/call", &call).await.unwrap();
+        assert_contains(refused.get(), "looks like a secret");
         // Other tools are not asked about.
         let call = json!({"name": "b__test_simple_text", "arguments": {}});
         let simple = client.request("tools/call", &call).await.unwrap();
@@ -96,7 +108,12 @@ async fn only_an_explicit_yes_of_the_user_confirms_a_call() {
     let arguments = json!({"name": "Ada", "confirm": true});
     let refused = gateway.refusal("b__greet", arguments).await;
     assert_contains(&refused, "has not declared `elicitation`");
+    let backend = json!({"backend": "b"});
+    let refused = gateway.refusal("gateway_restart", backend).await;
+    assert_contains(&refused, "has not declared `elicitation`");
     let facts = gateway.facts_of("gateway.confirmation").await;
+    let last = facts.last().unwrap();
+    assert_has!(last, {"tool_name": "gateway_restart", "outcome": "not asked"});
     let outcomes = [
         "confirmed",
         "not confirmed",
@@ -179,19 +196,4 @@ async fn yes_is_for_the_tool_as_it_was() {
     }
     let made = request(&client, "tools/call", params).await;
     assert_contains(&made, "done");
-}
-
-#[tokio::test]
-async fn restart_of_a_backend_can_need_a_yes_of_the_user() {
-    let gateway = Gateway::of(&CONFIG.replace("b__gree*", "*")).await;
-    let backend = json!({"backend": "b"});
-    let refused = gateway.refusal("gateway_restart", backend).await;
-    assert_contains(&refused, "has not declared `elicitation`");
-    let facts = gateway.facts_of("gateway.confirmation").await;
-    assert!(
-        facts
-            .iter()
-            .any(|facts| facts["tool_name"] == "gateway_restart"),
-        "{facts:?}"
-    );
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::env::{Folder, Gateway, failure, text};
 use super::input_requests::call;
 use super::test_proxy::{ProxyMode, TestProxy};
-use crate::harness::{Server, wait_until};
+use crate::harness::{Server, assert_contains, wait_until};
 
 async fn behind_proxy(server: &Server, mode: ProxyMode) -> (TestProxy, Gateway) {
     let proxy = TestProxy::start(&server.url, mode).await;
@@ -58,34 +58,19 @@ async fn http_error_is_returned_and_not_repeated_and_the_backend_recovers() {
     }
 }
 
-/// R15: a call whose connection broke may have taken effect.
+/// R15 and R16: a call whose connection broke may have taken effect.
 #[tokio::test]
-async fn only_idempotent_calls_are_repeated() {
+async fn circuit_breaker_opens_after_five_failures_and_only_idempotent_calls_are_repeated() {
     let server = Server::start("mcp-conformance", &[]).await;
     let (proxy, gateway) = behind_proxy(&server, ProxyMode::Legacy).await;
     proxy.set_mode(ProxyMode::Break);
-    let sql = json!({"sql": "x"});
-    gateway.backend_failure("b__database_query", sql).await;
-    assert_eq!(proxy.count(r#""tools/call""#), 1);
-    let name = json!({"name": "Ada"});
-    gateway.backend_failure("b__greet", name).await;
-    assert_eq!(proxy.count(r#""tools/call""#), 3, "it is read-only");
-}
-
-/// R16.
-#[tokio::test]
-async fn circuit_breaker_opens_after_five_failures() {
-    let server = Server::start("mcp-conformance", &[]).await;
-    let (proxy, gateway) = behind_proxy(&server, ProxyMode::Legacy).await;
-    proxy.set_mode(ProxyMode::Break);
-    let query = || gateway.answer("b__database_query", json!({"sql": "x"}));
+    let query = || gateway.backend_failure("b__database_query", json!({"sql": "x"}));
     for _ in 0..5 {
         query().await;
     }
     assert_eq!(proxy.count(r#""tools/call""#), 5);
     for _ in 0..20 {
-        let answer = query().await;
-        assert!(failure(&answer).contains("the next try is in"), "{answer}");
+        assert_contains(&query().await, "the next try is in");
     }
     assert_eq!(proxy.count(r#""tools/call""#), 5, "sent while open");
     let status = gateway.backend("b").await;
@@ -97,6 +82,10 @@ async fn circuit_breaker_opens_after_five_failures() {
     gateway.restart().await;
     gateway.until("b", "running").await;
     gateway.assert_answers("b").await;
+    proxy.set_mode(ProxyMode::Break);
+    let name = json!({"name": "Ada"});
+    gateway.backend_failure("b__greet", name).await;
+    assert_eq!(proxy.count(r#""tools/call""#), 5 + 1 + 2, "it is read-only");
 }
 
 /// A server that has gone, or that refuses the gateway, is shown without a call, and so is its return.

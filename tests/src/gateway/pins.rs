@@ -10,13 +10,6 @@ use crate::harness::{assert_contains, assert_lacks, eventually, wait_until};
 /// A gateway on a database that others may share needs a key.
 const KEY: [(&str, &str); 1] = [("MCP_SESSION_KEY", "one key for all, of 32 characters")];
 
-/// The stores of a gateway: a file, and PostgreSQL if there is one for tests.
-fn stores(folder: &Folder) -> Vec<String> {
-    let mut stores = vec![folder.path("events.db")];
-    stores.extend(postgres());
-    stores
-}
-
 /// Waits until a tool of `b` is listed, or is not.
 async fn until_listed(gateway: &Gateway, tool: &str, is_listed: bool) {
     wait_until(&format!("{tool} listed: {is_listed}"), async || {
@@ -44,12 +37,10 @@ pub(super) fn hash(diff: &str) -> &str {
 /// CVE-2025-54136: the definition changes while the gateway is down.
 #[tokio::test]
 async fn tool_that_changes_while_the_gateway_is_down_is_held_until_it_is_approved() {
-    for store in stores(&Folder::new()) {
+    // A file, and PostgreSQL if there is one for tests.
+    for database in std::iter::once(None).chain(postgres().map(Some)) {
         let folder = Folder::new();
-        let store = match store.starts_with("postgres") {
-            true => store,
-            false => folder.path("events.db"),
-        };
+        let store = database.unwrap_or_else(|| folder.path("events.db"));
         // A new one in each run, since the database may be that of an earlier run.
         let key = format!("b{}", &uuid::Uuid::new_v4().simple().to_string()[..8]);
         let (work, other) = (format!("{key}__work"), format!("{key}__other"));

@@ -7,7 +7,7 @@ pub(super) mod page;
 
 use serde_json::json;
 
-use self::arguments::CONDITIONS;
+use self::arguments::{CONDITIONS, REFUSED};
 use super::env::{Folder, Gateway, shape, stdio_fixture, tokens};
 use super::views;
 use crate::harness::{Dialect, assert_contains, assert_lacks, rpc, wait_until};
@@ -182,9 +182,12 @@ async fn prompts_resources_templates_and_completions_follow_the_role() {
     }
 }
 
+/// `call_tool` is judged by the tool that it calls, and by its arguments.
 #[tokio::test]
 async fn search_tools_and_call_tool_follow_the_role() {
-    let roles = start("search_above = 5").await;
+    let limited = "[roles.caller]\ninherits = [\"judged\"]\nlimit = \"2/h\"\n";
+    let tables = format!("{CONDITIONS}{limited}");
+    let roles = start_with("search_above = 5", &tables, &[("oncall", "caller")]).await;
     for (principal, query, found, is_found) in [
         ("reader", "greet", "b__greet", true),
         ("reader", "error", "b__test_error_handling", false),
@@ -201,16 +204,24 @@ async fn search_tools_and_call_tool_follow_the_role() {
         let text = roles.told(principal, "search_tools", query).await;
         assert_eq!(text.contains(found), is_found, "{principal}: {text}");
     }
-    let by_call_tool = async |principal: &str, name: &str| {
-        let arguments = json!({"name": name, "arguments": {"name": "Ada"}});
+    let by_call_tool = async |principal: &str, name: &str, value: &str| {
+        let arguments = json!({"name": name, "arguments": {"name": value}});
         roles.told(principal, "call_tool", arguments).await
     };
     for name in ["b__greet", "b:greet", "b.greet"] {
-        assert_contains(&by_call_tool("reader", name).await, "Hello, Ada!");
-        assert_lacks(&by_call_tool("guest", name).await, "Hello");
+        assert_contains(&by_call_tool("reader", name, "Ada").await, "Hello, Ada!");
+        assert_lacks(&by_call_tool("guest", name, "Ada").await, "Hello");
     }
-    let unknown = by_call_tool("reader", "b__unknown").await;
-    let denied = by_call_tool("reader", "b__test_error_handling").await;
+    for (value, expected) in [
+        ("db", REFUSED),
+        ("web-1", "Hello, web-1!"),
+        ("web-1", "Hello, web-1!"),
+        ("web-1", "Try again in"),
+    ] {
+        assert_contains(&by_call_tool("oncall", "b.greet", value).await, expected);
+    }
+    let unknown = by_call_tool("reader", "b__unknown", "Ada").await;
+    let denied = by_call_tool("reader", "b__test_error_handling", "Ada").await;
     assert_eq!(denied.replace("test_error_handling", "unknown"), unknown);
 }
 

@@ -207,7 +207,7 @@ impl Approvals {
             Decision::Show => return self.show(&approval, &by),
         };
         let decided = decide(&self.state, approval, entry, status, &by).await?;
-        let mut answered = json!({"id": decided.id, "status": decided.status.name()});
+        let mut answered = json!({"id": decided.id, "status": decided.status});
         if decided.status == ApprovalStatus::Approved {
             answered["note"] = json!(MADE_NOW);
         }

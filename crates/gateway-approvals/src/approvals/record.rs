@@ -1,6 +1,7 @@
 //! The stored form of a call that waits for an operator, or has waited.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -84,24 +85,16 @@ pub enum ApprovalStatus {
 }
 
 impl ApprovalStatus {
-    /// Returns its name, as it is stored.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Approved => "approved",
-            Self::Used => "used",
-            Self::Refused => "refused",
-            Self::Expired => "expired",
-            Self::Cancelled => "cancelled",
-            Self::Revoked => "revoked",
-            Self::Changed => "changed",
-            Self::Gone => "gone",
-        }
-    }
-
     /// True while something may still happen.
     pub fn is_open(self) -> bool {
         matches!(self, Self::Waiting | Self::Approved)
+    }
+}
+
+/// Its name, as it is stored.
+impl fmt::Display for ApprovalStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 

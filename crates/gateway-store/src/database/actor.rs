@@ -1,14 +1,13 @@
 //! The thread that writes to the database.
 
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio::sync::watch;
 use upstream::time::Timestamp;
 
-use super::queue::{Job, MAX_BATCH_EVENTS, PendingQuery, Queue, QueueState};
+use super::queue::{Job, MAX_BATCH_EVENTS, Queue, QueueState};
 use super::{Connection, StoreError, StoreFault, StoreLocation};
 use crate::events::{Event, EventStatus, Record, Retention, append, kind, retain};
 use crate::state::{self, Entries, EntryChange, StateClock};
@@ -34,7 +33,6 @@ pub(super) struct Actor {
     queue: Arc<Queue>,
     retention: Retention,
     entries: watch::Sender<Arc<Entries>>,
-    queries: SyncSender<PendingQuery>,
     connection: Option<Connection>,
     /// Events that were taken from the queue and are not yet written.
     batch: Vec<Record>,
@@ -63,7 +61,6 @@ impl Actor {
         queue: Arc<Queue>,
         retention: Retention,
         entries: watch::Sender<Arc<Entries>>,
-        queries: SyncSender<PendingQuery>,
     ) -> Self {
         Self {
             location,
@@ -71,7 +68,6 @@ impl Actor {
             queue,
             retention,
             entries,
-            queries,
             connection: None,
             batch: Vec::new(),
             reported_drops: 0,
@@ -92,7 +88,7 @@ impl Actor {
         loop {
             self.follow();
             let (jobs, closing) = self.wait_for_work();
-            let is_asked = jobs.iter().any(|job| matches!(job, Job::Find(_)));
+            let is_asked = jobs.iter().any(|job| matches!(job, Job::Flush(_)));
             self.queue.add_counted(closing || is_asked);
             if closing || is_asked || Instant::now() >= self.retry_at {
                 self.write_all();
@@ -132,10 +128,8 @@ impl Actor {
 
     fn work(&mut self, job: Job) {
         match job {
-            Job::Find(pending) => {
-                // A query that is not taken is answered by the end of its channel.
-                let _ = self.queries.try_send(*pending);
-            }
+            // An error means that the caller does not wait any more.
+            Job::Flush(answer) => _ = answer.send(()),
             Job::Change(changes, answer) => {
                 let changed = self.change(&changes);
                 if let Some(answer) = answer {

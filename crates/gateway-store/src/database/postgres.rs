@@ -39,7 +39,8 @@ const HAS_TABLES: &str = "
 
 /// A connection to a database in which the tables are.
 pub(crate) struct PostgresConnection {
-    runtime: Runtime,
+    /// `None` while it is dropped.
+    runtime: Option<Runtime>,
     client: Client,
 }
 
@@ -101,6 +102,7 @@ impl PostgresConnection {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| StoreError::unavailable(error.to_string()))?;
         let (client, _) = runtime.block_on(in_time(connect_to_postgres(address)))?;
+        let runtime = Some(runtime);
         Ok(Self { runtime, client })
     }
 
@@ -126,7 +128,19 @@ impl PostgresConnection {
         &self,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        self.runtime.block_on(in_time(work))
+        match &self.runtime {
+            Some(runtime) => runtime.block_on(in_time(work)),
+            None => Err(StoreError::unavailable("the connection is closed")),
+        }
+    }
+}
+
+impl Drop for PostgresConnection {
+    /// A runtime that waits for its tasks must not be dropped by a task of another one.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::StoreError;
-use crate::events::{Denials, Event, Query, Record};
+use crate::events::{Denials, Event};
 use crate::state::EntryChange;
 
 /// Limit for waiting events; more are dropped and counted.
@@ -52,21 +52,15 @@ pub(super) struct QueueState {
 
 /// Work for the thread, after all events that were recorded before.
 pub(crate) enum Job {
-    /// A query, which the thread that reads answers.
-    Find(Box<PendingQuery>),
+    /// An answer once the events are written, or cannot be.
+    Flush(oneshot::Sender<()>),
     /// Changes of the state, and the channel for their outcome.
     Change(
         Vec<EntryChange>,
         Option<oneshot::Sender<Result<bool, StoreError>>>,
     ),
-    /// The thread that reads has found the database damaged.
+    /// A query has found the database damaged.
     ReadFailed(StoreError),
-}
-
-/// A query, and the channel for its answer.
-pub(crate) struct PendingQuery {
-    pub(crate) query: Query,
-    pub(crate) answer: oneshot::Sender<Result<Vec<Record>, StoreError>>,
 }
 
 impl Queue {

@@ -1,45 +1,37 @@
-//! The thread that answers queries, with a connection that only reads.
+//! The connection that only reads.
 
-use std::sync::Arc;
-use std::sync::mpsc::Receiver;
-
-use super::queue::{Job, PendingQuery, Queue};
 use super::{Connection, StoreError, StoreFault, StoreLocation};
 use crate::events::{Query, Record, find};
 
-pub(super) struct QueryReader {
-    pub(super) location: StoreLocation,
+pub(crate) struct QueryReader {
+    location: StoreLocation,
     /// That of the database, if it is in memory.
-    pub(super) name: String,
-    pub(super) queue: Arc<Queue>,
-    pub(super) queries: Receiver<PendingQuery>,
-    pub(super) connection: Option<Connection>,
+    name: String,
+    connection: Option<Connection>,
 }
 
 impl QueryReader {
-    /// Answers queries until the thread that writes ends.
-    pub(super) fn run(mut self) {
-        while let Ok(pending) = self.queries.recv() {
-            if pending.answer.is_closed() {
-                continue;
-            }
-            let was_open = self.connection.is_some();
-            let mut found = self.find(&pending.query);
-            // An open connection may have ended since the query before.
-            if was_open && matches!(&found, Err(error) if error.fault != StoreFault::Corrupt) {
-                found = self.find(&pending.query);
-            }
-            if let Err(error) = &found
-                && error.fault == StoreFault::Corrupt
-            {
-                self.queue.ask(Job::ReadFailed(error.clone()));
-            }
-            // An error means that the caller does not wait any more.
-            let _ = pending.answer.send(found);
+    pub(super) fn new(location: StoreLocation, name: String) -> Self {
+        let connection = None;
+        Self {
+            location,
+            name,
+            connection,
         }
     }
 
-    fn find(&mut self, query: &Query) -> Result<Vec<Record>, StoreError> {
+    /// Returns the newest events that match, oldest first. Blocks.
+    pub(crate) fn find(&mut self, query: &Query) -> Result<Vec<Record>, StoreError> {
+        let was_open = self.connection.is_some();
+        let found = self.try_find(query);
+        // An open connection may have ended since the query before.
+        match &found {
+            Err(error) if was_open && error.fault != StoreFault::Corrupt => self.try_find(query),
+            _ => found,
+        }
+    }
+
+    fn try_find(&mut self, query: &Query) -> Result<Vec<Record>, StoreError> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
             None => self.connection.insert(self.location.open(&self.name)?),

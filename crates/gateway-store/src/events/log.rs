@@ -14,7 +14,7 @@ use super::argument_types::{ArgumentTypes, KnownArguments, RecordedArguments};
 use super::event::Event;
 use super::record::Record;
 use super::table::Query;
-use crate::database::{DatabaseHealth, Job, PendingQuery, Queue, StoreError};
+use crate::database::{DatabaseHealth, Job, QueryReader, Queue, StoreError, StoreFault};
 
 /// Timeout of a query, with the time in the queue.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -22,6 +22,8 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The event log. For a call, recording is one push into a queue.
 pub struct EventLog {
     queue: Arc<Queue>,
+    /// Answers one query after the other.
+    reader: Arc<tokio::sync::Mutex<QueryReader>>,
     /// The number of requests of each view.
     views: Mutex<BTreeMap<Arc<str>, u64>>,
     /// The numbers of requests that were denied, in the order of [`DeniedBy::ALL`].
@@ -31,9 +33,10 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    pub(crate) fn new(queue: Arc<Queue>) -> Self {
+    pub(crate) fn new(queue: Arc<Queue>, reader: QueryReader) -> Self {
         Self {
             queue,
+            reader: Arc::new(reader.into()),
             views: Mutex::default(),
             denied: Default::default(),
             recorded: Mutex::new(Arc::new(|_, _| false)),
@@ -85,17 +88,27 @@ impl EventLog {
     /// # Errors
     /// When the database cannot be read within 5 s.
     pub async fn find(&self, query: Query) -> Result<Vec<Record>, StoreError> {
-        let (answer, answered) = oneshot::channel();
-        let pending = Box::new(PendingQuery { query, answer });
-        let text = match self.queue.ask(Job::Find(pending)) {
-            false => "the event log is busy",
-            true => match tokio::time::timeout(QUERY_TIMEOUT, answered).await {
-                Ok(Ok(found)) => return found,
-                Ok(Err(_)) => "the event log is busy, or has stopped",
-                Err(_) => "the event log did not answer in time",
-            },
-        };
-        Err(StoreError::unavailable(text))
+        let found = tokio::time::timeout(QUERY_TIMEOUT, self.find_written(query)).await;
+        let late = || StoreError::unavailable("the event log did not answer in time");
+        let found = found.unwrap_or_else(|_| Err(late()));
+        if let Err(error) = &found
+            && error.fault == StoreFault::Corrupt
+        {
+            self.queue.ask(Job::ReadFailed(error.clone()));
+        }
+        found
+    }
+
+    async fn find_written(&self, query: Query) -> Result<Vec<Record>, StoreError> {
+        let (answer, written) = oneshot::channel();
+        let is_asked = self.queue.ask(Job::Flush(answer));
+        if !is_asked || written.await.is_err() {
+            let text = "the event log is busy, or has stopped";
+            return Err(StoreError::unavailable(text));
+        }
+        let mut reader = Arc::clone(&self.reader).lock_owned().await;
+        let found = tokio::task::spawn_blocking(move || reader.find(&query)).await;
+        found.map_err(|error| StoreError::unavailable(error.to_string()))?
     }
 
     /// Returns the state of the log, for its operator.

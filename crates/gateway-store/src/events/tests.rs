@@ -68,6 +68,10 @@ impl Drop for Scratch {
     }
 }
 
+fn start(scratch: &Scratch) -> Database {
+    Database::start(StoreLocation::File(scratch.file()), Retention::default()).unwrap()
+}
+
 /// An event with its number in the metadata.
 fn event(number: usize) -> Event {
     let facts = json!({"number": number});

@@ -1,12 +1,10 @@
 //! The tables in PostgreSQL, and their queries.
 
-use std::time::Duration;
-
 use mcp_core::server::TaskOwner;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
-use super::worker::{Claim, SavedTask, TaskRow};
+use super::worker::SavedTask;
 use crate::database::StoreError;
 
 /// The channel has the number of the table: a database may have several in different schemas.
@@ -67,6 +65,20 @@ const SWEEP: &str = "
     delete from mcp_tasks where expires < now();
     delete from mcp_sessions where coalesce(ended, claimed) < now() - interval '8 days';
 ";
+
+/// The outcome of a claim for a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// The session is of this gateway from now on.
+    Granted,
+    /// The session has ended.
+    Ended,
+    /// The session is of a gateway without its lock.
+    OfLostGateway,
+}
+
+/// A row of the tasks: its JSON, and whether its gateway has not got its lock.
+pub(super) type TaskRow = (String, bool);
 
 /// A value of a statement, and its type.
 type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -202,6 +214,3 @@ impl Tables {
 /// The beginnings of notifications: a session has ended, a task is to be cancelled.
 pub(super) const ENDED: &str = "ended ";
 pub(super) const CANCEL: &str = "cancel ";
-
-/// Interval of removing what has expired.
-pub(super) const SWEEP_INTERVAL: Duration = Duration::from_secs(600);

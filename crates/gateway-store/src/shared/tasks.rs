@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use mcp_core::server::{StoredTask, TaskOwner, TaskStore};
 use mcp_core::tool::ToolError;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::oneshot;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use super::worker::{Job, SavedTask, Write};
-use super::{GONE_AFTER, SharedTables, WRITE_TIMEOUT};
+use super::tables::Tables;
+use super::worker::{SavedTask, Write};
+use super::{GONE_AFTER, SharedTables};
 
 /// The random digits at the beginning of an id.
 const ID_DIGITS: usize = 32;
@@ -25,8 +24,8 @@ impl SharedTables {
         owner: TaskOwner,
         id: Option<String>,
     ) -> Result<Vec<StoredTask>, ToolError> {
-        let rows = self.ask(|answer| Job::FindTasks(owner, id, answer)).await;
-        let rows = rows.ok_or_else(unavailable)?;
+        let find = |tables: Arc<Tables>| async move { tables.tasks(&owner, id.as_deref()).await };
+        let rows = self.ask(find).await.ok_or_else(unavailable)?;
         // A task of a later version may have another form.
         let tasks = rows.into_iter().filter_map(|(json, is_lost)| {
             let mut task: StoredTask = serde_json::from_str(&json).ok()?;
@@ -62,30 +61,28 @@ impl TaskStore for SharedTables {
         task: StoredTask,
         lifetime: Duration,
     ) -> BoxFuture<'static, ()> {
-        let (waiter, stored) = oneshot::channel();
-        let stored = Box::pin(timeout(WRITE_TIMEOUT, stored).map(drop));
-        let Ok(json) = serde_json::to_string(&task) else {
-            return stored;
-        };
-        let size = u32::try_from(json.len()).unwrap_or(u32::MAX);
-        let bytes = Arc::clone(&self.bytes).try_acquire_many_owned(size);
-        let is_sent = bytes.ok().filter(|_| is_id(&task.id)).is_some_and(|bytes| {
-            let task = SavedTask {
+        let json = serde_json::to_string(&task).ok();
+        let saved = json.filter(|_| is_id(&task.id)).and_then(|json| {
+            let size = u32::try_from(json.len()).unwrap_or(u32::MAX);
+            let bytes = Arc::clone(&self.bytes).try_acquire_many_owned(size);
+            Some(SavedTask {
                 owner,
                 has_ended: task.has_ended(),
                 id: task.id,
                 json,
                 lifetime,
-                _bytes: bytes,
-            };
-            self.send(Job::Write(Write::SaveTask(task), waiter))
+                _bytes: bytes.ok()?,
+            })
         });
-        if !is_sent {
-            tracing::warn!(
-                "a task is not stored: too many wait for the database, or its id is too long"
-            );
+        match saved {
+            Some(task) => self.write(Write::SaveTask(task)),
+            None => {
+                tracing::warn!(
+                    "a task is not stored: too many wait for the database, or its id is too long"
+                );
+                Box::pin(std::future::ready(()))
+            }
         }
-        stored
     }
 
     fn find<'a>(
@@ -112,13 +109,13 @@ impl TaskStore for SharedTables {
 
     fn cancel<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async move {
-            let done = self.ask(|done| Job::CancelTask(id.to_owned(), done)).await;
-            done.ok_or_else(unavailable)
+            let cancel = |tables: Arc<Tables>| async move { tables.cancel_task(id).await };
+            self.ask(cancel).await.ok_or_else(unavailable)
         })
     }
 
     fn cancelled(&self, id: &str) -> BoxFuture<'static, ()> {
-        let (mut cancelled, id) = (self.known.cancelled.subscribe(), id.to_owned());
+        let (mut cancelled, id) = (self.shared.cancelled.subscribe(), id.to_owned());
         Box::pin(async move {
             loop {
                 match cancelled.recv().await {

@@ -20,7 +20,6 @@ async fn start(location: &StoreLocation, process: u32) -> SharedTables {
 /// Ends the gateway as its kill would: it gives nothing up.
 fn kill(tables: SharedTables) {
     // Its thread ends with the way to it.
-    drop(tables.thread.lock().take());
     drop(tables);
 }
 

@@ -1,46 +1,28 @@
-//! The thread with the connection to the database. No request waits for it without a limit.
+//! The thread that keeps the connection to the database: it holds the lock of this gateway, hears the others, and makes the
+//! changes, which wait while the database is away.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mcp_core::server::TaskOwner;
-use tokio::sync::mpsc::Receiver;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use tokio::time::{Instant, interval, timeout_at};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{Notify, OwnedSemaphorePermit, broadcast, oneshot, watch};
+use tokio::time::{Instant, interval, sleep};
 
-use super::Known;
-use super::tables::{CANCEL, ENDED, SWEEP_INTERVAL, Tables};
+use super::tables::{CANCEL, ENDED, Tables};
 use crate::database::{StoreError, StoreFault, connect_to_postgres, in_time};
 
 /// Time between two attempts to connect, and to get the lock of this gateway.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Writes that wait while the database is away; the oldest are not made.
-const MAX_WAITING_WRITES: usize = 1_000;
-
-/// Work for the thread. An answer that is dropped says that the database cannot be used.
-pub(super) enum Job {
-    Connect(oneshot::Sender<()>),
-    Claim(u128, oneshot::Sender<Claim>),
-    /// The sender is dropped once the write is made, or has to wait for the database.
-    Write(Write, oneshot::Sender<()>),
-    /// Finds all tasks of an owner, or the one with this id.
-    FindTasks(TaskOwner, Option<String>, oneshot::Sender<Vec<TaskRow>>),
-    CancelTask(String, oneshot::Sender<()>),
-    Close,
-}
-
-/// The outcome of a claim for a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Claim {
-    /// The session is of this gateway from now on.
-    Granted,
-    /// The session has ended.
-    Ended,
-    /// The session is of a gateway without its lock.
-    OfLostGateway,
-}
+/// Interval of removing what has expired.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(600);
+/// Changes that wait for the database; more are refused.
+const MAX_WAITING_WRITES: usize = 10_000;
+/// Cancellations that a task may miss before it looks.
+const MAX_CANCELLATIONS: usize = 1_000;
 
 /// A change that is made later if the database is away.
 pub(super) enum Write {
@@ -58,80 +40,116 @@ pub(super) struct SavedTask {
     pub(super) _bytes: OwnedSemaphorePermit,
 }
 
-/// A row of the tasks: its JSON, and whether its gateway has not got its lock.
-pub(super) type TaskRow = (String, bool);
-
-pub(super) struct Worker {
+/// The thread and those who use it share this.
+pub(super) struct Shared {
     address: String,
-    jobs: Receiver<Job>,
-    known: Arc<Known>,
-    /// The writes that wait, oldest first, and those who wait for them.
-    writes: VecDeque<(Write, Option<oneshot::Sender<()>>)>,
+    /// The number of this gateway in the tables.
+    own: i32,
+    /// The tables; `None` while the database cannot be reached.
+    pub(super) tables: watch::Sender<Option<Arc<Tables>>>,
+    pub(super) ended_sessions: RwLock<HashSet<u128>>,
+    /// The ids of tasks whose cancellation another gateway asks for.
+    pub(super) cancelled: broadcast::Sender<Arc<str>>,
+    /// The other gateways that are alive.
+    pub(super) others: AtomicUsize,
+    /// The changes that wait, oldest first, and those who wait for them.
+    writes: Mutex<VecDeque<(Arc<Write>, oneshot::Sender<()>)>>,
+    write_added: Notify,
 }
 
-impl Worker {
-    pub(super) fn new(address: String, jobs: Receiver<Job>, known: Arc<Known>) -> Self {
+impl Shared {
+    pub(super) fn new(own: i32, address: String) -> Self {
         Self {
             address,
-            jobs,
-            known,
-            writes: VecDeque::new(),
+            own,
+            tables: watch::Sender::default(),
+            ended_sessions: RwLock::default(),
+            cancelled: broadcast::Sender::new(MAX_CANCELLATIONS),
+            others: AtomicUsize::new(0),
+            writes: Mutex::default(),
+            write_added: Notify::new(),
         }
     }
 
-    /// Works until the gateway ends.
-    pub(super) async fn run(mut self) {
+    /// Adds a change. The receiver completes when it is made, and at once while the database is away.
+    pub(super) fn write(&self, write: Write) -> oneshot::Receiver<()> {
+        let (mut waiter, stored) = oneshot::channel();
+        if self.tables.borrow().is_none() {
+            waiter = oneshot::channel().0;
+        }
+        let mut writes = self.writes.lock();
+        if writes.len() < MAX_WAITING_WRITES {
+            writes.push_back((Arc::new(write), waiter));
+            self.write_added.notify_one();
+        } else {
+            tracing::warn!("too many changes wait for the database of the gateways");
+        }
+        stored
+    }
+
+    /// Works until `closing` completes; if it was not dropped then, makes the changes that wait and gives up the sessions.
+    pub(super) async fn run(&self, mut closing: oneshot::Receiver<()>) {
+        let is_closed = tokio::select! {
+            asked = &mut closing => asked.is_ok(),
+            never = self.reconnect() => match never {},
+        };
+        let tables = self.tables.borrow().clone().filter(|_| is_closed);
+        if let Some(tables) = tables {
+            let closed = async {
+                self.write_all(&tables).await?;
+                in_time(tables.give_up_sessions()).await
+            };
+            if let Err(error) = closed.await {
+                let reason = error.reason;
+                tracing::warn!(reason, "the sessions of this gateway are not given up");
+            }
+        }
+    }
+
+    /// Connects again and again.
+    async fn reconnect(&self) -> Infallible {
         let mut failure = None;
-        while let Err(error) = self.follow().await {
-            let was_connected = self.known.is_connected.swap(false, Ordering::Relaxed);
+        loop {
+            let Err(error) = self.follow().await;
+            let was_connected = self.tables.send_replace(None).is_some();
             if was_connected || failure.as_ref() != Some(&error.reason) {
                 let reason = &error.reason;
                 tracing::warn!(reason, "the database of the gateways cannot be used");
                 failure = Some(error.reason);
             }
-            if self.wait().await {
-                return;
-            }
+            sleep(RETRY_INTERVAL).await;
         }
     }
 
-    /// Connects, and works until the gateway ends.
-    async fn follow(&mut self) -> Result<(), StoreError> {
+    /// Connects, and works until the connection fails.
+    async fn follow(&self) -> Result<Infallible, StoreError> {
         let connecting = in_time(async {
             let (client, notifications) = connect_to_postgres(&self.address).await?;
-            Ok((Tables::open(client, self.known.own).await?, notifications))
+            Ok((Tables::open(client, self.own).await?, notifications))
         });
         let (tables, mut notifications) = connecting.await?;
-        let tables = &tables;
+        let tables = Arc::new(tables);
         let mut is_locked = in_time(tables.lock()).await?;
         // Notifications of the time without a connection are lost.
         let ended = in_time(tables.ended_sessions()).await?;
-        *self.known.ended_sessions.write() = ended.into_iter().collect();
-        self.known.is_connected.store(true, Ordering::Relaxed);
-        self.write(tables).await?;
+        *self.ended_sessions.write() = ended.into_iter().collect();
+        self.tables.send_replace(Some(Arc::clone(&tables)));
         let mut look = interval(RETRY_INTERVAL);
         let mut swept = None::<Instant>;
         loop {
+            self.write_all(&tables).await?;
             tokio::select! {
                 notification = notifications.recv() => match notification {
                     Some(text) => self.hear(&text),
                     None => return Err(StoreError::unavailable("the connection has ended")),
                 },
-                job = self.jobs.recv() => match job {
-                    Some(Job::Close) => {
-                        self.write(tables).await?;
-                        in_time(tables.give_up_sessions()).await?;
-                        return Ok(());
-                    }
-                    None => return Ok(()),
-                    Some(job) => self.work(job, tables).await?,
-                },
+                () = self.write_added.notified() => {}
                 _ = look.tick() => {
                     if !is_locked {
                         is_locked = in_time(tables.lock()).await?;
                     }
                     let others = in_time(tables.others()).await?;
-                    self.known.others.store(others, Ordering::Relaxed);
+                    self.others.store(others, Ordering::Relaxed);
                     if swept.is_none_or(|at| at.elapsed() >= SWEEP_INTERVAL) {
                         in_time(tables.sweep()).await?;
                         swept = Some(Instant::now());
@@ -145,49 +163,25 @@ impl Worker {
     fn hear(&self, text: &str) {
         if let Some(session) = text.strip_prefix(ENDED) {
             let session = u128::from_str_radix(session, 16);
-            self.known.ended_sessions.write().extend(session);
+            self.ended_sessions.write().extend(session);
         } else if let Some(id) = text.strip_prefix(CANCEL) {
             // An error means that no task runs here.
-            let _ = self.known.cancelled.send(id.into());
+            let _ = self.cancelled.send(id.into());
         }
     }
 
-    async fn work(&mut self, job: Job, tables: &Tables) -> Result<(), StoreError> {
-        match job {
-            Job::Write(write, waiter) => {
-                self.keep(write, Some(waiter));
-                self.write(tables).await?;
-            }
-            Job::Connect(done) => _ = done.send(()),
-            // Requests that have given up would make those after them wait as long.
-            Job::Claim(_, answer) if answer.is_closed() => {}
-            Job::FindTasks(_, _, answer) if answer.is_closed() => {}
-            Job::Claim(session, answer) => {
-                let claim = in_time(tables.claim(session)).await?;
-                let _ = answer.send(claim);
-            }
-            Job::FindTasks(owner, id, answer) => {
-                let found = in_time(tables.tasks(&owner, id.as_deref())).await;
-                let found = match found {
-                    // No task has such an id; the connection is as before.
-                    Err(error) if error.fault == StoreFault::Rejected => Vec::new(),
-                    found => found?,
-                };
-                let _ = answer.send(found);
-            }
-            Job::CancelTask(id, done) => {
-                in_time(tables.cancel_task(&id)).await?;
-                let _ = done.send(());
-            }
-            Job::Close => {}
-        }
-        Ok(())
-    }
-
-    /// Makes the writes that wait, in their order.
-    async fn write(&mut self, tables: &Tables) -> Result<(), StoreError> {
-        while let Some((write, _)) = self.writes.front() {
-            let written = match write {
+    /// Makes the changes that wait, in their order. One stays until it is made.
+    async fn write_all(&self, tables: &Tables) -> Result<(), StoreError> {
+        loop {
+            let Some(write) = self
+                .writes
+                .lock()
+                .front()
+                .map(|(write, _)| Arc::clone(write))
+            else {
+                return Ok(());
+            };
+            let written = match &*write {
                 Write::SaveTask(task) => in_time(tables.save_task(task)).await,
                 Write::EndSession(session) => in_time(tables.end_session(*session)).await,
             };
@@ -199,35 +193,7 @@ impl Worker {
                 written => written?,
             }
             // Drops the sender for which a client waits.
-            self.writes.pop_front();
+            self.writes.lock().pop_front();
         }
-        Ok(())
-    }
-
-    /// Waits until the next attempt to connect. Meanwhile writes are kept, for which no client waits, and questions are not
-    /// answered. Returns true if the gateway ends.
-    async fn wait(&mut self) -> bool {
-        for (_, waiter) in &mut self.writes {
-            *waiter = None;
-        }
-        let until = Instant::now() + RETRY_INTERVAL;
-        while let Ok(job) = timeout_at(until, self.jobs.recv()).await {
-            match job {
-                Some(Job::Close) | None => return true,
-                Some(Job::Write(write, _)) => self.keep(write, None),
-                // Drops the way to their answer.
-                Some(
-                    Job::Connect(_) | Job::Claim(..) | Job::FindTasks(..) | Job::CancelTask(..),
-                ) => {}
-            }
-        }
-        false
-    }
-
-    fn keep(&mut self, write: Write, waiter: Option<oneshot::Sender<()>>) {
-        if self.writes.len() >= MAX_WAITING_WRITES {
-            self.writes.pop_front();
-        }
-        self.writes.push_back((write, waiter));
     }
 }

@@ -107,8 +107,7 @@ fn decide(chosen: Chosen, status: ApprovalStatus) -> Result<u8, Failure> {
         let reason = approval.reason.as_deref();
         let reason = reason.map(|reason| format!(": {reason}"));
         return Err(nothing_done(&printable(&format!(
-            "the call is {} already{}",
-            before.name(),
+            "the call is {before} already{}",
             reason.unwrap_or_default()
         ))));
     }
@@ -139,10 +138,6 @@ fn find(entries: &Entries, id: &str) -> Result<(Approval, Entry), Failure> {
 fn line(approval: &Approval, status: ApprovalStatus) -> String {
     let who = approval.principal.as_deref().unwrap_or("-");
     let (id, until) = (&approval.id, rfc3339(approval.expires));
-    let text = format!(
-        "{:<9} {id} until {until} {who} {}",
-        status.name(),
-        approval.tool
-    );
-    printable(&text)
+    let tool = &approval.tool;
+    printable(&format!("{status:<9} {id} until {until} {who} {tool}"))
 }

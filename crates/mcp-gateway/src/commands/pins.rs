@@ -74,7 +74,7 @@ fn list(selection: Selection) -> Result<u8, Failure> {
         let definition = pin.offered.as_ref().or(pin.approved.as_ref());
         let (hash, since) = definition.map_or(("", ""), |found| (&*found.hash, &*found.since));
         let hash = hash.get(..SHORT_HASH).unwrap_or(hash);
-        let (status, name) = (pin.status().name(), printable(&pin.name()));
+        let (status, name) = (pin.status(), printable(&pin.name()));
         print(&format!("{status:<9} {hash} {since} {name}"));
     }
     Ok(0)
@@ -88,11 +88,7 @@ fn show(selection: Selection) -> Result<u8, Failure> {
             continue;
         };
         found = 1;
-        print(&format!(
-            "{} ({})",
-            printable(&pin.name()),
-            pin.status().name()
-        ));
+        print(&format!("{} ({})", printable(&pin.name()), pin.status()));
         if let Some(from) = &pin.renamed_from {
             print(
                 &printable(&format!("- name: {from}\n+ name: {}", pin.tool))

@@ -176,27 +176,6 @@ impl BackendConfig {
         }
     }
 
-    pub(super) fn new(target: Target) -> Self {
-        Self {
-            baggage: target.is_local(),
-            target,
-            era: EraChoice::default(),
-            filter: Filter::default(),
-            bare: false,
-            is_alone: false,
-            timeout: None,
-            start_timeout: super::START_TIMEOUT,
-            idle_timeout: None,
-            max_in_flight: super::MAX_IN_FLIGHT,
-            isolation: Isolation::Unset,
-            questions: true,
-            max_instances: super::MAX_INSTANCES_UNSET,
-            tools: BTreeMap::new(),
-            pins: PinPolicy::default(),
-            disabled: None,
-        }
-    }
-
     /// Returns true if the transport is that which the server turns out to have.
     pub(crate) fn detects_transport(&self) -> bool {
         matches!(&self.target, Target::Http(remote) if remote.transport == RemoteTransport::Detect)

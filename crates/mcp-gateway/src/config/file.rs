@@ -59,53 +59,54 @@ struct ConfigFile {
     server: Option<IgnoredAny>,
 }
 
-#[derive(Deserialize, JsonSchema)]
+/// A backend as it is written, also by other hosts and on the command line.
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct BackendEntry {
-    command: Option<Vec<String>>,
-    env: Option<BTreeMap<String, String>>,
-    env_pass: Option<Vec<String>>,
-    cwd: Option<String>,
-    url: Option<String>,
+pub(super) struct BackendEntry {
+    pub(super) command: Option<Vec<String>>,
+    pub(super) env: Option<BTreeMap<String, String>>,
+    pub(super) env_pass: Option<Vec<String>>,
+    pub(super) cwd: Option<String>,
+    pub(super) url: Option<String>,
     #[serde(default, deserialize_with = "era")]
     #[schemars(with = "Option<String>")]
-    protocol: EraChoice,
+    pub(super) protocol: EraChoice,
     #[serde(alias = "type")]
-    transport: Option<String>,
-    headers: Option<BTreeMap<String, String>>,
+    pub(super) transport: Option<String>,
+    pub(super) headers: Option<BTreeMap<String, String>>,
     #[serde(default)]
-    forward_headers: Vec<String>,
-    identity_header: Option<String>,
-    token: Option<String>,
-    ca: Option<String>,
-    client_cert: Option<String>,
-    client_key: Option<String>,
-    proxy: Option<String>,
-    oauth: Option<OAuthEntry>,
+    pub(super) forward_headers: Vec<String>,
+    pub(super) identity_header: Option<String>,
+    pub(super) token: Option<String>,
+    pub(super) ca: Option<String>,
+    pub(super) client_cert: Option<String>,
+    pub(super) client_key: Option<String>,
+    pub(super) proxy: Option<String>,
+    pub(super) oauth: Option<OAuthEntry>,
     #[serde(default)]
-    allow: Vec<String>,
+    pub(super) allow: Vec<String>,
     #[serde(default)]
-    deny: Vec<String>,
+    pub(super) deny: Vec<String>,
     #[serde(default)]
-    bare: bool,
-    baggage: Option<bool>,
-    timeout: Option<ConfigDuration>,
-    start_timeout: Option<ConfigDuration>,
-    idle_timeout: Option<ConfigDuration>,
-    max_in_flight: Option<u32>,
+    pub(super) bare: bool,
+    pub(super) baggage: Option<bool>,
+    pub(super) timeout: Option<ConfigDuration>,
+    pub(super) start_timeout: Option<ConfigDuration>,
+    pub(super) idle_timeout: Option<ConfigDuration>,
+    pub(super) max_in_flight: Option<u32>,
     #[serde(default)]
     #[schemars(with = "Option<Isolation>")]
-    isolation: Isolation,
-    questions: Option<bool>,
-    max_instances: Option<u32>,
+    pub(super) isolation: Isolation,
+    pub(super) questions: Option<bool>,
+    pub(super) max_instances: Option<u32>,
     #[serde(default)]
-    tools: BTreeMap<String, ToolOverride>,
-    pins: Option<PinMode>,
-    first_sight: Option<FirstSight>,
+    pub(super) tools: BTreeMap<String, ToolOverride>,
+    pub(super) pins: Option<PinMode>,
+    pub(super) first_sight: Option<FirstSight>,
     #[serde(default)]
-    allow_link_local: bool,
+    pub(super) allow_link_local: bool,
     #[serde(default)]
-    disabled: bool,
+    pub(super) disabled: bool,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -262,7 +263,7 @@ impl ConfigFile {
         for (name, entry) in self.backends {
             let at = ["backends", &name];
             let key = BackendKey::parse(&name).map_err(|text| Problem::new(&at, text))?;
-            let mut backend = entry.check(&name, environment, start, config.pins)?;
+            let mut backend = entry.check(at, environment, start, config.pins)?;
             backend.timeout = backend.timeout.or(timeout);
             config.backends.insert(key, backend);
         }
@@ -322,14 +323,16 @@ impl BackendEntry {
         Ok((max_in_flight, max_instances))
     }
 
-    fn check(
+    /// Checks the backend at this place of its file. The last two are those that it has without its own.
+    pub(super) fn check(
         self,
-        name: &str,
+        at: [&str; 2],
         environment: &Environment<'_>,
         start_timeout: Duration,
         pins: PinPolicy,
     ) -> Result<BackendConfig, Problem> {
-        let wrong = |field: &str, text: &str| Problem::new(&["backends", name, field], text);
+        let [table, name] = at;
+        let wrong = |field: &str, text: &str| Problem::new(&[table, name, field], text);
         let timeout = checked_timeout(self.timeout, &["backends", name, "timeout"])?;
         let start = checked_timeout(self.start_timeout, &["backends", name, "start_timeout"])?;
         let idle = self.idle_timeout.map(|ConfigDuration(idle)| idle);
@@ -346,7 +349,7 @@ impl BackendEntry {
             let given = fields.iter().find(|(_, is_given)| *is_given);
             given.map_or(Ok(()), |(field, _)| Err(wrong(field, text)))
         };
-        let mut reader = FieldReader::new(["backends", name], environment);
+        let mut reader = FieldReader::new(at, environment);
         reader.allows_link_local = self.allow_link_local;
         let target = match (self.command, self.url) {
             (Some(command), None) => {
@@ -420,7 +423,7 @@ impl BackendEntry {
             }
             (None, None) => {
                 let text = "needs `command`, a program and its arguments, or `url`";
-                return Err(Problem::new(&["backends", name], text));
+                return Err(Problem::new(&at, text));
             }
         };
         Ok(BackendConfig {

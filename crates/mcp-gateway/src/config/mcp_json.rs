@@ -9,10 +9,11 @@ use jsonc_parser::ParseOptions;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::reader::{Environment, FieldReader, Problem};
+use super::file::BackendEntry;
+use super::reader::{Environment, Problem};
 use super::{
-    BackendConfig, BackendKey, Child, Config, ConfigError, DisabledReason, Remote, RemoteTransport,
-    Target,
+    BackendConfig, BackendKey, Config, ConfigError, DisabledReason, PinPolicy, RemoteTransport,
+    START_TIMEOUT,
 };
 use crate::servers::SERVERS;
 
@@ -90,7 +91,7 @@ fn read(
             Entry::Vacant(free) => _ = free.insert(backend),
             Entry::Occupied(taken) => {
                 let key = taken.key().clone();
-                add_duplicate(&mut config, name, key);
+                add_duplicate(&mut config, name, key, backend);
             }
         }
     }
@@ -98,7 +99,7 @@ fn read(
 }
 
 /// Adds a disabled backend in place of the server `name`, whose key another server has.
-fn add_duplicate(config: &mut Config, name: &str, key: BackendKey) {
+fn add_duplicate(config: &mut Config, name: &str, key: BackendKey, backend: BackendConfig) {
     let mut keys = (2..100).filter_map(|number| key.numbered(number));
     let Some(free) = keys.find(|key| !config.backends.contains_key(key)) else {
         return;
@@ -106,48 +107,51 @@ fn add_duplicate(config: &mut Config, name: &str, key: BackendKey) {
     let name = name.to_owned();
     let duplicate = BackendConfig {
         disabled: Some(DisabledReason::Duplicate { name, key }),
-        ..BackendConfig::new(Target::Http(Remote::default()))
+        ..backend
     };
     config.backends.insert(free, duplicate);
 }
 
 impl ServerEntry {
     fn check(self, at: [&str; 2], environment: &Environment<'_>) -> Result<BackendConfig, Problem> {
-        let configured = self.disabled.then_some(DisabledReason::Configured);
-        let mut reader = FieldReader::new(at, environment);
-        let disabled = self.env_file.is_some().then_some(DisabledReason::EnvFile);
-        let target = match (self.command, self.url) {
-            (Some(program), _) => {
-                let argv: Vec<String> = std::iter::once(program).chain(self.args).collect();
-                Target::Child(Child {
-                    written: argv.clone(),
-                    argv: reader.command(argv)?,
-                    env: reader.secrets("env", self.env)?,
-                    env_pass: Vec::new(),
-                    cwd: reader.folder(self.cwd)?,
-                })
-            }
-            (None, Some(url)) => {
-                let transport = self.kind.as_deref().and_then(RemoteTransport::parse);
-                Target::Http(Remote {
-                    url: reader.url(&url)?,
-                    written: url,
-                    // Unknown names are left to the detection.
-                    transport: transport
-                        .filter(|transport| *transport == RemoteTransport::Sse)
-                        .unwrap_or_default(),
-                    headers: reader.secrets("headers", self.headers)?,
-                    token: None,
-                    ..Remote::default()
-                })
-            }
+        let needs_file = self.env_file.is_some() && !self.disabled;
+        let entry = BackendEntry {
+            disabled: self.disabled,
+            ..BackendEntry::default()
+        };
+        let entry = match (self.command, self.url) {
+            (Some(program), _) => BackendEntry {
+                command: Some(std::iter::once(program).chain(self.args).collect()),
+                env: self.env,
+                cwd: self.cwd,
+                ..entry
+            },
+            (None, Some(url)) => BackendEntry {
+                url: Some(url),
+                // Other names are left to the detection.
+                transport: self
+                    .kind
+                    .filter(|kind| RemoteTransport::parse(kind) == Some(RemoteTransport::Sse)),
+                headers: self.headers,
+                ..entry
+            },
             (None, None) => return Err(Problem::new(&at, "needs `command` or `url`")),
         };
-        Ok(BackendConfig {
-            disabled: configured.or(disabled).or(reader.missing),
-            ..BackendConfig::new(target)
-        })
+        let mut backend = checked(entry, at, environment)?;
+        if needs_file {
+            backend.disabled = Some(DisabledReason::EnvFile);
+        }
+        Ok(backend)
     }
+}
+
+/// Checks a backend that has no settings around it.
+fn checked(
+    entry: BackendEntry,
+    at: [&str; 2],
+    environment: &Environment<'_>,
+) -> Result<BackendConfig, Problem> {
+    entry.check(at, environment, START_TIMEOUT, PinPolicy::default())
 }
 
 /// Parses one `--backend`.
@@ -161,13 +165,8 @@ pub(super) fn parse_option(
     })?;
     let (name, target) = (name.trim(), target.trim());
     let key = BackendKey::parse(name).map_err(|text| Problem::new(&[name], text))?;
-    let mut reader = FieldReader::new(["backends", name], environment);
-    let target = if target.starts_with("http://") || target.starts_with("https://") {
-        Target::Http(Remote {
-            url: reader.url(target)?,
-            written: target.to_owned(),
-            ..Remote::default()
-        })
+    let entry = if target.starts_with("http://") || target.starts_with("https://") {
+        of_url(target.to_owned())
     } else {
         // In paths of Windows a backslash escapes nothing.
         let target = match cfg!(windows) {
@@ -176,30 +175,28 @@ pub(super) fn parse_option(
         };
         let argv = shlex::split(&target)
             .ok_or_else(|| Problem::new(&[name], "has a quote that is not closed"))?;
-        Target::Child(Child {
-            written: argv.clone(),
-            argv: reader.command(argv)?,
-            ..Child::default()
-        })
+        BackendEntry {
+            command: Some(argv),
+            ..BackendEntry::default()
+        }
     };
-    let backend = BackendConfig {
-        disabled: reader.missing,
-        ..BackendConfig::new(target)
-    };
+    let backend = checked(entry, ["backends", name], environment)?;
     Ok((key, backend))
 }
 
+fn of_url(url: String) -> BackendEntry {
+    BackendEntry {
+        url: Some(url),
+        ..BackendEntry::default()
+    }
+}
+
 /// The servers of this workspace, at their default ports.
-pub(super) fn local() -> Vec<(BackendKey, BackendConfig)> {
+pub(super) fn local(environment: &Environment<'_>) -> Vec<(BackendKey, BackendConfig)> {
     let backend = |(name, _, port): (&str, &str, u16)| {
-        let url = format!("http://127.0.0.1:{port}/mcp");
-        let remote = Remote {
-            written: url.clone(),
-            url,
-            ..Remote::default()
-        };
-        let key = BackendKey::parse(name).ok()?;
-        Some((key, BackendConfig::new(Target::Http(remote))))
+        let entry = of_url(format!("http://127.0.0.1:{port}/mcp"));
+        let backend = checked(entry, ["backends", name], environment);
+        Some((BackendKey::parse(name).ok()?, backend.ok()?))
     };
     SERVERS.iter().copied().filter_map(backend).collect()
 }

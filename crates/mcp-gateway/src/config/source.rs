@@ -127,7 +127,7 @@ impl ConfigSource {
             }
         }
         if self.file.is_none() && self.cli_backends.is_empty() {
-            config.backends.extend(mcp_json::local());
+            config.backends.extend(mcp_json::local(&environment));
         }
         if let Some(path) = &self.file {
             let (name, text) = (path.display(), text.as_deref().unwrap_or_default());

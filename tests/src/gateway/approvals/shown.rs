@@ -1,13 +1,8 @@
 //! A person sees the call as it runs, wherever the person decides.
 
-use std::sync::{Arc, Mutex};
-
-use mcp_client::{EraChoice, Handler, Reply};
-use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::{Operated, ROLES, answer};
-use crate::gateway::env::Gateway;
 use crate::gateway::roles::page::Viewer;
 use crate::harness::{FakeService, Response, assert_contains, assert_lacks, eventually};
 
@@ -102,40 +97,4 @@ async fn check_what_is_shown(
     let token = json!({"answer": "show", "token": told["answer"]["token"]});
     assert_eq!(answer(url, &path, None, token).await.0, 403);
     assert_eq!(answer(url, &path, None, show).await.0, 401);
-}
-
-/// Keeps the questions, and says no.
-struct Refusing(Arc<Mutex<Vec<String>>>);
-
-impl Handler for Refusing {
-    fn request(&self, _: &str, params: Option<&RawValue>) -> Reply {
-        let params: Value = serde_json::from_str(params.unwrap().get()).unwrap();
-        let message = params["message"].as_str().unwrap().to_owned();
-        self.0.lock().unwrap().push(message);
-        Box::pin(async { Ok(to_raw_value(&json!({"action": "decline"})).unwrap()) })
-    }
-}
-
-#[tokio::test]
-async fn user_is_asked_about_what_runs() {
-    let config = "[approvals]\nconfirm = [\"b__echo\"]\n[backends.b]\nFIXTURE\n";
-    let gateway = Gateway::of(config).await;
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let refusing: Arc<dyn Handler> = Arc::new(Refusing(Arc::clone(&asked)));
-    let client = gateway.client(EraChoice::Legacy, Some(refusing)).await;
-    for (value, expected) in cases() {
-        let call = json!({"name": "b__echo", "arguments": {"value": value}});
-        let answer = client.request("tools/call", &call).await;
-        let question = asked.lock().unwrap().pop();
-        match expected {
-            Some(expected) => {
-                assert_contains(&question.unwrap(), expected);
-                assert_contains(&format!("{answer:?}"), "declined");
-            }
-            None => {
-                assert_eq!(question, None);
-                assert_contains(&format!("{answer:?}"), "looks like a secret");
-            }
-        }
-    }
 }

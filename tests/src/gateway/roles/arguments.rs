@@ -28,7 +28,7 @@ async fn start(more: &str) -> Gateway {
     start_with(more, CONDITIONS, &replaced).await
 }
 
-const REFUSED: &str = "You may call b__greet, but not with these values of: name.";
+pub(super) const REFUSED: &str = "You may call b__greet, but not with these values of: name.";
 
 /// The tool is listed. A call of it is judged in every dialect and spelling, and as its backend reads it.
 #[tokio::test]
@@ -155,26 +155,6 @@ async fn legacy_task_is_judged_with_its_arguments() {
         waiting().await.contains("b__greet").then_some(())
     })
     .await;
-}
-
-/// `call_tool` is judged by what it calls.
-#[tokio::test]
-async fn call_tool_is_judged_by_the_tool_that_it_calls() {
-    let roles = start("search_above = 5").await;
-    let call = async |principal, arguments: Value| {
-        let arguments = json!({"name": "b.greet", "arguments": arguments});
-        roles.told(principal, "call_tool", arguments).await
-    };
-    for (principal, name, expected) in [
-        ("guest", "web-1", "Hello, web-1!"),
-        ("guest", "db", REFUSED),
-        ("reader", "a", "Hello, a!"),
-        ("reader", "a", "Hello, a!"),
-        ("reader", "a", "Try again in"),
-    ] {
-        let told = call(principal, json!({"name": name})).await;
-        assert_contains(&told, expected);
-    }
 }
 
 /// The rounds of a call (2026-07-28) are one call for the limit. A state that is sent again, or is not the gateway's,

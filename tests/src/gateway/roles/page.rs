@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{TOKENS, start, start_with};
+use crate::gateway::approvals::answer;
 use crate::gateway::env::{Folder, Gateway, bearer, tokens};
 use crate::harness::{
     Reply, assert_contains, assert_lacks, eventually, post_message, rpc_call, wait_until,
@@ -136,31 +137,56 @@ async fn calls_of_the_page_have_the_role_of_the_viewer_and_are_recorded() {
 async fn decisions_need_the_right_and_nobody_approves_an_own_call() {
     let approver = "[roles.approver]\nallow = [\"b__greet\"]\nown = [\"approve\"]\n";
     let roles = start_with(APPROVALS, approver, &[("oncall", "approver")]).await;
-    let gateway = &roles;
-    let [reader, oncall] = ["reader", "oncall"].map(|principal| Viewer::of(gateway, principal));
-    let waiting = async |viewer: &Viewer| {
-        let calls: Value = serde_json::from_str(&viewer.seen("approvals").await).unwrap();
+    let oncall = Viewer::of(&roles, "oncall");
+    let waiting = async || {
+        let calls: Value = serde_json::from_str(&oncall.seen("approvals").await).unwrap();
         let mut calls = calls["calls"].as_array().unwrap().iter();
         let call = calls.find(|call| call["status"] == "waiting")?;
-        Some(call["id"].clone())
+        Some(call["id"].as_str().unwrap().to_owned())
     };
+    // On the page and over HTTP, in both orders.
     for (caller, approved, after) in [("oncall", 403, 200), ("reader", 200, 409)] {
         let decide = async {
-            let id = eventually("the call", async || waiting(&oncall).await).await;
-            for (viewer, answer, expected) in [
-                (&reader, "approve", 403),
-                (&oncall, "approve", approved),
-                (&oncall, "refuse", after),
+            let id = eventually("the call", waiting).await;
+            let by_path = async |principal, decision| {
+                let (path, body) = (format!("/approvals/{id}"), json!({"answer": decision}));
+                answer(&roles.url, &path, Some(principal), body).await
+            };
+            let on_page = async |principal, decision| {
+                let body = json!({"id": id, "answer": decision});
+                Viewer::of(&roles, principal)
+                    .data("decide-call", body)
+                    .await
+            };
+            assert_eq!(by_path("wrong", "approve").await.0, 401);
+            for (principal, decision, expected) in [
+                ("reader", "approve", 403),
+                ("oncall", "approve", approved),
+                ("oncall", "refuse", after),
             ] {
-                let answer = json!({"id": id, "answer": answer});
-                let (status, _) = viewer.data("decide-call", answer).await;
-                assert_eq!(status, expected, "{caller}");
+                let (first, second) = if decision == "approve" {
+                    let first = by_path(principal, decision).await;
+                    (first, on_page(principal, decision).await)
+                } else {
+                    let first = on_page(principal, decision).await;
+                    (first, by_path(principal, decision).await)
+                };
+                let late = if expected == 200 { 409 } else { expected };
+                assert_eq!((first.0, second.0), (expected, late), "{caller} {first:?}");
+                let is_own = (principal, expected) == ("oncall", 403);
+                assert!(!is_own || first.1.contains("its own call"), "{first:?}");
             }
         };
         let greet = roles.told(caller, "b__greet", json!({"name": "Ada"}));
         let (answer, ()) = tokio::join!(greet, decide);
         assert_eq!(answer.contains("Hello"), approved == 200, "{answer}");
+        assert_eq!(
+            answer.contains("who has refused"),
+            approved != 200,
+            "{answer}"
+        );
     }
+    let reader = Viewer::of(&roles, "reader");
     let pin = json!({"backend": "b", "tool": "greet", "hash": "0", "approve": true});
     assert_eq!(reader.data("decide-tool", pin.clone()).await.0, 403);
     assert_eq!(oncall.data("decide-tool", pin).await.0, 409);

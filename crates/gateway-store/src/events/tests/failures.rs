@@ -74,8 +74,7 @@ async fn recorded_event_is_found_immediately() {
 #[test]
 fn steady_events_are_written_many_at_a_time() {
     let scratch = Scratch::new();
-    let database =
-        Database::start(StoreLocation::File(scratch.file()), Retention::default()).unwrap();
+    let database = start(&scratch);
     write(&database, 0, 1);
     let other = rusqlite::Connection::open(scratch.file()).unwrap();
     let count = "create table transactions (number); create trigger count after update on mcp_usage
@@ -100,8 +99,7 @@ fn steady_events_are_written_many_at_a_time() {
 #[test]
 fn rejected_records_do_not_stop_others() {
     let scratch = Scratch::new();
-    let database =
-        Database::start(StoreLocation::File(scratch.file()), Retention::default()).unwrap();
+    let database = start(&scratch);
     write(&database, 0, 1);
     let other = rusqlite::Connection::open(scratch.file()).unwrap();
     let refuse =
@@ -129,8 +127,7 @@ async fn query_of_a_failing_store_returns_its_error() {
 #[tokio::test]
 async fn reader_does_not_delay_the_writer() {
     let scratch = Scratch::new();
-    let database =
-        Database::start(StoreLocation::File(scratch.file()), Retention::default()).unwrap();
+    let database = start(&scratch);
     write(&database, 0, 1);
     let other = rusqlite::Connection::open(scratch.file()).unwrap();
     other.execute_batch("begin").unwrap();

@@ -8,10 +8,6 @@ use rusqlite::Connection;
 
 use super::*;
 
-fn start(scratch: &Scratch) -> Database {
-    Database::start(StoreLocation::File(scratch.file()), Retention::default()).unwrap()
-}
-
 /// The numbers of all events in the file, read through another connection.
 fn written(file: &std::path::Path) -> Vec<usize> {
     let mut store = StoreLocation::File(file.to_owned()).connect().unwrap();
