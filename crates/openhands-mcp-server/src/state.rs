@@ -11,6 +11,7 @@ use crate::api::{
     AgentServer, ApiResult, Conversation, Execution, RunEnd, SandboxProblem, event_kind,
     explain_run_end,
 };
+use crate::budget::Limit;
 
 /// The code of the error of a run that has used up the steps of one run.
 const MAX_ITERATIONS_REACHED: &str = "MaxIterationsReached";
@@ -180,7 +181,7 @@ impl TaskFacts {
         }
         let mut used = tags.used(task, self.steps, task.last_event_at());
         used.seconds += CLOCK_TOLERANCE;
-        tags.exceeded(&used)
+        tags.exceeded(&used).map(StopReason::Limit)
     }
 
     /// The state of the task.
@@ -347,15 +348,15 @@ impl TaskOutcome {
 
     fn from_stop_reason(reason: StopReason) -> Self {
         let (error, next) = match reason {
-            StopReason::Time => (
+            StopReason::Limit(Limit::Seconds) => (
                 "The task reached its time limit and was stopped (max_seconds).",
                 "Read the result so far; resume_task with a higher max_seconds gives it more.",
             ),
-            StopReason::Steps => (
+            StopReason::Limit(Limit::Steps) => (
                 "The task reached its limit of steps and was stopped (max_iterations).",
                 "Read the result so far; resume_task with a higher max_iterations gives it more.",
             ),
-            StopReason::Cost => (
+            StopReason::Limit(Limit::Cost) => (
                 "The task reached its cost limit and was stopped (max_cost).",
                 "Read the result so far; resume_task with a higher max_cost gives it more.",
             ),

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::api::agent_server::{AgentServer, Page, Request};
 use crate::api::conversations::{Execution, Metrics, message};
 use crate::api::events::EventMessage;
-use crate::api::failure::{ApiFailure, ApiResult, RequestTarget, SandboxProblem};
+use crate::api::failure::{ApiFailure, ApiResult, SandboxProblem};
 use crate::api::names::TaskId;
 
 /// The time for which the address of a sandbox is cached.
@@ -152,11 +152,11 @@ impl Servers {
             None => app.recent_start(id).await?,
         };
         let Some(start) = start else {
-            return Ok(ApiFailure::absent(id));
+            return Ok(ApiFailure::Absent(id));
         };
         self.0.starts.lock().insert(id, start.id);
         Ok(match (self.start_end(id), start.status) {
-            (Some(StartEnd::Deleted), _) => ApiFailure::absent(id),
+            (Some(StartEnd::Deleted), _) => ApiFailure::Absent(id),
             (Some(StartEnd::Cancelled), _) => {
                 ApiFailure::SandboxDown(id, SandboxProblem::Cancelled)
             }
@@ -193,7 +193,7 @@ impl Servers {
                 return Ok(false);
             }
             let start = app.recent_start(id).await?;
-            let start = start.ok_or_else(|| ApiFailure::absent(id))?;
+            let start = start.ok_or_else(|| ApiFailure::Absent(id))?;
             // The app server names a new sandbox after its conversation.
             let own = id.simple();
             if start.sandbox_id.as_ref().is_some_and(|used| *used != own) {
@@ -496,7 +496,7 @@ impl AppServer {
     pub(crate) async fn delete(&self, id: TaskId) -> ApiResult<()> {
         let path = ["app-conversations", &id.to_string()];
         let request = self.request(Method::DELETE, &path);
-        let request = request.with_target(RequestTarget::Task(id));
+        let request = request.with_task(id);
         request.timeout(CHANGE_TIMEOUT).run().await
     }
 }

@@ -11,7 +11,7 @@ use upstream::http::Method;
 use upstream::time::{Timestamp, parse_timestamp};
 
 use crate::api::agent_server::{AgentServer, Page, Request};
-use crate::api::failure::{ApiResult, RequestTarget, no_model};
+use crate::api::failure::{ApiResult, no_model};
 use crate::api::names::TaskId;
 use crate::api::tags::ConversationTags;
 
@@ -191,23 +191,22 @@ impl Execution {
     }
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct NewConversation<'a> {
+pub(crate) struct NewConversation {
     /// Chosen by us, which makes the request safe to repeat.
     pub(crate) id: TaskId,
     /// The id of the agent profile.
-    pub(crate) agent: &'a str,
+    pub(crate) agent: String,
     /// Absolute, on the machine of the agent server.
-    pub(crate) working_dir: &'a str,
-    pub(crate) tags: &'a ConversationTags,
+    pub(crate) working_dir: String,
+    pub(crate) tags: ConversationTags,
     /// The limit of steps in one run.
     pub(crate) max_iterations: Option<u64>,
     /// The actions that need a confirmation; `None` for none.
     pub(crate) confirm: Option<Confirm>,
     /// A plugin that gives the agent more tools.
-    pub(crate) plugin: Option<&'a Plugin>,
+    pub(crate) plugin: Option<Plugin>,
     /// With a prompt the agent starts at once.
-    pub(crate) prompt: Option<&'a str>,
+    pub(crate) prompt: Option<String>,
 }
 
 /// The actions that need a permission.
@@ -231,7 +230,7 @@ pub(crate) struct Plugin {
 impl AgentServer {
     /// Creates a conversation. If the id exists already, returns that conversation and does not run the prompt again. A
     /// refusal leaves nothing behind.
-    pub(crate) async fn create(&self, new: &NewConversation<'_>) -> ApiResult<Conversation> {
+    pub(crate) async fn create(&self, new: &NewConversation) -> ApiResult<Conversation> {
         let mut body = json!({
             "conversation_id": new.id,
             "agent_profile_id": new.agent,
@@ -241,10 +240,10 @@ impl AgentServer {
             "tags": new.tags,
             "max_iterations": new.max_iterations,
         });
-        if let Some(prompt) = new.prompt {
+        if let Some(prompt) = &new.prompt {
             body["initial_message"] = message(prompt);
         }
-        if let Some(plugin) = new.plugin {
+        if let Some(plugin) = &new.plugin {
             body["plugins"] = json!([{"source": plugin.directory}]);
             body["secrets"] = json!(plugin.secrets);
         }
@@ -470,8 +469,13 @@ impl AgentServer {
             return self.agent_profiles().await?.1.ok_or_else(no_model);
         };
         let request = self.get(&["api", "agent-profiles", name]);
-        let request = request.with_target(RequestTarget::Profile(name.to_owned()));
-        Ok(request.send::<ProfileDetail>().await?.profile.id)
+        match request.send::<ProfileDetail>().await {
+            Err(failure) if failure.is_not_found() => Err(ToolError::conflict(format!(
+                "There is no agent profile {name:?} on the OpenHands agent server: create it \
+                 there, or leave agent (OPENHANDS_AGENT_PROFILE) out to use the active one."
+            ))),
+            found => Ok(found?.profile.id),
+        }
     }
 
     /// The profiles of models.

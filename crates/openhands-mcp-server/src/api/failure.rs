@@ -69,8 +69,8 @@ pub(crate) type ApiResult<T> = Result<T, ApiFailure>;
 pub(crate) enum ApiFailure {
     /// The request was not sent, or its response is an error or unreadable.
     Http(HttpFailure),
-    /// The object in the request's path does not exist.
-    Absent(RequestTarget),
+    /// The task in the request's path does not exist.
+    Absent(TaskId),
     /// An app server is configured, so there is no agent server for all tasks.
     SandboxesOnly,
     /// The agent server of the task does not run.
@@ -81,14 +81,6 @@ pub(crate) enum ApiFailure {
     Full,
     /// Git cannot tell what changed; the reason for the caller.
     Git(String),
-}
-
-/// An object that a request names in its path.
-#[derive(Debug)]
-pub(crate) enum RequestTarget {
-    Task(TaskId),
-    /// An agent profile, by its name.
-    Profile(String),
 }
 
 /// The reason why the agent server in the sandbox of a task does not run.
@@ -122,11 +114,6 @@ impl From<HttpFailure> for ApiFailure {
 }
 
 impl ApiFailure {
-    /// The failure for a task that does not exist.
-    pub(crate) fn absent(id: TaskId) -> Self {
-        Self::Absent(RequestTarget::Task(id))
-    }
-
     fn status(&self) -> Option<StatusCode> {
         match self {
             Self::Http(failure) => failure.status(),
@@ -148,17 +135,17 @@ impl ApiFailure {
         self.explained_status() == Some(StatusCode::NOT_FOUND)
     }
 
-    /// Converts a 404 to the absence of `target`.
-    pub(crate) fn with_target(self, target: Option<RequestTarget>) -> Self {
-        match target {
-            Some(target) if self.is_not_found() => Self::Absent(target),
+    /// Converts a 404 to the absence of the task in the request's path.
+    pub(crate) fn with_task(self, task: Option<TaskId>) -> Self {
+        match task {
+            Some(task) if self.is_not_found() => Self::Absent(task),
             _ => self,
         }
     }
 
     /// Returns true if the task certainly does not exist.
     pub(crate) fn is_unknown_task(&self) -> bool {
-        matches!(self, Self::Absent(RequestTarget::Task(_)))
+        matches!(self, Self::Absent(_))
     }
 
     /// The reason why the sandbox of the task does not run, if that is the failure.
@@ -254,12 +241,8 @@ impl From<ApiFailure> for ToolError {
                 "The OpenHands agent server did not answer in time, so nothing is known about the \
                  task now. Ask again in a moment.",
             ),
-            ApiFailure::Absent(RequestTarget::Task(id)) => Self::not_found(format!(
+            ApiFailure::Absent(id) => Self::not_found(format!(
                 "There is no task {id} on the OpenHands agent server. Task ids come from run_task."
-            )),
-            ApiFailure::Absent(RequestTarget::Profile(name)) => Self::conflict(format!(
-                "There is no agent profile {name:?} on the OpenHands agent server: create it \
-                 there, or leave agent (OPENHANDS_AGENT_PROFILE) out to use the active one."
             )),
             ApiFailure::Full => Self::unavailable(FULL),
             ApiFailure::Git(reason) => Self::conflict(reason),

@@ -14,7 +14,6 @@ use upstream::text::{head, visible};
 use crate::OpenHands;
 use crate::api::tags::{ConversationTags, StopReason};
 use crate::api::{AgentServer, ApiResult, Conversation, Execution, PendingAction, TaskId};
-use crate::budget::Limit;
 
 /// Bytes of the actions in a report.
 const MAX_SHOWN_BYTES: usize = 5_000;
@@ -321,11 +320,7 @@ pub(crate) async fn send_answer(
         let used = tags.used(&task, done, server.now());
         let limits = tags.limits(&task);
         if let Some(limit) = limits.reached(&used) {
-            let reason = match limit {
-                Limit::Steps(_) => StopReason::Steps,
-                Limit::Seconds(_) => StopReason::Time,
-                Limit::Cost(_) => StopReason::Cost,
-            };
+            let reason = StopReason::Limit(limit);
             let stopped = service
                 .runner
                 .stop_locked(server, id, reason, async { lock });

@@ -9,7 +9,7 @@ use crate::api::tags::{ConversationTags, StopReason, tag};
 use crate::api::{AgentServer, ApiFailure, Execution, TaskId};
 use crate::budget::Limits;
 use crate::callback::CallbackUrl;
-use crate::runner::{refuse_leftovers, use_model};
+use crate::runner::{refuse_leftovers, until_slot, use_model};
 
 /// The reason for the agent whose action was interrupted before it was allowed or done.
 const NOT_DONE: &str =
@@ -103,7 +103,7 @@ pub(crate) async fn resume(
     let limits = service.max_budget.continue_with(&old, raised, &used)?;
     let has_run = tags.has_run();
     // Nothing is sent to a task that cannot run.
-    let _slot = runner.take_slot_by(slot_by).await?;
+    let _slot = until_slot(slot_by, || runner.take_slot()).await?;
     let mut before = tags.clone();
     tags.set_limits(&limits);
     if !refuse_leftovers(server, id, NOT_DONE).await? {

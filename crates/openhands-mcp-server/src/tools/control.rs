@@ -413,7 +413,7 @@ impl DeleteTask {
         let start = app.recent_start(id).await?;
         let is_deleted = service.servers.start_end(id) == Some(StartEnd::Deleted);
         let start = start.filter(|_| !is_deleted);
-        let start = start.ok_or_else(|| ToolError::from(ApiFailure::absent(id)))?;
+        let start = start.ok_or_else(|| ToolError::from(ApiFailure::Absent(id)))?;
         let title = start.prompt().map(task_words);
         self.confirm(call, title.as_deref(), loss, None, false)
             .await?;
