@@ -12,7 +12,7 @@ use upstream::poll::Backoff;
 
 use crate::api::tags::{ConversationTags, StopReason, tag};
 use crate::api::{
-    AgentServer, ApiFailure, ApiResult, Backend, Conversation, Execution, MAX_IDS, Servers, TaskId,
+    AgentServer, ApiFailure, ApiResult, Backend, Conversation, Execution, Servers, TaskId,
     event_kind,
 };
 use crate::git::{gaps, printed_id, reason};
@@ -106,6 +106,12 @@ impl Runner {
             .await
     }
 
+    /// Stops a task wherever it runs.
+    pub(crate) async fn stop_task(&self, id: TaskId, reason: StopReason) -> ApiResult<LineEnd> {
+        let server = self.servers.for_task(id).await?;
+        self.stop(&server, id, reason).await
+    }
+
     /// Stops a task, and then tags it with the reason under the lock.
     pub(crate) async fn stop_locked(
         &self,
@@ -193,20 +199,15 @@ impl Runner {
         }
         let known: Vec<TaskId> = self.limited.lock().keys().copied().collect();
         let (began, next) = (Instant::now(), *self.next_list.lock());
-        if began >= next || known.len() > MAX_IDS {
+        if began >= next {
             let listed = server.running().await;
             *self.next_list.lock() = Instant::now() + began.elapsed() * LIST_PAUSE;
             match listed {
-                Err(failure) if known.len() <= MAX_IDS => {
-                    tracing::debug!(?failure, "cannot list the running tasks");
-                }
-                listed => return listed,
+                Ok(listed) => return Ok(listed),
+                Err(failure) => tracing::debug!(?failure, "cannot list the running tasks"),
             }
         }
-        let mut running = match known.is_empty() {
-            true => Vec::new(),
-            false => server.conversations_by_id(&known).await?,
-        };
+        let mut running = server.conversations_by_id(&known).await?;
         running.retain(|task| task.execution_status == Execution::Running);
         Ok(running)
     }

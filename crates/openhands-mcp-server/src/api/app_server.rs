@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use mcp_serve::Secret;
 use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
@@ -155,25 +156,28 @@ impl Servers {
             return Ok(ApiFailure::Absent(id));
         };
         self.0.starts.lock().insert(id, start.id);
-        Ok(match (self.start_end(id), start.status) {
-            (Some(StartEnd::Deleted), _) => ApiFailure::Absent(id),
-            (Some(StartEnd::Cancelled), _) => {
-                ApiFailure::SandboxDown(id, SandboxProblem::Cancelled)
-            }
-            (None, StartStatus::Error) => {
-                let problem = SandboxProblem::not_started(start.detail.as_deref());
-                ApiFailure::SandboxDown(id, problem)
-            }
-            // It became ready just now.
-            (None, StartStatus::Ready | StartStatus::InProgress) => {
-                ApiFailure::SandboxDown(id, SandboxProblem::Starting)
-            }
+        Ok(match self.start_problem(id, &start) {
+            Some(problem) => ApiFailure::SandboxDown(id, problem),
+            None => ApiFailure::Absent(id),
         })
     }
 
-    /// The way in which the start of a task was ended by this server; `None` if it was not.
-    pub(crate) fn start_end(&self, id: TaskId) -> Option<StartEnd> {
-        self.0.ended_starts.lock().get(&id).copied()
+    /// The reason why a task with this start has no conversation; `None` if it was deleted. One that is ready has become
+    /// so just now.
+    pub(crate) fn start_problem(
+        &self,
+        id: TaskId,
+        start: &ConversationStart,
+    ) -> Option<SandboxProblem> {
+        let end = self.0.ended_starts.lock().get(&id).copied();
+        match (end, start.status) {
+            (Some(StartEnd::Deleted), _) => None,
+            (Some(StartEnd::Cancelled), _) => Some(SandboxProblem::Cancelled),
+            (None, StartStatus::Error) => {
+                Some(SandboxProblem::not_started(start.detail.as_deref()))
+            }
+            (None, StartStatus::Ready | StartStatus::InProgress) => Some(SandboxProblem::Starting),
+        }
     }
 
     /// Ends the start of a task that has no conversation yet, by deleting its sandbox. Returns false if the
@@ -426,10 +430,7 @@ impl AppServer {
 
     /// Reads the conversation; `None` if it does not exist (yet).
     pub(crate) async fn conversation(&self, id: TaskId) -> ApiResult<Option<AppConversation>> {
-        let request = self.get(&["app-conversations"]);
-        let request = request.query(&[("ids", &id.to_string())]);
-        let found: Vec<Option<AppConversation>> = request.send().await?;
-        Ok(found.into_iter().flatten().next())
+        self.find(&["app-conversations"], &id.to_string()).await
     }
 
     /// A page of the conversations, newest first, at most 100.
@@ -453,9 +454,13 @@ impl AppServer {
 
     /// Reads the state of a start.
     pub(crate) async fn start_by_id(&self, start: Uuid) -> ApiResult<Option<ConversationStart>> {
-        let request = self.get(&["app-conversations", "start-tasks"]);
-        let request = request.query(&[("ids", &start.to_string())]);
-        let found: Vec<Option<ConversationStart>> = request.send().await?;
+        let path = ["app-conversations", "start-tasks"];
+        self.find(&path, &start.to_string()).await
+    }
+
+    async fn find<T: DeserializeOwned>(&self, path: &[&str], id: &str) -> ApiResult<Option<T>> {
+        let request = self.get(path).query(&[("ids", id)]);
+        let found: Vec<Option<T>> = request.send().await?;
         Ok(found.into_iter().flatten().next())
     }
 

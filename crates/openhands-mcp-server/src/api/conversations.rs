@@ -7,6 +7,7 @@ use mcp_core::tool::ToolError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use serde_with::skip_serializing_none;
 use upstream::http::Method;
 use upstream::time::{Timestamp, parse_timestamp};
 
@@ -19,7 +20,7 @@ use crate::api::tags::ConversationTags;
 const CREATE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Ids in one request.
-pub(crate) const MAX_IDS: usize = 99;
+const MAX_IDS: usize = 99;
 /// The largest page.
 const PAGE_SIZE: u32 = 100;
 
@@ -320,13 +321,17 @@ impl AgentServer {
         request.query(&query).send().await
     }
 
-    /// The conversations with these ids that exist, at most [`MAX_IDS`].
+    /// The conversations with these ids that exist.
     pub(crate) async fn conversations_by_id(&self, ids: &[TaskId]) -> ApiResult<Vec<Conversation>> {
         let ids: Vec<String> = ids.iter().map(TaskId::to_string).collect();
-        let query: Vec<_> = ids.iter().map(|id| ("ids", id.as_str())).collect();
-        let request = self.get(&["api", "conversations"]).query(&query);
-        let found: Vec<Option<Conversation>> = request.send().await?;
-        Ok(found.into_iter().flatten().collect())
+        let mut all = Vec::new();
+        for ids in ids.chunks(MAX_IDS) {
+            let query: Vec<_> = ids.iter().map(|id| ("ids", id.as_str())).collect();
+            let request = self.get(&["api", "conversations"]).query(&query);
+            let found: Vec<Option<Conversation>> = request.send().await?;
+            all.extend(found.into_iter().flatten());
+        }
+        Ok(all)
     }
 
     /// Replaces the tags of the conversation. Waits until the current step has ended.
@@ -440,10 +445,13 @@ pub(crate) struct AgentProfile {
 }
 
 /// A model's profile: the model, its endpoint and its key, which is not read.
-#[derive(Debug, Deserialize)]
+#[skip_serializing_none]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(description = "")]
 pub(crate) struct ModelProfile {
+    /// For run_task.
     pub(crate) name: String,
-    /// Such as `anthropic/claude-sonnet-4-5`.
+    // Such as `anthropic/claude-sonnet-4-5`.
     pub(crate) model: Option<String>,
 }
 

@@ -114,19 +114,20 @@ impl From<HttpFailure> for ApiFailure {
 }
 
 impl ApiFailure {
-    fn status(&self) -> Option<StatusCode> {
+    fn http(&self) -> Option<&HttpFailure> {
         match self {
-            Self::Http(failure) => failure.status(),
+            Self::Http(failure) => Some(failure),
             _ => None,
         }
     }
 
+    fn status(&self) -> Option<StatusCode> {
+        self.http()?.status()
+    }
+
     /// The status, if the response has the agent server's explanation; other programs send none.
     fn explained_status(&self) -> Option<StatusCode> {
-        let Self::Http(failure) = self else {
-            return None;
-        };
-        let refusal = failure.refusal()?;
+        let refusal = self.http()?.refusal()?;
         detail(refusal).map(|_| refusal.status())
     }
 
@@ -183,10 +184,8 @@ impl ApiFailure {
     /// Returns true if a file cannot be written because of a directory or file of its name or of a part
     /// of its path. Up to 1.34 at least, that is a 500 with the error of the system.
     pub(crate) fn is_name_taken(&self) -> bool {
-        let Self::Http(failure) = self else {
-            return false;
-        };
-        let reason = failure.refusal().and_then(ErrorResponse::json::<Value>);
+        let refusal = self.http().and_then(HttpFailure::refusal);
+        let reason = refusal.and_then(ErrorResponse::json::<Value>);
         let reason = reason.as_ref().and_then(|body| body["exception"].as_str());
         let reason = reason.unwrap_or_default();
         // EEXIST, ENOTDIR and EISDIR have these numbers on all systems.

@@ -144,7 +144,7 @@ impl Commit {
         match printed.exit_code {
             Some(0) => {
                 let mut commit = Self::parse(printed.text())?;
-                if directory.others.is_overlapping {
+                if directory.is_overlapping {
                     commit.shared = Some(SHARED);
                 }
                 Ok(Some(commit))

@@ -157,7 +157,7 @@ async fn try_deliver(service: &OpenHands, id: TaskId) -> ApiResult<bool> {
     }
     // Receivers ignore a key that they know.
     let key = match (&task.pending, number) {
-        (Some(pending), _) => format!("{id}-{}", pending.id()),
+        (Some(pending), _) => format!("{id}-{}", pending.confirmation_id),
         (None, 1) => id.to_string(),
         (None, _) => format!("{id}-{number}"),
     };

@@ -411,8 +411,7 @@ impl DeleteTask {
     ) -> Result<(), ToolError> {
         let id = self.task_id;
         let start = app.recent_start(id).await?;
-        let is_deleted = service.servers.start_end(id) == Some(StartEnd::Deleted);
-        let start = start.filter(|_| !is_deleted);
+        let start = start.filter(|start| service.servers.start_problem(id, start).is_some());
         let start = start.ok_or_else(|| ToolError::from(ApiFailure::Absent(id)))?;
         let title = start.prompt().map(task_words);
         self.confirm(call, title.as_deref(), loss, None, false)
