@@ -105,11 +105,6 @@ impl Servers {
         }
     }
 
-    /// Returns true if one agent server runs all tasks.
-    pub(crate) async fn has_shared_agent(&self) -> ApiResult<bool> {
-        Ok(matches!(self.backend().await?, Backend::Agent(_)))
-    }
-
     /// The agent server that runs this task.
     ///
     /// # Errors
@@ -134,7 +129,7 @@ impl Servers {
             SandboxStatus::Starting => return down(SandboxProblem::Starting),
             SandboxStatus::Paused => return down(SandboxProblem::Paused),
             SandboxStatus::Error => return down(SandboxProblem::Broken),
-            SandboxStatus::Missing | SandboxStatus::Unknown => return down(SandboxProblem::Gone),
+            SandboxStatus::Missing => return down(SandboxProblem::Gone),
         }
         let Some(server) = address(conversation) else {
             return down(SandboxProblem::Broken);
@@ -326,12 +321,10 @@ pub(crate) enum SandboxStatus {
     Paused,
     /// It does not work.
     Error,
-    /// It does not exist any longer.
+    /// It does not exist any longer, or has a status of a later version.
     #[default]
-    Missing,
-    /// A status of a later version.
     #[serde(other)]
-    Unknown,
+    Missing,
 }
 
 /// The start of a conversation (`AppConversationStartTask`).

@@ -50,33 +50,23 @@ pub(crate) struct Conversation {
     /// The time of the last event: RFC 3339, UTC.
     #[serde(default)]
     pub(crate) updated_at: String,
-    launched_agent_profile: Option<LaunchedProfile>,
-    confirmation_policy: Option<Policy>,
-}
-
-/// The actions that need a confirmation.
-#[derive(Debug, Clone, Deserialize)]
-struct Policy {
     #[serde(default)]
-    kind: String,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct LaunchedProfile {
-    agent_profile_id: String,
+    launched_agent_profile: Value,
+    /// The actions that need a confirmation.
+    #[serde(default)]
+    confirmation_policy: Value,
 }
 
 impl Conversation {
     /// Returns true if some of its actions need a confirmation.
     pub(crate) fn needs_confirmation(&self) -> bool {
-        let policy = self.confirmation_policy.as_ref();
-        policy.is_some_and(|policy| policy.kind != "NeverConfirm")
+        let policy = &self.confirmation_policy;
+        !policy.is_null() && policy["kind"] != "NeverConfirm"
     }
 
     /// The id of the agent profile that it was started with.
     pub(crate) fn profile(&self) -> Option<&str> {
-        let launched = self.launched_agent_profile.as_ref()?;
-        Some(&launched.agent_profile_id)
+        self.launched_agent_profile["agent_profile_id"].as_str()
     }
 
     /// The time from its creation to its last event, in seconds.

@@ -69,8 +69,9 @@ pub(crate) struct Event {
     pub(crate) llm_message: Option<EventMessage>,
     /// The code of an error, such as `MaxIterationsReached`.
     pub(crate) code: Option<String>,
-    /// The agent server's classification of an error, if it has one.
-    classification: Option<Classification>,
+    /// The agent server's classification of an error, if it has one; its `kind` is such as `auth` or `transient`.
+    #[serde(default)]
+    classification: Value,
     /// The text of an error of a tool.
     error: Option<String>,
     /// The part of the state that has changed, and what it is now.
@@ -105,13 +106,6 @@ pub(crate) struct TextPart {
     /// Empty if the part is an image.
     #[serde(default)]
     pub(crate) text: String,
-}
-
-/// The agent server's classification of an error.
-#[derive(Debug, Deserialize)]
-struct Classification {
-    /// Such as `auth` or `transient`.
-    kind: String,
 }
 
 impl AgentServer {
@@ -371,7 +365,7 @@ pub(crate) fn explain_run_end(
 /// the error are used.
 fn explain_error(error: &Event, max_iterations: Option<u64>) -> (String, &'static str) {
     let code = one_line(error.code.as_deref().unwrap_or_default(), 60);
-    let class = error.classification.as_ref().map(|c| c.kind.as_str());
+    let class = error.classification["kind"].as_str();
     let (reason, next) = match (code.as_str(), class.unwrap_or_default()) {
         ("MaxIterationsReached", _) => {
             let limit = max_iterations.map_or(String::new(), |max| format!(" of {max} steps"));

@@ -443,23 +443,6 @@ mod tests {
     }
 
     #[test]
-    fn repository_with_a_blank_at_the_end_of_its_name_is_compared() {
-        let directory = std::env::temp_dir().join(format!("changes-{}", uuid::Uuid::new_v4()));
-        std::fs::create_dir_all(directory.join("in ")).unwrap();
-        let variables = [("offset", "0"), ("length", "0")];
-        let script = format!(
-            "git init -q . && git init -q 'in ' && echo x > 'in /f'\n{}",
-            script(&variables, &[RANGE, COMPARE], 60)
-        );
-        let mut shell = std::process::Command::new("sh");
-        let ran = shell.args(["-c", &script]).current_dir(&directory).output();
-        let ran = ran.unwrap();
-        std::fs::remove_dir_all(directory).unwrap();
-        let changes = parse(&String::from_utf8_lossy(&ran.stdout)).unwrap();
-        assert_eq!(changes.lines(0, 900), ["A in /", "A in /f"]);
-    }
-
-    #[test]
     fn part_of_a_diff_has_whole_lines_and_always_advances() {
         assert_eq!(part_end(b"a\nb\nc", 4, 100), 4);
         assert_eq!(part_end(b"a\nbcd", 4, 100), 2);

@@ -18,7 +18,6 @@ use crate::api::{
     NewAppConversation, NewConversation, SandboxProblem, Servers, TaskId, first_message,
 };
 use crate::budget::Limits;
-use crate::callback::CallbackUrl;
 use crate::git::Repository;
 use crate::runner::{Runner, Slot, tag_stopped, until_slot, wait_for_start};
 use crate::service::Owner;
@@ -35,7 +34,8 @@ const MAX_TITLE_CHARS: usize = 80;
 /// Characters of the names of models in an error.
 const MAX_MODEL_NAMES_CHARS: usize = 300;
 
-/// Creates the task and starts it, or finds the existing one with its idempotency key.
+/// Creates the task and starts it, or finds the existing one with its idempotency key. Waits until `slot_by` for a slot,
+/// and ends by `answer_by`.
 ///
 /// # Errors
 /// No task was started, unless the message says that this is not certain.
@@ -43,9 +43,12 @@ pub(crate) async fn create(
     service: &OpenHands,
     call: &Call,
     spec: TaskSpec,
+    (answer_by, slot_by): (Instant, Instant),
 ) -> Result<TaskId, ToolError> {
     let server = match service.servers.backend().await? {
-        Backend::App(app) => return create_in_sandbox(service, &app, &spec, call).await,
+        Backend::App(app) => {
+            return create_in_sandbox(service, &app, (&spec, answer_by), call).await;
+        }
         Backend::Agent(server) => server,
     };
     let key = spec.key.as_deref();
@@ -59,20 +62,20 @@ pub(crate) async fn create(
         id,
         fingerprint: key.map(|_| spec.fingerprint()),
         prompt: spec.prompt(),
-        slot_by: spec.slot_by,
+        slot_by,
     };
     // Nothing is uploaded or sent if there is such a task: it may be at work already.
     if start.find().await?.is_some_and(|task| !is_unstarted(&task)) {
         return Ok(id);
     }
-    let lock = timeout_at(spec.answer_by, service.runner.locks.lock(id)).await;
+    let lock = timeout_at(answer_by, service.runner.locks.lock(id)).await;
     let lock = lock.map_err(|_| being_started(id))?;
     let new = match start.find().await? {
         Some(task) if !is_unstarted(&task) => return Ok(id),
         Some(_) => None,
         None => Some(start.prepare(service, &spec, service.owner(call)).await?),
     };
-    let (answer_by, has_callback) = (spec.answer_by, spec.callback.is_some());
+    let has_callback = spec.callback.is_some();
     // It goes on if the caller's time is over: half of it would be a task without a prompt.
     let started = tokio::spawn(async move {
         let _lock = lock;
@@ -202,8 +205,7 @@ impl Start {
         });
         tags.set(tag::VERIFY, spec.verify.clone());
         tags.set(tag::MODEL, spec.model.clone());
-        let callback = spec.callback.as_ref().map(CallbackUrl::as_str);
-        tags.set(tag::CALLBACK, callback.map(str::to_owned));
+        tags.set(tag::CALLBACK, spec.callback.clone().map(Into::into));
         if !dead.is_empty() {
             tags.set_line(tag::DEAD_SERVERS, Some(&dead.join(", ")));
         }
@@ -406,7 +408,7 @@ const WAKE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 async fn create_in_sandbox(
     service: &OpenHands,
     app: &AppServer,
-    spec: &TaskSpec,
+    (spec, answer_by): (&TaskSpec, Instant),
     call: &Call,
 ) -> Result<TaskId, ToolError> {
     let servers = &service.servers;
@@ -439,7 +441,7 @@ async fn create_in_sandbox(
             false => failure.into(),
         })
     };
-    start_before(spec.answer_by, id, start).await?;
+    start_before(answer_by, id, start).await?;
     tracing::info!(task = %id, "task started in a sandbox");
     Ok(id)
 }

@@ -14,8 +14,8 @@ use upstream::time::{Timestamp, before, parse_timestamp};
 use crate::OpenHands;
 use crate::api::tags::tag;
 use crate::api::{
-    AgentProfile, AgentServer, AppConversation, AppServer, Backend, Conversation, Execution,
-    ModelProfile, SandboxStatus, Servers, StartStatus, TaskId, round_cost,
+    AgentProfile, AppConversation, AppServer, Backend, Conversation, Execution, ModelProfile,
+    SandboxStatus, Servers, StartStatus, TaskId, round_cost,
 };
 use crate::state::{TaskFacts, TaskOutcome, TaskStatus};
 
@@ -342,7 +342,7 @@ impl Tool for GetUsage {
         report.not_counted.push("Deleted tasks.".to_owned());
         // Tasks with tokens and without a cost.
         let (mut unpriced, mut oldest) = (0_u64, String::new());
-        let is_whole = each_since(&server, since, |task| {
+        let mut add = |task: &Conversation| {
             let tags = &task.tags;
             if owner.as_ref().is_some_and(|owner| !owner.may_see(tags)) {
                 return;
@@ -365,8 +365,21 @@ impl Tool for GetUsage {
             ] {
                 sums.entry(key.to_owned()).or_default().add(usage);
             }
-        });
-        if !is_whole.await? {
+        };
+        let (mut read, mut is_whole) = (0, true);
+        let add_page = |page: Vec<Conversation>, has_more: bool| {
+            for task in &page {
+                if parse_timestamp(&task.created_at).is_some_and(|created| created < since) {
+                    return false;
+                }
+                read += 1;
+                add(task);
+            }
+            is_whole = !has_more || read < MAX_TASKS;
+            is_whole
+        };
+        server.each_page(None, add_page).await?;
+        if !is_whole {
             report.not_counted.push(format!(
                 "Tasks before the newest {MAX_TASKS} of the agent server (of {oldest} and earlier)."
             ));
@@ -378,26 +391,4 @@ impl Tool for GetUsage {
         }
         Ok(report)
     }
-}
-
-/// Reads the tasks that were created since then, newest first. Returns false if there are too many.
-async fn each_since(
-    server: &AgentServer,
-    since: Timestamp,
-    mut each: impl FnMut(Conversation),
-) -> Result<bool, ToolError> {
-    let (mut read, mut is_whole) = (0, true);
-    let read_page = |page: Vec<Conversation>, has_more: bool| {
-        for task in page {
-            if parse_timestamp(&task.created_at).is_some_and(|created| created < since) {
-                return false;
-            }
-            read += 1;
-            each(task);
-        }
-        is_whole = !has_more || read < MAX_TASKS;
-        is_whole
-    };
-    server.each_page(None, read_page).await?;
-    Ok(is_whole)
 }
