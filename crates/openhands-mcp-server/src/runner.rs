@@ -34,7 +34,7 @@ const NOT_ALLOWED: &str = "This was not allowed and not done. Do it again if it 
 const START_TIME: Duration = Duration::from_secs(10);
 const START_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1));
 /// The intervals at which a task is looked at that waits for its repository, and the time for that. The script that
-/// fetches it ends after a quarter of an hour, and a snapshot may follow.
+/// fetches it ends after a quarter of an hour, and a snapshot may follow: one without an end by then is lost.
 const BEGIN_BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(2));
 const BEGIN_TIME: Duration = Duration::from_secs(20 * 60);
 /// The time in which such a task waits for a slot.
@@ -299,7 +299,9 @@ impl Runner {
         let mut refused: Option<(StopReason, String)> = None;
         if let Some(fetch) = tags.fetch() {
             match server.finished_script(fetch).await? {
-                None => return Ok(false),
+                None if task.age(server.now()) <= BEGIN_TIME => return Ok(false),
+                // A restart of the agent server ends the script and leaves no output of it.
+                None => refused = Some((StopReason::NoRepository, "it was cut off".to_owned())),
                 Some(end) if end.exit_code == Some(0) => {
                     tags.set_fetch(None);
                     tags.set_line(tag::BASE, printed_id(end.text()).as_deref());

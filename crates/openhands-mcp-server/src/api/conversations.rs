@@ -76,6 +76,12 @@ impl Conversation {
         Some(seconds.max(0).unsigned_abs())
     }
 
+    /// The time since its creation.
+    pub(crate) fn age(&self, now: Timestamp) -> Duration {
+        let created = parse_timestamp(&self.created_at).unwrap_or(now);
+        now.duration_since(created).unsigned_abs()
+    }
+
     /// The time of the last event, or now.
     pub(crate) fn last_event_at(&self) -> Timestamp {
         parse_timestamp(&self.updated_at).unwrap_or_else(Timestamp::now)

@@ -1,5 +1,6 @@
 //! Tools that read a task: its state and result, its changes, files and events.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -301,26 +302,17 @@ impl Tool for GetTaskPatch {
         let shown = part_end(&changes.diff, limit, changes.size.saturating_sub(offset));
         let next = offset + shown as u64;
         let part = changes.diff.get(..shown).unwrap_or_default();
-        let (patch, encoding) = match std::str::from_utf8(part) {
-            Ok(text) => {
-                let redacted = redacted_patch(text);
-                if redacted != text {
-                    changes.warnings.push(PATCH_REDACTED);
-                }
-                (redacted, None)
-            }
-            Err(_) => {
-                let text = String::from_utf8_lossy(part);
-                let redacted = redacted_patch(&text);
-                match redacted == text {
-                    true => (STANDARD.encode(part), Some("base64")),
-                    false => {
-                        changes.warnings.extend([PATCH_REDACTED, LOSSY]);
-                        (redacted, None)
-                    }
-                }
-            }
+        let text = String::from_utf8_lossy(part);
+        let redacted = redacted_patch(&text);
+        let (is_text, is_redacted) = (matches!(text, Cow::Borrowed(_)), redacted != text);
+        let (patch, encoding) = match is_text || is_redacted {
+            true => (redacted, None),
+            false => (STANDARD.encode(part), Some("base64")),
         };
+        if is_redacted {
+            changes.warnings.push(PATCH_REDACTED);
+            changes.warnings.extend((!is_text).then_some(LOSSY));
+        }
         changes.repositories.retain(|other| other != repository);
         Ok(PatchPart {
             task_id,
