@@ -270,7 +270,15 @@ pub(crate) async fn ask_user(
     // The key names the actions: a call that is repeated with an answer must not use it for the next
     // ones.
     let key = format!("permission-{}", pending.confirmation_id);
-    let question = question(id, &pending);
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "allow": {"type": "boolean", "title": "Allow it?"},
+            "reason": {"type": "string", "title": "If not: why, or what instead"},
+        },
+        "required": ["allow"],
+    });
+    let question = InputRequest::elicit(&pending.question(id), schema);
     let rounds = call.extension::<PreviousRounds>();
     if !call.waits_for_answers() && rounds.is_none_or(|rounds| !rounds.answers.contains_key(&key)) {
         return Err(call.require_input(&[(&*key, question)], json!(id))?);
@@ -366,19 +374,6 @@ async fn waiting(
         Some(given) if given != pending.confirmation_id => Err(pending.conflict()),
         _ => Ok((task, pending)),
     }
-}
-
-/// The question for the user.
-fn question(id: TaskId, pending: &Confirmation) -> InputRequest {
-    let schema = json!({
-        "type": "object",
-        "properties": {
-            "allow": {"type": "boolean", "title": "Allow it?"},
-            "reason": {"type": "string", "title": "If not: why, or what instead"},
-        },
-        "required": ["allow"],
-    });
-    InputRequest::elicit(&pending.question(id), schema)
 }
 
 /// Parses the user's answer. `None` if the user closed the question.
