@@ -144,39 +144,3 @@ fn clashing_name(files: &[(FileName, FileContent)]) -> Option<&str> {
     let mut found = names.iter().enumerate();
     found.find_map(|(at, name)| clashes(at, name).then_some(*name))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn spec(task: &str, files: &[(&str, &str)]) -> TaskSpec {
-        let file = |(name, content): &(&str, &str)| {
-            (FileName::new(name).unwrap(), FileContent((*content).into()))
-        };
-        TaskSpec {
-            task: task.into(),
-            workspace: WorkspaceSpec {
-                files: files.iter().map(file).collect(),
-                ..WorkspaceSpec::default()
-            },
-            ..TaskSpec::default()
-        }
-    }
-
-    #[test]
-    fn prompt_names_files_and_repository() {
-        assert_eq!(spec("Fix it", &[]).prompt(), "Fix it");
-        let one = spec("Fix it", &[("a/b.py", "x")]).prompt();
-        assert_eq!(
-            one,
-            "Fix it\n\nThe file `a/b.py` is in your working directory."
-        );
-        let mut both = spec("Fix it", &[("a", ""), ("b", "")]);
-        both.workspace.repository = Repository::new("https://h/r", Some("dev")).ok();
-        assert_eq!(
-            both.prompt(),
-            "Fix it\n\nYour working directory is a checkout of https://h/r (branch dev).\n\nThe \
-             files `a`, `b` are in your working directory."
-        );
-    }
-}
