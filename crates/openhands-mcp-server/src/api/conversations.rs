@@ -79,7 +79,7 @@ impl Conversation {
     /// The time since its creation.
     pub(crate) fn age(&self, now: Timestamp) -> Duration {
         let created = parse_timestamp(&self.created_at).unwrap_or(now);
-        now.duration_since(created).unsigned_abs()
+        Duration::try_from(now.duration_since(created)).unwrap_or_default()
     }
 
     /// The time of the last event, or now.
