@@ -22,7 +22,7 @@ pub(crate) use app_server::{
     StartStatus, first_message,
 };
 pub(crate) use conversations::{
-    AgentProfile, Confirm, Conversation, Execution, MAX_IDS, ModelProfile, NewConversation, Plugin,
+    AgentProfile, Confirm, Conversation, Execution, ModelProfile, NewConversation, Plugin,
     round_cost,
 };
 pub(crate) use events::{Event, PendingAction, RunEnd, event_kind, explain_run_end, summary};

@@ -14,24 +14,11 @@ pub(crate) struct Limits {
 }
 
 /// A limit that a task has reached.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
-    Steps(u64),
-    Seconds(u64),
-    /// US dollars.
-    Cost(f64),
-}
-
-impl Limits {
-    /// The first limit that a task with this usage has reached.
-    pub(crate) fn reached(&self, used: &Usage) -> Option<Limit> {
-        let cost = self.cost.filter(|max| used.cost >= *max);
-        let steps = self.steps.filter(|max| used.steps >= *max);
-        let seconds = self.seconds.filter(|max| used.seconds >= *max);
-        let cost = cost.map(Limit::Cost);
-        cost.or(steps.map(Limit::Steps))
-            .or(seconds.map(Limit::Seconds))
-    }
+    Steps,
+    Seconds,
+    Cost,
 }
 
 /// The steps, time and cost that a whole task has used.
@@ -44,6 +31,18 @@ pub(crate) struct Usage {
 }
 
 impl Limits {
+    /// The first limit that a task with this usage has reached.
+    pub(crate) fn reached(&self, used: &Usage) -> Option<Limit> {
+        if self.cost.is_some_and(|max| used.cost >= max) {
+            Some(Limit::Cost)
+        } else if self.steps.is_some_and(|max| used.steps >= max) {
+            Some(Limit::Steps)
+        } else {
+            let is_reached = self.seconds.is_some_and(|max| used.seconds >= max);
+            is_reached.then_some(Limit::Seconds)
+        }
+    }
+
     /// The limits of a task whose caller asks for these; `self` are the default and the maximum of each.
     ///
     /// # Errors
@@ -73,14 +72,18 @@ impl Limits {
             seconds: higher(old.seconds, raised.seconds),
             cost: higher(old.cost, raised.cost).or(self.cost),
         };
-        let (name, limit) = match next.reached(used) {
-            None => return Ok(next),
-            Some(Limit::Cost(max)) => (
-                "max_cost",
-                format!("{max} US dollars; it has cost {}", used.cost),
-            ),
-            Some(Limit::Steps(max)) => ("max_iterations", format!("{max} steps")),
-            Some(Limit::Seconds(max)) => ("max_seconds", format!("{max} seconds")),
+        let Some(limit) = next.reached(used) else {
+            return Ok(next);
+        };
+        let text = |max: Option<u64>, unit| format!("{} {unit}", max.unwrap_or_default());
+        let (name, limit) = match limit {
+            Limit::Cost => {
+                let max = next.cost.unwrap_or_default();
+                let text = format!("{max} US dollars; it has cost {}", used.cost);
+                ("max_cost", text)
+            }
+            Limit::Steps => ("max_iterations", text(next.steps, "steps")),
+            Limit::Seconds => ("max_seconds", text(next.seconds, "seconds")),
         };
         Err(ToolError::conflict(format!(
             "The task has used up its limit {name} ({limit}), and nothing was sent to it. Give it \

@@ -15,16 +15,6 @@ use crate::api::TaskId;
 /// Characters of a URL; it is kept in a tag.
 const MAX_URL_CHARS: usize = 250;
 
-/// A URL that may get the result of a task. Its path may hold a secret, so it is not shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CallbackUrl(String);
-
-impl CallbackUrl {
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 /// The operator's rules for URLs, and the tasks whose results are not sent yet.
 pub(crate) struct Callbacks {
     /// `HOST` or `HOST:PORT`.
@@ -61,11 +51,11 @@ impl Callbacks {
         !self.hosts.is_empty()
     }
 
-    /// The URL, if results may be sent to it.
+    /// The URL in its normal form, if results may be sent to it. Its path may hold a secret, so it is not shown.
     ///
     /// # Errors
     /// It must not get any; the error says why.
-    pub(crate) fn check(&self, url: &str) -> Result<CallbackUrl, ToolError> {
+    pub(crate) fn check(&self, url: &str) -> Result<Url, ToolError> {
         let refuse = |reason: &str| {
             Err(ToolError::invalid_argument(format!(
                 "callback_url {reason}"
@@ -106,14 +96,11 @@ impl Callbacks {
                  OPENHANDS_CALLBACK_HOSTS."
             ));
         }
-        Ok(CallbackUrl(parsed.into()))
+        Ok(parsed)
     }
 
     /// The same for an argument that may be left out.
-    pub(crate) fn check_given(
-        &self,
-        url: Option<String>,
-    ) -> Result<Option<CallbackUrl>, ToolError> {
+    pub(crate) fn check_given(&self, url: Option<String>) -> Result<Option<Url>, ToolError> {
         url.map(|url| self.check(&url)).transpose()
     }
 

@@ -15,8 +15,8 @@ mod program;
 mod pull_request;
 
 pub(crate) use changes::{
-    ChangedDirectory, Changes, ChangesQuery, EXIT_NO_DIRECTORY, OtherWork, content_id,
-    is_object_id, part_end, printed_id, snapshot_script,
+    ChangedDirectory, Changes, ChangesQuery, EXIT_NO_DIRECTORY, content_id, is_object_id, part_end,
+    printed_id, snapshot_script,
 };
 pub(crate) use commit::{Commit, NewCommit, branch_script};
 pub(crate) use fetch::{gaps, start_fetch};

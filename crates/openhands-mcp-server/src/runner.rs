@@ -12,7 +12,7 @@ use upstream::poll::Backoff;
 
 use crate::api::tags::{ConversationTags, StopReason, tag};
 use crate::api::{
-    AgentServer, ApiFailure, ApiResult, Backend, Conversation, Execution, MAX_IDS, Servers, TaskId,
+    AgentServer, ApiFailure, ApiResult, Backend, Conversation, Execution, Servers, TaskId,
     event_kind,
 };
 use crate::git::{gaps, printed_id, reason};
@@ -34,7 +34,7 @@ const NOT_ALLOWED: &str = "This was not allowed and not done. Do it again if it 
 const START_TIME: Duration = Duration::from_secs(10);
 const START_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1));
 /// The intervals at which a task is looked at that waits for its repository, and the time for that. The script that
-/// fetches it ends after a quarter of an hour, and a snapshot may follow.
+/// fetches it ends after a quarter of an hour, and a snapshot may follow: one without an end by then is lost.
 const BEGIN_BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(2));
 const BEGIN_TIME: Duration = Duration::from_secs(20 * 60);
 /// The time in which such a task waits for a slot.
@@ -95,17 +95,6 @@ impl Runner {
         slot.ok_or(ApiFailure::Full)
     }
 
-    /// Takes a slot as soon as there is one, but not after `until`.
-    pub(crate) async fn take_slot_by(&self, until: Instant) -> ApiResult<Slot> {
-        loop {
-            let slot = self.take_slot().await;
-            let is_full = matches!(&slot, Err(failure) if failure.is_full());
-            if !may_retry(is_full, until).await {
-                return slot;
-            }
-        }
-    }
-
     /// Stops a task with its command line and tags it with the reason. If only the tag fails, that is no error.
     pub(crate) async fn stop(
         &self,
@@ -115,6 +104,12 @@ impl Runner {
     ) -> ApiResult<LineEnd> {
         self.stop_locked(server, id, reason, self.locks.lock(id))
             .await
+    }
+
+    /// Stops a task wherever it runs.
+    pub(crate) async fn stop_task(&self, id: TaskId, reason: StopReason) -> ApiResult<LineEnd> {
+        let server = self.servers.for_task(id).await?;
+        self.stop(&server, id, reason).await
     }
 
     /// Stops a task, and then tags it with the reason under the lock.
@@ -148,17 +143,6 @@ impl Runner {
         Ok(end)
     }
 
-    /// Tags a stopped task with the reason.
-    async fn tag_stopped(
-        &self,
-        server: &AgentServer,
-        id: TaskId,
-        reason: StopReason,
-    ) -> ApiResult<()> {
-        let _lock = self.locks.lock(id).await;
-        tag_stopped(server, &server.conversation(id).await?, reason).await
-    }
-
     /// Stops the tasks that have exceeded their limits.
     async fn tick(self: &Arc<Self>) -> ApiResult<()> {
         // OpenHands enforces its own limits in sandboxes.
@@ -186,14 +170,15 @@ impl Runner {
                 Some(_) => server.count_actions(id).await.unwrap_or_default(),
                 None => 0,
             };
-            let Some(reason) = tags.exceeded(&tags.used(&task, steps, server.now())) else {
+            let Some(limit) = tags.exceeded(&tags.used(&task, steps, server.now())) else {
                 continue;
             };
             // A call that holds it may wait for minutes, and other tasks for this one; the next tick stops it.
             let Some(lock) = self.locks.try_lock(id) else {
                 continue;
             };
-            tracing::info!(task = %id, ?reason, "task stopped, its budget is used up");
+            tracing::info!(task = %id, ?limit, "task stopped, its budget is used up");
+            let reason = StopReason::Limit(limit);
             if let Err(failure) = self.stop_locked(server, id, reason, async { lock }).await {
                 tracing::warn!(task = %id, ?failure, "cannot stop the task");
             }
@@ -214,20 +199,15 @@ impl Runner {
         }
         let known: Vec<TaskId> = self.limited.lock().keys().copied().collect();
         let (began, next) = (Instant::now(), *self.next_list.lock());
-        if began >= next || known.len() > MAX_IDS {
+        if began >= next {
             let listed = server.running().await;
             *self.next_list.lock() = Instant::now() + began.elapsed() * LIST_PAUSE;
             match listed {
-                Err(failure) if known.len() <= MAX_IDS => {
-                    tracing::debug!(?failure, "cannot list the running tasks");
-                }
-                listed => return listed,
+                Ok(listed) => return Ok(listed),
+                Err(failure) => tracing::debug!(?failure, "cannot list the running tasks"),
             }
         }
-        let mut running = match known.is_empty() {
-            true => Vec::new(),
-            false => server.conversations_by_id(&known).await?,
-        };
+        let mut running = server.conversations_by_id(&known).await?;
         running.retain(|task| task.execution_status == Execution::Running);
         Ok(running)
     }
@@ -319,7 +299,9 @@ impl Runner {
         let mut refused: Option<(StopReason, String)> = None;
         if let Some(fetch) = tags.fetch() {
             match server.finished_script(fetch).await? {
-                None => return Ok(false),
+                None if task.age(server.now()) <= BEGIN_TIME => return Ok(false),
+                // A restart of the agent server ends the script and leaves no output of it.
+                None => refused = Some((StopReason::NoRepository, "it was cut off".to_owned())),
                 Some(end) if end.exit_code == Some(0) => {
                     tags.set_fetch(None);
                     tags.set_line(tag::BASE, printed_id(end.text()).as_deref());
@@ -384,7 +366,9 @@ impl Runner {
                 Err(failure) if failure.is_full() => {
                     let since = *full_since.get_or_insert_with(Instant::now);
                     if since.elapsed() > FULL_TIME {
-                        return self.tag_stopped(&server, id, StopReason::NoSlot).await;
+                        let _lock = self.locks.lock(id).await;
+                        let task = server.conversation(id).await?;
+                        return tag_stopped(&server, &task, StopReason::NoSlot).await;
                     }
                 }
                 Err(failure) if failure.is_transient() => {}
@@ -401,13 +385,19 @@ async fn count_running(server: &AgentServer) -> ApiResult<usize> {
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-/// Returns true after a pause, if all slots were taken and there is time for another attempt before `until`.
-pub(crate) async fn may_retry(is_full: bool, until: Instant) -> bool {
-    let may = is_full && Instant::now() + SLOT_INTERVAL < until;
-    if may {
+/// Repeats an attempt while all slots are taken, but not after `until`.
+pub(crate) async fn until_slot<T, F>(until: Instant, mut attempt: impl FnMut() -> F) -> ApiResult<T>
+where
+    F: Future<Output = ApiResult<T>>,
+{
+    loop {
+        let done = attempt().await;
+        let is_full = matches!(&done, Err(failure) if failure.is_full());
+        if !is_full || Instant::now() + SLOT_INTERVAL >= until {
+            return done;
+        }
         sleep(SLOT_INTERVAL).await;
     }
-    may
 }
 
 /// Tags a stopped task with the reason. The caller holds its lock.
@@ -521,34 +511,26 @@ impl Locks {
     }
 }
 
-/// The number of tasks that this server starts just now.
-#[derive(Clone, Default)]
-struct Slots(Arc<Mutex<usize>>);
-
 /// The slot of a task that starts. It is dropped when the agent server counts the task as running, or when the start
 /// has failed.
-pub(crate) struct Slot(Slots);
+pub(crate) type Slot = Arc<()>;
+
+/// The slots of the tasks that this server starts just now: clones of the value.
+#[derive(Default)]
+struct Slots(Mutex<Slot>);
 
 impl Slots {
     fn starting(&self) -> usize {
-        *self.0.lock()
+        Arc::strong_count(&self.0.lock()) - 1
     }
 
     /// Takes a slot, if fewer than `max` tasks run or start. Of those that started before the `running` ones were
     /// counted (`before`), some may not be among them.
     fn try_take(&self, running: usize, before: usize, max: usize) -> Option<Slot> {
-        let mut starting = self.0.lock();
-        let is_free = running.saturating_add(before.max(*starting)) < max;
-        is_free.then(|| {
-            *starting += 1;
-            Slot(self.clone())
-        })
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        *self.0.0.lock() -= 1;
+        let slots = self.0.lock();
+        let starting = Arc::strong_count(&slots) - 1;
+        let is_free = running.saturating_add(before.max(starting)) < max;
+        is_free.then(|| Arc::clone(&slots))
     }
 }
 

@@ -218,7 +218,7 @@ impl OpenHands {
             };
             // It looks as if the task did not exist.
             if found.is_some_and(|found| found != owner.id()) {
-                return Err(ApiFailure::absent(id));
+                return Err(ApiFailure::Absent(id));
             }
         }
         Ok(())

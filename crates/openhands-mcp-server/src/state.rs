@@ -11,6 +11,7 @@ use crate::api::{
     AgentServer, ApiResult, Conversation, Execution, RunEnd, SandboxProblem, event_kind,
     explain_run_end,
 };
+use crate::budget::Limit;
 
 /// The code of the error of a run that has used up the steps of one run.
 const MAX_ITERATIONS_REACHED: &str = "MaxIterationsReached";
@@ -180,7 +181,7 @@ impl TaskFacts {
         }
         let mut used = tags.used(task, self.steps, task.last_event_at());
         used.seconds += CLOCK_TOLERANCE;
-        tags.exceeded(&used)
+        tags.exceeded(&used).map(StopReason::Limit)
     }
 
     /// The state of the task.
@@ -347,15 +348,15 @@ impl TaskOutcome {
 
     fn from_stop_reason(reason: StopReason) -> Self {
         let (error, next) = match reason {
-            StopReason::Time => (
+            StopReason::Limit(Limit::Seconds) => (
                 "The task reached its time limit and was stopped (max_seconds).",
                 "Read the result so far; resume_task with a higher max_seconds gives it more.",
             ),
-            StopReason::Steps => (
+            StopReason::Limit(Limit::Steps) => (
                 "The task reached its limit of steps and was stopped (max_iterations).",
                 "Read the result so far; resume_task with a higher max_iterations gives it more.",
             ),
-            StopReason::Cost => (
+            StopReason::Limit(Limit::Cost) => (
                 "The task reached its cost limit and was stopped (max_cost).",
                 "Read the result so far; resume_task with a higher max_cost gives it more.",
             ),
@@ -400,81 +401,70 @@ impl TaskOutcome {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
 
     use super::*;
 
-    /// The facts about a task in this state.
-    fn facts(execution: &str, more: Value, steps: u64, run_end: Option<RunEnd>) -> TaskFacts {
-        let mut task = json!({"id": "82183f0e-7464-499a-a27d-37531b07889f",
+    /// Events in the life of a task: the tags after each, the steps of its agent, and the end of its run.
+    const EVENTS: [(&str, &str, u64, &str); 16] = [
+        ("created", "", 0, ""),
+        (
+            "fetching",
+            "mcpwaits=00000000000000000000000000000007",
+            0,
+            "",
+        ),
+        ("no-repository", "mcpstopped=repository x", 0, ""),
+        ("no-model", "mcpstopped=model", 0, ""),
+        ("full", "mcpstopped=slot", 0, ""),
+        ("acted", "", 2, ""),
+        ("interrupted", "", 2, "interrupt"),
+        ("restarted", "", 2, "restart"),
+        ("steps", "", 5, "limit"),
+        ("raised", "mcpsteps=9", 5, "limit"),
+        ("raised-cost", "mcpsteps=9,mcpcost=1", 5, "limit"),
+        (
+            "raised-time",
+            "mcpsteps=9,mcpseconds=60,mcptime=60",
+            5,
+            "limit",
+        ),
+        ("overdue", "mcpseconds=60,mcptime=@1", 2, "interrupt"),
+        ("over-steps", "mcpsteps=4,mcptime=@1", 5, "interrupt"),
+        ("cancelled", "mcpstopped=cancelled", 2, "interrupt"),
+        ("time", "mcpstopped=time", 2, "interrupt"),
+    ];
+
+    /// The facts about a task in this state, after one of the events.
+    fn after(execution: &str, event: &str) -> TaskFacts {
+        let (_, tags, steps, end) = EVENTS
+            .into_iter()
+            .find(|(name, ..)| *name == event)
+            .unwrap();
+        let tags = tags.split(',').filter_map(|tag| tag.split_once('='));
+        let task = json!({"id": "82183f0e-7464-499a-a27d-37531b07889f",
             "execution_status": execution, "max_iterations": 5,
-            "updated_at": "2026-01-01T00:01:00Z"});
-        let more = more.as_object().unwrap().clone();
-        task.as_object_mut().unwrap().extend(more);
+            "updated_at": "2026-01-01T00:01:00Z", "tags": tags.collect::<BTreeMap<_, _>>(),
+            "stats": {"usage_to_metrics": {"a": {"accumulated_cost": 2.0}}}});
+        let error = json!({"id": "a", "timestamp": "t", "kind": event_kind::RUN_ERROR,
+            "code": MAX_ITERATIONS_REACHED});
         TaskFacts {
             conversation: serde_json::from_value(task).unwrap(),
             steps,
             has_answered: false,
-            run_end,
+            run_end: match end {
+                "interrupt" => Some(RunEnd::Interrupt),
+                "restart" => Some(RunEnd::Restart),
+                "limit" => Some(RunEnd::Error(serde_json::from_value(error).unwrap())),
+                _ => None,
+            },
         }
-    }
-
-    fn limit() -> Option<RunEnd> {
-        let error = json!({"id": "a", "timestamp": "t", "kind": event_kind::RUN_ERROR,
-            "code": MAX_ITERATIONS_REACHED});
-        Some(RunEnd::Error(serde_json::from_value(error).unwrap()))
-    }
-
-    /// One event in the life of a task: what the agent server says after it, and whether the agent has acted.
-    fn after(execution: &str, event: &str) -> TaskFacts {
-        let cost = json!({"usage_to_metrics": {"a": {"accumulated_cost": 2.0}}});
-        let tags = |tags: Value| json!({"tags": tags, "stats": cost});
-        let stopped = |reason: &str| tags(json!({"mcpstopped": reason}));
-        let waits = "00000000000000000000000000000007";
-        let raised = |more: Value| {
-            let mut raised = json!({"mcpsteps": "9"});
-            let more = more.as_object().unwrap().clone();
-            raised.as_object_mut().unwrap().extend(more);
-            tags(raised)
-        };
-        let (tags, steps, run_end) = match event {
-            "created" => (json!({}), 0, None),
-            "fetching" => (tags(json!({"mcpwaits": waits})), 0, None),
-            "no-repository" => (stopped("repository x"), 0, None),
-            "no-model" => (stopped("model"), 0, None),
-            "full" => (stopped("slot"), 0, None),
-            "acted" => (json!({}), 2, None),
-            "interrupted" => (json!({}), 2, Some(RunEnd::Interrupt)),
-            "restarted" => (json!({}), 2, Some(RunEnd::Restart)),
-            "steps" => (json!({}), 5, limit()),
-            "raised" => (raised(json!({})), 5, limit()),
-            "raised-cost" => (raised(json!({"mcpcost": "1"})), 5, limit()),
-            "raised-time" => (
-                raised(json!({"mcpseconds": "60", "mcptime": "60"})),
-                5,
-                limit(),
-            ),
-            "overdue" => (
-                tags(json!({"mcpseconds": "60", "mcptime": "@1"})),
-                2,
-                Some(RunEnd::Interrupt),
-            ),
-            "over-steps" => (
-                tags(json!({"mcpsteps": "4", "mcptime": "@1"})),
-                5,
-                Some(RunEnd::Interrupt),
-            ),
-            "cancelled" => (stopped("cancelled"), 2, Some(RunEnd::Interrupt)),
-            "time" => (stopped("time"), 2, Some(RunEnd::Interrupt)),
-            other => panic!("{other}"),
-        };
-        facts(execution, tags, steps, run_end)
     }
 
     #[test]
     fn every_state_after_every_event_has_a_status() {
-        let events = "created fetching no-repository no-model full acted interrupted restarted steps raised \
-                      raised-cost raised-time overdue over-steps cancelled time";
         // One status for each event, or one for all.
         for (execution, expected) in [
             (
@@ -499,7 +489,7 @@ mod tests {
             ("unheard_of", "unknown"),
         ] {
             let mut statuses = expected.split_whitespace().cycle();
-            for event in events.split_whitespace() {
+            for (event, ..) in EVENTS {
                 let facts = after(execution, event);
                 let outcome = facts.outcome();
                 let status = json!(outcome.status);

@@ -22,9 +22,9 @@ async fn nested_repositories_have_changes_of_their_own() {
     let place = TestDirectory::new();
     repository(&place.0.join("origin"));
     let origin = place.0.join("origin");
-    // A repository without a commit must not hide the rest.
+    // A repository without a commit must not hide the rest, nor one with a blank at the end of its name.
     let task = format!(
-        "RUN: git init -q empty; git clone -q {} cl; cd cl; echo two >> f.txt; echo n > n.py; git \
+        "RUN: git init -q empty; git init -q 'in '; echo x > 'in /f'; git clone -q {} cl; cd cl; echo two >> f.txt; echo n > n.py; git \
          mv f.txt g.txt; cd ..; echo v > real.py",
         origin.display()
     );
@@ -34,7 +34,9 @@ async fn nested_repositories_have_changes_of_their_own() {
         "A cl/",
         "R cl/f.txt -> cl/g.txt",
         "A cl/n.py",
-        "A empty/"
+        "A empty/",
+        "A in /",
+        "A in /f"
     ]);
     assert_eq!(run["changed_files"], expected, "{run}");
     let id = &run["task_id"];
@@ -49,7 +51,7 @@ async fn nested_repositories_have_changes_of_their_own() {
     );
     // The patch of the clone applies to another clone.
     let (whole, repositories) = patch(&client, id, Some("cl"), 500).await;
-    assert_eq!(repositories, json!(["empty"]));
+    assert_eq!(repositories, json!(["empty", "in "]));
     apply(&origin, &whole);
     assert_eq!(
         std::fs::read_to_string(origin.join("g.txt")).unwrap(),

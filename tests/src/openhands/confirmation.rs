@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
-use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler, Reply};
+use mcp_client::{Client, EraChoice, Handler, Reply};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -17,7 +17,7 @@ use super::{
     tool_error, wait_for_status,
 };
 use crate::harness::real::openhands;
-use crate::harness::{Server, assert_contains, client_builder};
+use crate::harness::{Server, assert_contains};
 
 /// An answer to what a report shows.
 fn answer(report: &Value, accept: bool) -> Value {
@@ -315,10 +315,10 @@ async fn user(server: &Server, era: EraChoice, answers: Vec<Value>) -> (Client, 
         asked: Mutex::default(),
         answers: Mutex::new(answers),
     });
-    let builder = client_builder().era(era).handler(user.clone());
-    let client = builder.http(Endpoint::new(&server.url).unwrap()).unwrap();
-    let info = ClientInfo::new("tests", "1").with_capabilities(json!({"elicitation": {}}));
-    client.connect(&info).await.unwrap();
+    let capabilities = json!({"elicitation": {}});
+    let client = server
+        .client_with(era, capabilities, Some(user.clone()))
+        .await;
     (client, user)
 }
 

@@ -270,22 +270,6 @@ async fn full_agent_server_is_asked_again_and_then_refuses() {
 }
 
 #[tokio::test]
-async fn unconfirmed_start_and_stop_say_so() {
-    let fake = fake(|target, _| (target == CREATE).then_some(Response::Cut)).await;
-    let error = tool_error!(client(&fake).await, "run_task", {"task": "t"});
-    let requests = fake.requests();
-    let created = requests.iter().find(|sent| target(sent) == CREATE).unwrap();
-    assert_contains(&error, "not known");
-    assert_contains(&error, created.json()["conversation_id"].as_str().unwrap());
-    let running = json!({"id": ID, "execution_status": "running"});
-    let (fake, _) = fake_with(running, |target, _| {
-        target.ends_with("/interrupt").then_some(Response::Cut)
-    })
-    .await;
-    assert_error!(client(&fake).await, "cancel_task", {"task_id": ID}, "has not confirmed");
-}
-
-#[tokio::test]
 async fn change_whose_answer_is_lost_names_the_task_and_a_call_that_does_no_harm() {
     for lost in [Response::Cut, Response::html(200), Response::html(502)] {
         let reply = lost.clone();
@@ -320,6 +304,12 @@ async fn change_whose_answer_is_lost_names_the_task_and_a_call_that_does_no_harm
         assert_contains(&error, &advice);
         assert_contains(&error, "not known whether the task was started");
     }
+    let running = json!({"id": ID, "execution_status": "running"});
+    let (fake, _) = fake_with(running, |target, _| {
+        target.ends_with("/interrupt").then_some(Response::Cut)
+    })
+    .await;
+    assert_error!(client(&fake).await, "cancel_task", {"task_id": ID}, "has not confirmed");
 }
 
 /// Another server starts the task with the key while this one does.
@@ -360,6 +350,22 @@ async fn task_without_a_prompt_is_not_resumed() {
     let status = call!(client, "get_task_status", {"task_id": ID});
     assert_eq!(status["status"], "running", "{status}");
     assert_error!(client, "resume_task", {"task_id": ID}, "run it again");
+}
+
+/// A restart of the agent server leaves such a script.
+#[tokio::test]
+async fn task_whose_repository_is_never_there_fails() {
+    let waits = json!({"mcpwaits": Uuid::nil().simple().to_string()});
+    let task = json!({"id": ID, "execution_status": "idle", "tags": waits,
+        "created_at": "2026-01-01T00:00:00Z"});
+    let (fake, _) = fake_with(task, |target, _| {
+        let is_prompt = target.contains("/events/count") && target.contains("user");
+        is_prompt.then(|| Response::json(200, &json!(1)))
+    })
+    .await;
+    let client = client(&fake).await;
+    let failed = super::wait_for_status(&client, &json!(ID), "failed").await;
+    assert_contains(&failed["error"], "could not be fetched");
 }
 
 /// Another call allows what the agent asks for, just before the stop arrives.

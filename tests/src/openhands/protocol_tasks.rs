@@ -10,7 +10,7 @@ use super::tools::{Gate, Proxy};
 use super::workspaces::TestDirectory;
 use super::{NAME, call, env, env_with, run_task, server_with};
 use crate::harness::real::openhands;
-use crate::harness::{Server, eventually};
+use crate::harness::{Server, eventually, modern_meta, rpc};
 
 /// Sends a request of the modern era, from a client that supports tasks. Returns its result.
 async fn modern(server: &Server, method: &str, name: &str, params: Value) -> Value {
@@ -27,12 +27,9 @@ async fn modern_as(
     mut params: Value,
 ) -> Value {
     let token = format!("Bearer {token}");
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities":
-            {"extensions": {"io.modelcontextprotocol/tasks": {}}},
-    });
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    params["_meta"] = modern_meta(capabilities);
+    let body = rpc(method, params);
     let headers = [
         ("mcp-protocol-version", "2026-07-28"),
         ("mcp-method", method),
@@ -49,17 +46,12 @@ const REVISION: (&str, &str) = ("mcp-protocol-version", "2025-11-25");
 
 impl<'a> LegacySession<'a> {
     async fn new(server: &'a Server) -> Self {
-        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25", "capabilities": {},
-            "clientInfo": {"name": "tests", "version": "1"}}});
-        let reply = server.post_with(&[REVISION], hello.to_string()).await;
-        let session = reply.headers["mcp-session-id"].to_str().unwrap();
-        Self(server, session.to_owned())
+        Self(server, server.session("2025-11-25", &[REVISION]).await)
     }
 
     /// Sends a request; returns the response.
     async fn ask(&self, method: &str, params: Value) -> Value {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let body = rpc(method, params);
         let headers = [REVISION, ("mcp-session-id", self.1.as_str())];
         self.0.post_with(&headers, body.to_string()).await.json()
     }

@@ -1,17 +1,14 @@
 //! Tasks as resources: their content, and subscriptions to their changes. The prompt.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_client::{Client, ClientInfo, Command, Endpoint, EraChoice, Handler};
-use serde_json::value::RawValue;
+use mcp_client::{Client, ClientInfo, Command, EraChoice};
 use serde_json::{Value, json};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use uuid::Uuid;
 
 use super::{NAME, both_transports, call, client_with, env, run_task, wait_for_status};
 use crate::harness::real::{OpenHands, openhands};
-use crate::harness::{Server, assert_contains, binary, client_builder};
+use crate::harness::{Messages, Server, assert_contains, binary, client_builder, recorder};
 
 /// Much longer than any update takes.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -63,38 +60,27 @@ async fn unknown_resources_are_not_found() {
     }
 }
 
-/// Forwards the URIs of updated resources.
-struct UpdateHandler(UnboundedSender<String>);
-
-impl Handler for UpdateHandler {
-    fn notification(&self, method: &str, params: Option<&RawValue>) {
-        if method == "notifications/resources/updated" {
-            let params: Value = serde_json::from_str(params.unwrap().get()).unwrap();
-            let _ = self.0.send(params["uri"].as_str().unwrap().to_owned());
-        }
-    }
-}
+/// The method of the notification of a change.
+pub(super) const UPDATED: &str = "notifications/resources/updated";
 
 /// A client that receives updates: of this era over HTTP, or over stdio.
 pub(super) async fn subscriber(
     real: &OpenHands,
     server: &Server,
     era: Option<EraChoice>,
-) -> (Client, UnboundedReceiver<String>) {
-    let (sender, updates) = unbounded_channel();
-    let builder = client_builder().handler(Arc::new(UpdateHandler(sender)));
-    let client = match era {
-        Some(era) => builder.era(era).http(Endpoint::new(&server.url).unwrap()),
-        None => {
-            let program = binary(NAME);
-            let mut command = Command::new(program.to_str().unwrap()).arg("--stdio");
-            for (name, value) in env(real) {
-                command = command.env(name, value);
-            }
-            builder.era(EraChoice::Legacy).stdio(command)
-        }
-    };
-    let client = client.unwrap();
+) -> (Client, Messages) {
+    let (handler, updates) = recorder();
+    if let Some(era) = era {
+        let client = server.client_with(era, json!({}), Some(handler)).await;
+        return (client, updates);
+    }
+    let program = binary(NAME);
+    let mut command = Command::new(program.to_str().unwrap()).arg("--stdio");
+    for (name, value) in env(real) {
+        command = command.env(name, value);
+    }
+    let builder = client_builder().handler(handler).era(EraChoice::Legacy);
+    let client = builder.stdio(command).unwrap();
     let info = ClientInfo::new("tests", "1");
     client.connect(&info).await.unwrap();
     (client, updates)
@@ -117,12 +103,12 @@ pub(super) async fn subscribe(client: &Client, uris: &[String]) {
 }
 
 /// Receives updates until all of `wanted` were updated.
-pub(super) async fn wait_for_updates(updates: &mut UnboundedReceiver<String>, wanted: &[String]) {
+pub(super) async fn wait_for_updates(updates: &mut Messages, wanted: &[String]) {
     let mut missing: Vec<&String> = wanted.iter().collect();
     let all = async {
         while !missing.is_empty() {
-            let uri = updates.recv().await.unwrap();
-            missing.retain(|wanted| **wanted != uri);
+            let (method, params) = updates.recv().await.unwrap();
+            missing.retain(|wanted| method != UPDATED || params["uri"] != **wanted);
         }
     };
     let all = tokio::time::timeout(UPDATE_TIMEOUT, all).await;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use mcp_client::Client;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -33,6 +34,13 @@ impl Drop for TestDirectory {
     }
 }
 
+/// Asserts what the agent of a task was told after the task itself.
+async fn assert_prompt(client: &Client, run: &Value, expected: &str) {
+    let messages = json!({"task_id": run["task_id"], "kinds": ["message"]});
+    let messages = call(client, "get_task_events", messages).await;
+    assert_ends_with(&messages["events"][0]["text"], expected);
+}
+
 #[tokio::test]
 async fn files_of_the_context_are_not_reported_as_changes() {
     for client in both_transports().await {
@@ -45,6 +53,8 @@ async fn files_of_the_context_are_not_reported_as_changes() {
         assert_eq!(run["last_output"], "1\n2\n3", "{run}");
         let changed = json!(["D a.txt", "A new", "M sub/b c.txt"]);
         assert_eq!(run["changed_files"], changed);
+        let files = "The files `a.txt`, `sub/b c.txt`, `sub/ü.txt` are in your working directory.";
+        assert_prompt(&client, &run, files).await;
         let diff = call!(client, "get_task_changes", {"task_id": run["task_id"],
             "file": "sub/b c.txt"});
         assert_ends_with(&diff["diff"], "@@ -1 +1,2 @@\n 2\n+4\n");
@@ -227,14 +237,19 @@ async fn repository_and_branch_are_checked_out() {
         (over_http, json!("feature/x"), "feature"),
         (over_stdio, Value::Null, "one"),
     ] {
-        let mut context = json!({"repository": url, "file": "mine.txt", "content": "m"});
-        if !branch.is_null() {
-            context["branch"] = branch;
-        }
+        let context =
+            json!({"repository": url, "branch": branch, "file": "mine.txt", "content": "m"});
         let task = json!({"task": "RUN: cat f.txt mine.txt; echo more >> f.txt",
             "context": context});
         let run = call(client, "run_task", task).await;
         assert_eq!(run["last_output"], format!("{content}\nm"), "{run}");
         assert_eq!(run["changed_files"], json!(["M f.txt"]));
+        let named = branch
+            .as_str()
+            .map_or(String::new(), |branch| format!(" (branch {branch})"));
+        let told = format!(
+            "Your working directory is a checkout of {url}{named}. The file `mine.txt` is in your working directory."
+        );
+        assert_prompt(client, &run, &told).await;
     }
 }

@@ -18,7 +18,7 @@ use upstream::http::{
 use upstream::time::{Timestamp, parse_http_date};
 
 use crate::api::event_kind;
-use crate::api::failure::{ApiFailure, ApiResult, RequestTarget, WORDING};
+use crate::api::failure::{ApiFailure, ApiResult, WORDING};
 use crate::api::names::TaskId;
 
 /// The header that carries the API key.
@@ -110,7 +110,7 @@ impl AgentServer {
         let http = self.http.request(method, path.iter().copied());
         Request {
             http,
-            target: None,
+            task: None,
             clock: Arc::clone(&self.clock),
         }
     }
@@ -136,8 +136,7 @@ impl AgentServer {
         let id_text = id.to_string();
         let mut path = vec!["api", "conversations", &*id_text];
         path.extend(rest);
-        self.request(method, &path)
-            .with_target(RequestTarget::Task(id))
+        self.request(method, &path).with_task(id)
     }
 }
 
@@ -145,8 +144,8 @@ impl AgentServer {
 #[must_use]
 pub(crate) struct Request {
     http: HttpRequest,
-    /// The object that a 404 reports as missing.
-    target: Option<RequestTarget>,
+    /// The task that a 404 reports as missing.
+    task: Option<TaskId>,
     clock: Arc<Clock>,
 }
 
@@ -175,9 +174,9 @@ impl Request {
         self.with_http(|http| http.timeout(timeout))
     }
 
-    /// Reports a 404 as the absence of `target`.
-    pub(crate) fn with_target(mut self, target: RequestTarget) -> Self {
-        self.target = Some(target);
+    /// Reports a 404 as the absence of the task.
+    pub(crate) fn with_task(mut self, task: TaskId) -> Self {
+        self.task = Some(task);
         self
     }
 
@@ -194,7 +193,7 @@ impl Request {
     /// Sends it and returns the body as bytes.
     pub(crate) async fn send_for_bytes(self) -> ApiResult<Response> {
         let sent = self.http.send().await.map_err(ApiFailure::from);
-        let response = sent.map_err(|failure| failure.with_target(self.target))?;
+        let response = sent.map_err(|failure| failure.with_task(self.task))?;
         self.clock.record(&response.headers, Timestamp::now());
         Ok(response)
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use mcp_serve::Secret;
 use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
@@ -16,7 +17,7 @@ use uuid::Uuid;
 use crate::api::agent_server::{AgentServer, Page, Request};
 use crate::api::conversations::{Execution, Metrics, message};
 use crate::api::events::EventMessage;
-use crate::api::failure::{ApiFailure, ApiResult, RequestTarget, SandboxProblem};
+use crate::api::failure::{ApiFailure, ApiResult, SandboxProblem};
 use crate::api::names::TaskId;
 
 /// The time for which the address of a sandbox is cached.
@@ -104,11 +105,6 @@ impl Servers {
         }
     }
 
-    /// Returns true if one agent server runs all tasks.
-    pub(crate) async fn has_shared_agent(&self) -> ApiResult<bool> {
-        Ok(matches!(self.backend().await?, Backend::Agent(_)))
-    }
-
     /// The agent server that runs this task.
     ///
     /// # Errors
@@ -133,7 +129,7 @@ impl Servers {
             SandboxStatus::Starting => return down(SandboxProblem::Starting),
             SandboxStatus::Paused => return down(SandboxProblem::Paused),
             SandboxStatus::Error => return down(SandboxProblem::Broken),
-            SandboxStatus::Missing | SandboxStatus::Unknown => return down(SandboxProblem::Gone),
+            SandboxStatus::Missing => return down(SandboxProblem::Gone),
         }
         let Some(server) = address(conversation) else {
             return down(SandboxProblem::Broken);
@@ -152,28 +148,31 @@ impl Servers {
             None => app.recent_start(id).await?,
         };
         let Some(start) = start else {
-            return Ok(ApiFailure::absent(id));
+            return Ok(ApiFailure::Absent(id));
         };
         self.0.starts.lock().insert(id, start.id);
-        Ok(match (self.start_end(id), start.status) {
-            (Some(StartEnd::Deleted), _) => ApiFailure::absent(id),
-            (Some(StartEnd::Cancelled), _) => {
-                ApiFailure::SandboxDown(id, SandboxProblem::Cancelled)
-            }
-            (None, StartStatus::Error) => {
-                let problem = SandboxProblem::not_started(start.detail.as_deref());
-                ApiFailure::SandboxDown(id, problem)
-            }
-            // It became ready just now.
-            (None, StartStatus::Ready | StartStatus::InProgress) => {
-                ApiFailure::SandboxDown(id, SandboxProblem::Starting)
-            }
+        Ok(match self.start_problem(id, &start) {
+            Some(problem) => ApiFailure::SandboxDown(id, problem),
+            None => ApiFailure::Absent(id),
         })
     }
 
-    /// The way in which the start of a task was ended by this server; `None` if it was not.
-    pub(crate) fn start_end(&self, id: TaskId) -> Option<StartEnd> {
-        self.0.ended_starts.lock().get(&id).copied()
+    /// The reason why a task with this start has no conversation; `None` if it was deleted. One that is ready has become
+    /// so just now.
+    pub(crate) fn start_problem(
+        &self,
+        id: TaskId,
+        start: &ConversationStart,
+    ) -> Option<SandboxProblem> {
+        let end = self.0.ended_starts.lock().get(&id).copied();
+        match (end, start.status) {
+            (Some(StartEnd::Deleted), _) => None,
+            (Some(StartEnd::Cancelled), _) => Some(SandboxProblem::Cancelled),
+            (None, StartStatus::Error) => {
+                Some(SandboxProblem::not_started(start.detail.as_deref()))
+            }
+            (None, StartStatus::Ready | StartStatus::InProgress) => Some(SandboxProblem::Starting),
+        }
     }
 
     /// Ends the start of a task that has no conversation yet, by deleting its sandbox. Returns false if the
@@ -193,7 +192,7 @@ impl Servers {
                 return Ok(false);
             }
             let start = app.recent_start(id).await?;
-            let start = start.ok_or_else(|| ApiFailure::absent(id))?;
+            let start = start.ok_or_else(|| ApiFailure::Absent(id))?;
             // The app server names a new sandbox after its conversation.
             let own = id.simple();
             if start.sandbox_id.as_ref().is_some_and(|used| *used != own) {
@@ -322,12 +321,10 @@ pub(crate) enum SandboxStatus {
     Paused,
     /// It does not work.
     Error,
-    /// It does not exist any longer.
+    /// It does not exist any longer, or has a status of a later version.
     #[default]
-    Missing,
-    /// A status of a later version.
     #[serde(other)]
-    Unknown,
+    Missing,
 }
 
 /// The start of a conversation (`AppConversationStartTask`).
@@ -426,10 +423,7 @@ impl AppServer {
 
     /// Reads the conversation; `None` if it does not exist (yet).
     pub(crate) async fn conversation(&self, id: TaskId) -> ApiResult<Option<AppConversation>> {
-        let request = self.get(&["app-conversations"]);
-        let request = request.query(&[("ids", &id.to_string())]);
-        let found: Vec<Option<AppConversation>> = request.send().await?;
-        Ok(found.into_iter().flatten().next())
+        self.find(&["app-conversations"], &id.to_string()).await
     }
 
     /// A page of the conversations, newest first, at most 100.
@@ -453,9 +447,13 @@ impl AppServer {
 
     /// Reads the state of a start.
     pub(crate) async fn start_by_id(&self, start: Uuid) -> ApiResult<Option<ConversationStart>> {
-        let request = self.get(&["app-conversations", "start-tasks"]);
-        let request = request.query(&[("ids", &start.to_string())]);
-        let found: Vec<Option<ConversationStart>> = request.send().await?;
+        let path = ["app-conversations", "start-tasks"];
+        self.find(&path, &start.to_string()).await
+    }
+
+    async fn find<T: DeserializeOwned>(&self, path: &[&str], id: &str) -> ApiResult<Option<T>> {
+        let request = self.get(path).query(&[("ids", id)]);
+        let found: Vec<Option<T>> = request.send().await?;
         Ok(found.into_iter().flatten().next())
     }
 
@@ -496,7 +494,7 @@ impl AppServer {
     pub(crate) async fn delete(&self, id: TaskId) -> ApiResult<()> {
         let path = ["app-conversations", &id.to_string()];
         let request = self.request(Method::DELETE, &path);
-        let request = request.with_target(RequestTarget::Task(id));
+        let request = request.with_task(id);
         request.timeout(CHANGE_TIMEOUT).run().await
     }
 }

@@ -7,11 +7,12 @@ use mcp_core::tool::ToolError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use serde_with::skip_serializing_none;
 use upstream::http::Method;
 use upstream::time::{Timestamp, parse_timestamp};
 
 use crate::api::agent_server::{AgentServer, Page, Request};
-use crate::api::failure::{ApiResult, RequestTarget, no_model};
+use crate::api::failure::{ApiResult, no_model};
 use crate::api::names::TaskId;
 use crate::api::tags::ConversationTags;
 
@@ -19,7 +20,7 @@ use crate::api::tags::ConversationTags;
 const CREATE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Ids in one request.
-pub(crate) const MAX_IDS: usize = 99;
+const MAX_IDS: usize = 99;
 /// The largest page.
 const PAGE_SIZE: u32 = 100;
 
@@ -49,33 +50,23 @@ pub(crate) struct Conversation {
     /// The time of the last event: RFC 3339, UTC.
     #[serde(default)]
     pub(crate) updated_at: String,
-    launched_agent_profile: Option<LaunchedProfile>,
-    confirmation_policy: Option<Policy>,
-}
-
-/// The actions that need a confirmation.
-#[derive(Debug, Clone, Deserialize)]
-struct Policy {
     #[serde(default)]
-    kind: String,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct LaunchedProfile {
-    agent_profile_id: String,
+    launched_agent_profile: Value,
+    /// The actions that need a confirmation.
+    #[serde(default)]
+    confirmation_policy: Value,
 }
 
 impl Conversation {
     /// Returns true if some of its actions need a confirmation.
     pub(crate) fn needs_confirmation(&self) -> bool {
-        let policy = self.confirmation_policy.as_ref();
-        policy.is_some_and(|policy| policy.kind != "NeverConfirm")
+        let policy = &self.confirmation_policy;
+        !policy.is_null() && policy["kind"] != "NeverConfirm"
     }
 
     /// The id of the agent profile that it was started with.
     pub(crate) fn profile(&self) -> Option<&str> {
-        let launched = self.launched_agent_profile.as_ref()?;
-        Some(&launched.agent_profile_id)
+        self.launched_agent_profile["agent_profile_id"].as_str()
     }
 
     /// The time from its creation to its last event, in seconds.
@@ -83,6 +74,12 @@ impl Conversation {
         let [created, updated] = [&self.created_at, &self.updated_at].map(|at| parse_timestamp(at));
         let seconds = updated?.duration_since(created?).as_secs();
         Some(seconds.max(0).unsigned_abs())
+    }
+
+    /// The time since its creation.
+    pub(crate) fn age(&self, now: Timestamp) -> Duration {
+        let created = parse_timestamp(&self.created_at).unwrap_or(now);
+        Duration::try_from(now.duration_since(created)).unwrap_or_default()
     }
 
     /// The time of the last event, or now.
@@ -191,23 +188,22 @@ impl Execution {
     }
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct NewConversation<'a> {
+pub(crate) struct NewConversation {
     /// Chosen by us, which makes the request safe to repeat.
     pub(crate) id: TaskId,
     /// The id of the agent profile.
-    pub(crate) agent: &'a str,
+    pub(crate) agent: String,
     /// Absolute, on the machine of the agent server.
-    pub(crate) working_dir: &'a str,
-    pub(crate) tags: &'a ConversationTags,
+    pub(crate) working_dir: String,
+    pub(crate) tags: ConversationTags,
     /// The limit of steps in one run.
     pub(crate) max_iterations: Option<u64>,
     /// The actions that need a confirmation; `None` for none.
     pub(crate) confirm: Option<Confirm>,
     /// A plugin that gives the agent more tools.
-    pub(crate) plugin: Option<&'a Plugin>,
+    pub(crate) plugin: Option<Plugin>,
     /// With a prompt the agent starts at once.
-    pub(crate) prompt: Option<&'a str>,
+    pub(crate) prompt: Option<String>,
 }
 
 /// The actions that need a permission.
@@ -231,7 +227,7 @@ pub(crate) struct Plugin {
 impl AgentServer {
     /// Creates a conversation. If the id exists already, returns that conversation and does not run the prompt again. A
     /// refusal leaves nothing behind.
-    pub(crate) async fn create(&self, new: &NewConversation<'_>) -> ApiResult<Conversation> {
+    pub(crate) async fn create(&self, new: &NewConversation) -> ApiResult<Conversation> {
         let mut body = json!({
             "conversation_id": new.id,
             "agent_profile_id": new.agent,
@@ -241,10 +237,10 @@ impl AgentServer {
             "tags": new.tags,
             "max_iterations": new.max_iterations,
         });
-        if let Some(prompt) = new.prompt {
+        if let Some(prompt) = &new.prompt {
             body["initial_message"] = message(prompt);
         }
-        if let Some(plugin) = new.plugin {
+        if let Some(plugin) = &new.plugin {
             body["plugins"] = json!([{"source": plugin.directory}]);
             body["secrets"] = json!(plugin.secrets);
         }
@@ -321,13 +317,17 @@ impl AgentServer {
         request.query(&query).send().await
     }
 
-    /// The conversations with these ids that exist, at most [`MAX_IDS`].
+    /// The conversations with these ids that exist.
     pub(crate) async fn conversations_by_id(&self, ids: &[TaskId]) -> ApiResult<Vec<Conversation>> {
         let ids: Vec<String> = ids.iter().map(TaskId::to_string).collect();
-        let query: Vec<_> = ids.iter().map(|id| ("ids", id.as_str())).collect();
-        let request = self.get(&["api", "conversations"]).query(&query);
-        let found: Vec<Option<Conversation>> = request.send().await?;
-        Ok(found.into_iter().flatten().collect())
+        let mut all = Vec::new();
+        for ids in ids.chunks(MAX_IDS) {
+            let query: Vec<_> = ids.iter().map(|id| ("ids", id.as_str())).collect();
+            let request = self.get(&["api", "conversations"]).query(&query);
+            let found: Vec<Option<Conversation>> = request.send().await?;
+            all.extend(found.into_iter().flatten());
+        }
+        Ok(all)
     }
 
     /// Replaces the tags of the conversation. Waits until the current step has ended.
@@ -441,10 +441,13 @@ pub(crate) struct AgentProfile {
 }
 
 /// A model's profile: the model, its endpoint and its key, which is not read.
-#[derive(Debug, Deserialize)]
+#[skip_serializing_none]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(description = "")]
 pub(crate) struct ModelProfile {
+    /// For run_task.
     pub(crate) name: String,
-    /// Such as `anthropic/claude-sonnet-4-5`.
+    // Such as `anthropic/claude-sonnet-4-5`.
     pub(crate) model: Option<String>,
 }
 
@@ -470,8 +473,13 @@ impl AgentServer {
             return self.agent_profiles().await?.1.ok_or_else(no_model);
         };
         let request = self.get(&["api", "agent-profiles", name]);
-        let request = request.with_target(RequestTarget::Profile(name.to_owned()));
-        Ok(request.send::<ProfileDetail>().await?.profile.id)
+        match request.send::<ProfileDetail>().await {
+            Err(failure) if failure.is_not_found() => Err(ToolError::conflict(format!(
+                "There is no agent profile {name:?} on the OpenHands agent server: create it \
+                 there, or leave agent (OPENHANDS_AGENT_PROFILE) out to use the active one."
+            ))),
+            found => Ok(found?.profile.id),
+        }
     }
 
     /// The profiles of models.

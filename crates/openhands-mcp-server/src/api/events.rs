@@ -69,8 +69,9 @@ pub(crate) struct Event {
     pub(crate) llm_message: Option<EventMessage>,
     /// The code of an error, such as `MaxIterationsReached`.
     pub(crate) code: Option<String>,
-    /// The agent server's classification of an error, if it has one.
-    classification: Option<Classification>,
+    /// The agent server's classification of an error, if it has one; its `kind` is such as `auth` or `transient`.
+    #[serde(default)]
+    classification: Value,
     /// The text of an error of a tool.
     error: Option<String>,
     /// The part of the state that has changed, and what it is now.
@@ -105,13 +106,6 @@ pub(crate) struct TextPart {
     /// Empty if the part is an image.
     #[serde(default)]
     pub(crate) text: String,
-}
-
-/// The agent server's classification of an error.
-#[derive(Debug, Deserialize)]
-struct Classification {
-    /// Such as `auth` or `transient`.
-    kind: String,
 }
 
 impl AgentServer {
@@ -371,7 +365,7 @@ pub(crate) fn explain_run_end(
 /// the error are used.
 fn explain_error(error: &Event, max_iterations: Option<u64>) -> (String, &'static str) {
     let code = one_line(error.code.as_deref().unwrap_or_default(), 60);
-    let class = error.classification.as_ref().map(|c| c.kind.as_str());
+    let class = error.classification["kind"].as_str();
     let (reason, next) = match (code.as_str(), class.unwrap_or_default()) {
         ("MaxIterationsReached", _) => {
             let limit = max_iterations.map_or(String::new(), |max| format!(" of {max} steps"));
@@ -455,7 +449,7 @@ fn action_summary(event: &Event) -> String {
     let tool = event.tool_name.as_deref().unwrap_or("tool");
     // Calls of MCP servers are shown as they are, whatever the model says about them.
     if let Some(action) = &event.action
-        && action.get("kind").and_then(Value::as_str) == Some("MCPToolAction")
+        && action.get("kind").and_then(Value::as_str) == Some(MCP_ACTION)
     {
         let mut arguments = action.get("data").cloned().unwrap_or_default();
         Redactor::new(true).json(&mut arguments);
@@ -528,41 +522,21 @@ mod tests {
     }
 
     #[test]
-    fn every_event_is_one_line() {
-        let text = |text: &str| json!([{"type": "text", "text": text}]);
-        for (kind, more, line) in [
-            (
-                "ObservationEvent",
-                json!({"observation": {"kind": "TerminalObservation", "exit_code": 2,
-                    "content": text("no such\nfile")}}),
-                "exit 2: no such file",
-            ),
-            (
-                "MessageEvent",
-                json!({"source": "agent", "llm_message": {"content": text("hi")}}),
-                "agent: hi",
-            ),
-            (
-                "ConversationErrorEvent",
-                json!({"code": "LLMError", "detail": "key sk-1"}),
-                "LLMError",
-            ),
-            ("PauseEvent", json!({}), ""),
+    fn action_is_one_line() {
+        for (more, line) in [
             // Not what the model says about its action.
             (
-                "ActionEvent",
                 json!({"tool_name": "terminal", "summary": "List the files",
                     "action": {"command": "ls -l \\\n  src"}}),
                 "terminal ls -l \\ src",
             ),
             (
-                "ActionEvent",
                 json!({"tool_name": "n8n_run_workflow",
                     "action": {"kind": "MCPToolAction", "data": {"id": 7, "password": "hunter2"}}}),
                 "n8n_run_workflow {\"id\":7,\"password\":\"***\"}",
             ),
         ] {
-            assert_eq!(summary(&event(kind, more)), line);
+            assert_eq!(summary(&event("ActionEvent", more)), line);
         }
     }
 }

@@ -69,8 +69,8 @@ pub(crate) type ApiResult<T> = Result<T, ApiFailure>;
 pub(crate) enum ApiFailure {
     /// The request was not sent, or its response is an error or unreadable.
     Http(HttpFailure),
-    /// The object in the request's path does not exist.
-    Absent(RequestTarget),
+    /// The task in the request's path does not exist.
+    Absent(TaskId),
     /// An app server is configured, so there is no agent server for all tasks.
     SandboxesOnly,
     /// The agent server of the task does not run.
@@ -81,14 +81,6 @@ pub(crate) enum ApiFailure {
     Full,
     /// Git cannot tell what changed; the reason for the caller.
     Git(String),
-}
-
-/// An object that a request names in its path.
-#[derive(Debug)]
-pub(crate) enum RequestTarget {
-    Task(TaskId),
-    /// An agent profile, by its name.
-    Profile(String),
 }
 
 /// The reason why the agent server in the sandbox of a task does not run.
@@ -122,24 +114,20 @@ impl From<HttpFailure> for ApiFailure {
 }
 
 impl ApiFailure {
-    /// The failure for a task that does not exist.
-    pub(crate) fn absent(id: TaskId) -> Self {
-        Self::Absent(RequestTarget::Task(id))
-    }
-
-    fn status(&self) -> Option<StatusCode> {
+    fn http(&self) -> Option<&HttpFailure> {
         match self {
-            Self::Http(failure) => failure.status(),
+            Self::Http(failure) => Some(failure),
             _ => None,
         }
     }
 
+    fn status(&self) -> Option<StatusCode> {
+        self.http()?.status()
+    }
+
     /// The status, if the response has the agent server's explanation; other programs send none.
     fn explained_status(&self) -> Option<StatusCode> {
-        let Self::Http(failure) = self else {
-            return None;
-        };
-        let refusal = failure.refusal()?;
+        let refusal = self.http()?.refusal()?;
         detail(refusal).map(|_| refusal.status())
     }
 
@@ -148,17 +136,17 @@ impl ApiFailure {
         self.explained_status() == Some(StatusCode::NOT_FOUND)
     }
 
-    /// Converts a 404 to the absence of `target`.
-    pub(crate) fn with_target(self, target: Option<RequestTarget>) -> Self {
-        match target {
-            Some(target) if self.is_not_found() => Self::Absent(target),
+    /// Converts a 404 to the absence of the task in the request's path.
+    pub(crate) fn with_task(self, task: Option<TaskId>) -> Self {
+        match task {
+            Some(task) if self.is_not_found() => Self::Absent(task),
             _ => self,
         }
     }
 
     /// Returns true if the task certainly does not exist.
     pub(crate) fn is_unknown_task(&self) -> bool {
-        matches!(self, Self::Absent(RequestTarget::Task(_)))
+        matches!(self, Self::Absent(_))
     }
 
     /// The reason why the sandbox of the task does not run, if that is the failure.
@@ -196,10 +184,8 @@ impl ApiFailure {
     /// Returns true if a file cannot be written because of a directory or file of its name or of a part
     /// of its path. Up to 1.34 at least, that is a 500 with the error of the system.
     pub(crate) fn is_name_taken(&self) -> bool {
-        let Self::Http(failure) = self else {
-            return false;
-        };
-        let reason = failure.refusal().and_then(ErrorResponse::json::<Value>);
+        let refusal = self.http().and_then(HttpFailure::refusal);
+        let reason = refusal.and_then(ErrorResponse::json::<Value>);
         let reason = reason.as_ref().and_then(|body| body["exception"].as_str());
         let reason = reason.unwrap_or_default();
         // EEXIST, ENOTDIR and EISDIR have these numbers on all systems.
@@ -254,12 +240,8 @@ impl From<ApiFailure> for ToolError {
                 "The OpenHands agent server did not answer in time, so nothing is known about the \
                  task now. Ask again in a moment.",
             ),
-            ApiFailure::Absent(RequestTarget::Task(id)) => Self::not_found(format!(
+            ApiFailure::Absent(id) => Self::not_found(format!(
                 "There is no task {id} on the OpenHands agent server. Task ids come from run_task."
-            )),
-            ApiFailure::Absent(RequestTarget::Profile(name)) => Self::conflict(format!(
-                "There is no agent profile {name:?} on the OpenHands agent server: create it \
-                 there, or leave agent (OPENHANDS_AGENT_PROFILE) out to use the active one."
             )),
             ApiFailure::Full => Self::unavailable(FULL),
             ApiFailure::Git(reason) => Self::conflict(reason),

@@ -10,7 +10,7 @@ use upstream::time::Timestamp;
 use uuid::Uuid;
 
 use crate::api::conversations::{Conversation, Execution};
-use crate::budget::{Limits, Usage};
+use crate::budget::{Limit, Limits, Usage};
 
 /// The agent server takes values of up to 256 characters.
 const MAX_VALUE_CHARS: usize = 200;
@@ -70,12 +70,8 @@ pub(crate) struct ConversationTags(BTreeMap<String, String>);
 pub(crate) enum StopReason {
     /// A caller asked for it.
     Cancelled,
-    /// Its time was used up.
-    Time,
-    /// Its money was used up.
-    Cost,
-    /// Its steps were used up over several runs.
-    Steps,
+    /// It was used up.
+    Limit(Limit),
     /// Its repository could not be fetched.
     NoRepository,
     /// The profile of its model could not be used.
@@ -86,9 +82,9 @@ pub(crate) enum StopReason {
 
 const STOP_REASONS: [(StopReason, &str); 7] = [
     (StopReason::Cancelled, "cancelled"),
-    (StopReason::Time, "time"),
-    (StopReason::Cost, "cost"),
-    (StopReason::Steps, "steps"),
+    (StopReason::Limit(Limit::Seconds), "time"),
+    (StopReason::Limit(Limit::Cost), "cost"),
+    (StopReason::Limit(Limit::Steps), "steps"),
     (StopReason::NoRepository, "repository"),
     (StopReason::NoModel, "model"),
     (StopReason::NoSlot, "slot"),
@@ -327,16 +323,16 @@ impl ConversationTags {
         self.set(tag::COST, cost.map(|cost| format!("{cost:e}")));
     }
 
-    /// The reason to stop a task that has used this much. The agent server enforces the limit of the steps of its first
+    /// The limit for which a task that has used this much is stopped. The agent server enforces the limit of the steps of its first
     /// run.
-    pub(crate) fn exceeded(&self, used: &Usage) -> Option<StopReason> {
+    pub(crate) fn exceeded(&self, used: &Usage) -> Option<Limit> {
         let seconds = self.seconds().filter(|_| self.is_in_run());
         if seconds.is_some_and(|max| used.seconds > max) {
-            Some(StopReason::Time)
+            Some(Limit::Seconds)
         } else if self.cost().is_some_and(|max| used.cost > max) {
-            Some(StopReason::Cost)
+            Some(Limit::Cost)
         } else if self.steps().is_some_and(|max| used.steps > max) {
-            Some(StopReason::Steps)
+            Some(Limit::Steps)
         } else {
             None
         }
@@ -445,7 +441,7 @@ mod tests {
                 seconds,
                 cost,
             };
-            tags.exceeded(&used) == Some(StopReason::Time)
+            tags.exceeded(&used) == Some(Limit::Seconds)
         };
         tags.begin_run(at(1_000));
         assert!(!is_overdue(&tags, 1_060) && is_overdue(&tags, 1_061));

@@ -31,7 +31,20 @@ pub(crate) struct FileChange {
     size: Option<u64>,
 }
 
-/// The directory whose changes are read.
+impl FileChange {
+    fn new(letter: char, path: String, from: Option<String>) -> Self {
+        let size = None;
+        Self {
+            letter,
+            path,
+            from,
+            size,
+        }
+    }
+}
+
+/// The directory whose changes are read. Others may work in it: changes after the start of a later one are theirs.
+#[derive(Default)]
 pub(crate) struct ChangedDirectory<'a> {
     /// Absolute, on the machine of the agent server.
     pub(crate) path: &'a str,
@@ -39,8 +52,14 @@ pub(crate) struct ChangedDirectory<'a> {
     pub(crate) base: Option<&'a str>,
     /// The directory with such snapshots.
     pub(crate) store: Option<&'a str>,
-    /// Others who worked in it.
-    pub(crate) others: OtherWork,
+    /// The end of the work, if others came later: the agent server's local time.
+    pub(crate) ended: Option<String>,
+    /// The ids of the snapshots before the work of others, oldest first, with blanks between them.
+    pub(crate) others: String,
+    /// When others ended that had begun earlier: the agent server's local times, with blanks between them.
+    pub(crate) earlier: String,
+    /// Another one began earlier and has not ended yet, or its part of this one cannot be told apart.
+    pub(crate) is_overlapping: bool,
 }
 
 impl<'a> ChangedDirectory<'a> {
@@ -49,24 +68,11 @@ impl<'a> ChangedDirectory<'a> {
         vec![
             ("base", self.base.unwrap_or_default()),
             ("store", self.store.unwrap_or_default()),
-            ("ended", self.others.ended.as_deref().unwrap_or_default()),
-            ("others", &self.others.snapshots),
-            ("earlier", &self.others.earlier),
+            ("ended", self.ended.as_deref().unwrap_or_default()),
+            ("others", &self.others),
+            ("earlier", &self.earlier),
         ]
     }
-}
-
-/// Work of others in the same directory: changes after the start of a later one are theirs.
-#[derive(Default)]
-pub(crate) struct OtherWork {
-    /// The ids of the snapshots before it, oldest first, with blanks between them.
-    pub(crate) snapshots: String,
-    /// When others ended that had begun earlier: the agent server's local times, with blanks between them.
-    pub(crate) earlier: String,
-    /// One began earlier and has not ended yet, or its part of this one cannot be told apart.
-    pub(crate) is_overlapping: bool,
-    /// The end of the work itself: the agent server's local time.
-    pub(crate) ended: Option<String>,
 }
 
 /// The part of the changes that a caller asks for.
@@ -141,7 +147,7 @@ impl Changes {
             ApiFailure::Git(reason.to_owned())
         };
         let mut changes = parse(printed.text()).ok_or_else(unexpected)?;
-        if changed.others.is_overlapping && !changes.warnings.contains(&SHARED) {
+        if changed.is_overlapping && !changes.warnings.contains(&SHARED) {
             changes.warnings.push(SHARED);
         }
         Ok(changes)
@@ -314,12 +320,7 @@ pub(crate) fn parse_list(list: &str) -> (Vec<FileChange>, Vec<String>) {
                 repositories.push(repository.to_owned());
             }
             if word.starts_with('+') {
-                changes.push(FileChange {
-                    letter: 'A',
-                    path: prefix.clone(),
-                    from: None,
-                    size: None,
-                });
+                changes.push(FileChange::new('A', prefix.clone(), None));
             }
             continue;
         }
@@ -335,12 +336,7 @@ pub(crate) fn parse_list(list: &str) -> (Vec<FileChange>, Vec<String>) {
             _ => None,
         };
         let Some(name) = words.next() else { break };
-        changes.push(FileChange {
-            letter,
-            path: path(name),
-            from,
-            size: None,
-        });
+        changes.push(FileChange::new(letter, path(name), from));
     }
     (changes, repositories)
 }
@@ -444,23 +440,6 @@ mod tests {
         assert_eq!(changes.lines(5, 900)[0], "D deep/er/b");
         assert_eq!(changes.repositories, ["cl", "deep/er"]);
         assert_eq!(parse_list("").0, []);
-    }
-
-    #[test]
-    fn repository_with_a_blank_at_the_end_of_its_name_is_compared() {
-        let directory = std::env::temp_dir().join(format!("changes-{}", uuid::Uuid::new_v4()));
-        std::fs::create_dir_all(directory.join("in ")).unwrap();
-        let variables = [("offset", "0"), ("length", "0")];
-        let script = format!(
-            "git init -q . && git init -q 'in ' && echo x > 'in /f'\n{}",
-            script(&variables, &[RANGE, COMPARE], 60)
-        );
-        let mut shell = std::process::Command::new("sh");
-        let ran = shell.args(["-c", &script]).current_dir(&directory).output();
-        let ran = ran.unwrap();
-        std::fs::remove_dir_all(directory).unwrap();
-        let changes = parse(&String::from_utf8_lossy(&ran.stdout)).unwrap();
-        assert_eq!(changes.lines(0, 900), ["A in /", "A in /f"]);
     }
 
     #[test]

@@ -34,14 +34,48 @@ const BRANCH: &str = include_str!("branch.sh");
 const BRANCH_SECONDS: u64 = 60;
 
 /// Exit codes of the scripts.
-const EXIT_NO_PARENT: i32 = 77;
 const EXIT_UNCHANGED: i32 = 78;
 const EXIT_TOO_LARGE: i32 = 79;
-const EXIT_NO_BASE: i32 = 80;
-const EXIT_LARGE_FILES: i32 = 81;
-const EXIT_IGNORED_FILES: i32 = 82;
-const EXIT_PRIVATE_FILES: i32 = 83;
-const EXIT_LFS_FILES: i32 = 84;
+/// The exit codes of `commit.sh` for what must not be published, with the reasons; `{names}` are those of files.
+const REFUSALS: [(i32, &str); 7] = [
+    (
+        EXIT_NO_DIRECTORY,
+        "The task's directory is not the top directory of a git repository.",
+    ),
+    (
+        77,
+        "The repository in the task's directory has no commit in common with the one at the \
+         git host, so nothing can be published.",
+    ),
+    (
+        80,
+        "The state of the directory before the task is not known, so its changes cannot be told \
+         from those of others, and nothing is published. get_task_changes shows what differs \
+         from the last commit.",
+    ),
+    (
+        81,
+        "These changed files are larger than 20 MB, so nothing is published: {names}. Have the agent \
+         delete them, or add them to .gitignore.",
+    ),
+    (
+        82,
+        "Git ignored these files when the task began, and does not now, so they may be \
+         somebody's own, and nothing is published: {names}. Have the agent restore .gitignore.",
+    ),
+    (
+        83,
+        "The task changed files that had changes of somebody else before, which the git host \
+         does not have, so nothing is published: {names}. Push those changes first, or apply the \
+         patch of get_task_patch by hand.",
+    ),
+    (
+        84,
+        "Git LFS keeps the content of these changed files, which cannot be pushed from here, so nothing \
+         is published: {names}. Apply the patch of get_task_patch by hand, or have the agent keep them out \
+         of LFS (.gitattributes).",
+    ),
+];
 
 pub(crate) struct NewCommit<'a> {
     pub(crate) message: &'a str,
@@ -107,61 +141,25 @@ impl Commit {
         ]);
         variables.extend(IDENTITY);
         let printed = run_in(server, directory.path, &variables, &[RANGE, COMMIT]).await?;
-        let names = || {
-            let names: Vec<_> = printed.text().lines().collect();
-            one_line(&visible(&names.join(", ")), MAX_REFUSED_CHARS)
-        };
-        let refusal = match printed.exit_code {
+        match printed.exit_code {
             Some(0) => {
                 let mut commit = Self::parse(printed.text())?;
-                if directory.others.is_overlapping {
+                if directory.is_overlapping {
                     commit.shared = Some(SHARED);
                 }
-                return Ok(Some(commit));
+                Ok(Some(commit))
             }
-            Some(EXIT_UNCHANGED) => return Ok(None),
-            Some(EXIT_NO_DIRECTORY) => {
-                "The task's directory is not the top directory of a git repository.".to_owned()
+            Some(EXIT_UNCHANGED) => Ok(None),
+            code => {
+                let known = REFUSALS.iter().find(|(known, _)| Some(*known) == code);
+                let names: Vec<_> = printed.text().lines().collect();
+                let names = one_line(&visible(&names.join(", ")), MAX_REFUSED_CHARS);
+                Err(match known {
+                    Some((_, text)) => ToolError::conflict(text.replace("{names}", &names)),
+                    None => not_published(code, printed.error()),
+                })
             }
-            Some(EXIT_NO_PARENT) => {
-                "The repository in the task's directory has no commit in common with the one at the \
-                 git host, so nothing can be published."
-                    .to_owned()
-            }
-            Some(EXIT_NO_BASE) => {
-                "The state of the directory before the task is not known, so its changes cannot be told \
-                 from those of others, and nothing is published. get_task_changes shows what differs \
-                 from the last commit."
-                    .to_owned()
-            }
-            Some(EXIT_LARGE_FILES) => format!(
-                "These changed files are larger than 20 MB, so nothing is published: {}. Have the agent \
-                 delete them, or add them to .gitignore.",
-                names()
-            ),
-            Some(EXIT_IGNORED_FILES) => format!(
-                "Git ignored these files when the task began, and does not now, so they may be \
-                 somebody's own, and nothing is published: {}. Have the agent restore .gitignore.",
-                names()
-            ),
-            Some(EXIT_PRIVATE_FILES) => format!(
-                "The task changed files that had changes of somebody else before, which the git host \
-                 does not have, so nothing is published: {}. Push those changes first, or apply the \
-                 patch of get_task_patch by hand.",
-                names()
-            ),
-            Some(EXIT_LFS_FILES) => format!(
-                "Git LFS keeps the content of these changed files, which cannot be pushed from here, so nothing \
-                 is published: {}. Apply the patch of get_task_patch by hand, or have the agent keep them out \
-                 of LFS (.gitattributes).",
-                names()
-            ),
-            code => format!(
-                "Nothing is published: {}.",
-                failure_reason(code, printed.error())
-            ),
-        };
-        Err(ToolError::conflict(refusal))
+        }
     }
 
     /// One line for each file that it changes, such as `M src/a.py`: as many as fit into `budget` bytes.
@@ -233,12 +231,7 @@ impl Commit {
                     "The changes are larger than 64 MiB, so they are not published.",
                 ));
             }
-            code => {
-                let reason = failure_reason(code, printed.error());
-                return Err(ToolError::conflict(format!(
-                    "Nothing is published: {reason}."
-                )));
-            }
+            code => return Err(not_published(code, printed.error())),
         }
         let mut bundle = Vec::new();
         loop {
@@ -256,4 +249,9 @@ impl Commit {
         server.run_script(&remove).await?;
         Ok(bundle)
     }
+}
+
+fn not_published(exit_code: Option<i32>, error: &str) -> ToolError {
+    let reason = failure_reason(exit_code, error);
+    ToolError::conflict(format!("Nothing is published: {reason}."))
 }

@@ -192,20 +192,15 @@ const LFS_FILE: &str = "lfs ";
 
 /// A note about the parts of a repository that a fetch has left out, from what its script has printed.
 pub(crate) fn gaps(printed: &str) -> Option<String> {
-    let names = |start: &str| {
-        let names: Vec<&str> = printed
-            .lines()
-            .filter_map(|line| line.strip_prefix(start))
-            .collect();
-        names.join(", ")
-    };
-    let (submodules, files) = (names(SUBMODULE), names(LFS_FILE));
-    let mut notes = Vec::new();
-    if !submodules.is_empty() {
-        notes.push(format!("submodules are empty: {submodules}"));
-    }
-    if !files.is_empty() {
-        notes.push(format!("files in Git LFS are pointers: {files}"));
-    }
+    let notes = [
+        (SUBMODULE, "submodules are empty"),
+        (LFS_FILE, "files in Git LFS are pointers"),
+    ];
+    let notes = notes.into_iter().filter_map(|(start, note)| {
+        let lines = printed.lines();
+        let names: Vec<&str> = lines.filter_map(|line| line.strip_prefix(start)).collect();
+        (!names.is_empty()).then(|| format!("{note}: {}", names.join(", ")))
+    });
+    let notes: Vec<String> = notes.collect();
     (!notes.is_empty()).then(|| notes.join("; "))
 }

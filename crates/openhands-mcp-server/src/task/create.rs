@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
-use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep, timeout_at};
 use upstream::redact::redacted;
 use upstream::text::one_line;
@@ -19,9 +18,8 @@ use crate::api::{
     NewAppConversation, NewConversation, SandboxProblem, Servers, TaskId, first_message,
 };
 use crate::budget::Limits;
-use crate::callback::CallbackUrl;
 use crate::git::Repository;
-use crate::runner::{Runner, Slot, may_retry, tag_stopped, wait_for_start};
+use crate::runner::{Runner, Slot, tag_stopped, until_slot, wait_for_start};
 use crate::service::Owner;
 use crate::workspace::mcp_servers::{dead_servers, install_plugin};
 use crate::workspace::{absolute_roots, set_up, snapshots};
@@ -36,7 +34,8 @@ const MAX_TITLE_CHARS: usize = 80;
 /// Characters of the names of models in an error.
 const MAX_MODEL_NAMES_CHARS: usize = 300;
 
-/// Creates the task and starts it, or finds the existing one with its idempotency key.
+/// Creates the task and starts it, or finds the existing one with its idempotency key. Waits until `slot_by` for a slot,
+/// and ends by `answer_by`.
 ///
 /// # Errors
 /// No task was started, unless the message says that this is not certain.
@@ -44,163 +43,49 @@ pub(crate) async fn create(
     service: &OpenHands,
     call: &Call,
     spec: TaskSpec,
+    (answer_by, slot_by): (Instant, Instant),
 ) -> Result<TaskId, ToolError> {
-    let server = &match service.servers.backend().await? {
-        Backend::App(app) => return create_in_sandbox(service, &app, &spec, call).await,
+    let server = match service.servers.backend().await? {
+        Backend::App(app) => {
+            return create_in_sandbox(service, &app, (&spec, answer_by), call).await;
+        }
         Backend::Agent(server) => server,
     };
-    let owner = service.owner(call);
-    let mut tags = ConversationTags::default();
-    tags.set_owner(owner.as_ref().map(Owner::tag));
-    let locks = &service.runner.locks;
-    let Some(key) = &spec.key else {
-        let id = spec.id.unwrap_or_else(TaskId::random);
-        let (name, lock) = (id.to_string(), locks.lock(id).await);
-        return create_new(service, (server, owner), spec, (id, &name), (tags, lock)).await;
+    let key = spec.key.as_deref();
+    let id = match key {
+        Some(key) => service.key_id(key, call),
+        None => spec.id.unwrap_or_else(TaskId::random),
     };
-    let id = service.key_id(key, call);
-    tags.set(tag::FINGERPRINT, Some(spec.fingerprint()));
-    // Nothing is uploaded or sent if there is such a task: it may be at work already.
-    let found = find(server, id, &tags).await?;
-    if found.is_some_and(|task| !may_be_unstarted(&task)) {
-        return Ok(id);
-    }
-    let lock = timeout_at(spec.answer_by, locks.lock(id)).await;
-    let lock = lock.map_err(|_| being_started(id))?;
-    let found = find(server, id, &tags).await?;
-    if let Some(task) = found {
-        if may_be_unstarted(&task) {
-            let (runner, server) = (Arc::clone(&service.runner), server.clone());
-            let (answer_by, has_callback) = (spec.answer_by, spec.callback.is_some());
-            let start = async move {
-                let _lock = lock;
-                let start = async {
-                    send_prompt(&server, id, &spec.prompt()).await?;
-                    begin(&runner, &server, id, spec.slot_by, true).await
-                };
-                start_alone(&server, id, answer_by, start).await
-            };
-            start_in_time(answer_by, id, start).await?;
-            if has_callback {
-                service.callbacks.expect(id);
-            }
-        }
-        return Ok(id);
-    }
-    // Another server may set up the same task, or an older one with this key has left its files.
-    let name = format!("{id}-{}", &TaskId::random().simple()[..8]);
-    create_new(service, (server, owner), spec, (id, &name), (tags, lock)).await
-}
-
-/// The existing task with this id, which has the fingerprint in `tags`.
-async fn find(
-    server: &AgentServer,
-    id: TaskId,
-    tags: &ConversationTags,
-) -> Result<Option<Conversation>, ToolError> {
-    match server.conversation(id).await {
-        Ok(task) => check_fingerprint(&task, tags).map(|()| Some(task)),
-        Err(failure) if failure.is_unknown_task() => Ok(None),
-        Err(failure) => Err(failure.into()),
-    }
-}
-
-/// Returns true if the task may have been created without being started.
-fn may_be_unstarted(task: &Conversation) -> bool {
-    let reason = task.tags.stop_reason();
-    task.execution_status == Execution::Idle && matches!(reason, None | Some(StopReason::NoSlot))
-}
-
-/// Creates a task that does not exist yet. Its directory gets this name, unless its caller names one.
-async fn create_new(
-    service: &OpenHands,
-    (server, owner): (&AgentServer, Option<Owner>),
-    spec: TaskSpec,
-    (id, name): (TaskId, &str),
-    (mut tags, lock): (ConversationTags, OwnedMutexGuard<()>),
-) -> Result<TaskId, ToolError> {
-    let (answer_by, has_callback) = (spec.answer_by, spec.callback.is_some());
-    let has_key = spec.key.is_some();
-    let limits = service.max_budget.apply(&spec.limits)?;
-    let profile = spec.agent.as_deref().or(service.profile.as_deref());
-    let agent = server.profile_id(profile).await?;
-    if let Some(model) = &spec.model {
-        check_model(server, model).await?;
-    }
-    let slot = service.runner.take_slot_by(spec.slot_by).await;
-    let slot = slot.map_err(|failure| match failure.is_full() {
-        true => no_slot(failure, has_key),
-        false => failure.into(),
-    })?;
-    let mut roots = absolute_roots(server, &service.roots).await?;
-    let shared_root = roots.first().cloned().unwrap_or_default();
-    if let (Some(owner), Some(own)) = (&owner, roots.first_mut()) {
-        *own = owner.root(own);
-    }
-    let store = snapshots(&shared_root);
-    let workspace = set_up(
+    let start = Start {
+        runner: Arc::clone(&service.runner),
         server,
-        (&roots, &store),
-        (id, name),
-        &spec.workspace,
-        &service.git_hosts,
-    );
-    let workspace = workspace.await?;
-    let mcp_servers = &service.mcp_servers;
-    let dead = dead_servers(server, mcp_servers).await;
-    let plugin = install_plugin(server, &shared_root, mcp_servers, &dead).await?;
-    let branch = workspace.branch.as_deref();
-    // Half of a secret cannot be told from other words.
-    let title = one_line(&redacted(&spec.task), MAX_TITLE_CHARS);
-    tags.set(tag::TITLE, Some(title));
-    tags.set_line(tag::BASE, workspace.base.as_deref());
-    tags.set_if_short(tag::SNAPSHOTS, Some(&store));
-    tags.set_if_short(tag::BRANCH, branch);
-    tags.set_line(tag::GAPS, workspace.gaps);
-    if let Some(repository) = &spec.workspace.repository {
-        let repository = format!("{} {}", repository.url, branch.unwrap_or_default());
-        tags.set_if_short(tag::REPOSITORY, Some(&repository));
-    }
-    tags.set_limits(&Limits {
-        steps: None,
-        ..limits
-    });
-    tags.set(tag::VERIFY, spec.verify.clone());
-    tags.set(tag::MODEL, spec.model.clone());
-    let callback = spec.callback.as_ref().map(CallbackUrl::as_str);
-    tags.set(tag::CALLBACK, callback.map(str::to_owned));
-    if !dead.is_empty() {
-        tags.set_line(tag::DEAD_SERVERS, Some(&dead.join(", ")));
-    }
-    let (server, runner) = (server.clone(), Arc::clone(&service.runner));
-    let start = async move {
-        let prompt = spec.prompt();
-        let new = NewConversation {
-            id,
-            agent: &agent,
-            working_dir: &workspace.directory,
-            tags: &tags,
-            max_iterations: limits.steps,
-            confirm: spec.confirm,
-            plugin: plugin.as_ref(),
-            prompt: Some(&prompt),
-        };
-        let _lock = lock;
-        let times = (spec.slot_by, has_key);
-        let start = async {
-            // Another server may have started it meanwhile.
-            if has_key && find(&server, id, &tags).await?.is_some() {
-                return Ok(());
-            }
-            let tags = (&tags, workspace.fetch);
-            start(&runner, &server, &new, tags, slot, times).await
-        };
-        match has_key {
-            true => start_alone(&server, id, answer_by, start).await,
-            false => start.await,
-        }
+        id,
+        fingerprint: key.map(|_| spec.fingerprint()),
+        prompt: spec.prompt(),
+        slot_by,
     };
-    let started = start_in_time(answer_by, id, start).await;
+    // Nothing is uploaded or sent if there is such a task: it may be at work already.
+    if start.find().await?.is_some_and(|task| !is_unstarted(&task)) {
+        return Ok(id);
+    }
+    let lock = timeout_at(answer_by, service.runner.locks.lock(id)).await;
+    let lock = lock.map_err(|_| being_started(id))?;
+    let new = match start.find().await? {
+        Some(task) if !is_unstarted(&task) => return Ok(id),
+        Some(_) => None,
+        None => Some(start.prepare(service, &spec, service.owner(call)).await?),
+    };
+    let has_callback = spec.callback.is_some();
+    // It goes on if the caller's time is over: half of it would be a task without a prompt.
+    let started = tokio::spawn(async move {
+        let _lock = lock;
+        start.run(new, answer_by).await
+    });
+    let started = start_before(answer_by, id, async {
+        let ended = started.await;
+        ended.unwrap_or_else(|_| Err(uncertain(id, ToolError::upstream("The start failed."))))
+    });
+    let started = started.await;
     // Also after an error: it may have been started all the same.
     if has_callback {
         service.callbacks.expect(id);
@@ -210,155 +95,255 @@ async fn create_new(
     Ok(id)
 }
 
-/// Starts a task with a key while no other server does. An agent server before 1.58 runs the task of two requests that
-/// create one conversation at the same moment twice, and none tells a prompt that is on its way.
-///
-/// # Errors
-/// Another server starts it until `answer_by`, or the start fails.
-async fn start_alone(
-    server: &AgentServer,
-    id: TaskId,
-    answer_by: Instant,
-    start: impl Future<Output = Result<(), ToolError>>,
-) -> Result<(), ToolError> {
-    while !server.claim(id).await? {
-        if Instant::now() + LATE_POLL_INTERVAL > answer_by {
-            return Err(being_started(id));
-        }
-        sleep(LATE_POLL_INTERVAL).await;
-    }
-    let started = start.await;
-    // A request without a response may be at work still: the claim is void later.
-    if !matches!(&started, Err(error) if error.kind() == ToolErrorKind::Timeout) {
-        let server = server.clone();
-        tokio::spawn(async move {
-            if let Err(failure) = server.release_claim(id).await {
-                tracing::warn!(task = %id, ?failure, "cannot release the claim of a task");
-            }
-        });
-    }
-    started
+/// Returns true if the task may have been created without being started.
+fn is_unstarted(task: &Conversation) -> bool {
+    let reason = task.tags.stop_reason();
+    task.execution_status == Execution::Idle && matches!(reason, None | Some(StopReason::NoSlot))
 }
 
-/// The start goes on if the caller's time is over: half of it would be a task without a prompt.
-async fn start_in_time(
-    answer_by: Instant,
+/// The start of a task at an agent server.
+struct Start {
+    runner: Arc<Runner>,
+    server: AgentServer,
     id: TaskId,
-    start: impl Future<Output = Result<(), ToolError>> + Send + 'static,
-) -> Result<(), ToolError> {
-    let start = tokio::spawn(start);
-    let start = async {
-        let ended = start.await;
-        ended.unwrap_or_else(|_| Err(uncertain(id, ToolError::upstream("The start failed."))))
-    };
-    start_before(answer_by, id, start).await
-}
-
-async fn start(
-    runner: &Arc<Runner>,
-    server: &AgentServer,
-    new: &NewConversation<'_>,
-    (tags, fetch): (&ConversationTags, Option<Uuid>),
-    slot: Slot,
-    (slot_by, has_key): (Instant, bool),
-) -> Result<(), ToolError> {
-    let mut tags = tags.clone();
-    // A model is set between the prompt and the start.
-    let starts_at_once = fetch.is_none() && tags.get(tag::MODEL).is_none();
-    let prompt = new.prompt.unwrap_or_default();
-    match starts_at_once {
-        true => tags.begin_run(server.now()),
-        false => tags.set_fetch(fetch),
-    }
-    let new = NewConversation {
-        tags: &tags,
-        prompt: starts_at_once.then_some(prompt),
-        ..*new
-    };
-    let task = post_by(server, &new, slot_by, has_key).await?;
-    check_fingerprint(&task, &tags)?;
-    if starts_at_once {
-        runner.watch(new.id);
-        wait_for_start(server, new.id, Execution::Idle, None, COUNT_TIME).await;
-        return Ok(());
-    }
-    send_prompt(server, new.id, prompt).await?;
-    drop(slot);
-    let begun = begin(runner, server, new.id, slot_by, has_key).await;
-    // Without a key no call starts it later.
-    if begun.is_err()
-        && !has_key
-        && let Err(failure) = server.delete(new.id).await
-    {
-        tracing::warn!(task = %new.id, ?failure, "cannot delete a task that was not started");
-    }
-    begun
-}
-
-/// Begins a task that has been created. The caller holds its lock.
-async fn begin(
-    runner: &Arc<Runner>,
-    server: &AgentServer,
-    id: TaskId,
+    /// The fingerprint of a task with a key, which may exist already.
+    fingerprint: Option<String>,
+    prompt: String,
     slot_by: Instant,
-    has_key: bool,
-) -> Result<(), ToolError> {
-    loop {
-        let begun = runner.begin(server, id).await;
-        let is_full = matches!(&begun, Err(failure) if failure.is_full());
-        if may_retry(is_full, slot_by).await {
-            continue;
+}
+
+/// A conversation that can be created.
+struct Prepared {
+    new: NewConversation,
+    /// The id of the script that fetches its repository.
+    fetch: Option<Uuid>,
+    slot: Slot,
+}
+
+impl Start {
+    fn has_key(&self) -> bool {
+        self.fingerprint.is_some()
+    }
+
+    /// The existing task with this key.
+    ///
+    /// # Errors
+    /// It is another task.
+    async fn find(&self) -> Result<Option<Conversation>, ToolError> {
+        if !self.has_key() {
+            return Ok(None);
         }
-        return match begun {
+        match self.server.conversation(self.id).await {
+            Ok(task) => self.check_fingerprint(&task).map(|()| Some(task)),
+            Err(failure) if failure.is_unknown_task() => Ok(None),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// # Errors
+    /// It is another task with the same key.
+    fn check_fingerprint(&self, task: &Conversation) -> Result<(), ToolError> {
+        if task.tags.get(tag::FINGERPRINT) == self.fingerprint.as_deref() {
+            return Ok(());
+        }
+        Err(ToolError::conflict(
+            "This idempotency_key was used for another task or file, or with other limits. Use a new \
+             key for new work.",
+        ))
+    }
+
+    /// Takes a slot for the task, sets its directory up, and tells what its conversation is to be.
+    async fn prepare(
+        &self,
+        service: &OpenHands,
+        spec: &TaskSpec,
+        owner: Option<Owner>,
+    ) -> Result<Prepared, ToolError> {
+        let (server, id) = (&self.server, self.id);
+        let limits = service.max_budget.apply(&spec.limits)?;
+        let profile = spec.agent.as_deref().or(service.profile.as_deref());
+        let agent = server.profile_id(profile).await?;
+        if let Some(model) = &spec.model {
+            check_model(server, model).await?;
+        }
+        let slot = until_slot(self.slot_by, || self.runner.take_slot()).await;
+        let slot = slot.map_err(|failure| self.not_started(failure))?;
+        let mut roots = absolute_roots(server, &service.roots).await?;
+        let shared_root = roots.first().cloned().unwrap_or_default();
+        if let (Some(owner), Some(own)) = (&owner, roots.first_mut()) {
+            *own = owner.root(own);
+        }
+        let store = snapshots(&shared_root);
+        // Another server may set up the same task, or an older one with this key has left its files.
+        let name = match self.has_key() {
+            true => format!("{id}-{}", &TaskId::random().simple()[..8]),
+            false => id.to_string(),
+        };
+        let (names, hosts) = ((id, &*name), &service.git_hosts);
+        let workspace = set_up(server, (&roots, &store), names, &spec.workspace, hosts).await?;
+        let mcp_servers = &service.mcp_servers;
+        let dead = dead_servers(server, mcp_servers).await;
+        let plugin = install_plugin(server, &shared_root, mcp_servers, &dead).await?;
+        let branch = workspace.branch.as_deref();
+        let mut tags = ConversationTags::default();
+        tags.set_owner(owner.as_ref().map(Owner::tag));
+        tags.set(tag::FINGERPRINT, self.fingerprint.clone());
+        // Half of a secret cannot be told from other words.
+        let title = one_line(&redacted(&spec.task), MAX_TITLE_CHARS);
+        tags.set(tag::TITLE, Some(title));
+        tags.set_line(tag::BASE, workspace.base.as_deref());
+        tags.set_if_short(tag::SNAPSHOTS, Some(&store));
+        tags.set_if_short(tag::BRANCH, branch);
+        tags.set_line(tag::GAPS, workspace.gaps);
+        if let Some(repository) = &spec.workspace.repository {
+            let repository = format!("{} {}", repository.url, branch.unwrap_or_default());
+            tags.set_if_short(tag::REPOSITORY, Some(&repository));
+        }
+        tags.set_limits(&Limits {
+            steps: None,
+            ..limits
+        });
+        tags.set(tag::VERIFY, spec.verify.clone());
+        tags.set(tag::MODEL, spec.model.clone());
+        tags.set(tag::CALLBACK, spec.callback.clone().map(Into::into));
+        if !dead.is_empty() {
+            tags.set_line(tag::DEAD_SERVERS, Some(&dead.join(", ")));
+        }
+        let new = NewConversation {
+            id,
+            agent,
+            working_dir: workspace.directory,
+            tags,
+            max_iterations: limits.steps,
+            confirm: spec.confirm,
+            plugin,
+            prompt: None,
+        };
+        Ok(Prepared {
+            new,
+            fetch: workspace.fetch,
+            slot,
+        })
+    }
+
+    /// Creates the conversation and starts it, or starts an existing one. One with a key is started while no other
+    /// server does: an agent server before 1.58 runs the task of two requests that create one conversation at the same
+    /// moment twice, and none tells a prompt that is on its way.
+    ///
+    /// # Errors
+    /// Another server starts it until `answer_by`, or the start fails.
+    async fn run(self, new: Option<Prepared>, answer_by: Instant) -> Result<(), ToolError> {
+        while self.has_key() && !self.server.claim(self.id).await? {
+            if Instant::now() + LATE_POLL_INTERVAL > answer_by {
+                return Err(being_started(self.id));
+            }
+            sleep(LATE_POLL_INTERVAL).await;
+        }
+        let started = match new {
+            None => self.prompt_and_begin(None).await,
+            Some(new) => match self.find().await {
+                Ok(None) => self.create(new).await,
+                // Another server may have started it meanwhile.
+                found => found.map(drop),
+            },
+        };
+        // A request without a response may be at work still: the claim is void later.
+        let is_late = matches!(&started, Err(error) if error.kind() == ToolErrorKind::Timeout);
+        if self.has_key() && !is_late {
+            tokio::spawn(async move {
+                if let Err(failure) = self.server.release_claim(self.id).await {
+                    tracing::warn!(task = %self.id, ?failure, "cannot release the claim of a task");
+                }
+            });
+        }
+        started
+    }
+
+    async fn create(&self, prepared: Prepared) -> Result<(), ToolError> {
+        let Prepared {
+            mut new,
+            fetch,
+            slot,
+        } = prepared;
+        let (server, id) = (&self.server, self.id);
+        // A model is set between the prompt and the start.
+        let starts_at_once = fetch.is_none() && new.tags.get(tag::MODEL).is_none();
+        if starts_at_once {
+            new.tags.begin_run(server.now());
+            new.prompt = Some(self.prompt.clone());
+        } else {
+            new.tags.set_fetch(fetch);
+        }
+        // To create it takes a slot of the agent server for a moment, and to run it a slot for long.
+        let task = until_slot(self.slot_by, || post(server, &new)).await;
+        let task = task.map_err(|failure| self.not_started(failure))??;
+        self.check_fingerprint(&task)?;
+        if starts_at_once {
+            self.runner.watch(id);
+            wait_for_start(server, id, Execution::Idle, None, COUNT_TIME).await;
+            return Ok(());
+        }
+        let begun = self.prompt_and_begin(Some(slot)).await;
+        // Without a key no call starts it later.
+        if begun.is_err()
+            && !self.has_key()
+            && let Err(failure) = server.delete(id).await
+        {
+            tracing::warn!(task = %id, ?failure, "cannot delete a task that was not started");
+        }
+        begun
+    }
+
+    /// Begins a task that has been created, with its prompt unless it has one.
+    async fn prompt_and_begin(&self, slot: Option<Slot>) -> Result<(), ToolError> {
+        let (server, id) = (&self.server, self.id);
+        // A prompt whose response was lost may have arrived.
+        for is_last in [false, true] {
+            if server.count_messages(id, "user").await? > 0 {
+                break;
+            }
+            match server.prompt(id, &self.prompt, false).await {
+                Err(failure) if failure.is_ambiguous() && !is_last => {}
+                sent => {
+                    sent?;
+                    break;
+                }
+            }
+        }
+        drop(slot);
+        let begun = until_slot(self.slot_by, || self.runner.begin(server, id)).await;
+        match begun {
             Ok(true) => Ok(()),
             Ok(false) => {
-                runner.begin_later(id);
+                self.runner.begin_later(id);
                 Ok(())
             }
-            Err(failure) if is_full => {
-                // So that its state says why it does not run.
-                let task = server.conversation(id).await?;
-                tag_stopped(server, &task, StopReason::NoSlot).await?;
-                Err(no_slot(failure, has_key))
+            Err(failure) => {
+                if failure.is_full() {
+                    // So that its state says why it does not run.
+                    let task = server.conversation(id).await?;
+                    tag_stopped(server, &task, StopReason::NoSlot).await?;
+                }
+                Err(self.not_started(failure))
             }
-            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// The error for a task that was not started.
+    fn not_started(&self, failure: ApiFailure) -> ToolError {
+        if !failure.is_full() {
+            return failure.into();
+        }
+        let error = ToolError::from(failure);
+        let again = match self.has_key() {
+            true => "Repeat this call with the same idempotency_key",
+            false => "Run it again",
         };
-    }
-}
-
-/// Sends the prompt of a task, unless it has one. If the response is lost, looks whether it arrived.
-async fn send_prompt(server: &AgentServer, id: TaskId, prompt: &str) -> Result<(), ToolError> {
-    if server.count_messages(id, "user").await? > 0 {
-        return Ok(());
-    }
-    match server.prompt(id, prompt, false).await {
-        Err(failure) if failure.is_ambiguous() => {
-            if server.count_messages(id, "user").await? == 0 {
-                server.prompt(id, prompt, false).await?;
-            }
-            Ok(())
-        }
-        sent => Ok(sent?),
-    }
-}
-
-/// Creates the conversation. To create one takes a slot of the agent server for a moment, and to run it a slot for long.
-async fn post_by(
-    server: &AgentServer,
-    new: &NewConversation<'_>,
-    slot_by: Instant,
-    has_key: bool,
-) -> Result<Conversation, ToolError> {
-    loop {
-        let posted = post(server, new).await?;
-        let is_full = matches!(&posted, Err(failure) if failure.is_full());
-        if may_retry(is_full, slot_by).await {
-            continue;
-        }
-        return posted.map_err(|failure| match is_full {
-            true => no_slot(failure, has_key),
-            false => failure.into(),
-        });
+        let message = format!(
+            "All slots for running tasks are taken, and the task was not started. {again} when a task has \
+             ended, or stop one with cancel_task."
+        );
+        ToolError::new(error.kind(), message).caused_by(error)
     }
 }
 
@@ -367,18 +352,18 @@ async fn post_by(
 /// one takes the place of the other, which may run.
 ///
 /// # Errors
-/// The outer error: it is uncertain whether the conversation was created.
+/// The inner error: it is uncertain whether the conversation was created.
 async fn post(
     server: &AgentServer,
-    new: &NewConversation<'_>,
-) -> Result<ApiResult<Conversation>, ToolError> {
+    new: &NewConversation,
+) -> ApiResult<Result<Conversation, ToolError>> {
+    let unknown = |failure: ApiFailure| Ok(Err(uncertain(new.id, failure.without_effect().into())));
     match server.create(new).await {
         Err(failure) if failure.is_ambiguous() => {
             tracing::warn!(task = %new.id, ?failure, "no response to a start");
-            let polls = if failure.is_timeout() {
-                MAX_LATE_POLLS
-            } else {
-                0
+            let polls = match failure.is_timeout() {
+                true => MAX_LATE_POLLS,
+                false => 0,
             };
             for _ in 0..polls {
                 if let Ok(conversation) = server.conversation(new.id).await {
@@ -386,17 +371,14 @@ async fn post(
                 }
                 sleep(LATE_POLL_INTERVAL).await;
             }
-            let created = server.create(new).await;
-            let created =
-                created.map_err(|failure| uncertain(new.id, failure.without_effect().into()));
-            created.map(Ok)
+            server.create(new).await.map(Ok).or_else(unknown)
         }
         // The response of a proxy, for example; the next one may be that of the agent server.
         Err(failure) if failure.may_have_changed() => match server.conversation(new.id).await {
             Ok(conversation) => Ok(Ok(conversation)),
-            Err(_) => Err(uncertain(new.id, failure.without_effect().into())),
+            Err(_) => unknown(failure),
         },
-        created => Ok(created),
+        created => created.map(Ok),
     }
 }
 
@@ -414,18 +396,6 @@ async fn check_model(server: &AgentServer, model: &str) -> Result<(), ToolError>
     )))
 }
 
-/// # Errors
-/// It is another task with the same key.
-fn check_fingerprint(task: &Conversation, tags: &ConversationTags) -> Result<(), ToolError> {
-    if task.tags.get(tag::FINGERPRINT) == tags.get(tag::FINGERPRINT) {
-        return Ok(());
-    }
-    Err(ToolError::conflict(
-        "This idempotency_key was used for another task or file, or with other limits. Use a new \
-         key for new work.",
-    ))
-}
-
 /// The time for a sandbox to resume, and the poll interval.
 const WAKE_TIMEOUT: Duration = Duration::from_secs(20);
 const WAKE_POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -438,7 +408,7 @@ const WAKE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 async fn create_in_sandbox(
     service: &OpenHands,
     app: &AppServer,
-    spec: &TaskSpec,
+    (spec, answer_by): (&TaskSpec, Instant),
     call: &Call,
 ) -> Result<TaskId, ToolError> {
     let servers = &service.servers;
@@ -471,7 +441,7 @@ async fn create_in_sandbox(
             false => failure.into(),
         })
     };
-    start_before(spec.answer_by, id, start).await?;
+    start_before(answer_by, id, start).await?;
     tracing::info!(task = %id, "task started in a sandbox");
     Ok(id)
 }
@@ -604,7 +574,7 @@ fn unsupported(what: &str) -> ToolError {
 ///
 /// # Errors
 /// The error of the start, or a timeout, after which the outcome is uncertain.
-pub(super) async fn start_before<T>(
+async fn start_before<T>(
     answer_by: Instant,
     id: TaskId,
     start: impl Future<Output = Result<T, ToolError>>,
@@ -619,7 +589,7 @@ pub(super) async fn start_before<T>(
 }
 
 /// The error for a start with an uncertain outcome; `error` is the reason.
-pub(super) fn uncertain(id: TaskId, error: ToolError) -> ToolError {
+fn uncertain(id: TaskId, error: ToolError) -> ToolError {
     let message = format!(
         "{} It is not known whether the task was started: call get_task_status with task_id {id} \
          before you run it again.",
@@ -629,26 +599,12 @@ pub(super) fn uncertain(id: TaskId, error: ToolError) -> ToolError {
 }
 
 /// The error for a call whose time is over while another one starts the task.
-pub(super) fn being_started(id: TaskId) -> ToolError {
+fn being_started(id: TaskId) -> ToolError {
     let message = format!(
         "Another call with this idempotency_key is starting the task: call get_task_status with \
          task_id {id}, or repeat this call."
     );
     ToolError::new(ToolErrorKind::Timeout, message)
-}
-
-/// The error for a task without a slot.
-pub(super) fn no_slot(error: ApiFailure, has_key: bool) -> ToolError {
-    let error = ToolError::from(error);
-    let again = match has_key {
-        true => "Repeat this call with the same idempotency_key",
-        false => "Run it again",
-    };
-    let message = format!(
-        "All slots for running tasks are taken, and the task was not started. {again} when a task has \
-         ended, or stop one with cancel_task."
-    );
-    ToolError::new(error.kind(), message).caused_by(error)
 }
 
 #[cfg(test)]

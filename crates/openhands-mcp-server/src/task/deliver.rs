@@ -1,11 +1,9 @@
 //! Sends the results of tasks to their URLs (`callback_url`), as well as it can: a result that was sent before a crash
 //! of this server may be sent again. The task id is the idempotency key.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use upstream::http::header::AUTHORIZATION;
@@ -17,6 +15,7 @@ use super::report::Report;
 use crate::OpenHands;
 use crate::api::tags::ConversationTags;
 use crate::api::{ApiResult, Backend, Conversation, TaskId};
+use crate::runner::Locks;
 
 /// The intervals at which a task with a URL is read until its end.
 const POLL_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(15));
@@ -45,35 +44,23 @@ static PROFILE: ServiceProfile = ServiceProfile {
 };
 
 /// Sends results until the server stops.
-pub(crate) async fn deliver_results(service: &OpenHands) {
+pub(crate) async fn deliver_results(service: &Arc<OpenHands>) {
     if !service.callbacks.are_allowed() {
         return;
     }
     let mut expected = service.callbacks.expected().await;
-    let mut deliveries = FuturesUnordered::new();
-    // The tasks at work; true if another result is expected meanwhile.
-    let mut at_work: HashMap<TaskId, bool> = HashMap::new();
-    let search = search(service);
-    tokio::pin!(search);
-    let mut has_searched = false;
-    loop {
-        tokio::select! {
-            () = &mut search, if !has_searched => has_searched = true,
-            Some(id) = expected.recv() => match at_work.get_mut(&id) {
-                Some(again) => *again = true,
-                None => {
-                    at_work.insert(id, false);
-                    deliveries.push(async move {
-                        deliver(service, id).await;
-                        id
-                    });
-                }
-            },
-            Some(id) = deliveries.next() => if at_work.remove(&id) == Some(true) {
-                service.callbacks.expect(id);
-            },
+    let deliver_all = async {
+        let locks = Arc::new(Locks::default());
+        while let Some(id) = expected.recv().await {
+            let (service, locks) = (Arc::clone(service), Arc::clone(&locks));
+            tokio::spawn(async move {
+                // The next result of a task is expected after the one before it.
+                let _lock = locks.lock(id).await;
+                deliver(&service, id).await;
+            });
         }
-    }
+    };
+    tokio::join!(search(service), deliver_all);
 }
 
 /// Finds the tasks whose result was not sent before a restart of this server.
@@ -157,18 +144,18 @@ async fn try_deliver(service: &OpenHands, id: TaskId) -> ApiResult<bool> {
     }
     // Receivers ignore a key that they know.
     let key = match (&task.pending, number) {
-        (Some(pending), _) => format!("{id}-{}", pending.id()),
+        (Some(pending), _) => format!("{id}-{}", pending.confirmation_id),
         (None, 1) => id.to_string(),
         (None, _) => format!("{id}-{number}"),
     };
     let report = json!(report);
-    let mut sent = send(service, url.as_str(), &key, &report).await;
+    let mut sent = send(service, &url, &key, &report).await;
     for delay in RETRIES {
         if sent.is_ok() {
             break;
         }
         sleep(delay).await;
-        sent = send(service, url.as_str(), &key, &report).await;
+        sent = send(service, &url, &key, &report).await;
     }
     if let Err(reason) = &sent {
         tracing::warn!(task = %id, reason, "callback_url did not take the result");
@@ -189,9 +176,8 @@ async fn try_deliver(service: &OpenHands, id: TaskId) -> ApiResult<bool> {
 }
 
 /// Sends the report; the error is the reason why it was not taken.
-async fn send(service: &OpenHands, url: &str, key: &str, report: &Value) -> Result<(), String> {
-    let url: Url = url.parse().map_err(|_| "not a URL".to_owned())?;
-    let client = Client::new(url, &PROFILE).map_err(|error| error.to_string())?;
+async fn send(service: &OpenHands, url: &Url, key: &str, report: &Value) -> Result<(), String> {
+    let client = Client::new(url.clone(), &PROFILE).map_err(|error| error.to_string())?;
     let token = service.callbacks.token.get();
     let token = token.map(|token| token.map(|token| format!("Bearer {token}")));
     let request = client

@@ -10,7 +10,7 @@ use upstream::redact::{redacted, redacted_code};
 use upstream::text::{page, tail, visible};
 use upstream::time::Timestamp;
 
-use super::permission::PendingActions;
+use super::permission::Confirmation;
 use crate::OpenHands;
 use crate::api::tags::{StopReason, tag};
 use crate::api::{
@@ -38,7 +38,7 @@ pub(crate) struct TaskSnapshot {
     /// It begins or goes on by itself, once its repository or a slot is there.
     pub(crate) needs_run: bool,
     /// The actions for which it waits for permission.
-    pub(crate) pending: Option<PendingActions>,
+    pub(crate) pending: Option<Confirmation>,
     /// The time at which it was read, by the clock of the agent server.
     pub(crate) now: Timestamp,
     last_action: Option<Event>,
@@ -171,9 +171,9 @@ impl TaskSnapshot {
 }
 
 /// The actions for which the task waits for permission.
-async fn pending(server: &AgentServer, task: &Conversation) -> ApiResult<Option<PendingActions>> {
+async fn pending(server: &AgentServer, task: &Conversation) -> ApiResult<Option<Confirmation>> {
     Ok(match task.execution_status {
-        Execution::WaitingForConfirmation => Some(PendingActions::read(server, task.id).await?),
+        Execution::WaitingForConfirmation => Some(Confirmation::read(server, task.id).await?),
         _ => None,
     })
 }
@@ -273,21 +273,11 @@ async fn poll(
 
 /// Stops a task whose caller has cancelled the call, if its agent server can be reached.
 /// The stop goes on if the call has no time left for it.
-pub(crate) async fn stop_abandoned(
-    servers: &Servers,
-    runner: &Arc<Runner>,
-    id: TaskId,
-) -> ToolError {
-    let (servers, runner) = (servers.clone(), Arc::clone(runner));
-    let stopped = async move {
-        let server = servers.for_task(id).await?;
-        runner.stop(&server, id, StopReason::Cancelled).await
-    };
+pub(crate) async fn stop_abandoned(runner: &Arc<Runner>, id: TaskId) -> ToolError {
+    let runner = Arc::clone(runner);
     let stop = tokio::spawn(async move {
-        match stopped.await {
-            Ok::<_, ApiFailure>(_) => {
-                tracing::info!(task = %id, "task stopped, the call was cancelled");
-            }
+        match runner.stop_task(id, StopReason::Cancelled).await {
+            Ok(_) => tracing::info!(task = %id, "task stopped, the call was cancelled"),
             Err(failure) => tracing::warn!(task = %id, ?failure, "cannot stop the task"),
         }
     });

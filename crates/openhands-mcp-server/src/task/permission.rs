@@ -14,7 +14,6 @@ use upstream::text::{head, visible};
 use crate::OpenHands;
 use crate::api::tags::{ConversationTags, StopReason};
 use crate::api::{AgentServer, ApiResult, Conversation, Execution, PendingAction, TaskId};
-use crate::budget::Limit;
 
 /// Bytes of the actions in a report.
 const MAX_SHOWN_BYTES: usize = 5_000;
@@ -27,24 +26,14 @@ const ID_CHARS: usize = 16;
 /// Bytes for the members around an argument.
 const MEMBER_BYTES: usize = 30;
 
-/// All actions that the next approval allows.
-#[derive(Clone, Debug)]
-pub(crate) struct PendingActions {
-    id: String,
-    actions: Vec<ShownAction>,
-    /// Secrets in them that are not shown.
-    hidden: Option<usize>,
-}
-
-/// The actions that wait for respond_confirmation.
+/// The actions that wait for respond_confirmation: all that the next approval allows, or a part of them.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Confirmation {
-    /// For respond_confirmation.
+    /// Names exactly these actions.
     pub(crate) confirmation_id: String,
-    /// All that is allowed or refused at once.
     actions: Vec<ShownAction>,
-    /// Parts shown as ***.
+    /// Secrets in all of them that are not shown.
     hidden: Option<usize>,
     /// Not all is shown: offset of the rest for get_task_result, with part confirmation.
     next_offset: Option<u64>,
@@ -56,7 +45,7 @@ struct ShownAction {
     arguments: Map<String, Value>,
 }
 
-impl PendingActions {
+impl Confirmation {
     pub(crate) async fn read(server: &AgentServer, id: TaskId) -> ApiResult<Self> {
         Ok(Self::new(server.pending_actions(id).await?))
     }
@@ -84,19 +73,15 @@ impl PendingActions {
         });
         let actions = actions.collect();
         Self {
-            id,
+            confirmation_id: id,
             actions,
             hidden: (hidden > 0).then_some(hidden),
+            next_offset: None,
         }
     }
 
-    /// Names exactly these actions.
-    pub(crate) fn id(&self) -> &str {
-        &self.id
-    }
-
     /// The actions from `offset` on, as far as they fit into a report.
-    pub(crate) fn at_offset(&self, offset: u64) -> Confirmation {
+    pub(crate) fn at_offset(&self, offset: u64) -> Self {
         self.part(
             usize::try_from(offset).unwrap_or(usize::MAX),
             MAX_SHOWN_BYTES,
@@ -105,7 +90,7 @@ impl PendingActions {
 
     /// The part that begins at `offset`. Offsets count the bytes of the names and arguments, and some for the members
     /// around them.
-    fn part(&self, offset: usize, max: usize) -> Confirmation {
+    fn part(&self, offset: usize, max: usize) -> Self {
         let window = offset..offset.saturating_add(max);
         let (mut at, mut actions) = (0, Vec::new());
         for action in &self.actions {
@@ -131,8 +116,8 @@ impl PendingActions {
                 actions.push(ShownAction { tool, arguments });
             }
         }
-        Confirmation {
-            confirmation_id: self.id.clone(),
+        Self {
+            confirmation_id: self.confirmation_id.clone(),
             actions,
             hidden: self.hidden,
             next_offset: (window.end < at).then_some(window.end as u64),
@@ -284,14 +269,22 @@ pub(crate) async fn ask_user(
     let (_, pending) = waiting(server, id, confirmation_id).await?;
     // The key names the actions: a call that is repeated with an answer must not use it for the next
     // ones.
-    let key = format!("permission-{}", pending.id());
-    let question = question(id, &pending);
+    let key = format!("permission-{}", pending.confirmation_id);
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "allow": {"type": "boolean", "title": "Allow it?"},
+            "reason": {"type": "string", "title": "If not: why, or what instead"},
+        },
+        "required": ["allow"],
+    });
+    let question = InputRequest::elicit(&pending.question(id), schema);
     let rounds = call.extension::<PreviousRounds>();
     if !call.waits_for_answers() && rounds.is_none_or(|rounds| !rounds.answers.contains_key(&key)) {
         return Err(call.require_input(&[(&*key, question)], json!(id))?);
     }
     let answer = call.ask(&key, question).await?;
-    Ok(parse_answer(pending.id(), &answer))
+    Ok(parse_answer(&pending.confirmation_id, &answer))
 }
 
 /// The task that a call asked about when it ended, if this one repeats it with the answer.
@@ -321,11 +314,7 @@ pub(crate) async fn send_answer(
         let used = tags.used(&task, done, server.now());
         let limits = tags.limits(&task);
         if let Some(limit) = limits.reached(&used) {
-            let reason = match limit {
-                Limit::Steps(_) => StopReason::Steps,
-                Limit::Seconds(_) => StopReason::Time,
-                Limit::Cost(_) => StopReason::Cost,
-            };
+            let reason = StopReason::Limit(limit);
             let stopped = service
                 .runner
                 .stop_locked(server, id, reason, async { lock });
@@ -338,10 +327,10 @@ pub(crate) async fn send_answer(
     }
     server.set_tags(id, &tags).await?;
     // That may have taken long, and the agent server takes an answer for whatever waits when it comes.
-    waiting(server, id, Some(pending.id())).await?;
+    waiting(server, id, Some(&pending.confirmation_id)).await?;
     let sent = server.respond(id, answer.accept, &answer.reason).await;
     // Before the lock is released: the next answer must not come before this one has its effect.
-    let has_effect = !still_waits(server, id, pending.id()).await;
+    let has_effect = !still_waits(server, id, &pending.confirmation_id).await;
     drop(lock);
     if tags.callback().is_some() {
         service.callbacks.expect(id);
@@ -373,31 +362,18 @@ async fn waiting(
     server: &AgentServer,
     id: TaskId,
     confirmation_id: Option<&str>,
-) -> Result<(Conversation, PendingActions), ToolError> {
+) -> Result<(Conversation, Confirmation), ToolError> {
     let task = server.conversation(id).await?;
     if task.execution_status != Execution::WaitingForConfirmation {
         return Err(ToolError::conflict(
             "The task is not waiting for a permission. get_task_status shows what it does.",
         ));
     }
-    let pending = PendingActions::read(server, id).await?;
+    let pending = Confirmation::read(server, id).await?;
     match confirmation_id {
-        Some(given) if given != pending.id() => Err(pending.conflict()),
+        Some(given) if given != pending.confirmation_id => Err(pending.conflict()),
         _ => Ok((task, pending)),
     }
-}
-
-/// The question for the user.
-fn question(id: TaskId, pending: &PendingActions) -> InputRequest {
-    let schema = json!({
-        "type": "object",
-        "properties": {
-            "allow": {"type": "boolean", "title": "Allow it?"},
-            "reason": {"type": "string", "title": "If not: why, or what instead"},
-        },
-        "required": ["allow"],
-    });
-    InputRequest::elicit(&pending.question(id), schema)
 }
 
 /// Parses the user's answer. `None` if the user closed the question.
@@ -418,7 +394,7 @@ mod tests {
 
     use super::*;
 
-    fn pending(actions: &[(&str, Value)]) -> PendingActions {
+    fn pending(actions: &[(&str, Value)]) -> Confirmation {
         let actions = actions.iter().enumerate().map(|(at, (tool, arguments))| {
             let arguments = arguments.as_object().unwrap().clone();
             PendingAction {
@@ -427,11 +403,11 @@ mod tests {
                 arguments,
             }
         });
-        PendingActions::new(actions.collect())
+        Confirmation::new(actions.collect())
     }
 
     /// The texts of all pages, by action and argument.
-    fn pages(pending: &PendingActions, max: usize) -> Vec<(String, String, String)> {
+    fn pages(pending: &Confirmation, max: usize) -> Vec<(String, String, String)> {
         let mut whole: Vec<(String, String, String)> = Vec::new();
         let mut next = Some(0);
         while let Some(offset) = next {

@@ -13,7 +13,6 @@ use upstream::text::one_line;
 use super::follow::ObservedTask;
 use super::follow::{MAX_RESULT_BYTES, TaskSnapshot};
 use super::permission::Confirmation;
-use super::verify::{Check, check};
 use crate::OpenHands;
 use crate::api::tags::{ConversationTags, tag};
 use crate::api::{AgentServer, ApiFailure, ApiResult, TaskId};
@@ -27,10 +26,6 @@ const MIN_CHECK_WAIT: Duration = Duration::from_secs(3);
 /// Bytes of the list of changed files.
 const MAX_CHANGED_BYTES: usize = 900;
 const MAX_MODEL_CHARS: usize = 80;
-/// Warnings about the verify command.
-const NOT_RUN: &str = "Its verify command was not run, because this MCP server is read-only.";
-const LOST: &str = "The outcome of its verify command was lost: the agent server may have been \
-    restarted. Check the work yourself.";
 
 /// The state of a task and its results.
 #[skip_serializing_none]
@@ -51,7 +46,7 @@ pub(crate) struct Report {
     pub(crate) verified: Option<bool>,
     pub(crate) verify_exit_code: Option<i32>,
     /// Its last lines.
-    verify_output: Option<String>,
+    pub(crate) verify_output: Option<String>,
     /// Actions taken so far.
     steps: Option<u64>,
     /// The last of them.
@@ -231,41 +226,6 @@ impl Report {
         // The output says more than the action.
         self.last_action = None;
         Ok(())
-    }
-
-    /// Runs the command that checks a finished task, and adds its outcome if it ends before `until`.
-    ///
-    /// Returns false if the command still runs.
-    pub(crate) async fn add_check(
-        &mut self,
-        service: &OpenHands,
-        server: &AgentServer,
-        task: &TaskSnapshot,
-        until: Instant,
-    ) -> ApiResult<bool> {
-        match check(service, server, task, until).await? {
-            Check::None => {}
-            Check::NotRun => self.warnings.push(NOT_RUN.to_owned()),
-            Check::Lost => self.warnings.push(LOST.to_owned()),
-            Check::Running => {
-                self.next = Some("Its verify command runs: call wait_task for its outcome.".into());
-                return Ok(false);
-            }
-            Check::Done {
-                command,
-                not_committed,
-            } => {
-                if let Some((exit_code, output)) = command {
-                    self.verified = Some(exit_code == 0);
-                    self.verify_exit_code = Some(exit_code);
-                    self.verify_output = Some(output);
-                }
-                self.warnings.extend(not_committed.map(|reason| {
-                    format!("The work is not committed to the branch of its worktree: {reason}.")
-                }));
-            }
-        }
-        Ok(true)
     }
 
     /// The report about a task that was started and not polled yet.

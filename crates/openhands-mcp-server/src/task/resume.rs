@@ -2,14 +2,14 @@
 
 use mcp_core::tool::ToolError;
 use tokio::time::Instant;
+use upstream::http::Url;
 
 use super::create::{no_callback, wake};
 use crate::OpenHands;
 use crate::api::tags::{ConversationTags, StopReason, tag};
-use crate::api::{AgentServer, ApiFailure, Execution, TaskId};
+use crate::api::{AgentServer, ApiFailure, Backend, Execution, TaskId};
 use crate::budget::Limits;
-use crate::callback::CallbackUrl;
-use crate::runner::{refuse_leftovers, use_model};
+use crate::runner::{refuse_leftovers, until_slot, use_model};
 
 /// The reason for the agent whose action was interrupted before it was allowed or done.
 const NOT_DONE: &str =
@@ -21,7 +21,7 @@ pub(crate) struct Continuation<'a> {
     /// The limits that the caller raises.
     pub(crate) raised: Limits,
     /// Gets the next result.
-    pub(crate) callback: Option<CallbackUrl>,
+    pub(crate) callback: Option<Url>,
 }
 
 /// Sends a message to the agent of a task, if there is one, and runs the agent within the limits of
@@ -41,7 +41,7 @@ pub(crate) async fn resume(
         callback,
     } = with;
     let (message, runner) = (*message, &service.runner);
-    if callback.is_some() && !service.servers.has_shared_agent().await? {
+    if callback.is_some() && matches!(service.servers.backend().await?, Backend::App(_)) {
         return Err(no_callback());
     }
     let server = &wake(&service.servers, id).await?;
@@ -103,7 +103,7 @@ pub(crate) async fn resume(
     let limits = service.max_budget.continue_with(&old, raised, &used)?;
     let has_run = tags.has_run();
     // Nothing is sent to a task that cannot run.
-    let _slot = runner.take_slot_by(slot_by).await?;
+    let _slot = until_slot(slot_by, || runner.take_slot()).await?;
     let mut before = tags.clone();
     tags.set_limits(&limits);
     if !refuse_leftovers(server, id, NOT_DONE).await? {

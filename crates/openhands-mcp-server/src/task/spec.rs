@@ -1,12 +1,11 @@
 //! The specification of a task. Pure.
 
 use mcp_core::tool::ToolError;
-use tokio::time::Instant;
+use upstream::http::Url;
 use uuid::Uuid;
 
 use crate::api::{Confirm, FileName, TaskId};
 use crate::budget::Limits;
-use crate::callback::CallbackUrl;
 use crate::git::Repository;
 use crate::workspace::{FileContent, WorkspaceSpec, is_below};
 
@@ -20,7 +19,7 @@ const MAX_VERIFY_CHARS: usize = 200;
 const MAX_FILES: usize = 50;
 
 /// The specification of a task, from its caller.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct TaskSpec {
     pub(crate) task: String,
     pub(crate) workspace: WorkspaceSpec,
@@ -33,36 +32,14 @@ pub(crate) struct TaskSpec {
     /// A command that checks the finished task.
     pub(crate) verify: Option<String>,
     /// Gets the result at the end.
-    pub(crate) callback: Option<CallbackUrl>,
+    pub(crate) callback: Option<Url>,
     /// The idempotency key: the same key is always the same task.
     pub(crate) key: Option<String>,
     /// The id of a task without a key; `None` for a random one.
     pub(crate) id: Option<TaskId>,
-    /// The time by which the call must be answered.
-    pub(crate) answer_by: Instant,
-    /// The time until which it waits for a slot.
-    pub(crate) slot_by: Instant,
 }
 
 impl TaskSpec {
-    /// A specification without a task.
-    pub(crate) fn new(answer_by: Instant) -> Self {
-        Self {
-            task: String::new(),
-            workspace: WorkspaceSpec::default(),
-            agent: None,
-            model: None,
-            limits: Limits::default(),
-            confirm: None,
-            verify: None,
-            callback: None,
-            key: None,
-            id: None,
-            answer_by,
-            slot_by: answer_by,
-        }
-    }
-
     /// Validates the specification and returns it.
     ///
     /// # Errors
@@ -166,36 +143,4 @@ fn clashing_name(files: &[(FileName, FileContent)]) -> Option<&str> {
     };
     let mut found = names.iter().enumerate();
     found.find_map(|(at, name)| clashes(at, name).then_some(*name))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn spec(task: &str, files: &[(&str, &str)]) -> TaskSpec {
-        let file = |(name, content): &(&str, &str)| {
-            (FileName::new(name).unwrap(), FileContent((*content).into()))
-        };
-        let mut spec = TaskSpec::new(Instant::now());
-        spec.task = task.into();
-        spec.workspace.files = files.iter().map(file).collect();
-        spec
-    }
-
-    #[test]
-    fn prompt_names_files_and_repository() {
-        assert_eq!(spec("Fix it", &[]).prompt(), "Fix it");
-        let one = spec("Fix it", &[("a/b.py", "x")]).prompt();
-        assert_eq!(
-            one,
-            "Fix it\n\nThe file `a/b.py` is in your working directory."
-        );
-        let mut both = spec("Fix it", &[("a", ""), ("b", "")]);
-        both.workspace.repository = Repository::new("https://h/r", Some("dev")).ok();
-        assert_eq!(
-            both.prompt(),
-            "Fix it\n\nYour working directory is a checkout of https://h/r (branch dev).\n\nThe \
-             files `a`, `b` are in your working directory."
-        );
-    }
 }

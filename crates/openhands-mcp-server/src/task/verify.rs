@@ -9,6 +9,7 @@ use upstream::redact::redacted;
 use upstream::text::tail;
 
 use super::follow::TaskSnapshot;
+use super::report::Report;
 use crate::OpenHands;
 use crate::api::tags::{CheckRun, ConversationTags, tag};
 use crate::api::{AgentServer, ApiFailure, ApiResult, TaskId, shell_quoted};
@@ -25,74 +26,76 @@ const POLL_INTERVAL: Duration = Duration::from_millis(300);
 /// Bytes of its output in a report. The end is kept, because it shows the outcome.
 const MAX_OUTPUT_BYTES: usize = 1_000;
 
-/// The state of a check.
-pub(super) enum Check {
-    /// There is nothing to check, or not yet.
-    None,
-    /// This server is read-only, and no other has run the command.
-    NotRun,
-    Running,
-    /// The run has no outcome.
-    Lost,
-    Done {
-        /// The exit code and the output of the command; `None` without one.
-        command: Option<(i32, String)>,
-        /// The reason why the work is not on the branch of its worktree.
-        not_committed: Option<String>,
-    },
-}
+/// Warnings about the command.
+const NOT_RUN: &str = "Its verify command was not run, because this MCP server is read-only.";
+const LOST: &str = "The outcome of its verify command was lost: the agent server may have been \
+    restarted. Check the work yourself.";
 
-/// Commits the work of a finished task in a worktree and runs its command, once, and waits for the end until `until`.
-pub(super) async fn check(
-    service: &OpenHands,
-    server: &AgentServer,
-    task: &TaskSnapshot,
-    until: Instant,
-) -> ApiResult<Check> {
-    let tags = &task.conversation.tags;
-    let is_asked = tags.get(tag::VERIFY).is_some() || has_worktree(task.id, tags.get(tag::BRANCH));
-    if !is_asked || task.status() != TaskStatus::Finished {
-        return Ok(Check::None);
-    }
-    let mut known = tags.check(task.steps);
-    loop {
-        if let Some(run) = known {
-            if let Some(end) = server.finished_script(run.script).await? {
-                let output = || tail(&redacted(end.text().trim_end()), MAX_OUTPUT_BYTES);
-                let code = end.exit_code.unwrap_or(-1);
-                // The output of the command is not among the errors of the script.
-                let error = Some(end.error()).filter(|error| !error.trim().is_empty());
-                return Ok(Check::Done {
-                    command: tags.get(tag::VERIFY).map(|_| (code, output())),
-                    not_committed: error.map(reason),
-                });
+impl Report {
+    /// Commits the work of a finished task in a worktree and runs its command, once, and adds the outcome if the command
+    /// ends before `until`.
+    ///
+    /// Returns false if it still runs.
+    pub(crate) async fn add_check(
+        &mut self,
+        service: &OpenHands,
+        server: &AgentServer,
+        task: &TaskSnapshot,
+        until: Instant,
+    ) -> ApiResult<bool> {
+        let tags = &task.conversation.tags;
+        let command = tags.get(tag::VERIFY);
+        let is_asked = command.is_some() || has_worktree(task.id, tags.get(tag::BRANCH));
+        if !is_asked || task.status() != TaskStatus::Finished {
+            return Ok(true);
+        }
+        'runs: {
+            let mut known = tags.check(task.steps);
+            if known.is_none() {
+                if !service.may_check() {
+                    self.warnings.extend(command.map(|_| NOT_RUN.to_owned()));
+                    return Ok(true);
+                }
+                // The end of the call must not come between the start and the tag.
+                let runner = Arc::clone(&service.runner);
+                let started = tokio::spawn(start(runner, server.clone(), task.id));
+                let Ok(started) = timeout_at(until, started).await else {
+                    break 'runs;
+                };
+                known = started.unwrap_or(Err(ApiFailure::NoAnswer))?;
             }
-            if run.age(server.now()) <= LOST_AFTER {
+            let Some(run) = known else { return Ok(true) };
+            let end = loop {
+                if let Some(end) = server.finished_script(run.script).await? {
+                    break end;
+                }
+                if run.age(server.now()) > LOST_AFTER {
+                    self.warnings.push(LOST.to_owned());
+                    return Ok(true);
+                }
                 if Instant::now() + POLL_INTERVAL >= until {
-                    return Ok(Check::Running);
+                    break 'runs;
                 }
                 sleep(POLL_INTERVAL).await;
-                continue;
+            };
+            if command.is_some() {
+                let exit_code = end.exit_code.unwrap_or(-1);
+                self.verified = Some(exit_code == 0);
+                self.verify_exit_code = Some(exit_code);
+                let output = tail(&redacted(end.text().trim_end()), MAX_OUTPUT_BYTES);
+                self.verify_output = Some(output);
             }
-            return Ok(Check::Lost);
+            // The output of the command is not among the errors of the script.
+            if !end.error().trim().is_empty() {
+                self.warnings.push(format!(
+                    "The work is not committed to the branch of its worktree: {}.",
+                    reason(end.error())
+                ));
+            }
+            return Ok(true);
         }
-        if !service.may_check() {
-            return Ok(match tags.get(tag::VERIFY) {
-                Some(_) => Check::NotRun,
-                None => Check::None,
-            });
-        }
-        // The end of the call must not come between the start and the tag.
-        let runner = Arc::clone(&service.runner);
-        let started = tokio::spawn(start(runner, server.clone(), task.id));
-        known = match timeout_at(until, started).await {
-            Ok(Ok(started)) => started?,
-            Ok(Err(_)) => return Err(ApiFailure::NoAnswer),
-            Err(_) => return Ok(Check::Running),
-        };
-        if known.is_none() {
-            return Ok(Check::None);
-        }
+        self.next = Some("Its verify command runs: call wait_task for its outcome.".into());
+        Ok(false)
     }
 }
 

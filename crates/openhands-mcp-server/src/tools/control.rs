@@ -182,6 +182,11 @@ impl Tool for CancelTask {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<StopResult, ToolError> {
         let task_id = self.task_id;
+        let result = |status, message: &str| StopResult {
+            task_id,
+            status,
+            message: message.to_owned(),
+        };
         let server = &match service.task_server(task_id, call).await {
             Err(failure) if failure.sandbox_problem() == Some(&SandboxProblem::Starting) => {
                 let Backend::App(app) = service.servers.backend().await? else {
@@ -189,12 +194,10 @@ impl Tool for CancelTask {
                 };
                 let end = StartEnd::Cancelled;
                 if service.servers.end_start(&app, task_id, end).await? {
-                    return Ok(StopResult {
-                        task_id,
-                        status: TaskStatus::Cancelled,
-                        message: "It was stopped before it had started; its sandbox is deleted."
-                            .to_owned(),
-                    });
+                    return Ok(result(
+                        TaskStatus::Cancelled,
+                        "It was stopped before it had started; its sandbox is deleted.",
+                    ));
                 }
                 service.task_server(task_id, call).await?
             }
@@ -211,11 +214,8 @@ impl Tool for CancelTask {
                 let status = TaskSnapshot::read(server, task_id).await?.status();
                 // It may be about to go on.
                 if status.is_settled() {
-                    return Ok(StopResult {
-                        task_id,
-                        status,
-                        message: "It was not running any more; nothing was changed.".to_owned(),
-                    });
+                    let message = "It was not running any more; nothing was changed.";
+                    return Ok(result(status, message));
                 }
                 stop().await?
             }
@@ -244,11 +244,7 @@ impl Tool for CancelTask {
         if line_end == LineEnd::Unknown {
             message += REST_MAY_HAVE_RUN;
         }
-        Ok(StopResult {
-            task_id,
-            status,
-            message,
-        })
+        Ok(result(status, &message))
     }
 }
 
@@ -411,9 +407,8 @@ impl DeleteTask {
     ) -> Result<(), ToolError> {
         let id = self.task_id;
         let start = app.recent_start(id).await?;
-        let is_deleted = service.servers.start_end(id) == Some(StartEnd::Deleted);
-        let start = start.filter(|_| !is_deleted);
-        let start = start.ok_or_else(|| ToolError::from(ApiFailure::absent(id)))?;
+        let start = start.filter(|start| service.servers.start_problem(id, start).is_some());
+        let start = start.ok_or_else(|| ToolError::from(ApiFailure::Absent(id)))?;
         let title = start.prompt().map(task_words);
         self.confirm(call, title.as_deref(), loss, None, false)
             .await?;

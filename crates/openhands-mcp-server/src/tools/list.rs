@@ -14,10 +14,10 @@ use upstream::time::{Timestamp, before, parse_timestamp};
 use crate::OpenHands;
 use crate::api::tags::tag;
 use crate::api::{
-    AgentServer, AppConversation, AppServer, Backend, Conversation, Execution, SandboxStatus,
-    Servers, StartEnd, StartStatus, TaskId, round_cost,
+    AgentProfile, AppConversation, AppServer, Backend, Conversation, Execution, ModelProfile,
+    SandboxStatus, Servers, StartStatus, TaskId, round_cost,
 };
-use crate::state::{TaskFacts, TaskStatus};
+use crate::state::{TaskFacts, TaskOutcome, TaskStatus};
 
 /// Tasks in an answer; each takes about 60 tokens.
 const DEFAULT_LIMIT: u32 = 20;
@@ -165,21 +165,12 @@ impl ListTasks {
             });
             tasks.extend(starts.filter_map(|start| {
                 let id = start.task()?;
-                let status = match (servers.start_end(id), start.status) {
-                    (Some(StartEnd::Cancelled), _) => TaskStatus::Cancelled,
-                    (None, StartStatus::Error) => TaskStatus::Failed,
-                    (None, StartStatus::InProgress) => TaskStatus::Queued,
-                    // A task that is neither starting nor listed was deleted.
-                    (Some(StartEnd::Deleted), _) | (None, StartStatus::Ready) => return None,
-                };
-                let title = words(id);
-                Some(ListedTask::new(
-                    id,
-                    status,
-                    title.as_deref(),
-                    &start.created_at,
-                    0.0,
-                ))
+                let problem = servers.start_problem(id, start)?;
+                let status = TaskOutcome::from_sandbox_problem(&problem).status;
+                // A task that is neither starting nor listed was deleted.
+                let is_gone = status == TaskStatus::Queued && start.status == StartStatus::Ready;
+                let (title, at) = (words(id), &start.created_at);
+                (!is_gone).then(|| ListedTask::new(id, status, title.as_deref(), at, 0.0))
             }));
         }
         tasks.extend(listed);
@@ -247,15 +238,7 @@ pub(crate) struct ListAgentProfiles {}
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct AgentProfiles {
     profiles: Vec<ProfileRow>,
-    models: Vec<ModelRow>,
-}
-
-#[skip_serializing_none]
-#[derive(Serialize, JsonSchema)]
-struct ModelRow {
-    /// For run_task.
-    name: String,
-    model: Option<String>,
+    models: Vec<ModelProfile>,
 }
 
 #[skip_serializing_none]
@@ -280,7 +263,7 @@ impl Tool for ListAgentProfiles {
     async fn call(self, service: &OpenHands, _: &Call) -> Result<AgentProfiles, ToolError> {
         let server = service.servers.shared_agent().await?;
         let (profiles, active) = server.agent_profiles().await?;
-        let row = |profile: crate::api::AgentProfile| ProfileRow {
+        let row = |profile: AgentProfile| ProfileRow {
             default: match &service.profile {
                 Some(name) => *name == profile.name,
                 None => active.as_ref() == Some(&profile.id),
@@ -289,12 +272,9 @@ impl Tool for ListAgentProfiles {
             agent_kind: profile.agent_kind,
             model: profile.llm_profile_ref,
         };
-        let models = server.models().await?.into_iter();
-        let models =
-            models.map(|crate::api::ModelProfile { name, model }| ModelRow { name, model });
         Ok(AgentProfiles {
             profiles: profiles.into_iter().map(row).collect(),
-            models: models.collect(),
+            models: server.models().await?,
         })
     }
 }
@@ -362,7 +342,7 @@ impl Tool for GetUsage {
         report.not_counted.push("Deleted tasks.".to_owned());
         // Tasks with tokens and without a cost.
         let (mut unpriced, mut oldest) = (0_u64, String::new());
-        let is_whole = each_since(&server, since, |task| {
+        let mut add = |task: &Conversation| {
             let tags = &task.tags;
             if owner.as_ref().is_some_and(|owner| !owner.may_see(tags)) {
                 return;
@@ -385,8 +365,21 @@ impl Tool for GetUsage {
             ] {
                 sums.entry(key.to_owned()).or_default().add(usage);
             }
-        });
-        if !is_whole.await? {
+        };
+        let (mut read, mut is_whole) = (0, true);
+        let add_page = |page: Vec<Conversation>, has_more: bool| {
+            for task in &page {
+                if parse_timestamp(&task.created_at).is_some_and(|created| created < since) {
+                    return false;
+                }
+                read += 1;
+                add(task);
+            }
+            is_whole = !has_more || read < MAX_TASKS;
+            is_whole
+        };
+        server.each_page(None, add_page).await?;
+        if !is_whole {
             report.not_counted.push(format!(
                 "Tasks before the newest {MAX_TASKS} of the agent server (of {oldest} and earlier)."
             ));
@@ -398,26 +391,4 @@ impl Tool for GetUsage {
         }
         Ok(report)
     }
-}
-
-/// Reads the tasks that were created since then, newest first. Returns false if there are too many.
-async fn each_since(
-    server: &AgentServer,
-    since: Timestamp,
-    mut each: impl FnMut(Conversation),
-) -> Result<bool, ToolError> {
-    let (mut read, mut is_whole) = (0, true);
-    let read_page = |page: Vec<Conversation>, has_more: bool| {
-        for task in page {
-            if parse_timestamp(&task.created_at).is_some_and(|created| created < since) {
-                return false;
-            }
-            read += 1;
-            each(task);
-        }
-        is_whole = !has_more || read < MAX_TASKS;
-        is_whole
-    };
-    server.each_page(None, read_page).await?;
-    Ok(is_whole)
 }

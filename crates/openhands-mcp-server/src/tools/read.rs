@@ -1,5 +1,6 @@
 //! Tools that read a task: its state and result, its changes, files and events.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -301,26 +302,17 @@ impl Tool for GetTaskPatch {
         let shown = part_end(&changes.diff, limit, changes.size.saturating_sub(offset));
         let next = offset + shown as u64;
         let part = changes.diff.get(..shown).unwrap_or_default();
-        let (patch, encoding) = match std::str::from_utf8(part) {
-            Ok(text) => {
-                let redacted = redacted_patch(text);
-                if redacted != text {
-                    changes.warnings.push(PATCH_REDACTED);
-                }
-                (redacted, None)
-            }
-            Err(_) => {
-                let text = String::from_utf8_lossy(part);
-                let redacted = redacted_patch(&text);
-                match redacted == text {
-                    true => (STANDARD.encode(part), Some("base64")),
-                    false => {
-                        changes.warnings.extend([PATCH_REDACTED, LOSSY]);
-                        (redacted, None)
-                    }
-                }
-            }
+        let text = String::from_utf8_lossy(part);
+        let redacted = redacted_patch(&text);
+        let (is_text, is_redacted) = (matches!(text, Cow::Borrowed(_)), redacted != text);
+        let (patch, encoding) = match is_text || is_redacted {
+            true => (redacted, None),
+            false => (STANDARD.encode(part), Some("base64")),
         };
+        if is_redacted {
+            changes.warnings.push(PATCH_REDACTED);
+            changes.warnings.extend((!is_text).then_some(LOSSY));
+        }
         changes.repositories.retain(|other| other != repository);
         Ok(PatchPart {
             task_id,
@@ -513,30 +505,17 @@ enum EventKind {
     Stop,
 }
 
-const ALL_KINDS: [EventKind; 5] = [
-    EventKind::Action,
-    EventKind::Output,
-    EventKind::Message,
-    EventKind::Error,
-    EventKind::Stop,
+/// The kinds, with the agent server's names of their events. The system prompt is left out: 20 KB.
+const KINDS: [(EventKind, &str); 8] = [
+    (EventKind::Action, event_kind::ACTION),
+    (EventKind::Output, event_kind::OBSERVATION),
+    (EventKind::Message, event_kind::MESSAGE),
+    (EventKind::Error, event_kind::RUN_ERROR),
+    (EventKind::Error, event_kind::TOOL_ERROR),
+    (EventKind::Stop, event_kind::PAUSED),
+    (EventKind::Stop, event_kind::INTERRUPT),
+    (EventKind::Stop, event_kind::REJECTION),
 ];
-
-impl EventKind {
-    /// The agent server's names of this kind. The system prompt is left out: 20 KB.
-    fn names(self) -> &'static [&'static str] {
-        match self {
-            Self::Action => &[event_kind::ACTION],
-            Self::Output => &[event_kind::OBSERVATION],
-            Self::Message => &[event_kind::MESSAGE],
-            Self::Error => &[event_kind::RUN_ERROR, event_kind::TOOL_ERROR],
-            Self::Stop => &[
-                event_kind::PAUSED,
-                event_kind::INTERRUPT,
-                event_kind::REJECTION,
-            ],
-        }
-    }
-}
 
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
@@ -570,16 +549,15 @@ impl Tool for GetTaskEvents {
         let id = self.task_id;
         let since = self.since.as_deref().map(parse_since).transpose()?;
         let limit = self.limit.map_or(DEFAULT_LIMIT, Bounded::get) as usize;
-        let is_wanted = |kind: &EventKind| self.kinds.is_empty() || self.kinds.contains(kind);
         let from = since.map(|(time, _)| time);
         let server = service.task_server(id, call).await?;
         // One more for the event of `since`, and one more to learn whether there are more.
         let fetched = (limit + 2).min(100).to_string();
         let mut found = Vec::new();
-        for wanted in ALL_KINDS.into_iter().filter(is_wanted) {
-            for name in wanted.names() {
+        for (kind, name) in KINDS {
+            if self.kinds.is_empty() || self.kinds.contains(&kind) {
                 let events = server.events_since(id, name, from, &fetched).await?;
-                found.extend(events.into_iter().map(|event| (wanted, event)));
+                found.extend(events.into_iter().map(|event| (kind, event)));
             }
         }
         found.sort_by(|(_, a), (_, b)| a.timestamp.cmp(&b.timestamp));

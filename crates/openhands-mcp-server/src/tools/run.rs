@@ -80,10 +80,10 @@ impl Tool for RunTask {
         let id = if let Some(id) = self.existing.or_else(|| task_of_question(call)) {
             id
         } else {
-            let mut spec = self.spec(service, wait)?;
+            let mut spec = self.spec(service)?;
             // After a restart the task of the protocol finds its OpenHands task by this id.
             spec.id = new_id(call, 0);
-            create(service, call, spec).await?
+            create(service, call, spec, (wait.answer_by, wait.slot_by())).await?
         };
         let wait = TaskWait::new(service, id, wait, call);
         wait.follow(true).await.map(ShortReport)
@@ -108,14 +108,14 @@ impl Tool for RunTask {
 }
 
 impl RunTask {
-    fn spec(self, service: &OpenHands, wait: WaitFor) -> Result<TaskSpec, ToolError> {
+    fn spec(self, service: &OpenHands) -> Result<TaskSpec, ToolError> {
         let common = TaskSpec {
             agent: self.agent,
             model: self.model,
             limits: limits(self.max_iterations, self.max_seconds, self.max_cost),
             confirm: self.confirm,
             callback: service.callbacks.check_given(self.callback_url)?,
-            ..TaskSpec::new(wait.answer_by)
+            ..TaskSpec::default()
         };
         let arguments = TaskArguments {
             task: self.task,
@@ -126,7 +126,7 @@ impl RunTask {
             idempotency_key: self.idempotency_key,
             verify: self.verify,
         };
-        arguments.spec(&common, wait)
+        arguments.spec(&common)
     }
 }
 
@@ -188,7 +188,7 @@ impl Tool for RunParallelTasks {
         let wait = WaitFor::new(self.wait_seconds, service);
         let existing = mem::take(&mut self.existing);
         let tasks = match existing.is_empty() {
-            true => start(service, self.specs(service, wait)?, call).await?,
+            true => start(service, self.specs(service)?, wait, call).await?,
             false => existing.into_iter().map(found).collect(),
         };
         // A task of the protocol is promised once all of them exist.
@@ -239,6 +239,7 @@ fn found(id: Option<TaskId>) -> Result<TaskId, ToolError> {
 async fn start(
     service: &OpenHands,
     mut specs: Vec<TaskSpec>,
+    wait: WaitFor,
     call: &Call,
 ) -> Result<Vec<Result<TaskId, ToolError>>, ToolError> {
     if !(1..=MAX_TASKS).contains(&specs.len()) {
@@ -257,29 +258,29 @@ async fn start(
             )));
         }
         spec.id = new_id(call, at);
-        spec.answer_by -= REPORT_TIME;
     }
+    let times = (wait.answer_by - REPORT_TIME, wait.slot_by());
     let starting = Semaphore::new(MAX_STARTING);
     let creations = specs.into_iter().map(async |spec| {
         // The semaphore is never closed.
         let _permit = starting.acquire().await.ok();
-        create(service, call, spec).await
+        create(service, call, spec, times).await
     });
     Ok(join_all(creations).await)
 }
 
 impl RunParallelTasks {
-    fn specs(self, service: &OpenHands, wait: WaitFor) -> Result<Vec<TaskSpec>, ToolError> {
+    fn specs(self, service: &OpenHands) -> Result<Vec<TaskSpec>, ToolError> {
         let common = TaskSpec {
             agent: self.agent,
             model: self.model,
             limits: limits(self.max_iterations, self.max_seconds, self.max_cost),
             confirm: self.confirm,
             callback: service.callbacks.check_given(self.callback_url)?,
-            ..TaskSpec::new(wait.answer_by)
+            ..TaskSpec::default()
         };
         let spec = |(at, task): (usize, TaskArguments)| {
-            task.spec(&common, wait).map_err(|error| {
+            task.spec(&common).map_err(|error| {
                 ToolError::new(error.kind(), format!("tasks[{at}]: {}", error.message()))
             })
         };
@@ -439,12 +440,11 @@ impl Context {
 
 impl TaskArguments {
     /// The specification of the task; `common` is that of all tasks of the call.
-    fn spec(self, common: &TaskSpec, wait: WaitFor) -> Result<TaskSpec, ToolError> {
+    fn spec(self, common: &TaskSpec) -> Result<TaskSpec, ToolError> {
         let mut spec = TaskSpec {
             task: self.task,
             key: self.idempotency_key,
             verify: self.verify,
-            slot_by: wait.slot_by(),
             ..common.clone()
         };
         let directory = self.workspace.as_deref().map(Directory::new).transpose();

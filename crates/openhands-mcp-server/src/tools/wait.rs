@@ -300,9 +300,6 @@ impl<'a> TaskWait<'a> {
     /// Waits until the task settles or the wait is over. If the call is cancelled, the task goes on, or is stopped:
     /// unless this server stops, since the task is found after its restart.
     async fn observe(&mut self, stops: bool) -> Result<ObservedTask, ToolError> {
-        let OpenHands {
-            servers, runner, ..
-        } = self.service;
         let quiet = Call::default();
         let progress = if self.is_quiet { &quiet } else { self.call };
         loop {
@@ -310,7 +307,7 @@ impl<'a> TaskWait<'a> {
                 biased;
                 () = self.call.cancelled(), if stops => return Err(match self.call.is_closing() {
                     true => still_at_work(self.id),
-                    false => stop_abandoned(servers, runner, self.id).await,
+                    false => stop_abandoned(&self.service.runner, self.id).await,
                 }),
                 seen = observe(self.service, self.id, self.wait.until, progress) => seen,
             };

@@ -2,7 +2,7 @@
 
 use crate::api::tags::tag;
 use crate::api::{AgentServer, ApiResult, Conversation, TaskId, event_kind};
-use crate::git::{ChangedDirectory, Changes, ChangesQuery, OtherWork};
+use crate::git::{ChangedDirectory, Changes, ChangesQuery};
 
 /// Pages of conversations that are searched, newest first.
 const MAX_PAGES: usize = 10;
@@ -17,36 +17,31 @@ pub(crate) async fn read_changes(
     Changes::read(server, &changed, query).await
 }
 
-/// The directory of a task.
+/// The directory of a task, with the work of other tasks in it, above it or below it.
 pub(crate) async fn changed_directory<'a>(
     server: &AgentServer,
     conversation: &'a Conversation,
 ) -> ApiResult<ChangedDirectory<'a>> {
-    Ok(ChangedDirectory {
+    let mut changed = ChangedDirectory {
         path: &conversation.workspace.working_dir,
         base: conversation.tags.base(),
         store: conversation.tags.get(tag::SNAPSHOTS),
-        others: other_tasks(server, conversation).await?,
-    })
-}
-
-/// The work of other tasks in the same directory, above it or below it.
-async fn other_tasks(server: &AgentServer, conversation: &Conversation) -> ApiResult<OtherWork> {
+        ..ChangedDirectory::default()
+    };
     // Others work in a directory of its own only if they name it.
     let pages = match has_own_directory(conversation) {
         true => 1,
         false => MAX_PAGES,
     };
     let others = neighbours(server, conversation, pages).await?;
-    let mut work = OtherWork::default();
     let (mut snapshots, mut earlier) = (Vec::new(), Vec::new());
     for other in others.into_iter().rev() {
         let is_same = other.workspace.working_dir == conversation.workspace.working_dir;
         if other.created_at >= conversation.created_at {
             // The end of the task is known only in the directory itself.
-            work.is_overlapping |= !is_same;
+            changed.is_overlapping |= !is_same;
         } else if !other.execution_status.is_stopped() {
-            work.is_overlapping = true;
+            changed.is_overlapping = true;
         } else if other.updated_at > conversation.created_at {
             earlier.extend(server.last_time(other.id, event_kind::OBSERVATION).await?);
         }
@@ -54,13 +49,13 @@ async fn other_tasks(server: &AgentServer, conversation: &Conversation) -> ApiRe
         snapshots.extend(base.filter(|_| is_same).map(str::to_owned));
     }
     if !snapshots.is_empty() && conversation.execution_status.is_stopped() {
-        work.ended = server
+        changed.ended = server
             .last_time(conversation.id, event_kind::OBSERVATION)
             .await?;
     }
-    work.snapshots = snapshots.join(" ");
-    work.earlier = earlier.join(" ");
-    Ok(work)
+    changed.others = snapshots.join(" ");
+    changed.earlier = earlier.join(" ");
+    Ok(changed)
 }
 
 /// The other tasks whose directory is that of the task, above it or below it, newest first: those that were created

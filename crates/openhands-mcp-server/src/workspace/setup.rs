@@ -139,6 +139,7 @@ impl fmt::Debug for FileContent {
 }
 
 /// A directory that is set up, or still fetches its repository.
+#[derive(Default)]
 pub(crate) struct Workspace {
     /// Absolute.
     pub(crate) directory: String,
@@ -158,9 +159,10 @@ const UNCOMMITTED: &str = "changes in workspace that are not committed";
 /// The absolute paths of the roots below which tasks may work.
 pub(crate) async fn absolute_roots(server: &AgentServer, roots: &[Root]) -> ApiResult<Vec<String>> {
     let is_relative = roots.iter().any(Root::is_relative);
-    let home = match is_relative {
-        true => server.home().await?,
-        false => String::new(),
+    let home = if is_relative {
+        server.home().await?
+    } else {
+        String::new()
     };
     Ok(roots.iter().map(|root| root.path(&home)).collect())
 }
@@ -216,10 +218,9 @@ pub(crate) async fn set_up(
     let (fetch, branch) = start_fetch(server, (root, store), name, from, hosts).await?;
     Ok(Workspace {
         directory,
-        base: None,
         fetch: Some(fetch),
         branch,
-        gaps: None,
+        ..Workspace::default()
     })
 }
 
@@ -274,9 +275,7 @@ async fn snapshot(
     Ok(Workspace {
         directory,
         base: printed_id(printed.text()),
-        fetch: None,
-        branch: None,
-        gaps: None,
+        ..Workspace::default()
     })
 }
 

@@ -124,33 +124,3 @@ impl UnsavedWork {
         kinds.collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_is_nowhere_else_is_lost() {
-        let saved = UnsavedWork::parse("sum a\nignored target/\n");
-        assert!(saved.is_empty());
-        assert!(
-            saved
-                .question()
-                .contains("1 files or directories that git ignores are lost: target/.")
-        );
-        let [one, other] = ["a", "b"].map(|sum| {
-            UnsavedWork::parse(&format!(
-                "sum {sum}\ncommit abc first\nfile ?? my notes.txt\nfile  M f\n"
-            ))
-        });
-        assert!(!one.is_empty() && one != other);
-        let question = one.question();
-        for part in [
-            "1 commits that no other branch has are lost: abc first.",
-            "2 files",
-            "?? my notes.txt, M f",
-        ] {
-            assert!(question.contains(part), "{question}");
-        }
-    }
-}
