@@ -400,9 +400,7 @@ impl Tool for ComposeUp {
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<UpReport, ToolError> {
         docker.policy.permit_destructive()?;
-        if let Some(text) = &self.yaml {
-            refuse_hidden(docker, "yaml", text)?;
-        }
+        refuse_hidden(docker, self.yaml.iter().map(|text| ("yaml", &**text)))?;
         let created = match &self.yaml {
             Some(_) => create_directory(docker, &self.directory)?,
             None => None,

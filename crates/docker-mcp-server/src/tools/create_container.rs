@@ -137,12 +137,14 @@ impl Tool for CreateContainer {
     async fn call(self, docker: &Docker, _: &Call) -> Result<Created, ToolError> {
         let name = self.name.as_ref().map_or("", ContainerName::as_str);
         permit_marks(name, self.labels.keys())?;
-        for (name, value) in self.env.iter().chain(&self.labels) {
-            refuse_hidden(docker, name, value)?;
-        }
-        for word in self.command.iter().chain(&self.entrypoint).flatten() {
-            refuse_hidden(docker, "command", word)?;
-        }
+        let check = self.healthcheck.as_ref().map(|check| &check.command);
+        let commands = [self.command.as_ref(), self.entrypoint.as_ref(), check];
+        let words = commands.into_iter().flatten().flatten();
+        let words = words.map(|word| ("command", &**word));
+        refuse_hidden(
+            docker,
+            pairs(&self.env).chain(pairs(&self.labels)).chain(words),
+        )?;
         let engine = &docker.engine;
         let created = docker.create_container(self.name.as_ref(), self.body()?);
         let (id, warnings) = created.await?;

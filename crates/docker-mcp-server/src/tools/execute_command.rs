@@ -81,6 +81,8 @@ impl Tool for ExecuteCommand {
         docker.policy.permit_exec()?;
         docker.policy.permit_destructive()?;
         let argv = self.argv()?;
+        let words = argv.iter().map(|word| ("command", *word));
+        refuse_hidden(docker, pairs(&self.env).chain(words))?;
         let details = docker.mutable_container(&self.container).await?;
         let name = details.display_name().to_owned();
         let state = &details.state.status;
@@ -102,9 +104,8 @@ impl Tool for ExecuteCommand {
         let limit = Duration::from_secs(seconds.into());
         call.extend_timeout(limit + CLEANUP_TIMEOUT);
         let room = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
-        let secrets = self.env.iter();
-        let secrets = secrets.map(|(name, value)| (name.as_str(), value.as_str()));
-        let redactor = docker.redactor_of(&details).with_secrets(secrets);
+        let redactor = docker.redactor_of(&details);
+        let redactor = redactor.with_secrets(pairs(&self.env));
         let (run, _kill) = docker.programs.spawn(|stop| {
             let engine = docker.engine.clone();
             run_process(engine, id, (config, lost), (limit, room), stop)

@@ -372,9 +372,8 @@ impl Tool for CopyToContainer {
             ));
         }
         let content = self.content()?;
-        if let Some(text) = &self.text {
-            refuse_hidden(docker, "text", text)?;
-        }
+        let text = std::str::from_utf8(&content).ok();
+        refuse_hidden(docker, text.map(|text| ("text", text)))?;
         let details = docker.mutable_container(&self.container).await?;
         let id = details.container_id()?;
         let container = details.display_name();

@@ -439,6 +439,9 @@ impl Tool for BuildImage {
     type Output = Built;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Built, ToolError> {
+        let dockerfile = self.dockerfile.iter().map(|text| ("dockerfile", &**text));
+        let values = pairs(&self.files).chain(pairs(&self.build_args));
+        refuse_hidden(docker, dockerfile.chain(values))?;
         let texts = BuildDirectory::new(&self.files)?;
         let directory = match &self.directory {
             Some(path) => self.checked(docker, path)?,
@@ -469,9 +472,7 @@ impl Tool for BuildImage {
             .collect();
         arguments.extend(values.iter().map(String::as_str));
         arguments.push(".");
-        let build_args = self.build_args.iter();
-        let build_args = build_args.map(|(name, value)| (name.as_str(), value.as_str()));
-        let redactor = docker.redactor().with_secrets(build_args);
+        let redactor = docker.redactor().with_secrets(pairs(&self.build_args));
         let deadline = Deadline::new(call, self.timeout_seconds);
         let run = Run {
             arguments: &arguments,

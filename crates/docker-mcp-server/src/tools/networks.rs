@@ -113,6 +113,7 @@ impl Tool for CreateNetwork {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<ObjectChange, ToolError> {
         permit_marks("", self.labels.keys())?;
+        refuse_hidden(docker, pairs(&self.labels))?;
         docker.permit_object(self.network.as_str(), &self.labels)?;
         let mut labels = self.labels.clone();
         labels.insert(CREATED.to_owned(), MARK.to_owned());
@@ -366,6 +367,7 @@ impl Tool for CreateVolume {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<ObjectChange, ToolError> {
         permit_marks("", self.labels.keys())?;
+        refuse_hidden(docker, pairs(&self.labels))?;
         docker.permit_object(self.volume.as_str(), &self.labels)?;
         if docker.try_volume(&self.volume).await?.is_some() {
             return Ok(ObjectChange::new(&self.volume, "kept").with_note("It existed already."));

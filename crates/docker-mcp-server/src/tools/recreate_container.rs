@@ -78,11 +78,11 @@ impl Tool for RecreateContainer {
         };
         let old = inspect().await?;
         let changes = std::mem::take(&mut self.changes);
-        for (name, value) in &changes {
-            for text in texts(value) {
-                refuse_hidden(docker, name, text)?;
-            }
-        }
+        let given = changes.iter().flat_map(|(name, value)| {
+            let texts = texts(value).into_iter();
+            texts.map(|text| (&**name, text))
+        });
+        refuse_hidden(docker, given)?;
         let request = merge(&old.container, &old.defaults, changes)?;
         let new_image = request.body["Image"]
             .as_str()
