@@ -263,13 +263,13 @@ impl ComposeModel {
             // Others can give it a bridge of the host, or of another network.
             refuse_unknown(docker, &network["driver_opts"], NETWORK_OPTIONS)?;
             let name_of = ObjectName::new(name).map_err(invalid)?;
-            docker.permit_object(name, &self.labels(network))?;
+            docker.policy.permit(name, &self.labels(network))?;
             let mut existing = Vec::new();
             if docker.has_network(&name_of).await? {
                 docker.permit_network(name).await?;
                 let found = docker.network(&name_of).await?;
                 // Each service gets its name there, by which others may look for one of their own.
-                if docker.policy.is_only_created() {
+                if docker.policy.only_created {
                     docker.permit_aliases(&found)?;
                 }
                 let owner = found.labels.get(PROJECT).map(String::as_str);
@@ -300,7 +300,9 @@ impl ComposeModel {
             }
             refuse_unknown(docker, volume, VOLUME_MEMBERS)?;
             refuse_unknown(docker, &volume["driver_opts"], "")?;
-            docker.permit_object(text(&volume["name"]), &self.labels(volume))?;
+            docker
+                .policy
+                .permit(text(&volume["name"]), &self.labels(volume))?;
         }
         let mut taken = Vec::new();
         for (name, service) in members_of(&self.0["services"]) {

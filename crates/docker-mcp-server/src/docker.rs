@@ -28,7 +28,7 @@ use crate::engine::{
     is_anonymous, local, within,
 };
 use crate::options::DockerOptions;
-use crate::policy::{Policy, Subject, excluded, forbidden, is_built, is_created, not_created};
+use crate::policy::{Policy, excluded, forbidden, is_built, is_created, not_created};
 
 /// The service of the tools: an engine, and the policy that says what may be shown and changed.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ impl Docker {
         let address = Address::find(&options.engine)?;
         Ok(Self {
             engine: Engine::new(address, options.timeout())?,
-            policy: Arc::new(Policy::new(options.policy())?),
+            policy: Arc::new(options.policy()),
             registries: Registries::new(options.engine.config_dir()),
             changes: ChangeNotifier::new(),
             history: Arc::default(),
@@ -132,7 +132,7 @@ impl Docker {
     }
 
     fn visible(&self, mut listed: Vec<ContainerSummary>) -> Vec<ContainerSummary> {
-        listed.retain(|container| self.policy.permits(&Subject::from(container)));
+        listed.retain(|at| self.policy.permits(at.display_name(), &at.labels));
         listed
     }
 
@@ -145,8 +145,8 @@ impl Docker {
         let read = self.engine.try_inspect(name).await;
         let action = Action::reading(ObjectKind::Container, name.as_str());
         let details = self.explained(read, action).await?;
-        let subject = Subject::from(&details);
-        self.policy.permit_as(name.as_str(), &subject)?;
+        let (own, labels) = (details.display_name(), &details.config.labels);
+        self.policy.permit_as(name.as_str(), own, labels)?;
         Ok(details)
     }
 
@@ -176,7 +176,7 @@ impl Docker {
             )));
         }
         self.policy.permit_change(name, &details.config.labels)?;
-        let only_created = self.policy.is_only_created();
+        let only_created = self.policy.only_created;
         if only_created && self.inherits_mark(&details).await? {
             return Err(forbidden(not_created(name)));
         }
@@ -275,18 +275,6 @@ pub(crate) fn redactor_of(redact: bool, container: &ContainerDetails) -> Redacto
     Redactor::new(redact).with_secrets(env)
 }
 
-impl<'a> From<&'a ContainerDetails> for Subject<'a> {
-    fn from(details: &'a ContainerDetails) -> Self {
-        Self::new(details.display_name(), &details.config.labels)
-    }
-}
-
-impl<'a> From<&'a ContainerSummary> for Subject<'a> {
-    fn from(summary: &'a ContainerSummary) -> Self {
-        Self::new(summary.display_name(), &summary.labels)
-    }
-}
-
 impl ImageDetails {
     /// Whether this server has built it.
     pub(crate) fn is_built(&self) -> bool {
@@ -338,7 +326,7 @@ impl Docker {
 
     pub(crate) async fn networks(&self) -> Result<Vec<Network>, ToolError> {
         let mut networks = self.engine.networks().await?;
-        networks.retain(|at| self.policy.permits(&Subject::new(&at.name, &at.labels)));
+        networks.retain(|at| self.policy.permits(&at.name, &at.labels));
         networks.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.id.cmp(&b.id)));
         Ok(networks)
     }
@@ -349,8 +337,8 @@ impl Docker {
         let path = Path::to("/networks").id(name);
         let network = (ObjectKind::Network, name.as_str());
         let network: Network = self.get_object(network, path).await?;
-        let subject = Subject::new(&network.name, &network.labels);
-        self.policy.permit_as(name.as_str(), &subject)?;
+        self.policy
+            .permit_as(name.as_str(), &network.name, &network.labels)?;
         Ok(network)
     }
 
@@ -360,14 +348,14 @@ impl Docker {
         let found: Option<Volume> = self.existing(Path::to("/volumes").id(name)).await?;
         match &found {
             Some(volume) => self.permit_volume(volume).await?,
-            None => self.permit_object(name.as_str(), &BTreeMap::new())?,
+            None => self.policy.permit(name.as_str(), &BTreeMap::new())?,
         }
         Ok(found)
     }
 
     /// Refuses a volume that the policy hides. One without a name belongs to its containers.
     async fn permit_volume(&self, volume: &Volume) -> Result<(), ToolError> {
-        self.permit_object(&volume.name, &volume.labels)?;
+        self.policy.permit(&volume.name, &volume.labels)?;
         if is_anonymous(&volume.name) && self.policy.has_rules() {
             let users = self.volume_usage().await?;
             let mut users = users.get(&volume.name).into_iter().flatten();
@@ -397,8 +385,7 @@ impl Docker {
             };
             let found: Option<Volume> = self.existing(Path::to("/volumes").id(&name)).await?;
             let labels = found.unwrap_or_default().labels;
-            let volume = Subject::new(&mount.name, &labels);
-            if self.policy.permit_use(&volume).is_err() {
+            if self.policy.permit_use(&mount.name, &labels).is_err() {
                 return Err(forbidden(format!(
                     "`{}` mounts a volume that is not accessible through this server: its rules \
                      (--allow, --deny) exclude it.",
@@ -440,7 +427,7 @@ impl Docker {
 
     pub(crate) async fn volumes(&self) -> Result<Vec<Volume>, ToolError> {
         let mut volumes = self.engine.volumes().await?;
-        volumes.retain(|at| self.policy.permits(&Subject::new(&at.name, &at.labels)));
+        volumes.retain(|at| self.policy.permits(&at.name, &at.labels));
         volumes.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(volumes)
     }
@@ -464,26 +451,13 @@ impl Docker {
         let volumes = self.engine.volumes().await?.into_iter();
         let networks = networks.map(|at| (at.name, at.labels));
         let all = networks.chain(volumes.map(|at| (at.name, at.labels)));
-        let denied = all.filter(|(name, labels)| {
-            let subject = Subject::new(name, labels);
-            self.policy.permit_use(&subject).is_err()
-        });
+        let denied = all.filter(|(name, labels)| self.policy.permit_use(name, labels).is_err());
         Ok(denied.map(|(name, _)| name).collect())
-    }
-
-    /// Refuses a network or a volume that the policy puts out of bounds, even before it exists.
-    pub(crate) fn permit_object(
-        &self,
-        name: &str,
-        labels: &BTreeMap<String, String>,
-    ) -> Result<(), ToolError> {
-        self.policy.permit(&Subject::new(name, labels))
     }
 
     /// Whether an event is visible. The attributes of a container include its labels.
     pub(crate) fn may_see_event(&self, event: &Event) -> bool {
-        let (name, labels) = (event.name(), event.attributes());
-        event.kind == "image" || self.policy.permits(&Subject::new(name, labels))
+        event.kind == "image" || self.policy.permits(event.name(), event.attributes())
     }
 
     /// The number of containers of each image, by its whole id; includes hidden containers.

@@ -12,7 +12,7 @@ use super::{Action, Docker};
 use crate::engine::{
     ContainerName, Engine, ImageName, Network, ObjectKind, ObjectName, Path, Volume, is_anonymous,
 };
-use crate::policy::{CREATED, MARK, Policy, Reach, Subject, forbidden};
+use crate::policy::{CREATED, MARK, Policy, Reach, forbidden};
 
 /// Members of `HostConfig` that stay inside of the container.
 const CONTAINED: &str = "AutoRemove BlkioWeight CapDrop ConsoleSize CpuPeriod CpuQuota CpuShares \
@@ -96,7 +96,7 @@ impl Docker {
         let labels = labels.collect();
         ImageName::new(body["Image"].as_str().unwrap_or_default())
             .map_err(|_| ToolError::invalid_argument("This is not the name of an image."))?;
-        self.policy.permit(&Subject::new(name, &labels))?;
+        self.policy.permit(name, &labels)?;
         for reach in &uses.reaches {
             let Reach::Namespace(mode) = reach else {
                 continue;
@@ -158,7 +158,7 @@ impl Docker {
         if matches!(mode, "default" | "bridge") {
             // The names of the engine's own network, of Docker and of Podman.
             let (none, mut names) = (BTreeMap::new(), ["bridge", "podman"].into_iter());
-            return names.try_for_each(|name| self.policy.permit_use(&Subject::new(name, &none)));
+            return names.try_for_each(|name| self.policy.permit_use(name, &none));
         }
         let network = self
             .network(&ObjectName::new(mode).map_err(invalid)?)

@@ -74,7 +74,7 @@ impl ComposeProject {
         arguments.extend(["config", "--format", "json"]);
         arguments.extend(services.iter().map(ObjectName::as_str));
         let compose = Cli::find(docker, directory.clone(), &COMPOSE).await?;
-        let roots = docker.policy.directories();
+        let roots = &docker.policy.directories;
         let run = Run {
             arguments: &arguments,
             input: yaml.map(str::to_owned),

@@ -374,7 +374,7 @@ impl ComposeService {
         for (kind, label, name, labels) in networks.chain(volumes.filter(|_| self.volumes)) {
             let project = labels.get(PROJECT).map(String::as_str);
             if project == Some(self.project.as_str()) && labels.contains_key(label) {
-                docker.permit_object(&name, &labels)?;
+                docker.policy.permit(&name, &labels)?;
                 docker.policy.permit_change(&name, &labels)?;
                 found[kind].insert(name);
             }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::lifecycle;
 use super::prelude::*;
 use crate::engine::{HostConfig, ports_of_bindings};
-use crate::policy::{Subject, permit_marks};
+use crate::policy::permit_marks;
 
 /// Create a container from an image and start it. Options that reach the host need the operator's
 /// policy.
@@ -490,9 +490,7 @@ impl Tool for UpdateContainer {
         if let Some(name) = &self.new_name {
             permit_marks(name.as_str(), [])?;
             // Renaming must not bypass a rule about names.
-            let config = &before.config;
-            let renamed = Subject::new(name.as_str(), &config.labels);
-            docker.policy.permit(&renamed)?;
+            docker.policy.permit(name.as_str(), &before.config.labels)?;
         }
         let asked = self.container.as_str();
         // Before the first change, so that the call does all or nothing where that can be known.

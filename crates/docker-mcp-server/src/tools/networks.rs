@@ -114,7 +114,7 @@ impl Tool for CreateNetwork {
     async fn call(self, docker: &Docker, _: &Call) -> Result<ObjectChange, ToolError> {
         permit_marks("", self.labels.keys())?;
         refuse_hidden(docker, pairs(&self.labels))?;
-        docker.permit_object(self.network.as_str(), &self.labels)?;
+        docker.policy.permit(self.network.as_str(), &self.labels)?;
         let mut labels = self.labels.clone();
         labels.insert(CREATED.to_owned(), MARK.to_owned());
         let mut body = json!({
@@ -368,7 +368,7 @@ impl Tool for CreateVolume {
     async fn call(self, docker: &Docker, _: &Call) -> Result<ObjectChange, ToolError> {
         permit_marks("", self.labels.keys())?;
         refuse_hidden(docker, pairs(&self.labels))?;
-        docker.permit_object(self.volume.as_str(), &self.labels)?;
+        docker.policy.permit(self.volume.as_str(), &self.labels)?;
         if docker.try_volume(&self.volume).await?.is_some() {
             return Ok(ObjectChange::new(&self.volume, "kept").with_note("It existed already."));
         }

@@ -20,7 +20,7 @@ use super::lifecycle::{self, grace, last_lines};
 use super::prelude::*;
 use crate::docker::{HIDDEN, explain};
 use crate::engine::{ContainerSummary, Engine, EngineError, exit_meaning};
-use crate::policy::{KEPT, REPLACES, Subject};
+use crate::policy::{KEPT, REPLACES};
 use crate::unix_time;
 
 const DEFAULT_TIMEOUT: u32 = 60;
@@ -195,7 +195,7 @@ async fn dependant(
     // It may have been removed meanwhile.
     let details: Value = details.ok()?;
     let shared = shared(&details["HostConfig"], owner)?;
-    let name = match docker.policy.permits(&Subject::from(other)) {
+    let name = match docker.policy.permits(other.display_name(), &other.labels) {
         true => other.display_name(),
         false => HIDDEN,
     };
