@@ -19,7 +19,6 @@ use tokio::sync::Notify;
 use upstream::redact::Redactor;
 use upstream::time::{Timestamp, rfc3339};
 
-pub(crate) use self::new_objects::permit_start;
 use crate::engine::command::RunningGroups;
 use crate::engine::registry::Registries;
 use crate::engine::{
@@ -28,7 +27,7 @@ use crate::engine::{
     is_anonymous, local, within,
 };
 use crate::options::DockerOptions;
-use crate::policy::{Policy, excluded, forbidden, is_built, is_created, not_created};
+use crate::policy::{Policy, excluded, is_built, is_created, not_created};
 
 /// The service of the tools: an engine, and the policy that says what may be shown and changed.
 #[derive(Clone)]
@@ -115,7 +114,12 @@ impl Docker {
     /// A redactor for what a container says: also hides the secrets of its environment, wherever they
     /// appear.
     pub(crate) fn redactor_of(&self, container: &ContainerDetails) -> Redactor {
-        redactor_of(self.redact, container)
+        let env = container.config.env.iter();
+        let env = env.filter_map(|assignment| assignment.split_once('='));
+        // A simple word, such as `postgres`, also has other meanings.
+        let is_word = |value: &str| value.bytes().all(|byte| byte.is_ascii_lowercase());
+        let env = env.filter(|(_, value)| value.len() >= if is_word(value) { 12 } else { 6 });
+        self.redactor().with_secrets(env)
     }
 
     /// The visible running containers, or `all`, in the engine's order.
@@ -171,14 +175,14 @@ impl Docker {
         let details = self.container(name).await?;
         let name = details.display_name();
         if local::is_self(&details.id) {
-            return Err(forbidden(format!(
+            return Err(ToolError::forbidden(format!(
                 "`{name}` is the container that this server runs in; change it from outside."
             )));
         }
         self.policy.permit_change(name, &details.config.labels)?;
         let only_created = self.policy.only_created;
         if only_created && self.inherits_mark(&details).await? {
-            return Err(forbidden(not_created(name)));
+            return Err(ToolError::forbidden(not_created(name)));
         }
         self.permit_volumes_of(&details, only_created).await?;
         Ok(details)
@@ -215,7 +219,9 @@ impl Docker {
         self.explained(done, action).await
     }
 
-    async fn explained<T>(
+    /// The result of a request.
+    /// Errors describe `action`.
+    pub(crate) async fn explained<T>(
         &self,
         done: Result<T, EngineError>,
         action: Action<'_>,
@@ -265,16 +271,6 @@ fn checksum<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     format!("{:08x}", hasher.finish() as u32)
 }
 
-/// As [`Docker::redactor_of`].
-pub(crate) fn redactor_of(redact: bool, container: &ContainerDetails) -> Redactor {
-    let env = container.config.env.iter();
-    let env = env.filter_map(|assignment| assignment.split_once('='));
-    // A simple word, such as `postgres`, also has other meanings.
-    let is_word = |value: &str| value.bytes().all(|byte| byte.is_ascii_lowercase());
-    let env = env.filter(|(_, value)| value.len() >= if is_word(value) { 12 } else { 6 });
-    Redactor::new(redact).with_secrets(env)
-}
-
 impl ImageDetails {
     /// Whether this server has built it.
     pub(crate) fn is_built(&self) -> bool {
@@ -294,10 +290,6 @@ impl ImageSummary {
 pub(crate) const HIDDEN: &str = "(hidden by the rules)";
 
 impl Docker {
-    pub(crate) async fn images(&self) -> Result<Vec<ImageSummary>, ToolError> {
-        self.engine.images().await
-    }
-
     /// An image.
     /// Errors when it does not exist.
     pub(crate) async fn image(&self, name: &ImageName) -> Result<ImageDetails, ToolError> {
@@ -360,7 +352,7 @@ impl Docker {
             let users = self.volume_usage().await?;
             let mut users = users.get(&volume.name).into_iter().flatten();
             if users.any(|user| user == HIDDEN) {
-                return Err(forbidden(excluded(&volume.name)));
+                return Err(ToolError::forbidden(excluded(&volume.name)));
             }
         }
         Ok(())
@@ -386,7 +378,7 @@ impl Docker {
             let found: Option<Volume> = self.existing(Path::to("/volumes").id(&name)).await?;
             let labels = found.unwrap_or_default().labels;
             if self.policy.permit_use(&mount.name, &labels).is_err() {
-                return Err(forbidden(format!(
+                return Err(ToolError::forbidden(format!(
                     "`{}` mounts a volume that is not accessible through this server: its rules \
                      (--allow, --deny) exclude it.",
                     container.display_name()
@@ -655,13 +647,28 @@ impl Docker {
     /// The tool error of a request that concerns one object. If the object does not exist, it
     /// suggests similar visible ones.
     pub(crate) async fn explain(&self, failure: EngineError, action: Action<'_>) -> ToolError {
-        let mut known = Vec::new();
-        let kind = action.needs.0;
-        if kind.is_missing(&failure) {
-            let names = tokio::time::timeout(SUGGESTION_TIMEOUT, self.names(kind)).await;
-            known = names.unwrap_or(Ok(known)).unwrap_or_default();
+        let (kind, name) = action.needs;
+        match &failure {
+            EngineError::Refused {
+                status: 409,
+                message,
+            } if kind != ObjectKind::Container => {
+                ToolError::conflict(format!("The Docker Engine refuses: {message}."))
+            }
+            missing if kind.is_missing(missing) => {
+                let known = tokio::time::timeout(SUGGESTION_TIMEOUT, self.names(kind)).await;
+                let known = known.map(Result::unwrap_or_default).unwrap_or_default();
+                let near = nearest(name, known.iter().map(String::as_str));
+                let near = near.iter().take(3).map(|name| format!("`{name}`"));
+                let suggestion = match near.collect::<Vec<_>>().join(" or ") {
+                    none if none.is_empty() => hint(kind).to_owned(),
+                    near => format!("Did you mean {near}?"),
+                };
+                let word = kind.word();
+                ToolError::not_found(format!("There is no {word} `{name}`. {suggestion}"))
+            }
+            _ => action.explain(&self.engine, failure),
         }
-        explain(&self.engine, failure, action, &known)
     }
 
     /// The names of all visible objects of one kind.
@@ -669,7 +676,7 @@ impl Docker {
         Ok(match kind {
             ObjectKind::Container => self.visible_names().await?.into_values().collect(),
             ObjectKind::Image => {
-                let all = self.images().await?;
+                let all = self.engine.images().await?;
                 let names = all.iter().flat_map(ImageSummary::tags);
                 names.map(str::to_owned).collect()
             }
@@ -682,41 +689,6 @@ impl Docker {
                 all.map(|at| at.name).collect()
             }
         })
-    }
-}
-
-/// The tool error of a request that concerns one object. If the object does not exist, it suggests
-/// similar ones of the `known` names.
-pub(crate) fn explain(
-    engine: &Engine,
-    failure: EngineError,
-    action: Action<'_>,
-    known: &[String],
-) -> ToolError {
-    let (kind, name) = action.needs;
-    match &failure {
-        EngineError::Refused {
-            status: 409,
-            message,
-        } if kind != ObjectKind::Container => ToolError::new(
-            ToolErrorKind::Conflict,
-            format!("The Docker Engine refuses: {message}."),
-        ),
-        missing if kind.is_missing(missing) => {
-            let near = nearest(name, known.iter().map(String::as_str));
-            let near: Vec<_> = near
-                .iter()
-                .take(3)
-                .map(|name| format!("`{name}`"))
-                .collect();
-            let suggestion = match near.as_slice() {
-                [] => hint(kind).to_owned(),
-                near => format!("Did you mean {}?", near.join(" or ")),
-            };
-            let word = kind.word();
-            ToolError::not_found(format!("There is no {word} `{name}`. {suggestion}"))
-        }
-        _ => action.explain(engine, failure),
     }
 }
 

@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::bail;
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
 use serde::Deserialize;
 use wildmatch::WildMatchPattern;
 
@@ -44,11 +44,6 @@ pub(crate) struct Policy {
     create: CreateExceptions,
     /// The directories that builds and compose projects may be read from, as `--project-dir`.
     pub(crate) directories: Vec<PathBuf>,
-}
-
-/// The error of a call that the operator's options forbid.
-pub(crate) fn forbidden(text: impl Into<String>) -> ToolError {
-    ToolError::new(ToolErrorKind::Forbidden, text)
 }
 
 /// Errors when a caller's name or labels have the marks by which this server knows its own objects.
@@ -108,7 +103,7 @@ pub(crate) fn not_created(name: &str) -> String {
 fn allow_if(allowed: bool, refusal: impl FnOnce() -> String) -> Result<(), ToolError> {
     match allowed {
         true => Ok(()),
-        false => Err(forbidden(refusal())),
+        false => Err(ToolError::forbidden(refusal())),
     }
 }
 
@@ -183,7 +178,7 @@ impl Policy {
     pub(crate) fn permit_write(&self, volume: &str, labels: &Labels) -> Result<(), ToolError> {
         self.protection(is_created(labels))
             .map_or(Ok(()), |option| {
-                Err(forbidden(format!(
+                Err(ToolError::forbidden(format!(
                     "The volume `{volume}` was not created by this server, so a container may only \
                  read it ({option}): mount it with `:ro`."
                 )))
@@ -193,7 +188,7 @@ impl Policy {
     /// Errors when an image that this server has built or not must not lose its name to a newer one.
     pub(crate) fn permit_pull(&self, image: &str, is_built: bool) -> Result<(), ToolError> {
         self.protection(is_built).map_or(Ok(()), |option| {
-            Err(forbidden(format!(
+            Err(ToolError::forbidden(format!(
                 "`{image}` is here already and was not created by this server, so a newer one may \
                  not take its name ({option}): use it as it is."
             )))
@@ -294,7 +289,7 @@ impl Policy {
     pub(crate) fn directory(&self, path: &str) -> Result<PathBuf, ToolError> {
         let roots = &self.directories;
         let outside = || {
-            forbidden(match roots.len() {
+            ToolError::forbidden(match roots.len() {
                 0 => {
                     "No directory may be read. The operator of this server can allow some with \
                      --project-dir."

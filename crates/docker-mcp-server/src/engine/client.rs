@@ -29,6 +29,7 @@ use crate::engine::log::{
 use crate::engine::model::{ContainerDetails, ContainerSummary, ImageSummary, Network, Volume};
 use crate::engine::name::{ContainerName, ImageName, ObjectName, Path};
 use crate::engine::registry::{Layers, RegistryLogin, TransferStream};
+use crate::json::text;
 
 /// The counters of a container at one time, as the engine writes them.
 pub(crate) type Counters = Value;
@@ -455,7 +456,7 @@ fn strip_nulls(value: &mut Value) {
 /// The containers of a list. One that cannot be parsed keeps its id and does not fail the list.
 fn summaries(listed: Vec<Value>) -> Vec<ContainerSummary> {
     let summary = |container: Value| {
-        let id = container["Id"].as_str().unwrap_or_default().to_owned();
+        let id = text(&container["Id"]).to_owned();
         parse(container).unwrap_or_else(|error| {
             tracing::warn!(%id, %error, "a container of the list cannot be parsed");
             ContainerSummary {

@@ -565,7 +565,7 @@ fn write(file: &Path, old: Option<&[u8]>, text: &str) -> Result<String, ToolErro
     }
     let shown = file.display();
     if fs::read(file).ok().as_deref() != old {
-        return Err(conflict(format!(
+        return Err(ToolError::conflict(format!(
             "{shown} was changed meanwhile. Nothing was done: call again."
         )));
     }

@@ -11,7 +11,6 @@ use super::lifecycle::{self, StateChange};
 use super::list_containers::health;
 use super::prelude::*;
 use crate::compose::{self, NETWORK, PROJECT, VOLUME};
-use crate::docker::permit_start;
 use crate::engine::{ContainerSummary, ports_of_summary};
 
 /// Services of a project that are shown beside other projects.
@@ -263,7 +262,7 @@ async fn permit(
     for container in compose::mutable(docker, project.as_str()).await? {
         if action != ServiceAction::Stop {
             let id = container.container_id()?;
-            let permitted = permit_start(&docker.engine, &docker.policy, &id).await;
+            let permitted = docker.permit_start(&id).await;
             let binds = permitted.map_err(|error| {
                 let text = format!("`{}`: {}", container.display_name(), error.message());
                 ToolError::new(error.kind(), text)
@@ -335,7 +334,7 @@ impl ComposeService {
             .await?;
         // The user may have taken minutes.
         if self.objects(docker).await? != before {
-            return Err(conflict(format!(
+            return Err(ToolError::conflict(format!(
                 "The project `{target}` was changed meanwhile. Nothing was done: call again."
             )));
         }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::lifecycle;
 use super::prelude::*;
 use crate::engine::{HostConfig, ports_of_bindings};
+use crate::json::texts;
 use crate::policy::permit_marks;
 
 /// Create a container from an image and start it. Options that reach the host need the operator's
@@ -495,7 +496,7 @@ impl Tool for UpdateContainer {
         let asked = self.container.as_str();
         // Before the first change, so that the call does all or nothing where that can be known.
         if self.paused == Some(true) && !before.state.runs() {
-            return Err(conflict(format!(
+            return Err(ToolError::conflict(format!(
                 "`{asked}` does not run, so it cannot be paused."
             )));
         }
@@ -506,7 +507,7 @@ impl Tool for UpdateContainer {
                 .await
                 .is_ok_and(|other| other.id != before.id)
         {
-            return Err(conflict(format!(
+            return Err(ToolError::conflict(format!(
                 "Another container has the name `{name}`."
             )));
         }
@@ -516,8 +517,7 @@ impl Tool for UpdateContainer {
             let path = Path::container(&id, "/update");
             let receipt = docker.post(action, path, Some(&limits.into()), 0).await?;
             let redactor = docker.redactor();
-            let lines = receipt["Warnings"].as_array().into_iter().flatten();
-            warnings.extend(lines.filter_map(|line| Some(redactor.text(line.as_str()?))));
+            warnings.extend(texts(&receipt["Warnings"]).map(|line| redactor.text(line)));
         }
         if let Some(name) = &self.new_name {
             let path = Path::container(&id, "/rename").query("name", name);

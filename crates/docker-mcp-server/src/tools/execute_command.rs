@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::prelude::*;
 use crate::engine::{Engine, EngineError, within};
+use crate::json::{items, text};
 
 const DEFAULT_SECONDS: u32 = 20;
 /// The time for the end of a process that has to be killed.
@@ -90,7 +91,7 @@ impl Tool for ExecuteCommand {
             let text = format!(
                 "`{name}` is {state}, so no command can run in it: start_container starts it."
             );
-            return Err(conflict(text));
+            return Err(ToolError::conflict(text));
         }
         let env = self.env.iter();
         let env: Vec<String> = env.map(|(key, value)| format!("{key}={value}")).collect();
@@ -280,7 +281,7 @@ async fn run_process(
     let env = (!lost.is_empty()).then(|| "env".to_owned());
     let before = PID_WRAPPER.map(str::to_owned).into_iter();
     let before = before.chain(env).chain(lost).map(Value::from);
-    let argv = config["Cmd"].as_array().into_iter().flatten().cloned();
+    let argv = items(&config["Cmd"]).cloned();
     wrapped["Cmd"] = before.chain(argv).collect();
     let exec = create(&engine, &container, &wrapped).await?;
     let mut process = Process {
@@ -413,7 +414,7 @@ async fn create(
 ) -> Result<String, EngineError> {
     let path = Path::container(container, "/exec");
     let created = engine.try_post(path, Some(config), Duration::ZERO).await?;
-    Ok(created["Id"].as_str().unwrap_or_default().to_owned())
+    Ok(text(&created["Id"]).to_owned())
 }
 
 /// Starts a process that was created, and returns its output.

@@ -317,7 +317,7 @@ pub(super) async fn explain(
         }
         if has("read-only") {
             let text = format!("{path:?} is on a file system of `{container}` that is read-only.");
-            return conflict(text);
+            return ToolError::conflict(text);
         }
     }
     let action = Action::reading(ObjectKind::Container, container.as_str());
@@ -400,7 +400,9 @@ impl Tool for CopyToContainer {
                     true => "is a directory: add the file's name.",
                     false => "is no file with content, and would be replaced by one.",
                 };
-                return Err(conflict(format!("{path:?} in `{container}` {text}")));
+                return Err(ToolError::conflict(format!(
+                    "{path:?} in `{container}` {text}"
+                )));
             }
             let loss =
                 format!("Overwrites {path:?} in `{container}`: its present content is lost.");
@@ -530,7 +532,7 @@ async fn permit_place(
             path.map_or(Ok(()), |path| docker.policy.permit_bind(&path, name))
         }
         Some((kind, _)) if kind != "tmpfs" => Ok(()),
-        _ => Err(conflict(format!(
+        _ => Err(ToolError::conflict(format!(
             "`{place}` of `{name}` is in memory: the engine would write below it, where the container does not \
              see the file. Choose another directory, or write it by execute_command."
         ))),

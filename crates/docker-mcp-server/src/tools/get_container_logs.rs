@@ -469,7 +469,7 @@ async fn explain(docker: &Docker, failure: EngineError, container: &str) -> Tool
 }
 
 fn unreadable(container: &str) -> ToolError {
-    conflict(format!(
+    ToolError::conflict(format!(
         "The log of `{container}` cannot be read: its log driver keeps nothing that the engine \
          could read back. Recreate it with the log driver `json-file` or `local`."
     ))

@@ -82,7 +82,7 @@ impl Tool for GetContainerStats {
                 let details = docker.container(container).await?;
                 if !details.state.is_alive() {
                     let text = format!("`{}` is not running.", details.display_name());
-                    return Err(conflict(text));
+                    return Err(ToolError::conflict(text));
                 }
                 vec![(details.container_id()?, details.display_name().to_owned())]
             }

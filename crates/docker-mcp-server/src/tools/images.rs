@@ -67,7 +67,7 @@ impl Tool for ListImages {
                 ..Images::default()
             });
         }
-        let mut images = docker.images().await?;
+        let mut images = docker.engine.images().await?;
         let users = docker.image_usage().await?;
         let part = self.name.as_deref().map(str::to_lowercase);
         images.retain(|image| {

@@ -138,7 +138,7 @@ impl Tool for CreateNetwork {
             Err(EngineError::Refused {
                 status: 403 | 409,
                 message,
-            }) => Err(conflict(format!(
+            }) => Err(ToolError::conflict(format!(
                 "`{}` cannot be created: {message}.",
                 self.network
             ))),
@@ -254,7 +254,7 @@ impl Tool for RemoveNetwork {
         if !users.is_empty() {
             let users: Vec<String> = users.into_iter().map(|(name, _)| name).collect();
             let users = users.join(", ");
-            return Err(conflict(format!(
+            return Err(ToolError::conflict(format!(
                 "`{name}` is in use by {users} (stopped containers count too): connect_network with disconnect \
                  takes them out."
             )));
@@ -399,7 +399,7 @@ impl Tool for RemoveVolume {
         docker.policy.permit_change(name, &volume.labels)?;
         if let Some(users) = docker.volume_usage().await?.remove(name) {
             let users = users.join(", ");
-            return Err(conflict(format!(
+            return Err(ToolError::conflict(format!(
                 "`{name}` is in use by {users} (stopped containers count too)."
             )));
         }

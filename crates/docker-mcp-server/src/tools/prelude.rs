@@ -77,11 +77,6 @@ pub(super) async fn whole<T: Send + 'static>(
     done.map_err(lost)?
 }
 
-/// The error of a call that the state of an object does not allow.
-pub(super) fn conflict(text: impl Into<String>) -> ToolError {
-    ToolError::new(ToolErrorKind::Conflict, text)
-}
-
 /// Errors when a text that is to be written, or run, has [`HIDDEN`](upstream::redact::HIDDEN) in the place of a value, as
 /// tools show secrets: it would replace the secret. Each text comes with the name of its field.
 pub(super) fn refuse_hidden<'a>(

@@ -18,8 +18,9 @@ use serde_json::{Map, Value, json};
 use self::options::{Asked, Described, Request, differences, merge};
 use super::lifecycle::{self, grace, last_lines};
 use super::prelude::*;
-use crate::docker::{HIDDEN, explain};
+use crate::docker::HIDDEN;
 use crate::engine::{ContainerSummary, Engine, EngineError, exit_meaning};
+use crate::json::{self, items, text};
 use crate::policy::{KEPT, REPLACES};
 use crate::unix_time;
 
@@ -65,7 +66,7 @@ impl Tool for RecreateContainer {
         let before = docker.mutable_container(&self.container).await?;
         let (id, name) = (before.container_id()?, before.display_name());
         if before.host_config.auto_remove {
-            return Err(conflict(format!(
+            return Err(ToolError::conflict(format!(
                 "`{name}` was created with --rm: the engine removes it when it stops, so it could \
                  not come back. Use create_container."
             )));
@@ -84,10 +85,7 @@ impl Tool for RecreateContainer {
         });
         refuse_hidden(docker, given)?;
         let request = merge(&old.container, &old.defaults, changes)?;
-        let new_image = request.body["Image"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
+        let new_image = text(&request.body["Image"]).to_owned();
         let image = ImageName::new(&new_image);
         let image = image.map_err(|error| ToolError::invalid_argument(error.to_string()))?;
         let new_id = docker.image(&image).await?.id;
@@ -109,7 +107,7 @@ impl Tool for RecreateContainer {
         let now = inspect().await?;
         let changed = differences(&old, &now, &Asked::default()).join(", ");
         if !changed.is_empty() {
-            return Err(conflict(format!(
+            return Err(ToolError::conflict(format!(
                 "`{name}` was changed meanwhile ({changed}). Nothing was done: call again."
             )));
         }
@@ -177,7 +175,7 @@ async fn permit_none(docker: &Docker, container: &ContainerDetails) -> Result<()
         return Ok(());
     }
     let name = container.display_name();
-    Err(conflict(format!(
+    Err(ToolError::conflict(format!(
         "`{name}` cannot be replaced while other containers share what is its own: {}. They would be cut off \
          and could not start again. Remove these first, and create them again afterwards.",
         dependants.join(", ")
@@ -208,12 +206,11 @@ fn shared(host: &Value, owner: &ContainerDetails) -> Option<&'static str> {
     let is_owner =
         |other: &str| other == name || (!other.is_empty() && owner.id.starts_with(other));
     let option = SHARED.iter().find(|(option, _)| {
-        let mode = host[option].as_str().unwrap_or_default();
+        let mode = text(&host[option]);
         mode.strip_prefix("container:").is_some_and(is_owner)
     });
-    let mut links = host["Links"].as_array().into_iter().flatten();
-    let is_linked = links.any(|link| {
-        let link = link.as_str().unwrap_or_default().trim_start_matches('/');
+    let is_linked = json::texts(&host["Links"]).any(|link| {
+        let link = link.trim_start_matches('/');
         link.split(':').next().is_some_and(is_owner)
     });
     let link = is_linked.then_some("a link");
@@ -314,7 +311,7 @@ async fn roll_back_all(docker: &Docker) -> bool {
             tracing::warn!("`{name}` was replaced by a call that broke off at its end. {note}");
             continue;
         }
-        let failure = replacement.roll_back(conflict("The replacement broke off."));
+        let failure = replacement.roll_back(ToolError::conflict("The replacement broke off."));
         let failure = failure.await;
         let rollback = failure.rollback.as_ref().map(ToolError::kind);
         answers &= !matches!(
@@ -331,7 +328,7 @@ async fn roll_back_all(docker: &Docker) -> bool {
 /// A container and the `Config` of its image; without the image everything counts as set by the user.
 async fn describe(engine: &Engine, id: &ContainerName) -> Result<Described, EngineError> {
     let container: Value = engine.try_get(Path::container(id, "/json")).await?;
-    let image = ImageName::new(container["Image"].as_str().unwrap_or_default());
+    let image = ImageName::new(text(&container["Image"]));
     let mut image: Value = match image.map(|image| Path::to("/images").id(&image).then("/json")) {
         Ok(path) => engine.try_get(path).await.unwrap_or_default(),
         Err(_) => Value::Null,
@@ -380,7 +377,7 @@ impl Replacement {
         let renamed = self.engine().try_post(path, None, Duration::ZERO).await;
         let Err(failure) = renamed else { return Ok(()) };
         let is_refused = matches!(failure, EngineError::Refused { .. });
-        let cause = self.explain("rename", failure);
+        let cause = self.explain("rename", failure).await;
         if !is_refused {
             // It may take effect yet.
             return Err(self.fail(self.roll_back(cause).await));
@@ -395,18 +392,15 @@ impl Replacement {
 
     /// Errors when the new container differs from the old one in more than was asked for.
     async fn compare(&self, old: &Described, request: &Request) -> Result<(), ToolError> {
-        let new = self.engine().try_inspect(&self.name).await;
-        let new = match new {
-            Ok(new) => describe(self.engine(), &new.container_id()?).await,
-            Err(failure) => Err(failure),
-        };
-        let new = new.map_err(|failure| self.explain("inspect", failure))?;
+        let new = self.inspect(&self.name).await?;
+        let new = describe(self.engine(), &new.container_id()?).await;
+        let new = self.docker.explained(new, self.action("inspect")).await?;
         let found = differences(old, &new, &request.asked);
         if found.is_empty() {
             return Ok(());
         }
         let found = found.join(", ");
-        Err(conflict(format!(
+        Err(ToolError::conflict(format!(
             "The new one would differ in more than was asked for: {found}. Name these in `changes` if \
              there is an argument for them, or replace it with the docker command."
         )))
@@ -454,7 +448,7 @@ impl Replacement {
     async fn start(&self, old: &Described, request: &Request, grace: u32) -> Result<(), ToolError> {
         let mut body = request.body.clone();
         body["Labels"][REPLACES] = self.old.as_str().into();
-        let own = body["HostConfig"]["Binds"].as_array().into_iter().flatten();
+        let own = items(&body["HostConfig"]["Binds"]);
         let binds = request.kept_volumes.iter().map(|bind| json!(bind));
         body["HostConfig"]["Binds"] = binds.chain(own.cloned()).collect();
         if let Some(address) = &request.mac_address {
@@ -485,7 +479,7 @@ impl Replacement {
             let now = self.inspect(&self.name).await?;
             // A server elsewhere, which does not know of this one, may have brought back the old one.
             if !self.is_new(&now) {
-                return Err(conflict("The new one is not there any more."));
+                return Err(ToolError::conflict("The new one is not there any more."));
             }
             let Some(timeout) = self.timeout else {
                 return Ok(now);
@@ -499,7 +493,7 @@ impl Replacement {
                 false if began.elapsed() >= timeout => {
                     let seconds = timeout.as_secs();
                     let text = format!("The new one was not healthy after {seconds} s.");
-                    return Err(conflict(text));
+                    return Err(ToolError::conflict(text));
                 }
                 false => tokio::time::sleep(POLL_INTERVAL).await,
             }
@@ -520,7 +514,7 @@ impl Replacement {
             let exit = past.events.iter().rfind(|event| event.is_exit());
             code = exit.and_then(|event| event.attribute("exitCode")?.parse().ok());
         }
-        conflict(match code {
+        ToolError::conflict(match code {
             Some(code) => {
                 let meaning = exit_meaning(code, now.state.oom_killed);
                 format!("The new one ended with exit code {code} ({meaning}).")
@@ -537,11 +531,11 @@ impl Replacement {
             let old = self.inspect(&self.old).await?;
             match self.engine().try_inspect(&self.name).await {
                 Ok(new) if self.is_new(&new) => {
-                    log = last_lines(self.engine(), self.docker.redact, &new).await;
+                    log = last_lines(&self.docker, &new).await;
                     self.remove(&new.container_id()?).await?;
                 }
                 Ok(other) if other.id != self.old.as_str() => {
-                    return Err(conflict("Another container has its name now."));
+                    return Err(ToolError::conflict("Another container has its name now."));
                 }
                 _ => {}
             }
@@ -588,7 +582,8 @@ impl Replacement {
 
     async fn inspect(&self, id: &ContainerName) -> Result<ContainerDetails, ToolError> {
         let details = self.engine().try_inspect(id).await;
-        details.map_err(|failure| self.explain("inspect", failure))
+        let action = self.action("inspect");
+        self.docker.explained(details, action).await
     }
 
     async fn rename(&self, id: &ContainerName, name: &str) -> Result<(), ToolError> {
@@ -608,7 +603,7 @@ impl Replacement {
                     tokio::time::sleep(POLL_INTERVAL).await;
                 }
                 Err(failure) if !failure.is_no_such_container() => {
-                    return Err(self.explain("remove", failure));
+                    return Err(self.explain("remove", failure).await);
                 }
                 _ => return Ok(()),
             }
@@ -622,16 +617,16 @@ impl Replacement {
         body: Option<&Value>,
         seconds: u32,
     ) -> Result<(), ToolError> {
-        let action = Action::on_container(verb, self.name.as_str());
-        self.docker
-            .post(action, path, body, seconds)
-            .await
-            .map(drop)
+        let done = self.docker.post(self.action(verb), path, body, seconds);
+        done.await.map(drop)
     }
 
-    fn explain(&self, verb: &'static str, failure: EngineError) -> ToolError {
-        let action = Action::on_container(verb, self.name.as_str());
-        explain(self.engine(), failure, action, &[])
+    async fn explain(&self, verb: &'static str, failure: EngineError) -> ToolError {
+        self.docker.explain(failure, self.action(verb)).await
+    }
+
+    fn action(&self, verb: &'static str) -> Action<'_> {
+        Action::on_container(verb, self.name.as_str())
     }
 }
 
@@ -655,7 +650,7 @@ fn progress(
             let output = redactor.text(output);
             let output = truncate(&output, 300);
             let text = format!("The health check of the new one failed: {output}");
-            Err(conflict(text.trim_end_matches([' ', ':'])))
+            Err(ToolError::conflict(text.trim_end_matches([' ', ':'])))
         }
         _ => Ok(false),
     }
@@ -737,7 +732,7 @@ impl Drop for Lock {
 }
 
 fn under_way(name: &str, kept: &str) -> ToolError {
-    conflict(format!(
+    ToolError::conflict(format!(
         "`{name}` is being replaced by another call: until that ends, its old container has the name \
          `{kept}`. Nothing was done; look at it again with get_container."
     ))
