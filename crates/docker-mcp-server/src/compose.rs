@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use upstream::redact::Redactor;
 
 use crate::docker::Docker;
-use crate::engine::{ContainerDetails, ContainerName, ContainerSummary, ImageName, ObjectName};
+use crate::engine::{ContainerDetails, ContainerSummary, ImageName, ObjectName};
 use crate::json::{items, members, members_of_mut, text, texts};
 use crate::policy::{CREATED, MARK, Reach, full_name, is_created, permit_marks};
 
@@ -79,10 +79,8 @@ pub(crate) async fn mutable(
 ) -> Result<Vec<ContainerDetails>, ToolError> {
     let mut containers = Vec::new();
     for container in docker.engine.containers(true).await? {
-        if project_of(&container.labels).is_some_and(|name| name == project)
-            && let Ok(id) = ContainerName::new(&container.id)
-        {
-            containers.push(docker.mutable_container(&id).await?);
+        if project_of(&container.labels).is_some_and(|name| name == project) {
+            containers.push(docker.mutable_container(&container.id).await?);
         }
     }
     Ok(containers)

@@ -467,7 +467,7 @@ impl Docker {
         let visible = self.visible_names().await?;
         let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for container in self.engine.containers(true).await? {
-            let name = visible.get(&container.id).map_or(HIDDEN, String::as_str);
+            let name = visible.get(&*container.id).map_or(HIDDEN, String::as_str);
             let volumes = container.mounts.into_iter().map(|mount| mount.name);
             for volume in volumes.filter(|volume| !volume.is_empty()) {
                 users.entry(volume).or_default().push(name.to_owned());
@@ -485,8 +485,9 @@ impl Docker {
         let visible = self.visible_names().await?;
         let stopped = self.engine.containers(true).await?.into_iter();
         let stopped = stopped.filter(|at| at.network_settings.networks.contains_key(&network.name));
-        let mut users: BTreeMap<String, String> =
-            stopped.map(|at| (at.id, String::new())).collect();
+        let mut users: BTreeMap<String, String> = stopped
+            .map(|at| (at.id.to_string(), String::new()))
+            .collect();
         let connected = network.containers.iter();
         users.extend(connected.map(|(id, user)| (id.clone(), user.ip_address.clone())));
         let name = |id: &String| visible.get(id).map_or(HIDDEN, String::as_str).to_owned();
@@ -497,10 +498,8 @@ impl Docker {
     /// The names of the visible containers, by their ids.
     async fn visible_names(&self) -> Result<BTreeMap<String, String>, ToolError> {
         let visible = self.containers(true).await?;
-        let names = visible.into_iter().map(|at| {
-            let name = at.display_name().to_owned();
-            (at.id, name)
-        });
+        let names = visible.iter();
+        let names = names.map(|at| (at.id.to_string(), at.display_name().to_owned()));
         Ok(names.collect())
     }
 }

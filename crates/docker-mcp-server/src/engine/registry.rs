@@ -1,6 +1,5 @@
-//! Pulls and pushes of images, told line by line (the engine ends the work when its connection is closed, so dropping a
-//! stream ends it), and the logins of registries, from the docker configuration: what `docker login` has stored, itself
-//! or through a credential helper. Each is read when it is used, so that a new login needs no restart.
+//! Logins of registries, from the docker configuration: what `docker login` has stored, itself or through a credential
+//! helper. Each is read when it is used, so that a new login needs no restart.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,52 +9,14 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bollard::auth::DockerCredentials;
-use bollard::models::{CreateImageInfo, ProgressDetail};
-use futures_util::stream::BoxStream;
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::engine::command::command;
-use crate::engine::error::EngineError;
 use crate::engine::name::ImageName;
 use crate::json::text;
-
-/// The lines of a pull or a push.
-pub(crate) type TransferStream = BoxStream<'static, Result<TransferLine, EngineError>>;
-
-/// A line of a pull or a push.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TransferLine {
-    /// The engine's text, for example `Downloading`; may be empty.
-    pub(crate) status: String,
-    /// Bytes of all layers that have arrived, and bytes of all layers as far as they are known.
-    pub(crate) bytes: (u64, u64),
-}
-
-/// The bytes of each layer: those that have arrived, and all.
-#[derive(Default)]
-pub(super) struct Layers(BTreeMap<String, (u64, u64)>);
-
-impl Layers {
-    /// Applies a line of the engine's output.
-    pub(super) fn advance(&mut self, line: CreateImageInfo) -> TransferLine {
-        let bytes = |count: Option<i64>| count.and_then(|bytes| u64::try_from(bytes).ok());
-        let status = line.status.unwrap_or_default();
-        let ProgressDetail { current, total } = line.progress_detail.unwrap_or_default();
-        let (current, total) = (bytes(current), bytes(total).unwrap_or(0));
-        let layer = self.0.entry(line.id.unwrap_or_default()).or_default();
-        match &*status {
-            "Downloading" if total > 0 => *layer = (current.unwrap_or(0), total),
-            "Download complete" | "Pull complete" => layer.0 = layer.1,
-            _ => {}
-        }
-        let sum = |sum: (u64, u64), layer: &(u64, u64)| (sum.0 + layer.0, sum.1 + layer.1);
-        let bytes = self.0.values().fold((0, 0), sum);
-        TransferLine { status, bytes }
-    }
-}
 
 /// The key of Docker Hub in the configuration.
 const DOCKER_HUB: &str = "https://index.docker.io/v1/";

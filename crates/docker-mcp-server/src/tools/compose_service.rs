@@ -198,9 +198,7 @@ impl Tool for ComposeService {
         let listed = compose::service_of(docker, &self.project, service).await?;
         let mut containers = Vec::new();
         for container in &listed {
-            let id = ContainerName::new(&container.id);
-            let id = id.map_err(|error| ToolError::upstream(error.to_string()))?;
-            containers.push(docker.container(&id).await?);
+            containers.push(docker.container(&container.id).await?);
         }
         let (mut failed, mut pulled) = (BTreeMap::new(), Vec::new());
         let mut changes = Vec::new();
@@ -261,8 +259,7 @@ async fn permit(
     let mut has_binds = false;
     for container in compose::mutable(docker, project.as_str()).await? {
         if action != ServiceAction::Stop {
-            let id = container.container_id()?;
-            let permitted = docker.permit_start(&id).await;
+            let permitted = docker.permit_start(&container.id).await;
             let binds = permitted.map_err(|error| {
                 let text = format!("`{}`: {}", container.display_name(), error.message());
                 ToolError::new(error.kind(), text)

@@ -476,7 +476,7 @@ impl Tool for UpdateContainer {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Updated, ToolError> {
         let before = docker.mutable_container(&self.container).await?;
-        let id = before.container_id()?;
+        let id = &before.id;
         let (limits, mut changed) = self.limits(&before.host_config)?;
         if changed.is_empty() && self.new_name.is_none() && self.paused.is_none() {
             return Err(ToolError::invalid_argument(
@@ -514,13 +514,13 @@ impl Tool for UpdateContainer {
         let mut warnings = Vec::new();
         if !changed.is_empty() {
             let action = Action::on_container("update", asked);
-            let path = Path::container(&id, "/update");
+            let path = Path::container(id, "/update");
             let receipt = docker.post(action, path, Some(&limits.into()), 0).await?;
             let redactor = docker.redactor();
             warnings.extend(texts(&receipt["Warnings"]).map(|line| redactor.text(line)));
         }
         if let Some(name) = &self.new_name {
-            let path = Path::container(&id, "/rename").query("name", name);
+            let path = Path::container(id, "/rename").query("name", name);
             let action = Action::on_container("rename", asked);
             let renamed = docker.post(action, path, None, 0).await;
             renamed.map_err(|error| after(&changed, error))?;
@@ -530,8 +530,8 @@ impl Tool for UpdateContainer {
             && paused != (before.state.status == "paused")
         {
             let (verb, path) = match paused {
-                true => ("pause", Path::container(&id, "/pause")),
-                false => ("unpause", Path::container(&id, "/unpause")),
+                true => ("pause", Path::container(id, "/pause")),
+                false => ("unpause", Path::container(id, "/unpause")),
             };
             let action = Action::on_container(verb, asked);
             let done = docker.post(action, path, None, 0).await;

@@ -100,7 +100,7 @@ impl Tool for ExecuteCommand {
         let mut config = config(&argv, &json!(self.user));
         config["WorkingDir"] = json!(self.working_dir);
         config["Env"] = env.into();
-        let id = details.container_id()?;
+        let id = details.id.clone();
         let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         let limit = Duration::from_secs(seconds.into());
         call.extend_timeout(limit + CLEANUP_TIMEOUT);

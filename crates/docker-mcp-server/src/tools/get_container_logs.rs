@@ -132,8 +132,8 @@ impl GetContainerLogs {
                 let listed = compose::service_of(docker, project, service).await?;
                 let inspected = stream::iter(listed).map(|container| async move {
                     let name = container.display_name().to_owned();
-                    let id = ContainerName::new(&container.id).map_err(|_| name.clone())?;
-                    docker.engine.try_inspect(&id).await.map_err(|_| name)
+                    let inspected = docker.engine.try_inspect(&container.id).await;
+                    inspected.map_err(|_| name)
                 });
                 let inspected = inspected.buffered(MAX_CONCURRENT_READS);
                 let inspected: Vec<Result<_, _>> = inspected.collect().await;
@@ -261,11 +261,11 @@ impl GetContainerLogs {
         window: &mut Window,
         report: &(impl Fn(&str) + Sync),
     ) -> Result<Option<String>, ToolError> {
-        let (id, name) = (details.container_id()?, details.display_name());
+        let (id, name) = (&details.id, details.display_name());
         let mut lines = LineRedactor::new(docker.redactor_of(details));
         let (mut query, mut last) = (self.query(), None);
         loop {
-            let mut reply = docker.engine.logs(&id, &query);
+            let mut reply = docker.engine.logs(id, &query);
             let mut reader = LineReader::new(details.config.tty, true);
             let mut has_ended = false;
             while !has_ended {
@@ -292,7 +292,7 @@ impl GetContainerLogs {
                 }
             }
             let again = match details.state.is_alive() {
-                true => runs_again(docker, &id).await,
+                true => runs_again(docker, id).await,
                 false => None,
             };
             let Some(now) = again else { return Ok(None) };

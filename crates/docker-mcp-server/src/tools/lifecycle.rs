@@ -75,7 +75,7 @@ pub(super) async fn since(
     docker: &Docker,
     before: &ContainerDetails,
 ) -> Result<StateChange, ToolError> {
-    let now = docker.container_now(&before.container_id()?).await?;
+    let now = docker.container_now(&before.id).await?;
     Ok(match now {
         Some(after) => StateChange::between(before, &after),
         None => StateChange::removed(before),
@@ -88,11 +88,11 @@ pub(super) async fn watch_early_exit(
     docker: &Docker,
     before: &ContainerDetails,
 ) -> Result<StateChange, ToolError> {
-    let id = before.container_id()?;
+    let id = &before.id;
     let mut seen: Option<ContainerDetails> = None;
     for delay in INSPECTION_DELAYS {
         tokio::time::sleep(delay).await;
-        let Some(now) = docker.container_now(&id).await? else {
+        let Some(now) = docker.container_now(id).await? else {
             let note = "It ended at once and was removed, because it was created with --rm.";
             return Ok(StateChange::removed(before).with_note(note));
         };
@@ -170,8 +170,7 @@ impl Tool for StartContainer {
         if before.state.status == "running" {
             return Ok(StateChange::none(&before).with_note("It was already running."));
         }
-        let id = before.container_id()?;
-        start(docker, &self.container, &id).await?;
+        start(docker, &self.container, &before.id).await?;
         watch_early_exit(docker, &before).await
     }
 }
@@ -262,11 +261,11 @@ impl Tool for StopContainer {
         }
         let grace = grace(self.timeout_seconds, &before);
         call.extend_timeout(Duration::from_secs(grace.into()));
-        let id = before.container_id()?;
+        let id = &before.id;
         let began = Instant::now();
-        stop(docker, self.container.as_str(), &id, grace).await?;
+        stop(docker, self.container.as_str(), id, grace).await?;
         let was_long = began.elapsed() >= Duration::from_secs(grace.into());
-        Ok(match docker.container_now(&id).await? {
+        Ok(match docker.container_now(id).await? {
             Some(after) => stopped(&before, &after, grace, was_long),
             None => StateChange::removed(&before),
         })
@@ -341,13 +340,13 @@ impl Tool for RestartContainer {
     async fn call(self, docker: &Docker, call: &Call) -> Result<StateChange, ToolError> {
         let before = docker.mutable_container(&self.container).await?;
         docker.policy.permit_destructive()?;
-        let id = before.container_id()?;
+        let id = &before.id;
         let grace = grace(self.timeout_seconds, &before);
         call.extend_timeout(Duration::from_secs(grace.into()));
         let name = &self.container;
-        let binds = docker.permit_start(&id).await?;
+        let binds = docker.permit_start(id).await?;
         if binds.is_empty() || !before.state.is_alive() {
-            let path = Path::container(&id, "/restart").query("t", grace);
+            let path = Path::container(id, "/restart").query("t", grace);
             let action = Action::on_container("restart", name.as_str());
             docker.post(action, path, None, grace).await?;
         } else if before.host_config.auto_remove {
@@ -356,7 +355,7 @@ impl Tool for RestartContainer {
                  it (`--rm`). Stop it, and create it again.",
             ));
         } else {
-            let (docker, name) = (docker.clone(), name.clone());
+            let (docker, name, id) = (docker.clone(), name.clone(), id.clone());
             // It would stay stopped.
             whole(async move {
                 let stopped = stop(&docker, name.as_str(), &id, grace).await;
@@ -415,8 +414,7 @@ impl Tool for KillContainer {
         } else {
             docker.policy.permit_destructive()?;
         }
-        let id = before.container_id()?;
-        let path = Path::container(&id, "/kill").query("signal", signal);
+        let path = Path::container(&before.id, "/kill").query("signal", signal);
         docker
             .post(Action::on_container("kill", name), path, None, 0)
             .await?;
@@ -463,7 +461,7 @@ impl Tool for RemoveContainer {
         }
         let loss = self.loss(&before);
         docker.confirm(call, &loss, name, &self.confirm).await?;
-        let path = Path::container(&before.container_id()?, "")
+        let path = Path::container(&before.id, "")
             .query("force", self.force)
             .query("v", self.volumes);
         let action = Action::on_container("remove", self.container.as_str());
@@ -550,7 +548,7 @@ impl Tool for WaitContainer {
                 "`{name}` has no health check."
             )));
         }
-        let id = first.container_id()?;
+        let id = first.id.clone();
         let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         call.extend_timeout(Duration::from_secs(seconds.into()));
         let (begin, mut seen) = (Instant::now(), first);

@@ -221,8 +221,7 @@ impl ConnectNetwork {
         docker.confirm(call, &loss, name, &self.confirm).await?;
         let request = json!({"Container": container.id, "Force": false});
         // By its id: another network may get its name meanwhile.
-        let id = ObjectName::new(&network.id).unwrap_or(self.network.clone());
-        let path = Path::to("/networks").id(&id).then("/disconnect");
+        let path = Path::to("/networks").id(&network.id).then("/disconnect");
         let action = Action::on_container("disconnect", name)
             .with_required(ObjectKind::Network, self.network.as_str());
         docker.post(action, path, Some(&request), 0).await?;
@@ -263,8 +262,8 @@ impl Tool for RemoveNetwork {
         docker.confirm(call, &loss, name, &self.confirm).await?;
         let action = Action::new("remove", ObjectKind::Network, name);
         // By its id: another network may get its name meanwhile.
-        let id = ObjectName::new(&network.id).unwrap_or(self.network.clone());
-        docker.delete(action, Path::to("/networks").id(&id)).await?;
+        let path = Path::to("/networks").id(&network.id);
+        docker.delete(action, path).await?;
         Ok(ObjectChange::new(name, "removed"))
     }
 }

@@ -64,7 +64,7 @@ impl Tool for RecreateContainer {
     async fn call(mut self, docker: &Docker, call: &Call) -> Result<Recreated, ToolError> {
         docker.policy.permit_destructive()?;
         let before = docker.mutable_container(&self.container).await?;
-        let (id, name) = (before.container_id()?, before.display_name());
+        let (id, name) = (&before.id, before.display_name());
         if before.host_config.auto_remove {
             return Err(ToolError::conflict(format!(
                 "`{name}` was created with --rm: the engine removes it when it stops, so it could \
@@ -74,7 +74,7 @@ impl Tool for RecreateContainer {
         permit_begin(&docker.engine, &before).await?;
         permit_none(docker, &before).await?;
         let inspect = async || {
-            let described = describe(&docker.engine, &id).await;
+            let described = describe(&docker.engine, id).await;
             described.map_err(|failure| docker.engine.explain(failure))
         };
         let old = inspect().await?;
@@ -119,7 +119,7 @@ impl Tool for RecreateContainer {
         let was_running = before.state.is_alive();
         let replacement = Replacement {
             docker: docker.clone(),
-            old: id,
+            old: id.clone(),
             name: ContainerName::new(name).unwrap_or(self.container),
             timeout: was_running.then(|| Duration::from_secs(seconds.into())),
             stop_was_sent: AtomicBool::new(false),
@@ -188,8 +188,8 @@ async fn dependant(
     other: &ContainerSummary,
     owner: &ContainerDetails,
 ) -> Option<String> {
-    let id = ContainerName::new(&other.id).ok()?;
-    let details = docker.engine.try_get(Path::container(&id, "/json")).await;
+    let path = Path::container(&other.id, "/json");
+    let details = docker.engine.try_get(path).await;
     // It may have been removed meanwhile.
     let details: Value = details.ok()?;
     let shared = shared(&details["HostConfig"], owner)?;
@@ -294,16 +294,15 @@ async fn roll_back_all(docker: &Docker) -> bool {
     for container in listed.iter().filter(|container| is_kept(container)) {
         let kept = container.display_name();
         let name = kept.rsplit_once(KEPT).map_or("", |(name, _)| name);
-        let names = (ContainerName::new(name), ContainerName::new(&container.id));
         // A call that is under way ends by itself.
-        let (Ok(name), Ok(old), Ok(_lock)) = (names.0, names.1, Lock::take(&container.id)) else {
+        let (Ok(name), Ok(_lock)) = (ContainerName::new(name), Lock::take(&container.id)) else {
             continue;
         };
         let replacement = Replacement {
             docker: docker.clone(),
             timeout: ran(kept).then_some(Duration::ZERO),
             name: name.clone(),
-            old,
+            old: container.id.clone(),
             stop_was_sent: AtomicBool::new(true),
         };
         if replacement.has_proved_itself().await {
@@ -393,7 +392,7 @@ impl Replacement {
     /// Errors when the new container differs from the old one in more than was asked for.
     async fn compare(&self, old: &Described, request: &Request) -> Result<(), ToolError> {
         let new = self.inspect(&self.name).await?;
-        let new = describe(self.engine(), &new.container_id()?).await;
+        let new = describe(self.engine(), &new.id).await;
         let new = self.docker.explained(new, self.action("inspect")).await?;
         let found = differences(old, &new, &request.asked);
         if found.is_empty() {
@@ -532,9 +531,9 @@ impl Replacement {
             match self.engine().try_inspect(&self.name).await {
                 Ok(new) if self.is_new(&new) => {
                     log = last_lines(&self.docker, &new).await;
-                    self.remove(&new.container_id()?).await?;
+                    self.remove(&new.id).await?;
                 }
-                Ok(other) if other.id != self.old.as_str() => {
+                Ok(other) if other.id != self.old => {
                     return Err(ToolError::conflict("Another container has its name now."));
                 }
                 _ => {}
@@ -745,7 +744,7 @@ mod tests {
     #[test]
     fn containers_that_share_something_are_found() {
         let owner = ContainerDetails {
-            id: "ab12".repeat(16),
+            id: ContainerName::new(&"ab12".repeat(16)).unwrap(),
             name: "/vpn".to_owned(),
             ..ContainerDetails::default()
         };

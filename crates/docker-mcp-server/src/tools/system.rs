@@ -498,15 +498,10 @@ async fn containers(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
         is_over && !is_kept(container)
     });
     let unused = stream::iter(ended).map(async |container| {
-        let id = ContainerName::new(&container.id).ok()?;
-        docker.mutable_container(&id).await.ok()?;
-        let (name, path) = (container.display_name(), Path::container(&id, ""));
-        Some(Unused::new(
-            name,
-            &container.id,
-            ObjectKind::Container,
-            path,
-        ))
+        let (name, id) = (container.display_name(), &container.id);
+        docker.mutable_container(id).await.ok()?;
+        let path = Path::container(id, "");
+        Some(Unused::new(name, id, ObjectKind::Container, path))
     });
     let unused: Vec<_> = unused.buffered(MAX_CONCURRENT_READS).collect().await;
     Ok(unused.into_iter().flatten().collect())
@@ -548,17 +543,12 @@ async fn networks(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
             continue;
         }
         // The list does not contain the connected containers.
-        if let Ok(id) = ObjectName::new(&network.id)
-            && let Ok(details) = docker.network(&id).await
+        let id = &network.id;
+        if let Ok(details) = docker.network(id).await
             && docker.network_users(&details).await?.is_empty()
         {
-            let path = Path::to("/networks").id(&id);
-            unused.push(Unused::new(
-                &network.name,
-                &network.id,
-                ObjectKind::Network,
-                path,
-            ));
+            let path = Path::to("/networks").id(id);
+            unused.push(Unused::new(&network.name, id, ObjectKind::Network, path));
         }
     }
     Ok(unused)
