@@ -178,15 +178,8 @@ impl GetContainerLogs {
         let filter = self.grep.as_ref().map(|pattern| {
             let mut lines = LineRedactor::new(redactor.clone());
             let filter = move |line: &mut Line| {
-                let Some(shown) = lines.line(&line.text) else {
-                    return false;
-                };
-                // A match of the line as written would reveal a redacted value, one character after the other.
-                let passes = pattern.is_match(&shown);
-                if lines.needs_previous() {
-                    line.text = shown;
-                }
-                passes
+                let shown = sift(&mut lines, line);
+                shown.is_some_and(|shown| pattern.is_match(&shown))
             };
             Box::new(filter) as log::LineFilter<'_>
         });
@@ -313,16 +306,13 @@ impl GetContainerLogs {
         report: &impl Fn(&str),
     ) -> Option<String> {
         let grep = self.grep.as_ref();
-        let Some(text) = lines.line(&line.text) else {
+        let Some(text) = sift(lines, &mut line) else {
             // It is hidden as a part of all that is shown.
             if grep.is_none() {
                 window.push(line);
             }
             return None;
         };
-        if lines.needs_previous() {
-            line.text.clone_from(&text);
-        }
         let shown = shorten(&text, self.until_match.as_ref());
         if grep.is_none_or(|grep| grep.is_match(&text)) {
             window.push(line);
@@ -440,6 +430,17 @@ impl GetContainerLogs {
         };
         Some(text)
     }
+}
+
+/// The redacted text of a line, by which it is searched: a match of the line as written would reveal a hidden value, one
+/// character after the other. `None` if it is hidden as a part of all that is shown. Hides in the line itself what only
+/// the line before tells.
+fn sift(lines: &mut LineRedactor, line: &mut Line) -> Option<String> {
+    let shown = lines.line(&line.text)?;
+    if lines.needs_previous() {
+        line.text.clone_from(&shown);
+    }
+    Some(shown)
 }
 
 /// Waits for a container whose log has ended, since it may be restarted. Returns it as it runs again.

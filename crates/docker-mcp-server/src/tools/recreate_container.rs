@@ -350,8 +350,14 @@ impl Replacement {
         let lock = Lock::take(self.old.as_str())
             .map_err(|_| under_way(self.name.as_str(), &self.kept_name()))?;
         self.begin().await?;
-        let done = match self.start(&old, &request, grace).await {
-            Ok(()) => self.settle(&old, &request).await,
+        let replaced = async {
+            self.start(&old, &request, grace).await?;
+            let after = self.watch().await?;
+            self.compare(&old, &request).await?;
+            Ok(after)
+        };
+        let done = match replaced.await {
+            Ok(after) => Ok((after, self.remove_old().await)),
             Err(cause) => Err(self.roll_back(cause).await),
         };
         drop(lock);
@@ -403,24 +409,6 @@ impl Replacement {
             "The new one would differ in more than was asked for: {found}. Name these in `changes` if \
              there is an argument for them, or replace it with the docker command."
         )))
-    }
-
-    /// Waits for the new container and removes one of the two.
-    async fn settle(
-        &self,
-        old: &Described,
-        request: &Request,
-    ) -> Result<(ContainerDetails, Option<String>), Failure> {
-        let watched = async {
-            let after = self.watch().await?;
-            self.compare(old, request).await?;
-            Ok(after)
-        };
-        let after = match watched.await {
-            Ok(after) => after,
-            Err(cause) => return Err(self.roll_back(cause).await),
-        };
-        Ok((after, self.remove_old().await))
     }
 
     /// Removes the old container. Returns a remark if that fails; it does not come back either.
