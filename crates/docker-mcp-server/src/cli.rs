@@ -25,7 +25,7 @@ use crate::deadline::Deadline;
 use crate::docker::Docker;
 use crate::engine::command::ProcessGroup;
 use crate::engine::connector::api_version;
-use crate::policy::forbidden;
+use crate::json::text;
 
 const MAX_OUTPUT_BYTES: usize = 32 << 10;
 /// Longest line of the output.
@@ -402,10 +402,10 @@ impl Docker {
             return Ok(());
         }
         let reply: Value = self.engine.get(crate::engine::Path::to("/version")).await?;
-        let version = api_version(reply["ApiVersion"].as_str().unwrap_or_default());
+        let version = api_version(text(&reply["ApiVersion"]));
         match version.is_some_and(|version| version >= FIRST_WITH_POLICY) {
             true => Ok(()),
-            false => Err(forbidden(
+            false => Err(ToolError::forbidden(
                 "This engine is older than Docker 24 (or is Podman): it cannot keep a build from the network of its \
                  host. Update it, or ask the operator of this server to allow `host_namespaces` in the policy file \
                  (--policy).",

@@ -12,12 +12,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use mcp_core::tool::ToolError;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use upstream::redact::Redactor;
 
 use crate::docker::Docker;
-use crate::engine::{ContainerDetails, ContainerName, ContainerSummary, ImageName, ObjectName};
-use crate::policy::{CREATED, MARK, Reach, forbidden, full_name, is_created, permit_marks};
+use crate::engine::{ContainerDetails, ContainerSummary, ImageName, ObjectName};
+use crate::json::{items, members, members_of_mut, text, texts};
+use crate::policy::{CREATED, MARK, Reach, full_name, is_created, permit_marks};
 
 pub(crate) const PROJECT: &str = "com.docker.compose.project";
 const SERVICE: &str = "com.docker.compose.service";
@@ -78,10 +79,8 @@ pub(crate) async fn mutable(
 ) -> Result<Vec<ContainerDetails>, ToolError> {
     let mut containers = Vec::new();
     for container in docker.engine.containers(true).await? {
-        if project_of(&container.labels).is_some_and(|name| name == project)
-            && let Ok(id) = ContainerName::new(&container.id)
-        {
-            containers.push(docker.mutable_container(&id).await?);
+        if project_of(&container.labels).is_some_and(|name| name == project) {
+            containers.push(docker.mutable_container(&container.id).await?);
         }
     }
     Ok(containers)
@@ -202,10 +201,10 @@ impl ComposeModel {
         // Compose has doubled every `$`, so that it can read its own output.
         let mut model = map_texts(model, true, &|text| text.replace("$$", "$"));
         // Only the services of active profiles are in the model.
-        let services = model.get_mut("services").and_then(Value::as_object_mut);
-        let services = services.into_iter().flat_map(Map::values_mut);
-        for service in services.filter_map(Value::as_object_mut) {
-            service.remove("profiles");
+        for (_, service) in members_of_mut(&mut model, "services") {
+            if let Value::Object(service) = service {
+                service.remove("profiles");
+            }
         }
         Ok(Self(model))
     }
@@ -217,8 +216,7 @@ impl ComposeModel {
     }
 
     pub(crate) fn has_builds(&self) -> bool {
-        let services = members_of(&self.0["services"]);
-        services.iter().any(|(_, at)| !at["build"].is_null())
+        members(&self.0["services"]).any(|(_, at)| !at["build"].is_null())
     }
 
     /// Checks every service, volume, network, secret, configuration and build. Returns the names that
@@ -231,13 +229,13 @@ impl ComposeModel {
     ) -> Result<Vec<String>, ToolError> {
         refuse_unknown(docker, &self.0, PROJECT_MEMBERS)?;
         for kind in ["services", "networks", "volumes"] {
-            for (_, object) in members_of(&self.0[kind]) {
+            for (_, object) in members(&self.0[kind]) {
                 permit_marks(text(&object["container_name"]), self.labels(object).keys())?;
                 permit_marks("", self.labels(&object["build"]).keys())?;
             }
         }
         for kind in ["secrets", "configs"] {
-            for (name, source) in members_of(&self.0[kind]) {
+            for (name, source) in members(&self.0[kind]) {
                 // When the project is brought up, the variables of `.env` are not there.
                 if let Some(variable) = source["environment"].as_str() {
                     let text = format!(
@@ -251,7 +249,7 @@ impl ComposeModel {
                 }
             }
         }
-        for (_, network) in members_of(&self.0["networks"]) {
+        for (_, network) in members(&self.0["networks"]) {
             let name = text(&network["name"]);
             let (driver, ipam) = (text(&network["driver"]), text(&network["ipam"]["driver"]));
             let is_usual = matches!(driver, "" | "bridge" | "overlay" | "none");
@@ -263,13 +261,13 @@ impl ComposeModel {
             // Others can give it a bridge of the host, or of another network.
             refuse_unknown(docker, &network["driver_opts"], NETWORK_OPTIONS)?;
             let name_of = ObjectName::new(name).map_err(invalid)?;
-            docker.permit_object(name, &self.labels(network))?;
+            docker.policy.permit(name, &self.labels(network))?;
             let mut existing = Vec::new();
             if docker.has_network(&name_of).await? {
                 docker.permit_network(name).await?;
                 let found = docker.network(&name_of).await?;
                 // Each service gets its name there, by which others may look for one of their own.
-                if docker.policy.is_only_created() {
+                if docker.policy.only_created {
                     docker.permit_aliases(&found)?;
                 }
                 let owner = found.labels.get(PROJECT).map(String::as_str);
@@ -283,7 +281,7 @@ impl ComposeModel {
                 }
                 existing = found.ipam.config;
             }
-            for range in network["ipam"]["config"].as_array().into_iter().flatten() {
+            for range in items(&network["ipam"]["config"]) {
                 refuse_unknown(docker, range, IPAM)?;
                 let subnet = range["subnet"].as_str();
                 // The host has a route to a network that is there.
@@ -293,18 +291,20 @@ impl ComposeModel {
                     .map_or(Ok(()), |it| docker.permit_subnet(it))?;
             }
         }
-        for (_, volume) in members_of(&self.0["volumes"]) {
+        for (_, volume) in members(&self.0["volumes"]) {
             let driver = text(&volume["driver"]);
             if !matches!(driver, "" | "local") {
                 refuse_option(docker, &format!("the volume driver {driver}"))?;
             }
             refuse_unknown(docker, volume, VOLUME_MEMBERS)?;
             refuse_unknown(docker, &volume["driver_opts"], "")?;
-            docker.permit_object(text(&volume["name"]), &self.labels(volume))?;
+            docker
+                .policy
+                .permit(text(&volume["name"]), &self.labels(volume))?;
         }
         let mut taken = Vec::new();
-        for (name, service) in members_of(&self.0["services"]) {
-            let checked = self.check_service(docker, &name, service, options).await;
+        for (name, service) in members(&self.0["services"]) {
+            let checked = self.check_service(docker, name, service, options).await;
             taken.extend(checked.map_err(|error| {
                 let text = format!(
                     "The service `{name}` cannot be brought up. {}",
@@ -330,7 +330,7 @@ impl ComposeModel {
             &service["deploy"]["resources"]["reservations"],
             "cpus memory pids",
         )?;
-        for (_, endpoint) in members_of(&service["networks"]) {
+        for (_, endpoint) in members(&service["networks"]) {
             refuse_unknown(docker, endpoint, ENDPOINT)?;
         }
         let default = default_name(&self.0, name);
@@ -372,8 +372,7 @@ impl ComposeModel {
         if builds || docker.try_image(&image_name).await?.is_none() {
             docker.permit_build().await?;
         }
-        let names = build["tags"].as_array().into_iter().flatten();
-        for tag in names.filter_map(Value::as_str).chain([image]) {
+        for tag in texts(&build["tags"]).chain([image]) {
             let tag = ImageName::new(tag).map_err(invalid)?;
             if let Some(old) = docker.try_image(&tag).await?
                 && (builds || tag.as_str() != image)
@@ -394,8 +393,7 @@ impl ComposeModel {
             let mode = service[member].as_str();
             mode.filter(|mode| !mode.starts_with("service:"))
         };
-        let mounts = service["volumes"].as_array().into_iter().flatten();
-        let mounts = mounts.map(|mount| {
+        let mounts = items(&service["volumes"]).map(|mount| {
             let source = text(&mount["source"]);
             let volume = &self.0["volumes"][source]["name"];
             json!({"Type": mount["type"], "ReadOnly": mount["read_only"],
@@ -403,7 +401,7 @@ impl ComposeModel {
         });
         // Compose mounts their files.
         let mounted = ["secrets", "configs"].into_iter().flat_map(|kind| {
-            let uses = service[kind].as_array().into_iter().flatten();
+            let uses = items(&service[kind]);
             uses.map(move |used| &self.0[kind][text(&used["source"])]["file"])
         });
         let mounted = mounted.filter(|file| !file.is_null());
@@ -432,7 +430,7 @@ impl ComposeModel {
     fn check_build(&self, docker: &Docker, build: &Value) -> Result<(), ToolError> {
         refuse_unknown(docker, build, BUILD)?;
         let context = docker.policy.directory(text(&build["context"]))?;
-        for (_, context) in members_of(&build["additional_contexts"]) {
+        for (_, context) in members(&build["additional_contexts"]) {
             docker.policy.directory(text(context))?;
         }
         let dockerfile = build["dockerfile"].as_str().unwrap_or("Dockerfile");
@@ -442,8 +440,7 @@ impl ComposeModel {
     /// Marks all that is created as this server's.
     fn mark(&self, model: &mut Value) {
         for kind in ["services", "networks", "volumes"] {
-            let objects = model.get_mut(kind).and_then(Value::as_object_mut);
-            let objects = objects.into_iter().flatten();
+            let objects = members_of_mut(model, kind);
             for (name, object) in objects.filter(|(_, object)| object["external"] != true) {
                 if object.is_null() {
                     *object = json!({});
@@ -462,8 +459,7 @@ impl ComposeModel {
     /// if it `is_own`. A `dry` one has an empty file in place of the text of a configuration.
     pub(crate) fn to_text(&self, is_own: bool, dry: bool) -> String {
         let mut model = self.0.clone();
-        let configs = model.get_mut("configs").and_then(Value::as_object_mut);
-        let configs = configs.into_iter().flat_map(Map::values_mut);
+        let configs = members_of_mut(&mut model, "configs").map(|(_, config)| config);
         for config in configs.filter(|config| dry && !config["content"].is_null()) {
             *config = json!({"name": config["name"], "file": "/dev/null"});
         }
@@ -476,8 +472,7 @@ impl ComposeModel {
     /// To be shown: without its secrets.
     pub(crate) fn shown(&self, redactor: &Redactor) -> Value {
         let mut shown = self.0.clone();
-        let services = shown.get_mut("services").and_then(Value::as_object_mut);
-        for service in services.into_iter().flat_map(Map::values_mut) {
+        for (_, service) in members_of_mut(&mut shown, "services") {
             for path in ["/command", "/entrypoint", "/healthcheck/test"] {
                 if let Some(words) = service.pointer_mut(path)
                     && let Some(list) = words.as_array()
@@ -492,10 +487,10 @@ impl ComposeModel {
     }
 
     fn labels(&self, object: &Value) -> BTreeMap<String, String> {
-        let labels = members_of(&object["labels"]).into_iter();
+        let labels = members(&object["labels"]);
         let project = (PROJECT.to_owned(), text(&self.0["name"]).to_owned());
         labels
-            .map(|(name, value)| (name, text(value).to_owned()))
+            .map(|(name, value)| (name.clone(), text(value).to_owned()))
             .chain([project])
             .collect()
     }
@@ -525,22 +520,11 @@ fn map_texts(value: Value, keys: bool, change: &impl Fn(String) -> String) -> Va
     }
 }
 
-fn members_of(value: &Value) -> Vec<(String, &Value)> {
-    let members = value.as_object().into_iter().flatten();
-    members.map(|(name, value)| (name.clone(), value)).collect()
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
 /// Refuses the first member that is set and not in the list of known ones.
 fn refuse_unknown(docker: &Docker, object: &Value, known: &str) -> Result<(), ToolError> {
     let is_known =
         |name: &str| name.starts_with("x-") || known.split_whitespace().any(|it| it == name);
-    let mut set = members_of(object)
-        .into_iter()
-        .filter(|(_, value)| !value.is_null());
+    let mut set = members(object).filter(|(_, value)| !value.is_null());
     match set.find(|(name, _)| !is_known(name)) {
         Some((name, _)) => refuse_option(docker, &format!("the option {name}")),
         None => Ok(()),
@@ -555,7 +539,7 @@ fn refuse_option(docker: &Docker, option: &str) -> Result<(), ToolError> {
 }
 
 fn invalid(error: impl std::fmt::Display) -> ToolError {
-    forbidden(format!(
+    ToolError::forbidden(format!(
         "The compose file has a name or a value that is not valid: {error}."
     ))
 }

@@ -81,7 +81,7 @@ pub(crate) async fn diagnose(
     };
     let redactor = docker.redactor_of(&details);
     // By its id: a name may move to another container between two requests.
-    let id = ContainerName::new(&details.id).unwrap_or_else(|_| container.clone());
+    let id = details.id.clone();
     let facts = Facts::gather(docker, &id, details, error).await;
     let (name, state) = (facts.details.display_name(), &facts.state().status);
     let mut diagnosis = Diagnosis::new(name, state, conclude(&facts, error), &redactor);

@@ -18,7 +18,6 @@ use tokio::sync::Notify;
 use upstream::redact::Redactor;
 use upstream::time::{Timestamp, rfc3339};
 
-pub(crate) use self::new_objects::permit_start;
 use crate::engine::command::RunningGroups;
 use crate::engine::registry::Registries;
 use crate::engine::{
@@ -27,7 +26,7 @@ use crate::engine::{
     is_anonymous, local, within,
 };
 use crate::options::DockerOptions;
-use crate::policy::{Policy, Subject, excluded, forbidden, is_built, is_created, not_created};
+use crate::policy::{Policy, excluded, is_built, is_created, not_created};
 
 /// The service of the tools: an engine, and the policy that says what may be shown and changed.
 #[derive(Clone)]
@@ -51,7 +50,7 @@ impl Docker {
         let address = Address::find(&options.engine)?;
         Ok(Self {
             engine: Engine::new(address, options.timeout())?,
-            policy: Arc::new(Policy::new(options.policy())?),
+            policy: Arc::new(options.policy()),
             registries: Registries::new(options.engine.config_dir()),
             changes: ChangeNotifier::new(),
             history: Arc::default(),
@@ -114,7 +113,12 @@ impl Docker {
     /// A redactor for what a container says: also hides the secrets of its environment, wherever they
     /// appear.
     pub(crate) fn redactor_of(&self, container: &ContainerDetails) -> Redactor {
-        redactor_of(self.redact, container)
+        let env = container.config.env.iter();
+        let env = env.filter_map(|assignment| assignment.split_once('='));
+        // A simple word, such as `postgres`, also has other meanings.
+        let is_word = |value: &str| value.bytes().all(|byte| byte.is_ascii_lowercase());
+        let env = env.filter(|(_, value)| value.len() >= if is_word(value) { 12 } else { 6 });
+        self.redactor().with_secrets(env)
     }
 
     /// The visible running containers, or `all`, in the engine's order.
@@ -131,7 +135,7 @@ impl Docker {
     }
 
     fn visible(&self, mut listed: Vec<ContainerSummary>) -> Vec<ContainerSummary> {
-        listed.retain(|container| self.policy.permits(&Subject::from(container)));
+        listed.retain(|at| self.policy.permits(at.display_name(), &at.labels));
         listed
     }
 
@@ -144,8 +148,8 @@ impl Docker {
         let read = self.engine.try_inspect(name).await;
         let action = Action::reading(ObjectKind::Container, name.as_str());
         let details = self.explained(read, action).await?;
-        let subject = Subject::from(&details);
-        self.policy.permit_as(name.as_str(), &subject)?;
+        let (own, labels) = (details.display_name(), &details.config.labels);
+        self.policy.permit_as(name.as_str(), own, labels)?;
         Ok(details)
     }
 
@@ -170,14 +174,14 @@ impl Docker {
         let details = self.container(name).await?;
         let name = details.display_name();
         if local::is_self(&details.id) {
-            return Err(forbidden(format!(
+            return Err(ToolError::forbidden(format!(
                 "`{name}` is the container that this server runs in; change it from outside."
             )));
         }
         self.policy.permit_change(name, &details.config.labels)?;
-        let only_created = self.policy.is_only_created();
+        let only_created = self.policy.only_created;
         if only_created && self.inherits_mark(&details).await? {
-            return Err(forbidden(not_created(name)));
+            return Err(ToolError::forbidden(not_created(name)));
         }
         self.permit_volumes_of(&details, only_created).await?;
         Ok(details)
@@ -214,7 +218,9 @@ impl Docker {
         self.explained(done, action).await
     }
 
-    async fn explained<T>(
+    /// The result of a request.
+    /// Errors describe `action`.
+    pub(crate) async fn explained<T>(
         &self,
         done: Result<T, EngineError>,
         action: Action<'_>,
@@ -254,28 +260,6 @@ impl Docker {
     }
 }
 
-/// As [`Docker::redactor_of`].
-pub(crate) fn redactor_of(redact: bool, container: &ContainerDetails) -> Redactor {
-    let env = container.config.env.iter();
-    let env = env.filter_map(|assignment| assignment.split_once('='));
-    // A simple word, such as `postgres`, also has other meanings.
-    let is_word = |value: &str| value.bytes().all(|byte| byte.is_ascii_lowercase());
-    let env = env.filter(|(_, value)| value.len() >= if is_word(value) { 12 } else { 6 });
-    Redactor::new(redact).with_secrets(env)
-}
-
-impl<'a> From<&'a ContainerDetails> for Subject<'a> {
-    fn from(details: &'a ContainerDetails) -> Self {
-        Self::new(details.display_name(), &details.config.labels)
-    }
-}
-
-impl<'a> From<&'a ContainerSummary> for Subject<'a> {
-    fn from(summary: &'a ContainerSummary) -> Self {
-        Self::new(summary.display_name(), &summary.labels)
-    }
-}
-
 impl ImageDetails {
     /// Whether this server has built it.
     pub(crate) fn is_built(&self) -> bool {
@@ -295,10 +279,6 @@ impl ImageSummary {
 pub(crate) const HIDDEN: &str = "(hidden by the rules)";
 
 impl Docker {
-    pub(crate) async fn images(&self) -> Result<Vec<ImageSummary>, ToolError> {
-        self.engine.images().await
-    }
-
     /// An image.
     /// Errors when it does not exist.
     pub(crate) async fn image(&self, name: &ImageName) -> Result<ImageDetails, ToolError> {
@@ -327,7 +307,7 @@ impl Docker {
 
     pub(crate) async fn networks(&self) -> Result<Vec<Network>, ToolError> {
         let mut networks = self.engine.networks().await?;
-        networks.retain(|at| self.policy.permits(&Subject::new(&at.name, &at.labels)));
+        networks.retain(|at| self.policy.permits(&at.name, &at.labels));
         networks.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.id.cmp(&b.id)));
         Ok(networks)
     }
@@ -338,8 +318,8 @@ impl Docker {
         let path = Path::to("/networks").id(name);
         let network = (ObjectKind::Network, name.as_str());
         let network: Network = self.get_object(network, path).await?;
-        let subject = Subject::new(&network.name, &network.labels);
-        self.policy.permit_as(name.as_str(), &subject)?;
+        self.policy
+            .permit_as(name.as_str(), &network.name, &network.labels)?;
         Ok(network)
     }
 
@@ -349,19 +329,19 @@ impl Docker {
         let found: Option<Volume> = self.existing(Path::to("/volumes").id(name)).await?;
         match &found {
             Some(volume) => self.permit_volume(volume).await?,
-            None => self.permit_object(name.as_str(), &BTreeMap::new())?,
+            None => self.policy.permit(name.as_str(), &BTreeMap::new())?,
         }
         Ok(found)
     }
 
     /// Refuses a volume that the policy hides. One without a name belongs to its containers.
     async fn permit_volume(&self, volume: &Volume) -> Result<(), ToolError> {
-        self.permit_object(&volume.name, &volume.labels)?;
+        self.policy.permit(&volume.name, &volume.labels)?;
         if is_anonymous(&volume.name) && self.policy.has_rules() {
             let users = self.volume_usage().await?;
             let mut users = users.get(&volume.name).into_iter().flatten();
             if users.any(|user| user == HIDDEN) {
-                return Err(forbidden(excluded(&volume.name)));
+                return Err(ToolError::forbidden(excluded(&volume.name)));
             }
         }
         Ok(())
@@ -386,9 +366,8 @@ impl Docker {
             };
             let found: Option<Volume> = self.existing(Path::to("/volumes").id(&name)).await?;
             let labels = found.unwrap_or_default().labels;
-            let volume = Subject::new(&mount.name, &labels);
-            if self.policy.permit_use(&volume).is_err() {
-                return Err(forbidden(format!(
+            if self.policy.permit_use(&mount.name, &labels).is_err() {
+                return Err(ToolError::forbidden(format!(
                     "`{}` mounts a volume that is not accessible through this server: its rules \
                      (--allow, --deny) exclude it.",
                     container.display_name()
@@ -429,7 +408,7 @@ impl Docker {
 
     pub(crate) async fn volumes(&self) -> Result<Vec<Volume>, ToolError> {
         let mut volumes = self.engine.volumes().await?;
-        volumes.retain(|at| self.policy.permits(&Subject::new(&at.name, &at.labels)));
+        volumes.retain(|at| self.policy.permits(&at.name, &at.labels));
         volumes.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(volumes)
     }
@@ -453,26 +432,13 @@ impl Docker {
         let volumes = self.engine.volumes().await?.into_iter();
         let networks = networks.map(|at| (at.name, at.labels));
         let all = networks.chain(volumes.map(|at| (at.name, at.labels)));
-        let denied = all.filter(|(name, labels)| {
-            let subject = Subject::new(name, labels);
-            self.policy.permit_use(&subject).is_err()
-        });
+        let denied = all.filter(|(name, labels)| self.policy.permit_use(name, labels).is_err());
         Ok(denied.map(|(name, _)| name).collect())
-    }
-
-    /// Refuses a network or a volume that the policy puts out of bounds, even before it exists.
-    pub(crate) fn permit_object(
-        &self,
-        name: &str,
-        labels: &BTreeMap<String, String>,
-    ) -> Result<(), ToolError> {
-        self.policy.permit(&Subject::new(name, labels))
     }
 
     /// Whether an event is visible. The attributes of a container include its labels.
     pub(crate) fn may_see_event(&self, event: &Event) -> bool {
-        let (name, labels) = (event.name(), event.attributes());
-        event.kind == "image" || self.policy.permits(&Subject::new(name, labels))
+        event.kind == "image" || self.policy.permits(event.name(), event.attributes())
     }
 
     /// The number of containers of each image, by its whole id; includes hidden containers.
@@ -490,7 +456,7 @@ impl Docker {
         let visible = self.visible_names().await?;
         let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for container in self.engine.containers(true).await? {
-            let name = visible.get(&container.id).map_or(HIDDEN, String::as_str);
+            let name = visible.get(&*container.id).map_or(HIDDEN, String::as_str);
             let volumes = container.mounts.into_iter().map(|mount| mount.name);
             for volume in volumes.filter(|volume| !volume.is_empty()) {
                 users.entry(volume).or_default().push(name.to_owned());
@@ -508,8 +474,9 @@ impl Docker {
         let visible = self.visible_names().await?;
         let stopped = self.engine.containers(true).await?.into_iter();
         let stopped = stopped.filter(|at| at.network_settings.networks.contains_key(&network.name));
-        let mut users: BTreeMap<String, String> =
-            stopped.map(|at| (at.id, String::new())).collect();
+        let mut users: BTreeMap<String, String> = stopped
+            .map(|at| (at.id.to_string(), String::new()))
+            .collect();
         let connected = network.containers.iter();
         users.extend(connected.map(|(id, user)| (id.clone(), user.ip_address.clone())));
         let name = |id: &String| visible.get(id).map_or(HIDDEN, String::as_str).to_owned();
@@ -520,10 +487,8 @@ impl Docker {
     /// The names of the visible containers, by their ids.
     async fn visible_names(&self) -> Result<BTreeMap<String, String>, ToolError> {
         let visible = self.containers(true).await?;
-        let names = visible.into_iter().map(|at| {
-            let name = at.display_name().to_owned();
-            (at.id, name)
-        });
+        let names = visible.iter();
+        let names = names.map(|at| (at.id.to_string(), at.display_name().to_owned()));
         Ok(names.collect())
     }
 }
@@ -670,13 +635,28 @@ impl Docker {
     /// The tool error of a request that concerns one object. If the object does not exist, it
     /// suggests similar visible ones.
     pub(crate) async fn explain(&self, failure: EngineError, action: Action<'_>) -> ToolError {
-        let mut known = Vec::new();
-        let kind = action.needs.0;
-        if kind.is_missing(&failure) {
-            let names = tokio::time::timeout(SUGGESTION_TIMEOUT, self.names(kind)).await;
-            known = names.unwrap_or(Ok(known)).unwrap_or_default();
+        let (kind, name) = action.needs;
+        match &failure {
+            EngineError::Refused {
+                status: 409,
+                message,
+            } if kind != ObjectKind::Container => {
+                ToolError::conflict(format!("The Docker Engine refuses: {message}."))
+            }
+            missing if kind.is_missing(missing) => {
+                let known = tokio::time::timeout(SUGGESTION_TIMEOUT, self.names(kind)).await;
+                let known = known.map(Result::unwrap_or_default).unwrap_or_default();
+                let near = nearest(name, known.iter().map(String::as_str));
+                let near = near.iter().take(3).map(|name| format!("`{name}`"));
+                let suggestion = match near.collect::<Vec<_>>().join(" or ") {
+                    none if none.is_empty() => hint(kind).to_owned(),
+                    near => format!("Did you mean {near}?"),
+                };
+                let word = kind.word();
+                ToolError::not_found(format!("There is no {word} `{name}`. {suggestion}"))
+            }
+            _ => action.explain(&self.engine, failure),
         }
-        explain(&self.engine, failure, action, &known)
     }
 
     /// The names of all visible objects of one kind.
@@ -684,7 +664,7 @@ impl Docker {
         Ok(match kind {
             ObjectKind::Container => self.visible_names().await?.into_values().collect(),
             ObjectKind::Image => {
-                let all = self.images().await?;
+                let all = self.engine.images().await?;
                 let names = all.iter().flat_map(ImageSummary::tags);
                 names.map(str::to_owned).collect()
             }
@@ -697,41 +677,6 @@ impl Docker {
                 all.map(|at| at.name).collect()
             }
         })
-    }
-}
-
-/// The tool error of a request that concerns one object. If the object does not exist, it suggests
-/// similar ones of the `known` names.
-pub(crate) fn explain(
-    engine: &Engine,
-    failure: EngineError,
-    action: Action<'_>,
-    known: &[String],
-) -> ToolError {
-    let (kind, name) = action.needs;
-    match &failure {
-        EngineError::Refused {
-            status: 409,
-            message,
-        } if kind != ObjectKind::Container => ToolError::new(
-            ToolErrorKind::Conflict,
-            format!("The Docker Engine refuses: {message}."),
-        ),
-        missing if kind.is_missing(missing) => {
-            let near = nearest(name, known.iter().map(String::as_str));
-            let near: Vec<_> = near
-                .iter()
-                .take(3)
-                .map(|name| format!("`{name}`"))
-                .collect();
-            let suggestion = match near.as_slice() {
-                [] => hint(kind).to_owned(),
-                near => format!("Did you mean {}?", near.join(" or ")),
-            };
-            let word = kind.word();
-            ToolError::not_found(format!("There is no {word} `{name}`. {suggestion}"))
-        }
-        _ => action.explain(engine, failure),
     }
 }
 

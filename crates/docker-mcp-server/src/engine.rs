@@ -35,4 +35,3 @@ pub(crate) use model::{
     is_anonymous, ports_of_bindings, ports_of_summary,
 };
 pub(crate) use name::{ContainerName, ImageName, InvalidName, ObjectName, Path};
-pub(crate) use registry::TransferStream;

@@ -13,6 +13,7 @@ mod diagnose;
 mod docker;
 mod engine;
 mod events;
+mod json;
 mod options;
 mod policy;
 mod prompts;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::builder::FalseyValueParser;
 
 use crate::engine::EngineOptions;
-use crate::policy::PolicyFile;
+use crate::policy::{Policy, Rule};
 
 /// The engine, its timeout, and the operator's policy.
 #[derive(Clone, Debug, clap::Args)]
@@ -42,15 +42,15 @@ pub(crate) struct DockerOptions {
 
     /// Only these containers: name=shop-* or label=tier=web, separated by commas.
     #[arg(long, env = "DOCKER_MCP_ALLOW", value_name = "RULE")]
-    #[arg(value_delimiter = ',')]
+    #[arg(value_delimiter = ',', value_parser = Rule::parse)]
     #[arg(hide_short_help = true)]
-    pub allow: Vec<String>,
+    pub(crate) allow: Vec<Rule>,
 
     /// All containers except these, in the same form; overrides --allow.
     #[arg(long, env = "DOCKER_MCP_DENY", value_name = "RULE")]
-    #[arg(value_delimiter = ',')]
+    #[arg(value_delimiter = ',', value_parser = Rule::parse)]
     #[arg(hide_short_help = true)]
-    pub deny: Vec<String>,
+    pub(crate) deny: Vec<Rule>,
 
     /// Directories that builds and compose projects may be read from, separated by commas.
     #[arg(long, env = "DOCKER_MCP_PROJECT_DIR", value_name = "DIR")]
@@ -62,14 +62,14 @@ pub(crate) struct DockerOptions {
     /// privileged, host_namespaces, capabilities, binds.
     // Read once, with the command line: the list of tools depends on it.
     #[arg(long = "policy", env = "DOCKER_MCP_POLICY", value_name = "FILE")]
-    #[arg(value_parser = PolicyFile::read, value_hint = clap::ValueHint::FilePath)]
+    #[arg(value_parser = Policy::read, value_hint = clap::ValueHint::FilePath)]
     #[arg(hide_short_help = true)]
-    pub(crate) policy_file: Option<PolicyFile>,
+    pub(crate) policy_file: Option<Policy>,
 }
 
 impl DockerOptions {
     /// The policy of the file and of the other options, merged: neither overrides the other.
-    pub(crate) fn policy(&self) -> PolicyFile {
+    pub(crate) fn policy(&self) -> Policy {
         let mut policy = self.policy_file.clone().unwrap_or_default();
         policy.allow.extend_from_slice(&self.allow);
         policy.deny.extend_from_slice(&self.deny);

@@ -10,9 +10,11 @@ use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::bail;
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
 use serde::Deserialize;
 use wildmatch::WildMatchPattern;
+
+pub(crate) type Labels = BTreeMap<String, String>;
 
 /// The label of what this server has created. In an image its value is the name that the image was built as: images and
 /// containers that others make of it inherit its labels, but not its name.
@@ -26,15 +28,22 @@ const OWN_LABELS: &str = "docker-mcp-server.";
 /// Before the id in the name of the old container of a replacement.
 pub(crate) const KEPT: &str = ".before-";
 
-#[derive(Debug, Default)]
+/// The policy as the options and the policy file set it; the members of the file mean the same as the options. Every
+/// member is optional; an unknown one is an error, since it may be a misspelt restriction.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct Policy {
-    rules: Rules,
-    settings: PolicyFile,
-}
-
-/// The error of a call that the operator's options forbid.
-pub(crate) fn forbidden(text: impl Into<String>) -> ToolError {
-    ToolError::new(ToolErrorKind::Forbidden, text)
+    /// An object is visible if one of these matches, or there are none, and none of `deny` does.
+    pub(crate) allow: Vec<Rule>,
+    pub(crate) deny: Vec<Rule>,
+    pub(crate) only_created: bool,
+    pub(crate) no_destructive: bool,
+    /// As `--allow-exec`.
+    pub(crate) exec: bool,
+    /// Exceptions for new containers.
+    create: CreateExceptions,
+    /// The directories that builds and compose projects may be read from, as `--project-dir`.
+    pub(crate) directories: Vec<PathBuf>,
 }
 
 /// Errors when a caller's name or labels have the marks by which this server knows its own objects.
@@ -61,7 +70,7 @@ pub(crate) fn excluded(name: &str) -> String {
 }
 
 /// Whether this server has created the container, network or volume with these labels.
-pub(crate) fn is_created(labels: &BTreeMap<String, String>) -> bool {
+pub(crate) fn is_created(labels: &Labels) -> bool {
     labels.get(CREATED).is_some_and(|value| value == MARK)
 }
 
@@ -94,64 +103,70 @@ pub(crate) fn not_created(name: &str) -> String {
 fn allow_if(allowed: bool, refusal: impl FnOnce() -> String) -> Result<(), ToolError> {
     match allowed {
         true => Ok(()),
-        false => Err(forbidden(refusal())),
+        false => Err(ToolError::forbidden(refusal())),
     }
 }
 
 impl Policy {
-    /// Parses the rules of a policy.
-    /// Errors when a rule is not valid.
-    pub(crate) fn new(settings: PolicyFile) -> anyhow::Result<Self> {
-        let rules = Rules::parse(&settings.allow, &settings.deny)?;
-        Ok(Self { rules, settings })
+    /// Reads the policy file at `path`.
+    /// Errors when it cannot be read or is not a valid policy.
+    pub(crate) fn read(path: &str) -> anyhow::Result<Self> {
+        Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
     }
 
-    pub(crate) fn permits(&self, subject: &Subject<'_>) -> bool {
-        self.rules.permit(subject)
+    /// Whether a container, a network or a volume is visible, even before it is created.
+    pub(crate) fn permits(&self, name: &str, labels: &Labels) -> bool {
+        let mut allow = self.allow.iter();
+        let allowed = self.allow.is_empty() || allow.any(|rule| rule.matches(name, labels));
+        allowed && self.permit_use(name, labels).is_ok()
     }
 
-    pub(crate) fn permit(&self, subject: &Subject<'_>) -> Result<(), ToolError> {
-        allow_if(self.permits(subject), || excluded(subject.name))
+    pub(crate) fn permit(&self, name: &str, labels: &Labels) -> Result<(), ToolError> {
+        self.permit_as(name, name, labels)
     }
 
     /// As [`Policy::permit`], with the caller's name in the error: an id must not tell the name.
-    pub(crate) fn permit_as(&self, given: &str, subject: &Subject<'_>) -> Result<(), ToolError> {
-        allow_if(self.permits(subject), || excluded(given))
+    pub(crate) fn permit_as(
+        &self,
+        given: &str,
+        name: &str,
+        labels: &Labels,
+    ) -> Result<(), ToolError> {
+        allow_if(self.permits(name, labels), || excluded(given))
     }
 
-    /// Errors when a rule denies `subject`. For what a visible container already uses: the operator
-    /// need not have allowed each of its volumes by name.
-    pub(crate) fn permit_use(&self, subject: &Subject<'_>) -> Result<(), ToolError> {
-        allow_if(!self.rules.deny(subject), || excluded(subject.name))
+    /// Errors when a rule denies it. For what a visible container already uses: the operator need not
+    /// have allowed each of its volumes by name.
+    pub(crate) fn permit_use(&self, name: &str, labels: &Labels) -> Result<(), ToolError> {
+        let mut deny = self.deny.iter();
+        allow_if(!deny.any(|rule| rule.matches(name, labels)), || {
+            excluded(name)
+        })
     }
 
     pub(crate) fn has_rules(&self) -> bool {
-        !self.rules.are_none()
+        !self.allow.is_empty() || !self.deny.is_empty()
     }
 
     /// Whether a network or volume with these labels may be changed.
-    pub(crate) fn may_change(&self, labels: &BTreeMap<String, String>) -> bool {
-        !self.settings.only_created || is_created(labels)
+    pub(crate) fn may_change(&self, labels: &Labels) -> bool {
+        !self.only_created || is_created(labels)
     }
 
     /// Errors when only this server's own objects may be changed, and this is not one of them.
-    pub(crate) fn permit_change(
-        &self,
-        name: &str,
-        labels: &BTreeMap<String, String>,
-    ) -> Result<(), ToolError> {
+    pub(crate) fn permit_change(&self, name: &str, labels: &Labels) -> Result<(), ToolError> {
         allow_if(self.may_change(labels), || not_created(name))
     }
 
     /// As [`Policy::permit_change`], for an image that this server has built or not.
     pub(crate) fn permit_change_image(&self, name: &str, is_built: bool) -> Result<(), ToolError> {
-        let may_change = is_built || !self.settings.only_created;
+        let may_change = is_built || !self.only_created;
         allow_if(may_change, || not_created(name))
     }
 
     /// The option that protects from being overwritten what this server has created or not.
     fn protection(&self, is_own: bool) -> Option<&'static str> {
-        match (self.settings.only_created, self.settings.no_destructive) {
+        match (self.only_created, self.no_destructive) {
             _ if is_own => None,
             (true, _) => Some("--only-created"),
             (_, true) => Some("--no-destructive"),
@@ -160,14 +175,10 @@ impl Policy {
     }
 
     /// Errors when a container must not write to a volume with these labels.
-    pub(crate) fn permit_write(
-        &self,
-        volume: &str,
-        labels: &BTreeMap<String, String>,
-    ) -> Result<(), ToolError> {
+    pub(crate) fn permit_write(&self, volume: &str, labels: &Labels) -> Result<(), ToolError> {
         self.protection(is_created(labels))
             .map_or(Ok(()), |option| {
-                Err(forbidden(format!(
+                Err(ToolError::forbidden(format!(
                     "The volume `{volume}` was not created by this server, so a container may only \
                  read it ({option}): mount it with `:ro`."
                 )))
@@ -177,20 +188,43 @@ impl Policy {
     /// Errors when an image that this server has built or not must not lose its name to a newer one.
     pub(crate) fn permit_pull(&self, image: &str, is_built: bool) -> Result<(), ToolError> {
         self.protection(is_built).map_or(Ok(()), |option| {
-            Err(forbidden(format!(
+            Err(ToolError::forbidden(format!(
                 "`{image}` is here already and was not created by this server, so a newer one may \
                  not take its name ({option}): use it as it is."
             )))
         })
     }
 
-    pub(crate) fn is_only_created(&self) -> bool {
-        self.settings.only_created
-    }
-
-    /// Errors when a container would reach the host without an exception of the policy.
+    /// Errors when an option of a new container reaches out of it and is no exception of the policy.
     pub(crate) fn permit_create(&self, reach: &Reach<'_>) -> Result<(), ToolError> {
-        self.settings.create.check(reach)
+        let create = &self.create;
+        let (is_allowed, option) = match reach {
+            Reach::Privileged => (create.privileged, "privileged: true"),
+            Reach::Namespace(mode) => {
+                // `container:x`, and `ns:/path` of Podman.
+                let is_foreign = *mode == "host" || mode.contains(':');
+                let foreign = "a namespace of the host or of another container";
+                (create.host_namespaces || !is_foreign, foreign)
+            }
+            Reach::Capability(wanted) => {
+                let mut allowed = create.capabilities.iter();
+                let is_allowed = allowed.any(|allowed| capability(allowed) == capability(wanted));
+                (is_allowed, "an added capability")
+            }
+            Reach::Bind(path, sees_host) => {
+                let mut roots = create.binds.iter().filter(|root| covers(root, path));
+                let is_allowed = roots.any(|root| !sees_host || !has_link(root, path));
+                (is_allowed, "this path of the host as a mount")
+            }
+            Reach::Other(name) => (create.privileged, name.as_str()),
+        };
+        allow_if(is_allowed, || {
+            format!(
+                "This server does not create containers with {option}: that would give access \
+                 outside of the container. Leave it out, or ask the operator of this server \
+                 to allow it in the policy file (--policy)."
+            )
+        })
     }
 
     /// Whether builds may use the network of the engine's host, as containers in its namespace may.
@@ -203,9 +237,16 @@ impl Policy {
         self.permit_create(&Reach::Privileged).is_ok()
     }
 
-    /// Errors when a container must not be started that mounts `path` of the host, which can be seen from here.
+    /// Errors when a container must not be started that mounts `path` of the host, which can be seen from here. The
+    /// path was checked when the container was created if that `is_own`; a part of it may have become a link since.
     pub(crate) fn permit_start(&self, path: &str, is_own: bool) -> Result<(), ToolError> {
-        allow_if(self.settings.create.may_start(path, is_own), || {
+        let binds = &self.create.binds;
+        let mut roots = binds.iter().filter(|root| covers(root, path)).peekable();
+        let may_start = match roots.peek() {
+            None => !is_own,
+            Some(_) => roots.any(|root| !has_link(root, path)),
+        };
+        allow_if(may_start, || {
             format!(
                 "This server does not start a container that mounts `{path}`: it is not in the \
                  directories that the policy file allows (`binds`), or leads through a symbolic link. \
@@ -227,7 +268,7 @@ impl Policy {
 
     /// Errors when commands in containers are not allowed.
     pub(crate) fn permit_exec(&self) -> Result<(), ToolError> {
-        allow_if(self.settings.exec, || {
+        allow_if(self.exec, || {
             "Commands in containers are disabled. The operator of this server can allow them with \
              --allow-exec."
                 .to_owned()
@@ -236,26 +277,19 @@ impl Policy {
 
     /// Errors when calls that may lose data are not allowed.
     pub(crate) fn permit_destructive(&self) -> Result<(), ToolError> {
-        allow_if(!self.settings.no_destructive, || {
+        allow_if(!self.no_destructive, || {
             "This server was started with --no-destructive: it may not stop, remove or overwrite \
              anything."
                 .to_owned()
         })
     }
-}
-
-impl Policy {
-    /// The directories that builds and compose projects may be read from.
-    pub(crate) fn directories(&self) -> &[PathBuf] {
-        &self.settings.directories
-    }
 
     /// The directory at `path`, if builds and compose projects may be read from it.
     /// Errors when it is outside of the allowed directories, or does not exist.
     pub(crate) fn directory(&self, path: &str) -> Result<PathBuf, ToolError> {
-        let roots = &self.settings.directories;
+        let roots = &self.directories;
         let outside = || {
-            forbidden(match roots.len() {
+            ToolError::forbidden(match roots.len() {
                 0 => {
                     "No directory may be read. The operator of this server can allow some with \
                      --project-dir."
@@ -332,50 +366,6 @@ pub(crate) enum Reach<'a> {
     Other(String),
 }
 
-impl CreateExceptions {
-    /// Errors when the option reaches out of the container and is no exception.
-    fn check(&self, reach: &Reach<'_>) -> Result<(), ToolError> {
-        let (is_allowed, option) = match reach {
-            Reach::Privileged => (self.privileged, "privileged: true"),
-            Reach::Namespace(mode) => {
-                // `container:x`, and `ns:/path` of Podman.
-                let is_foreign = *mode == "host" || mode.contains(':');
-                let foreign = "a namespace of the host or of another container";
-                (self.host_namespaces || !is_foreign, foreign)
-            }
-            Reach::Capability(wanted) => {
-                let mut allowed = self.capabilities.iter();
-                let is_allowed = allowed.any(|allowed| capability(allowed) == capability(wanted));
-                (is_allowed, "an added capability")
-            }
-            Reach::Bind(path, sees_host) => {
-                let mut roots = self.binds.iter().filter(|root| covers(root, path));
-                let is_allowed = roots.any(|root| !sees_host || !has_link(root, path));
-                (is_allowed, "this path of the host as a mount")
-            }
-            Reach::Other(name) => (self.privileged, name.as_str()),
-        };
-        allow_if(is_allowed, || {
-            format!(
-                "This server does not create containers with {option}: that would give access \
-                 outside of the container. Leave it out, or ask the operator of this server \
-                 to allow it in the policy file (--policy)."
-            )
-        })
-    }
-
-    /// Whether a container may be started that mounts `path`, which was checked when it was created if that
-    /// `is_own`. A part of it may have become a link since.
-    fn may_start(&self, path: &str, is_own: bool) -> bool {
-        let roots = self.binds.iter().filter(|root| covers(root, path));
-        let mut roots = roots.peekable();
-        match roots.peek() {
-            None => !is_own,
-            Some(_) => roots.any(|root| !has_link(root, path)),
-        }
-    }
-}
-
 /// The name of a capability without its optional prefix.
 fn capability(name: &str) -> String {
     let name = name.to_ascii_uppercase();
@@ -417,90 +407,27 @@ fn may_be_link(path: &Path) -> bool {
     }
 }
 
-/// A policy as JSON; the members mean the same as the options. Every member is optional; an unknown
-/// one is an error, since it may be a misspelt restriction.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct PolicyFile {
-    pub(crate) allow: Vec<String>,
-    pub(crate) deny: Vec<String>,
-    pub(crate) only_created: bool,
-    pub(crate) no_destructive: bool,
-    /// As `--allow-exec`.
-    pub(crate) exec: bool,
-    /// Exceptions for new containers.
-    create: CreateExceptions,
-    /// As `--project-dir`.
-    pub(crate) directories: Vec<PathBuf>,
-}
-
-impl PolicyFile {
-    /// Reads the file at `path`.
-    /// Errors when it cannot be read or is not a valid policy.
-    pub(crate) fn read(path: &str) -> anyhow::Result<Self> {
-        Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
-    }
-}
-
-type Labels = BTreeMap<String, String>;
 /// `*` stands for any text, and nothing else has a meaning.
 type Glob = WildMatchPattern<'*', '\0'>;
 
-/// A container, a network or a volume that rules are applied to, even before it is created.
-#[derive(Clone, Debug)]
-pub(crate) struct Subject<'a> {
-    name: &'a str,
-    labels: &'a Labels,
-}
-
-impl<'a> Subject<'a> {
-    pub(crate) fn new(name: &'a str, labels: &'a Labels) -> Self {
-        Self { name, labels }
-    }
-}
-
-/// Allows a subject if any `allow` rule matches, or none is set, and no `deny` rule does.
-#[derive(Debug, Default)]
-struct Rules {
-    allow: Vec<Rule>,
-    deny: Vec<Rule>,
-}
-
 /// `name=shop-*`, `label=tier`, `label=tier=web`.
-#[derive(Debug, PartialEq, Eq)]
-enum Rule {
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
+pub(crate) enum Rule {
     Name(String),
     Label(String, Option<String>),
 }
 
-impl Rules {
-    fn parse(allow: &[String], deny: &[String]) -> anyhow::Result<Self> {
-        let parse = |rules: &[String]| -> anyhow::Result<_> {
-            rules.iter().map(|rule| Rule::parse(rule)).collect()
-        };
-        Ok(Self {
-            allow: parse(allow)?,
-            deny: parse(deny)?,
-        })
-    }
+impl TryFrom<String> for Rule {
+    type Error = anyhow::Error;
 
-    fn permit(&self, subject: &Subject<'_>) -> bool {
-        let mut allow = self.allow.iter();
-        let allowed = self.allow.is_empty() || allow.any(|rule| rule.matches(subject));
-        allowed && !self.deny(subject)
-    }
-
-    fn deny(&self, subject: &Subject<'_>) -> bool {
-        self.deny.iter().any(|rule| rule.matches(subject))
-    }
-
-    fn are_none(&self) -> bool {
-        self.allow.is_empty() && self.deny.is_empty()
+    fn try_from(text: String) -> anyhow::Result<Self> {
+        Self::parse(&text)
     }
 }
 
 impl Rule {
-    fn parse(text: &str) -> anyhow::Result<Self> {
+    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let rule = match text.split_once('=') {
             Some(("name", pattern)) => Self::Name(pattern.to_owned()),
             Some(("label", label)) => match label.split_once('=') {
@@ -517,16 +444,16 @@ impl Rule {
         Ok(rule)
     }
 
-    fn matches(&self, subject: &Subject<'_>) -> bool {
+    fn matches(&self, name: &str, labels: &Labels) -> bool {
         match self {
-            Self::Name(pattern) => Glob::new(pattern).matches(subject.name),
+            Self::Name(pattern) => Glob::new(pattern).matches(name),
             Self::Label(key, pattern) => {
                 let matches = |value: &String| {
                     pattern
                         .as_ref()
                         .is_none_or(|pattern| Glob::new(pattern).matches(value))
                 };
-                subject.labels.get(key).is_some_and(matches)
+                labels.get(key).is_some_and(matches)
             }
         }
     }
@@ -589,8 +516,9 @@ mod tests {
         assert!(!is_built(&labels, ["shop:1"].into_iter()) && is_created(&labels));
     }
 
-    fn exceptions(json: &str) -> CreateExceptions {
-        serde_json::from_str(json).unwrap()
+    /// A policy with these exceptions for new containers.
+    fn exceptions(json: &str) -> Policy {
+        serde_json::from_str(&format!(r#"{{"create": {json}}}"#)).unwrap()
     }
 
     /// A folder may exist that this server may not search.
@@ -624,7 +552,7 @@ mod tests {
             (&format!("{text}/link/."), false, false),
             ("/etc", true, false),
         ] {
-            let started = [false, true].map(|is_own| allowed.may_start(path, is_own));
+            let started = [false, true].map(|is_own| allowed.permit_start(path, is_own).is_ok());
             assert_eq!(started, [theirs, ours], "{path}");
         }
         std::fs::remove_dir_all(&dir).unwrap();
@@ -646,27 +574,29 @@ mod tests {
                 (r#"{"binds": ["/srv"]}"#, "binds"),
                 ("{}", ""),
             ] {
-                let is_allowed = exceptions(exception).check(&reach).is_ok();
+                let is_allowed = exceptions(exception).permit_create(&reach).is_ok();
                 assert_eq!(is_allowed, allowed.contains(name), "{exception} {name}");
             }
         }
     }
 
-    fn rules(allow: &[&str], deny: &[&str]) -> Rules {
-        let owned = |rules: &[&str]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
-        Rules::parse(&owned(allow), &owned(deny)).unwrap()
-    }
+    /// A policy, a name, and whether it is visible; its label is `tier=web`.
+    const VISIBLE: &str = r#"
+        {} | x | true
+        {"allow": ["name=shop-*", "label=tier=db"], "deny": ["name=shop-secret"]} | shop-web | true
+        {"allow": ["name=shop-*", "label=tier=db"], "deny": ["name=shop-secret"]} | shop-secret | false
+        {"allow": ["name=shop-*", "label=tier=db"], "deny": ["name=shop-secret"]} | other | false
+        {"allow": ["label=tier"]} | x | true
+        {"deny": ["label=tier=w*"]} | x | false"#;
 
     #[test]
     fn deny_wins_over_allow() {
         let labels = BTreeMap::from([("tier".to_owned(), "web".to_owned())]);
-        let container = |name| Subject::new(name, &labels);
-        assert!(rules(&[], &[]).permit(&container("x")));
-        let some = rules(&["name=shop-*", "label=tier=db"], &["name=shop-secret"]);
-        assert!(some.permit(&container("shop-web")));
-        assert!(!some.permit(&container("shop-secret")) && !some.permit(&container("other")));
-        assert!(rules(&["label=tier"], &[]).permit(&container("x")));
-        assert!(!rules(&[], &["label=tier=w*"]).permit(&container("x")));
+        for row in VISIBLE.trim().lines() {
+            let [policy, name, expected] = row.split(" | ").collect::<Vec<_>>().try_into().unwrap();
+            let policy: Policy = serde_json::from_str(policy).unwrap();
+            assert_eq!(policy.permits(name, &labels).to_string(), expected, "{row}");
+        }
     }
 
     #[test]

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 
 use super::{Action, Docker};
 use crate::engine::{
-    ContainerName, Engine, ImageName, Network, ObjectKind, ObjectName, Path, Volume, is_anonymous,
+    ContainerName, ImageName, Network, ObjectKind, ObjectName, Path, Volume, is_anonymous,
 };
-use crate::policy::{CREATED, MARK, Policy, Reach, Subject, forbidden};
+use crate::json::{items, members, text, texts};
+use crate::policy::{CREATED, MARK, Reach};
 
 /// Members of `HostConfig` that stay inside of the container.
 const CONTAINED: &str = "AutoRemove BlkioWeight CapDrop ConsoleSize CpuPeriod CpuQuota CpuShares \
@@ -62,7 +63,7 @@ impl Docker {
             self.create_volume(&volume, BTreeMap::new()).await?;
         }
         body["Labels"][CREATED] = MARK.into();
-        let image = body["Image"].as_str().unwrap_or_default();
+        let image = text(&body["Image"]);
         let shown = if name.is_empty() { "a container" } else { name };
         let action = Action::on_container("create", shown).with_required(ObjectKind::Image, image);
         let mut path = Path::to("/containers/create");
@@ -70,10 +71,9 @@ impl Docker {
             path = path.query("name", name);
         }
         let created = self.post(action, path, Some(&body), 0).await?;
-        let id = ContainerName::new(created["Id"].as_str().unwrap_or_default())
+        let id = ContainerName::new(text(&created["Id"]))
             .map_err(|_| ToolError::upstream("The Docker Engine gave the container no id."))?;
-        let warnings = created["Warnings"].as_array().into_iter().flatten();
-        let warnings = warnings.filter_map(Value::as_str).map(str::to_owned);
+        let warnings = texts(&created["Warnings"]).map(str::to_owned);
         Ok((id, warnings.collect()))
     }
 
@@ -94,9 +94,9 @@ impl Docker {
         let labels =
             labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
         let labels = labels.collect();
-        ImageName::new(body["Image"].as_str().unwrap_or_default())
+        ImageName::new(text(&body["Image"]))
             .map_err(|_| ToolError::invalid_argument("This is not the name of an image."))?;
-        self.policy.permit(&Subject::new(name, &labels))?;
+        self.policy.permit(name, &labels)?;
         for reach in &uses.reaches {
             let Reach::Namespace(mode) = reach else {
                 continue;
@@ -158,7 +158,7 @@ impl Docker {
         if matches!(mode, "default" | "bridge") {
             // The names of the engine's own network, of Docker and of Podman.
             let (none, mut names) = (BTreeMap::new(), ["bridge", "podman"].into_iter());
-            return names.try_for_each(|name| self.policy.permit_use(&Subject::new(name, &none)));
+            return names.try_for_each(|name| self.policy.permit_use(name, &none));
         }
         let network = self
             .network(&ObjectName::new(mode).map_err(invalid)?)
@@ -184,40 +184,35 @@ impl Docker {
         let path = Path::to("/volumes/create");
         self.post(action, path, Some(&request), 0).await.map(drop)
     }
-}
 
-/// The paths of the host that a container mounts, once they may be mounted now: links are resolved by the
-/// engine at each start, so one may have been put there since it was created. None if they are not visible.
-/// Errors when one must not be mounted.
-pub(crate) async fn permit_start(
-    engine: &Engine,
-    policy: &Policy,
-    id: &ContainerName,
-) -> Result<Vec<String>, ToolError> {
-    if !engine.is_beside_us() {
-        return Ok(Vec::new());
+    /// The paths of the host that a container mounts, once they may be mounted now: links are resolved by the
+    /// engine at each start, so one may have been put there since it was created. None if they are not visible.
+    /// Errors when one must not be mounted.
+    pub(crate) async fn permit_start(&self, id: &ContainerName) -> Result<Vec<String>, ToolError> {
+        let engine = &self.engine;
+        if !engine.is_beside_us() {
+            return Ok(Vec::new());
+        }
+        let details: Value = engine.get(Path::container(id, "/json")).await?;
+        let host = &details["HostConfig"];
+        let mounts = items(&host["Mounts"]);
+        let mounts: Vec<_> = mounts.filter(|mount| mount["Type"] == "bind").collect();
+        let body = json!({"HostConfig": {"Binds": host["Binds"], "Mounts": mounts}});
+        let uses = Uses::new(&body, true);
+        let binds = uses.reaches.iter().filter_map(|reach| match reach {
+            Reach::Bind(path, _) => Some((*path).to_owned()),
+            _ => None,
+        });
+        let mut binds: Vec<String> = binds.collect();
+        for mount in items(&details["Mounts"]).filter(|mount| mount["Type"] == "volume") {
+            binds.extend(engine.host_path_of_volume(text(&mount["Name"])).await?);
+        }
+        let is_own = details["Config"]["Labels"][CREATED] == MARK;
+        for path in &binds {
+            self.policy.permit_start(path, is_own)?;
+        }
+        Ok(binds)
     }
-    let details: Value = engine.get(Path::container(id, "/json")).await?;
-    let host = &details["HostConfig"];
-    let mounts = host["Mounts"].as_array().into_iter().flatten();
-    let mounts: Vec<_> = mounts.filter(|mount| mount["Type"] == "bind").collect();
-    let body = json!({"HostConfig": {"Binds": host["Binds"], "Mounts": mounts}});
-    let uses = Uses::new(&body, true);
-    let binds = uses.reaches.iter().filter_map(|reach| match reach {
-        Reach::Bind(path, _) => Some(*path),
-        _ => None,
-    });
-    let mut binds: Vec<String> = binds.map(str::to_owned).collect();
-    let mounts = details["Mounts"].as_array().into_iter().flatten();
-    for mount in mounts.filter(|mount| mount["Type"] == "volume") {
-        let name = mount["Name"].as_str().unwrap_or_default();
-        binds.extend(engine.host_path_of_volume(name).await?);
-    }
-    let is_own = details["Config"]["Labels"][CREATED] == MARK;
-    for path in &binds {
-        policy.permit_start(path, is_own)?;
-    }
-    Ok(binds)
 }
 
 impl<'a> Uses<'a> {
@@ -241,8 +236,7 @@ impl<'a> Uses<'a> {
         uses.reaches
             .extend(texts(&host["CapAdd"]).map(Reach::Capability));
         texts(&host["Binds"]).for_each(|bind| uses.bind(bind));
-        let mounts = host["Mounts"].as_array().into_iter().flatten();
-        mounts.for_each(|mount| uses.mount(mount));
+        items(&host["Mounts"]).for_each(|mount| uses.mount(mount));
         for list in ["CapAdd", "Binds", "Mounts", "SecurityOpt"] {
             if !host[list].is_array() && !host[list].is_null() {
                 uses.other(list);
@@ -270,7 +264,7 @@ impl<'a> Uses<'a> {
     }
 
     fn mount(&mut self, mount: &'a Value) {
-        let source = mount["Source"].as_str().unwrap_or_default();
+        let source = text(&mount["Source"]);
         let writable = mount["ReadOnly"] != true;
         match mount["Type"].as_str() {
             Some("bind") => self.reaches.push(Reach::Bind(source, self.sees_host)),
@@ -315,21 +309,12 @@ impl<'a> Uses<'a> {
             ("runtime", &host["Runtime"], "runc crun"),
             ("volume driver", &host["VolumeDriver"], "local"),
         ] {
-            let given = given.as_str().unwrap_or_default();
+            let given = text(given);
             if !given.is_empty() && !harmless.split(' ').any(|known| known == given) {
                 self.other(&format!("the {option} {given}"));
             }
         }
     }
-}
-
-fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    value.as_object().into_iter().flatten()
-}
-
-fn texts(list: &Value) -> impl Iterator<Item = &str> {
-    let list = list.as_array().into_iter().flatten();
-    list.filter_map(Value::as_str)
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -366,7 +351,7 @@ impl Docker {
             .iter()
             .filter_map(|range| range.parse::<IpNet>().ok());
         if !private.any(|range| range.contains(&subnet)) {
-            return Err(forbidden(format!(
+            return Err(ToolError::forbidden(format!(
                 "This server does not create networks with the subnet {text}: the host of the engine \
                  would not reach these addresses any more. Use a part of 10.0.0.0/8, 172.16.0.0/12, \
                  192.168.0.0/16 or fc00::/7, or leave the subnet out."
@@ -380,7 +365,7 @@ impl Docker {
             .into_iter()
             .any(|route| route.contains(&subnet) || subnet.contains(&route))
         {
-            return Err(forbidden(format!(
+            return Err(ToolError::forbidden(format!(
                 "This server does not create networks with the subnet {text}: it holds addresses that \
                  the host of the engine uses or has a route to. Use another one, or leave it out."
             )));

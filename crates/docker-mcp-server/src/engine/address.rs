@@ -6,9 +6,8 @@ use std::fmt::{self, Display};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use clap::builder::FalseyValueParser;
 use http::Uri;
 use mcp_core::trace::PeerAddress;
@@ -89,7 +88,7 @@ impl Address {
                 }
             }
             Self::Ssh(address) => PeerAddress {
-                host: address.host(),
+                host: &address.host,
                 port: None,
             },
         }
@@ -104,7 +103,7 @@ impl Address {
         if let Some(host) = given(&options.docker_host) {
             let certificates = options.docker_tls_verify.then(|| {
                 let dir = options.docker_cert_path.as_ref().or(config.as_ref());
-                Certificates::in_dir(&dir.cloned().unwrap_or_default())
+                Certificates(dir.cloned().unwrap_or_default())
             });
             return Self::parse(&host, certificates).map_err(at("DOCKER_HOST"));
         }
@@ -131,56 +130,38 @@ impl Address {
     /// The environment variables with which Docker's own programs find the same engine.
     pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
         let mut environment = vec![("DOCKER_HOST", self.to_string().into())];
-        if let Self::Tls(_, files) = self
-            && let Some(dir) = files.dir()
-        {
+        if let Self::Tls(_, files) = self {
             environment.push(("DOCKER_TLS_VERIFY", "1".into()));
-            environment.push(("DOCKER_CERT_PATH", dir.into()));
+            environment.push(("DOCKER_CERT_PATH", files.0.clone().into()));
         }
         environment
     }
 
     /// Parses an address in the form of `DOCKER_HOST`.
-    fn parse(host: &str, certificates: Option<Certificates>) -> anyhow::Result<Self> {
-        let invalid = |text: &str| Err(anyhow!("{text}"));
+    pub(super) fn parse(host: &str, certificates: Option<Certificates>) -> anyhow::Result<Self> {
         let Some((scheme, address)) = host.split_once("://") else {
-            return invalid(&format!(
-                "{host:?} is not an address; write unix:///path or tcp://host:port"
-            ));
+            bail!("{host:?} is not an address; write unix:///path or tcp://host:port");
         };
         Ok(match scheme {
             "unix" if !address.is_empty() => Self::Unix(address.to_owned()),
             "npipe" if cfg!(windows) => Self::Pipe(address.to_owned()),
-            "npipe" => return invalid("named pipes exist on Windows only; use unix:///path"),
+            "npipe" => bail!("named pipes exist on Windows only; use unix:///path"),
             "tcp" | "http" | "https" => {
                 let encrypted = certificates.is_some() || scheme == "https";
                 let address = tcp_address(address, if encrypted { 2376 } else { 2375 })?;
                 match certificates {
                     Some(certificates) => Self::Tls(address, certificates),
-                    None if encrypted => {
-                        return invalid(
-                            "https:// needs certificates: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH",
-                        );
-                    }
+                    None if encrypted => bail!(
+                        "https:// needs certificates: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH"
+                    ),
                     None => Self::Tcp(address),
                 }
             }
             "ssh" => Self::Ssh(SshAddress::parse(address)?),
-            _ => {
-                return invalid(&format!(
-                    "{scheme}:// is not supported; use unix:///path, tcp://host:port or ssh://host"
-                ));
-            }
+            _ => bail!(
+                "{scheme}:// is not supported; use unix:///path, tcp://host:port or ssh://host"
+            ),
         })
-    }
-}
-
-/// Parses an address without certificates.
-impl FromStr for Address {
-    type Err = anyhow::Error;
-
-    fn from_str(host: &str) -> anyhow::Result<Self> {
-        Self::parse(host, None)
     }
 }
 
@@ -200,8 +181,7 @@ fn tcp_address(address: &str, port: u16) -> anyhow::Result<String> {
     let address = address.strip_suffix('/').unwrap_or(address);
     let legal = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
     if address.is_empty() || !address.chars().all(legal) {
-        let text = "the address after :// must be host:port and nothing else";
-        return Err(anyhow!(text));
+        bail!("the address after :// must be host:port and nothing else");
     }
     let given = address
         .rsplit_once(':')
@@ -221,19 +201,11 @@ const SSH_FORM: &str =
 pub(crate) struct SshAddress {
     /// The text after `ssh://`.
     text: String,
+    host: String,
     pub(super) arguments: Vec<String>,
 }
 
 impl SshAddress {
-    fn host(&self) -> &str {
-        let address = self.text.split('/').next().unwrap_or_default();
-        let address = address.rsplit('@').next().unwrap_or_default();
-        match address.rsplit_once(':') {
-            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-            _ => address,
-        }
-    }
-
     /// Parses what follows `ssh://`.
     /// Errors when a part could be read as an option of ssh or as a command of the remote shell.
     fn parse(address: &str) -> anyhow::Result<Self> {
@@ -271,31 +243,19 @@ impl SshAddress {
         let words = arguments.iter().flat_map(|words| words.split(' '));
         Ok(Self {
             text: address.to_owned(),
+            host: host.trim_matches(['[', ']']).to_owned(),
             arguments: words.map(str::to_owned).collect(),
         })
     }
 }
 
-/// The files of a TLS endpoint, named as the docker CLI names them.
+/// The directory with the files of a TLS endpoint, named as the docker CLI names them. They need not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Certificates {
-    pub(super) ca: PathBuf,
-    pub(super) cert: PathBuf,
-    pub(super) key: PathBuf,
-}
+pub(crate) struct Certificates(PathBuf);
 
 impl Certificates {
-    /// The files in `dir`, which need not exist yet.
-    fn in_dir(dir: &Path) -> Self {
-        Self {
-            ca: dir.join("ca.pem"),
-            cert: dir.join("cert.pem"),
-            key: dir.join("key.pem"),
-        }
-    }
-
-    fn dir(&self) -> Option<&Path> {
-        self.ca.parent()
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
     }
 }
 
@@ -331,9 +291,7 @@ fn context_endpoint(config: &Path, name: &str) -> anyhow::Result<(String, Option
             return docker_endpoint(name, &meta["Endpoints"]["docker"], &tls);
         }
     }
-    Err(anyhow!(
-        "there is no docker context {name:?}; `docker context ls` shows them, or set DOCKER_HOST"
-    ))
+    bail!("there is no docker context {name:?}; `docker context ls` shows them, or set DOCKER_HOST")
 }
 
 fn docker_endpoint(
@@ -341,14 +299,13 @@ fn docker_endpoint(
     endpoint: &Value,
     tls: &Path,
 ) -> anyhow::Result<(String, Option<Certificates>)> {
-    let invalid = |text| anyhow!("the docker context {name:?} {text}");
     let Some(host) = endpoint["Host"].as_str() else {
-        return Err(invalid("has no docker endpoint"));
+        bail!("the docker context {name:?} has no docker endpoint");
     };
     if endpoint["SkipTLSVerify"] == true {
-        return Err(invalid("skips TLS verification, which is not supported"));
+        bail!("the docker context {name:?} skips TLS verification, which is not supported");
     }
-    let certificates = tls.is_dir().then(|| Certificates::in_dir(tls));
+    let certificates = tls.is_dir().then(|| Certificates(tls.to_owned()));
     Ok((host.to_owned(), certificates))
 }
 
@@ -362,7 +319,7 @@ mod tests {
     use super::*;
 
     fn parse(host: &str) -> Result<String, String> {
-        let parsed: Result<Address, _> = host.parse();
+        let parsed = Address::parse(host, None);
         parsed
             .map(|address| address.to_string())
             .map_err(|error| error.to_string())
@@ -377,13 +334,13 @@ mod tests {
         }
         assert_eq!(parse("tcp://box").as_deref(), Ok("tcp://box:2375"));
         assert_eq!(parse("http://box:1/").as_deref(), Ok("tcp://box:1"));
-        let files = Certificates::in_dir(Path::new("/c"));
+        let files = Certificates("/c".into());
         let address = Address::parse("tcp://box", Some(files)).unwrap();
         assert!(matches!(&address, Address::Tls(..)));
         assert_eq!(address.to_string(), "tcp://box:2376");
         let environment = address.environment();
         assert!(environment.contains(&("DOCKER_CERT_PATH", "/c".into())));
-        let plain: Address = "tcp://box:1".parse().unwrap();
+        let plain = Address::parse("tcp://box:1", None).unwrap();
         assert_eq!(plain.environment().len(), 1);
     }
 

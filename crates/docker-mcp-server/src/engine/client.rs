@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bollard::models::CreateImageInfo;
-use bollard::query_parameters::{CreateImageOptionsBuilder, PushImageOptionsBuilder};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http::{HeaderValue, Method};
@@ -27,8 +25,8 @@ use crate::engine::log::{
     Window,
 };
 use crate::engine::model::{ContainerDetails, ContainerSummary, ImageSummary, Network, Volume};
-use crate::engine::name::{ContainerName, ImageName, ObjectName, Path};
-use crate::engine::registry::{Layers, RegistryLogin, TransferStream};
+use crate::engine::name::{ContainerName, ObjectName, Path};
+use crate::json::text;
 
 /// The counters of a container at one time, as the engine writes them.
 pub(crate) type Counters = Value;
@@ -326,7 +324,6 @@ impl Engine {
         redactor: Redactor,
         mut filter: Option<LineFilter<'_>>,
     ) -> Result<Log, EngineError> {
-        let id = ContainerName::new(&container.id).map_err(EngineError::unreadable)?;
         let lines = query.tail as usize;
         query.tail = if query.until > 0 {
             // The engine counts records from the newest one, even if `until` is long before it.
@@ -341,7 +338,7 @@ impl Engine {
             let records = query.tail.saturating_mul(2);
             records.max(MIN_RECORDS_FOR_ONE_STREAM)
         };
-        let mut reply = self.logs(&id, &query);
+        let mut reply = self.logs(&container.id, &query);
         let mut reader = LineReader::new(container.config.tty, query.timestamps);
         let (mut window, mut searched) = (Window::new(lines, bytes), 0);
         let mut keep = |mut line: Line| {
@@ -379,43 +376,6 @@ impl Engine {
     ) -> Result<Counters, EngineError> {
         let path = Path::container(container, "/stats").query("stream", false);
         self.try_get(path.query("one-shot", true)).await
-    }
-
-    /// Pulls an image; by default that of the engine's platform.
-    pub(crate) fn pull(
-        &self,
-        image: &ImageName,
-        platform: Option<&str>,
-        login: &RegistryLogin,
-    ) -> TransferStream {
-        let (name, tag) = image.split();
-        let mut options = CreateImageOptionsBuilder::new().from_image(name).tag(tag);
-        if let Some(platform) = platform {
-            options = options.platform(platform);
-        }
-        let (options, login) = (Some(options.build()), login.credentials());
-        let lines = self.streams.create_image(options, None, login);
-        let mut layers = Layers::default();
-        let lines = lines.map(move |line| Ok(layers.advance(line?)));
-        lines.boxed()
-    }
-
-    pub(crate) fn push(&self, image: &ImageName, login: &RegistryLogin) -> TransferStream {
-        let (name, tag) = image.split();
-        let options = PushImageOptionsBuilder::new().tag(tag).build();
-        let lines = self
-            .streams
-            .push_image(name, Some(options), login.credentials());
-        let mut layers = Layers::default();
-        let lines = lines.map(move |line| {
-            let line = line?;
-            Ok(layers.advance(CreateImageInfo {
-                status: line.status,
-                progress_detail: line.progress_detail,
-                ..CreateImageInfo::default()
-            }))
-        });
-        lines.boxed()
     }
 }
 
@@ -455,11 +415,11 @@ fn strip_nulls(value: &mut Value) {
 /// The containers of a list. One that cannot be parsed keeps its id and does not fail the list.
 fn summaries(listed: Vec<Value>) -> Vec<ContainerSummary> {
     let summary = |container: Value| {
-        let id = container["Id"].as_str().unwrap_or_default().to_owned();
+        let id = ContainerName::new(text(&container["Id"]));
         parse(container).unwrap_or_else(|error| {
-            tracing::warn!(%id, %error, "a container of the list cannot be parsed");
+            tracing::warn!(?id, %error, "a container of the list cannot be parsed");
             ContainerSummary {
-                id,
+                id: id.unwrap_or_default(),
                 state: "unknown".to_owned(),
                 ..ContainerSummary::default()
             }

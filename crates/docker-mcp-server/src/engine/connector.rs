@@ -401,11 +401,12 @@ impl AsyncRead for SshOutput {
 fn tls_connector(files: &Certificates) -> Result<TlsConnector, Box<dyn Error + Send + Sync>> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    for certificate in CertificateDer::pem_file_iter(&files.ca)? {
+    for certificate in CertificateDer::pem_file_iter(files.file("ca.pem"))? {
         roots.add(certificate?)?;
     }
-    let chain = CertificateDer::pem_file_iter(&files.cert)?.collect::<Result<Vec<_>, _>>()?;
-    let key = PrivateKeyDer::from_pem_file(&files.key)?;
+    let chain =
+        CertificateDer::pem_file_iter(files.file("cert.pem"))?.collect::<Result<Vec<_>, _>>()?;
+    let key = PrivateKeyDer::from_pem_file(files.file("key.pem"))?;
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)

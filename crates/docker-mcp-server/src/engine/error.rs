@@ -256,7 +256,7 @@ mod tests {
             status_code,
             message,
         });
-        failure.explain(&"unix:///run/x.sock".parse().unwrap())
+        failure.explain(&Address::parse("unix:///run/x.sock", None).unwrap())
     }
 
     /// The status, the engine's message, the kind of the error and a part of its text.

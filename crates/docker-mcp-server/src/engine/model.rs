@@ -6,18 +6,17 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use mcp_core::tool::ToolError;
 use serde::Deserialize;
 use serde_json::Value;
 use upstream::text::truncate_list;
 
 use crate::engine::error::EngineError;
-use crate::engine::name::ContainerName;
+use crate::engine::name::{ContainerName, ObjectName};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct ContainerSummary {
-    pub(crate) id: String,
+    pub(crate) id: ContainerName,
     pub(crate) names: Vec<String>,
     pub(crate) image: String,
     #[serde(rename = "ImageID")]
@@ -53,7 +52,8 @@ pub(crate) struct PortSummary {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct ContainerDetails {
-    pub(crate) id: String,
+    /// The identifier for changes: a name may move to another container between two requests.
+    pub(crate) id: ContainerName,
     pub(crate) name: String,
     /// The image's id.
     pub(crate) image: String,
@@ -228,14 +228,6 @@ impl ContainerDetails {
     pub(crate) fn is_in_network(&self, name: &str) -> bool {
         self.network_settings.networks.contains_key(name)
     }
-
-    /// The identifier for changes: its id, since a name may move to another container between two
-    /// requests.
-    /// Errors when the engine's id is not valid.
-    pub(crate) fn container_id(&self) -> Result<ContainerName, ToolError> {
-        let no_id = |_| ToolError::upstream("The Docker Engine reports a container without an id.");
-        ContainerName::new(&self.id).map_err(no_id)
-    }
 }
 
 impl ContainerSummary {
@@ -378,7 +370,7 @@ pub(crate) struct ImageConfig {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Network {
-    pub(crate) id: String,
+    pub(crate) id: ObjectName,
     pub(crate) name: String,
     pub(crate) driver: String,
     pub(crate) scope: String,

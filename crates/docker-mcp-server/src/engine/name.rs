@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write as _};
 use std::marker::PhantomData;
+use std::ops::Deref;
 
 use http::Uri;
 use http::uri::PathAndQuery;
@@ -18,6 +19,21 @@ use crate::engine::error::EngineError;
 /// that changes a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Name<K>(String, PhantomData<K>);
+
+/// No object: stands for the id of one that the engine has not described.
+impl<K> Default for Name<K> {
+    fn default() -> Self {
+        Self("-".to_owned(), PhantomData)
+    }
+}
+
+impl<K> Deref for Name<K> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
 
 /// A container's name, id, or the beginning of its id: `[a-zA-Z0-9][a-zA-Z0-9_.-]*`, at most 128
 /// characters. One leading `/` is removed, because the engine itself prints names that way.

@@ -1,6 +1,5 @@
-//! Pulls and pushes of images, told line by line (the engine ends the work when its connection is closed, so dropping a
-//! stream ends it), and the logins of registries, from the docker configuration: what `docker login` has stored, itself
-//! or through a credential helper. Each is read when it is used, so that a new login needs no restart.
+//! Logins of registries, from the docker configuration: what `docker login` has stored, itself or through a credential
+//! helper. Each is read when it is used, so that a new login needs no restart.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,50 +9,14 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bollard::auth::DockerCredentials;
-use bollard::models::{CreateImageInfo, ProgressDetail};
-use futures_util::stream::BoxStream;
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::engine::command::command;
-use crate::engine::error::EngineError;
 use crate::engine::name::ImageName;
-
-/// The lines of a pull or a push.
-pub(crate) type TransferStream = BoxStream<'static, Result<TransferLine, EngineError>>;
-
-/// A line of a pull or a push.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TransferLine {
-    /// The engine's text, for example `Downloading`; may be empty.
-    pub(crate) status: String,
-    /// Bytes of all layers that have arrived, and bytes of all layers as far as they are known.
-    pub(crate) bytes: (u64, u64),
-}
-
-/// The bytes of each layer: those that have arrived, and all.
-#[derive(Default)]
-pub(super) struct Layers(BTreeMap<String, (u64, u64)>);
-
-impl Layers {
-    /// Applies a line of the engine's output.
-    pub(super) fn advance(&mut self, line: CreateImageInfo) -> TransferLine {
-        let bytes = |count: Option<i64>| count.and_then(|bytes| u64::try_from(bytes).ok());
-        let status = line.status.unwrap_or_default();
-        let ProgressDetail { current, total } = line.progress_detail.unwrap_or_default();
-        let (current, total) = (bytes(current), bytes(total).unwrap_or(0));
-        let layer = self.0.entry(line.id.unwrap_or_default()).or_default();
-        match &*status {
-            "Downloading" if total > 0 => *layer = (current.unwrap_or(0), total),
-            "Download complete" | "Pull complete" => layer.0 = layer.1,
-            _ => {}
-        }
-        let sum = |sum: (u64, u64), layer: &(u64, u64)| (sum.0 + layer.0, sum.1 + layer.1);
-        let bytes = self.0.values().fold((0, 0), sum);
-        TransferLine { status, bytes }
-    }
-}
+use crate::json::text;
 
 /// The key of Docker Hub in the configuration.
 const DOCKER_HUB: &str = "https://index.docker.io/v1/";
@@ -70,28 +33,9 @@ pub(crate) struct Registries {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Config {
-    auths: BTreeMap<String, Login>,
+    auths: BTreeMap<String, DockerCredentials>,
     creds_store: String,
     cred_helpers: BTreeMap<String, String>,
-}
-
-#[derive(Clone, Default, Deserialize)]
-#[serde(default)]
-struct Login {
-    /// `user:password` in Base64.
-    auth: String,
-    username: String,
-    password: String,
-    identitytoken: String,
-    registrytoken: String,
-}
-
-/// The output of a credential helper.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct HelperReply {
-    username: String,
-    secret: String,
 }
 
 /// The login of a registry in the docker configuration.
@@ -138,7 +82,7 @@ impl Registries {
         let written = logins.find(|(key, _)| of_server(key));
         let written = written.map(|(_, login)| login.clone());
         let login = stored.as_ref().ok().cloned().flatten().or(written);
-        let login = login.and_then(|login| login.credentials(server));
+        let login = login.and_then(|login| usable(login, server));
         Ok(match (login, stored) {
             (Some(login), _) => RegistryLogin::Found(Box::new(login)),
             (None, Ok(_)) => RegistryLogin::Missing,
@@ -170,36 +114,31 @@ impl Registries {
     }
 }
 
-impl Login {
-    /// The engine's form of it; `None` if it is empty.
-    fn credentials(self, server: &str) -> Option<DockerCredentials> {
-        let decoded = STANDARD.decode(self.auth.trim_end_matches('\0'));
-        let decoded = decoded.ok().and_then(|text| String::from_utf8(text).ok());
-        let (user, password) = match decoded.as_deref().and_then(|text| text.split_once(':')) {
-            Some((user, password)) => (user.to_owned(), password.trim_end_matches('\0').to_owned()),
-            None => (self.username, self.password),
-        };
-        let given = |text: String| (!text.is_empty()).then_some(text);
-        let credentials = DockerCredentials {
-            username: given(user),
-            password: given(password),
-            identitytoken: given(self.identitytoken),
-            registrytoken: given(self.registrytoken),
-            serveraddress: Some(server.to_owned()),
-            ..DockerCredentials::default()
-        };
-        let secrets = [
-            &credentials.password,
-            &credentials.identitytoken,
-            &credentials.registrytoken,
-        ];
-        let is_login = secrets.iter().any(|secret| secret.is_some());
-        is_login.then_some(credentials)
+/// A login as the engine takes it; `None` if it is empty.
+fn usable(mut login: DockerCredentials, server: &str) -> Option<DockerCredentials> {
+    // `user:password` in Base64.
+    let auth = login.auth.take().unwrap_or_default();
+    let decoded = STANDARD.decode(auth.trim_end_matches('\0')).ok();
+    let decoded = decoded.and_then(|text| String::from_utf8(text).ok());
+    if let Some((user, password)) = decoded.as_deref().and_then(|text| text.split_once(':')) {
+        login.username = Some(user.to_owned());
+        login.password = Some(password.trim_end_matches('\0').to_owned());
     }
+    login.serveraddress = Some(server.to_owned());
+    let mut is_login = false;
+    for secret in [
+        &mut login.password,
+        &mut login.identitytoken,
+        &mut login.registrytoken,
+    ] {
+        secret.take_if(|secret| secret.is_empty());
+        is_login |= secret.is_some();
+    }
+    is_login.then_some(login)
 }
 
 /// Asks `docker-credential-HELPER get`; `None` if it has no login for this server.
-async fn from_helper(helper: &str, server: &str) -> Result<Option<Login>, ToolError> {
+async fn from_helper(helper: &str, server: &str) -> Result<Option<DockerCredentials>, ToolError> {
     let program = format!("docker-credential-{helper}");
     let failed = |error: std::io::Error| {
         let text = format!("The credential helper `{program}` of the docker configuration failed.");
@@ -230,11 +169,12 @@ async fn from_helper(helper: &str, server: &str) -> Result<Option<Login>, ToolEr
             false => Err(failed(std::io::Error::other("it ended with an error"))),
         };
     }
-    let reply: HelperReply = serde_json::from_slice(&done.stdout).map_err(|e| failed(e.into()))?;
-    let mut login = Login::default();
-    match &*reply.username {
-        "<token>" => login.identitytoken = reply.secret,
-        _ => (login.username, login.password) = (reply.username, reply.secret),
+    let reply: Value = serde_json::from_slice(&done.stdout).map_err(|e| failed(e.into()))?;
+    let [user, secret] = ["Username", "Secret"].map(|name| Some(text(&reply[name]).to_owned()));
+    let mut login = DockerCredentials::default();
+    match user.as_deref() {
+        Some("<token>") => login.identitytoken = secret,
+        _ => (login.username, login.password) = (user, secret),
     }
     Ok(Some(login))
 }

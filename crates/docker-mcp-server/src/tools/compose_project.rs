@@ -74,7 +74,7 @@ impl ComposeProject {
         arguments.extend(["config", "--format", "json"]);
         arguments.extend(services.iter().map(ObjectName::as_str));
         let compose = Cli::find(docker, directory.clone(), &COMPOSE).await?;
-        let roots = docker.policy.directories();
+        let roots = &docker.policy.directories;
         let run = Run {
             arguments: &arguments,
             input: yaml.map(str::to_owned),
@@ -400,9 +400,7 @@ impl Tool for ComposeUp {
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<UpReport, ToolError> {
         docker.policy.permit_destructive()?;
-        if let Some(text) = &self.yaml {
-            refuse_hidden(docker, "yaml", text)?;
-        }
+        refuse_hidden(docker, self.yaml.iter().map(|text| ("yaml", &**text)))?;
         let created = match &self.yaml {
             Some(_) => create_directory(docker, &self.directory)?,
             None => None,
@@ -567,7 +565,7 @@ fn write(file: &Path, old: Option<&[u8]>, text: &str) -> Result<String, ToolErro
     }
     let shown = file.display();
     if fs::read(file).ok().as_deref() != old {
-        return Err(conflict(format!(
+        return Err(ToolError::conflict(format!(
             "{shown} was changed meanwhile. Nothing was done: call again."
         )));
     }

@@ -11,7 +11,6 @@ use super::lifecycle::{self, StateChange};
 use super::list_containers::health;
 use super::prelude::*;
 use crate::compose::{self, NETWORK, PROJECT, VOLUME};
-use crate::docker::permit_start;
 use crate::engine::{ContainerSummary, ports_of_summary};
 
 /// Services of a project that are shown beside other projects.
@@ -199,9 +198,7 @@ impl Tool for ComposeService {
         let listed = compose::service_of(docker, &self.project, service).await?;
         let mut containers = Vec::new();
         for container in &listed {
-            let id = ContainerName::new(&container.id);
-            let id = id.map_err(|error| ToolError::upstream(error.to_string()))?;
-            containers.push(docker.container(&id).await?);
+            containers.push(docker.container(&container.id).await?);
         }
         let (mut failed, mut pulled) = (BTreeMap::new(), Vec::new());
         let mut changes = Vec::new();
@@ -262,8 +259,7 @@ async fn permit(
     let mut has_binds = false;
     for container in compose::mutable(docker, project.as_str()).await? {
         if action != ServiceAction::Stop {
-            let id = container.container_id()?;
-            let permitted = permit_start(&docker.engine, &docker.policy, &id).await;
+            let permitted = docker.permit_start(&container.id).await;
             let binds = permitted.map_err(|error| {
                 let text = format!("`{}`: {}", container.display_name(), error.message());
                 ToolError::new(error.kind(), text)
@@ -335,7 +331,7 @@ impl ComposeService {
             .await?;
         // The user may have taken minutes.
         if self.objects(docker).await? != before {
-            return Err(conflict(format!(
+            return Err(ToolError::conflict(format!(
                 "The project `{target}` was changed meanwhile. Nothing was done: call again."
             )));
         }
@@ -374,7 +370,7 @@ impl ComposeService {
         for (kind, label, name, labels) in networks.chain(volumes.filter(|_| self.volumes)) {
             let project = labels.get(PROJECT).map(String::as_str);
             if project == Some(self.project.as_str()) && labels.contains_key(label) {
-                docker.permit_object(&name, &labels)?;
+                docker.policy.permit(&name, &labels)?;
                 docker.policy.permit_change(&name, &labels)?;
                 found[kind].insert(name);
             }

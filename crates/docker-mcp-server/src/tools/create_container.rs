@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use super::lifecycle;
 use super::prelude::*;
 use crate::engine::{HostConfig, ports_of_bindings};
-use crate::policy::{Subject, permit_marks};
+use crate::json::texts;
+use crate::policy::permit_marks;
 
 /// Create a container from an image and start it. Options that reach the host need the operator's
 /// policy.
@@ -137,12 +138,14 @@ impl Tool for CreateContainer {
     async fn call(self, docker: &Docker, _: &Call) -> Result<Created, ToolError> {
         let name = self.name.as_ref().map_or("", ContainerName::as_str);
         permit_marks(name, self.labels.keys())?;
-        for (name, value) in self.env.iter().chain(&self.labels) {
-            refuse_hidden(docker, name, value)?;
-        }
-        for word in self.command.iter().chain(&self.entrypoint).flatten() {
-            refuse_hidden(docker, "command", word)?;
-        }
+        let check = self.healthcheck.as_ref().map(|check| &check.command);
+        let commands = [self.command.as_ref(), self.entrypoint.as_ref(), check];
+        let words = commands.into_iter().flatten().flatten();
+        let words = words.map(|word| ("command", &**word));
+        refuse_hidden(
+            docker,
+            pairs(&self.env).chain(pairs(&self.labels)).chain(words),
+        )?;
         let engine = &docker.engine;
         let created = docker.create_container(self.name.as_ref(), self.body()?);
         let (id, warnings) = created.await?;
@@ -473,7 +476,7 @@ impl Tool for UpdateContainer {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Updated, ToolError> {
         let before = docker.mutable_container(&self.container).await?;
-        let id = before.container_id()?;
+        let id = &before.id;
         let (limits, mut changed) = self.limits(&before.host_config)?;
         if changed.is_empty() && self.new_name.is_none() && self.paused.is_none() {
             return Err(ToolError::invalid_argument(
@@ -488,14 +491,12 @@ impl Tool for UpdateContainer {
         if let Some(name) = &self.new_name {
             permit_marks(name.as_str(), [])?;
             // Renaming must not bypass a rule about names.
-            let config = &before.config;
-            let renamed = Subject::new(name.as_str(), &config.labels);
-            docker.policy.permit(&renamed)?;
+            docker.policy.permit(name.as_str(), &before.config.labels)?;
         }
         let asked = self.container.as_str();
         // Before the first change, so that the call does all or nothing where that can be known.
         if self.paused == Some(true) && !before.state.runs() {
-            return Err(conflict(format!(
+            return Err(ToolError::conflict(format!(
                 "`{asked}` does not run, so it cannot be paused."
             )));
         }
@@ -506,21 +507,20 @@ impl Tool for UpdateContainer {
                 .await
                 .is_ok_and(|other| other.id != before.id)
         {
-            return Err(conflict(format!(
+            return Err(ToolError::conflict(format!(
                 "Another container has the name `{name}`."
             )));
         }
         let mut warnings = Vec::new();
         if !changed.is_empty() {
             let action = Action::on_container("update", asked);
-            let path = Path::container(&id, "/update");
+            let path = Path::container(id, "/update");
             let receipt = docker.post(action, path, Some(&limits.into()), 0).await?;
             let redactor = docker.redactor();
-            let lines = receipt["Warnings"].as_array().into_iter().flatten();
-            warnings.extend(lines.filter_map(|line| Some(redactor.text(line.as_str()?))));
+            warnings.extend(texts(&receipt["Warnings"]).map(|line| redactor.text(line)));
         }
         if let Some(name) = &self.new_name {
-            let path = Path::container(&id, "/rename").query("name", name);
+            let path = Path::container(id, "/rename").query("name", name);
             let action = Action::on_container("rename", asked);
             let renamed = docker.post(action, path, None, 0).await;
             renamed.map_err(|error| after(&changed, error))?;
@@ -530,8 +530,8 @@ impl Tool for UpdateContainer {
             && paused != (before.state.status == "paused")
         {
             let (verb, path) = match paused {
-                true => ("pause", Path::container(&id, "/pause")),
-                false => ("unpause", Path::container(&id, "/unpause")),
+                true => ("pause", Path::container(id, "/pause")),
+                false => ("unpause", Path::container(id, "/unpause")),
             };
             let action = Action::on_container(verb, asked);
             let done = docker.post(action, path, None, 0).await;

@@ -156,7 +156,7 @@ impl Tool for DiagnoseHost {
         let (seen, disk, images, info) = tokio::join!(
             Seen::gather(docker),
             disk_usage(engine),
-            docker.images(),
+            docker.engine.images(),
             engine.get::<Value>(Path::to("/info")),
         );
         let (seen, redactor) = (seen?, docker.redactor());

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::prelude::*;
 use crate::engine::{Engine, EngineError, within};
+use crate::json::{items, text};
 
 const DEFAULT_SECONDS: u32 = 20;
 /// The time for the end of a process that has to be killed.
@@ -81,6 +82,8 @@ impl Tool for ExecuteCommand {
         docker.policy.permit_exec()?;
         docker.policy.permit_destructive()?;
         let argv = self.argv()?;
+        let words = argv.iter().map(|word| ("command", *word));
+        refuse_hidden(docker, pairs(&self.env).chain(words))?;
         let details = docker.mutable_container(&self.container).await?;
         let name = details.display_name().to_owned();
         let state = &details.state.status;
@@ -88,7 +91,7 @@ impl Tool for ExecuteCommand {
             let text = format!(
                 "`{name}` is {state}, so no command can run in it: start_container starts it."
             );
-            return Err(conflict(text));
+            return Err(ToolError::conflict(text));
         }
         let env = self.env.iter();
         let env: Vec<String> = env.map(|(key, value)| format!("{key}={value}")).collect();
@@ -97,14 +100,13 @@ impl Tool for ExecuteCommand {
         let mut config = config(&argv, &json!(self.user));
         config["WorkingDir"] = json!(self.working_dir);
         config["Env"] = env.into();
-        let id = details.container_id()?;
+        let id = details.id.clone();
         let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         let limit = Duration::from_secs(seconds.into());
         call.extend_timeout(limit + CLEANUP_TIMEOUT);
         let room = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
-        let secrets = self.env.iter();
-        let secrets = secrets.map(|(name, value)| (name.as_str(), value.as_str()));
-        let redactor = docker.redactor_of(&details).with_secrets(secrets);
+        let redactor = docker.redactor_of(&details);
+        let redactor = redactor.with_secrets(pairs(&self.env));
         let (run, _kill) = docker.programs.spawn(|stop| {
             let engine = docker.engine.clone();
             run_process(engine, id, (config, lost), (limit, room), stop)
@@ -279,7 +281,7 @@ async fn run_process(
     let env = (!lost.is_empty()).then(|| "env".to_owned());
     let before = PID_WRAPPER.map(str::to_owned).into_iter();
     let before = before.chain(env).chain(lost).map(Value::from);
-    let argv = config["Cmd"].as_array().into_iter().flatten().cloned();
+    let argv = items(&config["Cmd"]).cloned();
     wrapped["Cmd"] = before.chain(argv).collect();
     let exec = create(&engine, &container, &wrapped).await?;
     let mut process = Process {
@@ -412,7 +414,7 @@ async fn create(
 ) -> Result<String, EngineError> {
     let path = Path::container(container, "/exec");
     let created = engine.try_post(path, Some(config), Duration::ZERO).await?;
-    Ok(created["Id"].as_str().unwrap_or_default().to_owned())
+    Ok(text(&created["Id"]).to_owned())
 }
 
 /// Starts a process that was created, and returns its output.

@@ -72,7 +72,7 @@ impl Tool for CopyFromContainer {
         check_path(&self.path)?;
         let details = docker.readable_container(&self.container).await?;
         let limit = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
-        let id = details.container_id()?;
+        let id = &details.id;
         let redactor = docker.redactor_of(&details);
         let mut file = File::default();
         // Only the archive shows whether it is a directory, whose archive is long.
@@ -80,7 +80,7 @@ impl Tool for CopyFromContainer {
             limit + SECRET_MARGIN_BYTES + MAX_ARCHIVE_OVERHEAD,
             MAX_DIRECTORY_BYTES,
         ] {
-            let bytes = match archive(docker, &id, &self.path, most).await {
+            let bytes = match archive(docker, id, &self.path, most).await {
                 Ok(bytes) => bytes,
                 Err(failure) => {
                     return Err(explain(docker, failure, &self.container, &self.path).await);
@@ -126,10 +126,9 @@ impl CopyFromContainer {
         if !is_secret("PASSWORD") {
             return false;
         }
-        let Ok(id) = container.container_id() else {
-            return true;
-        };
-        let real = resolve(docker, &id, &self.path).await.unwrap_or_default();
+        let real = resolve(docker, &container.id, &self.path)
+            .await
+            .unwrap_or_default();
         let env = container.config.env.iter();
         let env = env.filter_map(|assignment| assignment.split_once('='));
         let mut files = env.filter_map(|(name, file)| Some((name.strip_suffix("_FILE")?, file)));
@@ -317,7 +316,7 @@ pub(super) async fn explain(
         }
         if has("read-only") {
             let text = format!("{path:?} is on a file system of `{container}` that is read-only.");
-            return conflict(text);
+            return ToolError::conflict(text);
         }
     }
     let action = Action::reading(ObjectKind::Container, container.as_str());
@@ -372,24 +371,23 @@ impl Tool for CopyToContainer {
             ));
         }
         let content = self.content()?;
-        if let Some(text) = &self.text {
-            refuse_hidden(docker, "text", text)?;
-        }
+        let text = std::str::from_utf8(&content).ok();
+        refuse_hidden(docker, text.map(|text| ("text", text)))?;
         let details = docker.mutable_container(&self.container).await?;
-        let id = details.container_id()?;
+        let id = &details.id;
         let container = details.display_name();
         // Links of the container may lead to another place.
-        let path = match resolve(docker, &id, &self.path).await {
+        let path = match resolve(docker, id, &self.path).await {
             Ok(path) => path,
             Err(failure) => {
                 // That reply had no text.
-                let told = archive(docker, &id, &self.path, HEADER_BYTES).await.err();
+                let told = archive(docker, id, &self.path, HEADER_BYTES).await.err();
                 let failure = told.unwrap_or(failure);
                 return Err(explain(docker, failure, &self.container, &self.path).await);
             }
         };
         permit_place(docker, &details, &path).await?;
-        let before = match archive(docker, &id, &path, HEADER_BYTES).await {
+        let before = match archive(docker, id, &path, HEADER_BYTES).await {
             Ok(bytes) => first_header(&bytes).or_else(|| Some(tar::Header::new_gnu())),
             Err(EngineError::Refused { status: 404, .. }) => None,
             Err(failure) => return Err(explain(docker, failure, &self.container, &path).await),
@@ -401,7 +399,9 @@ impl Tool for CopyToContainer {
                     true => "is a directory: add the file's name.",
                     false => "is no file with content, and would be replaced by one.",
                 };
-                return Err(conflict(format!("{path:?} in `{container}` {text}")));
+                return Err(ToolError::conflict(format!(
+                    "{path:?} in `{container}` {text}"
+                )));
             }
             let loss =
                 format!("Overwrites {path:?} in `{container}`: its present content is lost.");
@@ -413,7 +413,7 @@ impl Tool for CopyToContainer {
         let directory = if directory.is_empty() { "/" } else { directory };
         let archive = self.tar(name, &content, before.as_ref())?;
         // A file must not replace a directory.
-        let upload = Path::container(&id, "/archive").query("path", directory);
+        let upload = Path::container(id, "/archive").query("path", directory);
         let upload = upload.query("noOverwriteDirNonDir", true);
         match docker.engine.try_put(upload, archive).await {
             Ok(()) => Ok(Written {
@@ -501,7 +501,7 @@ async fn permit_place(
     container: &ContainerDetails,
     path: &str,
 ) -> Result<(), ToolError> {
-    let (name, id) = (container.display_name(), container.container_id()?);
+    let (name, id) = (container.display_name(), &container.id);
     let is_below = |place: &str| {
         let rest = path.strip_prefix(place.trim_end_matches('/'));
         rest.is_some_and(|rest| rest.starts_with('/'))
@@ -515,7 +515,7 @@ async fn permit_place(
     let mut places: Vec<_> = IN_MEMORY.map(|place| (place.to_owned(), None)).into();
     for (place, mount) in mounts.chain(tmpfs) {
         // Links of the container may lead to another place, as in `/var/run`, and the engine follows them.
-        match resolve(docker, &id, place).await {
+        match resolve(docker, id, place).await {
             Ok(place) => places.push((place, mount)),
             Err(failure) => return Err(docker.engine.explain(failure)),
         }
@@ -531,7 +531,7 @@ async fn permit_place(
             path.map_or(Ok(()), |path| docker.policy.permit_bind(&path, name))
         }
         Some((kind, _)) if kind != "tmpfs" => Ok(()),
-        _ => Err(conflict(format!(
+        _ => Err(ToolError::conflict(format!(
             "`{place}` of `{name}` is in memory: the engine would write below it, where the container does not \
              see the file. Choose another directory, or write it by execute_command."
         ))),

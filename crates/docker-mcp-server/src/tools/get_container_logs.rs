@@ -132,8 +132,8 @@ impl GetContainerLogs {
                 let listed = compose::service_of(docker, project, service).await?;
                 let inspected = stream::iter(listed).map(|container| async move {
                     let name = container.display_name().to_owned();
-                    let id = ContainerName::new(&container.id).map_err(|_| name.clone())?;
-                    docker.engine.try_inspect(&id).await.map_err(|_| name)
+                    let inspected = docker.engine.try_inspect(&container.id).await;
+                    inspected.map_err(|_| name)
                 });
                 let inspected = inspected.buffered(MAX_CONCURRENT_READS);
                 let inspected: Vec<Result<_, _>> = inspected.collect().await;
@@ -178,15 +178,8 @@ impl GetContainerLogs {
         let filter = self.grep.as_ref().map(|pattern| {
             let mut lines = LineRedactor::new(redactor.clone());
             let filter = move |line: &mut Line| {
-                let Some(shown) = lines.line(&line.text) else {
-                    return false;
-                };
-                // A match of the line as written would reveal a redacted value, one character after the other.
-                let passes = pattern.is_match(&shown);
-                if lines.needs_previous() {
-                    line.text = shown;
-                }
-                passes
+                let shown = sift(&mut lines, line);
+                shown.is_some_and(|shown| pattern.is_match(&shown))
             };
             Box::new(filter) as log::LineFilter<'_>
         });
@@ -261,11 +254,11 @@ impl GetContainerLogs {
         window: &mut Window,
         report: &(impl Fn(&str) + Sync),
     ) -> Result<Option<String>, ToolError> {
-        let (id, name) = (details.container_id()?, details.display_name());
+        let (id, name) = (&details.id, details.display_name());
         let mut lines = LineRedactor::new(docker.redactor_of(details));
         let (mut query, mut last) = (self.query(), None);
         loop {
-            let mut reply = docker.engine.logs(&id, &query);
+            let mut reply = docker.engine.logs(id, &query);
             let mut reader = LineReader::new(details.config.tty, true);
             let mut has_ended = false;
             while !has_ended {
@@ -292,7 +285,7 @@ impl GetContainerLogs {
                 }
             }
             let again = match details.state.is_alive() {
-                true => runs_again(docker, &id).await,
+                true => runs_again(docker, id).await,
                 false => None,
             };
             let Some(now) = again else { return Ok(None) };
@@ -313,16 +306,13 @@ impl GetContainerLogs {
         report: &impl Fn(&str),
     ) -> Option<String> {
         let grep = self.grep.as_ref();
-        let Some(text) = lines.line(&line.text) else {
+        let Some(text) = sift(lines, &mut line) else {
             // It is hidden as a part of all that is shown.
             if grep.is_none() {
                 window.push(line);
             }
             return None;
         };
-        if lines.needs_previous() {
-            line.text.clone_from(&text);
-        }
         let shown = shorten(&text, self.until_match.as_ref());
         if grep.is_none_or(|grep| grep.is_match(&text)) {
             window.push(line);
@@ -442,6 +432,17 @@ impl GetContainerLogs {
     }
 }
 
+/// The redacted text of a line, by which it is searched: a match of the line as written would reveal a hidden value, one
+/// character after the other. `None` if it is hidden as a part of all that is shown. Hides in the line itself what only
+/// the line before tells.
+fn sift(lines: &mut LineRedactor, line: &mut Line) -> Option<String> {
+    let shown = lines.line(&line.text)?;
+    if lines.needs_previous() {
+        line.text.clone_from(&shown);
+    }
+    Some(shown)
+}
+
 /// Waits for a container whose log has ended, since it may be restarted. Returns it as it runs again.
 async fn runs_again(docker: &Docker, id: &ContainerName) -> Option<ContainerDetails> {
     let mut ended = Instant::now();
@@ -469,7 +470,7 @@ async fn explain(docker: &Docker, failure: EngineError, container: &str) -> Tool
 }
 
 fn unreadable(container: &str) -> ToolError {
-    conflict(format!(
+    ToolError::conflict(format!(
         "The log of `{container}` cannot be read: its log driver keeps nothing that the engine \
          could read back. Recreate it with the log driver `json-file` or `local`."
     ))

@@ -82,9 +82,9 @@ impl Tool for GetContainerStats {
                 let details = docker.container(container).await?;
                 if !details.state.is_alive() {
                     let text = format!("`{}` is not running.", details.display_name());
-                    return Err(conflict(text));
+                    return Err(ToolError::conflict(text));
                 }
-                vec![(details.container_id()?, details.display_name().to_owned())]
+                vec![(details.id.clone(), details.display_name().to_owned())]
             }
             None => running(docker).await?,
         };
@@ -177,10 +177,8 @@ impl Spread {
 
 async fn running(docker: &Docker) -> Result<Vec<(ContainerName, String)>, ToolError> {
     let listed = docker.containers(false).await?;
-    let named = listed.iter().filter_map(|container| {
-        let id = ContainerName::new(&container.id).ok()?;
-        Some((id, container.display_name().to_owned()))
-    });
+    let named = listed.iter();
+    let named = named.map(|at| (at.id.clone(), at.display_name().to_owned()));
     Ok(named.collect())
 }
 

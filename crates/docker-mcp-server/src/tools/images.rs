@@ -1,14 +1,18 @@
 //! Tools of images.
 
 use std::path::PathBuf;
+use std::pin::pin;
 
+use bollard::models::{CreateImageInfo, ProgressDetail};
+use bollard::query_parameters::{CreateImageOptionsBuilder, PushImageOptionsBuilder};
+use futures_util::{Stream, TryStreamExt as _};
 use serde_json::Value;
 use upstream::text::truncate_list;
 
 use super::prelude::*;
 use crate::cli::{self, BUILDX, BuildDirectory, Cli, Run};
+use crate::engine::EngineError;
 use crate::engine::registry::{self, RegistryLogin};
-use crate::engine::{EngineError, TransferStream};
 use crate::policy::{CREATED, full_name};
 
 const MAX_TAGS: usize = 20;
@@ -67,7 +71,7 @@ impl Tool for ListImages {
                 ..Images::default()
             });
         }
-        let mut images = docker.images().await?;
+        let mut images = docker.engine.images().await?;
         let users = docker.image_usage().await?;
         let part = self.name.as_deref().map(str::to_lowercase);
         images.retain(|image| {
@@ -246,7 +250,11 @@ pub(super) async fn pull(
         docker.policy.permit_pull(image.as_str(), old.is_built())?;
     }
     let login = docker.registries.login(image).await?;
-    let lines = docker.engine.pull(image, platform, &login);
+    let (name, tag) = image.split();
+    let options = CreateImageOptionsBuilder::new().from_image(name).tag(tag);
+    let options = options.platform(platform.unwrap_or_default()).build();
+    let streams = &docker.engine.streams;
+    let lines = streams.create_image(Some(options), None, login.credentials());
     let status = transfer(docker, call, deadline, ("pulled", image, &login), lines).await?;
     Ok(status.contains("Downloaded newer image"))
 }
@@ -298,7 +306,14 @@ impl Tool for PushImage {
         docker.permit_same_image(&self.image, &details.id).await?;
         let deadline = Deadline::new(call, self.timeout_seconds);
         let login = docker.registries.login(&self.image).await?;
-        let lines = docker.engine.push(&self.image, &login);
+        let options = Some(PushImageOptionsBuilder::new().tag(tag).build());
+        let streams = &docker.engine.streams;
+        let lines = streams.push_image(name, options, login.credentials());
+        let lines = lines.map_ok(|line| CreateImageInfo {
+            status: line.status,
+            progress_detail: line.progress_detail,
+            ..CreateImageInfo::default()
+        });
         let of = ("pushed", &self.image, &login);
         // `1: digest: sha256:… size: 527`
         let status = transfer(docker, call, &deadline, of, lines).await?;
@@ -323,9 +338,10 @@ async fn transfer(
     call: &Call,
     deadline: &Deadline,
     of: Transfer<'_>,
-    mut lines: TransferStream,
+    lines: impl Stream<Item = Result<CreateImageInfo, bollard::errors::Error>>,
 ) -> Result<String, ToolError> {
     let ((verb, image, _), mut last) = (of, String::new());
+    let (mut lines, mut layers) = (pin!(lines), Layers::default());
     let ended = |seconds| {
         format!(
             "`{image}` was not {verb} within {seconds} s, so that was ended. Complete layers are kept: \
@@ -333,23 +349,46 @@ async fn transfer(
         )
     };
     while let Some(line) = deadline.run(call, lines.next(), ended).await? {
-        let line = line.map_err(|failure| match failure {
+        let line = line.map_err(|failure| match failure.into() {
             EngineError::Failed(message) => refused(docker, of, &message),
             EngineError::Refused { message, .. } if !message.is_empty() => {
                 refused(docker, of, &message)
             }
             failure => docker.engine.explain(failure),
         })?;
-        let (done, total) = line.bytes;
+        let (status, (done, total)) = layers.advance(line);
         if total > 0 {
-            let text = docker.redactor().text(&line.status);
+            let text = docker.redactor().text(&status);
             call.progress(done as f64, Some(total as f64), &text);
         }
-        if !line.status.is_empty() {
-            last = line.status;
+        if !status.is_empty() {
+            last = status;
         }
     }
     Ok(last)
+}
+
+/// The bytes of each layer: those that have arrived, and all.
+#[derive(Default)]
+struct Layers(BTreeMap<String, (u64, u64)>);
+
+impl Layers {
+    /// Applies a line of the engine's output. Returns its text, which may be empty, and the bytes of all layers that have
+    /// arrived, and those of all layers as far as they are known.
+    fn advance(&mut self, line: CreateImageInfo) -> (String, (u64, u64)) {
+        let bytes = |count: Option<i64>| count.and_then(|bytes| u64::try_from(bytes).ok());
+        let status = line.status.unwrap_or_default();
+        let ProgressDetail { current, total } = line.progress_detail.unwrap_or_default();
+        let (current, total) = (bytes(current), bytes(total).unwrap_or(0));
+        let layer = self.0.entry(line.id.unwrap_or_default()).or_default();
+        match &*status {
+            "Downloading" if total > 0 => *layer = (current.unwrap_or(0), total),
+            "Download complete" | "Pull complete" => layer.0 = layer.1,
+            _ => {}
+        }
+        let sum = |sum: (u64, u64), layer: &(u64, u64)| (sum.0 + layer.0, sum.1 + layer.1);
+        (status, self.0.values().fold((0, 0), sum))
+    }
 }
 
 /// The error of the registry, with the engine's message and advice.
@@ -439,6 +478,9 @@ impl Tool for BuildImage {
     type Output = Built;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Built, ToolError> {
+        let dockerfile = self.dockerfile.iter().map(|text| ("dockerfile", &**text));
+        let values = pairs(&self.files).chain(pairs(&self.build_args));
+        refuse_hidden(docker, dockerfile.chain(values))?;
         let texts = BuildDirectory::new(&self.files)?;
         let directory = match &self.directory {
             Some(path) => self.checked(docker, path)?,
@@ -469,9 +511,7 @@ impl Tool for BuildImage {
             .collect();
         arguments.extend(values.iter().map(String::as_str));
         arguments.push(".");
-        let build_args = self.build_args.iter();
-        let build_args = build_args.map(|(name, value)| (name.as_str(), value.as_str()));
-        let redactor = docker.redactor().with_secrets(build_args);
+        let redactor = docker.redactor().with_secrets(pairs(&self.build_args));
         let deadline = Deadline::new(call, self.timeout_seconds);
         let run = Run {
             arguments: &arguments,

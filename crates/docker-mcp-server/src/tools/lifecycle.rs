@@ -4,9 +4,8 @@ use tokio::time::Instant;
 
 use super::list_containers::has_ended;
 use super::prelude::*;
-use crate::docker::{permit_start, redactor_of};
 use crate::engine::log::{LogQuery, shorten};
-use crate::engine::{Engine, EngineError, exit_meaning};
+use crate::engine::{EngineError, exit_meaning};
 use crate::unix_time;
 
 /// The delays between the inspections of a started container: one that has nothing to run, or a
@@ -76,7 +75,7 @@ pub(super) async fn since(
     docker: &Docker,
     before: &ContainerDetails,
 ) -> Result<StateChange, ToolError> {
-    let now = docker.container_now(&before.container_id()?).await?;
+    let now = docker.container_now(&before.id).await?;
     Ok(match now {
         Some(after) => StateChange::between(before, &after),
         None => StateChange::removed(before),
@@ -89,11 +88,11 @@ pub(super) async fn watch_early_exit(
     docker: &Docker,
     before: &ContainerDetails,
 ) -> Result<StateChange, ToolError> {
-    let id = before.container_id()?;
+    let id = &before.id;
     let mut seen: Option<ContainerDetails> = None;
     for delay in INSPECTION_DELAYS {
         tokio::time::sleep(delay).await;
-        let Some(now) = docker.container_now(&id).await? else {
+        let Some(now) = docker.container_now(id).await? else {
             let note = "It ended at once and was removed, because it was created with --rm.";
             return Ok(StateChange::removed(before).with_note(note));
         };
@@ -129,17 +128,13 @@ async fn early_exit(
     StateChange {
         exit_code: Some(code),
         note: Some(note),
-        log: last_lines(&docker.engine, docker.redact, after).await,
+        log: last_lines(docker, after).await,
         ..StateChange::between(before, after)
     }
 }
 
 /// The end of the log, if there is one. Best effort: errors are ignored.
-pub(super) async fn last_lines(
-    engine: &Engine,
-    redact: bool,
-    container: &ContainerDetails,
-) -> Option<String> {
+pub(super) async fn last_lines(docker: &Docker, container: &ContainerDetails) -> Option<String> {
     let query = LogQuery {
         // Only of this run.
         since: (
@@ -148,8 +143,9 @@ pub(super) async fn last_lines(
         ),
         ..LogQuery::newest(MAX_LOG_LINES)
     };
-    let redactor = redactor_of(redact, container);
+    let redactor = docker.redactor_of(container);
     let (bytes, limit) = (MAX_LOG_BYTES, LOG_TIMEOUT);
+    let engine = &docker.engine;
     let read = engine.read_log(container, query, bytes, limit, redactor.clone(), None);
     let text = redactor.text(&read.await.ok()?.text());
     (!text.trim().is_empty()).then(|| shorten(&text, None))
@@ -174,8 +170,7 @@ impl Tool for StartContainer {
         if before.state.status == "running" {
             return Ok(StateChange::none(&before).with_note("It was already running."));
         }
-        let id = before.container_id()?;
-        start(docker, &self.container, &id).await?;
+        start(docker, &self.container, &before.id).await?;
         watch_early_exit(docker, &before).await
     }
 }
@@ -187,7 +182,7 @@ pub(super) async fn start(
     name: &ContainerName,
     id: &ContainerName,
 ) -> Result<(), ToolError> {
-    permit_start(&docker.engine, &docker.policy, id).await?;
+    docker.permit_start(id).await?;
     let path = Path::container(id, "/start");
     let Err(failure) = docker.engine.try_post(path, None, Duration::ZERO).await else {
         return Ok(());
@@ -222,7 +217,7 @@ fn configuration_error(container: &ContainerName, failure: &EngineError) -> Opti
     } else {
         return None;
     };
-    Some(conflict(format!(
+    Some(ToolError::conflict(format!(
         "`{container}` cannot be started: {cause}. The engine said: {message}."
     )))
 }
@@ -266,11 +261,11 @@ impl Tool for StopContainer {
         }
         let grace = grace(self.timeout_seconds, &before);
         call.extend_timeout(Duration::from_secs(grace.into()));
-        let id = before.container_id()?;
+        let id = &before.id;
         let began = Instant::now();
-        stop(docker, self.container.as_str(), &id, grace).await?;
+        stop(docker, self.container.as_str(), id, grace).await?;
         let was_long = began.elapsed() >= Duration::from_secs(grace.into());
-        Ok(match docker.container_now(&id).await? {
+        Ok(match docker.container_now(id).await? {
             Some(after) => stopped(&before, &after, grace, was_long),
             None => StateChange::removed(&before),
         })
@@ -345,22 +340,22 @@ impl Tool for RestartContainer {
     async fn call(self, docker: &Docker, call: &Call) -> Result<StateChange, ToolError> {
         let before = docker.mutable_container(&self.container).await?;
         docker.policy.permit_destructive()?;
-        let id = before.container_id()?;
+        let id = &before.id;
         let grace = grace(self.timeout_seconds, &before);
         call.extend_timeout(Duration::from_secs(grace.into()));
         let name = &self.container;
-        let binds = permit_start(&docker.engine, &docker.policy, &id).await?;
+        let binds = docker.permit_start(id).await?;
         if binds.is_empty() || !before.state.is_alive() {
-            let path = Path::container(&id, "/restart").query("t", grace);
+            let path = Path::container(id, "/restart").query("t", grace);
             let action = Action::on_container("restart", name.as_str());
             docker.post(action, path, None, grace).await?;
         } else if before.host_config.auto_remove {
-            return Err(conflict(
+            return Err(ToolError::conflict(
                 "It mounts paths of the host, which have to be checked after it was stopped; that removes \
                  it (`--rm`). Stop it, and create it again.",
             ));
         } else {
-            let (docker, name) = (docker.clone(), name.clone());
+            let (docker, name, id) = (docker.clone(), name.clone(), id.clone());
             // It would stay stopped.
             whole(async move {
                 let stopped = stop(&docker, name.as_str(), &id, grace).await;
@@ -410,7 +405,7 @@ impl Tool for KillContainer {
         let before = docker.mutable_container(&self.container).await?;
         let name = before.display_name();
         if !before.state.is_alive() {
-            return Err(conflict(format!("`{name}` is not running.")));
+            return Err(ToolError::conflict(format!("`{name}` is not running.")));
         }
         let signal = format!("{:?}", self.signal).to_uppercase();
         if self.signal.is_fatal() {
@@ -419,8 +414,7 @@ impl Tool for KillContainer {
         } else {
             docker.policy.permit_destructive()?;
         }
-        let id = before.container_id()?;
-        let path = Path::container(&id, "/kill").query("signal", signal);
+        let path = Path::container(&before.id, "/kill").query("signal", signal);
         docker
             .post(Action::on_container("kill", name), path, None, 0)
             .await?;
@@ -461,13 +455,13 @@ impl Tool for RemoveContainer {
         let before = docker.mutable_container(&self.container).await?;
         let name = before.display_name();
         if before.state.is_alive() && !self.force {
-            return Err(conflict(format!(
+            return Err(ToolError::conflict(format!(
                 "`{name}` is running: stop it first, or give force: true to kill it."
             )));
         }
         let loss = self.loss(&before);
         docker.confirm(call, &loss, name, &self.confirm).await?;
-        let path = Path::container(&before.container_id()?, "")
+        let path = Path::container(&before.id, "")
             .query("force", self.force)
             .query("v", self.volumes);
         let action = Action::on_container("remove", self.container.as_str());
@@ -550,9 +544,11 @@ impl Tool for WaitContainer {
         let first = docker.container(&self.container).await?;
         if self.until == AwaitedState::Healthy && first.state.health.is_none() {
             let name = first.display_name();
-            return Err(conflict(format!("`{name}` has no health check.")));
+            return Err(ToolError::conflict(format!(
+                "`{name}` has no health check."
+            )));
         }
-        let id = first.container_id()?;
+        let id = first.id.clone();
         let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         call.extend_timeout(Duration::from_secs(seconds.into()));
         let (begin, mut seen) = (Instant::now(), first);

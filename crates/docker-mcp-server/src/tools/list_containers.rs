@@ -514,7 +514,7 @@ async fn processes(
     container: &ContainerDetails,
     redactor: &Redactor,
 ) -> Result<Vec<String>, ToolError> {
-    let path = Path::container(&container.container_id()?, "/top");
+    let path = Path::container(&container.id, "/top");
     let Top { titles, processes } = docker.engine.get(path).await?;
     let mut lines = vec![titles.join(" ")];
     let shown = processes.iter().map(|process| {
@@ -531,7 +531,7 @@ async fn changes(
     container: &ContainerDetails,
     redactor: &Redactor,
 ) -> Result<Vec<String>, ToolError> {
-    let path = Path::container(&container.container_id()?, "/changes");
+    let path = Path::container(&container.id, "/changes");
     // The engine writes null for an empty list.
     let changes: Option<Vec<Change>> = docker.engine.get(path).await?;
     let changes = changes.unwrap_or_default();

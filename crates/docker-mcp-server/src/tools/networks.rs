@@ -113,7 +113,8 @@ impl Tool for CreateNetwork {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<ObjectChange, ToolError> {
         permit_marks("", self.labels.keys())?;
-        docker.permit_object(self.network.as_str(), &self.labels)?;
+        refuse_hidden(docker, pairs(&self.labels))?;
+        docker.policy.permit(self.network.as_str(), &self.labels)?;
         let mut labels = self.labels.clone();
         labels.insert(CREATED.to_owned(), MARK.to_owned());
         let mut body = json!({
@@ -137,7 +138,7 @@ impl Tool for CreateNetwork {
             Err(EngineError::Refused {
                 status: 403 | 409,
                 message,
-            }) => Err(conflict(format!(
+            }) => Err(ToolError::conflict(format!(
                 "`{}` cannot be created: {message}.",
                 self.network
             ))),
@@ -220,8 +221,7 @@ impl ConnectNetwork {
         docker.confirm(call, &loss, name, &self.confirm).await?;
         let request = json!({"Container": container.id, "Force": false});
         // By its id: another network may get its name meanwhile.
-        let id = ObjectName::new(&network.id).unwrap_or(self.network.clone());
-        let path = Path::to("/networks").id(&id).then("/disconnect");
+        let path = Path::to("/networks").id(&network.id).then("/disconnect");
         let action = Action::on_container("disconnect", name)
             .with_required(ObjectKind::Network, self.network.as_str());
         docker.post(action, path, Some(&request), 0).await?;
@@ -253,7 +253,7 @@ impl Tool for RemoveNetwork {
         if !users.is_empty() {
             let users: Vec<String> = users.into_iter().map(|(name, _)| name).collect();
             let users = users.join(", ");
-            return Err(conflict(format!(
+            return Err(ToolError::conflict(format!(
                 "`{name}` is in use by {users} (stopped containers count too): connect_network with disconnect \
                  takes them out."
             )));
@@ -262,8 +262,8 @@ impl Tool for RemoveNetwork {
         docker.confirm(call, &loss, name, &self.confirm).await?;
         let action = Action::new("remove", ObjectKind::Network, name);
         // By its id: another network may get its name meanwhile.
-        let id = ObjectName::new(&network.id).unwrap_or(self.network.clone());
-        docker.delete(action, Path::to("/networks").id(&id)).await?;
+        let path = Path::to("/networks").id(&network.id);
+        docker.delete(action, path).await?;
         Ok(ObjectChange::new(name, "removed"))
     }
 }
@@ -366,7 +366,8 @@ impl Tool for CreateVolume {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<ObjectChange, ToolError> {
         permit_marks("", self.labels.keys())?;
-        docker.permit_object(self.volume.as_str(), &self.labels)?;
+        refuse_hidden(docker, pairs(&self.labels))?;
+        docker.policy.permit(self.volume.as_str(), &self.labels)?;
         if docker.try_volume(&self.volume).await?.is_some() {
             return Ok(ObjectChange::new(&self.volume, "kept").with_note("It existed already."));
         }
@@ -397,7 +398,7 @@ impl Tool for RemoveVolume {
         docker.policy.permit_change(name, &volume.labels)?;
         if let Some(users) = docker.volume_usage().await?.remove(name) {
             let users = users.join(", ");
-            return Err(conflict(format!(
+            return Err(ToolError::conflict(format!(
                 "`{name}` is in use by {users} (stopped containers count too)."
             )));
         }

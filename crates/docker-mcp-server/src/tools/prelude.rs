@@ -77,21 +77,25 @@ pub(super) async fn whole<T: Send + 'static>(
     done.map_err(lost)?
 }
 
-/// The error of a call that the state of an object does not allow.
-pub(super) fn conflict(text: impl Into<String>) -> ToolError {
-    ToolError::new(ToolErrorKind::Conflict, text)
-}
-
-/// Errors when a text that is to be written has [`HIDDEN`](upstream::redact::HIDDEN) in the place of a value, as tools
-/// show secrets: it would replace the secret.
-pub(super) fn refuse_hidden(docker: &Docker, field: &str, text: &str) -> Result<(), ToolError> {
-    match docker.redact && has_hidden_value(text) {
-        false => Ok(()),
-        true => Err(ToolError::invalid_argument(format!(
+/// Errors when a text that is to be written, or run, has [`HIDDEN`](upstream::redact::HIDDEN) in the place of a value, as
+/// tools show secrets: it would replace the secret. Each text comes with the name of its field.
+pub(super) fn refuse_hidden<'a>(
+    docker: &Docker,
+    texts: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<(), ToolError> {
+    let mut texts = texts.into_iter();
+    match texts.find(|(_, text)| docker.redact && has_hidden_value(text)) {
+        None => Ok(()),
+        Some((field, _)) => Err(ToolError::invalid_argument(format!(
             "{field} has `***` in the place of a value, as a tool has shown it: the secret there would be lost. Nothing \
              was done. Give the whole value, or change the rest where it is."
         ))),
     }
+}
+
+/// The names and the values of a map of texts.
+pub(super) fn pairs(map: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, &str)> {
+    map.iter().map(|(name, value)| (&**name, &**value))
 }
 
 const MAX_LABEL: usize = 200;

@@ -18,9 +18,10 @@ use serde_json::{Map, Value, json};
 use self::options::{Asked, Described, Request, differences, merge};
 use super::lifecycle::{self, grace, last_lines};
 use super::prelude::*;
-use crate::docker::{HIDDEN, explain};
+use crate::docker::HIDDEN;
 use crate::engine::{ContainerSummary, Engine, EngineError, exit_meaning};
-use crate::policy::{KEPT, REPLACES, Subject};
+use crate::json::{self, items, text};
+use crate::policy::{KEPT, REPLACES};
 use crate::unix_time;
 
 const DEFAULT_TIMEOUT: u32 = 60;
@@ -63,9 +64,9 @@ impl Tool for RecreateContainer {
     async fn call(mut self, docker: &Docker, call: &Call) -> Result<Recreated, ToolError> {
         docker.policy.permit_destructive()?;
         let before = docker.mutable_container(&self.container).await?;
-        let (id, name) = (before.container_id()?, before.display_name());
+        let (id, name) = (&before.id, before.display_name());
         if before.host_config.auto_remove {
-            return Err(conflict(format!(
+            return Err(ToolError::conflict(format!(
                 "`{name}` was created with --rm: the engine removes it when it stops, so it could \
                  not come back. Use create_container."
             )));
@@ -73,21 +74,18 @@ impl Tool for RecreateContainer {
         permit_begin(&docker.engine, &before).await?;
         permit_none(docker, &before).await?;
         let inspect = async || {
-            let described = describe(&docker.engine, &id).await;
+            let described = describe(&docker.engine, id).await;
             described.map_err(|failure| docker.engine.explain(failure))
         };
         let old = inspect().await?;
         let changes = std::mem::take(&mut self.changes);
-        for (name, value) in &changes {
-            for text in texts(value) {
-                refuse_hidden(docker, name, text)?;
-            }
-        }
+        let given = changes.iter().flat_map(|(name, value)| {
+            let texts = texts(value).into_iter();
+            texts.map(|text| (&**name, text))
+        });
+        refuse_hidden(docker, given)?;
         let request = merge(&old.container, &old.defaults, changes)?;
-        let new_image = request.body["Image"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
+        let new_image = text(&request.body["Image"]).to_owned();
         let image = ImageName::new(&new_image);
         let image = image.map_err(|error| ToolError::invalid_argument(error.to_string()))?;
         let new_id = docker.image(&image).await?.id;
@@ -109,7 +107,7 @@ impl Tool for RecreateContainer {
         let now = inspect().await?;
         let changed = differences(&old, &now, &Asked::default()).join(", ");
         if !changed.is_empty() {
-            return Err(conflict(format!(
+            return Err(ToolError::conflict(format!(
                 "`{name}` was changed meanwhile ({changed}). Nothing was done: call again."
             )));
         }
@@ -121,7 +119,7 @@ impl Tool for RecreateContainer {
         let was_running = before.state.is_alive();
         let replacement = Replacement {
             docker: docker.clone(),
-            old: id,
+            old: id.clone(),
             name: ContainerName::new(name).unwrap_or(self.container),
             timeout: was_running.then(|| Duration::from_secs(seconds.into())),
             stop_was_sent: AtomicBool::new(false),
@@ -177,7 +175,7 @@ async fn permit_none(docker: &Docker, container: &ContainerDetails) -> Result<()
         return Ok(());
     }
     let name = container.display_name();
-    Err(conflict(format!(
+    Err(ToolError::conflict(format!(
         "`{name}` cannot be replaced while other containers share what is its own: {}. They would be cut off \
          and could not start again. Remove these first, and create them again afterwards.",
         dependants.join(", ")
@@ -190,12 +188,12 @@ async fn dependant(
     other: &ContainerSummary,
     owner: &ContainerDetails,
 ) -> Option<String> {
-    let id = ContainerName::new(&other.id).ok()?;
-    let details = docker.engine.try_get(Path::container(&id, "/json")).await;
+    let path = Path::container(&other.id, "/json");
+    let details = docker.engine.try_get(path).await;
     // It may have been removed meanwhile.
     let details: Value = details.ok()?;
     let shared = shared(&details["HostConfig"], owner)?;
-    let name = match docker.policy.permits(&Subject::from(other)) {
+    let name = match docker.policy.permits(other.display_name(), &other.labels) {
         true => other.display_name(),
         false => HIDDEN,
     };
@@ -208,12 +206,11 @@ fn shared(host: &Value, owner: &ContainerDetails) -> Option<&'static str> {
     let is_owner =
         |other: &str| other == name || (!other.is_empty() && owner.id.starts_with(other));
     let option = SHARED.iter().find(|(option, _)| {
-        let mode = host[option].as_str().unwrap_or_default();
+        let mode = text(&host[option]);
         mode.strip_prefix("container:").is_some_and(is_owner)
     });
-    let mut links = host["Links"].as_array().into_iter().flatten();
-    let is_linked = links.any(|link| {
-        let link = link.as_str().unwrap_or_default().trim_start_matches('/');
+    let is_linked = json::texts(&host["Links"]).any(|link| {
+        let link = link.trim_start_matches('/');
         link.split(':').next().is_some_and(is_owner)
     });
     let link = is_linked.then_some("a link");
@@ -297,16 +294,15 @@ async fn roll_back_all(docker: &Docker) -> bool {
     for container in listed.iter().filter(|container| is_kept(container)) {
         let kept = container.display_name();
         let name = kept.rsplit_once(KEPT).map_or("", |(name, _)| name);
-        let names = (ContainerName::new(name), ContainerName::new(&container.id));
         // A call that is under way ends by itself.
-        let (Ok(name), Ok(old), Ok(_lock)) = (names.0, names.1, Lock::take(&container.id)) else {
+        let (Ok(name), Ok(_lock)) = (ContainerName::new(name), Lock::take(&container.id)) else {
             continue;
         };
         let replacement = Replacement {
             docker: docker.clone(),
             timeout: ran(kept).then_some(Duration::ZERO),
             name: name.clone(),
-            old,
+            old: container.id.clone(),
             stop_was_sent: AtomicBool::new(true),
         };
         if replacement.has_proved_itself().await {
@@ -314,7 +310,7 @@ async fn roll_back_all(docker: &Docker) -> bool {
             tracing::warn!("`{name}` was replaced by a call that broke off at its end. {note}");
             continue;
         }
-        let failure = replacement.roll_back(conflict("The replacement broke off."));
+        let failure = replacement.roll_back(ToolError::conflict("The replacement broke off."));
         let failure = failure.await;
         let rollback = failure.rollback.as_ref().map(ToolError::kind);
         answers &= !matches!(
@@ -331,7 +327,7 @@ async fn roll_back_all(docker: &Docker) -> bool {
 /// A container and the `Config` of its image; without the image everything counts as set by the user.
 async fn describe(engine: &Engine, id: &ContainerName) -> Result<Described, EngineError> {
     let container: Value = engine.try_get(Path::container(id, "/json")).await?;
-    let image = ImageName::new(container["Image"].as_str().unwrap_or_default());
+    let image = ImageName::new(text(&container["Image"]));
     let mut image: Value = match image.map(|image| Path::to("/images").id(&image).then("/json")) {
         Ok(path) => engine.try_get(path).await.unwrap_or_default(),
         Err(_) => Value::Null,
@@ -354,8 +350,14 @@ impl Replacement {
         let lock = Lock::take(self.old.as_str())
             .map_err(|_| under_way(self.name.as_str(), &self.kept_name()))?;
         self.begin().await?;
-        let done = match self.start(&old, &request, grace).await {
-            Ok(()) => self.settle(&old, &request).await,
+        let replaced = async {
+            self.start(&old, &request, grace).await?;
+            let after = self.watch().await?;
+            self.compare(&old, &request).await?;
+            Ok(after)
+        };
+        let done = match replaced.await {
+            Ok(after) => Ok((after, self.remove_old().await)),
             Err(cause) => Err(self.roll_back(cause).await),
         };
         drop(lock);
@@ -380,7 +382,7 @@ impl Replacement {
         let renamed = self.engine().try_post(path, None, Duration::ZERO).await;
         let Err(failure) = renamed else { return Ok(()) };
         let is_refused = matches!(failure, EngineError::Refused { .. });
-        let cause = self.explain("rename", failure);
+        let cause = self.explain("rename", failure).await;
         if !is_refused {
             // It may take effect yet.
             return Err(self.fail(self.roll_back(cause).await));
@@ -395,39 +397,18 @@ impl Replacement {
 
     /// Errors when the new container differs from the old one in more than was asked for.
     async fn compare(&self, old: &Described, request: &Request) -> Result<(), ToolError> {
-        let new = self.engine().try_inspect(&self.name).await;
-        let new = match new {
-            Ok(new) => describe(self.engine(), &new.container_id()?).await,
-            Err(failure) => Err(failure),
-        };
-        let new = new.map_err(|failure| self.explain("inspect", failure))?;
+        let new = self.inspect(&self.name).await?;
+        let new = describe(self.engine(), &new.id).await;
+        let new = self.docker.explained(new, self.action("inspect")).await?;
         let found = differences(old, &new, &request.asked);
         if found.is_empty() {
             return Ok(());
         }
         let found = found.join(", ");
-        Err(conflict(format!(
+        Err(ToolError::conflict(format!(
             "The new one would differ in more than was asked for: {found}. Name these in `changes` if \
              there is an argument for them, or replace it with the docker command."
         )))
-    }
-
-    /// Waits for the new container and removes one of the two.
-    async fn settle(
-        &self,
-        old: &Described,
-        request: &Request,
-    ) -> Result<(ContainerDetails, Option<String>), Failure> {
-        let watched = async {
-            let after = self.watch().await?;
-            self.compare(old, request).await?;
-            Ok(after)
-        };
-        let after = match watched.await {
-            Ok(after) => after,
-            Err(cause) => return Err(self.roll_back(cause).await),
-        };
-        Ok((after, self.remove_old().await))
     }
 
     /// Removes the old container. Returns a remark if that fails; it does not come back either.
@@ -454,7 +435,7 @@ impl Replacement {
     async fn start(&self, old: &Described, request: &Request, grace: u32) -> Result<(), ToolError> {
         let mut body = request.body.clone();
         body["Labels"][REPLACES] = self.old.as_str().into();
-        let own = body["HostConfig"]["Binds"].as_array().into_iter().flatten();
+        let own = items(&body["HostConfig"]["Binds"]);
         let binds = request.kept_volumes.iter().map(|bind| json!(bind));
         body["HostConfig"]["Binds"] = binds.chain(own.cloned()).collect();
         if let Some(address) = &request.mac_address {
@@ -485,7 +466,7 @@ impl Replacement {
             let now = self.inspect(&self.name).await?;
             // A server elsewhere, which does not know of this one, may have brought back the old one.
             if !self.is_new(&now) {
-                return Err(conflict("The new one is not there any more."));
+                return Err(ToolError::conflict("The new one is not there any more."));
             }
             let Some(timeout) = self.timeout else {
                 return Ok(now);
@@ -499,7 +480,7 @@ impl Replacement {
                 false if began.elapsed() >= timeout => {
                     let seconds = timeout.as_secs();
                     let text = format!("The new one was not healthy after {seconds} s.");
-                    return Err(conflict(text));
+                    return Err(ToolError::conflict(text));
                 }
                 false => tokio::time::sleep(POLL_INTERVAL).await,
             }
@@ -520,7 +501,7 @@ impl Replacement {
             let exit = past.events.iter().rfind(|event| event.is_exit());
             code = exit.and_then(|event| event.attribute("exitCode")?.parse().ok());
         }
-        conflict(match code {
+        ToolError::conflict(match code {
             Some(code) => {
                 let meaning = exit_meaning(code, now.state.oom_killed);
                 format!("The new one ended with exit code {code} ({meaning}).")
@@ -537,11 +518,11 @@ impl Replacement {
             let old = self.inspect(&self.old).await?;
             match self.engine().try_inspect(&self.name).await {
                 Ok(new) if self.is_new(&new) => {
-                    log = last_lines(self.engine(), self.docker.redact, &new).await;
-                    self.remove(&new.container_id()?).await?;
+                    log = last_lines(&self.docker, &new).await;
+                    self.remove(&new.id).await?;
                 }
-                Ok(other) if other.id != self.old.as_str() => {
-                    return Err(conflict("Another container has its name now."));
+                Ok(other) if other.id != self.old => {
+                    return Err(ToolError::conflict("Another container has its name now."));
                 }
                 _ => {}
             }
@@ -588,7 +569,8 @@ impl Replacement {
 
     async fn inspect(&self, id: &ContainerName) -> Result<ContainerDetails, ToolError> {
         let details = self.engine().try_inspect(id).await;
-        details.map_err(|failure| self.explain("inspect", failure))
+        let action = self.action("inspect");
+        self.docker.explained(details, action).await
     }
 
     async fn rename(&self, id: &ContainerName, name: &str) -> Result<(), ToolError> {
@@ -608,7 +590,7 @@ impl Replacement {
                     tokio::time::sleep(POLL_INTERVAL).await;
                 }
                 Err(failure) if !failure.is_no_such_container() => {
-                    return Err(self.explain("remove", failure));
+                    return Err(self.explain("remove", failure).await);
                 }
                 _ => return Ok(()),
             }
@@ -622,16 +604,16 @@ impl Replacement {
         body: Option<&Value>,
         seconds: u32,
     ) -> Result<(), ToolError> {
-        let action = Action::on_container(verb, self.name.as_str());
-        self.docker
-            .post(action, path, body, seconds)
-            .await
-            .map(drop)
+        let done = self.docker.post(self.action(verb), path, body, seconds);
+        done.await.map(drop)
     }
 
-    fn explain(&self, verb: &'static str, failure: EngineError) -> ToolError {
-        let action = Action::on_container(verb, self.name.as_str());
-        explain(self.engine(), failure, action, &[])
+    async fn explain(&self, verb: &'static str, failure: EngineError) -> ToolError {
+        self.docker.explain(failure, self.action(verb)).await
+    }
+
+    fn action(&self, verb: &'static str) -> Action<'_> {
+        Action::on_container(verb, self.name.as_str())
     }
 }
 
@@ -655,7 +637,7 @@ fn progress(
             let output = redactor.text(output);
             let output = truncate(&output, 300);
             let text = format!("The health check of the new one failed: {output}");
-            Err(conflict(text.trim_end_matches([' ', ':'])))
+            Err(ToolError::conflict(text.trim_end_matches([' ', ':'])))
         }
         _ => Ok(false),
     }
@@ -737,7 +719,7 @@ impl Drop for Lock {
 }
 
 fn under_way(name: &str, kept: &str) -> ToolError {
-    conflict(format!(
+    ToolError::conflict(format!(
         "`{name}` is being replaced by another call: until that ends, its old container has the name \
          `{kept}`. Nothing was done; look at it again with get_container."
     ))
@@ -750,7 +732,7 @@ mod tests {
     #[test]
     fn containers_that_share_something_are_found() {
         let owner = ContainerDetails {
-            id: "ab12".repeat(16),
+            id: ContainerName::new(&"ab12".repeat(16)).unwrap(),
             name: "/vpn".to_owned(),
             ..ContainerDetails::default()
         };

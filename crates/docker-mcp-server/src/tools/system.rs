@@ -7,6 +7,7 @@ use upstream::time::Since;
 use super::prelude::*;
 use super::recreate_container::is_kept;
 use crate::engine::{Engine, Event, Path, SHOWN_DETAILS, is_anonymous};
+use crate::json::{items, text};
 use crate::unix_time;
 
 /// The timeout of disk usage, for which the engine reads the size of every file.
@@ -77,17 +78,17 @@ impl Tool for GetSystemInfo {
             false => None,
         };
         let redactor = docker.redactor();
-        let shown = |value: &Value| redactor.text(value.as_str().unwrap_or_default());
-        let text = |member: &str| shown(&info[member]);
+        let shown = |value: &Value| redactor.text(text(value));
+        let word = |member: &str| shown(&info[member]);
         let number = |member: &str| info[member].as_u64().unwrap_or_default();
-        let warnings = info["Warnings"].as_array().into_iter().flatten();
+        let warnings = items(&info["Warnings"]);
         Ok(SystemInfo {
-            engine_version: text("ServerVersion"),
+            engine_version: word("ServerVersion"),
             api_version: shown(&version["ApiVersion"]),
-            name: text("Name"),
-            os: text("OperatingSystem"),
-            kernel: text("KernelVersion"),
-            architecture: text("Architecture"),
+            name: word("Name"),
+            os: word("OperatingSystem"),
+            kernel: word("KernelVersion"),
+            architecture: word("Architecture"),
             cpus: number("NCPU").try_into().unwrap_or(u32::MAX),
             memory_bytes: number("MemTotal"),
             containers: number("Containers"),
@@ -95,9 +96,9 @@ impl Tool for GetSystemInfo {
             paused: number("ContainersPaused"),
             stopped: number("ContainersStopped"),
             images: number("Images"),
-            storage_driver: text("Driver"),
-            cgroup_version: text("CgroupVersion"),
-            root_directory: text("DockerRootDir"),
+            storage_driver: word("Driver"),
+            cgroup_version: word("CgroupVersion"),
+            root_directory: word("DockerRootDir"),
             warnings: warnings.take(MAX_WARNINGS).map(shown).collect(),
             disk,
         })
@@ -423,7 +424,7 @@ impl Tool for Prune {
             let action = Action::new("remove", one.kind, &one.name);
             let removed = match one.is_same(docker).await {
                 Ok(true) => docker.delete(action, one.path.clone()).await,
-                Ok(false) => Err(conflict("It is another image by now.")),
+                Ok(false) => Err(ToolError::conflict("It is another image by now.")),
                 Err(error) => Err(error),
             };
             if let Err(error) = removed {
@@ -497,15 +498,10 @@ async fn containers(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
         is_over && !is_kept(container)
     });
     let unused = stream::iter(ended).map(async |container| {
-        let id = ContainerName::new(&container.id).ok()?;
-        docker.mutable_container(&id).await.ok()?;
-        let (name, path) = (container.display_name(), Path::container(&id, ""));
-        Some(Unused::new(
-            name,
-            &container.id,
-            ObjectKind::Container,
-            path,
-        ))
+        let (name, id) = (container.display_name(), &container.id);
+        docker.mutable_container(id).await.ok()?;
+        let path = Path::container(id, "");
+        Some(Unused::new(name, id, ObjectKind::Container, path))
     });
     let unused: Vec<_> = unused.buffered(MAX_CONCURRENT_READS).collect().await;
     Ok(unused.into_iter().flatten().collect())
@@ -513,7 +509,7 @@ async fn containers(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
 
 async fn images(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
     let users = docker.image_usage().await?;
-    let listed = docker.images().await?;
+    let listed = docker.engine.images().await?;
     let mut unused = Vec::new();
     for image in listed {
         let in_use = users.contains_key(&image.id);
@@ -547,17 +543,12 @@ async fn networks(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
             continue;
         }
         // The list does not contain the connected containers.
-        if let Ok(id) = ObjectName::new(&network.id)
-            && let Ok(details) = docker.network(&id).await
+        let id = &network.id;
+        if let Ok(details) = docker.network(id).await
             && docker.network_users(&details).await?.is_empty()
         {
-            let path = Path::to("/networks").id(&id);
-            unused.push(Unused::new(
-                &network.name,
-                &network.id,
-                ObjectKind::Network,
-                path,
-            ));
+            let path = Path::to("/networks").id(id);
+            unused.push(Unused::new(&network.name, id, ObjectKind::Network, path));
         }
     }
     Ok(unused)

@@ -40,7 +40,7 @@ const MAX_ERROR: usize = 200;
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) summary: ContainerSummary,
-    /// Without an id if the engine did not describe it in time.
+    /// Of no container if the engine did not describe it in time.
     details: ContainerDetails,
     counters: Counters,
     /// The size of its log files; 0 if they are not visible.
@@ -74,7 +74,7 @@ impl Seen {
             let read = tokio::time::timeout_at(deadline, Self::read(docker, &summary));
             let read = read.await.ok().flatten().unwrap_or_default();
             let own = |action: &str| {
-                let is_own = |event: &&Event| event.action == action && event.id() == summary.id;
+                let is_own = |event: &&Event| event.action == action && event.id() == &*summary.id;
                 events.iter().filter(is_own).count()
             };
             let owner = read.details.network_owner();
@@ -94,10 +94,10 @@ impl Seen {
     }
 
     async fn read(docker: &Docker, summary: &ContainerSummary) -> Option<Self> {
-        let id = ContainerName::new(&summary.id).ok()?;
-        let details = docker.engine.try_inspect(&id).await.ok()?;
+        let id = &summary.id;
+        let details = docker.engine.try_inspect(id).await.ok()?;
         let counters = match details.state.runs() {
-            true => docker.engine.counters(&id).await.unwrap_or_default(),
+            true => docker.engine.counters(id).await.unwrap_or_default(),
             false => Counters::default(),
         };
         let is_local = docker.engine.is_beside_us();
@@ -113,10 +113,8 @@ impl Seen {
     }
 
     pub(super) fn unread(&self) -> Option<String> {
-        self.details
-            .id
-            .is_empty()
-            .then(|| self.summary.status.clone())
+        let is_unread = self.details.id != self.summary.id;
+        is_unread.then(|| self.summary.status.clone())
     }
 
     pub(super) fn restarts(&self) -> Option<String> {

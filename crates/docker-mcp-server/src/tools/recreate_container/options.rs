@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::create_container::{CreateContainer, swap_limit};
 use crate::engine::{ObjectName, is_anonymous};
+use crate::json::{into_members, items, text, texts};
 use crate::policy::{CREATED, REPLACES, permit_marks};
 
 /// Members of `Config` that an image has, too.
@@ -32,8 +33,8 @@ const SHORT_ID: usize = 12;
 
 /// The `Config` of the container without what its image and the engine have set.
 fn own_config(old: &Value, defaults: &Value) -> Map<String, Value> {
-    let mut config = members(old["Config"].clone());
-    let id = old["Id"].as_str().unwrap_or_default();
+    let mut config = into_members(old["Config"].clone());
+    let id = text(&old["Id"]);
     let has_own_name = |config: &Map<String, Value>| {
         let name = config.get("Hostname").and_then(Value::as_str);
         name.is_some_and(|name| !name.is_empty() && !is_id(name, id))
@@ -85,7 +86,7 @@ fn given(member: Option<&Value>) -> Option<&Value> {
 
 /// The `HostConfig` without anonymous volumes and the engine's own defaults, which count as access to the host.
 fn own_host_config(old: &Value) -> Map<String, Value> {
-    let mut host = members(old["HostConfig"].clone());
+    let mut host = into_members(old["HostConfig"].clone());
     for name in ["MaskedPaths", "ReadonlyPaths"] {
         // An empty list is the user's: nothing is masked.
         if host.get(name) != Some(&json!([])) {
@@ -108,10 +109,8 @@ fn own_host_config(old: &Value) -> Map<String, Value> {
 
 /// The name of the network that it is created in, and what the user has set in each network with a name of its own.
 fn endpoints(old: &Value) -> (String, Vec<(String, Value)>) {
-    let mode = old["HostConfig"]["NetworkMode"]
-        .as_str()
-        .unwrap_or_default();
-    let networks = members(old["NetworkSettings"]["Networks"].clone());
+    let mode = text(&old["HostConfig"]["NetworkMode"]);
+    let networks = into_members(old["NetworkSettings"]["Networks"].clone());
     let mut networks: Vec<_> = networks.into_iter().collect();
     let is_main =
         |(name, endpoint): &&(String, Value)| name == mode || endpoint["NetworkID"] == mode;
@@ -131,8 +130,8 @@ fn endpoints(old: &Value) -> (String, Vec<(String, Value)>) {
 
 /// The settings of the endpoint of a container that come from the user.
 fn own_endpoint(endpoint: &Value, container: &Value) -> Map<String, Value> {
-    let id = container["Id"].as_str().unwrap_or_default();
-    let mut own = members(endpoint.clone());
+    let id = text(&container["Id"]);
+    let mut own = into_members(endpoint.clone());
     own.retain(|member, _| OF_ENDPOINT.contains(&member.as_str()));
     if let Some(Value::Array(aliases)) = own.get_mut("Aliases") {
         aliases.retain(|alias| !alias.as_str().is_some_and(|alias| is_id(alias, id)));
@@ -151,12 +150,11 @@ fn is_id(name: &str, id: &str) -> bool {
 /// Whether the MAC address of an endpoint is the user's. The engine tells that of the main network only; elsewhere it
 /// is compared with the address that engines before version 28 (which have no `GwPriority`) make of the IP address.
 fn has_own_mac(endpoint: &Value, container: &Value) -> bool {
-    let text = |name: &str| endpoint[name].as_str().unwrap_or_default();
-    let mac = text("MacAddress");
+    let mac = text(&endpoint["MacAddress"]);
     let is_random = endpoint.get("GwPriority").is_some()
         // Podman.
         || container["HostConfig"]["Runtime"] == "oci";
-    let Ok(address) = text("IPAddress").parse::<Ipv4Addr>() else {
+    let Ok(address) = text(&endpoint["IPAddress"]).parse::<Ipv4Addr>() else {
         return false;
     };
     let [a, b, c, d] = address.octets();
@@ -176,7 +174,7 @@ fn remove_anonymous_volumes(host: &mut Map<String, Value>) {
                 source.is_some_and(|source| !is_anonymous(source))
             }
             None => {
-                let source = mount["Source"].as_str().unwrap_or_default();
+                let source = text(&mount["Source"]);
                 mount["Type"] != "volume" || !(source.is_empty() || is_anonymous(source))
             }
         });
@@ -194,23 +192,14 @@ fn kept_volumes(old: &Value, host: &Map<String, Value>) -> Vec<String> {
     });
     let taken: Vec<&str> = taken.collect();
     let mut kept = Vec::new();
-    for mount in old["Mounts"].as_array().into_iter().flatten() {
-        let text = |name: &str| mount[name].as_str().unwrap_or_default();
-        let (name, path) = (text("Name"), text("Destination"));
-        if text("Type") == "volume" && is_anonymous(name) && !taken.contains(&path) {
+    for mount in items(&old["Mounts"]) {
+        let (name, path) = (text(&mount["Name"]), text(&mount["Destination"]));
+        if mount["Type"] == "volume" && is_anonymous(name) && !taken.contains(&path) {
             let mode = if mount["RW"] == false { ":ro" } else { "" };
             kept.push(format!("{name}:{path}{mode}"));
         }
     }
     kept
-}
-
-/// Returns the members of an object; none of any other value.
-fn members(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(members) => members,
-        _ => Map::new(),
-    }
 }
 
 pub(super) struct Request {
@@ -246,14 +235,13 @@ pub(super) fn merge(
     }
     let mut asked = Asked::new(&changes);
     let env = body.remove("Env").unwrap_or_default();
-    let removals = env.as_array().into_iter().flatten();
-    let removals = removals.filter(|line| line.as_str().is_some_and(|line| !line.contains('=')));
-    let removals: Vec<Value> = removals.cloned().collect();
-    let env = env.as_array().into_iter().flatten().filter_map(|line| {
-        let (name, value) = line.as_str()?.split_once('=')?;
+    let removals = texts(&env).filter(|line| !line.contains('='));
+    let removals: Vec<Value> = removals.map(Value::from).collect();
+    let env = texts(&env).filter_map(|line| {
+        let (name, value) = line.split_once('=')?;
         Some((name.to_owned(), value.into()))
     });
-    let labels = members(body.remove("Labels").unwrap_or_default());
+    let labels = into_members(body.remove("Labels").unwrap_or_default());
     for (name, mut all) in [("env", env.collect()), ("labels", labels)] {
         let given = changes.entry(name).or_insert(json!({}));
         // Any other value is not valid, which the next step says.
@@ -267,8 +255,8 @@ pub(super) fn merge(
     changes.entry("image").or_insert(image);
     let invalid = |error| ToolError::invalid_argument(format!("changes: {error}."));
     let changes: CreateContainer = serde_json::from_value(changes.into()).map_err(invalid)?;
-    let mut new = members(changes.body()?);
-    let mut new_host = members(new.remove("HostConfig").unwrap_or_default());
+    let mut new = into_members(changes.body()?);
+    let mut new_host = into_members(new.remove("HostConfig").unwrap_or_default());
     asked.add(&new, &new_host);
     // What belonged to an option that is replaced goes with it, and the rest stays.
     let replaced = |name: &str| new_host.contains_key(name);
@@ -290,7 +278,7 @@ pub(super) fn merge(
         let at = networks.iter().position(|(name, _)| *name == main_network);
         let main = at.map(|at| networks.remove(at));
         let mode = host.get("NetworkMode").cloned().unwrap_or_default();
-        let mode = || (mode.as_str().unwrap_or_default().to_owned(), json!({}));
+        let mode = || (text(&mode).to_owned(), json!({}));
         let main = main.or_else(|| mac_address.is_some().then(mode));
         if let Some((name, mut endpoint)) = main {
             if let Some(address) = &mac_address {
@@ -301,10 +289,10 @@ pub(super) fn merge(
         }
     }
     if replaced("PortBindings") {
-        let published = members(host.remove("PortBindings").unwrap_or_default());
-        let mut exposed = members(body.remove("ExposedPorts").unwrap_or_default());
+        let published = into_members(host.remove("PortBindings").unwrap_or_default());
+        let mut exposed = into_members(body.remove("ExposedPorts").unwrap_or_default());
         exposed.retain(|port, _| !published.contains_key(port));
-        exposed.extend(members(
+        exposed.extend(into_members(
             new.get("ExposedPorts").cloned().unwrap_or_default(),
         ));
         body.insert("ExposedPorts".to_owned(), exposed.into());
@@ -339,14 +327,14 @@ fn keep_other_options(host: &Map<String, Value>, new_host: &mut Map<String, Valu
     if let (Some(old), Some(new)) = (old, new)
         && old["Type"] == new["Type"]
     {
-        let mut options = members(old["Config"].clone());
-        options.extend(members(new["Config"].take()));
+        let mut options = into_members(old["Config"].clone());
+        options.extend(into_members(new["Config"].take()));
         new["Config"] = options.into();
     }
     if let Some(Value::Array(new)) = new_host.get_mut("SecurityOpt") {
         let old = host.get("SecurityOpt").and_then(Value::as_array);
         let is_other = |option: &&Value| {
-            let option = option.as_str().unwrap_or_default();
+            let option = text(option);
             !option.starts_with("no-new-privileges")
         };
         new.extend(old.into_iter().flatten().filter(is_other).cloned());
@@ -460,7 +448,8 @@ pub(super) fn differences(old: &Described, new: &Described, asked: &Asked) -> Ve
 /// All settings that are set.
 fn settings(at: &Described, both_run: bool) -> Settings {
     let container = &at.container;
-    let part = |pointer: &str| members(container.pointer(pointer).cloned().unwrap_or_default());
+    let part =
+        |pointer: &str| into_members(container.pointer(pointer).cloned().unwrap_or_default());
     let mut all = Settings::new();
     add_config(&mut all, part("/Config"), at);
     let mut host = part("/HostConfig");
@@ -473,8 +462,8 @@ fn settings(at: &Described, both_run: bool) -> Settings {
         links.sort_by_key(Value::to_string);
     }
     add(&mut all, "HostConfig", host);
-    for mount in container["Mounts"].as_array().into_iter().flatten() {
-        let path = mount["Destination"].as_str().unwrap_or_default();
+    for mount in items(&container["Mounts"]) {
+        let path = text(&mount["Destination"]);
         let what = ["Type", "Name", "Source", "RW", "Propagation"];
         let what = what.map(|name| mount.get(name).filter(|value| is_given(value)));
         all.insert(format!("Mounts.{path}"), json!(what));
@@ -497,7 +486,7 @@ fn settings(at: &Described, both_run: bool) -> Settings {
 
 /// Adds the `Config` of a container, without the marks of this server and a name that the engine made.
 fn add_config(all: &mut Settings, mut config: Map<String, Value>, at: &Described) {
-    let id = at.container["Id"].as_str().unwrap_or_default();
+    let id = text(&at.container["Id"]);
     let name = config.get("Hostname").and_then(Value::as_str);
     if name.is_some_and(|name| is_id(name, id)) || has_name_of_another(&at.container) {
         config.remove("Hostname");
@@ -677,7 +666,7 @@ mod tests {
         // Data of a volume without a name is kept also if other mounts were asked for.
         let (old, new) = (described("", json!(null)), described("/Mounts", json!([])));
         let mut asked = Asked::default();
-        asked.add(&Map::new(), &members(json!({"Binds": []})));
+        asked.add(&Map::new(), &into_members(json!({"Binds": []})));
         assert_eq!(differences(&old, &new, &asked), ["Mounts./data"]);
     }
 }

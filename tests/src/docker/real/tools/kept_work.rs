@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::super::super::SERVER;
 use super::super::super::lab::{Folder, Lab};
 use super::super::super::proxy::Proxy;
+use super::super::super::{SERVER, calls_of};
 use super::stdio_session::StdioSession;
-use super::{compose_cli, fail, lab, refusal, succeed};
+use super::{compose_cli, exec_lab, fail, lab, refusal, succeed};
 use crate::harness::{Server, assert_contains, wait_until};
 
 /// The `confirm` that a refused call names.
@@ -87,40 +87,44 @@ async fn old_container_that_a_stop_under_way_ends_is_started_again() {
     .await;
 }
 
+/// Calls that write, or run, what a tool has shown with a hidden value.
+const WITH_HIDDEN: &str = r#"
+copy_to_container | {"container": "WEB", "path": "/env", "text": "SHOWN", "confirm": "/env"}
+copy_to_container | {"container": "WEB", "path": "/env", "base64": "S0VZPSoqKgo=", "confirm": "/env"}
+create_container | {"image": "busybox:test", "env": {"PASSWORD": "***"}}
+create_container | {"image": "busybox:test", "command": ["app", "--password=***"]}
+create_container | {"image": "busybox:test", "healthcheck": {"command": ["app --password=***"]}}
+recreate_container | {"container": "WEB", "confirm": "WEB", "changes": {"env": {"PASSWORD": "***"}}}
+compose_up | {"directory": "/nowhere", "yaml": "services: {web: {image: 'busybox:test', environment: {KEY: '***'}}}"}
+build_image | {"tag": "mcp-test-never:1", "dockerfile": "FROM busybox:test\nENV API_KEY=***\n"}
+build_image | {"tag": "mcp-test-never:1", "dockerfile": "FROM busybox:test", "files": {"env": "API_KEY=***\n"}}
+build_image | {"tag": "mcp-test-never:1", "dockerfile": "FROM busybox:test", "build_args": {"API_KEY": "***"}}
+create_network | {"network": "mcp-test-never", "labels": {"token": "***"}}
+create_volume | {"volume": "mcp-test-never", "labels": {"token": "***"}}
+execute_command | {"container": "WEB", "command": ["app", "--password=***"]}
+execute_command | {"container": "WEB", "command": ["env"], "env": {"PASSWORD": "***"}}
+"#;
+
 #[tokio::test]
 async fn values_that_were_hidden_are_not_written() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(mut lab) = exec_lab().await else {
+        return;
+    };
     let web = lab.create("web", &["true"], json!({})).await;
     let text = "API_KEY=Wolkenbruch77\nPORT=80\n";
     let file = json!({"container": web, "path": "/env", "text": text});
     succeed(&lab, "copy_to_container", file).await;
     let shown = succeed!(lab, "copy_from_container", {"container": web, "path": "/env"});
     let shown = shown["text"].as_str().unwrap().replace("80", "81");
-    let image = "busybox:test";
-    let yaml = "services: {web: {image: 'busybox:test', environment: {KEY: '***'}}}";
-    for (tool, arguments) in [
-        (
-            "copy_to_container",
-            json!({"container": web, "path": "/env", "text": shown, "confirm": "/env"}),
-        ),
-        (
-            "create_container",
-            json!({"image": image, "env": {"PASSWORD": "***"}}),
-        ),
-        (
-            "create_container",
-            json!({"image": image, "command": ["app", "--password=***"]}),
-        ),
-        (
-            "recreate_container",
-            json!({"container": web, "confirm": web, "changes": {"env": {"PASSWORD": "***"}}}),
-        ),
-        ("compose_up", json!({"directory": "/nowhere", "yaml": yaml})),
-    ] {
+    let words = [
+        ("WEB", &*web),
+        ("SHOWN", &shown.escape_default().to_string()),
+    ];
+    for (tool, arguments) in calls_of(WITH_HIDDEN, &words) {
         let refused = refusal(&lab.server, tool, &arguments).await;
         assert!(
             refused.contains("the secret there would be lost"),
-            "{tool}: {refused}"
+            "{tool} {arguments}: {refused}"
         );
     }
     let whole = json!({"container": web, "path": "/env", "text": "API_KEY=x\n", "confirm": "/env"});
