@@ -221,7 +221,7 @@ impl fmt::Display for Error {
             Self::Invalid(what) => f.write_str(what),
             Self::Unreachable { peer, source } => {
                 write!(f, "{peer} cannot be reached")?;
-                match any_reason(source.as_ref()) {
+                match reason(source.as_ref()) {
                     Some(problem) => write!(f, ": {problem}"),
                     None => Ok(()),
                 }
@@ -306,21 +306,10 @@ impl StdError for ProxyError {
     }
 }
 
-/// Returns the reason why there is no connection if the user can do something about it: with TLS, a file
-/// or a proxy.
-pub(crate) fn reason(error: &(dyn StdError + 'static)) -> Option<String> {
-    let proxy = error.downcast_ref::<ProxyError>();
-    match (find::<TlsError>(error).map(in_words), proxy) {
-        (Some(problem), _) => Some(problem),
-        (None, Some(failed)) => Some(failed.to_string()),
-        (None, None) => error.downcast_ref().map(FileError::to_string),
-    }
-}
-
 /// Returns the reason why there is no connection in words, or else the innermost cause: the outer ones only say that there
 /// is no connection.
 pub fn cause(error: &(dyn StdError + 'static)) -> String {
-    any_reason(error).unwrap_or_else(|| {
+    reason(error).unwrap_or_else(|| {
         let mut innermost = error;
         while let Some(source) = innermost.source() {
             innermost = source;
@@ -329,11 +318,21 @@ pub fn cause(error: &(dyn StdError + 'static)) -> String {
     })
 }
 
-/// Returns the reason why there is no connection, also if only the server can change it.
-pub(crate) fn any_reason(error: &(dyn StdError + 'static)) -> Option<String> {
-    let of_program = || error.downcast_ref().and_then(of_program);
-    let other = || of_program().or_else(|| of_connection(error));
-    reason(error).or_else(|| other().map(str::to_owned))
+/// Returns the reason why there is no connection: of TLS, a proxy or a file, which the user can change, or another one.
+fn reason(error: &(dyn StdError + 'static)) -> Option<String> {
+    if let Some(fault) = find::<TlsError>(error) {
+        return Some(in_words(fault));
+    }
+    if let Some(failed) = error.downcast_ref::<ProxyError>() {
+        return Some(failed.to_string());
+    }
+    if let Some(file) = error.downcast_ref::<FileError>() {
+        return Some(file.to_string());
+    }
+    let of_program = error.downcast_ref().and_then(of_program);
+    of_program
+        .or_else(|| of_connection(error))
+        .map(str::to_owned)
 }
 
 /// The reason of the network or of the operating system.
