@@ -18,7 +18,7 @@ use url::Url;
 /// `peer` names the server: the origin of its URL, or the program that was started. The text of an
 /// error names the peer and the kind of failure; it never holds bodies, messages or tokens of the
 /// peer, so it may be logged and shown.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The URL, a header, the command or the parameters cannot be used. Nothing was sent.
@@ -28,7 +28,7 @@ pub enum Error {
         /// The server.
         peer: Arc<str>,
         /// The error of the operating system or the TLS layer.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// The child does not read its stdin, and no slot of the send queue became free within 5 s.
     /// Nothing was sent, so it is safe to retry.
@@ -120,9 +120,17 @@ impl RpcError {
 impl Error {
     /// The error of an authorization server that does not work at the moment.
     pub(crate) fn unavailable(server: &Url, problem: &str) -> Self {
+        let peer = server.origin().ascii_serialization();
+        Self::unreachable(&peer.into(), problem)
+    }
+
+    pub(crate) fn unreachable(
+        peer: &Arc<str>,
+        source: impl Into<Box<dyn StdError + Send + Sync>>,
+    ) -> Self {
         Self::Unreachable {
-            peer: server.origin().ascii_serialization().into(),
-            source: problem.into(),
+            peer: peer.clone(),
+            source: source.into().into(),
         }
     }
 

@@ -266,10 +266,7 @@ impl HttpClient {
     }
 
     fn unreachable(&self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
-        Error::Unreachable {
-            peer: self.peer().clone(),
-            source: source.into(),
-        }
+        Error::unreachable(self.peer(), source)
     }
 
     fn send_error(&self, error: reqwest::Error) -> Error {
