@@ -54,7 +54,7 @@ pub(crate) fn replace_private(path: &Path, content: &[u8]) -> io::Result<()> {
     if cfg!(windows) {
         warn_if_shared(path);
     }
-    // Only this user can read it, and it goes with its handle.
+    // The file is readable by this user alone, and goes with its handle.
     let mut file = NamedTempFile::new_in(folder)?;
     keep_owner(file.as_file(), path)?;
     file.write_all(content)?;

@@ -193,7 +193,7 @@ async fn client_credentials_are_asked_for_once_and_renewed_without_a_refusal() {
     let tokens = Tokens::new(0, 10);
     let mut server = server(&tokens).await;
     let client = client(config(&server, GrantType::ClientCredentials), None);
-    // Also of a token that ends soon.
+    // One token is enough, although it ends soon.
     for answer in join_all((0..20).map(|_| ping(&client))).await {
         answer.unwrap();
     }

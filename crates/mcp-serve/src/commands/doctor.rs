@@ -201,14 +201,8 @@ async fn examine_service<S: Service>(report: &mut Report, running: Running<S>) {
 /// Asks a running gateway for its backends.
 async fn examine_backends(report: &mut Report, url: &str, token: Option<&str>) {
     let asked = async {
-        let client = client(url, token)?;
-        let told = async {
-            client.connect(&own_info()).await?;
-            client.call_tool("gateway_status", &json!({})).await
-        };
-        let told = tokio::time::timeout(QUESTION_TIMEOUT, told).await;
-        client.close().await;
-        let told = told??;
+        let (client, nothing) = (client(url, token)?, json!({}));
+        let told = ask(&client, client.call_tool("gateway_status", &nothing)).await?;
         anyhow::ensure!(!told.is_error, "{}", told.text());
         anyhow::Ok(serde_json::from_str::<Value>(&told.text())?)
     };
@@ -260,21 +254,26 @@ fn client(url: &str, token: Option<&str>) -> anyhow::Result<Client> {
     Ok(Client::http(endpoint)?)
 }
 
-fn own_info() -> ClientInfo {
-    ClientInfo::new("doctor", env!("CARGO_PKG_VERSION"))
+/// Connects a client, asks a question, and closes it.
+async fn ask<T>(
+    client: &Client,
+    question: impl Future<Output = Result<T, mcp_client::Error>>,
+) -> anyhow::Result<T> {
+    let own = ClientInfo::new("doctor", env!("CARGO_PKG_VERSION"));
+    let asked = async {
+        client.connect(&own).await?;
+        question.await
+    };
+    let answer = tokio::time::timeout(QUESTION_TIMEOUT, asked).await;
+    client.close().await;
+    let late = || format!("no answer within {} s", QUESTION_TIMEOUT.as_secs());
+    Ok(answer.with_context(late)??)
 }
 
 /// Connects, and lists the tools as JSON.
 async fn tools_of(client: &Client) -> anyhow::Result<Vec<String>> {
-    let asked = async {
-        client.connect(&own_info()).await?;
-        client.list("tools/list", "tools").await
-    };
-    let tools = tokio::time::timeout(QUESTION_TIMEOUT, asked).await;
-    client.close().await;
-    let tools =
-        tools.with_context(|| format!("no answer within {} s", QUESTION_TIMEOUT.as_secs()))?;
-    Ok(tools?.iter().map(|tool| tool.get().to_owned()).collect())
+    let tools = ask(client, client.list("tools/list", "tools")).await?;
+    Ok(tools.iter().map(|tool| tool.get().to_owned()).collect())
 }
 
 /// The options that are set, each with its value, unless that is a secret, and its source.
@@ -487,7 +486,7 @@ async fn examine_port(report: &mut Report, address: SocketAddr, name: &str, has_
 /// The description of the server at an address.
 async fn help(address: SocketAddr) -> Option<Value> {
     let endpoint = Endpoint::new(&format!("http://{address}/mcp")).ok()?;
-    // Its own address need not be one of the hosts that it admits.
+    // The address need not be one of the hosts that the server admits.
     let endpoint = endpoint.proxy(Proxy::Direct).header("host", "localhost");
     let asked = tokio::time::timeout(REPLY_TIMEOUT, endpoint.ok()?.get());
     let (_, body) = asked.await.ok()?.ok()?;

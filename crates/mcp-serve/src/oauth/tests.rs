@@ -352,7 +352,7 @@ impl Issuer {
             fetched.fetch_add(1, Ordering::Relaxed);
             let (status, body) = keys.lock().clone();
             let status = StatusCode::from_u16(status).unwrap();
-            // Where a redirect would lead.
+            // The target, if it is a redirect.
             (status, [(LOCATION, "/tenant/keys")], body)
         };
         let well_known = "/.well-known/oauth-authorization-server/tenant";
