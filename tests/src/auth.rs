@@ -3,11 +3,10 @@
 mod tokens;
 
 use std::path::PathBuf;
-use std::process::{Output, Stdio};
 
+use crate::commands::{Ended, run};
 use crate::harness::{
-    CALL_TIMEOUT, Dialect, RawConnection, Reply, Server, assert_contains, assert_starts_with,
-    binary, post,
+    Dialect, RawConnection, Reply, Server, assert_contains, assert_starts_with, post,
 };
 
 const FIXTURE: &str = "mcp-conformance";
@@ -26,17 +25,8 @@ pub(crate) fn file(text: &str) -> PathBuf {
 }
 
 /// Starts a server that is expected to exit.
-async fn output_of(args: &[&str], env: &[(&str, &str)]) -> Output {
-    let ended = tokio::process::Command::new(binary(FIXTURE))
-        .args(["--port", "0"])
-        .args(args)
-        .env_clear()
-        .envs(env.iter().copied())
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let ended = tokio::time::timeout(CALL_TIMEOUT, ended).await;
-    ended.expect("the server does not exit").unwrap()
+fn ended(args: &[&str], env: &[(&str, &str)]) -> Ended {
+    run(FIXTURE, &[&["--port", "0"], args].concat(), env)
 }
 
 pub(crate) async fn ping(server: &Server, authorization: &str) -> Reply {
@@ -148,16 +138,16 @@ async fn other_bind_address_requires_token_or_insecure_no_auth() {
         (&["--bind", "0.0.0.0"][..], &[][..]),
         (&["--bind", "::"], &[("MCP_TOKEN", " ")]),
     ] {
-        let output = output_of(args, env).await;
-        assert_eq!(output.status.code(), Some(1));
-        let stderr = String::from_utf8(output.stderr).unwrap();
+        let ended = ended(args, env);
+        assert_eq!(ended.code, 1);
         // Other tasks may log further lines.
-        let stderr = stderr.lines().find(|line| line.contains("--bind"));
+        let mut lines = ended.stderr.lines();
+        let stderr = lines.find(|line| line.contains("--bind"));
         let stderr = stderr.unwrap_or_default();
         for word in [args[1], "--token", "MCP_TOKEN", "--insecure-no-auth"] {
             assert!(stderr.contains(word), "{stderr:?} lacks {word}");
         }
-        assert!(output.stdout.is_empty());
+        assert!(ended.stdout.is_empty());
     }
 
     let open = ["--bind", "0.0.0.0", "--insecure-no-auth"];
@@ -173,10 +163,9 @@ async fn other_bind_address_requires_token_or_insecure_no_auth() {
 async fn token_file_without_token_prevents_the_start() {
     let empty = file(" \n");
     for path in [empty.to_str().unwrap(), "/no/such/token"] {
-        let output = output_of(&["--token-file", path], &[]).await;
-        assert_eq!(output.status.code(), Some(1), "{path}");
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert!(stderr.contains("--token-file"), "{stderr}");
+        let ended = ended(&["--token-file", path], &[]);
+        assert_eq!(ended.code, 1, "{path}");
+        assert_contains(&ended.stderr, "--token-file");
     }
 }
 
@@ -195,9 +184,9 @@ async fn tokens_are_in_no_log_and_no_help() {
     assert!(!log.contains(TOKEN) && !log.contains("wr0ng"), "{log}");
 
     for args in [&["--help"][..], &["--port", "x"], &["--no-such-flag"]] {
-        let output = output_of(args, &[("MCP_TOKEN", TOKEN)]).await;
-        let stderr = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert!(!stderr.contains(TOKEN), "{stderr}");
+        let ended = ended(args, &[("MCP_TOKEN", TOKEN)]);
+        let text = ended.stdout + &ended.stderr;
+        assert!(!text.contains(TOKEN), "{text}");
     }
 }
 

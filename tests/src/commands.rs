@@ -10,14 +10,14 @@ use crate::harness::{assert_contains, binary};
 use crate::surface::{SERVERS, options};
 
 /// A program that has ended.
-struct Ended {
-    code: i32,
-    stdout: String,
-    stderr: String,
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 /// Runs a program with only these variables.
-fn run(program: &str, args: &[&str], env: &[(&str, &str)]) -> Ended {
+pub(crate) fn run(program: &str, args: &[&str], env: &[(&str, &str)]) -> Ended {
     let mut command = Command::new(binary(program));
     let command = command.args(args).env_clear().envs(env.iter().copied());
     let output = command.output().unwrap();

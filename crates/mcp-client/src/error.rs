@@ -18,7 +18,7 @@ use url::Url;
 /// `peer` names the server: the origin of its URL, or the program that was started. The text of an
 /// error names the peer and the kind of failure; it never holds bodies, messages or tokens of the
 /// peer, so it may be logged and shown.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The URL, a header, the command or the parameters cannot be used. Nothing was sent.
@@ -28,7 +28,7 @@ pub enum Error {
         /// The server.
         peer: Arc<str>,
         /// The error of the operating system or the TLS layer.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// The child does not read its stdin, and no slot of the send queue became free within 5 s.
     /// Nothing was sent, so it is safe to retry.
@@ -120,9 +120,17 @@ impl RpcError {
 impl Error {
     /// The error of an authorization server that does not work at the moment.
     pub(crate) fn unavailable(server: &Url, problem: &str) -> Self {
+        let peer = server.origin().ascii_serialization();
+        Self::unreachable(&peer.into(), problem)
+    }
+
+    pub(crate) fn unreachable(
+        peer: &Arc<str>,
+        source: impl Into<Box<dyn StdError + Send + Sync>>,
+    ) -> Self {
         Self::Unreachable {
-            peer: server.origin().ascii_serialization().into(),
-            source: problem.into(),
+            peer: peer.clone(),
+            source: source.into().into(),
         }
     }
 
@@ -221,7 +229,7 @@ impl fmt::Display for Error {
             Self::Invalid(what) => f.write_str(what),
             Self::Unreachable { peer, source } => {
                 write!(f, "{peer} cannot be reached")?;
-                match any_reason(source.as_ref()) {
+                match reason(source.as_ref()) {
                     Some(problem) => write!(f, ": {problem}"),
                     None => Ok(()),
                 }
@@ -306,21 +314,10 @@ impl StdError for ProxyError {
     }
 }
 
-/// Returns the reason why there is no connection if the user can do something about it: with TLS, a file
-/// or a proxy.
-pub(crate) fn reason(error: &(dyn StdError + 'static)) -> Option<String> {
-    let proxy = error.downcast_ref::<ProxyError>();
-    match (find::<TlsError>(error).map(in_words), proxy) {
-        (Some(problem), _) => Some(problem),
-        (None, Some(failed)) => Some(failed.to_string()),
-        (None, None) => error.downcast_ref().map(FileError::to_string),
-    }
-}
-
 /// Returns the reason why there is no connection in words, or else the innermost cause: the outer ones only say that there
 /// is no connection.
 pub fn cause(error: &(dyn StdError + 'static)) -> String {
-    any_reason(error).unwrap_or_else(|| {
+    reason(error).unwrap_or_else(|| {
         let mut innermost = error;
         while let Some(source) = innermost.source() {
             innermost = source;
@@ -329,11 +326,21 @@ pub fn cause(error: &(dyn StdError + 'static)) -> String {
     })
 }
 
-/// Returns the reason why there is no connection, also if only the server can change it.
-pub(crate) fn any_reason(error: &(dyn StdError + 'static)) -> Option<String> {
-    let of_program = || error.downcast_ref().and_then(of_program);
-    let other = || of_program().or_else(|| of_connection(error));
-    reason(error).or_else(|| other().map(str::to_owned))
+/// Returns the reason why there is no connection: of TLS, a proxy or a file, which the user can change, or another one.
+fn reason(error: &(dyn StdError + 'static)) -> Option<String> {
+    if let Some(fault) = find::<TlsError>(error) {
+        return Some(in_words(fault));
+    }
+    if let Some(failed) = error.downcast_ref::<ProxyError>() {
+        return Some(failed.to_string());
+    }
+    if let Some(file) = error.downcast_ref::<FileError>() {
+        return Some(file.to_string());
+    }
+    let of_program = error.downcast_ref().and_then(of_program);
+    of_program
+        .or_else(|| of_connection(error))
+        .map(str::to_owned)
 }
 
 /// The reason of the network or of the operating system.

@@ -19,7 +19,8 @@ pub(crate) use self::client::{Content, HttpClient, challenges, fetch};
 pub use self::endpoint::{Authorization, Endpoint, Refusal};
 use self::exchange::Exchange;
 pub(crate) use self::exchange::{Events, message};
-pub(crate) use self::headers::{HeaderParamCache, SessionHeaders, request_headers, trace_headers};
+pub(crate) use self::headers::{HeaderParamCache, request_headers, trace_headers};
+use self::headers::{PROTOCOL_VERSION, SESSION_ID};
 use crate::Error;
 use crate::inbound::Inbound;
 use crate::inbound::ResponseRoutes;
@@ -34,8 +35,8 @@ pub(crate) struct Http(Arc<Inner>);
 
 struct Inner {
     client: HttpClient,
-    /// The current session; empty in other eras.
-    session: Mutex<SessionHeaders>,
+    /// The headers of the session of the legacy era; empty in other eras.
+    session: Mutex<HeaderMap>,
     inbound: Arc<Inbound>,
     closed: CancellationToken,
 }
@@ -58,7 +59,7 @@ impl Http {
         self.0.client.address()
     }
 
-    fn session(&self) -> SessionHeaders {
+    fn session(&self) -> HeaderMap {
         self.0.session.lock().clone()
     }
 
@@ -84,14 +85,16 @@ impl Http {
     ) -> Result<Box<RawValue>, Error> {
         let opens_session = request.method == "initialize";
         let session = match opens_session || headers::are_modern(&request.headers) {
-            true => SessionHeaders::default(),
+            true => HeaderMap::new(),
             false => self.session(),
         };
         let exchange = Exchange::new(self, request.id, Some(routes), request.is_resumable);
         let posting = self.0.client.post(request.body, request.headers, &session);
         let response = posting.await?;
-        if opens_session {
-            self.0.session.lock().open(response.headers());
+        if let Some(id) = response.headers().get(SESSION_ID).filter(|_| opens_session) {
+            let mut id = id.clone();
+            id.set_sensitive(true);
+            self.0.session.lock().insert(SESSION_ID, id);
         }
         exchange.response(response).await
     }
@@ -104,7 +107,7 @@ impl Http {
 
     /// Sends a cancellation in the legacy era. In the others closing the stream cancels the request.
     pub(crate) fn cancel(&self, message: String) {
-        if !self.session().has_revision() {
+        if !self.session().contains_key(PROTOCOL_VERSION) {
             return;
         }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
@@ -117,8 +120,10 @@ impl Http {
     pub(crate) fn set_revision(&self, revision: Option<&'static str>) {
         let mut session = self.0.session.lock();
         match revision {
-            Some(revision) => session.set_revision(revision),
-            None => *session = SessionHeaders::default(),
+            Some(revision) => {
+                session.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision));
+            }
+            None => session.clear(),
         }
     }
 
@@ -133,7 +138,7 @@ impl Http {
     pub(crate) async fn close(&self) {
         let session = std::mem::take(&mut *self.0.session.lock());
         self.0.closed.cancel();
-        if session.id.is_none() {
+        if !session.contains_key(SESSION_ID) {
             return;
         }
         let delete = self.0.client.delete(&session);

@@ -12,7 +12,7 @@
 //!   stream on which the server sends them, in eras that have such a stream.
 //! * [`Error`] distinguishes "never sent" from "sent, outcome unknown" from "refused".
 //! * [`oauth`] gets tokens for servers that ask for them.
-//! * [`Poster`] posts to an address that does not speak MCP.
+//! * [`Poster`] asks an address that does not speak MCP.
 //! * [`tls`] sets up TLS for every outgoing connection of the workspace.
 
 mod client;

@@ -19,7 +19,7 @@ use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 use url::Url;
 
 use crate::http::{Content, fetch};
-use crate::oauth::discovery::{AllowedUrls, Challenge};
+use crate::oauth::discovery::{Challenge, allowed};
 use crate::oauth::token::{RegisteredClient, TokenError, Tokens, union};
 use crate::tls::TlsFiles;
 use crate::{Authorization, Endpoint, Error, Refusal};
@@ -90,7 +90,6 @@ pub struct OAuth {
     config: OAuthConfig,
     server_url: Url,
     store: Option<Arc<dyn TokenStore>>,
-    allowed: AllowedUrls,
     current: Mutex<Option<Tokens>>,
     /// The spent token that the store still holds, since its successor could not be saved.
     spent: Mutex<Option<String>>,
@@ -106,12 +105,10 @@ impl OAuth {
     /// The tokens of a server, of which `store` keeps those of a login; without it they are kept in memory.
     pub fn new(config: OAuthConfig, store: Option<Arc<dyn TokenStore>>) -> Self {
         let server_url = config.server.url().clone();
-        let allowed = AllowedUrls::new(server_url.clone(), config.issuer.as_deref());
         Self {
             config,
             server_url,
             store,
-            allowed,
             current: Mutex::default(),
             spent: Mutex::default(),
             failed: Mutex::default(),
@@ -129,7 +126,8 @@ impl OAuth {
 
     /// Returns the URL if it may be asked.
     fn allowed(&self, address: &str) -> Result<Url, Error> {
-        self.allowed.check(address).ok_or_else(|| {
+        let issuer = self.config.issuer.as_deref();
+        allowed(&self.server_url, issuer, address).ok_or_else(|| {
             let text = "an address of its metadata is not allowed: it must be https, and not on this machine or its link";
             self.problem(text)
         })
@@ -516,7 +514,7 @@ impl OAuth {
 
     /// Remembers a failed renewal, and returns it.
     fn failed(&self, error: TokenError) -> TokenError {
-        *self.failed.lock() = Some((Instant::now(), error.again()));
+        *self.failed.lock() = Some((Instant::now(), error.clone()));
         error
     }
 
@@ -524,7 +522,7 @@ impl OAuth {
     fn failed_lately(&self) -> Option<TokenError> {
         let failed = self.failed.lock();
         let (time, error) = failed.as_ref()?;
-        (time.elapsed() < RENEWAL_INTERVAL).then(|| error.again())
+        (time.elapsed() < RENEWAL_INTERVAL).then(|| error.clone())
     }
 
     fn warn(&self, problem: &str, error: &std::io::Error) {

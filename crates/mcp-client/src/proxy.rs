@@ -1,4 +1,6 @@
-//! The HTTP proxy to a server.
+//! The HTTP proxy to a server, and the addresses of which the environment names none.
+
+use std::net::IpAddr;
 
 use http::uri::Scheme;
 use http::{HeaderValue, Uri};
@@ -94,17 +96,28 @@ fn unusable(name: &str) -> Error {
     Error::Invalid(format!("{name} must be http://[USER:PASSWORD@]HOST:PORT"))
 }
 
+/// The address in a URL, as of IPv4 where it stands for one; `None` for a name, which is not resolved.
+pub(crate) fn address_of(url: &Url) -> Option<IpAddr> {
+    match url.host()? {
+        Host::Ipv4(address) => Some(address.into()),
+        Host::Ipv6(address) => Some(address.to_canonical()),
+        Host::Domain(_) => None,
+    }
+}
+
 /// Returns true for an address of this machine.
 pub(crate) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.to_canonical().is_loopback(),
-        Some(Host::Domain(name)) => {
-            let name = name.trim_end_matches('.');
-            name == "localhost" || name.ends_with(".localhost")
-        }
-        None => false,
-    }
+    let name = url.domain().unwrap_or_default().trim_end_matches('.');
+    let is_local = name == "localhost" || name.ends_with(".localhost");
+    is_local || address_of(url).is_some_and(|address| address.is_loopback())
+}
+
+/// Returns true for an address of the local link.
+pub(crate) fn is_link_local(url: &Url) -> bool {
+    address_of(url).is_some_and(|address| match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    })
 }
 
 #[cfg(test)]

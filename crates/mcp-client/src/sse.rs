@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use http::HeaderMap;
 use mcp_core::jsonrpc::{Message, decode};
 use tokio::io::{AsyncWriteExt as _, SimplexStream, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use url::Url;
 
-use crate::http::{Events, HttpClient, SessionHeaders, message};
+use crate::http::{Events, HttpClient, message};
 use crate::inbound::Inbound;
 use crate::stdio::{Connected, Pending, Queued, Stdio};
 use crate::{Endpoint, Error};
@@ -100,7 +101,7 @@ fn request_id(message: &str) -> Option<u64> {
 
 /// Opens the stream. Returns it with the URL for POSTs, which its first event names.
 async fn open(client: &HttpClient) -> Result<(Url, Events), Error> {
-    let response = client.open_stream(None, &SessionHeaders::default()).await?;
+    let response = client.open_stream(None, &HeaderMap::new()).await?;
     let mut events = client.events(response);
     let first = events.next().await.transpose()?;
     let address = first.filter(|event| event.event.as_deref() == Some("endpoint"));

@@ -85,10 +85,8 @@ impl Stdio {
         let peer = command.name();
         // `spawn` needs one, too.
         runtime()?;
-        let child = ChildProcess::spawn(&command).map_err(|error| Error::Unreachable {
-            peer: peer.clone(),
-            source: error.into(),
-        })?;
+        let child =
+            ChildProcess::spawn(&command).map_err(|error| Error::unreachable(&peer, error))?;
         let pid = child.id();
         Self::start(peer, pid, inbound, command.max_message, |connected| {
             supervise(child, connected)
@@ -255,10 +253,7 @@ impl Pending {
 
     /// The error of requests that can no longer be sent.
     pub(super) fn unreachable(&self, reason: &str) -> Error {
-        Error::Unreachable {
-            peer: self.peer.clone(),
-            source: reason.into(),
-        }
+        Error::unreachable(&self.peer, reason)
     }
 
     fn remove(&self, id: u64) -> Option<oneshot::Sender<Outcome>> {

@@ -164,7 +164,11 @@ fn read(field: &'static str, path: &Path) -> Result<Vec<u8>, FileError> {
     std::fs::read(path).map_err(unreadable)
 }
 
-fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str> {
+/// Reads the certificates in a PEM file.
+///
+/// # Errors
+/// The reason, after the name of the file, if there is none.
+pub fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),

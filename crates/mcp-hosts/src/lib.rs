@@ -16,8 +16,8 @@ mod plan;
 pub use entry::{Entry, Launch, Token, entry};
 pub use folders::{Folders, System};
 pub use host::{Form, Format, HOSTS, Host, Reference};
-pub use listed::{Listed, Own};
-pub use plan::{Plan, connect, disconnect, file_with};
+pub use listed::Listed;
+pub use plan::{IsOwn, Plan, connect, disconnect, file_with};
 
 use std::path::Path;
 

@@ -71,28 +71,18 @@ pub(crate) fn read(host: &Host, name: &str, entry: &Map<String, Value>) -> Liste
     }
 }
 
-/// The names and URLs by which an entry is one of this program.
-#[derive(Default)]
-pub struct Own {
-    /// The names of the program, without `.exe`.
-    pub programs: Vec<String>,
-    /// The URLs at which it serves.
-    pub urls: Vec<String>,
-}
+impl Listed {
+    /// The name of its program, without folder and `.exe`.
+    pub fn program(&self) -> Option<&str> {
+        Path::new(self.command.first()?).file_stem()?.to_str()
+    }
 
-impl Own {
-    /// True if the entry starts this program or the bridge of the gateway, or calls one of the URLs.
-    pub fn has(&self, entry: &Listed) -> bool {
-        let Some(command) = entry.command.first() else {
-            let url = entry.url.as_ref();
-            return url.is_some_and(|url| self.urls.contains(url));
-        };
-        let stem = Path::new(command)
-            .file_stem()
-            .and_then(|stem| stem.to_str());
-        let bridges = entry.command.get(1).is_some_and(|arg| arg == "bridge");
-        stem.is_some_and(|stem| {
-            self.programs.iter().any(|program| program == stem) || stem == "mcp-gateway" && bridges
-        })
+    /// The URL that it calls through the bridge of the gateway.
+    pub fn bridged(&self) -> Option<&str> {
+        let is_bridge = self.command.get(1).is_some_and(|arg| arg == "bridge");
+        self.command
+            .get(2)
+            .filter(|_| is_bridge)
+            .map(String::as_str)
     }
 }

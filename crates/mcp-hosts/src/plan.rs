@@ -10,78 +10,47 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::{Own, edit, listed};
+use crate::{Listed, edit, listed};
 
 /// A larger file is no list of servers. That of Claude Code also holds its history.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// A file on the disk, behind all symbolic links.
-struct Target {
-    path: PathBuf,
-    /// `None` if there is no file.
-    text: Option<String>,
+/// Returns the file behind all symbolic links, and its text; `None` if there is no file.
+fn find(path: &Path) -> anyhow::Result<(PathBuf, Option<String>)> {
+    let (shown, unreadable) = (path.display(), || failed(path, "read"));
+    let found = match fs::canonicalize(path) {
+        Err(cause) if cause.kind() == ErrorKind::NotFound => {
+            ensure!(
+                fs::symlink_metadata(path).is_err(),
+                "{shown}: is a symbolic link to a file that is not there"
+            );
+            return Ok((path.to_owned(), None));
+        }
+        found => found.with_context(unreadable)?,
+    };
+    let facts = fs::metadata(&found).with_context(unreadable)?;
+    ensure!(facts.is_file(), "{shown}: is not a file");
+    ensure!(facts.len() <= MAX_BYTES, "{shown}: is larger than 64 MiB");
+    let bytes = fs::read(&found).with_context(unreadable)?;
+    let text = String::from_utf8(bytes).ok();
+    let text = text.with_context(|| format!("{shown}: is not UTF-8"))?;
+    Ok((found, Some(text)))
 }
 
 /// The text of a file; `None` if there is none.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Option<String>> {
-    Ok(Target::read(path)?.text)
-}
-
-impl Target {
-    fn read(path: &Path) -> anyhow::Result<Self> {
-        let (shown, unreadable) = (path.display(), || failed(path, "read"));
-        let found = match fs::canonicalize(path) {
-            Err(cause) if cause.kind() == ErrorKind::NotFound => {
-                ensure!(
-                    fs::symlink_metadata(path).is_err(),
-                    "{shown}: is a symbolic link to a file that is not there"
-                );
-                return Ok(Self {
-                    path: path.to_owned(),
-                    text: None,
-                });
-            }
-            found => found.with_context(unreadable)?,
-        };
-        let facts = fs::metadata(&found).with_context(unreadable)?;
-        ensure!(facts.is_file(), "{shown}: is not a file");
-        ensure!(facts.len() <= MAX_BYTES, "{shown}: is larger than 64 MiB");
-        let bytes = fs::read(&found).with_context(unreadable)?;
-        let text = String::from_utf8(bytes).ok();
-        let text = text.with_context(|| format!("{shown}: is not UTF-8"))?;
-        Ok(Self {
-            path: found,
-            text: Some(text),
-        })
-    }
-
-    /// Returns the facts about the file, which can be replaced: it can be written, and is as it was read.
-    fn check(&self) -> anyhow::Result<Option<fs::Metadata>> {
-        let path = self.path.display();
-        let facts = self.text.is_some().then(|| fs::metadata(&self.path));
-        let unreadable = || failed(&self.path, "read");
-        let facts = facts.transpose().with_context(unreadable)?;
-        ensure!(
-            facts.as_ref().is_none_or(|it| !it.permissions().readonly()),
-            "{path}: is read-only: make it writable, or add the entry where the file is made"
-        );
-        ensure!(
-            read(&self.path)? == self.text,
-            "{path}: has changed meanwhile: try again"
-        );
-        Ok(facts)
-    }
-
-    /// The file beside it with the text that it had before the first change.
-    fn copy(&self) -> PathBuf {
-        let mut path = OsString::from(&self.path);
-        path.push(".bak");
-        path.into()
-    }
+    Ok(find(path)?.1)
 }
 
 fn failed(path: &Path, what: &str) -> String {
     format!("{}: cannot be {what}", path.display())
+}
+
+/// The file beside another one with the text that this had before the first change.
+fn copy_of(path: &Path) -> PathBuf {
+    let mut copy = OsString::from(path);
+    copy.push(".bak");
+    copy.into()
 }
 
 /// Replaces a file at once by this text, with the owner and the rights of a file; without one, only this user can read it.
@@ -108,7 +77,10 @@ fn write(path: &Path, text: &str, like: Option<&fs::Metadata>) -> anyhow::Result
 
 /// A change of a host's file.
 pub struct Plan {
-    target: Target,
+    /// The file behind all symbolic links.
+    pub path: PathBuf,
+    /// The text of the file; `None` if there is no file.
+    before: Option<String>,
     /// The text that the file will have; `None` if it will be removed.
     after: Option<String>,
     /// True if a copy of the file will be written beside it.
@@ -121,37 +93,38 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The file behind all symbolic links.
-    pub fn path(&self) -> &Path {
-        &self.target.path
-    }
-
     /// Makes the change, and returns lines about what was written.
     ///
     /// # Errors
     /// If the file cannot be written, or has changed meanwhile. It is then as it was.
     pub fn apply(self) -> anyhow::Result<String> {
-        let (path, copy) = (self.path(), self.target.copy());
-        let mut done = String::new();
-        if self.target.text != self.after {
-            let facts = self.target.check()?;
-            let text = self.target.text.as_ref().filter(|_| self.writes_copy);
-            if let Some(text) = text {
-                write(&copy, text, facts.as_ref())?;
+        let (path, copy, shown) = (&self.path, copy_of(&self.path), self.path.display());
+        let facts = self.before.is_some().then(|| fs::metadata(path));
+        let facts = facts.transpose().with_context(|| failed(path, "read"))?;
+        ensure!(
+            facts.as_ref().is_none_or(|it| !it.permissions().readonly()),
+            "{shown}: is read-only: make it writable, or add the entry where the file is made"
+        );
+        ensure!(
+            read(path)? == self.before,
+            "{shown}: has changed meanwhile: try again"
+        );
+        let kept = self.before.filter(|_| self.writes_copy);
+        if let Some(text) = &kept {
+            write(&copy, text, facts.as_ref())?;
+        }
+        let mut done = match &self.after {
+            Some(after) => {
+                write(path, after, facts.as_ref())?;
+                format!("written: {shown}\n")
             }
-            match &self.after {
-                Some(after) => {
-                    write(path, after, facts.as_ref())?;
-                    let _ = writeln!(done, "written: {}", path.display());
-                }
-                None => {
-                    fs::remove_file(path).with_context(|| failed(path, "removed"))?;
-                    let _ = writeln!(done, "removed: {}", path.display());
-                }
+            None => {
+                fs::remove_file(path).with_context(|| failed(path, "removed"))?;
+                format!("removed: {shown}\n")
             }
-            if text.is_some() {
-                let _ = writeln!(done, "the file as it was: {}", copy.display());
-            }
+        };
+        if kept.is_some() {
+            let _ = writeln!(done, "the file as it was: {}", copy.display());
         }
         if self.removes_copy {
             let _ = fs::remove_file(copy);
@@ -168,6 +141,9 @@ pub fn file_with(host: &Host, name: &str, entry: &Value) -> anyhow::Result<Strin
     edit::set(host, "", name, Some(entry))
 }
 
+/// Tells whether an entry is one of this program.
+pub type IsOwn<'a> = &'a dyn Fn(&Listed) -> bool;
+
 /// Plans to write an entry into a host's file. The first change of a file leaves a copy of it; `own` tells an earlier
 /// entry of this program, with which the file is not what it was.
 ///
@@ -178,26 +154,26 @@ pub fn connect(
     path: &Path,
     name: &str,
     entry: &Value,
-    own: &Own,
+    own: IsOwn<'_>,
 ) -> anyhow::Result<Plan> {
-    let target = Target::read(path)?;
+    let (target, before) = find(path)?;
     let at = |fault| anyhow!("{}{fault}", path.display());
-    let before = target.text.as_deref().unwrap_or_default();
-    let found = edit::entry(host, before, name).map_err(at)?;
-    let after = match &found {
-        Some(found) if found == entry => target.text.clone(),
-        _ => Some(edit::set(host, before, name, Some(entry)).map_err(at)?),
+    let text = before.as_deref().unwrap_or_default();
+    let found = edit::entry(host, text, name).map_err(at)?;
+    let (after, diff) = match &found {
+        Some(found) if found == entry => (before.clone(), String::new()),
+        _ => {
+            let after = edit::set(host, text, name, Some(entry)).map_err(at)?;
+            let entries = [found.as_ref(), Some(entry)];
+            (Some(after), diff(host, &target, name, entries, Some(entry)))
+        }
     };
-    let is_own = found.as_ref().is_some_and(|found| has(own, host, found));
-    let entries = [found.as_ref(), Some(entry)];
-    let diff = match target.text == after {
-        true => String::new(),
-        false => diff(host, &target.path, name, entries, Some(entry)),
-    };
+    let is_own = found.is_some_and(|found| has(own, host, &found));
     Ok(Plan {
-        writes_copy: target.text.is_some() && !is_own && !target.copy().exists(),
+        writes_copy: before.is_some() && !is_own && !copy_of(&target).exists(),
         removes_copy: false,
-        target,
+        path: target,
+        before,
         after,
         diff,
     })
@@ -208,56 +184,51 @@ pub fn connect(
 ///
 /// # Errors
 /// If the file cannot be read, is broken, has no such entry, or one that is not of this program.
-pub fn disconnect(host: &Host, path: &Path, name: &str, own: &Own) -> anyhow::Result<Plan> {
-    let target = Target::read(path)?;
+pub fn disconnect(host: &Host, path: &Path, name: &str, own: IsOwn<'_>) -> anyhow::Result<Plan> {
+    let (target, before) = find(path)?;
     let (shown, at) = (path.display(), |fault| anyhow!("{}{fault}", path.display()));
-    let now = target.text.as_deref().unwrap_or_default();
+    let now = before.as_deref().unwrap_or_default();
     let Some(entry) = edit::entry(host, now, name).map_err(at)? else {
         bail!("{shown}: has no server {name:?}");
     };
-    let copy = read(&target.copy())?;
+    let with_entry = |text: &str| edit::set(host, text, name, Some(&entry));
+    let copy = read(&copy_of(&target))?;
     // A copy that was broken since, or has an entry of this program, is no proof.
     let proof = copy.as_deref().and_then(|text| {
         let old = edit::entry(host, text, name).ok()?;
-        (!old.as_ref().is_some_and(|old| has(own, host, old))).then_some((text, old))
+        let is_own = old.as_ref().is_some_and(|old| has(own, host, old));
+        (!is_own).then_some((text, old))
     });
     let (original, old) = proof.unzip();
     let old = old.flatten();
-    let is_it = |text: &&str| {
-        edit::set(host, text, name, Some(&entry)).is_ok_and(|connected| connected == now)
-    };
-    let original = original.filter(is_it);
+    let original = original.filter(|text| with_entry(text).is_ok_and(|it| it == now));
     let is_url = entry.get("command").is_none() && original.is_some();
     if !is_url && !has(own, host, &entry) {
         bail!(
             "{shown}: the server {name:?} was not written by this program: remove it by hand, or name its URL with --http"
         );
     }
-    let created = edit::set(host, "", name, Some(&entry)).map_err(at)?;
     let after = match original {
         Some(text) => Some(text.to_owned()),
         // A file that `connect` has created goes.
-        None if is_same(&created, now) && copy.is_none() => None,
+        None if copy.is_none() && is_same(&with_entry("").map_err(at)?, now) => None,
         None => Some(edit::set(host, now, name, old.as_ref()).map_err(at)?),
     };
-    let is_copy = |after: &String| {
-        let copy = copy.as_deref().unwrap_or_default();
-        edit::read(host, after).ok() == edit::read(host, copy).ok()
-    };
-    let entries = [Some(&entry), old.as_ref()];
-    let diff = diff(host, &target.path, name, entries, None);
+    let content = |text: &str| edit::read(host, text).ok();
+    let is_copy = |after: &String| content(after) == content(copy.as_deref().unwrap_or_default());
     Ok(Plan {
         writes_copy: false,
         removes_copy: after.as_ref().is_some_and(is_copy),
-        target,
+        diff: diff(host, &target, name, [Some(&entry), old.as_ref()], None),
+        path: target,
+        before,
         after,
-        diff,
     })
 }
 
-fn has(own: &Own, host: &Host, entry: &Value) -> bool {
+fn has(own: IsOwn<'_>, host: &Host, entry: &Value) -> bool {
     let entry = entry.as_object();
-    entry.is_some_and(|entry| own.has(&listed::read(host, "", entry)))
+    entry.is_some_and(|entry| own(&listed::read(host, "", entry)))
 }
 
 /// True if two texts differ in blanks and line ends only.

@@ -54,6 +54,24 @@ impl<T: Clone + PartialEq + Send + 'static> FollowedFiles<T> {
         }
     }
 
+    /// Applies each change. Logs these sentences: one when it was applied, one with the reason when it cannot be.
+    pub(crate) async fn follow(
+        mut self,
+        [applied, unusable]: [&str; 2],
+        apply: impl Fn(T) -> anyhow::Result<()>,
+    ) {
+        loop {
+            let done = self.changed().await.and_then(|found| {
+                let done = apply(found);
+                done.map_err(|error| format!("{error:#}"))
+            });
+            match done {
+                Ok(()) => tracing::info!("{applied}"),
+                Err(error) => tracing::warn!(error, "{unusable}"),
+            }
+        }
+    }
+
     /// Returns what a read has found if it is a change that is complete.
     pub fn observe(&mut self, found: Found<T>) -> Option<Found<T>> {
         let before = self.candidate.take();

@@ -314,7 +314,13 @@ pub(super) fn check_url(url: &str) -> anyhow::Result<Uri> {
 
 pub(super) async fn get_json<T: DeserializeOwned>(url: &str) -> anyhow::Result<T> {
     check_url(url)?;
-    let body = Endpoint::new(url)?.get_document().await?;
+    let endpoint = Endpoint::new(url)?;
+    let (status, body) = endpoint.get().await?;
+    ensure!(
+        status.is_success(),
+        "{url} answered with HTTP {}",
+        status.as_u16()
+    );
     serde_json::from_slice(&body).context("the answer is not the JSON that was expected")
 }
 

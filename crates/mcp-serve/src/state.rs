@@ -5,6 +5,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
+use tempfile::NamedTempFile;
+
 /// Returns the folder of this user for the state of programs: `$XDG_STATE_HOME` if it is set, else
 /// `~/.local/state`, on macOS `~/Library/Application Support`, and on Windows `%LOCALAPPDATA%`. `None`
 /// if none of these variables is set.
@@ -47,20 +49,17 @@ pub fn create_private(path: &Path) -> io::Result<File> {
 /// Writes a file in place of what is there, with the owner and the rights of that; a new one can be read by its owner
 /// only. It has the whole content at once, also if this process ends meanwhile or the disk is full.
 pub(crate) fn replace_private(path: &Path, content: &[u8]) -> io::Result<()> {
-    let new = path.with_extension(format!("{}.new", std::process::id()));
-    // What an earlier process with this number left.
-    let _ = std::fs::remove_file(&new);
-    let written = create_private(&new).and_then(|mut file| {
-        keep_owner(&file, path)?;
-        file.write_all(content)?;
-        file.sync_all()
-    });
-    let replaced = written.and_then(|()| std::fs::rename(&new, path));
-    if replaced.is_err() {
-        // There may be none.
-        let _ = std::fs::remove_file(&new);
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    if cfg!(windows) {
+        warn_if_shared(path);
     }
-    replaced
+    // The file is readable by this user alone, and goes with its handle.
+    let mut file = NamedTempFile::new_in(folder)?;
+    keep_owner(file.as_file(), path)?;
+    file.write_all(content)?;
+    file.as_file().sync_all()?;
+    Ok(file.persist(path).map(drop)?)
 }
 
 /// Gives a new file the owner of the old one, and the rights that its owner and its group had: the server

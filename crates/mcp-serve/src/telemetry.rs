@@ -178,9 +178,13 @@ impl HttpClient for Collector {
         let values = head.headers.values_mut();
         values.for_each(|value| value.set_sensitive(true));
         // The thread of the SDK has no runtime, and nothing else to do meanwhile.
-        let answered = self
-            .runtime
-            .block_on(async { timeout(self.timeout, self.poster.post(head.headers, body)).await });
+        let answered = self.runtime.block_on(async {
+            timeout(
+                self.timeout,
+                self.poster.send(head.method, head.headers, body),
+            )
+            .await
+        });
         // An error names the address and the kind of failure, and no header.
         let answered = answered.map_err(|_| "it did not answer in time".to_owned());
         let answered = answered.and_then(|answer| answer.map_err(|error| error.to_string()));

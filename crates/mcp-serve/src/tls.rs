@@ -73,23 +73,16 @@ impl Tls {
         let tls = Arc::clone(&self);
         let read = move || tls.files.read().map_err(|error| format!("{error:#}"));
         // Not what a read finds now: the files may have changed since.
-        let mut files = FollowedFiles::new(Ok(self.first.clone()), read);
-        loop {
-            let made = files.changed().await.and_then(|contents| {
-                let made = self.files.config(&contents);
-                made.map_err(|error| format!("{error:#}"))
-            });
-            match made {
-                Ok(config) => {
-                    *self.config.write() = Arc::new(config);
-                    tracing::info!("the TLS certificate has changed and is used");
-                }
-                Err(error) => tracing::warn!(
-                    error,
-                    "the files of TLS are unusable; the last certificate stays in use"
-                ),
-            }
-        }
+        let files = FollowedFiles::new(Ok(self.first.clone()), read);
+        let sentences = [
+            "the TLS certificate has changed and is used",
+            "the files of TLS are unusable; the last certificate stays in use",
+        ];
+        let apply = |contents| {
+            *self.config.write() = Arc::new(self.files.config(&contents)?);
+            Ok(())
+        };
+        files.follow(sentences, apply).await;
     }
 }
 
@@ -147,13 +140,8 @@ fn read(option: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 fn certificates(option: &str, text: &[u8]) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
-    let found = found.unwrap_or_default();
-    ensure!(
-        !found.is_empty(),
-        "{option} has no certificate in PEM (-----BEGIN CERTIFICATE-----)"
-    );
-    Ok(found)
+    let found = mcp_client::tls::certificates(text);
+    found.map_err(|why| anyhow!("{option} {why}"))
 }
 
 #[cfg(test)]

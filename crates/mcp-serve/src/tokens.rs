@@ -94,30 +94,18 @@ impl Tokens {
     /// and its streams end, and a new one is accepted. While the file is unusable, the tokens stay unchanged.
     pub(crate) async fn follow(self: Arc<Self>, secret: Arc<Secret>, text: String) {
         let read = move || secret.get().map(Option::unwrap_or_default);
-        let mut file =
-            FollowedFiles::new(Ok(text), move || read().map_err(|error| error.to_string()));
+        let file = FollowedFiles::new(Ok(text), move || read().map_err(|error| error.to_string()));
         let end_expired = async {
             loop {
                 tokio::time::sleep(READ_INTERVAL).await;
                 self.expire();
             }
         };
-        let apply_changes = async {
-            loop {
-                let text = file.changed().await;
-                let replaced = text.and_then(|text| {
-                    let replaced = self.replace(&text);
-                    replaced.map_err(|error| format!("{error:#}"))
-                });
-                match replaced {
-                    Ok(()) => tracing::info!("the token file has changed and was applied"),
-                    Err(error) => tracing::warn!(
-                        error,
-                        "the token file is unusable; the last tokens stay valid"
-                    ),
-                }
-            }
-        };
+        let sentences = [
+            "the token file has changed and was applied",
+            "the token file is unusable; the last tokens stay valid",
+        ];
+        let apply_changes = file.follow(sentences, |text| self.replace(&text));
         tokio::join!(end_expired, apply_changes);
     }
 }

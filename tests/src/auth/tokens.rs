@@ -1,25 +1,21 @@
 //! Tokens that a command adds, lists and revokes while a server runs.
 
-use std::process::{Command, Output};
-
 use super::{FIXTURE, file, ping};
-use crate::harness::{CALL_TIMEOUT, Server, binary, wait_until};
+use crate::commands::{Ended, run};
+use crate::harness::{CALL_TIMEOUT, Server, wait_until};
 use crate::listener::subscribe;
 
 /// Runs `mcp-conformance token` with these arguments and the file.
-fn token(arguments: &[&str], file: &str) -> Output {
-    let mut command = Command::new(binary(FIXTURE));
-    command.arg("token").args(arguments);
-    let output = command.args(["--token-file", file]).env_clear().output();
-    output.unwrap()
+fn token(arguments: &[&str], file: &str) -> Ended {
+    let args = [&["token"], arguments, &["--token-file", file]].concat();
+    run(FIXTURE, &args, &[])
 }
 
 /// Adds a token and returns it.
 fn add(arguments: &[&str], file: &str) -> String {
-    let output = token(&[&["add"], arguments].concat(), file);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    let ended = token(&[&["add"], arguments].concat(), file);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    ended.stdout.trim().to_owned()
 }
 
 async fn status(server: &Server, token: &str) -> u16 {
@@ -34,7 +30,6 @@ async fn token_is_added_listed_and_revoked_while_the_server_runs() {
     let bob = add(&["bob", "--expires", "30d"], path);
     wait_until("bob is known", async || status(&server, &bob).await == 200).await;
     let listed = token(&["list"], path).stdout;
-    let listed = String::from_utf8(listed).unwrap();
     assert!(
         listed.starts_with("ada plain\nbob hashed expires="),
         "{listed}"
@@ -47,24 +42,24 @@ async fn token_is_added_listed_and_revoked_while_the_server_runs() {
     assert_eq!(status(&server, &bob).await, 200);
     std::fs::write(path, usable).unwrap();
     let again = token(&["add", "bob"], path);
-    assert_eq!((again.status.code(), &*again.stdout), (Some(1), &b""[..]));
+    assert_eq!((again.code, &*again.stdout), (1, ""));
 
     let header = format!("Authorization: Bearer {bob}");
     let (mut stream, opened) = subscribe(&server.url, &[&header]).await;
     assert_eq!(opened, 200);
-    assert!(token(&["revoke", "bob"], path).status.success());
+    assert!(token(&["revoke", "bob"], path).code == 0);
     let ended = tokio::time::timeout(CALL_TIMEOUT, stream.rest());
     ended.await.unwrap();
     assert_eq!(status(&server, &bob).await, 401);
     // The last one, too: then no client is admitted.
-    assert!(token(&["revoke", "ada"], path).status.success());
+    assert!(token(&["revoke", "ada"], path).code == 0);
     wait_until("ada is refused", async || {
         status(&server, "a-s3cret-of-16-chars").await == 401
     })
     .await;
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     assert_eq!(server.post(ping).await.status, 401);
-    assert_eq!(token(&["revoke", "ada"], path).status.code(), Some(1));
+    assert_eq!(token(&["revoke", "ada"], path).code, 1);
     // Nor is any after a restart.
     let restarted = Server::with_args(FIXTURE, &["--token-file", path], &[]).await;
     assert_eq!(status(&restarted, "a-s3cret-of-16-chars").await, 401);

@@ -57,22 +57,26 @@ impl Server {
     }
 
     pub(crate) async fn with_args(name: &str, args: &[&str], env: &[(&str, &str)]) -> Self {
-        let mut child = tokio::process::Command::new(binary(name))
-            .args(["--port", "0"])
-            .args(args)
-            .env_clear()
-            .envs(env.iter().copied())
+        let mut command = tokio::process::Command::new(binary(name));
+        command.args(["--port", "0"]).args(args);
+        command.env_clear().envs(env.iter().copied());
+        Self::spawn(command).await
+    }
+
+    /// Starts a command that is a server.
+    pub(crate) async fn spawn(mut command: tokio::process::Command) -> Self {
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .unwrap_or_else(|error| panic!("{name}: {error}"));
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let log = Arc::new(Mutex::new(String::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let url = loop {
             let line = lines.next_line().await.unwrap();
-            let line = line.unwrap_or_else(|| panic!("{name} ended: {}", log.lock().unwrap()));
+            let line = line.unwrap_or_else(|| panic!("{command:?}: {}", log.lock().unwrap()));
             log.lock().unwrap().push_str(&format!("{line}\n"));
             if let Some((_, url)) = line.split_once("listens on ") {
                 break url.trim().to_owned();

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tokio::io::AsyncBufReadExt as _;
 
 use super::{BODY_BEGUN, HEALTH, TestListener, ping, slow, start_slow};
 use crate::auth::file;
@@ -259,61 +258,34 @@ async fn rate_limit_answers_429_with_retry_after() {
     }
 }
 
-type LogLines = tokio::io::Lines<tokio::io::BufReader<tokio::process::ChildStderr>>;
-
-/// Starts the conformance server with a limit of open files; returns it, its log and its URL.
-async fn server_with_open_files(
-    limit: &str,
-    args: &[&str],
-) -> (tokio::process::Child, LogLines, String) {
-    let mut server = tokio::process::Command::new("sh")
-        .args(["-c", &format!(r#"ulimit {limit}; exec "$0" --port 0 "$@""#)])
-        .arg(crate::harness::binary("mcp-conformance"))
-        .args(args)
-        .env_clear()
-        .stdin(std::process::Stdio::null())
-        .stderr(std::process::Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut log = tokio::io::BufReader::new(server.stderr.take().unwrap()).lines();
-    loop {
-        let line = log.next_line().await.unwrap();
-        let line = line.expect("the server has exited");
-        if let Some((_, url)) = line.split_once("listens on ") {
-            let url = url.trim().to_owned();
-            return (server, log, url);
-        }
-    }
+/// Starts the conformance server with a limit of open files.
+async fn server_with_open_files(limit: &str, args: &[&str]) -> Server {
+    let mut shell = tokio::process::Command::new("sh");
+    let script = format!(r#"ulimit {limit}; exec "$0" --port 0 "$@""#);
+    let program = crate::harness::binary("mcp-conformance");
+    shell.args(["-c", &script]).arg(program).args(args);
+    shell.env_clear();
+    Server::spawn(shell).await
 }
 
 #[tokio::test]
 async fn soft_limit_of_open_files_does_not_lower_the_connection_limit() {
     let args = ["--connection-limit", "120"];
-    let (_server, _log, url) = server_with_open_files("-S -n 64", &args).await;
-    let _connections = served(&url, 120).await;
-    let reply = RawConnection::round_trip(&url, ping(120)).await;
+    let server = server_with_open_files("-S -n 64", &args).await;
+    let _connections = served(&server.url, 120).await;
+    let reply = RawConnection::round_trip(&server.url, ping(120)).await;
     assert_eq!(reply.status, 503);
 }
 
 #[tokio::test]
 async fn listener_survives_running_out_of_file_descriptors() {
     // File descriptors for a few connections, far below the limit.
-    let (_server, mut log, url) = server_with_open_files("-n 40", &[]).await;
+    let server = server_with_open_files("-n 40", &[]).await;
     let mut connections = Vec::new();
     for _ in 0..100 {
-        connections.push(RawConnection::connect(&url).await);
+        connections.push(RawConnection::connect(&server.url).await);
     }
-    let logged = tokio::time::timeout(CALL_TIMEOUT, async {
-        while let Some(line) = log.next_line().await.unwrap() {
-            if line.contains("cannot accept a connection") {
-                return true;
-            }
-        }
-        false
-    });
-    let is_logged = logged.await.expect("no accept error is logged");
-    assert!(is_logged, "the server has exited");
+    server.wait_for_log("cannot accept a connection").await;
     drop(connections);
-    served(&url, 1).await;
+    served(&server.url, 1).await;
 }

@@ -14,7 +14,7 @@ use rustls::ClientConfig;
 use url::Url;
 
 use super::endpoint::{Authorization, Endpoint, Refusal, TlsSource};
-use super::headers::SessionHeaders;
+use super::headers::SESSION_ID;
 use super::is_event_stream;
 use crate::error::{self, ProxyError};
 use crate::message::HeaderList;
@@ -29,9 +29,9 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// Idle time after which a connection is closed. Node and uvicorn close theirs after 5 s, and a
 /// request at that moment is lost with its outcome unknown: ours must be shorter, also on a busy machine.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Limit of the body of an error response, and of an answer to a [`Poster`].
+/// Limit of the body of an error response.
 const MAX_SMALL_BODY: usize = 64 << 10;
-/// Limit of an answer with metadata or tokens.
+/// Limit of an answer to a [`Poster`], also with metadata or tokens.
 const MAX_FETCHED: usize = 256 << 10;
 /// Timeout of a request for metadata or tokens.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -109,7 +109,7 @@ impl HttpClient {
         &self,
         message: String,
         extra: HeaderList,
-        session: &SessionHeaders,
+        session: &HeaderMap,
     ) -> Result<Response, Error> {
         let request = self.posting(message, extra, session);
         self.send(request, session).await
@@ -122,7 +122,7 @@ impl HttpClient {
         message: String,
         extra: HeaderList,
     ) -> Result<(), Error> {
-        let session = SessionHeaders::default();
+        let session = HeaderMap::new();
         let mut request = self.posting(message, extra, &session);
         request.url_mut().clone_from(url);
         self.send(request, &session).await.map(drop)
@@ -137,7 +137,7 @@ impl HttpClient {
     pub(crate) async fn open_stream(
         &self,
         last_event: Option<&str>,
-        session: &SessionHeaders,
+        session: &HeaderMap,
     ) -> Result<Response, Error> {
         let mut request = self.request(Method::GET, session);
         request.headers_mut().insert(header::ACCEPT, EVENT_STREAM);
@@ -153,19 +153,19 @@ impl HttpClient {
         }
     }
 
-    pub(super) async fn delete(&self, session: &SessionHeaders) -> Result<(), Error> {
+    pub(super) async fn delete(&self, session: &HeaderMap) -> Result<(), Error> {
         let request = self.request(Method::DELETE, session);
         self.send(request, session).await.map(drop)
     }
 
-    fn request(&self, method: Method, session: &SessionHeaders) -> Request {
+    fn request(&self, method: Method, session: &HeaderMap) -> Request {
         let mut request = Request::new(method, self.endpoint.url.clone());
         request.headers_mut().clone_from(&self.endpoint.headers);
-        session.add_to(request.headers_mut());
+        request.headers_mut().extend(session.clone());
         request
     }
 
-    fn posting(&self, message: String, extra: HeaderList, session: &SessionHeaders) -> Request {
+    fn posting(&self, message: String, extra: HeaderList, session: &HeaderMap) -> Request {
         let mut request = self.request(Method::POST, session);
         let headers = request.headers_mut();
         headers.insert(header::CONTENT_TYPE, JSON);
@@ -179,7 +179,7 @@ impl HttpClient {
 
     /// Sends a request. A status outside 2xx is an error. With an authorization the request has a token,
     /// and is sent once more with another one if the server refuses it.
-    async fn send(&self, request: Request, session: &SessionHeaders) -> Result<Response, Error> {
+    async fn send(&self, request: Request, session: &HeaderMap) -> Result<Response, Error> {
         let response = match self.endpoint.authorization.clone() {
             None => self.send_once(request).await?,
             Some(authorization) => self.send_authorized(request, &*authorization).await?,
@@ -266,10 +266,7 @@ impl HttpClient {
     }
 
     fn unreachable(&self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
-        Error::Unreachable {
-            peer: self.peer().clone(),
-            source: source.into(),
-        }
+        Error::unreachable(self.peer(), source)
     }
 
     fn send_error(&self, error: reqwest::Error) -> Error {
@@ -284,7 +281,7 @@ impl HttpClient {
             || error.is_builder()
             || fault.is_some_and(hyper::Error::is_canceled);
         // TLS 1.3 refuses a client certificate after the handshake.
-        if was_not_sent || error::reason(&error).is_some() {
+        if was_not_sent || error::find::<rustls::Error>(&error).is_some() {
             return self.unreachable(error);
         }
         let fault = fault.and_then(http_fault);
@@ -296,7 +293,7 @@ impl HttpClient {
         }
     }
 
-    async fn status_error(&self, response: Response, session: &SessionHeaders) -> Error {
+    async fn status_error(&self, response: Response, session: &HeaderMap) -> Error {
         let status = response.status();
         let peer = self.peer().clone();
         let retry_after = response
@@ -306,7 +303,7 @@ impl HttpClient {
             .map(Duration::from_secs);
         let body = self.read(response, MAX_SMALL_BODY).await;
         let error = body.ok().and_then(|body| rpc_error(&body));
-        if session.id.is_some() && is_about_session(status, error.as_ref()) {
+        if session.contains_key(SESSION_ID) && is_about_session(status, error.as_ref()) {
             return Error::SessionLost { peer };
         }
         Error::Http {
@@ -355,38 +352,25 @@ pub(crate) async fn fetch(
     content: Content,
     authorization: Option<HeaderValue>,
 ) -> Result<(StatusCode, Bytes), Error> {
-    let client = HttpClient::new(endpoint)?;
+    let poster = Poster::new(endpoint)?;
+    let form = HeaderValue::from_static("application/x-www-form-urlencoded");
     let (method, kind, body) = match content {
         Content::None => (Method::GET, None, String::new()),
-        Content::Form(text) => (
-            Method::POST,
-            Some("application/x-www-form-urlencoded"),
-            text,
-        ),
-        Content::Json(text) => (Method::POST, Some("application/json"), text),
+        Content::Form(text) => (Method::POST, Some(form), text),
+        Content::Json(text) => (Method::POST, Some(JSON), text),
     };
-    let mut request = client.request(method, &SessionHeaders::default());
-    let headers = request.headers_mut();
-    headers.insert(header::ACCEPT, JSON);
-    if let Some(kind) = kind {
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    }
-    if let Some(authorization) = authorization {
-        headers.insert(header::AUTHORIZATION, authorization);
-    }
-    *request.body_mut() = kind.map(|_| body.into());
-    let answered = async {
-        let response = client.send_once(request).await?;
-        let status = response.status();
-        Ok((status, client.read(response, MAX_FETCHED).await?))
-    };
-    client.in_time(answered).await
+    let mut headers = HeaderMap::from_iter([(header::ACCEPT, JSON)]);
+    headers.extend(kind.map(|kind| (header::CONTENT_TYPE, kind)));
+    headers.extend(authorization.map(|it| (header::AUTHORIZATION, it)));
+    let answer = poster.0.in_time(poster.send(method, headers, body.into()));
+    let (head, body) = answer.await?.into_parts();
+    Ok((head.status, body))
 }
 
 /// Posts a message without a token, and returns what the server says about the token that it wants.
 pub(crate) async fn challenges(endpoint: Endpoint, message: String) -> Result<Refusal, Error> {
     let client = HttpClient::new(endpoint)?;
-    let request = client.posting(message, HeaderList::new(), &SessionHeaders::default());
+    let request = client.posting(message, HeaderList::new(), &HeaderMap::new());
     let response = client.in_time(client.send_once(request)).await?;
     Ok(refusal(&response, None, false).unwrap_or(Refusal {
         status: response.status(),
@@ -402,33 +386,23 @@ impl Endpoint {
     /// # Errors
     /// When it cannot be reached, or does not answer with success.
     pub async fn post_json(self, json: String) -> Result<(), Error> {
-        let url = self.url.clone();
-        HttpClient::new(self)?
-            .post_to(&url, json, HeaderList::new())
-            .await
+        let client = HttpClient::new(self)?;
+        let session = HeaderMap::new();
+        let posted = client.post(json, HeaderList::new(), &session).await;
+        posted.map(drop)
     }
 
-    /// Gets a document of at most 256 KiB from it within 10 s, such as the keys of an authorization server.
-    /// Follows no redirect: its target was not checked.
+    /// Gets a document of at most 256 KiB from it within 10 s, such as the keys of an authorization server. Returns the
+    /// status, too. Follows no redirect: its target was not checked.
     ///
     /// # Errors
-    /// When it cannot be reached, or does not answer with success.
-    pub async fn get_document(self) -> Result<Bytes, Error> {
-        let peer = self.origin.clone();
-        let (status, body) = fetch(self, Content::None, None).await?;
-        match status.is_success() {
-            true => Ok(body),
-            false => Err(Error::Http {
-                peer,
-                status: status.as_u16(),
-                retry_after: None,
-                error: None,
-            }),
-        }
+    /// When it cannot be reached.
+    pub async fn get(self) -> Result<(StatusCode, Bytes), Error> {
+        fetch(self, Content::None, None).await
     }
 }
 
-/// Posts to one address outside of the protocol of MCP, such as a collector of telemetry. Keeps its connection.
+/// Asks one address outside of the protocol of MCP, such as a collector of telemetry. Keeps its connection.
 pub struct Poster(HttpClient);
 
 impl Poster {
@@ -446,22 +420,22 @@ impl Poster {
         self.0.peer()
     }
 
-    /// Sends a body with these headers. Follows no redirect. Has no timeout.
+    /// Sends a request with these headers. Follows no redirect. Has no timeout.
     ///
     /// # Errors
     /// If there is no answer.
-    pub async fn post(
+    pub async fn send(
         &self,
+        method: Method,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<http::Response<Bytes>, Error> {
-        let mut request = self.0.request(Method::POST, &SessionHeaders::default());
-        request.headers_mut().extend(headers);
-        *request.body_mut() = Some(body.into());
+        let mut request = self.0.request(method, &headers);
+        *request.body_mut() = (!body.is_empty()).then(|| body.into());
         let mut answer = self.0.send_once(request).await?;
         let (status, headers) = (answer.status(), std::mem::take(answer.headers_mut()));
         // Read to its end, so that the connection can be used again.
-        let mut answer = http::Response::new(self.0.read(answer, MAX_SMALL_BODY).await?);
+        let mut answer = http::Response::new(self.0.read(answer, MAX_FETCHED).await?);
         *answer.status_mut() = status;
         *answer.headers_mut() = headers;
         Ok(answer)

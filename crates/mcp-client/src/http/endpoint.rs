@@ -5,8 +5,9 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rustls::ClientConfig;
-use url::{Host, Url};
+use url::Url;
 
+use crate::proxy::is_link_local;
 use crate::tls::TlsFiles;
 use crate::{Error, Proxy};
 
@@ -76,14 +77,7 @@ impl Endpoint {
     /// Returns true if the host is an address of the local link, where clouds serve the credentials of
     /// a machine (`169.254.169.254`). Names are not resolved.
     pub fn is_link_local(&self) -> bool {
-        match self.url.host() {
-            Some(Host::Ipv4(address)) => address.is_link_local(),
-            Some(Host::Ipv6(address)) => match address.to_ipv4_mapped() {
-                Some(address) => address.is_link_local(),
-                None => address.is_unicast_link_local(),
-            },
-            Some(Host::Domain(_)) | None => false,
-        }
+        is_link_local(&self.url)
     }
 
     /// Sends `Authorization: Bearer <token>`.

@@ -1,10 +1,10 @@
-//! The headers of a message: those of the modern era, which repeat parts of the body (2026-07-28, "Request
-//! Metadata" and "Custom Headers from Tool Parameters"), and those of the session of the legacy era.
+//! The headers of a message in the modern era, which repeat parts of the body (2026-07-28, "Request Metadata" and "Custom
+//! Headers from Tool Parameters").
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use mcp_core::http_headers::{HeaderParam, encode, header_params, may_declare, named_member};
 use mcp_core::jsonrpc::{Members, string};
 use mcp_core::revision::MODERN;
@@ -17,46 +17,10 @@ use crate::message::{HeaderList, TraceField};
 
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
-const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-
-/// The headers of the session of the legacy era, which follow from its handshake.
-#[derive(Clone, Default)]
-pub(crate) struct SessionHeaders {
-    /// `Mcp-Session-Id`, if the server issued one.
-    pub(super) id: Option<HeaderValue>,
-    /// `MCP-Protocol-Version`, after the handshake.
-    revision: Option<HeaderValue>,
-}
-
-impl SessionHeaders {
-    /// Stores the id from the response to `initialize`.
-    pub(super) fn open(&mut self, response: &HeaderMap) {
-        if let Some(id) = response.get(SESSION_ID) {
-            let mut id = id.clone();
-            id.set_sensitive(true);
-            self.id = Some(id);
-        }
-    }
-
-    pub(super) fn set_revision(&mut self, revision: &'static str) {
-        self.revision = Some(HeaderValue::from_static(revision));
-    }
-
-    /// Returns true after a handshake.
-    pub(super) fn has_revision(&self) -> bool {
-        self.revision.is_some()
-    }
-
-    pub(super) fn add_to(&self, headers: &mut HeaderMap) {
-        if let Some(id) = &self.id {
-            headers.insert(SESSION_ID, id.clone());
-        }
-        if let Some(revision) = &self.revision {
-            headers.insert(PROTOCOL_VERSION, revision.clone());
-        }
-    }
-}
+/// The id of the session of the legacy era, if the server issued one.
+pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+/// The revision: in the legacy era since the handshake, in the modern one with every request.
+pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// The headers of the modern era; none in the others.
 pub(crate) fn request_headers(
@@ -183,6 +147,7 @@ fn parameters(tool: &RawValue) -> Result<Vec<ToolHeader>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderMap;
     use serde_json::json;
 
     #[test]

@@ -4,12 +4,12 @@
 use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use url::{Host, Url};
+use url::Url;
 
 use super::OAuth;
 use crate::Error;
 use crate::http::Content;
-use crate::proxy::is_loopback;
+use crate::proxy::{address_of, is_link_local, is_loopback};
 
 /// The metadata of a protected resource (RFC 9728).
 #[derive(Deserialize)]
@@ -244,46 +244,22 @@ fn parameter(text: &str) -> (String, &str) {
     (value, "")
 }
 
-/// The addresses that may be asked because of what a server says: `https` on another machine; on this
-/// machine, or with `http`, only what the operator has named.
-pub(super) struct AllowedUrls {
-    server: Url,
-    issuer: Option<Url>,
-}
-
-impl AllowedUrls {
-    pub(super) fn new(server: Url, issuer: Option<&str>) -> Self {
-        let issuer = issuer.and_then(|issuer| issuer.parse().ok());
-        Self { server, issuer }
-    }
-
-    /// Returns the URL if it may be asked.
-    pub(super) fn check(&self, text: &str) -> Option<Url> {
-        let url: Url = text.parse().ok()?;
-        let is_plain = url.username().is_empty() && url.password().is_none();
-        let mut named = [Some(&self.server), self.issuer.as_ref()]
-            .into_iter()
-            .flatten();
-        let is_named = named.any(|named| named.origin() == url.origin());
-        let may_be_local = is_loopback(&self.server);
-        let allowed = match url.scheme() {
-            "https" => !is_link_local(&url) && (!is_loopback(&url) || may_be_local),
-            "http" => is_loopback(&url) && may_be_local,
-            _ => false,
-        };
-        (is_plain && (allowed || is_named)).then_some(url)
-    }
-}
-
-fn is_link_local(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(address)) => address.is_link_local() || address.is_unspecified(),
-        Some(Host::Ipv6(address)) => match address.to_ipv4_mapped() {
-            Some(address) => address.is_link_local() || address.is_unspecified(),
-            None => address.is_unicast_link_local() || address.is_unspecified(),
-        },
+/// Returns an address that `server` or its authorization server names if it may be asked: `https` on another machine; on
+/// this machine, or with `http`, only what the operator has named.
+pub(super) fn allowed(server: &Url, issuer: Option<&str>, address: &str) -> Option<Url> {
+    let url: Url = address.parse().ok()?;
+    let is_plain = url.username().is_empty() && url.password().is_none();
+    let issuer: Option<Url> = issuer.and_then(|issuer| issuer.parse().ok());
+    let mut named = [Some(server), issuer.as_ref()].into_iter().flatten();
+    let is_named = named.any(|named| named.origin() == url.origin());
+    let may_be_local = is_loopback(server);
+    let is_nowhere = is_link_local(&url) || address_of(&url).is_some_and(|ip| ip.is_unspecified());
+    let is_allowed = match url.scheme() {
+        "https" => !is_nowhere && (!is_loopback(&url) || may_be_local),
+        "http" => is_loopback(&url) && may_be_local,
         _ => false,
-    }
+    };
+    (is_plain && (is_allowed || is_named)).then_some(url)
 }
 
 #[cfg(test)]
@@ -365,7 +341,7 @@ mod tests {
         let local = "http://127.0.0.1:1/mcp";
         let plain = "http://mcp.lan/mcp";
         let keycloak = Some("http://keycloak:8080/realms/a");
-        for (server, issuer, url, allowed) in [
+        for (server, issuer, url, expected) in [
             (remote, None, "https://login.example/x", true),
             (remote, None, "http://login.example/x", false),
             (remote, None, "https://127.0.0.1/x", false),
@@ -383,9 +359,8 @@ mod tests {
             (local, None, "http://localhost:2/x", true),
             (local, None, "http://10.0.0.1/x", false),
         ] {
-            let urls = AllowedUrls::new(server.parse().unwrap(), issuer);
-            let found = urls.check(url).is_some();
-            assert_eq!(found, allowed, "{server} {issuer:?} {url}");
+            let found = allowed(&server.parse().unwrap(), issuer, url).is_some();
+            assert_eq!(found, expected, "{server} {issuer:?} {url}");
         }
     }
 }

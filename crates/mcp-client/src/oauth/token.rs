@@ -62,30 +62,11 @@ pub(super) struct ErrorResponse {
 }
 
 /// The reason why there is no token.
+#[derive(Clone)]
 pub(super) enum TokenError {
     /// The authorization server has refused, with this code.
     Refused(String),
     Failed(Error),
-}
-
-impl TokenError {
-    /// The same once more, for those that come soon after.
-    pub(super) fn again(&self) -> Self {
-        match self {
-            Self::Refused(code) => Self::Refused(code.clone()),
-            Self::Failed(Error::Unreachable { peer, source }) => Self::Failed(Error::Unreachable {
-                peer: peer.clone(),
-                source: source.to_string().into(),
-            }),
-            Self::Failed(Error::Unauthorized { peer, problem }) => {
-                Self::Failed(Error::Unauthorized {
-                    peer: peer.clone(),
-                    problem: problem.clone(),
-                })
-            }
-            Self::Failed(error) => Self::Failed(Error::Invalid(error.to_string())),
-        }
-    }
 }
 
 impl Tokens {

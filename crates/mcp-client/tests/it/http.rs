@@ -344,25 +344,18 @@ fn losing_sessions(restarts: usize) -> impl Fn(&Received) -> Reply + Send + Sync
 }
 
 #[tokio::test]
-async fn lost_session_is_renewed_and_the_request_repeated() {
-    let server = Server::start(losing_sessions(1)).await;
+async fn lost_session_is_renewed_once_and_its_requests_repeated() {
+    let mut server = Server::start(losing_sessions(1)).await;
     let (handler, mut seen) = recorder(None);
     let client = Client::builder().handler(handler).http(server.endpoint());
     let client = client.unwrap();
     client.connect(&client_info()).await.unwrap();
-    let answer = client.request("m", &()).await.unwrap();
-    assert_eq!(answer.get(), "1");
-    let renewed = ("renewed", "2025-06-18".to_owned(), json!(null));
-    assert_eq!(seen.recv().await.unwrap(), renewed);
-}
-
-#[tokio::test]
-async fn concurrent_requests_renew_a_session_once() {
-    let (mut server, client) = Server::connected(losing_sessions(1)).await;
     let requests = (0..50).map(|_| client.request("m", &()));
     for answer in futures_util::future::join_all(requests).await {
         assert_eq!(answer.unwrap().get(), "1");
     }
+    let renewed = ("renewed", "2025-06-18".to_owned(), json!(null));
+    assert_eq!(seen.recv().await.unwrap(), renewed);
     client.request("last", &()).await.unwrap();
     let mut handshakes = 0;
     loop {
@@ -385,34 +378,33 @@ async fn session_that_is_lost_twice_is_an_error() {
 }
 
 #[tokio::test]
-async fn status_400_about_the_session_means_a_lost_session() {
-    let calls = AtomicUsize::new(0);
-    let (_server, client) = Server::connected(with_session(move |request| {
-        match calls.fetch_add(1, Ordering::Relaxed) {
-            0 => {
-                let sentence = "Bad Request: No valid session ID provided";
-                reply(400, "application/json", rpc_error("null", -32000, sentence))
+async fn error_about_the_session_is_told_from_one_about_the_method() {
+    for (status, code, sentence, is_lost) in [
+        (
+            400,
+            -32000,
+            "Bad Request: No valid session ID provided",
+            true,
+        ),
+        (404, -32601, "Method not found", false),
+    ] {
+        let calls = AtomicUsize::new(0);
+        let (mut server, client) = Server::connected(with_session(move |request| {
+            match calls.fetch_add(1, Ordering::Relaxed) {
+                0 => reply(status, "application/json", rpc_error("2", code, sentence)),
+                _ => result(request, "{}"),
             }
-            _ => result(request, "{}"),
+        }))
+        .await;
+        let answer = client.request("m", &()).await;
+        let expected = (!is_lost).then_some(i64::from(code));
+        let error = answer.err().map(|error| error.rpc().unwrap().code);
+        assert_eq!(error, expected);
+        for expected in ["initialize", "notifications/initialized", "m"] {
+            assert_eq!(server.next().await.rpc(), expected);
         }
-    }))
-    .await;
-    client.request("m", &()).await.unwrap();
-}
-
-#[tokio::test]
-async fn status_404_about_the_method_is_the_response() {
-    let (mut server, client) = Server::connected(with_session(|_| {
-        let error = rpc_error("2", -32601, "Method not found");
-        reply(404, "application/json", error)
-    }))
-    .await;
-    let error = client.request("m", &()).await.unwrap_err();
-    assert_eq!(error.rpc().unwrap().code, -32601);
-    for expected in ["initialize", "notifications/initialized", "m"] {
-        assert_eq!(server.next().await.rpc(), expected);
+        assert_eq!(server.nothing_received(), !is_lost);
     }
-    assert!(server.nothing_received());
 }
 
 /// The error of a request to a server that always answers with `reply`.
@@ -465,18 +457,33 @@ async fn http_errors_keep_the_rpc_error_of_their_body() {
 
 #[tokio::test]
 async fn invalid_responses_are_protocol_errors() {
-    let accepted = failure(|_| accepted()).await;
-    assert_protocol(&accepted, "without answering");
-    let html = failure(|_| reply(200, "text/html", "<p>s3cret")).await;
-    assert_protocol(&html, "not a JSON-RPC message");
-    let other = failure(|_| json(r#"{"jsonrpc":"2.0","id":99,"result":"s3cret"}"#)).await;
-    assert_protocol(&other, "another request");
-    let error = failure(|_| json(r#"{"jsonrpc":"2.0","id":1,"error":"s3cret"}"#)).await;
-    assert_protocol(&error, "error object");
-    let gzip = |_: &Received| with_header(json("\x1f\x08s3cret"), "content-encoding", "gzip");
-    assert_protocol(&failure(gzip).await, "Content-Encoding \"gzip\"");
-    let large = |_: &Received| with_header(json("{}"), "x-large", &"s3cret".repeat(100_000));
-    assert_protocol(&failure(large).await, "headers of its answer are too large");
+    type Answer = fn(&Received) -> Reply;
+    let rows: [(Answer, &str); 6] = [
+        (|_| accepted(), "without answering"),
+        (
+            |_| reply(200, "text/html", "<p>s3cret"),
+            "not a JSON-RPC message",
+        ),
+        (
+            |_| json(r#"{"jsonrpc":"2.0","id":99,"result":"s3cret"}"#),
+            "another request",
+        ),
+        (
+            |_| json(r#"{"jsonrpc":"2.0","id":1,"error":"s3cret"}"#),
+            "error object",
+        ),
+        (
+            |_| with_header(json("\x1f\x08s3cret"), "content-encoding", "gzip"),
+            "Content-Encoding \"gzip\"",
+        ),
+        (
+            |_| with_header(json("{}"), "x-large", &"s3cret".repeat(100_000)),
+            "headers of its answer are too large",
+        ),
+    ];
+    for (reply, says) in rows {
+        assert_protocol(&failure(reply).await, says);
+    }
 }
 
 /// Python writes them; `1e400` is JSON.
@@ -569,28 +576,23 @@ async fn broken_stream_without_ids_has_an_unknown_outcome() {
 }
 
 #[tokio::test]
-async fn timeout_cancels_the_request_at_the_server() {
-    let (mut server, client) = Server::connected(with_session(|_| silence())).await;
-    let options = Options::default().timeout(Duration::from_millis(500));
-    let error = client.request_with("slow", &(), options).await.unwrap_err();
-    assert_error!(error, Error::Timeout { .. });
-    let cancelled = server.next_with("notifications/cancelled").await;
-    assert_eq!(cancelled.json()["params"]["requestId"], 2);
-    assert_eq!(cancelled.header("mcp-session-id"), Some("s1"));
-}
-
-#[tokio::test]
-async fn dropped_request_is_cancelled_at_the_server() {
-    let (mut server, client) = Server::connected(with_session(|_| silence())).await;
-    {
-        let mut request = std::pin::pin!(client.request("slow", &()));
-        tokio::select! {
-            _ = &mut request => panic!("answered"),
-            _ = server.next_with(r#""slow""#) => {}
+async fn request_that_is_dropped_or_too_slow_is_cancelled_at_the_server() {
+    for is_dropped in [false, true] {
+        let (mut server, client) = Server::connected(with_session(|_| silence())).await;
+        if is_dropped {
+            tokio::select! {
+                _ = client.request("slow", &()) => panic!("answered"),
+                _ = server.next_with(r#""slow""#) => {}
+            }
+        } else {
+            let options = Options::default().timeout(Duration::from_millis(500));
+            let error = client.request_with("slow", &(), options).await.unwrap_err();
+            assert_error!(error, Error::Timeout { .. });
         }
+        let cancelled = server.next_with("notifications/cancelled").await;
+        assert_eq!(cancelled.json()["params"]["requestId"], 2);
+        assert_eq!(cancelled.header("mcp-session-id"), Some("s1"));
     }
-    let cancelled = server.next_with("notifications/cancelled").await;
-    assert_eq!(cancelled.json()["params"]["requestId"], 2);
 }
 
 #[tokio::test]

@@ -189,39 +189,24 @@ async fn ping(client: &Client) -> Result<(), Error> {
 }
 
 #[tokio::test]
-async fn client_credentials_work_with_tokens_that_end_soon() {
+async fn client_credentials_are_asked_for_once_and_renewed_without_a_refusal() {
     let tokens = Tokens::new(0, 10);
-    let server = server(&tokens).await;
-    let client = client(config(&server, GrantType::ClientCredentials), None);
-    for _ in 0..5 {
-        ping(&client).await.unwrap();
-    }
-    assert_eq!(tokens.requests(), 1);
-}
-
-#[tokio::test]
-async fn client_credentials_are_renewed_without_a_refusal() {
-    let tokens = Tokens::new(0, 2);
     let mut server = server(&tokens).await;
     let client = client(config(&server, GrantType::ClientCredentials), None);
-    ping(&client).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(3100)).await;
-    while !server.nothing_received() {}
-    ping(&client).await.unwrap();
-    assert_eq!(tokens.requests(), 2);
-    let paths = [server.next().await.path, server.next().await.path];
-    assert_eq!(paths, ["/token", "/mcp"]);
-}
-
-#[tokio::test]
-async fn many_requests_without_a_token_ask_for_one() {
-    let tokens = Tokens::new(0, 3600);
-    let server = server(&tokens).await;
-    let client = client(config(&server, GrantType::ClientCredentials), None);
+    // One token is enough, although it ends soon.
     for answer in join_all((0..20).map(|_| ping(&client))).await {
         answer.unwrap();
     }
     assert_eq!(tokens.requests(), 1);
+    tokens.lifetime.store(2, Ordering::Relaxed);
+    tokens.revoke();
+    ping(&client).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(3100)).await;
+    while !server.nothing_received() {}
+    ping(&client).await.unwrap();
+    assert_eq!(tokens.requests(), 3);
+    let paths = [server.next().await.path, server.next().await.path];
+    assert_eq!(paths, ["/token", "/mcp"]);
 }
 
 #[tokio::test]

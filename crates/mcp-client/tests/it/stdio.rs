@@ -160,18 +160,19 @@ async fn last_response_before_an_exit_is_read() {
 }
 
 #[tokio::test]
-async fn closed_stdout_ends_the_connection() {
-    let client = client("read -r a; exec >&-; read -r b");
-    let error = client.request("m", &()).await.unwrap_err();
-    assert_closed(&error, "it closed its output");
-}
-
-#[tokio::test]
-async fn line_over_the_limit_ends_the_connection() {
-    let command = sh("read -r a; printf '%2000d' 1; read -r b").max_message(1000);
-    let client = Client::stdio(command).unwrap();
-    let error = client.request("m", &()).await.unwrap_err();
-    assert_closed(&error, "it wrote a line of more than 1000 bytes");
+async fn closed_stdout_or_a_line_over_the_limit_ends_the_connection() {
+    for (does, reason) in [
+        ("exec >&-", "it closed its output"),
+        (
+            "printf '%2000d' 1",
+            "it wrote a line of more than 1000 bytes",
+        ),
+    ] {
+        let command = sh(&format!("read -r a; {does}; read -r b")).max_message(1000);
+        let client = Client::stdio(command).unwrap();
+        let error = client.request("m", &()).await.unwrap_err();
+        assert_closed(&error, reason);
+    }
 }
 
 #[tokio::test]
@@ -209,27 +210,25 @@ async fn child_that_ignores_sigterm_is_killed() {
     gone(pid.get()).await;
 }
 
-const FAMILY: &str = r#"
-    sleep 1000 & child=$!
-    read -r a; printf '{"jsonrpc":"2.0","id":1,"result":%s}\n' $child
-    read -r b
-"#;
-
 #[tokio::test]
-async fn drop_kills_the_child_and_its_descendants() {
-    let client = client(FAMILY);
-    let pid = client.request("m", &()).await.unwrap();
-    drop(client);
-    gone(pid.get()).await;
-}
-
-#[tokio::test]
-async fn descendants_of_a_child_that_exits_are_killed() {
-    let client = client(FAMILY);
-    let pid = client.request("m", &()).await.unwrap();
-    let error = client.request("exit", &()).await.unwrap_err();
-    assert_closed(&error, "exit status: 0");
-    gone(pid.get()).await;
+async fn descendants_of_a_child_that_is_dropped_or_exits_are_killed() {
+    for is_dropped in [true, false] {
+        let client = client(
+            r#"
+            sleep 1000 & child=$!
+            read -r a; printf '{"jsonrpc":"2.0","id":1,"result":%s}\n' $child
+            read -r b
+            "#,
+        );
+        let pid = client.request("m", &()).await.unwrap();
+        if is_dropped {
+            drop(client);
+        } else {
+            let error = client.request("exit", &()).await.unwrap_err();
+            assert_closed(&error, "exit status: 0");
+        }
+        gone(pid.get()).await;
+    }
 }
 
 #[tokio::test]

@@ -12,9 +12,7 @@ struct Temporary(TempDir);
 impl Temporary {
     fn new(text: Option<&str>) -> Self {
         let folder = Self(tempfile::tempdir().unwrap());
-        if let Some(text) = text {
-            fs::write(folder.file(), text).unwrap();
-        }
+        text.inspect(|text| fs::write(folder.file(), text).unwrap());
         folder
     }
 
@@ -35,11 +33,8 @@ impl Temporary {
     }
 }
 
-fn own() -> Own {
-    Own {
-        programs: vec!["docker-mcp-server".to_owned(), "later".to_owned()],
-        urls: Vec::new(),
-    }
+fn own(entry: &Listed) -> bool {
+    matches!(entry.program(), Some("docker-mcp-server" | "later"))
 }
 
 /// The hosts that have a file.
@@ -65,12 +60,16 @@ fn other(host: &Host, comments: bool) -> String {
             "# mine\nmodel = \"o4\"  # the best\n\n[{key}.files]\ncommand = \"files\"\n# last\n"
         ),
         (Format::Toml, false) => format!("[{key}.files]\ncommand = \"files\"\n"),
-        (Format::JsonWithComments, true) => format!(
-            "// mine\n{{\n\t\"theme\": \"dark\", // at night\n\t\"{key}\": {{\n\t\t\"files\": {{ \"command\": \"files\" }} // last\n\t}}\n}}\n"
-        ),
-        (_, true) => format!(
-            "// mine\n{{\n\t\"theme\": \"dark\", // at night\n\t\"{key}\": {{\n\t\t\"files\": {{ \"command\": \"files\" }}, // last\n\t}},\n}}\n"
-        ),
+        (format, true) => {
+            let comma = if format == Format::JsonWithCommas {
+                ","
+            } else {
+                ""
+            };
+            format!(
+                "// mine\n{{\n\t\"theme\": \"dark\", // at night\n\t\"{key}\": {{\n\t\t\"files\": {{ \"command\": \"files\" }}{comma} // last\n\t}}{comma}\n}}\n"
+            )
+        }
         (_, false) => format!(
             "{{\n    \"b\": 1,\n    \"{key}\": {{\n        \"files\": {{\n            \"command\": \"files\"\n        }}\n    }},\n    \"a\": 2\n}}"
         ),
@@ -79,12 +78,12 @@ fn other(host: &Host, comments: bool) -> String {
 
 /// Plans to write the entry of `docker`.
 fn planned(host: &Host, path: &Path) -> anyhow::Result<Plan> {
-    connect(host, path, "docker", &entry(host), &own())
+    connect(host, path, "docker", &entry(host), &own)
 }
 
 #[track_caller]
 fn connected(host: &Host, path: &Path, name: &str, entry: &Value) {
-    let plan = connect(host, path, name, entry, &own()).unwrap();
+    let plan = connect(host, path, name, entry, &own).unwrap();
     plan.apply().unwrap();
     let text = fs::read_to_string(path).unwrap();
     let found = edit::entry(host, &text, name).unwrap();
@@ -93,7 +92,7 @@ fn connected(host: &Host, path: &Path, name: &str, entry: &Value) {
 
 #[track_caller]
 fn disconnected(host: &Host, path: &Path, name: &str) {
-    let plan = disconnect(host, path, name, &own()).unwrap();
+    let plan = disconnect(host, path, name, &own).unwrap();
     plan.apply().unwrap();
 }
 
@@ -132,6 +131,15 @@ fn every_host_takes_every_valid_file_and_gets_it_back() {
             disconnected(host, &path, "docker");
             assert_eq!(folder.text(), file, "{}: {once}", host.id);
             assert_eq!(folder.files(), usize::from(file.is_some()));
+            // A file that two connects have made goes again, too.
+            if file.is_none() {
+                let mut second = entry(host);
+                second["args"] = json!(["--stdio", "--read-only"]);
+                connected(host, &path, "docker", &entry(host));
+                connected(host, &path, "docker", &second);
+                disconnected(host, &path, "docker");
+                assert!(!path.exists(), "{}", host.id);
+            }
         }
     }
 }
@@ -225,35 +233,21 @@ fn changes_and_entries_of_others_are_kept() {
         let read = |text| edit::read(host, text).unwrap();
         assert_eq!(read(&text), read(&before));
         assert_eq!(folder.files(), 1);
-        refused(disconnect(host, &path, "docker", &own()), "has no server");
+        refused(disconnect(host, &path, "docker", &own), "has no server");
 
         // An entry of the user with the same name comes back.
         let before = before.replace("files", "docker");
         fs::write(&path, &before).unwrap();
-        refused(disconnect(host, &path, "docker", &own()), "was not written");
+        refused(disconnect(host, &path, "docker", &own), "was not written");
         // The copy of an entry that was replaced since is no proof.
         fs::write(folder.path("file.bak"), "").unwrap();
-        refused(disconnect(host, &path, "docker", &own()), "was not written");
+        refused(disconnect(host, &path, "docker", &own), "was not written");
         fs::remove_file(folder.path("file.bak")).unwrap();
         connected(host, &path, "docker", &entry(host));
         let copy = fs::read_to_string(folder.path("file.bak")).unwrap();
         assert_eq!(copy, before);
         disconnected(host, &path, "docker");
         assert_eq!(folder.text().unwrap(), before);
-    }
-}
-
-#[test]
-fn file_that_two_connects_have_made_goes_again() {
-    for host in hosts() {
-        let folder = Temporary::new(None);
-        let path = folder.file();
-        connected(host, &path, "docker", &entry(host));
-        let mut second = entry(host);
-        second["args"] = json!(["--stdio", "--read-only"]);
-        connected(host, &path, "docker", &second);
-        disconnected(host, &path, "docker");
-        assert!(!path.exists(), "{}", host.id);
     }
 }
 
@@ -273,7 +267,7 @@ fn differences_show_no_secret_of_another_entry() {
     ] {
         assert!(plan.diff.contains(line), "{line}: {}", plan.diff);
     }
-    let back = disconnect(host, &folder.file(), "docker", &own()).unwrap();
+    let back = disconnect(host, &folder.file(), "docker", &own).unwrap();
     for diff in [plan.diff, back.diff] {
         assert!(!diff.contains(&secret) && !diff.contains("12"), "{diff}");
     }

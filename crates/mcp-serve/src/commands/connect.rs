@@ -8,9 +8,10 @@ use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::parser::ValueSource;
 use clap::{Arg, Command, Parser};
-use mcp_hosts::{Folders, Format, HOSTS, Host, Launch, Own, Plan, Token};
+use mcp_hosts::{Folders, Format, HOSTS, Host, Launch, Listed, Plan, Token};
 
 use super::{fail, print};
+use crate::config::Setting;
 
 /// Writes this server into the file of a host, so that the host uses it.
 ///
@@ -72,9 +73,15 @@ impl Connect {
     fn act(&self, program: &str, server: &Command) -> anyhow::Result<String> {
         let host = Host::find(&self.host).context("this host is not known")?;
         let name = self.name.clone().unwrap_or_else(|| short(program));
-        let own = self.own(program);
+        let file = std::env::current_exe().ok();
+        let stem = file.as_deref().and_then(Path::file_stem);
+        let is_own = |entry: &Listed| match entry.program() {
+            Some("mcp-gateway") if entry.bridged().is_some() => true,
+            Some(started) => started == program || stem.is_some_and(|stem| stem == started),
+            None => entry.url.is_some() && entry.url == self.http,
+        };
         if self.undo {
-            let plan = mcp_hosts::disconnect(host, &self.path(host)?, &name, &own)?;
+            let plan = mcp_hosts::disconnect(host, &self.path(host)?, &name, &is_own)?;
             return self.finish(host, plan, &[]);
         }
         let launch = match &self.http {
@@ -82,7 +89,7 @@ impl Connect {
             None => Launch::Program {
                 command: own_path()?,
                 args: self.arguments(server)?,
-                env: variables(server),
+                env: variables(server)?,
             },
         };
         let entry = mcp_hosts::entry(host, &name, &launch);
@@ -91,7 +98,7 @@ impl Connect {
             warn(&[format!("{}: {}", host.name, host.after)]);
             return Ok(format!("{entry:#}\n"));
         }
-        let plan = mcp_hosts::connect(host, &self.path(host)?, &name, &entry, &own)?;
+        let plan = mcp_hosts::connect(host, &self.path(host)?, &name, &entry, &is_own)?;
         self.finish(host, plan, &warnings)
     }
 
@@ -100,7 +107,7 @@ impl Connect {
         if plan.diff.is_empty() {
             return Ok(format!(
                 "nothing to do: {} has this entry\n",
-                plan.path().display()
+                plan.path.display()
             ));
         }
         let mut text = plan.diff.clone();
@@ -110,17 +117,6 @@ impl Connect {
         text.push_str(&plan.apply()?);
         text.push_str(&format!("next: {}\n", host.after));
         Ok(text)
-    }
-
-    /// The names and the URL by which an entry is one of this program.
-    fn own(&self, program: &str) -> Own {
-        let file = std::env::current_exe().ok();
-        let stem = file.as_deref().and_then(Path::file_stem);
-        let stem = stem.and_then(|stem| stem.to_str()).map(str::to_owned);
-        Own {
-            programs: stem.into_iter().chain([program.to_owned()]).collect(),
-            urls: self.http.iter().cloned().collect(),
-        }
     }
 
     fn path(&self, host: &Host) -> anyhow::Result<PathBuf> {
@@ -182,10 +178,10 @@ impl Connect {
             }
             for value in parsed.get_raw(id).into_iter().flatten() {
                 let value = value.to_string_lossy().into_owned();
-                if is_secret(arg) || has_password(&value) {
+                if Setting::new(arg).is_secret() || has_password(&value) {
                     return Err(secret(arg));
                 }
-                args.push(format!("--{long}={}", absolute(arg, value)));
+                args.push(format!("--{long}={}", absolute(arg, &value)?));
             }
         }
         Ok(args)
@@ -195,7 +191,7 @@ impl Connect {
 fn secret(arg: &Arg) -> anyhow::Error {
     let long = arg.get_long().unwrap_or_default();
     let name = arg.get_env().unwrap_or_default().to_string_lossy();
-    let what = match is_secret(arg) {
+    let what = match Setting::new(arg).is_secret() {
         true => format!(
             "is a secret and does not belong on a command line: set {name} or {name}_FILE instead"
         ),
@@ -273,49 +269,35 @@ const OF_HTTP: [&str; 7] = [
 ];
 
 /// The variables of the server that are set now.
-fn variables(server: &Command) -> Vec<(String, Option<String>)> {
-    let variable = |arg: &Arg| {
-        let name = arg.get_env()?.to_str()?.to_owned();
-        let of_http = OF_HTTP.contains(&name.as_str())
-            || matches!(arg.get_help_heading(), Some("Access" | "TLS"));
-        let value = std::env::var(&name).ok();
-        let value = value.filter(|value| !value.is_empty() && !of_http)?;
-        let is_hidden = is_secret(arg) || has_password(&value);
-        Some((name, (!is_hidden).then(|| absolute(arg, value))))
-    };
-    server.get_arguments().filter_map(variable).collect()
-}
-
-/// True if the value of an option is a secret, and not the name of a file with one.
-fn is_secret(arg: &Arg) -> bool {
-    let names = arg.get_value_names().unwrap_or_default();
-    let secrets = ["KEY", "TOKEN", "SECRET", "NAME=TOKEN", "PASSWORD"];
-    arg.is_hide_env_values_set() || names.iter().any(|name| secrets.contains(&name.as_str()))
+fn variables(server: &Command) -> anyhow::Result<Vec<(String, Option<String>)>> {
+    let mut variables = Vec::new();
+    for arg in server.get_arguments() {
+        let Some(name) = arg.get_env().and_then(|name| name.to_str()) else {
+            continue;
+        };
+        let of_http =
+            OF_HTTP.contains(&name) || matches!(arg.get_help_heading(), Some("Access" | "TLS"));
+        let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+        if let Some(value) = value.filter(|_| !of_http) {
+            let is_hidden = Setting::new(arg).is_secret() || has_password(&value);
+            let shown = (!is_hidden).then(|| absolute(arg, &value)).transpose()?;
+            variables.push((name.to_owned(), shown));
+        }
+    }
+    Ok(variables)
 }
 
 /// The value of an option with each path on this machine from the root: hosts start programs in a folder of their own.
-fn absolute(arg: &Arg, value: String) -> String {
-    let names = arg.get_value_names().unwrap_or_default();
-    let is = |searched: &[&str]| names.iter().any(|name| searched.contains(&name.as_str()));
-    let one = |value: &str| match value.split_once('=') {
-        Some((name, path)) if is(&["NAME=FILE"]) => format!("{name}={}", from_root(path)),
-        _ if is(&["FILE", "DIR"]) => from_root(value),
-        _ => value.to_owned(),
-    };
-    match arg.get_value_delimiter() {
+fn absolute(arg: &Arg, value: &str) -> anyhow::Result<String> {
+    let (setting, here) = (Setting::new(arg), std::env::current_dir()?);
+    let one = |value: &str| setting.in_folder(value.trim().to_owned(), &here);
+    Ok(match arg.get_value_delimiter() {
         Some(delimiter) => {
             let values: Vec<_> = value.split(delimiter).map(one).collect();
             values.join(&delimiter.to_string())
         }
-        None => one(&value),
-    }
-}
-
-fn from_root(path: &str) -> String {
-    let absolute = std::path::absolute(path.trim()).ok();
-    let absolute = absolute.and_then(|path| path.to_str().map(str::to_owned));
-    // An empty path has none.
-    absolute.unwrap_or_else(|| path.to_owned())
+        None => one(value),
+    })
 }
 
 /// True if an address among the values has a password. A user name alone is one in a URL of HTTP, where tokens
@@ -333,20 +315,20 @@ fn has_password(values: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn arg(name: &'static str) -> Arg {
-        Arg::new("a").value_name(name)
-    }
-
     #[test]
     fn paths_on_this_machine_are_written_from_the_root() {
-        let root = from_root("a");
-        let list = arg("FILE").value_delimiter(',');
-        assert_eq!(absolute(&list, "a,a".into()), format!("{root},{root}"));
-        let named = arg("NAME=FILE").value_delimiter(',');
-        let expected = format!("x={root},y={root}");
-        assert_eq!(absolute(&named, "x=a,y=a".into()), expected);
-        assert_eq!(absolute(&arg("REMOTE_DIR"), "a".into()), "a");
-        assert_eq!(absolute(&arg("DIR"), "a".into()), root);
+        let arg = |name: &'static str| Arg::new("a").value_name(name).value_delimiter(',');
+        let path = |arg: Arg| arg.value_parser(clap::value_parser!(PathBuf));
+        let root = std::env::current_dir().unwrap().join("a");
+        let root = root.to_str().unwrap();
+        for (arg, value, expected) in [
+            (path(arg("FILE")), "a,a", format!("{root},{root}")),
+            (arg("NAME=FILE"), "x=a,y=a", format!("x={root},y={root}")),
+            (arg("REMOTE_DIR"), "a", "a".to_owned()),
+            (path(arg("DIR")), "a", root.to_owned()),
+        ] {
+            assert_eq!(absolute(&arg, value).unwrap(), expected);
+        }
     }
 
     #[test]

@@ -13,12 +13,10 @@ use anyhow::Context as _;
 use clap::builder::{OsStr, Resettable};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Id, Parser};
-use mcp_client::{Client, ClientInfo, Endpoint};
+use mcp_client::{Client, ClientInfo, Endpoint, Proxy};
 use mcp_core::tool::Detail;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
 use crate::commands::connect::short;
 use crate::commands::print;
@@ -203,14 +201,8 @@ async fn examine_service<S: Service>(report: &mut Report, running: Running<S>) {
 /// Asks a running gateway for its backends.
 async fn examine_backends(report: &mut Report, url: &str, token: Option<&str>) {
     let asked = async {
-        let client = client(url, token)?;
-        let told = async {
-            client.connect(&own_info()).await?;
-            client.call_tool("gateway_status", &json!({})).await
-        };
-        let told = tokio::time::timeout(QUESTION_TIMEOUT, told).await;
-        client.close().await;
-        let told = told??;
+        let (client, nothing) = (client(url, token)?, json!({}));
+        let told = ask(&client, client.call_tool("gateway_status", &nothing)).await?;
         anyhow::ensure!(!told.is_error, "{}", told.text());
         anyhow::Ok(serde_json::from_str::<Value>(&told.text())?)
     };
@@ -262,21 +254,26 @@ fn client(url: &str, token: Option<&str>) -> anyhow::Result<Client> {
     Ok(Client::http(endpoint)?)
 }
 
-fn own_info() -> ClientInfo {
-    ClientInfo::new("doctor", env!("CARGO_PKG_VERSION"))
+/// Connects a client, asks a question, and closes it.
+async fn ask<T>(
+    client: &Client,
+    question: impl Future<Output = Result<T, mcp_client::Error>>,
+) -> anyhow::Result<T> {
+    let own = ClientInfo::new("doctor", env!("CARGO_PKG_VERSION"));
+    let asked = async {
+        client.connect(&own).await?;
+        question.await
+    };
+    let answer = tokio::time::timeout(QUESTION_TIMEOUT, asked).await;
+    client.close().await;
+    let late = || format!("no answer within {} s", QUESTION_TIMEOUT.as_secs());
+    Ok(answer.with_context(late)??)
 }
 
 /// Connects, and lists the tools as JSON.
 async fn tools_of(client: &Client) -> anyhow::Result<Vec<String>> {
-    let asked = async {
-        client.connect(&own_info()).await?;
-        client.list("tools/list", "tools").await
-    };
-    let tools = tokio::time::timeout(QUESTION_TIMEOUT, asked).await;
-    client.close().await;
-    let tools =
-        tools.with_context(|| format!("no answer within {} s", QUESTION_TIMEOUT.as_secs()))?;
-    Ok(tools?.iter().map(|tool| tool.get().to_owned()).collect())
+    let tools = ask(client, client.list("tools/list", "tools")).await?;
+    Ok(tools.iter().map(|tool| tool.get().to_owned()).collect())
 }
 
 /// The options that are set, each with its value, unless that is a secret, and its source.
@@ -437,9 +434,8 @@ fn is_shared(_: &std::fs::Metadata) -> bool {
     false
 }
 
+/// Timeout of the question who has the port.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
-
-const MAX_RESPONSE: u64 = 64 << 10;
 
 /// The address at which a server with this one can be asked.
 fn reachable(address: SocketAddr) -> SocketAddr {
@@ -465,7 +461,7 @@ async fn examine_port(report: &mut Report, address: SocketAddr, name: &str, has_
             return false;
         }
     }
-    let help = get(reachable(address), "/mcp").await;
+    let help = help(reachable(address)).await;
     let text = |member: &str| help.as_ref().and_then(|help| help[member].as_str());
     let port = address.port();
     match text("name") {
@@ -487,22 +483,14 @@ async fn examine_port(report: &mut Report, address: SocketAddr, name: &str, has_
     false
 }
 
-async fn get(address: SocketAddr, path: &str) -> Option<Value> {
-    let asked = async {
-        let mut stream = TcpStream::connect(address).await.ok()?;
-        let request =
-            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.ok()?;
-        let mut response = String::new();
-        stream
-            .take(MAX_RESPONSE)
-            .read_to_string(&mut response)
-            .await
-            .ok()?;
-        let (_, body) = response.split_once("\r\n\r\n")?;
-        serde_json::from_str(body).ok()
-    };
-    tokio::time::timeout(REPLY_TIMEOUT, asked).await.ok()?
+/// The description of the server at an address.
+async fn help(address: SocketAddr) -> Option<Value> {
+    let endpoint = Endpoint::new(&format!("http://{address}/mcp")).ok()?;
+    // The address need not be one of the hosts that the server admits.
+    let endpoint = endpoint.proxy(Proxy::Direct).header("host", "localhost");
+    let asked = tokio::time::timeout(REPLY_TIMEOUT, endpoint.ok()?.get());
+    let (_, body) = asked.await.ok()?.ok()?;
+    serde_json::from_slice(&body).ok()
 }
 
 /// More tokens than this are a warning.

@@ -1,12 +1,12 @@
 //! Tests of the configuration file.
 
 use std::io::Write as _;
-use std::path::Path;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
+use tempfile::NamedTempFile;
 
 use super::*;
-use crate::{Command, create_private};
+use crate::Command;
 
 /// Options of a server, one of each type.
 #[derive(clap::Args, Debug)]
@@ -38,25 +38,23 @@ struct Own {
     own_cost: Option<f64>,
 }
 
-struct File(PathBuf);
+struct File(NamedTempFile);
 
 impl File {
-    fn new(name: &str, text: &str) -> Self {
-        let path = format!("mcp-serve-config-{}-{name}.toml", std::process::id());
-        let path = std::env::temp_dir().join(path);
-        let mut file = create_private(&path).unwrap();
+    fn new(text: &str) -> Self {
+        let mut file = NamedTempFile::new().unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        Self(path)
+        Self(file)
     }
 
     /// The options with this file and these arguments, and the problems without the name of the file.
     fn options(&self, args: &[&str]) -> (Option<Command<Own>>, Vec<String>) {
-        let mut all: Vec<OsString> = vec!["x".into(), "--config".into(), self.0.clone().into()];
+        let mut all: Vec<OsString> = vec!["x".into(), "--config".into(), self.0.path().into()];
         all.extend(args.iter().map(OsString::from));
         let Applied {
             command, problems, ..
         } = apply(with_option(Command::<Own>::command()), &all);
-        let path = self.0.display().to_string();
+        let path = self.0.path().display().to_string();
         let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
         let problems = problems.iter().map(|text| text.replace(&path, "F"));
         let options = command.try_get_matches_from(all).ok();
@@ -71,16 +69,9 @@ impl File {
     }
 }
 
-impl Drop for File {
-    fn drop(&mut self) {
-        std::fs::remove_file(&self.0).unwrap();
-    }
-}
-
 #[test]
 fn values_have_the_types_of_their_options() {
     let file = File::new(
-        "types",
         "port = 0x10\nbind = \"::1\"\nstdio = true\nown_cost = 1.5\nerror_profile = \"extended\"\n\
          toolsets = [\"a\", \"b\"]\nallowed_hosts = \"c,d\"\nown_files = [\"n=keys/n\"]\ntls_cert = \"cert.pem\"\n",
     );
@@ -107,19 +98,16 @@ fn values_have_the_types_of_their_options() {
 
 #[test]
 fn secret_is_a_file_a_variable_or_a_text_that_no_other_user_can_read() {
-    let key = File::new("key", "hunter2\n");
-    let name = key.0.file_name().unwrap().to_str().unwrap();
-    let file = File::new(
-        "secret",
-        &format!(
-            "own_key = \"file:{name}\"\nsession_key = \"file:{name}\"\nown_keys = [\"a=file:{name}\", \"b=plain\"]\n"
-        ),
-    );
+    let key = File::new("hunter2\n");
+    let name = key.0.path().file_name().unwrap().to_str().unwrap();
+    let file = File::new(&format!(
+        "own_key = \"file:{name}\"\nsession_key = \"file:{name}\"\nown_keys = [\"a=file:{name}\", \"b=plain\"]\n"
+    ));
     let Command { product, common } = file.usable(&[]);
     // A server follows the file.
     assert_eq!(
         (product.own_key, product.own_key_file),
-        (None, Some(key.0.clone()))
+        (None, Some(key.0.path().to_owned()))
     );
     assert_eq!(common.session_key.as_deref(), Some("hunter2"));
     assert_eq!(product.own_keys, ["a=hunter2", "b=plain"]);
@@ -129,10 +117,7 @@ fn secret_is_a_file_a_variable_or_a_text_that_no_other_user_can_read() {
         (product.own_key.as_deref(), product.own_key_file),
         (Some("given"), None)
     );
-    let file = File::new(
-        "variable",
-        "own_key = \"${CARGO_PKG_NAME}\"\nown_url = \"${CONFIG_TEST_NONE:-x}\"\n",
-    );
+    let file = File::new("own_key = \"${CARGO_PKG_NAME}\"\nown_url = \"${CONFIG_TEST_NONE:-x}\"\n");
     let product = file.usable(&["--own-url", "u"]).product;
     assert_eq!(product.own_key.as_deref(), Some("mcp-serve"));
     assert_eq!(file.usable(&[]).product.own_url, "x");
@@ -142,10 +127,7 @@ fn secret_is_a_file_a_variable_or_a_text_that_no_other_user_can_read() {
 #[test]
 fn secret_in_plain_text_in_a_file_of_all_users_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;
-    let file = File::new(
-        "public",
-        "own_key = \"hunter2\"\nown_keys = \"a=hunter2\"\nport = 1\n",
-    );
+    let file = File::new("own_key = \"hunter2\"\nown_keys = \"a=hunter2\"\nport = 1\n");
     file.usable(&[]);
     let mode = |mode| std::fs::set_permissions(&file.0, std::fs::Permissions::from_mode(mode));
     mode(0o644).unwrap();
@@ -163,9 +145,8 @@ fn secret_in_plain_text_in_a_file_of_all_users_is_refused() {
 
 #[test]
 fn every_problem_is_told_with_its_line_key_and_nearest_name() {
-    for (name, text, expected) in [
+    for (text, expected) in [
         (
-            "all",
             "prot = 1\nbody-limit = 2\nN8 = 1\nMCP_PORT = 1\n[tls]\ncert = 1\n",
             vec![
                 "F:4: MCP_PORT: unknown key; did you mean \"port\"?",
@@ -174,7 +155,6 @@ fn every_problem_is_told_with_its_line_key_and_nearest_name() {
             ],
         ),
         (
-            "values",
             "port = \"1\"\nstdio = \"yes\"\nbind = \"all\"\ncall_timeout = 0\nrate_limit = -1\nlog = 1\n\
            toolsets = []\nallowed_hosts = [\"a,b\"]\nerror_profile = \"x\"\nown_cost = \"1\"\nown_key = \"${CONFIG_TEST_NONE}\"\n\
            own_url = \"${\"\nown_keys = [1]\nbody_limit = 1.5\nsession_key = \"file:nowhere\"\n",
@@ -196,9 +176,9 @@ fn every_problem_is_told_with_its_line_key_and_nearest_name() {
                 "F:7: toolsets: must not be empty; leave it out for its default",
             ],
         ),
-        ("syntax", "port = \nbind = 'x\n", vec!["F:1: ", "F:2: "]),
+        ("port = \nbind = 'x\n", vec!["F:1: ", "F:2: "]),
     ] {
-        let (_, mut problems) = File::new(name, text).options(&[]);
+        let (_, mut problems) = File::new(text).options(&[]);
         problems.sort_by_key(|text| text.split(": ").nth(1).map(str::to_owned));
         for expected in &expected {
             let found = problems.iter().any(|problem| problem.starts_with(expected));
@@ -206,8 +186,8 @@ fn every_problem_is_told_with_its_line_key_and_nearest_name() {
         }
         assert!(problems.len() >= expected.len(), "{problems:#?}");
     }
-    let missing = File(Path::new("/nowhere.toml").to_owned());
+    let missing = File::new("");
+    std::fs::remove_file(missing.0.path()).unwrap();
     let (_, problems) = missing.options(&[]);
-    std::mem::forget(missing);
     assert_eq!(problems, ["F: cannot be read: there is no such file"]);
 }

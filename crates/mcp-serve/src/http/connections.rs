@@ -117,12 +117,9 @@ pub(super) struct Connections {
     makes_room: bool,
     /// Cancelled when the listener closes.
     closing: CancellationToken,
-    open: OpenConnections,
+    /// The connections by their age, oldest first.
+    open: Mutex<BTreeMap<u64, Arc<ClientConnection>>>,
 }
-
-/// The usual connections by their age, oldest first.
-#[derive(Default)]
-struct OpenConnections(Mutex<BTreeMap<u64, Arc<ClientConnection>>>);
 
 /// The place of a connection until it is dropped.
 pub(super) struct Place {
@@ -139,7 +136,7 @@ impl Connections {
             reserved: Arc::new(Semaphore::new(limits.reserved_connections)),
             makes_room: needs_token,
             closing,
-            open: OpenConnections::default(),
+            open: Mutex::default(),
         }
     }
 
@@ -150,7 +147,7 @@ impl Connections {
                 biased;
                 permit = self.permit() => return permit.map(drop),
                 () = sleep(ROOM_CHECK_INTERVAL), if self.makes_room => {
-                    if self.open.have_room() {
+                    if self.have_room() {
                         return Ok(());
                     }
                 }
@@ -162,7 +159,7 @@ impl Connections {
     /// room; else the place is a reserved one.
     pub(super) async fn place(self: &Arc<Self>, address: IpAddr) -> io::Result<Place> {
         let is_full = self.usual.available_permits() == 0;
-        if is_full && self.makes_room && self.open.make_room() {
+        if is_full && self.makes_room && self.make_room() {
             let usual = Arc::clone(&self.usual).acquire_owned();
             if let Ok(permit) = timeout(ROOM_TIMEOUT, usual).await {
                 return Ok(self.taken(address, permit.map_err(io::Error::other)?, false));
@@ -192,17 +189,15 @@ impl Connections {
         let ending = self.closing.child_token();
         let client = Arc::new(ClientConnection::new(address, is_reserved, ending));
         Place {
-            number: self.open.add(Arc::clone(&client)),
+            number: self.add(Arc::clone(&client)),
             connections: Arc::clone(self),
             client,
             _permit: permit,
         }
     }
-}
 
-impl OpenConnections {
     fn add(&self, client: Arc<ClientConnection>) -> u64 {
-        let mut open = self.0.lock();
+        let mut open = self.open.lock();
         let number = open.last_key_value().map_or(0, |(last, _)| last + 1);
         open.insert(number, client);
         number
@@ -210,14 +205,14 @@ impl OpenConnections {
 
     /// True if a connection could make room.
     fn have_room(&self) -> bool {
-        let open = self.0.lock();
+        let open = self.open.lock();
         open.values().any(|client| client.can_make_room())
     }
 
     /// Ends an idle connection that had no valid token, so that another one has room: of the address with the most
     /// such connections the oldest. Returns false if there is none.
     fn make_room(&self) -> bool {
-        let open = self.0.lock();
+        let open = self.open.lock();
         let idle = || open.values().filter(|client| client.can_make_room());
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
         idle().for_each(|client| *counts.entry(client.address).or_default() += 1);
@@ -234,7 +229,7 @@ impl OpenConnections {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.connections.open.0.lock().remove(&self.number);
+        self.connections.open.lock().remove(&self.number);
     }
 }
 
@@ -244,7 +239,7 @@ mod tests {
 
     #[test]
     fn oldest_idle_connection_of_the_address_with_the_most_makes_room() {
-        let open = OpenConnections::default();
+        let open = Connections::new(&Limits::default(), true, CancellationToken::new());
         let client = |last: u8, is_reserved| {
             let address = [127, 0, 0, last].into();
             let ending = CancellationToken::new();

@@ -3,17 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use axum::Router;
+use axum::routing::get;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use clap::{Args, FromArgMatches};
 use futures_util::FutureExt as _;
+use http::StatusCode;
+use http::header::LOCATION;
 use mcp_core::clock::unix_time;
 use mcp_core::server::Principal;
 use parking_lot::Mutex;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::*;
@@ -330,7 +333,7 @@ impl Key {
 struct Issuer {
     url: String,
     /// The answer for the keys: a status and a body.
-    keys: Arc<Mutex<(&'static str, String)>>,
+    keys: Arc<Mutex<(u16, String)>>,
     fetched: Arc<AtomicUsize>,
 }
 
@@ -339,38 +342,28 @@ impl Issuer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/tenant", listener.local_addr().unwrap());
         let issuer = Self {
-            keys: Arc::new(Mutex::new(("200 OK", json!({"keys": keys}).to_string()))),
+            keys: Arc::new(Mutex::new((200, json!({"keys": keys}).to_string()))),
             url: url.clone(),
             fetched: Arc::default(),
         };
         let (keys, fetched) = (Arc::clone(&issuer.keys), Arc::clone(&issuer.fetched));
-        tokio::spawn(async move {
-            loop {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let mut head = [0; 2000];
-                let length = stream.read(&mut head).await.unwrap();
-                let head = String::from_utf8_lossy(&head[..length]).into_owned();
-                let path = head.split(' ').nth(1).unwrap();
-                let (status, body) = match path {
-                    "/.well-known/oauth-authorization-server/tenant" => {
-                        let body = json!({"issuer": url, "jwks_uri": format!("{url}/keys")});
-                        ("200 OK", body.to_string())
-                    }
-                    "/tenant/keys" => {
-                        fetched.fetch_add(1, Ordering::Relaxed);
-                        keys.lock().clone()
-                    }
-                    _ => ("404 Not Found", String::new()),
-                };
-                let length = body.len();
-                let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{body}");
-                stream.write_all(answer.as_bytes()).await.unwrap();
-            }
-        });
+        let metadata = json!({"issuer": url, "jwks_uri": format!("{url}/keys")}).to_string();
+        let answer = async move || {
+            fetched.fetch_add(1, Ordering::Relaxed);
+            let (status, body) = keys.lock().clone();
+            let status = StatusCode::from_u16(status).unwrap();
+            // The target, if it is a redirect.
+            (status, [(LOCATION, "/tenant/keys")], body)
+        };
+        let well_known = "/.well-known/oauth-authorization-server/tenant";
+        let paths = Router::new()
+            .route(well_known, get(async move || metadata))
+            .route("/tenant/keys", get(answer));
+        tokio::spawn(async move { axum::serve(listener, paths).await });
         issuer
     }
 
-    fn set(&self, status: &'static str, keys: &[Value]) {
+    fn set(&self, status: u16, keys: &[Value]) {
         *self.keys.lock() = (status, json!({"keys": keys}).to_string());
     }
 
@@ -405,7 +398,7 @@ async fn keys_are_fetched_for_an_unknown_key_once_a_minute_and_outlive_an_outage
     let first = one.sign(&header(), &issuer.claims());
     let second = two.sign(&with(header(), "kid", json!("two")), &issuer.claims());
     let credential = server.credential_in(first.as_bytes(), None).await.unwrap();
-    issuer.set("200 OK", &[one.jwk("one"), two.jwk("two")]);
+    issuer.set(200, &[one.jwk("one"), two.jwk("two")]);
     assert_eq!((kind(&server, &second).await, fetched()), ("ok", 2));
     for id in ["three", "four"] {
         let token = two.sign(&with(header(), "kid", json!(id)), &issuer.claims());
@@ -414,15 +407,15 @@ async fn keys_are_fetched_for_an_unknown_key_once_a_minute_and_outlive_an_outage
     assert_eq!(fetched(), 2);
     // None of these answers is taken for keys.
     for (status, keys) in [
-        ("500 Internal Server Error", vec![]),
-        ("302 Found\r\nLocation: /tenant/keys", vec![two.jwk("two")]),
-        ("200 OK", vec![]),
+        (500, vec![]),
+        (302, vec![two.jwk("two")]),
+        (200, vec![]),
         (
-            "200 OK",
+            200,
             vec![json!({"kty": "oct", "k": "c2VjcmV0", "kid": "one"})],
         ),
-        ("200 OK", vec![two.jwk("two"); 101]),
-        ("200 OK", vec![json!("x".repeat(300_000))]),
+        (200, vec![two.jwk("two"); 101]),
+        (200, vec![json!("x".repeat(300_000))]),
     ] {
         issuer.set(status, &keys);
         server.issuers[0].refresh().await;
@@ -432,7 +425,7 @@ async fn keys_are_fetched_for_an_unknown_key_once_a_minute_and_outlive_an_outage
     }
     assert!(!credential.revoked.is_cancelled());
     // A key that is gone takes its tokens along.
-    issuer.set("200 OK", &[two.jwk("two")]);
+    issuer.set(200, &[two.jwk("two")]);
     server.issuers[0].refresh().await;
     server.sweep();
     assert!(credential.revoked.is_cancelled());
@@ -444,7 +437,7 @@ async fn keys_are_fetched_for_an_unknown_key_once_a_minute_and_outlive_an_outage
 async fn client_that_goes_does_not_use_up_the_fetch_of_its_minute() {
     let (one, issuer, server) = start().await;
     let two = Key::new();
-    issuer.set("200 OK", &[one.jwk("one"), two.jwk("two")]);
+    issuer.set(200, &[one.jwk("one"), two.jwk("two")]);
     let token = two.sign(&with(header(), "kid", json!("two")), &issuer.claims());
     // Polled once, and dropped.
     let asked = server.credential_in(token.as_bytes(), None);
@@ -471,7 +464,7 @@ async fn new_key_of_the_same_name_replaces_the_old_one() {
     let new = Key::new();
     let token = old.sign(&header(), &issuer.claims());
     let credential = server.credential_in(token.as_bytes(), None).await.unwrap();
-    issuer.set("200 OK", &[new.jwk("one")]);
+    issuer.set(200, &[new.jwk("one")]);
     let newer = new.sign(&header(), &issuer.claims());
     assert_eq!(kind(&server, &newer).await, "ok");
     server.sweep();

@@ -6,18 +6,15 @@ use super::*;
 use crate::Tokens;
 
 /// A folder of its own, removed on drop.
-struct Folder(PathBuf);
+struct Folder(tempfile::TempDir);
 
 impl Folder {
-    fn new(name: &str) -> Self {
-        let name = format!("mcp-serve-token-file-{name}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
     }
 
     fn file(&self) -> PathBuf {
-        self.0.join("tokens")
+        self.0.path().join("tokens")
     }
 
     fn text(&self) -> String {
@@ -25,15 +22,9 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).unwrap();
-    }
-}
-
 #[test]
 fn added_token_is_valid_and_only_its_hash_is_stored() {
-    let folder = Folder::new("add");
+    let folder = Folder::new();
     let file = TokenFile::new(folder.file());
     let expires = "2099-01-31T12:00:00Z".parse().unwrap();
     let token = file
@@ -58,7 +49,7 @@ fn added_token_is_valid_and_only_its_hash_is_stored() {
 /// The group of a server that is another user than the command can still read the file.
 #[test]
 fn changed_file_keeps_its_mode_without_rights_for_others() {
-    let folder = Folder::new("mode");
+    let folder = Folder::new();
     let file = TokenFile::new(folder.file());
     std::fs::write(folder.file(), "ada secret-of-16-chars\n").unwrap();
     for (before, after) in [(0o640, 0o640), (0o600, 0o600), (0o664, 0o660)] {
@@ -73,10 +64,10 @@ fn changed_file_keeps_its_mode_without_rights_for_others() {
 
 #[test]
 fn comments_order_and_other_lines_stay() {
-    let folder = Folder::new("keep");
+    let folder = Folder::new();
     let before = "# team a\nada  secret-of-16-chars  \n\n  # team b\nbob s2-of-16-characters";
     std::fs::write(folder.file(), before).unwrap();
-    let link = folder.0.join("link");
+    let link = folder.0.path().join("link");
     std::os::unix::fs::symlink(folder.file(), &link).unwrap();
     let file = TokenFile::new(link.clone());
     file.add("eve", None, None).unwrap();
@@ -94,7 +85,7 @@ fn comments_order_and_other_lines_stay() {
 
 #[test]
 fn unusable_changes_are_refused_and_leave_the_file() {
-    let folder = Folder::new("refuse");
+    let folder = Folder::new();
     let text = "ada secret-of-16-chars\n";
     std::fs::write(folder.file(), text).unwrap();
     let file = TokenFile::new(folder.file());
@@ -115,14 +106,14 @@ fn unusable_changes_are_refused_and_leave_the_file() {
     assert!(error.to_string().contains("there is no token"), "{error:#}");
     assert_eq!(folder.text(), text);
     assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
-    let nowhere = TokenFile::new(folder.0.join("no/tokens"));
+    let nowhere = TokenFile::new(folder.0.path().join("no/tokens"));
     assert!(nowhere.add("ada", None, None).is_err());
     assert!(nowhere.lines().is_err());
 }
 
 #[test]
 fn commands_at_the_same_time_lose_nothing() {
-    let folder = Folder::new("lock");
+    let folder = Folder::new();
     let add = |at: usize| {
         let file = TokenFile::new(folder.file());
         move || file.add(&format!("n{at}"), None, None).unwrap()

@@ -1,6 +1,6 @@
 //! The hosts that have this server, and whether their entries work.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use mcp_client::{Client, Command, Endpoint};
@@ -23,52 +23,39 @@ pub(super) async fn examine(
         return;
     };
     let mut found = false;
-    for host in HOSTS {
-        for project in [false, true] {
-            let Some(path) = host.path(&folders, project).filter(|path| path.is_file()) else {
+    for (host, project) in HOSTS.iter().flat_map(|host| [(host, false), (host, true)]) {
+        let Some(path) = host.path(&folders, project).filter(|path| path.is_file()) else {
+            continue;
+        };
+        let entries = listed(host, &path).unwrap_or_else(|error| {
+            let text = format!("{}: {error:#}", host.name);
+            report.warn("host", text, "correct the file");
+            Vec::new()
+        });
+        for entry in entries.iter().filter(|entry| is_own(entry, program, port)) {
+            found = true;
+            let what = format!("{}: {:?} in {}", host.name, entry.name, path.display());
+            let not_tried = match (entry.command.is_empty(), project) {
+                _ if entry.is_disabled => Some((" is switched off", "switch it on in the host")),
+                (false, true) => Some((
+                    ": not started: a file of this folder may name any program and service",
+                    "try it in the host",
+                )),
+                (false, false) if !is_this_program(entry) => Some((
+                    ": not started: it names another file than this program",
+                    "try it in the host",
+                )),
+                _ => None,
+            };
+            if let Some((reason, advice)) = not_tried {
+                report.warn("host", what + reason, advice);
                 continue;
-            };
-            let entries = match listed(host, &path) {
-                Ok(entries) => entries,
+            }
+            match try_entry(entry, host, server).await {
+                Ok(tools) => report.ok("host", format!("{what} works, {tools} tools")),
                 Err(error) => {
-                    report.warn(
-                        "host",
-                        format!("{}: {error:#}", host.name),
-                        "correct the file",
-                    );
-                    continue;
-                }
-            };
-            let own = entries.iter().filter(|entry| is_own(entry, program, port));
-            for entry in own {
-                found = true;
-                let what = format!("{}: {:?} in {}", host.name, entry.name, path.display());
-                if entry.is_disabled {
-                    report.warn(
-                        "host",
-                        format!("{what} is switched off"),
-                        "switch it on in the host",
-                    );
-                    continue;
-                }
-                if !entry.command.is_empty() && (project || !is_this_program(entry)) {
-                    let reason = match project {
-                        true => "a file of this folder may name any program and service",
-                        false => "it names another file than this program",
-                    };
-                    report.warn(
-                        "host",
-                        format!("{what}: not started: {reason}"),
-                        "try it in the host",
-                    );
-                    continue;
-                }
-                match try_entry(entry, host, server).await {
-                    Ok(tools) => report.ok("host", format!("{what} works, {tools} tools")),
-                    Err(error) => {
-                        let advice = format!("{program} connect {} --name {}", host.id, entry.name);
-                        report.fail("host", format!("{what}: {error:#}"), &advice);
-                    }
+                    let advice = format!("{program} connect {} --name {}", host.id, entry.name);
+                    report.fail("host", format!("{what}: {error:#}"), &advice);
                 }
             }
         }
@@ -82,21 +69,12 @@ pub(super) async fn examine(
 /// True if an entry starts this program, or calls its port here.
 fn is_own(entry: &Listed, program: &str, port: u16) -> bool {
     let is_here = |url: &str| {
-        ["127.0.0.1", "localhost", "[::1]"]
-            .iter()
-            .any(|host| url.starts_with(&format!("http://{host}:{port}/")))
+        let mut names = ["127.0.0.1", "localhost", "[::1]"].into_iter();
+        names.any(|name| url.starts_with(&format!("http://{name}:{port}/")))
     };
-    let started = entry
-        .command
-        .first()
-        .map(|command| Path::new(command).file_stem());
-    let starts = started.flatten().is_some_and(|stem| stem == program);
-    let bridges = entry.command.get(1).is_some_and(|arg| arg == "bridge");
-    let url = entry
-        .url
-        .as_deref()
-        .or(entry.command.get(2).filter(|_| bridges).map(String::as_str));
-    (starts && !bridges) || url.is_some_and(is_here)
+    let bridged = entry.bridged();
+    let starts = bridged.is_none() && entry.program() == Some(program);
+    starts || entry.url.as_deref().or(bridged).is_some_and(is_here)
 }
 
 /// True if the file behind the command of an entry is that of this program, or the gateway beside it for its bridge.
@@ -108,9 +86,9 @@ fn is_this_program(entry: &Listed) -> bool {
     let Some(found) = real(on_path(command.as_ref())) else {
         return false;
     };
-    let bridges = entry.command.get(1).is_some_and(|arg| arg == "bridge");
     let gateway = format!("mcp-gateway{}", std::env::consts::EXE_SUFFIX);
-    let gateway = bridges.then(|| real(own.with_file_name(gateway))).flatten();
+    let gateway = entry.bridged().map(|_| own.with_file_name(gateway));
+    let gateway = gateway.and_then(real);
     real(own).as_ref() == Some(&found) || gateway.as_ref() == Some(&found)
 }
 
