@@ -100,7 +100,7 @@ impl<S: Send + Sync + 'static> ProductTools<S> {
     /// Returns the function that explains the tools which are left out.
     pub(crate) fn why_missing(&mut self) -> WhyMissing {
         let left_out = std::mem::take(&mut self.left_out);
-        Arc::new(move |tool: &str, _: Option<&str>| left_out.get(tool).map(ToolError::forbidden))
+        Arc::new(move |tool: &str| left_out.get(tool).map(ToolError::forbidden))
     }
 
     /// Gives the tools their service, and a bound of their results.

@@ -325,7 +325,7 @@ impl Server {
     /// Sends the changes that `connection` needs to `peer` until the server closes: changes of
     /// subscribed resources and, after `initialize`, of lists.
     pub async fn watch(&self, connection: &Connection, caller: &Caller, peer: &dyn Peer) {
-        let mut receiver = self.receive_changes(caller.view());
+        let mut receiver = self.receive_changes(caller);
         loop {
             let changes = tokio::select! {
                 () = self.closing.cancelled() => return,
@@ -336,7 +336,7 @@ impl Server {
                     ServerChange::Resource(uri) => {
                         connection.is_subscribed(uri)
                             // It may have been allowed when the client subscribed.
-                            && self.catalog_of(caller).watches(uri)
+                            && self.catalog_of(caller).allows_uri(uri)
                     }
                     _ => connection.negotiated().is_some(),
                 };

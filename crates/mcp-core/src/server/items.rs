@@ -35,7 +35,7 @@ impl Server {
             conclude(Err(error))
         };
         let catalog = self.catalog_of(context.caller);
-        let Some((tool, counted_as)) = catalog.find_tool(&name) else {
+        let Some(tool) = catalog.tool(&name) else {
             if let Some(error) = catalog.why_missing(&name) {
                 return refused(error);
             }
@@ -44,7 +44,7 @@ impl Server {
                 available: catalog.tool_names(),
             });
         };
-        context.record.calls(counted_as);
+        context.record.calls(tool.0.original_name());
         if let Err(refusal) = catalog.admit(&tool.0, arguments, &context.call) {
             return refused(refusal);
         }

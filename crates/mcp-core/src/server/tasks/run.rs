@@ -73,7 +73,7 @@ impl Server {
     /// True if some tool may run as a task, in an era that has them.
     pub(in crate::server) fn has_tasks(&self, era: Era) -> bool {
         let knows = matches!(era, Era::Modern | Era::Legacy(Revision::V2025_11_25));
-        knows && self.catalog().tools.has_tasks
+        knows && self.catalog().has_tasks
     }
 
     /// Starts the call. In the modern era it becomes a task only if it has to wait: a result without
