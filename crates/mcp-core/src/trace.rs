@@ -14,7 +14,7 @@ use tracing::Span;
 
 pub use context::{TraceContext, TraceFields};
 pub use scope::{current, within};
-pub use span::{ClientSpan, HttpRequest, McpRequest, PeerAddress, SpanError, SpanWork, TARGET};
+pub use span::{ClientSpan, McpRequest, PeerAddress, SpanError, TARGET};
 pub(crate) use span::{answered, failed};
 
 /// Gives spans their place in a trace.

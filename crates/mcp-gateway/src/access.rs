@@ -56,7 +56,7 @@ impl CatalogAccess {
             true => Some(tool.clone()),
             false => scope.shown(tool).map(|(shown, bound)| {
                 let mut shown = shown.clone();
-                shown.is_listed &= tool.0.is_listed && !is_searched;
+                shown.is_listed &= !is_searched;
                 (shown, Arc::clone(bound))
             }),
         };

@@ -10,7 +10,7 @@ use mcp_core::registry::BoundItems;
 use mcp_core::server::WhyMissing;
 use mcp_core::tool::{
     ALL_TOOLSETS, BoundTool, Call, DEFAULT_TOOLSET, Effect, Output, Tool, ToolDefinition,
-    ToolError, ToolKind, Toolset, limited,
+    ToolError, ToolKind, Toolset,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer};
@@ -113,9 +113,9 @@ impl<S: Send + Sync + 'static> ProductTools<S> {
         match S::MAX_RESULT_BYTES {
             usize::MAX => tools.collect(),
             max => tools
-                .map(|(definition, tool)| match tool.bounds_its_result() {
-                    true => (definition, tool),
-                    false => (definition, limited(tool, max)),
+                .map(|(mut definition, tool)| {
+                    definition.max_bytes.get_or_insert(max);
+                    (definition, tool)
                 })
                 .collect(),
         }

@@ -21,9 +21,10 @@ impl Server {
         let catalog = self.catalog_of(context.caller);
         let Some(tool) = catalog.tool(&name) else {
             let why = catalog.why_missing(&name).map(Error::ToolFailed);
-            return Err(why.unwrap_or_else(|| Error::Seed001ToolNotFound {
+            return Err(why.unwrap_or_else(|| Error::ToolNotFound {
                 name: name.into_owned(),
                 available: catalog.tool_names(),
+                is_internal: true,
             }));
         };
         context.record.calls(tool.0.original_name());

@@ -28,6 +28,8 @@ pub struct ToolDefinition {
     pub aliases: Vec<String>,
     /// False for a tool that can be called but is not listed.
     pub is_listed: bool,
+    /// The most bytes of its result, if it has a bound.
+    pub max_bytes: Option<usize>,
     /// The arguments that clients repeat in headers.
     header_params: Arc<[HeaderParam]>,
     /// The original definition, if the tool is relayed from another server.
@@ -58,6 +60,7 @@ impl ToolDefinition {
             output_schema: T::Output::schema().map(Arc::new),
             aliases: Vec::new(),
             is_listed: true,
+            max_bytes: T::BOUNDS_ITS_RESULT.then_some(usize::MAX),
             header_params: headers.unwrap_or_default().into(),
             relayed: None,
             original: None,
@@ -93,6 +96,7 @@ impl ToolDefinition {
             description,
             effect: Effect::from_annotations(&annotations),
             task,
+            max_bytes: None,
             // It may declare invalid headers: then it has none.
             header_params: header_params(&input_schema).unwrap_or_default().into(),
             input_schema: input_schema.into(),

@@ -27,7 +27,7 @@ use crate::server::limits::CLEANUP_GRACE;
 use crate::server::params::wrong;
 use crate::server::results::{bad_arguments, conclude, with_schema};
 use crate::server::{OnDrop, Server};
-use crate::tool::{BoundTool, Call, TaskSupport, ToolDefinition};
+use crate::tool::{BoundTool, Call, TaskSupport, ToolDefinition, limited};
 use crate::trace;
 
 /// The time that a client has at least to get a result.
@@ -212,7 +212,7 @@ impl Server {
         let trace = trace::current();
         let running = async move {
             let result = match tool.start(&arguments, &call) {
-                Ok(running) => running.await,
+                Ok(running) => limited(definition.max_bytes, running.await),
                 Err(error) => {
                     let bad = with_schema(&definition, error);
                     return bad_arguments(&definition.name, era, bad);
