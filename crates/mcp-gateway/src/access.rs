@@ -9,7 +9,6 @@ use serde_json::value::RawValue;
 
 use crate::catalog::{Catalog, Scope, Tool, has_resource};
 use crate::config::BackendKey;
-use crate::gateway::Gateway;
 use crate::instructions;
 
 /// Chooses the items of callers by the roles and views of one catalog.
@@ -18,9 +17,11 @@ pub(crate) struct CatalogAccess {
     pub(crate) catalog: Arc<Catalog>,
     /// The instructions of the backends.
     pub(crate) servers: Vec<(BackendKey, String)>,
-    /// Explains tools whose backend is down; `None` before the first catalog is published.
-    pub(crate) gateway: Option<Arc<Gateway>>,
+    /// Explains tools whose backend is down, by the name of the tool and of the view.
+    pub(crate) why_missing: Arc<WhyMissingInView>,
 }
+
+type WhyMissingInView = dyn Fn(&str, Option<&str>) -> Option<ToolError> + Send + Sync;
 
 impl CatalogAccess {
     /// The catalog in the view of a group; `None` if the view is newer than the catalog.
@@ -90,12 +91,16 @@ impl Access for CatalogAccess {
         let prompts = view.map_or(&all.prompts, |view| &view.prompts).iter();
         let prompts =
             prompts.filter(|(prompt, _)| admission.allows(group, AccessItem::Prompt(&prompt.name)));
-        let (own, gateway) = (all.why_missing.clone(), self.gateway.clone());
+        let resources = view.map_or(&all.resources, |view| &view.resources).iter();
+        let resources = resources.filter(|(resource, _)| {
+            resource.is_template() || admission.allows(group, AccessItem::Resource(&resource.uri))
+        });
+        let (own, why_missing) = (all.why_missing.clone(), Arc::clone(&self.why_missing));
         let name = view.map(|view| Arc::clone(view.name()));
         ServerItems {
             title: view.and_then(|view| view.view.title.clone()),
             tools: tools.collect(),
-            resources: view.map_or(&all.resources, |view| &view.resources).clone(),
+            resources: resources.cloned().collect(),
             prompts: prompts.cloned().collect(),
             instructions: self.instructions(group),
             access: None,
@@ -104,10 +109,10 @@ impl Access for CatalogAccess {
                     name: tool,
                     effect: None,
                 };
-                let of_gateway = || gateway.as_ref()?.why_missing(tool, name.as_deref());
                 let of_own = own.as_ref().and_then(|own| own(tool));
+                let of_backend = || why_missing(tool, name.as_deref());
                 let is_allowed = admission.allows(group, item);
-                is_allowed.then(|| of_own.or_else(of_gateway))?
+                is_allowed.then(|| of_own.or_else(of_backend))?
             })),
         }
     }

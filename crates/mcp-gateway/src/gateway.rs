@@ -486,7 +486,7 @@ impl mcp_serve::Service for Gateway {
             admission: self.admission()?,
             catalog: Arc::default(),
             servers: Vec::new(),
-            gateway: None,
+            why_missing: Arc::new(|_, _| None),
         }))
     }
 
@@ -642,7 +642,7 @@ impl Gateway {
                     admission,
                     catalog: Arc::clone(catalog),
                     servers,
-                    gateway: Some(gateway),
+                    why_missing: Arc::new(move |tool, view| gateway.why_missing(tool, view)),
                 }));
             }
             None => lists.why_missing = Some(Arc::new(move |tool| gateway.why_missing(tool, None))),

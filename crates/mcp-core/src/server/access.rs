@@ -27,8 +27,8 @@ pub trait Access: Send + Sync {
     /// True if the role of a token counts.
     fn has_roles(&self) -> bool;
 
-    /// The items of a group: those of `all` that it may use, by the names and with the texts that it sees. Resources
-    /// may be more, since [`allows_uri`](Self::allows_uri) is asked for each.
+    /// The items of a group: those of `all` that it may use, by the names and with the texts that it sees. Templates of
+    /// resources may be more, since [`allows_uri`](Self::allows_uri) is asked for each.
     fn items(&self, group: usize, all: &ServerItems) -> ServerItems;
 
     /// True if callers of the group may use all items, whatever they are.

@@ -154,8 +154,13 @@ impl Catalog {
     /// The name by which the server knows the item of a request with this method: that of a tool may be an alias, or
     /// its name in a view.
     pub(super) fn published<'a>(&'a self, method: McpMethod, item: &'a str) -> &'a str {
-        let tool = method.calls_tool().then(|| self.known(item)).flatten();
-        tool.map_or(item, |tool| &tool.name)
+        if !method.calls_tool() {
+            return item;
+        }
+        match self.tool(item) {
+            Some((tool, _)) => tool.original_name(),
+            None => self.known(item).map_or(item, |tool| &tool.name),
+        }
     }
 
     /// The reason why callers may not use an item that is there, for the operator. `item` is the name or URI of a request
@@ -277,7 +282,7 @@ impl Catalog {
     fn encode_resources(&self, name: &str, templates: bool) -> Json {
         let definitions = self.items.resources.iter().map(|(resource, _)| resource);
         let listed = definitions.filter(|resource| {
-            resource.is_template() == templates && self.allows_uri(&resource.uri)
+            resource.is_template() == templates && (!templates || self.allows_uri(&resource.uri))
         });
         list(name, listed.map(ResourceDefinition::encode))
     }
