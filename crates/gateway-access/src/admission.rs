@@ -3,19 +3,15 @@
 //! The core asks here for each call of a listed tool, in every era and under every spelling; `call_tool` asks for the
 //! tool that it calls.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mcp_core::server::{
-    Access, AccessItem, Denial, DeniedBy, OriginalRequest, PreviousRounds, Principal,
-};
+use mcp_core::server::{AccessItem, Denial, DeniedBy, OriginalRequest, PreviousRounds, Principal};
 use mcp_core::tool::{
     Call, Effect, ToolDefinition, ToolError, ToolErrorKind, without_tool_call_id,
 };
 use serde_json::value::RawValue;
 
-use crate::own_tools::CALL_TOOL;
 use crate::rate::CallCounts;
 use crate::roles::{Decision, Right, Role, Roles};
 use crate::views;
@@ -195,12 +191,15 @@ impl Admission {
     }
 }
 
-impl Access for Admission {
-    fn groups(&self) -> usize {
+impl Admission {
+    /// The number of groups, at least 1.
+    pub fn groups(&self) -> usize {
         self.role_count() * (1 + self.views.len())
     }
 
-    fn group(&self, principal: Option<&Principal>, view: Option<&str>) -> Option<usize> {
+    /// The group of the callers whose token belongs to this principal in the view with this name; `None` if there is no
+    /// such view for them.
+    pub fn group(&self, principal: Option<&Principal>, view: Option<&str>) -> Option<usize> {
         let at = match view {
             None => 0,
             Some(name) => 1 + views::position(&self.views, name)?,
@@ -214,29 +213,19 @@ impl Access for Admission {
         may_use.then(|| at * roles.groups() + role)
     }
 
-    fn allows(&self, group: usize, item: AccessItem<'_>) -> bool {
+    /// True if callers of the group may use the item.
+    pub fn allows(&self, group: usize, item: AccessItem<'_>) -> bool {
         let (role, view) = self.decide(group, item);
         role.is_none_or(Decision::is_allowed) && view.is_none_or(Decision::is_allowed)
     }
 
-    fn is_open(&self, group: usize) -> bool {
+    /// True if callers of the group may use all items, whatever they are.
+    pub fn is_open(&self, group: usize) -> bool {
         self.roles.is_none() && self.view_of(group).is_none()
     }
 
-    fn has_roles(&self) -> bool {
-        self.roles.is_some()
-    }
-
-    fn fingerprint(&self, view: Option<&str>) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        let roles = self.roles.as_ref().map(|roles| roles.fingerprint());
-        let view = view.and_then(|name| self.view(name));
-        (roles, view.map(|view| view.fingerprint())).hash(&mut hasher);
-        hasher.finish()
-    }
-
-    /// The decisions of the role and of the view: that of the role if it denies.
-    fn explain(&self, group: usize, item: AccessItem<'_>) -> String {
+    /// The decisions of the role and of the view, for the operator: that of the role if it denies.
+    pub fn explain(&self, group: usize, item: AccessItem<'_>) -> String {
         let (of_role, of_view) = self.decide(group, item);
         let of_role = of_role.zip(self.role_of(group)).map(|(decision, role)| {
             let text = format!("role {}: {decision}", role.name);
@@ -251,19 +240,6 @@ impl Access for Admission {
             (Some((false, text)), _) | (_, Some((false, text))) => text,
             (Some((true, text)), None) | (None, Some((true, text))) => text,
             (Some((true, role)), Some((true, view))) => format!("{role}; {view}"),
-        }
-    }
-
-    fn admit(
-        &self,
-        tool: &ToolDefinition,
-        arguments: &RawValue,
-        call: &Call,
-    ) -> Result<(), ToolError> {
-        // The tool that it calls is judged.
-        match tool.name == CALL_TOOL {
-            true => Ok(()),
-            false => self.judge(tool, arguments, call),
         }
     }
 }

@@ -4,7 +4,6 @@
 //! answers requests for it like those for unknown items.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher};
 use std::sync::Arc;
 use std::{fmt, iter};
 
@@ -160,23 +159,6 @@ impl Roles {
         let lines = keys.filter_map(|key| self.principals.get(&**key));
         lines.min().map_or(self.default, |line| line.role)
     }
-
-    /// A number that is the same while all decisions are, wherever their lines are in the file.
-    pub fn fingerprint(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        for role in &self.roles {
-            role.fingerprint(&mut hasher);
-        }
-        // The first line that matches counts.
-        let lines = self.principals.iter();
-        let mut lines: Vec<_> = lines.map(|(name, line)| (line, name)).collect();
-        lines.sort_unstable();
-        for (line, name) in lines {
-            (name, line.role).hash(&mut hasher);
-        }
-        self.default.hash(&mut hasher);
-        hasher.finish()
-    }
 }
 
 impl Role {
@@ -210,15 +192,6 @@ impl Role {
     pub fn may_use_view(&self, name: &str) -> bool {
         let views = self.views.as_ref();
         views.is_none_or(|views| views.iter().any(|rule| rule.matches(name)))
-    }
-
-    /// Adds its decisions about items, without their lines in the file.
-    pub fn fingerprint(&self, hasher: &mut impl Hasher) {
-        let views = self.views.iter().flatten();
-        for rule in self.allow.iter().chain(&self.deny).chain(views) {
-            (rule.list, &rule.pattern, &rule.effects).hash(hasher);
-        }
-        (&self.name, &self.rights, self.views.is_some()).hash(hasher);
     }
 
     /// Decides about one item; `owner` is the backend of a resource, `None` for whichever has it.

@@ -4,7 +4,6 @@
 //! name and by the effect without the view.
 
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use mcp_core::server::AccessItem;
@@ -111,14 +110,6 @@ impl View {
             true => self.decide(item, None),
             false => Decision::NoBackend,
         }
-    }
-
-    /// A number that is the same while the decisions are, wherever its lines are in the file.
-    pub fn fingerprint(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.rules.fingerprint(&mut hasher);
-        self.own.hash(&mut hasher);
-        hasher.finish()
     }
 }
 

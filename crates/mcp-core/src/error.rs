@@ -2,7 +2,6 @@
 
 mod codes;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -49,25 +48,18 @@ pub enum Error {
         name: String,
         /// The names of the listed tools.
         available: Vec<String>,
+        /// True for `mcp.callTool` of seed 001, to which it is an internal error.
+        is_internal: bool,
     },
     /// No such resource.
     ResourceNotFound(String),
     /// No such prompt.
     PromptNotFound(String),
-    /// No such tool, in the form of seed 001: for its `mcp.callTool` that is an internal error.
-    Seed001ToolNotFound {
-        /// The name that was asked for.
-        name: String,
-        /// The names of the listed tools.
-        available: Vec<String>,
-    },
     /// A tool failed where the dialect has no `isError` result (seed 001).
     ToolFailed(ToolError),
     /// The tool runs only as a task, or never as one (2025-11-25).
     TaskSupport(String),
-    /// The error that a task has ended with.
-    OfTask(Arc<Self>),
-    /// The error of another server, passed on.
+    /// The error of another server, or of a task that has ended with it, passed on.
     Relayed(Box<ErrorObject>),
     /// A fault of ours; the detail is in the log.
     Internal,
@@ -142,12 +134,11 @@ impl Error {
             Self::MethodNotFound { .. } => "method_not_found",
             Self::InvalidParams(_) | Self::Malformed(_) => "invalid_params",
             Self::MissingCapability(_) => "missing_client_capability",
-            Self::ToolNotFound { .. } | Self::Seed001ToolNotFound { .. } => "tool_not_found",
+            Self::ToolNotFound { .. } => "tool_not_found",
             Self::ResourceNotFound(_) => "resource_not_found",
             Self::PromptNotFound(_) => "prompt_not_found",
             Self::ToolFailed(error) => error.kind().as_str(),
             Self::TaskSupport(_) => "task_support",
-            Self::OfTask(error) => error.kind(),
             Self::Relayed(_) => "upstream",
             Self::Internal => "internal",
             Self::Unauthorized(_) => "unauthorized",
@@ -209,15 +200,16 @@ impl Error {
                 ("Invalid params", Some(one_line(bad)))
             }
             Self::MissingCapability(_) => ("Missing required client capability", None),
-            Self::ToolNotFound { name, .. } => ("Tool not found", Some(name.clone())),
+            Self::ToolNotFound {
+                name, is_internal, ..
+            } => match is_internal {
+                true => ("", Some(format!("Internal error: Tool not found: {name}"))),
+                false => ("Tool not found", Some(name.clone())),
+            },
             Self::ResourceNotFound(uri) => ("Resource not found", Some(uri.clone())),
             Self::PromptNotFound(name) => ("Prompt not found", Some(name.clone())),
-            Self::Seed001ToolNotFound { name, .. } => {
-                ("", Some(format!("Internal error: Tool not found: {name}")))
-            }
             Self::ToolFailed(error) => ("", Some(error.message().to_owned())),
             Self::TaskSupport(detail) => ("Method not found", Some(detail.clone())),
-            Self::OfTask(error) => error.words(),
             Self::Relayed(error) => ("", Some(error.message.clone())),
             Self::Internal => ("Internal error", None),
             Self::Unauthorized(found) => {
@@ -280,8 +272,9 @@ impl Error {
                     data["schema"] = (**schema).clone();
                 }
             }
-            Self::ToolNotFound { name, available }
-            | Self::Seed001ToolNotFound { name, available } => {
+            Self::ToolNotFound {
+                name, available, ..
+            } => {
                 data["toolName"] = json!(name);
                 data["availableTools"] = json!(available);
             }
@@ -298,7 +291,6 @@ impl Error {
             }
             Self::ResourceNotFound(uri) => data["uri"] = json!(uri),
             Self::PromptNotFound(name) => data["promptName"] = json!(name),
-            Self::OfTask(error) => return error.data(profile),
             _ => {}
         }
         data

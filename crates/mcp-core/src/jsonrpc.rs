@@ -2,24 +2,18 @@
 //!
 //! * [`decode()`] reads one message, [`Frame::decode`] one message or a batch. Both borrow from the
 //!   input: ids, params and results stay the exact bytes that the peer sent.
-//! * [`response`], [`error`] and the five shorthands ([`parse_error`], [`invalid_request`],
-//!   [`method_not_found`], [`invalid_params`], [`internal_error`]) build responses.
-//! * [`encode`] turns a response into one newline-terminated line.
-//! * [`is_request`] tells whether a message expects an answer.
+//! * [`Response::write`] writes a response.
 
 mod build;
 mod decode;
 mod members;
 mod message;
 
-pub use build::{
-    ErrorObject, Json, Response, encode, error, internal_error, invalid_params, invalid_request,
-    method_not_found, parse_error, response,
-};
+pub use build::{ErrorObject, Json, Response};
 pub use decode::{DecodeError, Fault, Frame, MAX_BATCH, decode};
-pub(crate) use members::Entries;
+pub(crate) use members::Known;
 pub use members::{MAX_NESTING, Members, is_too_deep, member, members, quoted, string};
-pub use message::{Id, Message, Notification, Request, ResponseIn, is_request};
+pub use message::{Id, Message, Notification, Request, ResponseIn};
 
 /// Invalid JSON was received.
 pub const PARSE_ERROR: i32 = -32700;

@@ -2,10 +2,22 @@
 
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::{Entries, Id, string};
+use crate::jsonrpc::{Id, Known, string};
 use crate::trace::{TraceContext, TraceFields};
 
-/// The known members of `_meta`, each not parsed yet.
+/// The names of the known members of `_meta`.
+const NAMES: [&str; 8] = [
+    "progressToken",
+    "io.modelcontextprotocol/protocolVersion",
+    "io.modelcontextprotocol/clientCapabilities",
+    "io.modelcontextprotocol/logLevel",
+    "io.modelcontextprotocol/clientInfo",
+    "traceparent",
+    "tracestate",
+    "baggage",
+];
+
+/// The known members of `_meta`, each not parsed yet. `null` is as absent: some clients write members that are not set.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Meta<'a> {
     progress_token: Option<&'a RawValue>,
@@ -23,41 +35,39 @@ pub(crate) struct Meta<'a> {
 impl<'a> Meta<'a> {
     /// The `_meta` of these parameters, if they are an object that has it once.
     pub(crate) fn of_params(params: &'a RawValue) -> Option<Self> {
-        let Entries(entries) = serde_json::from_str(params.get()).ok()?;
-        let mut found = entries.into_iter().filter(|(name, _)| name == "_meta");
-        let (_, meta) = found.next()?;
-        let is_there = found.next().is_none() && meta.get() != "null";
-        is_there.then(|| Self::read(meta))
+        let known = Known::read(params.get(), &["_meta"]).ok()?;
+        let [meta] = known.present();
+        meta.filter(|_| known.is_twice == [false]).map(Self::read)
     }
 
     pub(crate) fn read(meta: &'a RawValue) -> Self {
-        let Ok(Entries(entries)) = serde_json::from_str(meta.get()) else {
+        let Ok(known) = Known::read(meta.get(), &NAMES) else {
             return Self {
                 fault: Some("must be an object"),
                 ..Self::default()
             };
         };
-        let (mut read, mut seen) = (Self::default(), Vec::new());
-        for (name, value) in entries {
-            let member = match &*name {
-                "progressToken" => &mut read.progress_token,
-                "io.modelcontextprotocol/protocolVersion" => &mut read.version,
-                "io.modelcontextprotocol/clientCapabilities" => &mut read.capabilities,
-                "io.modelcontextprotocol/logLevel" => &mut read.log_level,
-                "io.modelcontextprotocol/clientInfo" => &mut read.client_info,
-                "traceparent" => &mut read.traceparent,
-                "tracestate" => &mut read.tracestate,
-                "baggage" => &mut read.baggage,
-                _ => continue,
-            };
-            // `null` is as absent: some clients write members that are not set.
-            *member = Some(value).filter(|value| value.get() != "null");
-            if seen.contains(&name) {
-                read.fault = Some("has a member twice");
-            }
-            seen.push(name);
+        let [
+            progress_token,
+            version,
+            capabilities,
+            log_level,
+            client_info,
+            traceparent,
+            tracestate,
+            baggage,
+        ] = known.present();
+        Self {
+            progress_token,
+            version,
+            capabilities,
+            log_level,
+            client_info,
+            traceparent,
+            tracestate,
+            baggage,
+            fault: known.twice(&NAMES).map(|_| "has a member twice"),
         }
-        read
     }
 
     /// The token for progress notifications: like an id, a string or an integer.

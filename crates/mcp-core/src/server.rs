@@ -21,7 +21,6 @@ mod record;
 mod results;
 mod seed_001;
 mod tasks;
-mod views;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -40,18 +39,17 @@ pub use access::{Access, AccessItem, Denial, DeniedBy};
 pub use answer::{FrameReply, RequestEnd};
 pub use audit::{Audit, AuditNotes, AuditedRequest, Sender};
 pub use caller::{Caller, ClientName, Peer, RequestHeaders};
-use catalog::Catalog;
+use catalog::Published;
 pub use changes::{ChangeNotifier, ServerChange, SubscribedUris, Subscription};
 pub use clients::PreviousRounds;
 pub use connection::{Connection, Negotiated};
 pub use context::{ExistenceCheck, OriginalRequest};
-pub use features::{GroupInstructions, ServerFeatures, ServerItems, WhyMissing};
+pub use features::{ServerFeatures, ServerItems, WhyMissing};
 use limits::FailureLog;
 pub use method::known_method;
 use record::Operations;
 use tasks::Tasks;
 pub use tasks::{StoredTask, TaskOwner, TaskStore};
-pub use views::{Inclusion, ViewItems, ViewTools};
 
 /// The member of `_meta` that describes a server (2026-07-28).
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -99,7 +97,7 @@ pub struct Server {
     /// The items from the start, which are always listed.
     own_items: ServerItems,
     /// The items that are listed now.
-    catalog: RwLock<Arc<Catalog>>,
+    published: RwLock<Arc<Published>>,
     /// All features except the items.
     features: ServerFeatures,
     tasks: Arc<Tasks>,
@@ -132,13 +130,13 @@ impl Server {
     /// A server with these features, which is degraded until [`Server::set_degraded`].
     pub fn new(identity: Identity, settings: ServerSettings, mut features: ServerFeatures) -> Self {
         let own_items = std::mem::take(&mut features.items);
-        let catalog = Catalog::new(own_items.clone(), &identity);
+        let published = Published::new(own_items.clone(), &identity);
         Self {
             modern_meta: identity.modern_meta(None),
             closing: CancellationToken::new(),
             identity,
             settings,
-            catalog: RwLock::new(Arc::new(catalog)),
+            published: RwLock::new(Arc::new(published)),
             own_items,
             features,
             tasks: Arc::new(Tasks::new()),

@@ -67,7 +67,7 @@ pub use definition::{Detail, Effect, ToolDefinition};
 pub(crate) use error::RpcError;
 pub use error::{ToolError, ToolErrorKind};
 pub use input_request::{ClientCapabilities, InputRequest};
-pub use limited::limited;
+pub(crate) use limited::limited;
 pub use output::{Content, Output, ToolResult};
 pub use schema::{Bounded, ShortText};
 pub(crate) use schema::{is_longer, too_long};

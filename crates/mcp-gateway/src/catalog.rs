@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use gateway_access::{Filter, OWN_TOOLS, SEARCH_TOOLS, View, Viewer};
+use gateway_access::{Filter, OWN_TOOLS, View, Viewer};
 use gateway_approvals::pins::HoldReason;
 use gateway_store::events::{KnownArguments, StoreError};
 use gateway_store::search::ToolIndex;
 use mcp_core::jsonrpc::quoted;
-use mcp_core::server::{
-    AccessItem, Denial, DeniedBy, Inclusion, ServerItems, ViewItems, ViewTools,
-};
+use mcp_core::prompt::PromptKind;
+use mcp_core::registry::BoundItems;
+use mcp_core::resource::ResourceKind;
+use mcp_core::server::{AccessItem, Denial, DeniedBy, ServerItems};
 use mcp_core::suggestion::suggestion;
 use mcp_core::tool::{BoundTool, Effect, TaskSupport, ToolDefinition};
 
@@ -30,7 +31,7 @@ pub(crate) struct Catalog {
     /// The backends whose tools are in `lists`, or in `refused`.
     with_tools: BTreeSet<BackendKey>,
     /// The backend of each tool, by its published name …
-    backends: Arc<HashMap<String, BackendKey>>,
+    backends: HashMap<String, BackendKey>,
     /// … of each prompt, and of each resource and template by its URI.
     prompt_backends: HashMap<String, BackendKey>,
     resource_backends: HashMap<String, BackendKey>,
@@ -90,7 +91,7 @@ impl Catalog {
     pub(crate) fn scope(&self, view: Option<&str>) -> Option<Scope<'_>> {
         let view = match view {
             None => None,
-            Some(name) => Some(self.views.iter().find(|view| *view.items.name == *name)?),
+            Some(name) => Some(self.views.iter().find(|view| **view.name() == *name)?),
         };
         Some(Scope {
             catalog: self,
@@ -161,7 +162,7 @@ impl Catalog {
             }
             self.lists.tools.push((definition, tool));
         }
-        self.backends = Arc::new(backends);
+        self.backends = backends;
         for BackendSnapshot { backend, snapshot } in snapshots {
             if let Some(reason) = snapshot.held.get(INSTRUCTIONS) {
                 let reason = format!("are held back: {reason}; see `mcp-gateway pins`");
@@ -309,26 +310,26 @@ fn find<'a>(
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
     catalog: &'a Catalog,
-    view: Option<&'a CatalogOfView>,
+    pub(crate) view: Option<&'a CatalogOfView>,
 }
 
 /// A tool, and its definition.
-type Tool = (ToolDefinition, Arc<dyn BoundTool>);
+pub(crate) type Tool = (ToolDefinition, Arc<dyn BoundTool>);
 
 impl<'a> Scope<'a> {
-    fn includes(&self, tool: &ToolDefinition) -> bool {
-        let view = self.view;
-        view.is_none_or(|view| view.items.tools.includes(tool) != Inclusion::Out)
+    /// A tool of the catalog as it is shown here; `None` if it is not in the view.
+    pub(crate) fn shown(self, tool: &'a Tool) -> Option<&'a Tool> {
+        match self.view {
+            None => Some(tool),
+            Some(view) => view.tools.get(&tool.0.name),
+        }
     }
 
     /// The tools that are not withheld, in the order of their published names.
     pub(crate) fn listed_tools(self) -> impl Iterator<Item = &'a ToolDefinition> {
-        let tools = self.catalog.lists.tools.iter().map(|(tool, _)| tool);
-        let tools = tools.filter(move |tool| tool.is_listed && self.includes(tool));
-        tools.map(move |tool| match self.view {
-            None => tool,
-            Some(view) => view.items.tools.definition(tool),
-        })
+        let tools = self.catalog.lists.tools.iter();
+        let tools = tools.filter_map(move |tool| self.shown(tool));
+        tools.map(|(tool, _)| tool).filter(|tool| tool.is_listed)
     }
 
     /// Items that are not offered, or not as a view says: without a view those of every one.
@@ -346,7 +347,7 @@ impl<'a> Scope<'a> {
         let lists = &self.catalog.lists;
         match self.view {
             None => (lists.resources.len(), lists.prompts.len()),
-            Some(view) => (view.items.resources.len(), view.items.prompts.len()),
+            Some(view) => (view.resources.len(), view.prompts.len()),
         }
     }
 
@@ -368,21 +369,25 @@ impl<'a> Scope<'a> {
         found
     }
 
+    /// The published name of the tool that is called `name` here.
+    pub(crate) fn original(self, name: &'a str) -> &'a str {
+        let mut tools = self.view.into_iter().flat_map(|view| &view.tools);
+        let found = tools.find(|(_, (tool, _))| tool.name == name);
+        found.map_or(name, |(original, _)| original)
+    }
+
     /// Returns the tool of the catalog with this name or alias, which may not be in the view.
-    fn known(self, name: &str) -> Option<&'a Tool> {
-        let original = self.view.map(|view| view.items.tools.original(name));
-        let original = original.unwrap_or(name);
+    fn known(self, name: &'a str) -> Option<&'a Tool> {
+        let name = self.original(name);
         let mut tools = self.catalog.lists.tools.iter();
-        tools.find(|(tool, _)| {
-            tool.name == original || tool.aliases.iter().any(|alias| alias == original)
-        })
+        tools.find(|(tool, _)| is_called(tool, name))
     }
 
     /// The reason why the caller cannot use a tool that is there, for the operator.
-    pub(crate) fn denial(self, name: &str, viewer: &Viewer) -> Option<Denial> {
+    pub(crate) fn denial(self, name: &'a str, viewer: &Viewer) -> Option<Denial> {
         let (tool, _) = self.known(name)?;
         match viewer.allows(tool) {
-            true => Some(self.view?.items.denial(Some(tool))),
+            true => self.not_here(Some(&tool.name)),
             false => {
                 let reason = viewer.explain(AccessItem::of_tool(tool))?;
                 Some(Denial::new(DeniedBy::Role, reason))
@@ -390,14 +395,22 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// The reason why an item that the rules allow is not there, for the operator: a `tool` has another name in the view,
+    /// or the item is of a backend that the view does not have.
+    pub(crate) fn not_here(self, tool: Option<&str>) -> Option<Denial> {
+        let view = self.view?;
+        let reason = match tool.and_then(|name| view.tools.get(name)) {
+            Some((shown, _)) => format!("it is {} there", shown.name),
+            None => "of none of its backends".to_owned(),
+        };
+        let reason = format!("view {}: denied: {reason}", view.name());
+        Some(Denial::new(DeniedBy::View, reason))
+    }
+
     /// Returns the tool with this name or alias.
-    pub(crate) fn tool(self, name: &str) -> Option<&'a Tool> {
-        let tool = self.known(name)?;
-        match self.view.map(|view| &*view.items.tools) {
-            None => Some(tool),
-            Some(shown) if shown.has_other_name(&tool.0, name) || !self.includes(&tool.0) => None,
-            Some(shown) => Some(shown.shown(tool)),
-        }
+    pub(crate) fn tool(self, name: &'a str) -> Option<&'a Tool> {
+        let tool = self.shown(self.known(name)?)?;
+        is_called(&tool.0, name).then_some(tool)
     }
 
     /// Returns the listed tools that match `query`, the best match first. `catalog` is the one of this scope. The search
@@ -407,7 +420,7 @@ impl<'a> Scope<'a> {
         catalog: &Arc<Catalog>,
         query: String,
     ) -> Result<Vec<&'a ToolDefinition>, StoreError> {
-        let view = self.view.map(|view| Arc::clone(&view.items.name));
+        let view = self.view.map(|view| Arc::clone(view.name()));
         let catalog = Arc::clone(catalog);
         let search = tokio::task::spawn_blocking(move || match catalog.scope(view.as_deref()) {
             Some(scope) => scope.index()?.search(&query),
@@ -431,60 +444,59 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// True if the tool has this name or alias.
+fn is_called(tool: &ToolDefinition, name: &str) -> bool {
+    tool.name == name || tool.aliases.iter().any(|alias| alias == name)
+}
+
 /// The items of one view.
 pub(crate) struct CatalogOfView {
-    pub(crate) items: ViewItems,
+    pub(crate) view: Arc<View>,
+    /// Its tools as it shows them, by their published names.
+    pub(crate) tools: HashMap<String, Tool>,
+    pub(crate) resources: BoundItems<ResourceKind>,
+    pub(crate) prompts: BoundItems<PromptKind>,
+    /// True if its tools are searched, not listed.
+    pub(crate) is_searched: bool,
     /// Tools that it shows as `/mcp` does, since their tables cannot be used.
     pub(crate) unchanged: Vec<RefusedItem>,
     index: OnceLock<ToolIndex>,
 }
 
+impl CatalogOfView {
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.view.name
+    }
+}
+
+/// True if one of them has this URI, or is a template for such ones.
+pub(crate) fn has_resource(resources: &BoundItems<ResourceKind>, uri: &str) -> bool {
+    let mut resources = resources.iter().map(|(resource, _)| resource);
+    resources.any(|resource| match resource.uri.split_once('{') {
+        Some((start, _)) => uri.starts_with(start),
+        None => resource.uri == uri,
+    })
+}
+
 impl Catalog {
     /// Adds the items of `views`. In a view with more tools than `search_above` they are searched, not listed.
     pub(crate) fn add_views(&mut self, views: &[Arc<View>], search_above: Option<usize>) {
-        for view in views {
-            let mut unchanged = Vec::new();
-            let items = self.items_of(view, search_above, &mut unchanged);
-            self.views.push(CatalogOfView {
-                items,
-                unchanged,
-                index: OnceLock::new(),
-            });
-        }
+        let views = views.iter();
+        let views = views.map(|view| self.of_view(view, search_above));
+        self.views = views.collect();
     }
 
-    fn items_of(
-        &self,
-        view: &Arc<View>,
-        search_above: Option<usize>,
-        refused: &mut Vec<RefusedItem>,
-    ) -> ViewItems {
-        let (own, backends) = (Arc::clone(view), Arc::clone(&self.backends));
-        let is_in = move |tool: &ToolDefinition| {
-            let key = backends.get(tool.name.as_str());
-            key.is_some_and(|key| own.has_backend(key.as_str()))
-                && own.decide(AccessItem::of_tool(tool), None).is_allowed()
-        };
-        let changed = self.changed(view, &is_in, refused);
-        let tools = || self.lists.tools.iter().map(|(tool, _)| tool);
-        let count = tools().filter(|tool| tool.is_listed && is_in(tool)).count();
-        let is_searched = search_above.is_some_and(|limit| count > limit);
-        let withheld = tools().filter(|tool| !tool.is_listed);
-        let withheld: BTreeSet<String> = withheld.map(|tool| tool.name.clone()).collect();
-        let includes = move |tool: &ToolDefinition| {
-            let name = tool.name.as_str();
-            if OWN_TOOLS.contains(&name) {
-                return match is_searched || !SEARCH_TOOLS.contains(&name) {
-                    true => Inclusion::Listed,
-                    false => Inclusion::Out,
-                };
-            }
-            match is_in(tool) {
-                false => Inclusion::Out,
-                true if is_searched || withheld.contains(name) => Inclusion::Callable,
-                true => Inclusion::Listed,
-            }
-        };
+    fn of_view(&self, view: &Arc<View>, search_above: Option<usize>) -> CatalogOfView {
+        let tools = self.lists.tools.iter().filter(|(tool, _)| {
+            let key = self.backends.get(&tool.name);
+            key.is_some_and(|key| view.has_backend(key.as_str()))
+                && view.decide(AccessItem::of_tool(tool), None).is_allowed()
+        });
+        let mut tools: HashMap<String, Tool> = tools
+            .map(|tool| (tool.0.name.clone(), tool.clone()))
+            .collect();
+        let unchanged = self.rename(view, &mut tools);
+        let listed = tools.values().filter(|(tool, _)| tool.is_listed).count();
         let prompts = self.lists.prompts.iter().filter(|(prompt, _)| {
             let key = self.prompt_backends.get(&*prompt.name);
             let item = AccessItem::Prompt(&prompt.name);
@@ -499,32 +511,21 @@ impl Catalog {
             key.is_some_and(|key| view.has_backend(key))
                 && (resource.is_template() || view.decide(item, key).is_allowed())
         });
-        ViewItems {
-            name: Arc::clone(&view.name),
-            title: view.title.clone(),
+        CatalogOfView {
+            view: Arc::clone(view),
             prompts: prompts.cloned().collect(),
             resources: resources.cloned().collect(),
-            tools: Arc::new(ViewTools::new(includes, changed)),
+            tools,
+            is_searched: search_above.is_some_and(|limit| listed > limit),
+            unchanged,
+            index: OnceLock::new(),
         }
     }
 
-    /// The tools that have other names in the view. A name that another tool has there is refused, and so is
-    /// a table for a tool that its backend does not have.
-    fn changed(
-        &self,
-        view: &View,
-        is_in: &dyn Fn(&ToolDefinition) -> bool,
-        refused: &mut Vec<RefusedItem>,
-    ) -> Vec<Tool> {
-        if view.tools.is_empty() {
-            return Vec::new();
-        }
-        let tools = self.lists.tools.iter();
-        let known: HashMap<&str, &Tool> = tools
-            .filter(|(tool, _)| is_in(tool))
-            .map(|tool| (tool.0.name.as_str(), tool))
-            .collect();
-        let mut changed = Vec::new();
+    /// Gives tools their other names in the view. A name that another tool has there is refused, and so is a table for a
+    /// tool that its backend does not have. Returns what is refused.
+    fn rename(&self, view: &View, tools: &mut HashMap<String, Tool>) -> Vec<RefusedItem> {
+        let mut refused = Vec::new();
         for entry in &view.tools {
             let original = &entry.original;
             let mut backends = self.backends.values();
@@ -532,31 +533,29 @@ impl Catalog {
             let backend = backend.or_else(|| backends.find(|key| key.is_prefix_of(original)));
             // Its backend may have no tools yet.
             let Some(backend) = backend else { continue };
-            let shown = match known.get(&**original) {
+            let is_taken = tools.contains_key(&entry.name);
+            let shown = match tools.get_mut(original) {
                 None if !view.has_backend(backend.as_str()) => continue,
                 None => {
-                    let known = known.keys().copied();
+                    let known = tools.keys().map(String::as_str);
                     let known = known.filter(|name| backend.is_prefix_of(name));
                     let hint = suggestion(original, known);
                     Err(format!("there is no such tool{hint}"))
                 }
-                Some(_) if known.contains_key(&*entry.name) => Err(format!(
+                Some(_) if is_taken => Err(format!(
                     "another tool has the name {:?}; it keeps its own",
                     entry.name
                 )),
-                Some((tool, bound)) => tool
-                    .in_view(&entry.name, |_| None)
-                    .map(|shown| (shown, Arc::clone(bound))),
+                Some((tool, _)) => tool.renamed(&entry.name).map(|shown| *tool = shown),
             };
-            match shown {
-                Ok(shown) => changed.push(shown),
-                Err(reason) => refused.push(RefusedItem {
+            if let Err(reason) = shown {
+                refused.push(RefusedItem {
                     backend: backend.to_string(),
                     item: original.clone(),
                     reason: format!("views.{}: {reason}", view.name),
-                }),
+                });
             }
         }
-        changed
+        refused
     }
 }

@@ -15,9 +15,7 @@ use gateway_store::events::{Event, EventLog, EventStatus, StoreLocation, kind};
 use gateway_store::shared::SharedTables;
 use gateway_store::state::{EntryChange, EntryKind, Expected, StateStore};
 use mcp_core::metrics::Durations;
-use mcp_core::server::{
-    Access, AccessItem, Audit, ChangeNotifier, GroupInstructions, Server, ServerItems, TaskStore,
-};
+use mcp_core::server::{Access, Audit, ChangeNotifier, Server, ServerItems, TaskStore};
 use mcp_core::tool::{Call, Effect, ToolError};
 use mcp_serve::{OwnPaths, PageData, Registry, SharedSessions, TokenOwners};
 use parking_lot::Mutex;
@@ -26,6 +24,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
+use crate::access::CatalogAccess;
 use crate::audit::RequestAudit;
 use crate::backend::{Backend, Signals};
 use crate::catalog::{Catalog, Scope};
@@ -483,7 +482,12 @@ impl mcp_serve::Service for Gateway {
     }
 
     fn access(&self) -> Option<Arc<dyn Access>> {
-        Some(self.admission()? as Arc<dyn Access>)
+        Some(Arc::new(CatalogAccess {
+            admission: self.admission()?,
+            catalog: Arc::default(),
+            servers: Vec::new(),
+            why_missing: Arc::new(|_, _| None),
+        }))
     }
 
     fn audit(&self) -> Option<Arc<dyn Audit>> {
@@ -629,16 +633,20 @@ impl Gateway {
         let servers = self.instructions();
         lists.instructions = match servers.as_slice() {
             [(key, text)] if config.backends[key].is_alone => text.clone(),
-            servers => merged(servers, |_| true),
+            servers => instructions::merged(servers.iter().map(|(key, text)| (key, &**text))),
         };
-        let views = catalog.views.iter();
-        lists.views = views.map(|view| view.items.clone()).collect();
-        if let Some(admission) = self.admission() {
-            lists.group_instructions = Some(of_groups(&admission, catalog, servers));
-            lists.access = Some(admission as Arc<dyn Access>);
-        }
         let gateway = Arc::clone(self);
-        lists.why_missing = Some(Arc::new(move |tool, view| gateway.why_missing(tool, view)));
+        match self.admission() {
+            Some(admission) => {
+                lists.access = Some(Arc::new(CatalogAccess {
+                    admission,
+                    catalog: Arc::clone(catalog),
+                    servers,
+                    why_missing: Arc::new(move |tool, view| gateway.why_missing(tool, view)),
+                }));
+            }
+            None => lists.why_missing = Some(Arc::new(move |tool| gateway.why_missing(tool, None))),
+        }
         let is_listed = lists.tools.iter().filter(|(tool, _)| tool.is_listed);
         let count = is_listed.count();
         if config.search_above.is_some_and(|limit| count > limit) {
@@ -711,37 +719,4 @@ impl Gateway {
             }
         }
     }
-}
-
-/// The instructions of the backends that `is_used`.
-fn merged(servers: &[(BackendKey, String)], is_used: impl Fn(&BackendKey) -> bool) -> String {
-    let used = servers.iter().filter(|(key, _)| is_used(key));
-    instructions::merged(used.map(|(key, text)| (key, text.as_str())))
-}
-
-/// Returns the instructions for each group: those of its view or of the gateway, and of the backends of which it may
-/// use a tool.
-fn of_groups(
-    admission: &Arc<Admission>,
-    catalog: &Arc<Catalog>,
-    servers: Vec<(BackendKey, String)>,
-) -> GroupInstructions {
-    let (admission, catalog) = (Arc::clone(admission), Arc::clone(catalog));
-    Arc::new(move |group| {
-        let view = admission.view_of(group);
-        let own = match view {
-            None => instructions::OWN,
-            Some(view) => view.instructions.as_deref().unwrap_or_default(),
-        };
-        let scope = catalog.scope(view.map(|view| &*view.name));
-        let used = scope.map(|scope| {
-            let is_allowed = |tool: &_| admission.allows(group, AccessItem::of_tool(tool));
-            scope.backends_of(is_allowed)
-        });
-        let used = used.unwrap_or_default();
-        let is_open = admission.is_open(group);
-        let servers = merged(&servers, |key| is_open || used.contains(key));
-        let parts = [own, &servers].into_iter().filter(|text| !text.is_empty());
-        parts.collect::<Vec<_>>().join("\n")
-    })
 }

@@ -15,6 +15,7 @@
 //! Roles are in `gateway_access`, approvals and pinned definitions in `gateway_approvals`, and the database in
 //! `gateway_store`.
 
+mod access;
 mod audit;
 mod backend;
 mod catalog;

@@ -67,7 +67,10 @@ pub(crate) async fn serve(
     let watcher = Arc::clone(&client);
     let watch = tokio::spawn(async move {
         let sender = NotificationSender(watcher.lines.clone());
-        let caller = Caller::default().with_view(watcher.view.clone());
+        let caller = Caller {
+            view: watcher.view.clone(),
+            ..Caller::default()
+        };
         let watch = watcher.server.watch(&watcher.connection, &caller, &sender);
         watch.await;
     });
@@ -159,10 +162,12 @@ impl StdioClient {
                     frame: &line,
                     hints: Hints::default(),
                     connection: Some(Arc::clone(&client.connection)),
-                    caller: Caller::new(Some(Arc::clone(&client.caller)), Some(peer))
-                        .with_view(client.view.clone())
-                        .with_cancellation(Some(Arc::clone(&client.cancel)))
-                        .with_disconnect(Some(Arc::clone(&client.left))),
+                    caller: Caller {
+                        view: client.view.clone(),
+                        cancelled: Some(Arc::clone(&client.cancel)),
+                        disconnected: Some(Arc::clone(&client.left)),
+                        ..Caller::new(Some(Arc::clone(&client.caller)), Some(peer))
+                    },
                 })
                 .await
         });

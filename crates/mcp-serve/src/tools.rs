@@ -10,7 +10,7 @@ use mcp_core::registry::BoundItems;
 use mcp_core::server::WhyMissing;
 use mcp_core::tool::{
     ALL_TOOLSETS, BoundTool, Call, DEFAULT_TOOLSET, Effect, Output, Tool, ToolDefinition,
-    ToolError, ToolKind, Toolset, limited,
+    ToolError, ToolKind, Toolset,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer};
@@ -100,7 +100,7 @@ impl<S: Send + Sync + 'static> ProductTools<S> {
     /// Returns the function that explains the tools which are left out.
     pub(crate) fn why_missing(&mut self) -> WhyMissing {
         let left_out = std::mem::take(&mut self.left_out);
-        Arc::new(move |tool: &str, _: Option<&str>| left_out.get(tool).map(ToolError::forbidden))
+        Arc::new(move |tool: &str| left_out.get(tool).map(ToolError::forbidden))
     }
 
     /// Gives the tools their service, and a bound of their results.
@@ -113,9 +113,9 @@ impl<S: Send + Sync + 'static> ProductTools<S> {
         match S::MAX_RESULT_BYTES {
             usize::MAX => tools.collect(),
             max => tools
-                .map(|(definition, tool)| match tool.bounds_its_result() {
-                    true => (definition, tool),
-                    false => (definition, limited(tool, max)),
+                .map(|(mut definition, tool)| {
+                    definition.max_bytes.get_or_insert(max);
+                    (definition, tool)
                 })
                 .collect(),
         }

@@ -9,7 +9,7 @@ use mcp_core::jsonrpc::{Members, quoted, string};
 use mcp_core::revision::MODERN;
 use mcp_core::server::known_method;
 use mcp_core::trace;
-use mcp_core::trace::{ClientSpan, McpRequest, SpanWork, TraceContext};
+use mcp_core::trace::{ClientSpan, McpRequest, TraceContext};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -84,16 +84,13 @@ impl Client {
 
     /// Starts the span of a request, which is a part of the span `parent`.
     fn span(&self, parent: &TraceContext, method: &str, item: Option<&str>) -> ClientSpan {
-        ClientSpan::start(parent, || {
-            let transport = &self.0.transport;
-            let request = McpRequest {
-                method: known_method(method),
-                item,
-                revision: Some(self.era().revision()),
-                session: None,
-                is_pipe: transport.pid().is_some(),
-            };
-            SpanWork::Mcp(request, transport.address())
+        let transport = &self.0.transport;
+        ClientSpan::mcp(parent, transport.address(), || McpRequest {
+            method: known_method(method),
+            item,
+            revision: Some(self.era().revision()),
+            session: None,
+            is_pipe: transport.pid().is_some(),
         })
     }
 

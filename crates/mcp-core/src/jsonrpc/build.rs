@@ -1,15 +1,16 @@
-//! Builders of responses (seed 002).
+//! Responses, and JSON that is written already.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::de::{Deserialize, Deserializer};
+use serde::ser::{Error as _, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, METHOD_NOT_FOUND, PARSE_ERROR};
+use super::Id;
 
-/// One response, ready to be [encoded](encode).
+/// One response.
 #[derive(Clone, Debug)]
 pub struct Response<'a> {
     /// `None`, if the request has no readable id, becomes `null`.
@@ -19,7 +20,7 @@ pub struct Response<'a> {
 }
 
 /// The `error` member of a response.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ErrorObject {
     /// The kind of error, as a code of the peer's dialect.
     pub code: i32,
@@ -51,68 +52,6 @@ impl ErrorObject {
         serde_json::to_string(self)
             .unwrap_or_else(|_| json!({"code": self.code, "message": self.message}).to_string())
     }
-}
-
-/// Encodes a message as one newline-terminated line.
-pub fn encode(response: &Response<'_>) -> Vec<u8> {
-    let mut line = Vec::new();
-    response.write(&mut line);
-    line.push(b'\n');
-    line
-}
-
-/// A success response.
-pub fn response(id: Id<'_>, result: Json) -> Response<'_> {
-    Response {
-        id: Some(id),
-        outcome: Ok(result),
-    }
-}
-
-/// An error response; `data` is attached as it is to help the client to diagnose the error.
-pub fn error<'a>(
-    id: impl Into<Option<Id<'a>>>,
-    code: i32,
-    message: impl Into<String>,
-    data: Option<Value>,
-) -> Response<'a> {
-    let message = message.into();
-    Response {
-        id: id.into(),
-        outcome: Err(ErrorObject {
-            code,
-            message,
-            data,
-        }),
-    }
-}
-
-/// `-32700`, for input that is not JSON; its id is rarely known.
-pub fn parse_error(id: Option<Id<'_>>) -> Response<'_> {
-    error(id, PARSE_ERROR, "Parse error", None)
-}
-
-/// `-32600`, for JSON that is not a request.
-pub fn invalid_request(id: Option<Id<'_>>) -> Response<'_> {
-    error(id, INVALID_REQUEST, "Invalid Request", None)
-}
-
-/// `-32601`, naming the method.
-pub fn method_not_found<'a>(id: Id<'a>, method: &str) -> Response<'a> {
-    let message = format!("Method not found: {method}");
-    error(id, METHOD_NOT_FOUND, message, None)
-}
-
-/// `-32602`; `detail` names the parameter and its fault.
-pub fn invalid_params<'a>(id: Id<'a>, detail: &str) -> Response<'a> {
-    let message = format!("Invalid params: {detail}");
-    error(id, INVALID_PARAMS, message, None)
-}
-
-/// `-32603`; the peer reads `detail`, so it holds no internals.
-pub fn internal_error<'a>(id: Id<'a>, detail: &str) -> Response<'a> {
-    let message = format!("Internal error: {detail}");
-    error(id, INTERNAL_ERROR, message, None)
 }
 
 /// One serialised JSON value.
@@ -166,39 +105,50 @@ impl From<serde_json::Value> for Json {
     }
 }
 
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(self.as_str()).map_err(S::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Ok((&*raw).into())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::value::RawValue;
-
     use super::*;
 
     #[test]
     fn responses_are_encoded_as_json_rpc() {
         let raw = RawValue::from_string("7".to_owned()).unwrap();
-        let id = Id::new(&raw).unwrap();
-        let check = |built: Response<'_>, id: &str, rest: &str| {
-            let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{rest}}}\n");
-            assert_eq!(String::from_utf8(encode(&built)).unwrap(), line);
-        };
         let result = Json::Owned(r#"{"n":1e400}"#.to_owned());
-        check(response(id, result), "7", r#""result":{"n":1e400}"#);
-        let with_data = error(id, -32000, "no", Some(json!({"a": 1})));
-        let body = r#""error":{"code":-32000,"message":"no","data":{"a":1}}"#;
-        check(with_data, "7", body);
-        for (built, id, code, message) in [
-            (parse_error(None), "null", -32700, "Parse error"),
-            (invalid_request(Some(id)), "7", -32600, "Invalid Request"),
+        let error = |data| ErrorObject {
+            code: -32000,
+            message: "no".to_owned(),
+            data,
+        };
+        for (id, outcome, expected) in [
+            (Some(&raw), Ok(result), r#""id":7,"result":{"n":1e400}"#),
             (
-                method_not_found(id, "x"),
-                "7",
-                -32601,
-                "Method not found: x",
+                Some(&raw),
+                Err(error(Some(json!({"a": 1})))),
+                r#""id":7,"error":{"code":-32000,"message":"no","data":{"a":1}}"#,
             ),
-            (invalid_params(id, "x"), "7", -32602, "Invalid params: x"),
-            (internal_error(id, "x"), "7", -32603, "Internal error: x"),
+            (
+                None,
+                Err(error(None)),
+                r#""id":null,"error":{"code":-32000,"message":"no"}"#,
+            ),
         ] {
-            let body = format!(r#""error":{{"code":{code},"message":"{message}"}}"#);
-            check(built, id, &body);
+            let (id, mut written) = (id.and_then(|id| Id::new(id)), Vec::new());
+            Response { id, outcome }.write(&mut written);
+            let expected = format!(r#"{{"jsonrpc":"2.0",{expected}}}"#);
+            assert_eq!(String::from_utf8(written).unwrap(), expected);
         }
     }
 }

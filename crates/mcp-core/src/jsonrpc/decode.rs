@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Deserializer as _, Error as _, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::members::{Entries, string};
+use super::members::{Known, string};
 use super::message::{Id, Message, Notification, Request, ResponseIn};
 
 /// The most messages of one batch.
@@ -90,69 +90,54 @@ fn utf8(bytes: &[u8]) -> Result<&str, DecodeError<'_>> {
 }
 
 fn decode_str(text: &str) -> Result<Message<'_>, DecodeError<'_>> {
-    match serde_json::from_str(text) {
-        Ok(entries) => Envelope::new(entries).decode(),
+    match Known::read(text, &FIELDS) {
+        Ok(known) => Envelope(known).decode(),
         // Every object has entries.
         Err(error) if error.is_data() => Err(DecodeError::invalid(None, Fault::NotAnObject)),
         Err(error) => Err(error.into()),
     }
 }
 
+/// The names of the fields of a message.
+const FIELDS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+
 /// The fields of a message, not parsed yet. A repeated field is no error yet, so that the id is still found.
-#[derive(Default)]
-struct Envelope<'a> {
-    jsonrpc: Option<&'a RawValue>,
-    id: Option<&'a RawValue>,
-    method: Option<&'a RawValue>,
-    params: Option<&'a RawValue>,
-    result: Option<&'a RawValue>,
-    error: Option<&'a RawValue>,
-    duplicate: Option<&'static str>,
-}
+struct Envelope<'a>(Known<'a, 6>);
 
 impl<'a> Envelope<'a> {
-    fn new(Entries(entries): Entries<'a>) -> Self {
-        let mut envelope = Self::default();
-        for (name, value) in entries {
-            let (slot, name) = match &*name {
-                "jsonrpc" => (&mut envelope.jsonrpc, "jsonrpc"),
-                "id" => (&mut envelope.id, "id"),
-                "method" => (&mut envelope.method, "method"),
-                "params" => (&mut envelope.params, "params"),
-                "result" => (&mut envelope.result, "result"),
-                "error" => (&mut envelope.error, "error"),
-                _ => continue,
-            };
-            if slot.replace(value).is_some() {
-                envelope.duplicate = Some(name);
-            }
-        }
-        envelope
-    }
-
     fn decode(self) -> Result<Message<'a>, DecodeError<'a>> {
-        let id = self.id.and_then(Id::new);
+        let [_, id, ..] = self.0.values;
+        let id = id.and_then(Id::new);
         self.into_message(id)
             .map_err(|fault| DecodeError::invalid(id, fault))
     }
 
     fn into_message(self, id: Option<Id<'a>>) -> Result<Message<'a>, Fault> {
-        if let Some(field) = self.duplicate {
+        if let Some(field) = self.0.twice(&FIELDS) {
             return Err(Fault::Duplicate(field));
         }
-        match self.jsonrpc.map(RawValue::get) {
+        let [jsonrpc, written_id, method, params, result, error] = self.0.values;
+        match jsonrpc.map(RawValue::get) {
             Some(r#""2.0""#) => {}
             Some(_) => return Err(Fault::Wrong("jsonrpc", "\"2.0\"")),
             None => return Err(Fault::Missing("jsonrpc")),
         }
-        let Some(method) = self.method else {
-            return self.into_response(id);
+        let Some(method) = method else {
+            let outcome = match (result, error) {
+                (Some(result), None) => Ok(result),
+                (None, Some(error)) => Err(error),
+                (Some(_), Some(_)) => {
+                    return Err(Fault::Wrong("result", "absent if error is present"));
+                }
+                (None, None) => return Err(Fault::Missing("method")),
+            };
+            return Ok(Message::Response(ResponseIn { id, outcome }));
         };
-        if self.id.is_some() && id.is_none() {
+        if written_id.is_some() && id.is_none() {
             return Err(Fault::Wrong("id", "a string or an integer"));
         }
         let method = string(method.get()).ok_or(Fault::Wrong("method", "a string"))?;
-        let params = self.params.filter(|params| params.get() != "null");
+        let params = params.filter(|params| params.get() != "null");
         if params.is_some_and(|params| !params.get().starts_with(['{', '['])) {
             return Err(Fault::Wrong("params", "an object"));
         }
@@ -160,16 +145,6 @@ impl<'a> Envelope<'a> {
             Some(id) => Message::Request(Request { id, method, params }),
             None => Message::Notification(Notification { method, params }),
         })
-    }
-
-    fn into_response(self, id: Option<Id<'a>>) -> Result<Message<'a>, Fault> {
-        let outcome = match (self.result, self.error) {
-            (Some(result), None) => Ok(result),
-            (None, Some(error)) => Err(error),
-            (Some(_), Some(_)) => return Err(Fault::Wrong("result", "absent if error is present")),
-            (None, None) => return Err(Fault::Missing("method")),
-        };
-        Ok(Message::Response(ResponseIn { id, outcome }))
     }
 }
 
@@ -272,6 +247,19 @@ mod tests {
                 panic!("not a request")
             };
             assert_eq!(request.params.map(RawValue::get), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn method_and_id_tell_the_kind_of_a_message() {
+        for (members, expected) in [
+            (r#""id":1,"method":"m""#, "Request"),
+            (r#""method":"m""#, "Notification"),
+            (r#""id":1,"result":{}"#, "Response"),
+        ] {
+            let line = format!(r#"{{"jsonrpc":"2.0",{members}}}"#);
+            let message = format!("{:?}", decode(line.as_bytes()).unwrap());
+            assert!(message.starts_with(expected), "{message}");
         }
     }
 

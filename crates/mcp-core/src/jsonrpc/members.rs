@@ -7,7 +7,41 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The members of an object in their order, also those with the same name.
-pub(crate) struct Entries<'a>(pub(crate) Vec<(Cow<'a, str>, &'a RawValue)>);
+struct Entries<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+/// The members of an object that have one of these names.
+pub(crate) struct Known<'a, const N: usize> {
+    /// Their values, by the places of the names; the last one of those with the same name.
+    pub(crate) values: [Option<&'a RawValue>; N],
+    /// Whether there are several with the name.
+    pub(crate) is_twice: [bool; N],
+}
+
+impl<'a, const N: usize> Known<'a, N> {
+    /// Reads them from an object.
+    pub(crate) fn read(object: &'a str, names: &[&str; N]) -> serde_json::Result<Self> {
+        let Entries(entries) = serde_json::from_str(object)?;
+        let (mut values, mut is_twice) = ([None; N], [false; N]);
+        for (name, value) in entries {
+            if let Some(at) = names.iter().position(|known| *known == name) {
+                is_twice[at] |= values[at].replace(value).is_some();
+            }
+        }
+        Ok(Self { values, is_twice })
+    }
+
+    /// The values, of which `null` counts as absent.
+    pub(crate) fn present(&self) -> [Option<&'a RawValue>; N] {
+        self.values
+            .map(|value| value.filter(|value| value.get() != "null"))
+    }
+
+    /// The first of the names that several members have.
+    pub(crate) fn twice<'n>(&self, names: &[&'n str; N]) -> Option<&'n str> {
+        let mut names = names.iter().zip(self.is_twice);
+        names.find_map(|(name, is_twice)| is_twice.then_some(*name))
+    }
+}
 
 /// A name that is copied only if it has escapes.
 #[derive(serde::Deserialize)]

@@ -44,11 +44,6 @@ pub struct ResponseIn<'a> {
     pub outcome: Result<&'a RawValue, &'a RawValue>,
 }
 
-/// True if the message carries a method and an id, that is, expects a response (seed 002).
-pub fn is_request(message: &Message<'_>) -> bool {
-    matches!(message, Message::Request(_))
-}
-
 /// The id of a request: a string or an integer, echoed byte for byte.
 ///
 /// JSON-RPC discourages fractions and MCP forbids `null`, so those, booleans, arrays and objects
@@ -77,24 +72,5 @@ impl<'a> Id<'a> {
 impl PartialEq for Id<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.as_json() == other.as_json()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::decode;
-    use super::*;
-
-    #[test]
-    fn only_requests_expect_a_response() {
-        for (member, expected) in [
-            (r#""id":1,"method":"m""#, true),
-            (r#""method":"m""#, false),
-            (r#""id":1,"result":{}"#, false),
-        ] {
-            let line = format!(r#"{{"jsonrpc":"2.0",{member}}}"#);
-            let message = decode(line.as_bytes()).unwrap();
-            assert_eq!(is_request(&message), expected, "{line}");
-        }
     }
 }

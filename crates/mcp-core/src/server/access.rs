@@ -1,14 +1,17 @@
 //! Access: which items each group of callers may list and use, and why not.
 
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
 
+use super::ServerItems;
 use crate::tool::{Call, Effect, Principal, ToolDefinition, ToolError};
 
-/// Decides which items a caller may list and use.
+/// Decides which part of a server's items a caller sees, as the roles and views of a gateway do.
 ///
 /// An item that a caller may not use does not exist for it: no list has it, and a request for it is answered
-/// like one for an unknown item, in every era and under every alias. Callers are put into groups, so that a list
-/// is encoded once for each group.
+/// like one for an unknown item, in every era and under every alias. Callers are put into groups, so that the items of a
+/// group are chosen, and its lists encoded, once.
 pub trait Access: Send + Sync {
     /// The number of groups, at least 1.
     fn groups(&self) -> usize;
@@ -18,24 +21,27 @@ pub trait Access: Send + Sync {
     /// `None` if there is no such view for them.
     fn group(&self, principal: Option<&Principal>, view: Option<&str>) -> Option<usize>;
 
-    /// True if callers of the group may list and use the item.
-    fn allows(&self, group: usize, item: AccessItem<'_>) -> bool;
-
-    /// True if callers of the group may use all items, whatever they are.
-    fn is_open(&self, _group: usize) -> bool {
-        false
-    }
+    /// The names of the views: parts of the server with a path of their own.
+    fn views(&self) -> Vec<Arc<str>>;
 
     /// True if the role of a token counts.
-    fn has_roles(&self) -> bool {
-        true
-    }
+    fn has_roles(&self) -> bool;
 
-    /// A number that is the same while the decisions in this view are the same.
-    fn fingerprint(&self, view: Option<&str>) -> u64;
+    /// The items of a group: those of `all` that it may use, by the names and with the texts that it sees. Templates of
+    /// resources may be more, since [`allows_uri`](Self::allows_uri) is asked for each.
+    fn items(&self, group: usize, all: &ServerItems) -> ServerItems;
 
-    /// The reason for the decision about an item, for the operator.
-    fn explain(&self, group: usize, item: AccessItem<'_>) -> String;
+    /// True if callers of the group may use all items, whatever they are.
+    fn is_open(&self, group: usize) -> bool;
+
+    /// True if callers of the group may use this URI, or template, if there is one. Requests have it from a client.
+    fn allows_uri(&self, group: usize, uri: &str) -> bool;
+
+    /// The name by which the server knows the tool that a group calls `name`.
+    fn original<'a>(&'a self, group: usize, name: &'a str) -> &'a str;
+
+    /// The reason why callers of the group may not use an item that is there, for the operator.
+    fn denial(&self, group: usize, item: AccessItem<'_>) -> Option<Denial>;
 
     /// Judges a call of a tool that its caller may use, with its arguments, before anything else is done for it.
     ///
@@ -43,12 +49,10 @@ pub trait Access: Send + Sync {
     /// The refusal, which becomes the result of the call.
     fn admit(
         &self,
-        _tool: &ToolDefinition,
-        _arguments: &RawValue,
-        _call: &Call,
-    ) -> Result<(), ToolError> {
-        Ok(())
-    }
+        tool: &ToolDefinition,
+        arguments: &RawValue,
+        call: &Call,
+    ) -> Result<(), ToolError>;
 }
 
 /// An item whose use is decided.

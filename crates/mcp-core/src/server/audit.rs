@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::access::Denial;
 use super::answer::RequestEnd;
 use super::{ClientName, Connection};
+use crate::jsonrpc::{member, string};
 use crate::meta::Meta;
 use crate::trace::TraceContext;
 
@@ -40,18 +40,12 @@ impl Sender {
         connection: Option<&Arc<Connection>>,
         address: Option<IpAddr>,
     ) -> Self {
-        #[derive(Deserialize)]
-        struct Info<'a> {
-            #[serde(borrow)]
-            name: Cow<'a, str>,
-        }
         // Newer clients say it in each request.
-        let info = meta.client_info.map(RawValue::get);
-        let info: Option<Info<'_>> = info.and_then(|info| serde_json::from_str(info).ok());
+        let name = meta.client_info.and_then(|info| member(info.get(), "name"));
         let negotiated = || connection?.negotiated();
         Self {
-            client: match info {
-                Some(info) => ClientName::new(&info.name),
+            client: match name.and_then(string) {
+                Some(name) => ClientName::new(&name),
                 None => negotiated().map(|found| found.client).unwrap_or_default(),
             },
             address,

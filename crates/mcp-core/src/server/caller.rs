@@ -27,19 +27,23 @@ pub type RequestHeaders = Arc<dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync>;
 /// The sender of a frame. It is also the client of unversioned requests, which can be asked nothing.
 #[derive(Clone, Default)]
 pub struct Caller {
-    info: ClientInfo,
-    peer: Option<Arc<dyn Peer>>,
+    /// Facts about it.
+    pub info: ClientInfo,
+    /// The receiver of its messages.
+    pub peer: Option<Arc<dyn Peer>>,
     /// Cancels its calls.
-    pub(super) cancelled: Option<Arc<CancellationToken>>,
-    /// Cancelled when it has disconnected and cannot resume its stream.
-    pub(super) disconnected: Option<Arc<CancellationToken>>,
+    pub cancelled: Option<Arc<CancellationToken>>,
+    /// Cancelled when it has disconnected and cannot resume its stream. Before the modern era that does not cancel its
+    /// calls.
+    pub disconnected: Option<Arc<CancellationToken>>,
     /// Cancelled when its bearer token is revoked; `None` if it has none.
-    pub(super) revoked: Option<Arc<CancellationToken>>,
+    pub revoked: Option<Arc<CancellationToken>>,
     /// The address that its requests come from; `None` over stdio.
-    pub(super) address: Option<IpAddr>,
+    pub address: Option<IpAddr>,
     /// The headers of its request; `None` over stdio, and at a server that relays nothing.
-    pub(super) headers: Option<RequestHeaders>,
-    view: Option<Arc<str>>,
+    pub headers: Option<RequestHeaders>,
+    /// The name of the view that it uses; `None` for the server itself. A task belongs to it in this view only.
+    pub view: Option<Arc<str>>,
 }
 
 impl Caller {
@@ -56,28 +60,6 @@ impl Caller {
         }
     }
 
-    /// Returns the caller, whose calls the token `cancelled` cancels.
-    #[must_use]
-    pub fn with_cancellation(mut self, cancelled: Option<Arc<CancellationToken>>) -> Self {
-        self.cancelled = cancelled;
-        self
-    }
-
-    /// Returns the caller, which has disconnected when the token is cancelled. Before the modern era
-    /// that does not cancel its calls.
-    #[must_use]
-    pub fn with_disconnect(mut self, token: Option<Arc<CancellationToken>>) -> Self {
-        self.disconnected = token;
-        self
-    }
-
-    /// Returns the caller, whose bearer token is revoked when `token` is cancelled.
-    #[must_use]
-    pub fn with_revocation(mut self, token: Option<Arc<CancellationToken>>) -> Self {
-        self.revoked = token;
-        self
-    }
-
     /// Returns the caller, whose bearer token belongs to this principal. Its name is then that of the
     /// principal.
     #[must_use]
@@ -86,28 +68,6 @@ impl Caller {
             self.info.name = Some(Arc::clone(&principal.name));
         }
         self.info.principal = principal;
-        self
-    }
-
-    /// Returns the caller, whose requests come from this address.
-    #[must_use]
-    pub fn with_address(mut self, address: impl Into<Option<IpAddr>>) -> Self {
-        self.address = address.into();
-        self
-    }
-
-    /// Returns the caller, whose request over HTTP has these headers.
-    #[must_use]
-    pub fn with_headers(mut self, headers: RequestHeaders) -> Self {
-        self.headers = Some(headers);
-        self
-    }
-
-    /// Returns the caller, which uses the view with this name. What belongs to it, such as a task, belongs to
-    /// it in this view only.
-    #[must_use]
-    pub fn with_view(mut self, view: Option<Arc<str>>) -> Self {
-        self.view = view;
         self
     }
 

@@ -1,188 +1,334 @@
-//! The current items of a server.
+//! The current items of a server, and the part of them that a caller sees.
 
-mod tools;
-mod view;
-
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher as _};
-use std::sync::{Arc, PoisonError};
+use std::hash::{Hash as _, Hasher as _};
+use std::sync::{Arc, OnceLock, PoisonError};
 
+use foldhash::fast::RandomState;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use self::tools::ToolCatalog;
-pub(super) use self::view::CatalogView;
-use self::view::GroupLists;
-use super::access::Access;
-use super::changes::ViewName;
-use super::{
-    Caller, GroupInstructions, Identity, Inclusion, Principal, Server, ServerChange,
-    ServerFeatures, ServerItems, ViewItems, WhyMissing,
-};
-use crate::prompt::PromptKind;
+use super::access::{Access, AccessItem, Denial, DeniedBy};
+use super::method::McpMethod;
+use super::{Caller, Identity, Principal, Server, ServerFeatures, ServerItems};
+use crate::era::Era;
+use crate::jsonrpc::Json;
+use crate::prompt::{BoundPrompt, PromptDefinition, PromptKind};
 use crate::registry::{BoundItems, ItemKind};
 use crate::resource::{ResourceDefinition, ResourceKind};
-use crate::tool::{Detail, Effect, ToolDefinition, ToolKind};
+use crate::revision::Revision;
+use crate::tool::{
+    BoundTool, Call, Detail, Effect, TaskSupport, ToolDefinition, ToolError, ToolKind,
+};
 
-/// A snapshot of the items. A request uses the same snapshot to its end.
-pub(super) struct Catalog {
-    pub(super) tools: ToolCatalog,
-    pub(super) resources: BoundItems<ResourceKind>,
-    pub(super) prompts: BoundItems<PromptKind>,
-    /// Instructions for the model, if none are made for each group of callers.
-    instructions: String,
-    group_instructions: Option<GroupInstructions>,
-    /// `None` if every caller may use everything.
-    pub(super) access: Option<Arc<dyn Access>>,
-    /// One for each group of callers, and one for those without a group.
-    groups: Vec<GroupLists>,
-    views: Vec<ViewCatalog>,
-    why_missing: Option<WhyMissing>,
-    fingerprints: Fingerprints,
+/// The items of a server that are published now.
+pub(super) struct Published {
+    /// All of them.
+    all: Arc<Catalog>,
+    /// The part of each group of callers, made when one of them asks.
+    groups: Vec<OnceLock<Arc<Catalog>>>,
+    /// The part of callers whose view is gone.
+    nothing: Arc<Catalog>,
 }
 
-pub(super) struct ViewCatalog {
-    items: ViewItems,
-    /// Whether it has a tool, in the order of the catalog.
-    included: Box<[Inclusion]>,
+/// The items that a caller sees. A request uses the same ones to its end.
+pub(super) struct Catalog {
+    items: ServerItems,
+    seen_by: SeenBy,
+    /// The places of the tools, by name and alias.
+    by_name: HashMap<String, usize, RandomState>,
+    /// True if some tool may run as a task.
+    pub(super) has_tasks: bool,
     /// The `serverInfo` in the `_meta` of every modern result, as JSON.
     modern_meta: String,
-    fingerprints: Fingerprints,
+    lists: EncodedLists,
 }
 
-/// Hashes of the lists of all items, which tell whether a list has changed.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Fingerprints {
-    tools: u64,
-    resources: u64,
-    prompts: u64,
+/// The callers that see a catalog.
+enum SeenBy {
+    All,
+    /// A group, which sees a part of all items.
+    Group(Arc<dyn Access>, usize, Arc<Catalog>),
+    /// Those whose view is gone.
+    Nobody,
+}
+
+/// The lists of a catalog as clients get them, each made when it is asked for.
+#[derive(Default)]
+struct EncodedLists {
+    /// By [`Detail`].
+    tools: [OnceLock<Json>; 5],
+    resources: OnceLock<Json>,
+    templates: OnceLock<Json>,
+    prompts: OnceLock<Json>,
+    hashes: OnceLock<ListHashes>,
+}
+
+/// Hashes of the lists, in the order of [`ServerChange::LISTS`](super::ServerChange::LISTS), which tell whether a list has changed.
+pub(super) type ListHashes = [u64; 3];
+
+impl Published {
+    pub(super) fn new(items: ServerItems, identity: &Identity) -> Self {
+        let groups = items.access.as_ref().map_or(0, |access| access.groups());
+        Self {
+            all: Arc::new(Catalog::new(items, SeenBy::All, identity)),
+            groups: (0..groups).map(|_| OnceLock::new()).collect(),
+            nothing: Arc::new(Catalog::new(
+                ServerItems::default(),
+                SeenBy::Nobody,
+                identity,
+            )),
+        }
+    }
+
+    /// The part that callers whose token belongs to this principal see in this view.
+    fn of(
+        &self,
+        principal: Option<&Principal>,
+        view: Option<&str>,
+        identity: &Identity,
+    ) -> Arc<Catalog> {
+        let all = &self.all;
+        let catalog = match &all.items.access {
+            None if view.is_none() => all,
+            None => &self.nothing,
+            Some(access) => match access.group(principal, view) {
+                None => &self.nothing,
+                Some(group) => self.groups[group].get_or_init(|| {
+                    let items = access.items(group, &all.items);
+                    let seen_by = SeenBy::Group(Arc::clone(access), group, Arc::clone(all));
+                    Arc::new(Catalog::new(items, seen_by, identity))
+                }),
+            },
+        };
+        Arc::clone(catalog)
+    }
 }
 
 impl Catalog {
-    pub(super) fn new(items: ServerItems, identity: &Identity) -> Self {
-        let resources = &items.resources;
-        let tool_hashes: Box<[u64]> = match items.views.is_empty() {
-            true => Box::default(),
-            false => items.tools.iter().map(|(tool, _)| hash_of(tool)).collect(),
-        };
-        let listed = items.tools.iter().filter(|(tool, _)| tool.is_listed);
-        let fingerprints = Fingerprints {
-            tools: fingerprint(listed, |(tool, _)| hash_of(tool)),
-            ..Fingerprints::new(resources, &items.prompts)
-        };
-        let views = items.views.into_iter();
-        let views = views.map(|view| ViewCatalog::new(view, &items.tools, &tool_hashes, identity));
-        let groups = 1 + items.access.as_ref().map_or(1, |access| access.groups());
+    fn new(items: ServerItems, seen_by: SeenBy, identity: &Identity) -> Self {
+        let numbered = || items.tools.iter().map(|(tool, _)| tool).enumerate();
+        let aliases = numbered().flat_map(|(at, tool)| tool.aliases.iter().map(move |n| (n, at)));
+        let names = numbered().map(|(at, tool)| (&tool.name, at));
+        // Names come last, so that no alias hides a name.
+        let by_name = aliases.chain(names).map(|(name, at)| (name.clone(), at));
         Self {
-            views: views.collect(),
-            tools: ToolCatalog::new(items.tools),
-            resources: items.resources,
-            prompts: items.prompts,
-            instructions: items.instructions,
-            group_instructions: items.group_instructions,
-            access: items.access,
-            groups: (0..groups).map(|_| GroupLists::default()).collect(),
-            why_missing: items.why_missing,
-            fingerprints,
-        }
-    }
-
-    /// Each list that may differ from `before`, for some group of callers, with the views in which it may.
-    fn changes_since(
-        &self,
-        before: &Self,
-    ) -> impl Iterator<Item = (ServerChange, Arc<[ViewName]>)> {
-        let (mut tools, mut resources, mut prompts) = (Vec::new(), Vec::new(), Vec::new());
-        let mut compare = |now: Fingerprints, then: Fingerprints, view: ViewName| {
-            let name = view.as_deref();
-            let decisions = |catalog: &Self| {
-                let access = catalog.access.as_ref();
-                access.map(|access| access.fingerprint(name))
-            };
-            let is_same_access = decisions(self) == decisions(before);
-            let add = |views: &mut Vec<ViewName>, differs: bool| {
-                views.extend((differs || !is_same_access).then(|| view.clone()));
-            };
-            add(&mut tools, now.tools != then.tools);
-            add(&mut resources, now.resources != then.resources);
-            add(&mut prompts, now.prompts != then.prompts);
-        };
-        compare(self.fingerprints, before.fingerprints, None);
-        let names = self.views.iter().chain(&before.views);
-        let names: BTreeSet<&Arc<str>> = names.map(|view| &view.items.name).collect();
-        for name in names {
-            let of = |catalog: &Self| {
-                let view = catalog.view(name).map(|at| &catalog.views[at]);
-                view.map_or_else(Fingerprints::default, |view| view.fingerprints)
-            };
-            compare(of(self), of(before), Some(Arc::clone(name)));
-        }
-        let changes = [
-            (ServerChange::Tools, tools),
-            (ServerChange::Resources, resources),
-            (ServerChange::Prompts, prompts),
-        ];
-        let changes = changes.into_iter().filter(|(_, views)| !views.is_empty());
-        changes.map(|(change, views)| (change, views.into()))
-    }
-
-    fn view(&self, name: &str) -> Option<usize> {
-        self.views.iter().position(|view| *view.items.name == *name)
-    }
-}
-
-impl ViewCatalog {
-    /// `tools` are those of the server, with their hashes.
-    fn new(
-        items: ViewItems,
-        tools: &BoundItems<ToolKind>,
-        hashes: &[u64],
-        identity: &Identity,
-    ) -> Self {
-        let included: Box<[Inclusion]> = tools
-            .iter()
-            .map(|(tool, _)| items.tools.includes(tool))
-            .collect();
-        let listed = tools.iter().zip(hashes).zip(&included);
-        let listed = listed.filter(|(_, included)| **included == Inclusion::Listed);
-        let fingerprints = Fingerprints {
-            tools: fingerprint(listed, |(((tool, _), hash), _)| {
-                match items.tools.is_changed(tool) {
-                    true => hash_of(items.tools.definition(tool)),
-                    false => *hash,
-                }
-            }),
-            ..Fingerprints::new(&items.resources, &items.prompts)
-        };
-        Self {
+            by_name: by_name.collect(),
+            has_tasks: numbered().any(|(_, tool)| tool.task != TaskSupport::Never),
             modern_meta: identity.modern_meta(items.title.as_deref()),
             items,
-            included,
-            fingerprints,
+            seen_by,
+            lists: EncodedLists::default(),
         }
     }
-}
 
-impl Fingerprints {
-    fn new(resources: &BoundItems<ResourceKind>, prompts: &BoundItems<PromptKind>) -> Self {
-        Self {
-            tools: 0,
-            resources: fingerprint(resources, |(resource, _)| resource.encode()),
-            prompts: fingerprint(prompts, |(prompt, _)| prompt.encode()),
+    /// The tool with this name or alias.
+    pub(super) fn tool(&self, name: &str) -> Option<&(ToolDefinition, Arc<dyn BoundTool>)> {
+        self.items.tools.get(*self.by_name.get(name)?)
+    }
+
+    /// Judges a call of one of its tools, with its arguments.
+    pub(super) fn admit(
+        &self,
+        tool: &ToolDefinition,
+        arguments: &RawValue,
+        call: &Call,
+    ) -> Result<(), ToolError> {
+        match &self.seen_by {
+            SeenBy::Group(access, ..) => access.admit(tool, arguments, call),
+            SeenBy::All | SeenBy::Nobody => Ok(()),
         }
     }
-}
 
-fn hash_of(tool: &ToolDefinition) -> u64 {
-    fingerprint([tool], |tool| tool.encode(Detail::Full))
-}
-
-fn fingerprint<T, H: Hash>(items: impl IntoIterator<Item = T>, part: impl Fn(T) -> H) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for item in items {
-        part(item).hash(&mut hasher);
+    /// The tool that callers call `name`, as the server knows it; they may not be allowed to use it.
+    fn known(&self, name: &str) -> Option<&ToolDefinition> {
+        let found = match &self.seen_by {
+            SeenBy::All => self.tool(name),
+            SeenBy::Group(access, group, all) => all.tool(access.original(*group, name)),
+            SeenBy::Nobody => None,
+        };
+        found.map(|(tool, _)| tool)
     }
-    hasher.finish()
+
+    /// The name by which the server knows the item of a request with this method: that of a tool may be an alias, or
+    /// its name in a view.
+    pub(super) fn published<'a>(&'a self, method: McpMethod, item: &'a str) -> &'a str {
+        if !method.calls_tool() {
+            return item;
+        }
+        match self.tool(item) {
+            Some((tool, _)) => tool.original_name(),
+            None => self.known(item).map_or(item, |tool| &tool.name),
+        }
+    }
+
+    /// The reason why callers may not use an item that is there, for the operator. `item` is the name or URI of a request
+    /// with this method.
+    pub(super) fn denial(&self, method: McpMethod, item: &str) -> Option<Denial> {
+        let (access, group, all) = match &self.seen_by {
+            SeenBy::All => return None,
+            SeenBy::Nobody => {
+                let reason = "denied: there is no such view for this caller";
+                return Some(Denial::new(DeniedBy::View, reason));
+            }
+            SeenBy::Group(access, group, all) => (access, *group, all),
+        };
+        let (denied, is_here) = match method {
+            McpMethod::CallTool | McpMethod::Seed001CallTool => {
+                let tool = AccessItem::of_tool(self.known(item)?);
+                (tool, self.tool(item).is_some())
+            }
+            McpMethod::GetPrompt | McpMethod::Complete if all.prompt(item).is_some() => {
+                (AccessItem::Prompt(item), self.prompt(item).is_some())
+            }
+            McpMethod::ReadResource | McpMethod::Subscribe | McpMethod::Complete => {
+                (AccessItem::Resource(item), self.allows_uri(item))
+            }
+            _ => return None,
+        };
+        match is_here {
+            true => None,
+            false => access.denial(group, denied),
+        }
+    }
+
+    /// The error of a call to the tool `name`, which is not in the catalog but may be later.
+    pub(super) fn why_missing(&self, name: &str) -> Option<ToolError> {
+        self.items.why_missing.as_ref()?(name)
+    }
+
+    fn listed_tools(&self) -> impl Iterator<Item = &ToolDefinition> {
+        let tools = self.items.tools.iter().map(|(tool, _)| tool);
+        tools.filter(|tool| tool.is_listed)
+    }
+
+    pub(super) fn tool_names(&self) -> Vec<String> {
+        self.listed_tools().map(|tool| tool.name.clone()).collect()
+    }
+
+    /// The result of `tools/list`, with the fields of the era.
+    pub(super) fn tool_list(&self, era: Era) -> &Json {
+        self.tools_with(match era {
+            Era::Legacy(Revision::V2025_11_25) if self.has_tasks => Detail::Tasks,
+            _ if era.knows(Revision::V2025_06_18) => Detail::Full,
+            _ if era.knows(Revision::V2025_03_26) => Detail::Annotated,
+            _ => Detail::Basic,
+        })
+    }
+
+    /// The list of its tools: an array in seed 001 (`mcp.listTools`), and else the result of `tools/list`.
+    pub(super) fn tools_with(&self, detail: Detail) -> &Json {
+        self.lists.tools[detail as usize].get_or_init(|| {
+            let tools = self.listed_tools().map(|tool| tool.encode(detail));
+            let array = array(tools);
+            let list = match detail {
+                Detail::Seed001 => array,
+                _ => format!(r#"{{"tools":{array}}}"#),
+            };
+            Json::Owned(list).shared()
+        })
+    }
+
+    /// True if callers may use this URI, or template, if there is one.
+    pub(super) fn allows_uri(&self, uri: &str) -> bool {
+        match &self.seen_by {
+            SeenBy::All => true,
+            SeenBy::Group(access, group, _) => access.allows_uri(*group, uri),
+            SeenBy::Nobody => false,
+        }
+    }
+
+    /// True if callers may use all items.
+    pub(super) fn is_open(&self) -> bool {
+        match &self.seen_by {
+            SeenBy::All => true,
+            SeenBy::Group(access, group, _) => access.is_open(*group),
+            SeenBy::Nobody => false,
+        }
+    }
+
+    pub(super) fn title(&self) -> Option<&str> {
+        self.items.title.as_deref()
+    }
+
+    /// The `serverInfo` of modern results.
+    pub(super) fn modern_meta(&self) -> &str {
+        &self.modern_meta
+    }
+
+    /// All resources and templates if this URI may be used, else none. Which of them has it is for the caller
+    /// to find out.
+    pub(super) fn resources_for(&self, uri: &str) -> &BoundItems<ResourceKind> {
+        static NONE: BoundItems<ResourceKind> = Vec::new();
+        match self.allows_uri(uri) {
+            true => &self.items.resources,
+            false => &NONE,
+        }
+    }
+
+    /// The result of `resources/list`.
+    pub(super) fn resource_list(&self) -> &Json {
+        let encode = || self.encode_resources("resources", false);
+        self.lists.resources.get_or_init(encode)
+    }
+
+    /// The result of `resources/templates/list`.
+    pub(super) fn template_list(&self) -> &Json {
+        let encode = || self.encode_resources("resourceTemplates", true);
+        self.lists.templates.get_or_init(encode)
+    }
+
+    fn encode_resources(&self, name: &str, templates: bool) -> Json {
+        let definitions = self.items.resources.iter().map(|(resource, _)| resource);
+        let listed = definitions.filter(|resource| {
+            resource.is_template() == templates && (!templates || self.allows_uri(&resource.uri))
+        });
+        list(name, listed.map(ResourceDefinition::encode))
+    }
+
+    pub(super) fn prompt(&self, name: &str) -> Option<&(PromptDefinition, Arc<dyn BoundPrompt>)> {
+        let mut prompts = self.items.prompts.iter();
+        prompts.find(|(prompt, _)| prompt.name == name)
+    }
+
+    /// The result of `prompts/list`.
+    pub(super) fn prompt_list(&self) -> &Json {
+        let prompts = || self.items.prompts.iter().map(|(prompt, _)| prompt.encode());
+        self.lists
+            .prompts
+            .get_or_init(|| list("prompts", prompts()))
+    }
+
+    /// Instructions for the model; empty for none.
+    pub(super) fn instructions(&self) -> &str {
+        &self.items.instructions
+    }
+
+    pub(super) fn hashes(&self) -> ListHashes {
+        *self.lists.hashes.get_or_init(|| {
+            let hash = |lists: &[&Json]| {
+                let mut hasher = DefaultHasher::new();
+                let lists = lists.iter();
+                lists.for_each(|list| list.as_str().hash(&mut hasher));
+                hasher.finish()
+            };
+            [
+                hash(&[self.tools_with(Detail::Full)]),
+                hash(&[self.prompt_list()]),
+                hash(&[self.resource_list(), self.template_list()]),
+            ]
+        })
+    }
+}
+
+/// A result with one member: an array of encoded items.
+fn list(name: &str, items: impl Iterator<Item = String>) -> Json {
+    Json::Owned(format!(r#"{{"{name}":{}}}"#, array(items))).shared()
+}
+
+fn array(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(","))
 }
 
 /// Adds the items of `more` whose names are not taken in `own`.
@@ -215,23 +361,20 @@ impl Server {
         add::<ResourceKind>(&mut items.resources, more.resources);
         add::<PromptKind>(&mut items.prompts, more.prompts);
         items.why_missing = match (items.why_missing, more.why_missing) {
-            (Some(own), Some(more)) => Some(Arc::new(move |tool: &str, view: Option<&str>| {
-                own(tool, view).or_else(|| more(tool, view))
-            })),
+            (Some(own), Some(more)) => {
+                Some(Arc::new(move |tool: &str| own(tool).or_else(|| more(tool))))
+            }
             (own, more) => own.or(more),
         };
         items.access = more.access;
-        items.group_instructions = more.group_instructions;
-        items.views = more.views;
         items.instructions = joined(&items.instructions, &more.instructions);
-        let catalog = Arc::new(Catalog::new(items, &self.identity));
-        let before = {
-            let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *current, Arc::clone(&catalog))
-        };
+        let published = Arc::new(Published::new(items, &self.identity));
+        *self
+            .published
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = published;
         if let Some(changes) = &self.features.changes {
-            let changed = catalog.changes_since(&before);
-            changed.for_each(|(change, views)| changes.announce_in(change, views));
+            changes.published();
         }
     }
 
@@ -247,21 +390,17 @@ impl Server {
 
     /// True if there is a tool of this name now; toolsets and `--read-only` leave some out.
     pub fn has_tool(&self, name: &str) -> bool {
-        self.catalog().tools.position(name).is_some()
+        self.catalog().tool(name).is_some()
     }
 
     /// True if the role of a token counts.
     pub fn has_roles(&self) -> bool {
-        let catalog = self.catalog();
-        catalog
-            .access
-            .as_ref()
-            .is_some_and(|access| access.has_roles())
+        self.access().is_some_and(|access| access.has_roles())
     }
 
     /// The tokens that the definitions of all listed tools cost a model, about: four bytes are one.
     pub fn listed_tokens(&self) -> usize {
-        self.catalog().tools.listed_bytes() / 4
+        self.catalog().tools_with(Detail::Full).as_str().len() / 4
     }
 
     /// True if it relays items of other servers.
@@ -271,48 +410,57 @@ impl Server {
 
     /// True if there are views.
     pub fn has_views(&self) -> bool {
-        !self.catalog().views.is_empty()
+        self.access()
+            .is_some_and(|access| !access.views().is_empty())
     }
 
     /// The names of the views for callers whose token belongs to this principal.
     pub fn views(&self, principal: Option<&Principal>) -> Vec<Arc<str>> {
-        let catalog = self.catalog();
-        let names = catalog.views.iter().map(|view| &view.items.name);
-        let access = catalog.access.as_ref();
-        let is_there = |name: &&Arc<str>| {
-            access.is_some_and(|access| access.group(principal, Some(name)).is_some())
+        let Some(access) = self.access() else {
+            return Vec::new();
         };
-        names.filter(is_there).cloned().collect()
+        let mut names = access.views();
+        names.retain(|name| access.group(principal, Some(name)).is_some());
+        names
     }
 
     /// The view with this name, if there is one for callers whose token belongs to this principal.
     pub fn view(&self, principal: Option<&Principal>, name: &str) -> Option<Arc<str>> {
-        let catalog = self.catalog();
-        let view = &catalog.views[catalog.view(name)?];
-        catalog.access.as_ref()?.group(principal, Some(name))?;
-        Some(Arc::clone(&view.items.name))
+        let mut views = self.views(principal).into_iter();
+        views.find(|view| **view == *name)
+    }
+
+    fn access(&self) -> Option<Arc<dyn Access>> {
+        self.catalog().items.access.clone()
+    }
+
+    fn published(&self) -> Arc<Published> {
+        Arc::clone(
+            &self
+                .published
+                .read()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     /// The current catalog with all items.
     pub(super) fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.published().all)
     }
 
     /// The current catalog as this caller sees it.
-    pub(super) fn catalog_of(&self, caller: &Caller) -> CatalogView {
-        CatalogView::new(
-            self.catalog(),
-            caller.principal().map(|principal| &**principal),
-            caller.view().map(|view| &**view),
-        )
+    pub(super) fn catalog_of(&self, caller: &Caller) -> Arc<Catalog> {
+        let principal = caller.principal().map(|principal| &**principal);
+        let view = caller.view().map(|view| &**view);
+        self.published().of(principal, view, &self.identity)
     }
 
     pub(super) fn has_resources(&self) -> bool {
-        self.features.relays || !self.catalog().resources.is_empty()
+        self.features.relays || !self.catalog().items.resources.is_empty()
     }
 
     pub(super) fn has_prompts(&self) -> bool {
-        self.features.relays || !self.catalog().prompts.is_empty()
+        self.features.relays || !self.catalog().items.prompts.is_empty()
     }
 
     /// The `ServerCapabilities` of the specification.
@@ -329,7 +477,6 @@ impl Server {
             (true, false) => json!({"listChanged": true}),
             (false, _) => json!({}),
         };
-        let catalog = self.catalog();
         let mut capabilities = json!({"tools": list(false)});
         if self.has_resources() {
             capabilities["resources"] = list(true);
@@ -337,8 +484,11 @@ impl Server {
         if self.has_prompts() {
             capabilities["prompts"] = list(false);
         }
+        let ServerItems {
+            prompts, resources, ..
+        } = &self.catalog().items;
         let completes = |(resource, _): &(ResourceDefinition, _)| resource.is_template();
-        if *relays || !catalog.prompts.is_empty() || catalog.resources.iter().any(completes) {
+        if *relays || !prompts.is_empty() || resources.iter().any(completes) {
             capabilities["completions"] = json!({});
         }
         if *logging {

@@ -1,13 +1,13 @@
 //! Notifications of changes, and the resources that clients have subscribed to.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 
-use super::Server;
+use super::catalog::ListHashes;
+use super::{Caller, Server};
 
 /// Changes that a slow subscriber may lag behind before it misses some.
 const MAX_QUEUED_CHANGES: usize = 256;
@@ -26,7 +26,7 @@ pub enum ServerChange {
 }
 
 impl ServerChange {
-    const LISTS: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+    pub(super) const LISTS: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
     pub(super) fn method(&self) -> &'static str {
         match self {
@@ -45,16 +45,14 @@ impl ServerChange {
     }
 }
 
-/// A change, and the views that it concerns.
+/// A change that is announced.
 #[derive(Clone, Debug)]
-struct Announced {
-    change: ServerChange,
-    /// The names of the views, `None` for the server itself; `None` for the clients of all.
-    views: Option<Arc<[ViewName]>>,
+enum Announced {
+    /// Each subscriber gets it.
+    Change(ServerChange),
+    /// The server has published items; a subscriber gets the changes of the lists that it sees.
+    Published,
 }
-
-/// The name of a view; `None` for the server itself.
-pub(super) type ViewName = Option<Arc<str>>;
 
 /// The URIs of the resources that clients have subscribed to, with the number of subscriptions.
 pub type SubscribedUris = BTreeMap<String, usize>;
@@ -110,17 +108,13 @@ impl ChangeNotifier {
 
     /// Sends the change to all subscribers.
     pub fn announce(&self, change: ServerChange) {
-        self.send(change, None);
-    }
-
-    /// Sends the change to the subscribers of these views.
-    pub(super) fn announce_in(&self, change: ServerChange, views: Arc<[ViewName]>) {
-        self.send(change, Some(views));
-    }
-
-    fn send(&self, change: ServerChange, views: Option<Arc<[ViewName]>>) {
         // Fails without subscribers.
-        let _ = self.sender.send(Announced { change, views });
+        let _ = self.sender.send(Announced::Change(change));
+    }
+
+    /// Lets each subscriber look for changes of its lists.
+    pub(super) fn published(&self) {
+        let _ = self.sender.send(Announced::Published);
     }
 
     /// The subscribed resources, now and after each change of the subscriptions. A service need not
@@ -166,13 +160,17 @@ impl Drop for Subscription {
     }
 }
 
-/// Receives changes; `None` if the server announces none.
-pub(super) struct ChangeReceiver {
+/// Receives the changes of what a caller sees.
+pub(super) struct ChangeReceiver<'a> {
+    server: &'a Server,
+    caller: &'a Caller,
+    /// `None` if the server announces none.
     receiver: Option<broadcast::Receiver<Announced>>,
-    view: ViewName,
+    /// The lists of the caller when it has got the last change.
+    seen: ListHashes,
 }
 
-impl ChangeReceiver {
+impl ChangeReceiver<'_> {
     /// Waits for the next change. A receiver that has lagged behind does not know which changes it
     /// missed: it gets the changes of all lists and of all `resources`.
     pub(super) async fn next(&mut self, resources: impl Fn() -> Vec<String>) -> Vec<ServerChange> {
@@ -180,11 +178,19 @@ impl ChangeReceiver {
             Some(receiver) => receiver.recv().await,
             None => std::future::pending().await,
         };
+        let seen = self.seen;
+        if !matches!(received, Ok(Announced::Change(_))) {
+            self.seen = self.server.catalog_of(self.caller).hashes();
+        }
         match received {
-            Ok(Announced { change, views }) => match views {
-                Some(views) if !views.contains(&self.view) => Vec::new(),
-                _ => vec![change],
-            },
+            Ok(Announced::Change(change)) => vec![change],
+            Ok(Announced::Published) => {
+                let lists = ServerChange::LISTS
+                    .into_iter()
+                    .zip(seen.iter().zip(&self.seen));
+                let changed = lists.filter(|(_, (before, now))| before != now);
+                changed.map(|(list, _)| list).collect()
+            }
             Err(RecvError::Lagged(_)) => {
                 let resources = resources().into_iter().map(ServerChange::Resource);
                 ServerChange::LISTS.into_iter().chain(resources).collect()
@@ -198,11 +204,17 @@ impl ChangeReceiver {
 }
 
 impl Server {
-    pub(super) fn receive_changes(&self, view: Option<&Arc<str>>) -> ChangeReceiver {
+    pub(super) fn receive_changes<'a>(&'a self, caller: &'a Caller) -> ChangeReceiver<'a> {
         let changes = self.features.changes.as_ref();
+        let receiver = changes.map(|changes| changes.sender.subscribe());
         ChangeReceiver {
-            receiver: changes.map(|changes| changes.sender.subscribe()),
-            view: view.cloned(),
+            server: self,
+            caller,
+            seen: match receiver {
+                Some(_) => self.catalog_of(caller).hashes(),
+                None => ListHashes::default(),
+            },
+            receiver,
         }
     }
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -13,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::changes::{ChangeNotifier, ServerChange, Subscription};
 use super::{Caller, ClientName, OnDrop, Peer, Server, lock};
 use crate::error::Error;
-use crate::jsonrpc::{Id, ResponseIn};
+use crate::jsonrpc::{Id, ResponseIn, member, string};
 use crate::revision::Revision;
 use crate::tool::{ClientCapabilities, LogLevel};
 
@@ -243,21 +242,13 @@ impl Connection {
     /// Handles `notifications/cancelled`. An unknown id belongs to a request that was just answered;
     /// the specification says to ignore it.
     pub(super) fn cancel(&self, params: Option<&RawValue>) {
-        #[derive(Deserialize)]
-        struct Params<'a> {
-            #[serde(borrow, rename = "requestId")]
-            request_id: &'a RawValue,
-        }
-        let params = params.and_then(|params| serde_json::from_str(params.get()).ok());
-        let Some(Params { request_id }) = params else {
+        let Some(id) = params.and_then(|params| member(params.get(), "requestId")) else {
             return;
         };
         let token = {
             let in_flight = &self.state().in_flight;
-            let mut named = in_flight
-                .iter()
-                .filter(|request| request.id == request_id.get());
-            named.next().map(|request| request.token.clone())
+            let named = in_flight.iter().find(|request| request.id == id);
+            named.map(|request| request.token.clone())
         };
         if let Some(token) = token {
             token.cancel();
@@ -325,7 +316,7 @@ impl Server {
     /// Sends the changes that `connection` needs to `peer` until the server closes: changes of
     /// subscribed resources and, after `initialize`, of lists.
     pub async fn watch(&self, connection: &Connection, caller: &Caller, peer: &dyn Peer) {
-        let mut receiver = self.receive_changes(caller.view());
+        let mut receiver = self.receive_changes(caller);
         loop {
             let changes = tokio::select! {
                 () = self.closing.cancelled() => return,
@@ -336,7 +327,7 @@ impl Server {
                     ServerChange::Resource(uri) => {
                         connection.is_subscribed(uri)
                             // It may have been allowed when the client subscribed.
-                            && self.catalog_of(caller).watches(uri)
+                            && self.catalog_of(caller).allows_uri(uri)
                     }
                     _ => connection.negotiated().is_some(),
                 };
@@ -351,13 +342,9 @@ impl Server {
 }
 
 fn refusal(error: &RawValue) -> String {
-    #[derive(Deserialize)]
-    struct Refusal {
-        message: String,
-    }
-    match serde_json::from_str::<Refusal>(error.get()) {
-        Ok(refusal) => format!("The client refused: {}", refusal.message),
-        Err(_) => "The client refused.".to_owned(),
+    match member(error.get(), "message").and_then(string) {
+        Some(message) => format!("The client refused: {message}"),
+        None => "The client refused.".to_owned(),
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{Answer, FrameReply, MessageReply};
-use super::catalog::CatalogView;
+use super::catalog::Catalog;
 use super::clients::{LegacyClient, ModernClient};
 use super::context::{OriginalRequest, RequestContext};
 use super::method::McpMethod;
@@ -24,7 +24,7 @@ use crate::jsonrpc::{
     DecodeError, Frame, Id, Json, MAX_NESTING, Message, Notification, Request, Response,
     is_too_deep,
 };
-use crate::tool::{Call, Client};
+use crate::tool::{Call, Client, Detail};
 use crate::trace::{self, TraceContext};
 
 /// The kind of a failure of which only the result of a tool tells, as the conventions of OpenTelemetry name it.
@@ -248,12 +248,12 @@ impl Server {
             McpMethod::Discover => Ok(self.discover(context.caller).into()),
             McpMethod::ListTools => self.page(context, |catalog| catalog.tool_list(context.era)),
             McpMethod::CallTool => self.call_tool(context).await,
-            McpMethod::ListResources => self.page(context, CatalogView::resource_list),
-            McpMethod::ListTemplates => self.page(context, CatalogView::template_list),
+            McpMethod::ListResources => self.page(context, Catalog::resource_list),
+            McpMethod::ListTemplates => self.page(context, Catalog::template_list),
             McpMethod::ReadResource => self.read_resource(context).await,
             McpMethod::Subscribe => Box::pin(self.subscribe(context)).await,
             McpMethod::Unsubscribe => self.unsubscribe(context),
-            McpMethod::ListPrompts => self.page(context, CatalogView::prompt_list),
+            McpMethod::ListPrompts => self.page(context, Catalog::prompt_list),
             McpMethod::GetPrompt => self.get_prompt(context).await,
             McpMethod::Complete => Box::pin(self.complete(context)).await,
             McpMethod::SetLogLevel => self.set_log_level(context),
@@ -265,7 +265,7 @@ impl Server {
             McpMethod::CancelTask => Box::pin(self.cancel_task(context)).await,
             McpMethod::Seed001ListTools => {
                 let catalog = self.catalog_of(context.caller);
-                Ok(catalog.seed_001_list().clone().into())
+                Ok(catalog.tools_with(Detail::Seed001).clone().into())
             }
             McpMethod::Seed001CallTool => self.seed_001_call_tool(context).await,
             McpMethod::Seed001ServerInfo => Ok(self.seed_001_server_info(context.caller).into()),
@@ -290,7 +290,7 @@ impl Server {
     fn page(
         &self,
         context: &RequestContext<'_>,
-        list: impl FnOnce(&CatalogView) -> &Json,
+        list: impl FnOnce(&Catalog) -> &Json,
     ) -> Result<Answer, Error> {
         context.params.check_cursor()?;
         Ok(list(&self.catalog_of(context.caller)).clone().into())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Access, Audit, ChangeNotifier, TaskStore, ViewItems};
+use super::{Access, Audit, ChangeNotifier, TaskStore};
 use crate::method::MethodKind;
 use crate::prompt::PromptKind;
 use crate::registry::BoundItems;
@@ -35,9 +35,11 @@ pub struct ServerFeatures {
     pub relays: bool,
 }
 
-/// The items that clients can list, in order.
+/// The items that clients can list, in order, and what belongs to them: those of a server, or of a group of callers.
 #[derive(Clone, Default)]
 pub struct ServerItems {
+    /// The title of the server; `None` for none.
+    pub title: Option<String>,
     /// Tools.
     pub tools: BoundItems<ToolKind>,
     /// Resources and templates of resources.
@@ -46,20 +48,12 @@ pub struct ServerItems {
     pub prompts: BoundItems<PromptKind>,
     /// Instructions for the model; empty for none.
     pub instructions: String,
-    /// Returns the instructions for a group of [`Access`], in place of `instructions`.
-    pub group_instructions: Option<GroupInstructions>,
-    /// The views. `access` has groups for their callers.
-    pub views: Vec<ViewItems>,
-    /// Decides which of the items a caller may list and use, the server's own ones too; `None` if every caller
-    /// may use all.
+    /// Chooses the items of each caller, among the server's own ones too; `None` if every caller may use all.
     pub access: Option<Arc<dyn Access>>,
     /// Explains unknown tools; `None` if there is nothing to explain.
     pub why_missing: Option<WhyMissing>,
 }
 
-/// Returns the instructions for the callers of a group.
-pub type GroupInstructions = Arc<dyn Fn(usize) -> String + Send + Sync>;
-
-/// Returns the error of a call to a tool that cannot be listed at the moment, by the tool's name and the view of the
-/// call; `None` if there is no such tool.
-pub type WhyMissing = Arc<dyn Fn(&str, Option<&str>) -> Option<ToolError> + Send + Sync>;
+/// Returns the error of a call to a tool that cannot be listed at the moment, by the tool's name; `None` if there is no
+/// such tool.
+pub type WhyMissing = Arc<dyn Fn(&str) -> Option<ToolError> + Send + Sync>;

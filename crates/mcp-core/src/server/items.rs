@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::FutureExt as _;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -21,7 +22,9 @@ use crate::error::Error;
 use crate::jsonrpc::Json;
 use crate::prompt::PromptOutput;
 use crate::resource::ResourceContents;
-use crate::tool::{ArgumentError, BoundTool, ToolDefinition, ToolError, ToolErrorKind, ToolResult};
+use crate::tool::{
+    ArgumentError, BoundTool, ToolDefinition, ToolError, ToolErrorKind, ToolResult, limited,
+};
 
 impl Server {
     pub(super) async fn call_tool(&self, context: &RequestContext<'_>) -> Result<Answer, Error> {
@@ -35,16 +38,17 @@ impl Server {
             conclude(Err(error))
         };
         let catalog = self.catalog_of(context.caller);
-        let Some((tool, counted_as)) = catalog.find_tool(&name) else {
+        let Some(tool) = catalog.tool(&name) else {
             if let Some(error) = catalog.why_missing(&name) {
                 return refused(error);
             }
             return Err(Error::ToolNotFound {
                 name: name.into_owned(),
                 available: catalog.tool_names(),
+                is_internal: false,
             });
         };
-        context.record.calls(counted_as);
+        context.record.calls(tool.0.original_name());
         if let Err(refusal) = catalog.admit(&tool.0, arguments, &context.call) {
             return refused(refusal);
         }
@@ -75,6 +79,7 @@ impl Server {
         let running = tool
             .start(arguments, &context.call)
             .map_err(|error| with_schema(definition, error))?;
+        let running = running.map(|result| limited(definition.max_bytes, result));
         Ok(self.within_limits(&definition.name, context, running).await)
     }
 }

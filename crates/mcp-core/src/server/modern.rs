@@ -10,7 +10,6 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
-use super::catalog::CatalogView;
 use super::clients::ModernClient;
 use super::context::RequestContext;
 use super::method::McpMethod;
@@ -57,7 +56,8 @@ impl Server {
         if method == McpMethod::CallTool && hints.has_headers {
             let catalog = self.catalog_of(caller);
             let name = params.name.and_then(|name| string(name.get()));
-            let declared = name.map(|name| catalog.header_params(&name));
+            let tool = name.and_then(|name| catalog.tool(&name));
+            let declared = tool.map(|(tool, _)| tool.header_params());
             headers::check_arguments(declared.unwrap_or_default(), params, hints)?;
         }
         let round = match method.has_rounds() {
@@ -129,10 +129,10 @@ impl Server {
         caller: &Caller,
     ) -> Json {
         let view = caller.view().map(|_| self.catalog_of(caller));
-        let info = view.as_ref().and_then(CatalogView::modern_meta);
         let rest = result.as_str().strip_prefix('{').unwrap_or("}");
         let comma = if rest == "}" { "" } else { "," };
-        let info = info.unwrap_or(&self.modern_meta);
+        let view = view.as_ref();
+        let info = view.map_or(&*self.modern_meta, |catalog| catalog.modern_meta());
         let also = if meta.is_empty() { "" } else { "," };
         let parts = [
             r#"{"resultType":""#,

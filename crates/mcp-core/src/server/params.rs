@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::error::Error;
-use crate::jsonrpc::{Entries, string};
+use crate::jsonrpc::{Known, string};
 use crate::meta::Meta;
 use crate::tool::{ArgumentError, is_longer, too_long};
 
@@ -17,6 +17,19 @@ pub(super) const MAX_NAME: usize = 128;
 pub(super) const MAX_URI: usize = 8 * 1024;
 /// Characters of the id of a task.
 pub(super) const MAX_TASK_ID: usize = 1024;
+
+/// The names of the known members.
+const NAMES: [&str; 9] = [
+    "_meta",
+    "name",
+    "uri",
+    "taskId",
+    "arguments",
+    "task",
+    "cursor",
+    "inputResponses",
+    "requestState",
+];
 
 /// The known members, each not parsed yet. All are absent if the parameters cannot be parsed.
 #[derive(Default)]
@@ -47,45 +60,39 @@ impl<'a> Params<'a> {
         let Some(params) = params else {
             return read;
         };
-        let Ok(Entries(entries)) = serde_json::from_str(params.get()) else {
+        let Ok(known) = Known::read(params.get(), &NAMES) else {
             read.fault = Some("params must be an object".to_owned());
             return read;
         };
-        read.is_object = true;
-        let (mut meta, mut arguments, mut seen, mut twice) = (None, None, Vec::new(), Vec::new());
-        for (name, value) in entries {
-            let member = match &*name {
-                "name" => &mut read.name,
-                "uri" => &mut read.uri,
-                "taskId" => &mut read.task_id,
-                "arguments" => &mut arguments,
-                "task" => &mut read.task,
-                "cursor" => &mut read.cursor,
-                "inputResponses" => &mut read.responses,
-                "requestState" => &mut read.state,
-                "_meta" => &mut meta,
-                _ => continue,
-            };
-            *member = Some(value).filter(|value| value.get() != "null");
-            match seen.contains(&name) {
-                true => twice.push(name),
-                false => seen.push(name),
-            }
-        }
-        read.arguments = arguments.map(object_of_text);
+        let [
+            meta,
+            name,
+            uri,
+            task_id,
+            arguments,
+            task,
+            cursor,
+            responses,
+            state,
+        ] = known.present();
+        let [is_meta_twice, ..] = known.is_twice;
         // The era is decided by `_meta`, also if something else is wrong.
-        read.meta = meta
-            .filter(|_| twice.iter().all(|name| name != "_meta"))
-            .map(Meta::read);
-        match twice.first() {
-            None => read,
-            Some(name) => Self {
-                raw: read.raw,
-                meta: read.meta,
-                fault: Some(format!("duplicate field `{name}`")),
-                is_object: true,
-                ..Self::default()
-            },
+        read.meta = meta.filter(|_| !is_meta_twice).map(Meta::read);
+        read.is_object = true;
+        if let Some(name) = known.twice(&NAMES) {
+            read.fault = Some(format!("duplicate field `{name}`"));
+            return read;
+        }
+        Self {
+            name,
+            uri,
+            task_id,
+            arguments: arguments.map(object_of_text),
+            task,
+            cursor,
+            responses,
+            state,
+            ..read
         }
     }
 

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use serde::Deserialize;
 use tracing::Span;
 
 use super::answer::{MessageReply, RequestEnd};
@@ -216,9 +215,9 @@ impl<'a> RequestRecord<'a> {
             }
             McpMethod::UpdateTask | McpMethod::CancelTask => self.params.task_id,
             McpMethod::Complete => {
-                let params = self.params.text()?;
-                let Completed { reference } = serde_json::from_str(params).ok()?;
-                return reference.name.or(reference.uri).map(Cow::Owned);
+                let reference = member(self.params.text()?, "ref")?;
+                let item = member(reference, "name").or_else(|| member(reference, "uri"));
+                return string(item?);
             }
             _ => self.params.name,
         };
@@ -314,16 +313,4 @@ fn span(
         false => catalog.prompt(&item).map(|(prompt, _)| &*prompt.name),
     };
     trace::answered(&McpRequest { item, ..described })
-}
-
-#[derive(Deserialize)]
-struct Completed {
-    #[serde(rename = "ref")]
-    reference: Reference,
-}
-
-#[derive(Deserialize)]
-struct Reference {
-    name: Option<String>,
-    uri: Option<String>,
 }

@@ -19,14 +19,15 @@ impl Server {
     ) -> Result<Answer, Error> {
         let (name, arguments) = context.params.named_call()?;
         let catalog = self.catalog_of(context.caller);
-        let Some((tool, counted_as)) = catalog.find_tool(&name) else {
+        let Some(tool) = catalog.tool(&name) else {
             let why = catalog.why_missing(&name).map(Error::ToolFailed);
-            return Err(why.unwrap_or_else(|| Error::Seed001ToolNotFound {
+            return Err(why.unwrap_or_else(|| Error::ToolNotFound {
                 name: name.into_owned(),
                 available: catalog.tool_names(),
+                is_internal: true,
             }));
         };
-        context.record.calls(counted_as);
+        context.record.calls(tool.0.original_name());
         let admitted = catalog.admit(&tool.0, arguments, &context.call);
         admitted.map_err(Error::ToolFailed)?;
         self.mode(&tool.0, context)?;

@@ -161,7 +161,10 @@ mod tests {
     }
 
     fn caller(name: Option<&str>, view: Option<&str>) -> Caller {
-        Caller::new(name.map(Into::into), None).with_view(view.map(Into::into))
+        Caller {
+            view: view.map(Into::into),
+            ..Caller::new(name.map(Into::into), None)
+        }
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! The published definition of a tool.
 
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Output, TaskSupport, Tool, schema};
-use crate::http_headers::header_params;
+use crate::http_headers::{HeaderParam, header_params};
 use crate::jsonrpc::{Members, string};
 
 /// A tool's published definition; the lists of every era are rendered from it.
@@ -19,17 +21,21 @@ pub struct ToolDefinition {
     /// Whether a call may continue as a task.
     pub task: TaskSupport,
     /// JSON Schema of the arguments: an object with `properties`.
-    pub input_schema: Value,
+    pub input_schema: Arc<Value>,
     /// JSON Schema of `structuredContent`, if the tool returns any.
-    pub output_schema: Option<Value>,
+    pub output_schema: Option<Arc<Value>>,
     /// Other names under which it can be called.
     pub aliases: Vec<String>,
     /// False for a tool that can be called but is not listed.
     pub is_listed: bool,
+    /// The most bytes of its result, if it has a bound.
+    pub max_bytes: Option<usize>,
+    /// The arguments that clients repeat in headers.
+    header_params: Arc<[HeaderParam]>,
     /// The original definition, if the tool is relayed from another server.
-    pub(super) relayed: Option<RelayedDefinition>,
+    relayed: Option<Arc<RelayedDefinition>>,
     /// The name and the effect without the view that shows others.
-    pub(super) original: Option<(String, Effect)>,
+    original: Option<(String, Effect)>,
 }
 
 impl ToolDefinition {
@@ -50,10 +56,12 @@ impl ToolDefinition {
             description,
             effect: T::EFFECT,
             task: T::TASK,
-            input_schema,
-            output_schema: T::Output::schema(),
+            input_schema: input_schema.into(),
+            output_schema: T::Output::schema().map(Arc::new),
             aliases: Vec::new(),
             is_listed: true,
+            max_bytes: T::BOUNDS_ITS_RESULT.then_some(usize::MAX),
+            header_params: headers.unwrap_or_default().into(),
             relayed: None,
             original: None,
         }
@@ -88,49 +96,40 @@ impl ToolDefinition {
             description,
             effect: Effect::from_annotations(&annotations),
             task,
-            input_schema,
-            output_schema: parsed("outputSchema"),
+            max_bytes: None,
+            // It may declare invalid headers: then it has none.
+            header_params: header_params(&input_schema).unwrap_or_default().into(),
+            input_schema: input_schema.into(),
+            output_schema: parsed("outputSchema").map(Arc::new),
             aliases: vec![seed_001_name.clone()],
             is_listed: true,
-            relayed: Some(RelayedDefinition {
+            relayed: Some(Arc::new(RelayedDefinition {
                 members,
                 seed_001_name,
-            }),
+            })),
             original: None,
             name,
         })
     }
 
-    /// The definition of a relayed tool that a view shows as `name`, with the texts and annotations that `change`
-    /// makes of its JSON. Access to it stays that of the original.
+    /// The definition of a relayed tool that a view shows as `name`. Access to it stays that of the original.
     ///
     /// # Errors
-    /// The fault of the changed definition, or that the tool is not relayed.
-    pub fn in_view(
-        &self,
-        name: &str,
-        change: impl FnOnce(&RawValue) -> Option<Box<RawValue>>,
-    ) -> Result<Self, String> {
-        let relayed = self.relayed.as_ref().ok_or("is not relayed")?;
-        let is_same = name == self.name;
-        let seed_001_name = match is_same {
-            true => relayed.seed_001_name.clone(),
-            false => name.to_owned(),
-        };
-        let json = RawValue::from_string(relayed.members.encode()).map_err(|e| e.to_string())?;
-        let json = change(&json).unwrap_or(json);
-        let shown = Self::from_backend(name.to_owned(), seed_001_name, &json)?;
-        Ok(Self {
-            task: self.task,
-            is_listed: self.is_listed,
-            // The original names of a tool with another name are unknown in the view.
-            aliases: match is_same {
-                true => self.aliases.clone(),
-                false => Vec::new(),
-            },
-            original: Some((self.original_name().to_owned(), self.original_effect())),
-            ..shown
-        })
+    /// The tool is not relayed.
+    pub fn renamed(&self, name: &str) -> Result<Self, String> {
+        let mut shown = self.clone();
+        let relayed = shown.relayed.as_mut().ok_or("is not relayed")?;
+        shown.original = Some((self.original_name().to_owned(), self.original_effect()));
+        name.clone_into(&mut Arc::make_mut(relayed).seed_001_name);
+        // The original names are unknown in the view.
+        shown.aliases.clear();
+        name.clone_into(&mut shown.name);
+        Ok(shown)
+    }
+
+    /// The arguments that clients repeat in headers.
+    pub(crate) fn header_params(&self) -> &[HeaderParam] {
+        &self.header_params
     }
 
     /// Its name without a view.
@@ -152,7 +151,8 @@ impl ToolDefinition {
         if let Some(relayed) = &mut self.relayed {
             let support = self.task.as_str();
             let execution = format!(r#"{{"taskSupport":"{support}"}}"#);
-            relayed.members.set("execution", &execution);
+            let members = &mut Arc::make_mut(relayed).members;
+            members.set("execution", &execution);
         }
     }
 
@@ -184,9 +184,9 @@ impl ToolDefinition {
             Detail::Seed001 => "parameter_schema",
             _ => "inputSchema",
         };
-        tool[schema] = self.input_schema.clone();
+        tool[schema] = Value::clone(&self.input_schema);
         if let (true, Some(output)) = (detail.shows("outputSchema"), &self.output_schema) {
-            tool["outputSchema"] = output.clone();
+            tool["outputSchema"] = Value::clone(output);
         }
         if detail.shows("annotations") {
             tool["annotations"] = self.effect.annotations();
@@ -287,15 +287,15 @@ const MEMBERS: [&str; 8] = [
 /// A tool's original definition. Known members are selected from it and keep their bytes, so that
 /// numbers keep their digits.
 #[derive(Clone, Debug)]
-pub(super) struct RelayedDefinition {
-    pub(super) members: Members,
+struct RelayedDefinition {
+    members: Members,
     /// The name in the list of seed 001.
-    pub(super) seed_001_name: String,
+    seed_001_name: String,
 }
 
 impl RelayedDefinition {
     /// The definition as `name`, with the members of `detail`.
-    pub(super) fn encode(&self, name: &str, detail: Detail) -> String {
+    fn encode(&self, name: &str, detail: Detail) -> String {
         let is_seed_001 = detail == Detail::Seed001;
         let name = if is_seed_001 {
             &self.seed_001_name

@@ -1,15 +1,10 @@
 //! Bounds the results of tools, whatever their arguments: every byte costs the user tokens.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
-use super::{
-    ArgumentError, BoundTool, Call, EarlierTask, FoundCall, ToolError, ToolFuture, ToolResult,
-};
+use super::{ToolError, ToolResult};
 use crate::jsonrpc::Json;
 
 /// Objects with more members are maps, from which members may be left out.
@@ -21,49 +16,13 @@ const NOTE: &str = "shortened";
 /// The member of a page with which the next page is read.
 const NEXT_CURSOR: &str = "next_cursor";
 
-/// A tool with a bound of its results and errors.
-struct Limited {
-    tool: Arc<dyn BoundTool>,
-    max: usize,
-}
-
-/// The tool, with at most `max` bytes of result: of JSON that is sent as a structure and as text. A tool
-/// knows best what to leave out; this holds for what it did not foresee.
-pub fn limited(tool: Arc<dyn BoundTool>, max: usize) -> Arc<dyn BoundTool> {
-    Arc::new(Limited { tool, max })
-}
-
-impl BoundTool for Limited {
-    fn start<'a>(
-        &'a self,
-        arguments: &RawValue,
-        call: &'a Call,
-    ) -> Result<ToolFuture<'a>, ArgumentError> {
-        let running = self.tool.start(arguments, call)?;
-        Ok(Box::pin(async move { within(self.max, running.await) }))
-    }
-
-    fn task_reference(&self, arguments: &RawValue, call: &Call) -> Option<String> {
-        self.tool.task_reference(arguments, call)
-    }
-
-    fn find_task<'a>(
-        &'a self,
-        task: EarlierTask<'a>,
-        call: &'a Call,
-    ) -> BoxFuture<'a, Result<FoundCall, ToolError>> {
-        let max = self.max;
-        Box::pin(async move {
-            let found = self.tool.find_task(task, call).await?;
-            let bounded: FoundCall =
-                Box::new(move |call| Box::pin(async move { within(max, found(call).await) }));
-            Ok(bounded)
-        })
-    }
-}
-
-/// The result with at most `max` bytes.
-fn within(max: usize, result: Result<ToolResult, ToolError>) -> Result<ToolResult, ToolError> {
+/// The result of a tool with at most `max` bytes: of JSON that is sent as a structure and as text. A tool knows best what
+/// to leave out; this holds for what it did not foresee.
+pub(crate) fn limited(
+    max: Option<usize>,
+    result: Result<ToolResult, ToolError>,
+) -> Result<ToolResult, ToolError> {
+    let Some(max) = max else { return result };
     match result {
         Ok(ToolResult::Structured(json)) => shortened(json, max)
             .map(ToolResult::Structured)

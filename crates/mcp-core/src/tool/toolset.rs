@@ -50,11 +50,6 @@ pub trait BoundTool: Send + Sync {
         call: &'a Call,
     ) -> Result<ToolFuture<'a>, ArgumentError>;
 
-    /// [`Tool::BOUNDS_ITS_RESULT`].
-    fn bounds_its_result(&self) -> bool {
-        false
-    }
-
     /// [`Tool::task_reference`] of a call with these arguments.
     fn task_reference(&self, _arguments: &RawValue, _call: &Call) -> Option<String> {
         None
@@ -162,10 +157,6 @@ impl<T: Tool> BoundTool for Bound<ToolKind, T, T::Service> {
             let output = tool.call(&self.service, call).await?;
             output.into_result().map_err(ToolError::unwritable)
         }))
-    }
-
-    fn bounds_its_result(&self) -> bool {
-        T::BOUNDS_ITS_RESULT
     }
 
     fn task_reference(&self, arguments: &RawValue, call: &Call) -> Option<String> {

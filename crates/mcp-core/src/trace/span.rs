@@ -16,15 +16,6 @@ const OTHER: &str = "_OTHER";
 /// Limit of a name, in bytes.
 const MAX_NAME_BYTES: usize = 256;
 
-/// A request that this process sends.
-#[derive(Clone, Copy, Debug)]
-pub enum SpanWork<'a> {
-    /// A request of MCP, to a server with this address unless it is a child.
-    Mcp(McpRequest<'a>, Option<PeerAddress<'a>>),
-    /// A request of HTTP to the service of this server.
-    Http(HttpRequest<'a>),
-}
-
 /// A request of MCP.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct McpRequest<'a> {
@@ -38,15 +29,6 @@ pub struct McpRequest<'a> {
     pub session: Option<u64>,
     /// True between processes on one machine, by stdio.
     pub is_pipe: bool,
-}
-
-/// A request of HTTP. Its path is left out: it may hold values of arguments.
-#[derive(Clone, Copy, Debug)]
-pub struct HttpRequest<'a> {
-    /// Its method.
-    pub method: &'a str,
-    /// The server.
-    pub peer: PeerAddress<'a>,
 }
 
 /// The address of a server.
@@ -96,25 +78,22 @@ pub(crate) fn answered(request: &McpRequest<'_>) -> Span {
     mcp("server", request, None)
 }
 
-/// The span of a request that this process sends.
-fn sent(work: &SpanWork<'_>) -> Span {
-    match work {
-        SpanWork::Mcp(request, peer) => mcp("client", request, *peer),
-        SpanWork::Http(HttpRequest { method, peer }) => info_span!(
-            target: TARGET,
-            parent: None,
-            "http",
-            otel.name = method,
-            otel.kind = "client",
-            otel.status_code = Empty,
-            http.request.method = method,
-            http.response.status_code = Empty,
-            error.type = Empty,
-            server.address = peer.host,
-            server.port = peer.port.map(i64::from),
-            network.transport = peer.socket_transport(),
-        ),
-    }
+/// The span of a request of HTTP that this process sends. Its path is left out: it may hold values of arguments.
+fn http(method: &str, peer: PeerAddress<'_>) -> Span {
+    info_span!(
+        target: TARGET,
+        parent: None,
+        "http",
+        otel.name = method,
+        otel.kind = "client",
+        otel.status_code = Empty,
+        http.request.method = method,
+        http.response.status_code = Empty,
+        error.type = Empty,
+        server.address = peer.host,
+        server.port = peer.port.map(i64::from),
+        network.transport = peer.socket_transport(),
+    )
 }
 
 fn mcp(kind: &str, request: &McpRequest<'_>, peer: Option<PeerAddress<'_>>) -> Span {
@@ -185,12 +164,12 @@ pub struct ClientSpan {
 }
 
 impl ClientSpan {
-    /// Starts the span of a request in the context of the one for which it is sent. `work` describes it for a tracer.
-    pub fn start<'a>(parent: &TraceContext, work: impl FnOnce() -> SpanWork<'a>) -> Self {
+    /// Starts the span in the context of the request for which this one is sent.
+    fn start(parent: &TraceContext, span: impl FnOnce() -> Span) -> Self {
         let (context, span) = match tracer() {
             None => (parent.clone(), Span::none()),
             Some(tracer) => {
-                let span = sent(&work());
+                let span = span();
                 (tracer.place(&span, Some(parent), false), span)
             }
         };
@@ -201,13 +180,23 @@ impl ClientSpan {
         }
     }
 
+    /// Starts the span of a request of MCP, to a server with this address unless it is a child. `request` describes it for a
+    /// tracer.
+    pub fn mcp<'a>(
+        parent: &TraceContext,
+        peer: Option<PeerAddress<'_>>,
+        request: impl FnOnce() -> McpRequest<'a>,
+    ) -> Self {
+        Self::start(parent, || mcp("client", &request(), peer))
+    }
+
     /// Starts the span of a request of HTTP to the service of this server. Baggage does not leave this machine.
     pub fn http(parent: TraceContext, method: &str, peer: PeerAddress<'_>) -> Self {
         let parent = match peer.is_local() {
             true => parent,
             false => parent.without_baggage(),
         };
-        Self::start(&parent, || SpanWork::Http(HttpRequest { method, peer }))
+        Self::start(&parent, || http(method, peer))
     }
 
     /// The context to send with the request.

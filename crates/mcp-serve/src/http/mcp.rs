@@ -361,10 +361,11 @@ impl App {
             session.as_ref().map(|session| Arc::clone(session.id())),
             sender.map(|sender| Arc::new(sender) as Arc<dyn Peer>),
         );
-        let caller = request
-            .identified(caller)
-            .with_cancellation(is_cancelled.then(|| Arc::clone(&client_gone)))
-            .with_disconnect(Some(Arc::clone(&client_gone)));
+        let mut caller = Caller {
+            cancelled: is_cancelled.then(|| Arc::clone(&client_gone)),
+            disconnected: Some(Arc::clone(&client_gone)),
+            ..request.identified(caller)
+        };
         let is_subscription = headers::is_subscription(&request.headers);
         let (permit, accepting) = match is_subscription {
             true => (None, Some(permit)),
@@ -378,14 +379,11 @@ impl App {
             false => (headers, message),
         };
         let headers = Arc::new(headers);
-        let caller = match server.relays() {
-            true => {
-                let headers = Arc::clone(&headers);
-                let header = move |name: &str| Some(headers.get(name)?.as_bytes().to_vec());
-                caller.with_headers(Arc::new(header))
-            }
-            false => caller,
-        };
+        if server.relays() {
+            let headers = Arc::clone(&headers);
+            let header = move |name: &str| Some(headers.get(name)?.as_bytes().to_vec());
+            caller.headers = Some(Arc::new(header));
+        }
         let answer = async move {
             let params = headers::params(&headers);
             let lists = ["tracestate", "baggage"].map(|name| headers::list(&headers, name));

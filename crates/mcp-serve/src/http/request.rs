@@ -115,11 +115,12 @@ impl HttpRequest {
     /// Completes the client of a call with what is known of it here.
     pub(super) fn identified(&self, caller: Caller) -> Caller {
         let credential = self.credential.as_ref();
-        caller
-            .with_principal(self.principal().cloned())
-            .with_view(self.view.clone())
-            .with_address(self.connection.address)
-            .with_revocation(credential.map(|credential| Arc::clone(&credential.revoked)))
+        Caller {
+            view: self.view.clone(),
+            address: Some(self.connection.address),
+            revoked: credential.map(|credential| Arc::clone(&credential.revoked)),
+            ..caller.with_principal(self.principal().cloned())
+        }
     }
 
     /// Completes the response to a request whose body was not read: unless that has arrived, it announces the end of

@@ -111,10 +111,11 @@ impl SseSession {
     /// The sender of a message. Its token may be a newer one than that of the stream.
     fn caller(&self, request: &HttpRequest) -> Caller {
         let peer: Arc<dyn Peer> = Arc::new(self.sender.clone());
-        request
-            .identified(Caller::new(Some(Arc::clone(&self.id)), Some(peer)))
-            .with_cancellation(Some(Arc::clone(&self.client_gone)))
-            .with_disconnect(Some(Arc::clone(&self.client_gone)))
+        Caller {
+            cancelled: Some(Arc::clone(&self.client_gone)),
+            disconnected: Some(Arc::clone(&self.client_gone)),
+            ..request.identified(Caller::new(Some(Arc::clone(&self.id)), Some(peer)))
+        }
     }
 
     /// Answers a message on the stream.

@@ -120,6 +120,29 @@ async fn status_events_and_metrics_have_the_view() {
     let backend = json!({"backend": "b"});
     let reply = views.call_by(support, "gateway_restart", backend).await;
     assert!(reply.json()["error"].is_object(), "{reply:?}");
+    // The event of a denied call has the published name too, and says who has decided.
+    for (name, item, reason) in [
+        (
+            "b__greet",
+            "b__greet",
+            "view support: denied: it is say_hello there",
+        ),
+        ("c:greet", "c__greet", "view support: denied"),
+        (
+            "b__test_image_content",
+            "b__test_image_content",
+            "views.support.deny",
+        ),
+    ] {
+        let reply = views.call_by(support, name, json!({})).await;
+        assert!(reply.json()["error"].is_object(), "{reply:?}");
+        let denied = eventually("the denied call", async || {
+            let mut events = views.facts_by("admin").await.into_iter();
+            events.find(|event| event["outcome"] == "denied" && event["item"] == item)
+        })
+        .await;
+        assert_contains(&denied["denial"], reason);
+    }
     let headers = [("authorization", &*bearer("admin"))];
     let metrics = views.request("GET", "/metrics", &headers).await.body;
     let counted = r#"mcp_gateway_view_requests_total{view="support"}"#;

@@ -71,7 +71,7 @@ impl Server {
         let RequestContext { call, caller, .. } = context;
         // Subscribed before the acknowledgement, so that nothing is missed after it.
         let mut tasks = self.subscribe_to_tasks(&filter.task_ids, context).await?;
-        let mut receiver = self.receive_changes(caller.view());
+        let mut receiver = self.receive_changes(caller);
         let uris = || filter.resource_subscriptions.iter();
         let subscribe = |changes: &ChangeNotifier| -> Vec<_> {
             uris().map(|uri| changes.subscribe(uri)).collect()
@@ -105,7 +105,7 @@ impl Server {
             };
             // A resource may have been allowed when the client subscribed.
             let is_allowed = |change: &ServerChange| match change {
-                ServerChange::Resource(uri) => self.catalog_of(caller).watches(uri),
+                ServerChange::Resource(uri) => self.catalog_of(caller).allows_uri(uri),
                 _ => true,
             };
             for change in changes

@@ -24,7 +24,7 @@ use crate::server::context::RequestContext;
 use crate::server::params::wrong;
 use crate::server::results::conclude;
 use crate::server::{Caller, Connection, Server};
-use crate::tool::{EarlierTask, ToolError, ToolErrorKind};
+use crate::tool::{EarlierTask, ToolError, ToolErrorKind, limited};
 
 /// The most tasks of one subscription: their states must fit into a transport's queue.
 const MAX_SUBSCRIBED_TASKS: usize = 50;
@@ -183,11 +183,12 @@ impl Server {
         task.detach();
         // The request that asks for it is not that of the call.
         let call = in_task(&context.call, &task, false);
-        let (name, era, client) = (definition.name.clone(), context.era, context.client.clone());
+        let (name, max_bytes) = (definition.name.clone(), definition.max_bytes);
+        let (era, client) = (context.era, context.client.clone());
         let capabilities = context.call.capabilities();
         let failures = Arc::clone(&self.failures);
         let work = catch_panic(async move {
-            let result = found(call).await;
+            let result = limited(max_bytes, found(call).await);
             if let Err(error) = &result {
                 failures.log(&name, error);
             }
@@ -322,7 +323,7 @@ async fn ask(task: &Task, connection: &Connection, caller: &Caller, key: String,
 fn result(task: &Arc<Task>, end: TaskOutcome) -> Result<Answer, Error> {
     let (json, is_error) = match end {
         TaskOutcome::Result { json, is_error } => (json, is_error),
-        TaskOutcome::Error(error) => return Err(Error::OfTask(error)),
+        TaskOutcome::Error(error) => return Err(Error::Relayed(Box::new(error))),
         TaskOutcome::Cancelled => {
             let message = "The task was cancelled; it may still take effect.";
             let content = json!([{"type": "text", "text": message}]);

@@ -11,7 +11,7 @@ use futures_util::future::{BoxFuture, OptionFuture};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, json};
-use tokio::time::{Sleep, sleep};
+use tokio::time::sleep;
 
 use super::store::{TaskStore, save};
 use super::task::{Task, TaskClient, TaskOutcome, id};
@@ -27,7 +27,7 @@ use crate::server::limits::CLEANUP_GRACE;
 use crate::server::params::wrong;
 use crate::server::results::{bad_arguments, conclude, with_schema};
 use crate::server::{OnDrop, Server};
-use crate::tool::{BoundTool, Call, TaskSupport, ToolDefinition};
+use crate::tool::{BoundTool, Call, TaskSupport, ToolDefinition, limited};
 use crate::trace;
 
 /// The time that a client has at least to get a result.
@@ -73,7 +73,7 @@ impl Server {
     /// True if some tool may run as a task, in an era that has them.
     pub(in crate::server) fn has_tasks(&self, era: Era) -> bool {
         let knows = matches!(era, Era::Modern | Era::Legacy(Revision::V2025_11_25));
-        knows && self.catalog().tools.has_tasks
+        knows && self.catalog().has_tasks
     }
 
     /// Starts the call. In the modern era it becomes a task only if it has to wait: a result without
@@ -212,7 +212,7 @@ impl Server {
         let trace = trace::current();
         let running = async move {
             let result = match tool.start(&arguments, &call) {
-                Ok(running) => running.await,
+                Ok(running) => limited(definition.max_bytes, running.await),
                 Err(error) => {
                     let bad = with_schema(&definition, error);
                     return bad_arguments(&definition.name, era, bad);
@@ -276,59 +276,49 @@ pub(super) fn catch_panic(
 pub(super) async fn run(
     tasks: Arc<Tasks>,
     task: Arc<Task>,
-    work: Work,
+    mut work: Work,
     store: Option<Arc<dyn TaskStore>>,
 ) {
-    let mut expiry = pin!(sleep(task.ttl()));
     let store = store.as_ref();
-    let is_in_time = ended_in_time(&tasks, &task, work, expiry.as_mut(), store).await;
-    drop(save(store, &task));
-    if is_in_time {
-        tokio::select! {
-            () = expiry => {}
-            () = task.removed.cancelled() => return,
-        }
-    }
-    tasks.remove(&task);
-}
-
-/// Returns false if the task expired before its end.
-async fn ended_in_time(
-    tasks: &Tasks,
-    task: &Task,
-    mut work: Work,
-    expiry: Pin<&mut Sleep>,
-    store: Option<&Arc<dyn TaskStore>>,
-) -> bool {
+    let mut expiry = pin!(sleep(task.ttl()));
     let cancelled_elsewhere: OptionFuture<_> = store.map(|store| store.cancelled(&task.id)).into();
-    let in_time = tokio::select! {
+    let has_ended = tokio::select! {
         biased;
         outcome = &mut work => {
             task.end(TaskOutcome::from_answer(outcome));
             tasks.make_room(0);
-            return true;
+            true
         }
-        () = task.stop.cancelled() => true,
-        Some(()) = cancelled_elsewhere => true,
+        () = task.stop.cancelled() => false,
+        Some(()) = cancelled_elsewhere => false,
         // Not of a call whose request still waits for its result.
         () = task.closing.cancelled() => {
             if store.is_some() {
                 // For those that ask another process.
                 task.end(TaskOutcome::lost());
             }
-            true
+            false
         }
-        () = expiry => {
+        () = &mut expiry => {
             task.end(TaskOutcome::expired());
-            tasks.remove(task);
+            tasks.remove(&task);
             false
         }
     };
-    // The tool may still clean up; its result is ignored.
-    task.cancel();
-    tokio::select! {
-        _ = work => {}
-        () = sleep(CLEANUP_GRACE) => {}
+    if !has_ended {
+        // The tool may still clean up; its result is ignored.
+        task.cancel();
+        tokio::select! {
+            _ = work => {}
+            () = sleep(CLEANUP_GRACE) => {}
+        }
     }
-    in_time
+    drop(save(store, &task));
+    if !expiry.is_elapsed() {
+        tokio::select! {
+            () = expiry => {}
+            () = task.removed.cancelled() => return,
+        }
+    }
+    tasks.remove(&task);
 }

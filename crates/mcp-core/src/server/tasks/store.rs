@@ -9,14 +9,11 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, OptionFuture};
 use hmac_sha256::Hash;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::Map;
 use tokio::time::sleep;
 
 use super::task::{Task, TaskOutcome, as_millis};
-use crate::era::Era;
-use crate::error::{Error, ErrorCodes};
-use crate::jsonrpc::ErrorObject;
+use crate::error::Error;
 use crate::server::{Caller, Server};
 use crate::tool::ToolError;
 
@@ -38,7 +35,7 @@ pub struct StoredTask {
     pub(super) ttl: u64,
     pub(super) message: Option<String>,
     /// `None` while it runs.
-    pub(super) outcome: Option<StoredOutcome>,
+    pub(super) outcome: Option<TaskOutcome>,
     /// True if its process has ended before it; said by the store, not stored.
     #[serde(skip)]
     pub is_lost: bool,
@@ -49,20 +46,6 @@ impl StoredTask {
     pub fn has_ended(&self) -> bool {
         self.outcome.is_some()
     }
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum StoredOutcome {
-    Result {
-        json: Box<RawValue>,
-        is_error: bool,
-    },
-    Error {
-        code: i32,
-        message: String,
-        data: Option<Value>,
-    },
-    Cancelled,
 }
 
 /// The caller of a task and its view, hashed: the name of a caller may be the id of a session, which is a secret.
@@ -126,8 +109,21 @@ fn stored(task: &Task) -> StoredTask {
         updated: as_millis(state.updated),
         ttl: as_millis(task.ttl()),
         message: state.message.clone(),
-        outcome: state.outcome.as_ref().map(StoredOutcome::new),
+        outcome: state.outcome.clone().map(small_enough),
         is_lost: false,
+    }
+}
+
+/// The outcome, without a result that is too large for the store.
+fn small_enough(outcome: TaskOutcome) -> TaskOutcome {
+    match outcome.size() {
+        size if size > MAX_STORED_RESULT_BYTES => {
+            TaskOutcome::failed(ToolError::unavailable(format!(
+                "The task has completed, but its result was larger than {MAX_STORED_RESULT_BYTES} bytes and is gone \
+                 with its process."
+            )))
+        }
+        _ => outcome,
     }
 }
 
@@ -145,65 +141,6 @@ pub(super) fn owner(caller: Option<&Arc<str>>, view: Option<&Arc<str>>) -> TaskO
         hash.update(b"\n");
     }
     hash.finalize()
-}
-
-impl StoredOutcome {
-    fn new(outcome: &TaskOutcome) -> Self {
-        match outcome {
-            TaskOutcome::Result { json, .. } if json.as_str().len() > MAX_STORED_RESULT_BYTES => {
-                let error = ToolError::unavailable(format!(
-                    "The task has completed, but its result was larger than {MAX_STORED_RESULT_BYTES} bytes and is \
-                     gone with its process."
-                ));
-                Self::from(&Error::ToolFailed(error))
-            }
-            TaskOutcome::Result { json, is_error } => {
-                match RawValue::from_string(json.as_str().to_owned()) {
-                    Ok(json) => Self::Result {
-                        json,
-                        is_error: *is_error,
-                    },
-                    Err(_) => Self::from(&Error::Internal),
-                }
-            }
-            TaskOutcome::Error(error) => Self::from(&**error),
-            TaskOutcome::Cancelled => Self::Cancelled,
-        }
-    }
-
-    pub(super) fn restore(&self) -> TaskOutcome {
-        match self {
-            Self::Result { json, is_error } => TaskOutcome::Result {
-                json: (&**json).into(),
-                is_error: *is_error,
-            },
-            Self::Error {
-                code,
-                message,
-                data,
-            } => TaskOutcome::Error(Arc::new(Error::Relayed(Box::new(ErrorObject {
-                code: *code,
-                message: message.clone(),
-                data: data.clone(),
-            })))),
-            Self::Cancelled => TaskOutcome::Cancelled,
-        }
-    }
-}
-
-impl From<&Error> for StoredOutcome {
-    fn from(error: &Error) -> Self {
-        let ErrorObject {
-            code,
-            message,
-            data,
-        } = error.render(Era::Modern, ErrorCodes::Spec);
-        Self::Error {
-            code,
-            message,
-            data,
-        }
-    }
 }
 
 impl Server {
@@ -310,7 +247,7 @@ impl Server {
 /// The outcome of a stored task; `None` while it runs.
 fn outcome(stored: &StoredTask) -> Option<TaskOutcome> {
     match &stored.outcome {
-        Some(outcome) => Some(outcome.restore()),
+        Some(outcome) => Some(outcome.clone()),
         None => stored.is_lost.then(TaskOutcome::lost),
     }
 }
@@ -318,18 +255,17 @@ fn outcome(stored: &StoredTask) -> Option<TaskOutcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jsonrpc::Json;
 
     #[test]
     fn outcome_is_the_same_after_the_store_and_a_large_one_says_so() {
-        let json = |text: String| RawValue::from_string(text).unwrap();
         let result = |text: String| TaskOutcome::Result {
-            json: (&*json(text)).into(),
+            json: Json::Owned(text),
             is_error: false,
         };
         let stored = |outcome: &TaskOutcome| {
-            let text = serde_json::to_string(&StoredOutcome::new(outcome)).unwrap();
-            let stored: StoredOutcome = serde_json::from_str(&text).unwrap();
-            stored.restore()
+            let text = serde_json::to_string(&small_enough(outcome.clone())).unwrap();
+            serde_json::from_str::<TaskOutcome>(&text).unwrap()
         };
         let exact = r#"{"content":[],"n":1.50}"#;
         match stored(&result(exact.to_owned())) {

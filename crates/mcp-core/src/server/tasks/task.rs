@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -16,7 +17,7 @@ use super::POLL_INTERVAL;
 use crate::clock::unix_time;
 use crate::era::Era;
 use crate::error::{Error, ErrorCodes, truncated};
-use crate::jsonrpc::Json;
+use crate::jsonrpc::{ErrorObject, Json};
 use crate::server::answer::Answer;
 use crate::server::results::failed;
 use crate::server::{Caller, OnDrop};
@@ -280,10 +281,7 @@ impl Task {
         match &state.outcome {
             // Inserted as JSON, so that the result keeps the bytes of the tool.
             Some(TaskOutcome::Result { json, .. }) => push("result", json.as_str()),
-            Some(TaskOutcome::Error(error)) => {
-                let error = error.render(Era::Modern, ErrorCodes::Spec);
-                push("error", &json!(error).to_string());
-            }
+            Some(TaskOutcome::Error(error)) => push("error", &json!(error).to_string()),
             Some(TaskOutcome::Cancelled) => {}
             None if state.questions.is_empty() => {}
             None => push("inputRequests", &json!(state.questions).to_string()),
@@ -448,12 +446,12 @@ fn all(state: &TaskState, requests: &[(&str, InputRequest)]) -> Option<Result<Ve
 const MAX_RESULT_BYTES: usize = 8 * 1024 * 1024;
 
 /// The end of a task, after which it does not change.
-#[derive(Clone)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum TaskOutcome {
     /// The result of the call, also of a failed tool.
     Result { json: Json, is_error: bool },
-    /// The error of the call.
-    Error(Arc<Error>),
+    /// The error of the call, as the extension shows it.
+    Error(ErrorObject),
     /// Cancelled by its caller, or because the server stops.
     Cancelled,
 }
@@ -465,8 +463,9 @@ impl TaskOutcome {
             Ok(Answer::Result(json, _)) => (json, false),
             Ok(Answer::ToolFailed(json, _)) => (json, true),
             // A task waits for answers; it never ends with questions.
-            Ok(_) => return Self::Error(Arc::new(Error::Internal)),
-            Err(error) => return Self::Error(Arc::new(error)),
+            Ok(_) => return Self::from_answer(Err(Error::Internal)),
+            Err(Error::Relayed(error)) => return Self::Error(*error),
+            Err(error) => return Self::Error(error.render(Era::Modern, ErrorCodes::Spec)),
         };
         match json.as_str().len() {
             size if size > MAX_RESULT_BYTES => Self::from_answer(Ok(failed(&format!(
@@ -480,25 +479,27 @@ impl TaskOutcome {
         }
     }
 
+    pub(super) fn failed(error: ToolError) -> Self {
+        Self::from_answer(Err(Error::ToolFailed(error)))
+    }
+
     /// The outcome of a task that has expired.
     pub(super) fn expired() -> Self {
         let message = "The task ran longer than its time to live (ttl).";
-        let error = ToolError::new(ToolErrorKind::Timeout, message);
-        Self::Error(Arc::new(Error::ToolFailed(error)))
+        Self::failed(ToolError::new(ToolErrorKind::Timeout, message))
     }
 
     /// The outcome of a task whose process has ended.
     pub(super) fn lost() -> Self {
         let message = "The server process that ran this task has ended, and the task with it. Check whether it took \
             effect, and call again.";
-        let error = ToolError::new(ToolErrorKind::Interrupted, message);
-        Self::Error(Arc::new(Error::ToolFailed(error)))
+        Self::failed(ToolError::new(ToolErrorKind::Interrupted, message))
     }
 
     pub(super) fn message(&self) -> Option<String> {
         match self {
             Self::Result { json, is_error } => is_error.then(|| first_text(json)).flatten(),
-            Self::Error(error) => Some(error.render(Era::Modern, ErrorCodes::Spec).message),
+            Self::Error(error) => Some(error.message.clone()),
             Self::Cancelled => Some("The task was cancelled.".to_owned()),
         }
     }

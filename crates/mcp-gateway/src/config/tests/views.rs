@@ -23,17 +23,6 @@ fn names_of_bare_backends_are_in_the_view() {
     }
 }
 
-/// Lines that move in the file change nothing for clients.
-#[test]
-fn decisions_are_compared_without_their_lines() {
-    let of = |before: &str, allow: &str| {
-        let text = format!("{before}{BACKENDS}[views.a]\nallow = [{allow}]\n");
-        toml(&text).view("a").unwrap().fingerprint()
-    };
-    assert_eq!(of("", r#""docker__*""#), of("\n\n", r#""docker__*""#));
-    assert_ne!(of("", r#""docker__*""#), of("", r#""docker__a*""#));
-}
-
 #[test]
 fn roles_say_which_views_they_may_use() {
     let config = toml(
