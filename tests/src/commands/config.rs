@@ -27,6 +27,7 @@ fn sample(key: &str, schema: &Value, folder: &Folder) -> (String, String) {
         (_, Some("string")) => text("http://a.example/x"),
         // A list; a relative path would be read from the folder of the file.
         ("project_dir", _) => list("/srv/a,/srv/b"),
+        ("allow" | "deny", _) => list("name=a,name=b"),
         _ => list("tag:a,tag:b"),
     }
 }

@@ -315,8 +315,8 @@ impl Catalog {
             };
             [
                 hash(&[self.tools_with(Detail::Full)]),
-                hash(&[self.prompt_list()]),
                 hash(&[self.resource_list(), self.template_list()]),
+                hash(&[self.prompt_list()]),
             ]
         })
     }

@@ -26,7 +26,7 @@ pub enum ServerChange {
 }
 
 impl ServerChange {
-    pub(super) const LISTS: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+    pub(super) const LISTS: [Self; 3] = [Self::Tools, Self::Resources, Self::Prompts];
 
     pub(super) fn method(&self) -> &'static str {
         match self {

@@ -59,7 +59,7 @@ struct ConfigFile {
     server: Option<IgnoredAny>,
 }
 
-/// A backend as it is written, also by other hosts and on the command line.
+/// A server behind the gateway.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BackendEntry {
