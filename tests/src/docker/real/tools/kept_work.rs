@@ -191,10 +191,18 @@ async fn compose_file_is_overwritten_only_by_the_text_that_was_agreed_to() {
     let refused = fail(lab, "compose_up", arguments.clone()).await;
     assert_eq!(fs::read_to_string(&file).unwrap(), edited);
     arguments["confirm"] = json!(asked(&refused));
-    let up = succeed(lab, "compose_up", arguments).await;
+    let up = succeed(lab, "compose_up", arguments.clone()).await;
     assert_eq!(up["written"], file.to_str().unwrap());
-    let copy = format!("{}.bak", file.display());
-    assert_eq!(fs::read_to_string(copy).unwrap(), edited);
+    // The copy that the user has agreed to, also after the next text.
+    arguments["yaml"] = json!(format!("# again\n{}", text("api")));
+    let refused = fail(lab, "compose_up", arguments.clone()).await;
+    assert_contains(&refused, "compose.yml.bak.1.");
+    arguments["confirm"] = json!(asked(&refused));
+    succeed(lab, "compose_up", arguments).await;
+    for (copy, expected) in [("bak", edited), ("bak.1", text("api"))] {
+        let copy = format!("{}.{copy}", file.display());
+        assert_eq!(fs::read_to_string(copy).unwrap(), expected);
+    }
     let down = json!({"project": project, "action": "down"});
     let refused = fail(lab, "compose_service", down.clone()).await;
     let mut down = down;
