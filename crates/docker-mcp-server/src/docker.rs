@@ -571,6 +571,8 @@ pub(crate) struct Action<'a> {
     name: &'a str,
     /// The object that may be missing: mostly the same.
     needs: (ObjectKind, &'a str),
+    /// The advice if it is not known whether the change happens.
+    check: &'static str,
 }
 
 impl<'a> Action<'a> {
@@ -579,6 +581,11 @@ impl<'a> Action<'a> {
             verb: Some(verb),
             ..Self::reading(kind, name)
         }
+    }
+
+    /// Sets the advice if it is not known whether the change happens.
+    pub(crate) fn with_check(self, check: &'static str) -> Self {
+        Self { check, ..self }
     }
 
     pub(crate) fn on_container(verb: &'static str, name: &'a str) -> Self {
@@ -591,6 +598,7 @@ impl<'a> Action<'a> {
             verb: None,
             name,
             needs: (kind, name),
+            check: check(kind),
         }
     }
 
@@ -604,28 +612,21 @@ impl<'a> Action<'a> {
 
     /// The tool error. A timeout or a broken connection leaves open whether a change happens.
     fn explain(&self, engine: &Engine, failure: EngineError) -> ToolError {
-        let (Some(verb), name) = (self.verb, self.name) else {
-            return engine.explain(failure);
+        let (verb, lost) = match (self.verb, failure) {
+            (Some(verb), EngineError::Unconfirmed(lost)) => (verb, lost),
+            (_, failure) => return engine.explain(failure),
         };
-        let rest = "It may still happen: check with get_container before repeating.";
-        match failure {
-            EngineError::Timeout(limit) => {
-                let seconds = limit.as_secs();
-                let text = format!(
-                    "The Docker Engine did not confirm within {seconds} s the request to {verb} \
-                     `{name}`. {rest}"
-                );
-                ToolError::new(ToolErrorKind::Timeout, text)
-            }
-            EngineError::Unreadable(source) => {
-                let text = format!(
-                    "The connection broke while the Docker Engine was asked to {verb} `{name}`. \
-                     {rest}"
-                );
-                ToolError::upstream(text).caused_by(source)
-            }
-            failure => engine.explain(failure),
-        }
+        let (name, check) = (self.name, self.check);
+        let text = match &*lost {
+            EngineError::Timeout(limit) => format!(
+                "The Docker Engine did not confirm within {} s the request to {verb} `{name}`. {check}",
+                limit.as_secs()
+            ),
+            _ => format!(
+                "The connection broke while the Docker Engine was asked to {verb} `{name}`. {check}"
+            ),
+        };
+        ToolError::new(lost.kind_of_lost(), text).caused_by(lost)
     }
 }
 
@@ -688,6 +689,16 @@ impl Docker {
                 all.map(|at| at.name).collect()
             }
         })
+    }
+}
+
+/// The advice if it is not known whether a change of an object of one kind happens.
+fn check(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Container => "It may still happen: check with get_container before repeating.",
+        ObjectKind::Image => "It may still happen: check with list_images before repeating.",
+        ObjectKind::Network => "It may still happen: check with list_networks before repeating.",
+        ObjectKind::Volume => "It may still happen: check with list_volumes before repeating.",
     }
 }
 

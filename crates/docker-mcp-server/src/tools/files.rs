@@ -326,6 +326,8 @@ pub(super) async fn explain(
 /// Bytes of an archive that hold the first header, also with a long name.
 const HEADER_BYTES: usize = 4096;
 const DEFAULT_MODE: u32 = 0o644;
+const UPLOAD_CHECK: &str = "The file may be as before, new, or cut off, with its old content lost: compare its \
+    size_bytes and its text by copy_from_container, and write it again if it is not whole.";
 /// File systems in memory that every container has.
 const IN_MEMORY: [&str; 3] = ["/dev", "/proc", "/sys"];
 
@@ -422,6 +424,11 @@ impl Tool for CopyToContainer {
                 bytes: content.len(),
                 overwritten: before.is_some(),
             }),
+            Err(failure @ EngineError::Unconfirmed(_)) => {
+                let action = Action::on_container("write a file in", self.container.as_str());
+                let action = action.with_check(UPLOAD_CHECK);
+                Err(docker.explain(failure, action).await)
+            }
             Err(failure) => Err(explain(docker, failure, &self.container, directory).await),
         }
     }
