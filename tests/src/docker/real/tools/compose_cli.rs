@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::super::lab::{Folder, Lab, merged};
 use super::{confirmed, fail, lab, lab_with, succeed, texts};
-use crate::harness::{assert_contains, assert_lacks, wait_until};
+use crate::harness::{assert_contains, assert_lacks, assert_starts_with, wait_until};
 
 /// A server on each engine, with the compose program and access to the directory.
 pub(super) async fn labs(shop: &Folder) -> Vec<Lab> {
@@ -98,6 +98,38 @@ async fn project_is_started_changed_and_removed() {
             shown,
             "There is no compose project"
         );
+    }
+}
+
+/// Compose removes neither what a container of others uses, nor says so.
+#[tokio::test]
+async fn objects_that_stay_when_a_project_is_taken_down_are_named() {
+    let shop = Folder::new();
+    for mut lab in labs(&shop).await.into_iter().take(1) {
+        shop.write("compose.yml", &services("one"));
+        let project = lab.name("kept");
+        for service in ["web", "db"] {
+            lab.adopt(&format!("kept-{service}-1"));
+        }
+        succeed!(lab, "compose_up", {"directory": shop.path(), "project": project});
+        let (volume, network) = (format!("{project}_data"), format!("{project}_default"));
+        let uses =
+            json!({"HostConfig": {"Binds": [format!("{volume}:/data")], "NetworkMode": network}});
+        let user = lab.sleep("user", uses).await;
+        let arguments = json!({"project": project, "action": "down", "volumes": true});
+        let (_, down) = confirmed(&lab, "compose_service", arguments, &project).await;
+        assert!(down["removed_volumes"].is_null(), "{down}");
+        for (kind, name) in [("volume", &volume), ("network", &network)] {
+            let told = format!("The {kind} stayed, in use by {user}. remove_{kind} removes it");
+            assert_starts_with(&down["failed"][name], &told);
+        }
+        lab.remove(&user).await;
+        for (tool, kind, name) in [
+            ("remove_volume", "volume", &volume),
+            ("remove_network", "network", &network),
+        ] {
+            confirmed(&lab, tool, json!({kind: name}), name).await;
+        }
     }
 }
 
