@@ -119,11 +119,19 @@ impl Docker {
     /// appear.
     pub(crate) fn redactor_of(&self, container: &ContainerDetails) -> Redactor {
         let env = container.config.env.iter();
-        let env = env.filter_map(|assignment| assignment.split_once('='));
+        self.redactor_with(env.filter_map(|assignment| assignment.split_once('=')))
+    }
+
+    /// A redactor that also hides the secrets among these settings, wherever they appear.
+    pub(crate) fn redactor_with<'a>(
+        &self,
+        settings: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Redactor {
         // A simple word, such as `postgres`, also has other meanings.
         let is_word = |value: &str| value.bytes().all(|byte| byte.is_ascii_lowercase());
-        let env = env.filter(|(_, value)| value.len() >= if is_word(value) { 12 } else { 6 });
-        self.redactor().with_secrets(env)
+        let is_rare = |value: &str| value.len() >= if is_word(value) { 12 } else { 6 };
+        let settings = settings.into_iter().filter(|(_, value)| is_rare(value));
+        self.redactor().with_secrets(settings)
     }
 
     /// The visible running containers, or `all`, in the engine's order.

@@ -180,7 +180,7 @@ impl ComposeProject {
             input: Some(model),
             ..Run::default()
         };
-        let redactor = docker.redactor();
+        let redactor = self.model.redactor(docker);
         let result = compose.run(docker, call, deadline, &redactor, run).await?;
         match result.succeeded {
             true => Ok(result),
@@ -315,7 +315,7 @@ impl Tool for ComposeConfig {
             &self.profiles,
         )
         .await?;
-        let redactor = docker.redactor();
+        let redactor = project.model.redactor(docker);
         let mut config = match project.model.shown(&redactor) {
             Value::Object(config) => config,
             _ => Map::new(),
@@ -467,7 +467,7 @@ impl ComposeUp {
             let text = format!("{}{written}", error.message());
             ToolError::new(error.kind(), text).caused_by(error)
         })?;
-        let redactor = docker.redactor();
+        let redactor = project.model.redactor(docker);
         let projects = compose::projects(docker).await?;
         let containers = projects.get(&project.name).map_or(&[][..], Vec::as_slice);
         let running = containers.iter().filter(|at| at.state == "running");
@@ -538,7 +538,7 @@ impl ComposeUp {
             let warnings = project.warnings.join(" ");
             losses.push(format!(
                 "Compose warns: {}",
-                docker.redactor().text(&warnings)
+                project.model.redactor(docker).text(&warnings)
             ));
         }
         match losses.is_empty() {

@@ -197,8 +197,8 @@ async fn errors_of_compose_are_returned() {
 async fn projects_of_odd_shapes_are_those_of_the_command() {
     let shop = Folder::new();
     let yaml = "services:\n  web:\n    image: busybox:test\n    command: [sleep, '600']\n    stop_grace_period: 0s\n    \
-        environment: {A: base, EMPTY: $NOT_SET}\n    configs: [{source: text, target: /text}]\n\
-        configs: {text: {content: written}}\n";
+        environment: {A: base, EMPTY: $NOT_SET, DB_PASSWORD: canary-51}\n    configs: [{source: text, target: /text}]\n\
+        configs: {text: {content: written by canary-51}}\n";
     shop.write("compose.yaml", yaml);
     shop.write("more.yaml", "services: {web: {environment: {A: more}}}\n");
     shop.write(".env", "COMPOSE_FILE=compose.yaml:more.yaml\n");
@@ -207,11 +207,16 @@ async fn projects_of_odd_shapes_are_those_of_the_command() {
         let up = json!({"directory": shop.path(), "project": project});
         let shown = succeed(&lab, "compose_config", up.clone()).await;
         assert_contains(&shown["warnings"][0], "NOT_SET");
+        assert_eq!(
+            shown["config"]["configs"]["text"]["content"],
+            "written by ***"
+        );
+        assert_lacks(&shown.to_string(), "canary");
         let done = succeed(&lab, "compose_up", up.clone()).await;
         assert_contains(&done["output"], "NOT_SET");
         assert_contains(&environment(&lab, &web).await, "\"A=more\"");
         let text = succeed!(lab, "copy_from_container", {"container": web, "path": "/text"});
-        assert_eq!(text["text"], "written", "{text}");
+        assert_eq!(text["text"], "written by ***", "{text}");
         // Nothing is to be replaced.
         succeed(&lab, "compose_up", up.clone()).await;
         shop.write("more.yaml", "services: {web: {environment: {A: other}}}\n");
