@@ -469,6 +469,11 @@ impl ComposeModel {
         map_texts(model, false, &|text| text.replace('$', "$$")).to_string()
     }
 
+    /// A redactor for texts about it: what is hidden at its name may be a part of another text.
+    pub(crate) fn redactor(&self, docker: &Docker) -> Redactor {
+        docker.redactor_with(settings(&self.0))
+    }
+
     /// To be shown: without its secrets.
     pub(crate) fn shown(&self, redactor: &Redactor) -> Value {
         let mut shown = self.0.clone();
@@ -499,6 +504,13 @@ impl ComposeModel {
 /// The name of the image of a service that names none, and the beginning of those of its containers.
 fn default_name(model: &Value, service: &str) -> String {
     format!("{}-{service}", text(&model["name"]))
+}
+
+/// The names and the values of all texts in `value`.
+fn settings(value: &Value) -> Vec<(&str, &str)> {
+    let named = members(value).filter_map(|(name, value)| Some((&**name, value.as_str()?)));
+    let inner = members(value).map(|(_, value)| value).chain(items(value));
+    named.chain(inner.flat_map(settings)).collect()
 }
 
 /// `value` with every text changed, and every key if `keys`.

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use mcp_core::server::ChangeNotifier;
 use mcp_core::suggestion::nearest;
-use mcp_core::tool::{Call, ToolError, ToolErrorKind};
+use mcp_core::tool::{Call, ToolError};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -39,6 +40,8 @@ pub(crate) struct Docker {
     pub(crate) programs: RunningGroups,
     /// Told when a replacement of a container may have broken off.
     pub(crate) broken_off: Arc<Notify>,
+    /// The ids of the old containers that come back as soon as they can: a call has said so.
+    pub(crate) coming_back: Arc<Mutex<BTreeSet<String>>>,
     /// Hide what looks like a secret.
     pub(crate) redact: bool,
 }
@@ -56,6 +59,7 @@ impl Docker {
             history: Arc::default(),
             programs: RunningGroups::default(),
             broken_off: Arc::default(),
+            coming_back: Arc::default(),
             redact: !options.show_secrets,
         })
     }
@@ -114,11 +118,19 @@ impl Docker {
     /// appear.
     pub(crate) fn redactor_of(&self, container: &ContainerDetails) -> Redactor {
         let env = container.config.env.iter();
-        let env = env.filter_map(|assignment| assignment.split_once('='));
+        self.redactor_with(env.filter_map(|assignment| assignment.split_once('=')))
+    }
+
+    /// A redactor that also hides the secrets among these settings, wherever they appear.
+    pub(crate) fn redactor_with<'a>(
+        &self,
+        settings: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Redactor {
         // A simple word, such as `postgres`, also has other meanings.
         let is_word = |value: &str| value.bytes().all(|byte| byte.is_ascii_lowercase());
-        let env = env.filter(|(_, value)| value.len() >= if is_word(value) { 12 } else { 6 });
-        self.redactor().with_secrets(env)
+        let is_rare = |value: &str| value.len() >= if is_word(value) { 12 } else { 6 };
+        let settings = settings.into_iter().filter(|(_, value)| is_rare(value));
+        self.redactor().with_secrets(settings)
     }
 
     /// The visible running containers, or `all`, in the engine's order.
@@ -560,6 +572,8 @@ pub(crate) struct Action<'a> {
     name: &'a str,
     /// The object that may be missing: mostly the same.
     needs: (ObjectKind, &'a str),
+    /// The advice if it is not known whether the change happens.
+    check: &'static str,
 }
 
 impl<'a> Action<'a> {
@@ -568,6 +582,11 @@ impl<'a> Action<'a> {
             verb: Some(verb),
             ..Self::reading(kind, name)
         }
+    }
+
+    /// Sets the advice if it is not known whether the change happens.
+    pub(crate) fn with_check(self, check: &'static str) -> Self {
+        Self { check, ..self }
     }
 
     pub(crate) fn on_container(verb: &'static str, name: &'a str) -> Self {
@@ -580,6 +599,7 @@ impl<'a> Action<'a> {
             verb: None,
             name,
             needs: (kind, name),
+            check: check(kind),
         }
     }
 
@@ -593,28 +613,21 @@ impl<'a> Action<'a> {
 
     /// The tool error. A timeout or a broken connection leaves open whether a change happens.
     fn explain(&self, engine: &Engine, failure: EngineError) -> ToolError {
-        let (Some(verb), name) = (self.verb, self.name) else {
-            return engine.explain(failure);
+        let (verb, lost) = match (self.verb, failure) {
+            (Some(verb), EngineError::Unconfirmed(lost)) => (verb, lost),
+            (_, failure) => return engine.explain(failure),
         };
-        let rest = "It may still happen: check with get_container before repeating.";
-        match failure {
-            EngineError::Timeout(limit) => {
-                let seconds = limit.as_secs();
-                let text = format!(
-                    "The Docker Engine did not confirm within {seconds} s the request to {verb} \
-                     `{name}`. {rest}"
-                );
-                ToolError::new(ToolErrorKind::Timeout, text)
-            }
-            EngineError::Unreadable(source) => {
-                let text = format!(
-                    "The connection broke while the Docker Engine was asked to {verb} `{name}`. \
-                     {rest}"
-                );
-                ToolError::upstream(text).caused_by(source)
-            }
-            failure => engine.explain(failure),
-        }
+        let (name, check) = (self.name, self.check);
+        let text = match &*lost {
+            EngineError::Timeout(limit) => format!(
+                "The Docker Engine did not confirm within {} s the request to {verb} `{name}`. {check}",
+                limit.as_secs()
+            ),
+            _ => format!(
+                "The connection broke while the Docker Engine was asked to {verb} `{name}`. {check}"
+            ),
+        };
+        ToolError::new(lost.kind_of_lost(), text).caused_by(lost)
     }
 }
 
@@ -677,6 +690,16 @@ impl Docker {
                 all.map(|at| at.name).collect()
             }
         })
+    }
+}
+
+/// The advice if it is not known whether a change of an object of one kind happens.
+fn check(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Container => "It may still happen: check with get_container before repeating.",
+        ObjectKind::Image => "It may still happen: check with list_images before repeating.",
+        ObjectKind::Network => "It may still happen: check with list_networks before repeating.",
+        ObjectKind::Volume => "It may still happen: check with list_volumes before repeating.",
     }
 }
 

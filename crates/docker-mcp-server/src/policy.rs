@@ -64,6 +64,11 @@ pub(crate) fn permit_marks<'a>(
 }
 
 pub(crate) fn excluded(name: &str) -> String {
+    if name.is_empty() {
+        return "Without a name it is not accessible through this server: give a name, or a label, that its rules \
+            (--allow, --deny) permit."
+            .to_owned();
+    }
     format!(
         "`{name}` is not accessible through this server: its rules (--allow, --deny) exclude it."
     )

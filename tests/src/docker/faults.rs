@@ -160,6 +160,58 @@ async fn unconfirmed_stop_is_reported_and_not_repeated() {
     assert_eq!(posts, [format!("/containers/{RUNNING}/stop?t=0")]);
 }
 
+/// Changes, and the advice if the connection breaks before the answer.
+const CHANGES: [(&str, &str, &str); 6] = [
+    (
+        "restart_container",
+        r#"{"container": "web"}"#,
+        "may still happen: check with get_container",
+    ),
+    (
+        "remove_container",
+        r#"{"container": "web", "force": true, "confirm": "web"}"#,
+        "may still happen: check with get_container",
+    ),
+    (
+        "copy_to_container",
+        r#"{"container": "web", "path": "/x", "text": "y"}"#,
+        "cut off, with its old content lost",
+    ),
+    (
+        "create_network",
+        r#"{"network": "net"}"#,
+        "may still happen: check with list_networks",
+    ),
+    (
+        "create_volume",
+        r#"{"volume": "data"}"#,
+        "may still happen: check with list_volumes",
+    ),
+    (
+        "pull_image",
+        r#"{"image": "busybox:1"}"#,
+        "may have happened all the same",
+    ),
+];
+
+#[tokio::test]
+async fn change_whose_answer_was_lost_may_have_happened() {
+    let (_fake, server) = with_fake(|request| {
+        let has = |text: &str| request.target.contains(text);
+        match request.method.as_str() {
+            "POST" | "PUT" | "DELETE" => Response::Cut,
+            "GET" if has("/containers/json") => Response::json(200, &json!([])),
+            "GET" if has("/containers/") && has("/json") => Response::json(200, &running()),
+            _ => Response::json(404, &json!({"message": "none"})),
+        }
+    })
+    .await;
+    for (tool, arguments, expected) in CHANGES {
+        let arguments = serde_json::from_str(arguments).unwrap();
+        assert_contains(&fail(&server, tool, arguments).await, expected);
+    }
+}
+
 #[tokio::test]
 async fn container_removed_during_a_call_is_not_found() {
     let (_fake, server) = with_fake(|request| match request.method.as_str() {

@@ -1,5 +1,6 @@
 //! A proxy in front of a real engine that records the requests, on a free loopback port.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt as _;
@@ -27,6 +28,7 @@ pub(super) struct Proxy {
     pub(super) host: String,
     lines: Arc<Mutex<Vec<String>>>,
     connections: Arc<Mutex<Vec<AbortHandle>>>,
+    is_down: Arc<AtomicBool>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -67,9 +69,14 @@ impl Proxy {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let connections = Arc::new(Mutex::new(Vec::new()));
         let (seen, open) = (Arc::clone(&lines), Arc::clone(&connections));
+        let is_down = Arc::new(AtomicBool::new(false));
+        let down = Arc::clone(&is_down);
         let (host, task) = listen(move |client| {
             let forward = forward(client, socket.clone(), path.clone(), Arc::clone(&seen));
             let (forward, connection) = abortable(forward);
+            if down.load(Ordering::Relaxed) {
+                connection.abort();
+            }
             open.lock().unwrap().push(connection);
             forward.map(drop)
         })
@@ -78,6 +85,7 @@ impl Proxy {
             host,
             lines,
             connections,
+            is_down,
             _task: task,
         }
     }
@@ -94,6 +102,12 @@ impl Proxy {
         let lines = self.lines.lock().unwrap();
         let streams = lines.iter().filter(|line| line.contains("/events?"));
         streams.count()
+    }
+
+    /// Closes all connections, and new ones as well while `is_down`.
+    pub(super) fn set_down(&self, is_down: bool) {
+        self.is_down.store(is_down, Ordering::Relaxed);
+        self.cut();
     }
 
     /// Closes all connections, like a restarting engine. Accepts new ones.

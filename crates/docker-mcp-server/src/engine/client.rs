@@ -142,7 +142,8 @@ impl Engine {
         let reply = self.try_change(Method::POST, path, body.into(), duration);
         match reply.await? {
             empty if empty.is_empty() => Ok(Value::Null),
-            reply => serde_json::from_slice(&reply).map_err(EngineError::unreadable),
+            reply => serde_json::from_slice(&reply)
+                .map_err(|error| EngineError::unreadable(error).of_change()),
         }
     }
 
@@ -171,7 +172,8 @@ impl Engine {
             within(limit, fetch).await
         };
         let done = tokio::spawn(change).await;
-        done.unwrap_or_else(|error| Err(EngineError::unreadable(error)))
+        let done = done.unwrap_or_else(|error| Err(EngineError::unreadable(error)));
+        done.map_err(EngineError::of_change)
     }
 
     /// The tool error of a request that concerns no particular object.

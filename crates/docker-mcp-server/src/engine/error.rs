@@ -6,10 +6,10 @@ use std::io;
 use std::time::Duration;
 
 use bollard::errors::Error;
-use mcp_core::tool::ToolError;
 use mcp_core::tool::ToolErrorKind::{
     Conflict, NotFound, Timeout, Unauthorized, Unavailable, Upstream,
 };
+use mcp_core::tool::{ToolError, ToolErrorKind};
 use upstream::redact::redacted;
 use upstream::text::truncate;
 
@@ -36,6 +36,8 @@ pub(crate) enum EngineError {
     Timeout(Duration),
     /// The reply was incomplete, or not that of a Docker Engine.
     Unreadable(Source),
+    /// A change was sent, and may have happened: its reply did not arrive, for one of the two reasons before.
+    Unconfirmed(Box<EngineError>),
     /// The reply has more bytes than this.
     TooLarge(u64),
 }
@@ -67,6 +69,14 @@ impl EngineError {
         Self::Unreadable(error.into())
     }
 
+    /// The error of a request that was to change something.
+    pub(crate) fn of_change(self) -> Self {
+        match self {
+            lost @ (Self::Timeout(_) | Self::Unreadable(_)) => Self::Unconfirmed(lost.into()),
+            failure => failure,
+        }
+    }
+
     /// The error of a reply with this HTTP status and message.
     pub(super) fn refused(status: u16, message: &str) -> Self {
         let message = one_line(message);
@@ -90,6 +100,10 @@ impl EngineError {
                 (Timeout, text)
             }
             Self::Unreadable(_) => (Upstream, BROKEN_ANSWER.to_owned()),
+            Self::Unconfirmed(lost) => {
+                let kind = lost.kind_of_lost();
+                (kind, UNCONFIRMED.to_owned())
+            }
             Self::TooLarge(limit) => {
                 let limit = limit >> 20;
                 let text = format!(
@@ -106,7 +120,16 @@ impl EngineError {
         let error = ToolError::new(kind, text);
         match self {
             Self::Unreachable(_, source) | Self::Unreadable(source) => error.caused_by(source),
+            Self::Unconfirmed(lost) => error.caused_by(lost),
             _ => error,
+        }
+    }
+
+    /// The kind of the error of a change whose reply was lost for this reason.
+    pub(crate) fn kind_of_lost(&self) -> ToolErrorKind {
+        match self {
+            Self::Timeout(_) => Timeout,
+            _ => Upstream,
         }
     }
 
@@ -130,6 +153,9 @@ impl EngineError {
 
 const BROKEN_ANSWER: &str = "The reply from ADDRESS was incomplete, or it is not a Docker Engine. \
     Check DOCKER_HOST, or try again.";
+const UNCONFIRMED: &str = "The Docker Engine at ADDRESS was asked for a change, and did not confirm it. It may have \
+    happened all the same: look before you repeat it.";
+
 fn refusal(status: u16, message: &str) -> ToolError {
     if message.starts_with("Multiple IDs found") {
         return ToolError::invalid_argument(

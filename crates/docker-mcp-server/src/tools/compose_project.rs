@@ -180,7 +180,7 @@ impl ComposeProject {
             input: Some(model),
             ..Run::default()
         };
-        let redactor = docker.redactor();
+        let redactor = self.model.redactor(docker);
         let result = compose.run(docker, call, deadline, &redactor, run).await?;
         match result.succeeded {
             true => Ok(result),
@@ -315,7 +315,7 @@ impl Tool for ComposeConfig {
             &self.profiles,
         )
         .await?;
-        let redactor = docker.redactor();
+        let redactor = project.model.redactor(docker);
         let mut config = match project.model.shown(&redactor) {
             Value::Object(config) => config,
             _ => Map::new(),
@@ -449,13 +449,13 @@ impl ComposeUp {
         arguments.extend(scale.iter().flat_map(|scale| ["--scale", &**scale]));
         arguments.extend(self.services.iter().map(ObjectName::as_str));
         let lost = project.losses(docker, call, &arguments).await?;
-        let old = fs::read(&project.file).ok();
-        self.confirm_losses(docker, call, &project, (&lost, &taken), old.as_deref())
+        let old = self.replaced(&project.file)?;
+        self.confirm_losses(docker, call, &project, (&lost, &taken), old.as_ref())
             .await?;
         // The user may have taken minutes.
         project.permit(docker, &options).await?;
         let written = match &self.yaml {
-            Some(text) => write(&project.file, old.as_deref(), text)?,
+            Some(text) => write(&project.file, old.as_ref(), text)?,
             None => String::new(),
         };
         if self.wait {
@@ -467,7 +467,7 @@ impl ComposeUp {
             let text = format!("{}{written}", error.message());
             ToolError::new(error.kind(), text).caused_by(error)
         })?;
-        let redactor = docker.redactor();
+        let redactor = project.model.redactor(docker);
         let projects = compose::projects(docker).await?;
         let containers = projects.get(&project.name).map_or(&[][..], Vec::as_slice);
         let running = containers.iter().filter(|at| at.state == "running");
@@ -482,6 +482,24 @@ impl ComposeUp {
         })
     }
 
+    /// The text in the file that `yaml` replaces; `None` if there is no file, or `yaml` does not change it.
+    /// Errors when no copy of it can be kept.
+    fn replaced(&self, file: &Path) -> Result<Option<Replaced>, ToolError> {
+        let Some(new) = &self.yaml else {
+            return Ok(None);
+        };
+        match fs::read(file) {
+            Ok(old) if old == new.as_bytes() => Ok(None),
+            Ok(old) => Replaced::new(file, old).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => {
+                let file = file.display();
+                let text = format!("{file} cannot be read, so it is not replaced: {error}.");
+                Err(ToolError::conflict(text).caused_by(error))
+            }
+        }
+    }
+
     /// Asks before containers, the compose file or the names of images are replaced.
     async fn confirm_losses(
         &self,
@@ -489,7 +507,7 @@ impl ComposeUp {
         call: &Call,
         project: &ComposeProject,
         (lost, taken): (&[String], &[String]),
-        old: Option<&[u8]>,
+        old: Option<&Replaced>,
     ) -> Result<(), ToolError> {
         let name = &project.name;
         let mut losses = Vec::new();
@@ -502,14 +520,15 @@ impl ComposeUp {
         }
         // The answer counts for these two texts only.
         let mut texts = Vec::new();
-        if let (Some(text), Some(old)) = (&self.yaml, old)
-            && old != text.as_bytes()
-        {
-            let file = project.file.display();
+        if let (Some(text), Some(old)) = (&self.yaml, old) {
+            let (file, copy) = (project.file.display(), old.copy.display());
             losses.push(format!(
-                "Overwrites {file}, of which a copy is kept as {file}.bak."
+                "Overwrites {file}, of which a copy is kept as {copy}."
             ));
-            texts = vec![text.clone(), String::from_utf8_lossy(old).into_owned()];
+            texts = vec![
+                text.clone(),
+                String::from_utf8_lossy(&old.text).into_owned(),
+            ];
         }
         if !taken.is_empty() {
             let names = taken.join(", ");
@@ -519,7 +538,7 @@ impl ComposeUp {
             let warnings = project.warnings.join(" ");
             losses.push(format!(
                 "Compose warns: {}",
-                docker.redactor().text(&warnings)
+                project.model.redactor(docker).text(&warnings)
             ));
         }
         match losses.is_empty() {
@@ -556,40 +575,135 @@ fn create_directory(docker: &Docker, path: &str) -> Result<Option<PathBuf>, Tool
     }
 }
 
+/// Most copies of a compose file.
+const MAX_COPIES: usize = 100;
+
+/// The text of a compose file that another one replaces.
+struct Replaced {
+    text: Vec<u8>,
+    /// The file that keeps it: a new one, or one with this very text.
+    copy: PathBuf,
+}
+
+impl Replaced {
+    /// Chooses the first name of `FILE.bak`, `FILE.bak.1` … that is free: what is there may be all that is left of a
+    /// text that somebody wrote.
+    fn new(file: &Path, text: Vec<u8>) -> Result<Self, ToolError> {
+        let shown = file.display();
+        let names = (0..MAX_COPIES).map(|number| match number {
+            0 => PathBuf::from(format!("{shown}.bak")),
+            number => PathBuf::from(format!("{shown}.bak.{number}")),
+        });
+        let is_fit = |copy: &PathBuf| match copy.symlink_metadata() {
+            Ok(found) => found.is_file() && fs::read(copy).is_ok_and(|kept| kept == text),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        let copy = names.into_iter().find(is_fit).ok_or_else(|| {
+            ToolError::conflict(format!(
+                "There are {MAX_COPIES} copies of {shown} already ({shown}.bak …), and none is overwritten. Nothing \
+                 was done: let the user move or remove some, or change the file where it is."
+            ))
+        })?;
+        Ok(Self { text, copy })
+    }
+
+    /// Errors when another file has the name of the copy by now.
+    fn keep(&self) -> io::Result<()> {
+        match write_new(&self.copy, &self.text) {
+            Err(error)
+                if error.kind() == io::ErrorKind::AlreadyExists
+                    && fs::read(&self.copy)? == self.text =>
+            {
+                Ok(())
+            }
+            written => written,
+        }
+    }
+}
+
 /// Writes the compose file, of which a copy stays if it was another text. Returns what to say of that if the project
 /// does not come up.
 /// Errors when the file is not the `old` one any more, or cannot be written.
-fn write(file: &Path, old: Option<&[u8]>, text: &str) -> Result<String, ToolError> {
-    if old == Some(text.as_bytes()) {
+fn write(file: &Path, old: Option<&Replaced>, text: &str) -> Result<String, ToolError> {
+    let (shown, now) = (file.display(), fs::read(file).ok());
+    if now.as_deref() == Some(text.as_bytes()) {
         return Ok(String::new());
     }
-    let shown = file.display();
-    if fs::read(file).ok().as_deref() != old {
+    if now.as_ref() != old.map(|old| &old.text) {
         return Err(ToolError::conflict(format!(
             "{shown} was changed meanwhile. Nothing was done: call again."
         )));
     }
-    let copy = PathBuf::from(format!("{shown}.bak"));
-    let written = old.map_or(Ok(()), |old| replace(&copy, old));
+    let written = old.map_or(Ok(()), Replaced::keep);
     let written = written.and_then(|()| replace(file, text.as_bytes()));
     written.map_err(|error| {
         ToolError::invalid_argument("The compose file cannot be written.").caused_by(error)
     })?;
     Ok(match old {
-        Some(_) => format!(" {shown} has the new text; the one before is in {shown}.bak."),
+        Some(old) => {
+            let copy = old.copy.display();
+            format!(" {shown} has the new text; the one before is in {copy}.")
+        }
         None => format!(" {shown} was written."),
     })
+}
+
+/// Writes a file that does not exist yet.
+fn write_new(file: &Path, content: &[u8]) -> io::Result<()> {
+    let mut new = fs::OpenOptions::new();
+    let mut new = new.write(true).create_new(true).open(file)?;
+    io::Write::write_all(&mut new, content).inspect_err(|_| _ = fs::remove_file(file))
 }
 
 /// Writes a file whole or not at all, in place of a link as well.
 fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
     let new = file.with_extension(format!("{}.new", std::process::id()));
     let _ = fs::remove_file(&new);
-    fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&new)
-        .and_then(|mut open| io::Write::write_all(&mut open, content))
+    write_new(&new, content)
         .and_then(|()| fs::rename(&new, file))
         .inspect_err(|_| _ = fs::remove_file(&new))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copy_of_a_compose_file_never_overwrites_a_file() {
+        let id = format!("mcp-compose-{}", std::process::id());
+        let folder = std::env::temp_dir().join(id);
+        fs::create_dir(&folder).unwrap();
+        let file = folder.join("compose.yaml");
+        fs::write(&file, "original").unwrap();
+        fs::write(folder.join("compose.yaml.bak"), "of the user").unwrap();
+        for text in ["a", "b", "a", "b"] {
+            let old = Replaced::new(&file, fs::read(&file).unwrap()).unwrap();
+            write(&file, Some(&old), text).unwrap();
+        }
+        let read = |end: &str| fs::read_to_string(folder.join(format!("compose.yaml{end}")));
+        for (end, expected) in [
+            ("", "b"),
+            (".bak", "of the user"),
+            (".bak.1", "original"),
+            (".bak.2", "a"),
+            (".bak.3", "b"),
+        ] {
+            assert_eq!(read(end).unwrap(), expected, "{end}");
+        }
+        assert!(read(".bak.4").is_err());
+        // A name that was free when it was chosen.
+        let old = Replaced::new(&file, b"b".to_vec()).unwrap();
+        let old = Replaced {
+            copy: folder.join("compose.yaml.bak"),
+            ..old
+        };
+        assert!(write(&file, Some(&old), "c").is_err());
+        assert_eq!(read("").unwrap(), "b");
+        for number in 4..MAX_COPIES {
+            fs::write(folder.join(format!("compose.yaml.bak.{number}")), "").unwrap();
+        }
+        let full = Replaced::new(&file, b"new".to_vec()).err().unwrap();
+        assert!(full.message().contains("100 copies"), "{full}");
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

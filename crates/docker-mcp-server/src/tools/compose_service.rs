@@ -273,6 +273,42 @@ async fn permit(
 /// The containers, networks and volumes of a project.
 type Objects = [BTreeSet<String>; 3];
 
+/// Why objects of a project are still there after it was taken down, by their names: compose is silent about what
+/// something outside of the project uses.
+async fn stayed(docker: &Docker, before: &Objects, after: &Objects) -> BTreeMap<String, String> {
+    let mut stayed = BTreeMap::new();
+    let kinds = ["container", "network", "volume"].into_iter();
+    for (kind, (before, after)) in kinds.zip(before.iter().zip(after)) {
+        for name in before & after {
+            // Without the users it is known all the same that it stayed.
+            let users = match kind {
+                "network" => network_users(docker, &name).await,
+                "volume" => docker
+                    .volume_usage()
+                    .await
+                    .ok()
+                    .and_then(|mut all| all.remove(&name)),
+                _ => None,
+            };
+            let cause = users.map_or_else(String::new, |users| {
+                format!(", in use by {}", users.join(", "))
+            });
+            let text =
+                format!("The {kind} stayed{cause}. remove_{kind} removes it once nothing uses it.");
+            stayed.insert(name, text);
+        }
+    }
+    stayed
+}
+
+async fn network_users(docker: &Docker, name: &str) -> Option<Vec<String>> {
+    let name = ObjectName::new(name).ok()?;
+    let network = docker.network(&name).await.ok()?;
+    let users = docker.network_users(&network).await.ok()?;
+    let users: Vec<String> = users.into_iter().map(|(name, _)| name).collect();
+    (!users.is_empty()).then_some(users)
+}
+
 impl ComposeService {
     /// The work of the compose program.
     async fn run(&self, docker: &Docker, call: &Call, action: &str) -> Result<(), ToolError> {
@@ -342,7 +378,7 @@ impl ComposeService {
             .iter()
             .zip(&after)
             .map(|(before, after)| before - after);
-        let mut failed = BTreeMap::new();
+        let mut failed = stayed(docker, &before, &after).await;
         if !done.succeeded {
             let why = docker.redactor().text(&done.text);
             failed.insert(self.project.to_string(), why);

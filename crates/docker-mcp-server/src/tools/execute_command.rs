@@ -126,7 +126,8 @@ impl Tool for ExecuteCommand {
             Err(failure) => {
                 let action = Action::on_container("run a command in", &name)
                     .with_required(ObjectKind::Container, self.container.as_str());
-                Err(docker.explain(failure, action).await)
+                // Every request serves the one change.
+                Err(docker.explain(failure.of_change(), action).await)
             }
         }
     }
@@ -300,8 +301,13 @@ async fn run_process(
     };
     let timed_out = !matches!(read, Some(Ok(()))) && process.kill().await;
     read.unwrap_or(Ok(()))?;
+    let state = process.state().await.map_err(|failure| match failure {
+        // The command has run.
+        EngineError::Unreachable(..) => EngineError::unreadable(failure),
+        failure => failure,
+    })?;
     Ok(ProcessEnd {
-        state: process.state().await?,
+        state,
         stdout,
         stderr,
         timed_out,

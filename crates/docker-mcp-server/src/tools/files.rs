@@ -21,8 +21,11 @@ const MAX_ENTRIES: usize = 100;
 const MAX_ARCHIVE_OVERHEAD: usize = 256 << 10;
 /// Bytes after the last one that is shown: a secret is known by all of it, also where the text is cut.
 const SECRET_MARGIN_BYTES: usize = 16 << 10;
-/// Bytes of the archive of a directory, which contains all of its files.
-const MAX_DIRECTORY_BYTES: usize = 16 << 20;
+/// Bytes of the archive of a directory, which contains all of its files, and of the headers in it.
+const MAX_DIRECTORY_BYTES: usize = 256 << 20;
+const MAX_HEADER_BYTES: usize = 8 << 20;
+const MORE_ENTRIES: &str = "There are more entries, which are not listed. Give the path of one to read it, or list them \
+    by execute_command.";
 
 /// Read a file of a container, or list a directory, also if it is stopped.
 #[derive(Deserialize, JsonSchema)]
@@ -41,7 +44,7 @@ pub(super) struct CopyFromContainer {
 pub(super) struct File {
     container: String,
     path: String,
-    /// `file`, `directory` or `link`.
+    /// `file`, `directory`, `link`, `fifo` or `device`.
     kind: &'static str,
     size_bytes: u64,
     /// Octal.
@@ -54,6 +57,7 @@ pub(super) struct File {
     link_to: Option<String>,
     /// There is more than was read.
     truncated: bool,
+    note: Option<&'static str>,
     /// Values hidden as `***`.
     redacted: Option<u32>,
     /// The text lacks control or invisible characters of the file: do not write it back.
@@ -74,22 +78,22 @@ impl Tool for CopyFromContainer {
         let limit = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
         let id = &details.id;
         let redactor = docker.redactor_of(&details);
-        let mut file = File::default();
-        // Only the archive shows whether it is a directory, whose archive is long.
-        for most in [
-            limit + SECRET_MARGIN_BYTES + MAX_ARCHIVE_OVERHEAD,
-            MAX_DIRECTORY_BYTES,
-        ] {
-            let bytes = match archive(docker, id, &self.path, most).await {
-                Ok(bytes) => bytes,
-                Err(failure) => {
-                    return Err(explain(docker, failure, &self.container, &self.path).await);
-                }
-            };
-            file = self.read(&bytes, limit, &redactor)?;
-            if file.kind != "directory" || !file.truncated {
-                break;
+        let most = limit + SECRET_MARGIN_BYTES + MAX_ARCHIVE_OVERHEAD;
+        let bytes = match archive(docker, id, &self.path, most).await {
+            Ok(bytes) => bytes,
+            Err(failure) => {
+                return Err(explain(docker, failure, &self.container, &self.path).await);
             }
+        };
+        let mut file = self.read(&bytes, limit, &redactor)?;
+        // Only the archive shows whether it is a directory, whose archive is long.
+        if file.kind == "directory" && (file.truncated || bytes.len() == most) {
+            let (bytes, is_whole) = headers(docker, id, &self.path).await;
+            if !bytes.is_empty() {
+                file = self.read(&bytes, limit, &redactor)?;
+            }
+            file.truncated |= !is_whole;
+            file.note = file.truncated.then_some(MORE_ENTRIES);
         }
         details.display_name().clone_into(&mut file.container);
         let is_content = file.text.is_some() || file.base64.is_some();
@@ -172,6 +176,10 @@ impl CopyFromContainer {
             file.kind = "link";
             let target = entry.link_name().ok().flatten();
             file.link_to = target.map(|path| path.to_string_lossy().into_owned());
+        } else if kind.is_fifo() {
+            file.kind = "fifo";
+        } else if kind.is_character_special() || kind.is_block_special() {
+            file.kind = "device";
         } else {
             let mut content = Vec::new();
             // In a truncated archive this fails after the available bytes were read.
@@ -301,6 +309,78 @@ pub(super) async fn archive(
     within(docker.engine.timeout(), read).await
 }
 
+/// The archive of the directory at `path` without the content of its files, as far as it can be read, and whether that
+/// is all.
+async fn headers(docker: &Docker, id: &ContainerName, path: &str) -> (Vec<u8>, bool) {
+    let mut reply = docker.engine.download(id, path);
+    let (mut headers, mut room) = (Headers::default(), MAX_DIRECTORY_BYTES);
+    let read = async {
+        while let Some(chunk) = reply.next().await {
+            let Ok(chunk) = chunk else { return false };
+            headers.push(&chunk);
+            room = room.saturating_sub(chunk.len());
+            if room == 0 || headers.kept.len() > MAX_HEADER_BYTES {
+                return false;
+            }
+        }
+        true
+    };
+    let read = tokio::time::timeout(docker.engine.timeout(), read).await;
+    (headers.kept, read.unwrap_or(false))
+}
+
+/// Bytes of a header, of which contents are multiples.
+const BLOCK: usize = 512;
+
+/// The headers of an archive that arrives in pieces.
+#[derive(Default)]
+struct Headers {
+    /// An archive of empty files.
+    kept: Vec<u8>,
+    /// The beginning of what follows.
+    next: Vec<u8>,
+    /// Bytes of content that are still to come.
+    content: usize,
+}
+
+impl Headers {
+    fn push(&mut self, chunk: &[u8]) {
+        self.next.extend_from_slice(chunk);
+        loop {
+            let skipped = self.content.min(self.next.len());
+            self.next.drain(..skipped);
+            self.content -= skipped;
+            let Some((head, rest)) = self.next.split_at_checked(BLOCK) else {
+                return;
+            };
+            let mut header = tar::Header::new_old();
+            header.as_mut_bytes().copy_from_slice(head);
+            let kind = header.entry_type();
+            let size = header.entry_size().unwrap_or_default() as usize;
+            let size = size.next_multiple_of(BLOCK);
+            // The content of these is the name of the next one, or of where it leads to.
+            if kind.is_gnu_longname()
+                || kind.is_gnu_longlink()
+                || kind.is_pax_local_extensions()
+                || kind.is_pax_global_extensions()
+            {
+                if rest.len() < size {
+                    return;
+                }
+                self.kept.extend(self.next.drain(..BLOCK + size));
+                continue;
+            }
+            if size > 0 {
+                header.set_size(0);
+                header.set_cksum();
+            }
+            self.kept.extend_from_slice(header.as_bytes());
+            self.next.drain(..BLOCK);
+            self.content = size;
+        }
+    }
+}
+
 /// The tool error of reading or writing `path`, without the engine's message, which contains paths of
 /// the host.
 pub(super) async fn explain(
@@ -326,6 +406,8 @@ pub(super) async fn explain(
 /// Bytes of an archive that hold the first header, also with a long name.
 const HEADER_BYTES: usize = 4096;
 const DEFAULT_MODE: u32 = 0o644;
+const UPLOAD_CHECK: &str = "The file may be as before, new, or cut off, with its old content lost: compare its \
+    size_bytes and its text by copy_from_container, and write it again if it is not whole.";
 /// File systems in memory that every container has.
 const IN_MEMORY: [&str; 3] = ["/dev", "/proc", "/sys"];
 
@@ -422,6 +504,11 @@ impl Tool for CopyToContainer {
                 bytes: content.len(),
                 overwritten: before.is_some(),
             }),
+            Err(failure @ EngineError::Unconfirmed(_)) => {
+                let action = Action::on_container("write a file in", self.container.as_str());
+                let action = action.with_check(UPLOAD_CHECK);
+                Err(docker.explain(failure, action).await)
+            }
             Err(failure) => Err(explain(docker, failure, &self.container, directory).await),
         }
     }
@@ -580,6 +667,32 @@ mod tests {
         ] {
             let shown = shown(text, &Redactor::new(true));
             assert_eq!(shown, (expected.to_owned(), cleaned), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn headers_of_an_archive_name_what_is_behind_large_files() {
+        let mut archive = tar::Builder::new(Vec::new());
+        let long = "l".repeat(200);
+        for (name, bytes) in [
+            ("d/big", 1_000_000),
+            (&*format!("d/{long}"), 700),
+            ("d/end", 0),
+        ] {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(bytes as u64);
+            let content = vec![b'x'; bytes];
+            archive.append_data(&mut header, name, &*content).unwrap();
+        }
+        let archive = archive.into_inner().unwrap();
+        for piece in [1, 500, 512, 100_000] {
+            let mut headers = Headers::default();
+            archive.chunks(piece).for_each(|chunk| headers.push(chunk));
+            assert!(headers.kept.len() < 10 * BLOCK && headers.next.is_empty());
+            let mut kept = tar::Archive::new(&*headers.kept);
+            let listed = list(kept.entries().unwrap());
+            let expected = ["big", &*long, "end"].map(str::to_owned);
+            assert_eq!(listed, (expected.to_vec(), false), "{piece}");
         }
     }
 

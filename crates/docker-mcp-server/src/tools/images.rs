@@ -354,7 +354,7 @@ async fn transfer(
             EngineError::Refused { message, .. } if !message.is_empty() => {
                 refused(docker, of, &message)
             }
-            failure => docker.engine.explain(failure),
+            failure => docker.engine.explain(failure.of_change()),
         })?;
         let (status, (done, total)) = layers.advance(line);
         if total > 0 {

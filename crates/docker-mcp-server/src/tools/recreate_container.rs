@@ -2,7 +2,8 @@
 //!
 //! The old one first gets another name, `NAME.before-ID`, which marks it until the new one is healthy. If this server
 //! is killed in between, or the engine, then [`recover`] finds the mark and brings back the old one, unless the new
-//! one has proved itself meanwhile: it may hold work of others.
+//! one has proved itself meanwhile: it may hold work of others. A new one that a call has given up is not asked for
+//! that.
 
 mod options;
 
@@ -256,7 +257,8 @@ impl Failure {
             None => format!("`{name}` was not replaced; the old container is as it was. {cause}"),
             Some(error) => format!(
                 "`{name}` was not replaced, and bringing back the old container failed, too: {} It has the name \
-                 `{kept}`, and comes back once the engine allows it, or by renaming it. The first error: {cause}",
+                 `{kept}`, and comes back once the engine allows it, or by renaming it. If this server is started \
+                 again before that, a new one that stays up is kept instead. The first error: {cause}",
                 error.message()
             ),
         };
@@ -422,6 +424,9 @@ impl Replacement {
 
     /// Whether the new container is as it should be, and has been for as long as its call would have watched it.
     async fn has_proved_itself(&self) -> bool {
+        if self.docker.coming_back.lock().contains(self.old.as_str()) {
+            return false;
+        }
         let Ok(now) = self.engine().try_inspect(&self.name).await else {
             return false;
         };
@@ -536,6 +541,12 @@ impl Replacement {
             Ok(())
         };
         let rollback = undo.await.err();
+        let old = self.old.to_string();
+        let mut coming_back = self.docker.coming_back.lock();
+        match rollback {
+            Some(_) => coming_back.insert(old),
+            None => coming_back.remove(&old),
+        };
         Failure {
             cause,
             log,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::super::lab::{Folder, Lab, merged};
 use super::{confirmed, fail, lab, lab_with, succeed, texts};
-use crate::harness::{assert_contains, assert_lacks, wait_until};
+use crate::harness::{assert_contains, assert_lacks, assert_starts_with, wait_until};
 
 /// A server on each engine, with the compose program and access to the directory.
 pub(super) async fn labs(shop: &Folder) -> Vec<Lab> {
@@ -101,6 +101,38 @@ async fn project_is_started_changed_and_removed() {
     }
 }
 
+/// Compose removes neither what a container of others uses, nor says so.
+#[tokio::test]
+async fn objects_that_stay_when_a_project_is_taken_down_are_named() {
+    let shop = Folder::new();
+    for mut lab in labs(&shop).await.into_iter().take(1) {
+        shop.write("compose.yml", &services("one"));
+        let project = lab.name("kept");
+        for service in ["web", "db"] {
+            lab.adopt(&format!("kept-{service}-1"));
+        }
+        succeed!(lab, "compose_up", {"directory": shop.path(), "project": project});
+        let (volume, network) = (format!("{project}_data"), format!("{project}_default"));
+        let uses =
+            json!({"HostConfig": {"Binds": [format!("{volume}:/data")], "NetworkMode": network}});
+        let user = lab.sleep("user", uses).await;
+        let arguments = json!({"project": project, "action": "down", "volumes": true});
+        let (_, down) = confirmed(&lab, "compose_service", arguments, &project).await;
+        assert!(down["removed_volumes"].is_null(), "{down}");
+        for (kind, name) in [("volume", &volume), ("network", &network)] {
+            let told = format!("The {kind} stayed, in use by {user}. remove_{kind} removes it");
+            assert_starts_with(&down["failed"][name], &told);
+        }
+        lab.remove(&user).await;
+        for (tool, kind, name) in [
+            ("remove_volume", "volume", &volume),
+            ("remove_network", "network", &network),
+        ] {
+            confirmed(&lab, tool, json!({kind: name}), name).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn selected_services_are_built_and_started() {
     let shop = Folder::new();
@@ -165,8 +197,8 @@ async fn errors_of_compose_are_returned() {
 async fn projects_of_odd_shapes_are_those_of_the_command() {
     let shop = Folder::new();
     let yaml = "services:\n  web:\n    image: busybox:test\n    command: [sleep, '600']\n    stop_grace_period: 0s\n    \
-        environment: {A: base, EMPTY: $NOT_SET}\n    configs: [{source: text, target: /text}]\n\
-        configs: {text: {content: written}}\n";
+        environment: {A: base, EMPTY: $NOT_SET, DB_PASSWORD: canary-51}\n    configs: [{source: text, target: /text}]\n\
+        configs: {text: {content: written by canary-51}}\n";
     shop.write("compose.yaml", yaml);
     shop.write("more.yaml", "services: {web: {environment: {A: more}}}\n");
     shop.write(".env", "COMPOSE_FILE=compose.yaml:more.yaml\n");
@@ -175,11 +207,16 @@ async fn projects_of_odd_shapes_are_those_of_the_command() {
         let up = json!({"directory": shop.path(), "project": project});
         let shown = succeed(&lab, "compose_config", up.clone()).await;
         assert_contains(&shown["warnings"][0], "NOT_SET");
+        assert_eq!(
+            shown["config"]["configs"]["text"]["content"],
+            "written by ***"
+        );
+        assert_lacks(&shown.to_string(), "canary");
         let done = succeed(&lab, "compose_up", up.clone()).await;
         assert_contains(&done["output"], "NOT_SET");
         assert_contains(&environment(&lab, &web).await, "\"A=more\"");
         let text = succeed!(lab, "copy_from_container", {"container": web, "path": "/text"});
-        assert_eq!(text["text"], "written", "{text}");
+        assert_eq!(text["text"], "written by ***", "{text}");
         // Nothing is to be replaced.
         succeed(&lab, "compose_up", up.clone()).await;
         shop.write("more.yaml", "services: {web: {environment: {A: other}}}\n");

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::super::lab::Lab;
-use super::{confirmed, fail, lab, lab_with, succeed, texts};
-use crate::harness::{assert_contains, member_texts};
+use super::{call, confirmed, fail, lab, lab_with, succeed, texts};
+use crate::harness::{assert_contains, member_texts, wait_until};
 
 async fn read(lab: &Lab, container: &str, path: &str) -> Value {
     let arguments = json!({"container": container, "path": path});
@@ -93,6 +93,27 @@ async fn files_are_copied_in_and_out() {
     // A text like another parameter or endpoint is a plain path in the container.
     let arguments = json!({"container": name, "path": "/x?force=true&path=/etc#../../volumes"});
     fails_with!(lab, "copy_from_container", arguments, "There is no");
+}
+
+#[tokio::test]
+async fn entries_of_a_directory_are_listed_behind_a_large_file() {
+    let Some(mut lab) = lab().await else { return };
+    let write = "mkdir /d; dd if=/dev/zero of=/d/big bs=1M count=24; mkfifo /d/pipe; mkdir /d/sub; \
+        touch /d/sub/x /d/text; sleep 600";
+    let options = json!({"StopTimeout": 0});
+    let name = lab.run("web", &["sh", "-c", write], options).await;
+    wait_until("the files", async || {
+        let file = json!({"container": name, "path": "/d/text"});
+        call(&lab.server, "copy_from_container", file).await["isError"] == false
+    })
+    .await;
+    let listed = read(&lab, &name, "/d").await;
+    assert_has!(listed, {"entries": ["big", "pipe", "sub/", "text"], "truncated": false});
+    let pipe = read(&lab, &name, "/d/pipe").await;
+    assert_eq!(
+        (&pipe["kind"], &pipe["text"]),
+        (&json!("fifo"), &json!(null))
+    );
 }
 
 #[tokio::test]

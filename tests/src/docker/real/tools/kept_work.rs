@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::super::super::lab::{Folder, Lab};
 use super::super::super::proxy::Proxy;
-use super::super::super::{SERVER, calls_of};
+use super::super::super::{SERVER, calls_of, in_front_of};
 use super::stdio_session::StdioSession;
 use super::{compose_cli, exec_lab, fail, lab, refusal, succeed};
 use crate::harness::{Server, assert_contains, wait_until};
@@ -33,16 +33,21 @@ async fn next_server(lab: &Lab) -> Server {
     Server::start(SERVER, &env).await
 }
 
+/// A lock with which the servers of other tests leave this container alone, since somebody is at work with it.
+fn locked(id: &str) -> fs::File {
+    let lock = std::env::temp_dir().join(format!("docker-mcp-server-{id}.lock"));
+    let lock = fs::File::create(lock).unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
 /// As a call leaves it that is killed after it has started the new container.
 #[tokio::test]
 async fn replacement_that_has_proved_itself_is_not_taken_back() {
     let Some(mut lab) = lab().await else { return };
     let web = lab.sleep("web", json!({"StopTimeout": 0})).await;
     let old = lab.id(&web).await;
-    // The servers of other tests leave alone what somebody is at work with.
-    let lock = std::env::temp_dir().join(format!("docker-mcp-server-{old}.lock"));
-    let lock = fs::File::create(lock).unwrap();
-    lock.lock().unwrap();
+    let lock = locked(&old);
     let kept = format!("{web}.before-{}.up", &old[..12]);
     lab.rename(&web, &kept).await;
     lab.docker.stop_container(&old, None).await.unwrap();
@@ -60,6 +65,44 @@ async fn replacement_that_has_proved_itself_is_not_taken_back() {
     .await;
     let now = lab.inspect(&web).await;
     assert_has!(now, {"Id": new, "State": {"Running": true}});
+}
+
+/// A new container that stays up is not kept once the call has said that the old one comes back.
+#[tokio::test]
+async fn old_container_comes_back_as_the_call_has_said() {
+    let Some(mut lab) = lab().await else { return };
+    let web = lab.sleep("web", json!({"StopTimeout": 0})).await;
+    let old = lab.id(&web).await;
+    let proxy = Proxy::start(&lab.host).await;
+    let server = in_front_of(&proxy.host, &[("MCP_TOOLSETS", "all")]).await;
+    let arguments = json!({"container": web, "changes": {"labels": {"new": "1"}}, "confirm": web});
+    let call = async {
+        let told = fail(&server, "recreate_container", arguments).await;
+        (told, locked(&old))
+    };
+    let outage = async {
+        let start = format!("POST /containers/{web}/start");
+        wait_until("the start of the new one", async || {
+            let is_started = proxy.requests().contains(&start);
+            is_started && lab.inspect(&web).await["State"]["Running"] == true
+        })
+        .await;
+        proxy.set_down(true);
+        // Longer than the call would have watched the new one.
+        tokio::time::sleep(Duration::from_secs(7)).await;
+    };
+    let ((told, lock), ()) = tokio::join!(call, outage);
+    assert_contains(&told, "was not replaced");
+    assert_contains(&told, &format!("{web}.before-"));
+    assert_ne!(lab.id(&web).await, old);
+    drop(lock);
+    proxy.set_down(false);
+    wait_until("the old one to come back", async || {
+        let now = lab.docker.inspect_container(&web, None).await;
+        let now = serde_json::to_value(now.ok()).unwrap();
+        now["Id"] == *old && now["State"]["Running"] == true
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -191,10 +234,18 @@ async fn compose_file_is_overwritten_only_by_the_text_that_was_agreed_to() {
     let refused = fail(lab, "compose_up", arguments.clone()).await;
     assert_eq!(fs::read_to_string(&file).unwrap(), edited);
     arguments["confirm"] = json!(asked(&refused));
-    let up = succeed(lab, "compose_up", arguments).await;
+    let up = succeed(lab, "compose_up", arguments.clone()).await;
     assert_eq!(up["written"], file.to_str().unwrap());
-    let copy = format!("{}.bak", file.display());
-    assert_eq!(fs::read_to_string(copy).unwrap(), edited);
+    // The copy that the user has agreed to, also after the next text.
+    arguments["yaml"] = json!(format!("# again\n{}", text("api")));
+    let refused = fail(lab, "compose_up", arguments.clone()).await;
+    assert_contains(&refused, "compose.yml.bak.1.");
+    arguments["confirm"] = json!(asked(&refused));
+    succeed(lab, "compose_up", arguments).await;
+    for (copy, expected) in [("bak", edited), ("bak.1", text("api"))] {
+        let copy = format!("{}.{copy}", file.display());
+        assert_eq!(fs::read_to_string(copy).unwrap(), expected);
+    }
     let down = json!({"project": project, "action": "down"});
     let refused = fail(lab, "compose_service", down.clone()).await;
     let mut down = down;

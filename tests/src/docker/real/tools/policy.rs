@@ -164,6 +164,8 @@ async fn hidden_containers_are_neither_seen_nor_changed() {
         arguments,
         "not accessible"
     );
+    let nameless = json!({"image": "busybox:test"});
+    fails_with!(allowing, "create_container", nameless, "give a name");
 }
 
 #[tokio::test]
