@@ -105,7 +105,10 @@ async fn tool_that_changes_while_the_gateway_is_down_is_held_until_it_is_approve
         gateway.own("gateway_restart", backend).await;
         until_listed(&gateway, &work, false).await;
         // The restarted backend may not have listed its tools yet.
-        wait_until("the refusal", async || pins(&["refuse", &work]).await.0 == 0).await;
+        wait_until("the refusal", async || {
+            pins(&["refuse", &work]).await.0 == 0
+        })
+        .await;
         assert_contains(&pins(&["list", &work]).await.1, "refused ");
     }
 }

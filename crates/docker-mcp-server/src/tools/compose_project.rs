@@ -2,8 +2,9 @@
 //! compose files.
 
 use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::{fs, io};
 
 use serde_json::{Map, Value};
 use upstream::text::truncate_list;
@@ -608,8 +609,8 @@ impl Replaced {
     }
 
     /// Errors when another file has the name of the copy by now.
-    fn keep(&self) -> io::Result<()> {
-        match write_new(&self.copy, &self.text) {
+    fn keep(&self, permissions: Option<&Permissions>) -> io::Result<()> {
+        match write_new(&self.copy, &self.text, permissions) {
             Err(error)
                 if error.kind() == io::ErrorKind::AlreadyExists
                     && fs::read(&self.copy)? == self.text =>
@@ -634,8 +635,11 @@ fn write(file: &Path, old: Option<&Replaced>, text: &str) -> Result<String, Tool
             "{shown} was changed meanwhile. Nothing was done: call again."
         )));
     }
-    let written = old.map_or(Ok(()), Replaced::keep);
-    let written = written.and_then(|()| replace(file, text.as_bytes()));
+    // Its texts may hold secrets, which others cannot read so far.
+    let permissions = fs::metadata(file).ok().map(|found| found.permissions());
+    let permissions = permissions.as_ref();
+    let written = old.map_or(Ok(()), |old| old.keep(permissions));
+    let written = written.and_then(|()| replace(file, text.as_bytes(), permissions));
     written.map_err(|error| {
         ToolError::invalid_argument("The compose file cannot be written.").caused_by(error)
     })?;
@@ -649,23 +653,28 @@ fn write(file: &Path, old: Option<&Replaced>, text: &str) -> Result<String, Tool
 }
 
 /// Writes a file that does not exist yet.
-fn write_new(file: &Path, content: &[u8]) -> io::Result<()> {
+fn write_new(file: &Path, content: &[u8], permissions: Option<&Permissions>) -> io::Result<()> {
     let mut new = fs::OpenOptions::new();
     let mut new = new.write(true).create_new(true).open(file)?;
-    io::Write::write_all(&mut new, content).inspect_err(|_| _ = fs::remove_file(file))
+    let permitted = permissions.map_or(Ok(()), |these| new.set_permissions(these.clone()));
+    permitted
+        .and_then(|()| io::Write::write_all(&mut new, content))
+        .inspect_err(|_| _ = fs::remove_file(file))
 }
 
 /// Writes a file whole or not at all, in place of a link as well.
-fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
+fn replace(file: &Path, content: &[u8], permissions: Option<&Permissions>) -> io::Result<()> {
     let new = file.with_extension(format!("{}.new", std::process::id()));
     let _ = fs::remove_file(&new);
-    write_new(&new, content)
+    write_new(&new, content, permissions)
         .and_then(|()| fs::rename(&new, file))
         .inspect_err(|_| _ = fs::remove_file(&new))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -676,6 +685,8 @@ mod tests {
         let file = folder.join("compose.yaml");
         fs::write(&file, "original").unwrap();
         fs::write(folder.join("compose.yaml.bak"), "of the user").unwrap();
+        let private = Permissions::from_mode(0o600);
+        fs::set_permissions(&file, private.clone()).unwrap();
         for text in ["a", "b", "a", "b"] {
             let old = Replaced::new(&file, fs::read(&file).unwrap()).unwrap();
             write(&file, Some(&old), text).unwrap();
@@ -691,6 +702,10 @@ mod tests {
             assert_eq!(read(end).unwrap(), expected, "{end}");
         }
         assert!(read(".bak.4").is_err());
+        for end in ["", ".bak.1", ".bak.3"] {
+            let found = fs::metadata(folder.join(format!("compose.yaml{end}"))).unwrap();
+            assert_eq!(found.permissions().mode() & 0o777, private.mode(), "{end}");
+        }
         // A name that was free when it was chosen.
         let old = Replaced::new(&file, b"b".to_vec()).unwrap();
         let old = Replaced {
