@@ -181,6 +181,9 @@ pub(crate) struct GatewayReport {
     /// Why decisions of people do not hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     decisions: Option<String>,
+    /// Why the changed configuration is not used: the gateway goes on with the one before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused_configuration: Option<String>,
     /// Rules that match nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unmatched_rules: Vec<String>,
@@ -339,6 +342,7 @@ impl GatewayReport {
                 dropped: events.dropped,
             },
             decisions: gateway.lost_decisions(),
+            refused_configuration: gateway.refused_config(),
             unmatched_rules: unmatched.collect(),
             other_gateways: gateway.shared().map(|shared| shared.others()),
             not_offered: not_offered

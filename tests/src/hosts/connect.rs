@@ -7,7 +7,7 @@ use mcp_client::{Client, ClientInfo, Endpoint};
 use mcp_hosts::{HOSTS, Host, Listed, listed};
 
 use super::home::Home;
-use crate::harness::{Server, assert_contains, assert_lacks, client_builder, real};
+use crate::harness::{Server, assert_contains, assert_lacks, binary, client_builder, real};
 
 /// A secret that must not be written anywhere.
 const CANARY: &str = "canary-5d0c-77be";
@@ -63,6 +63,18 @@ async fn every_host_starts_the_server_and_gets_its_file_back() {
         home.done("docker-mcp-server", &["connect", host.id, "--undo"], &[]);
         assert!(!file.exists(), "{}", host.id);
     }
+}
+
+/// A host looks for a bare name in `PATH` only.
+#[test]
+fn program_in_the_current_folder_is_named_by_its_path() {
+    let home = Home::new();
+    let own = home.0.canonicalize().unwrap().join("docker-mcp-server");
+    std::fs::copy(binary("docker-mcp-server"), &own).unwrap();
+    let own = own.to_str().unwrap();
+    let said = home.done(own, &["connect", "zed"], &[]);
+    let written = entry(Host::find("zed").unwrap(), &Home::file(&said), "docker");
+    assert_eq!(written.command[0], own);
 }
 
 #[tokio::test]

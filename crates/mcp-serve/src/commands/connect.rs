@@ -224,21 +224,20 @@ pub(super) fn short(program: &str) -> String {
 fn own_path() -> anyhow::Result<String> {
     let own = std::env::current_exe().context("cannot find the path of this program")?;
     let name = own.file_name().unwrap_or_default();
-    let found = on_path(name.as_ref());
-    let is_own = found.canonicalize().ok() == own.canonicalize().ok();
-    text(if is_own { &found } else { &own })
+    let is_own = |found: &PathBuf| found.canonicalize().ok() == own.canonicalize().ok();
+    let found = on_path(name.as_ref()).filter(is_own);
+    text(&found.unwrap_or(own))
 }
 
-/// The file of a command, which may be a bare name.
-pub(super) fn on_path(command: &Path) -> PathBuf {
+/// The file of a command, which may be a bare name: then a host looks for it in `PATH` only.
+pub(super) fn on_path(command: &Path) -> Option<PathBuf> {
     if command.components().count() > 1 {
-        return command.to_owned();
+        return Some(command.to_owned());
     }
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&folders).filter(|folder| folder.is_absolute());
     let mut files = folders.map(|folder| folder.join(command));
-    let found = files.find(|file| file.is_file());
-    found.unwrap_or_else(|| command.to_owned())
+    files.find(|file| file.is_file())
 }
 
 /// The path of `mcp-gateway`, which is this program or beside it.
