@@ -128,6 +128,22 @@ fn secrets_are_written_nowhere() {
     assert!(!refused.status.success());
     assert_contains(&said, "N8N_API_KEY_FILE");
     assert_lacks(&said, CANARY);
+    // No variable names a file with the address.
+    let with_password = [("N8N_URL", "http://u:canary-5d0c-77be@127.0.0.1:1")];
+    let said = home.done("n8n-mcp-server", &["connect", "lm-studio"], &with_password);
+    assert_contains(&said, "connect with `-- --config FILE`");
+    assert_lacks(&said, "N8N_URL_FILE");
+    assert_lacks(&said, CANARY);
+    std::fs::write(home.0.join("n8n.toml"), "n8n_url = \"http://127.0.0.1:1\"").unwrap();
+    let by_file = ["connect", "lm-studio", "--", "--config", "n8n.toml"];
+    let said = home.done("n8n-mcp-server", &by_file, &[]);
+    assert_contains(&said, home.0.join("n8n.toml").to_str().unwrap());
+    let token = ["connect", "zed", "--http", "http://127.0.0.1:1/mcp"];
+    let said = home.done("docker-mcp-server", &token, &[("MCP_TOKEN", CANARY)]);
+    assert_contains(
+        &said,
+        "connect with --token-file FILE, or set MCP_TOKEN for Zed",
+    );
     let unknown = ["connect", "zed", "--", "--no-such"];
     let unknown = home.run("n8n-mcp-server", &unknown, &[]);
     assert_contains(&String::from_utf8(unknown.stderr).unwrap(), "--no-such");

@@ -4,7 +4,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::{Format, HOSTS, Launch};
+use crate::{Format, HOSTS, Launch, Variable};
 
 /// A folder with a file, which is removed at the end.
 struct Temporary(TempDir);
@@ -47,7 +47,7 @@ fn entry(host: &Host) -> Value {
     let launch = Launch::Program {
         command: "/opt/mcp/docker-mcp-server".to_owned(),
         args: vec!["--stdio".to_owned()],
-        env: vec![("DOCKER_HOST".to_owned(), Some(socket))],
+        env: vec![("DOCKER_HOST".to_owned(), Variable::Plain(socket))],
     };
     crate::entry(host, "docker", &launch).unwrap().0
 }
