@@ -479,7 +479,7 @@ pub(crate) struct BackendMetrics {
     pub(crate) calls: Counter,
     /// Calls that ended without a result, or with an error result.
     pub(crate) errors: Counter,
-    /// Starts after the first.
+    /// Starts after the first; of the callers' own processes the ends by themselves, after which a call starts them.
     pub(crate) restarts: Counter,
     /// Skipped and refused messages of earlier connections.
     earlier: Mutex<Counters>,

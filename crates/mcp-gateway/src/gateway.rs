@@ -57,6 +57,8 @@ pub(crate) struct Gateway {
     counts: Arc<CallCounts>,
     /// The owners of tokens; `None` if not all are known.
     tokens: Mutex<Option<TokenOwners>>,
+    /// Why the changed configuration is not used.
+    refused_config: Mutex<Option<String>>,
     /// The rules that match nothing, by the catalog that was published last.
     unmatched: Mutex<Arc<Vec<UnmatchedRule>>>,
     /// The view of the client over stdio.
@@ -105,6 +107,7 @@ impl Gateway {
             admission: Mutex::new(admission),
             counts,
             tokens: Mutex::default(),
+            refused_config: Mutex::default(),
             unmatched: Mutex::default(),
             view,
         })
@@ -120,6 +123,11 @@ impl Gateway {
     /// The rules that match nothing.
     pub(crate) fn unmatched(&self) -> Arc<Vec<UnmatchedRule>> {
         Arc::clone(&self.unmatched.lock())
+    }
+
+    /// The reason why the changed configuration is not used; `None` if it is.
+    pub(crate) fn refused_config(&self) -> Option<String> {
+        self.refused_config.lock().clone()
     }
 
     /// The reason why the decisions of people do not hold; `None` if they do.
@@ -704,6 +712,7 @@ impl Gateway {
             });
             match changed {
                 Ok(config) => {
+                    *self.refused_config.lock() = None;
                     let backends = config.backends.len();
                     tracing::info!(backends, "applied the changed configuration");
                     self.apply(config);
@@ -713,7 +722,9 @@ impl Gateway {
                     tracing::warn!(
                         "kept the old configuration; the changed one has an error: {reason}"
                     );
-                    let facts = json!({"error": reason.to_string()});
+                    let reason = reason.to_string();
+                    let facts = json!({"error": reason});
+                    *self.refused_config.lock() = Some(reason);
                     self.record(kind::CONFIG_CHANGED, EventStatus::Failure, facts);
                 }
             }

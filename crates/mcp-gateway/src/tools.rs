@@ -181,6 +181,9 @@ pub(crate) struct GatewayReport {
     /// Why decisions of people do not hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     decisions: Option<String>,
+    /// Why the changed configuration is not used: the gateway goes on with the one before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused_configuration: Option<String>,
     /// Rules that match nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unmatched_rules: Vec<String>,
@@ -218,6 +221,9 @@ struct BackendReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     protocol: Option<String>,
     tool_count: usize,
+    /// Seconds that a call of it may take, if less.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout_s: Option<f64>,
     calls: u64,
     errors: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -293,9 +299,10 @@ impl GatewayReport {
         let events = gateway.log().health();
         let mut backends = gateway.backends();
         backends.retain(|key, _| viewer.has_backend(key.as_str()));
+        let timeout = timeout.unwrap_or(30);
         let used = backends.values();
         let used = used.map(|backend| {
-            let report = BackendReport::new(backend, &catalog);
+            let report = BackendReport::new(backend, &catalog, timeout);
             (backend.key.to_string(), report)
         });
         let config = gateway.config();
@@ -322,7 +329,7 @@ impl GatewayReport {
                 config: Settings {
                     log_level: level.to_string().to_uppercase(),
                     debug: level >= LevelFilter::DEBUG,
-                    backend_timeout: timeout.unwrap_or(30),
+                    backend_timeout: timeout,
                 },
             },
             backends: used.chain(disabled).collect(),
@@ -339,6 +346,7 @@ impl GatewayReport {
                 dropped: events.dropped,
             },
             decisions: gateway.lost_decisions(),
+            refused_configuration: gateway.refused_config(),
             unmatched_rules: unmatched.collect(),
             other_gateways: gateway.shared().map(|shared| shared.others()),
             not_offered: not_offered
@@ -361,7 +369,8 @@ impl BackendReport {
         }
     }
 
-    fn new(backend: &Backend, catalog: &Catalog) -> Self {
+    /// `timeout` is that of all calls, in seconds.
+    fn new(backend: &Backend, catalog: &Catalog, timeout: u64) -> Self {
         let mut status = backend.status();
         if status.state == BackendState::Running && catalog.lacks_tools_of(backend) {
             // A client that reads the list now does not find them.
@@ -371,12 +380,14 @@ impl BackendReport {
         let counters = backend.counters();
         let server = status.server.as_ref();
         let isolation = backend.config.isolation;
+        let own_timeout = backend.config.timeout.filter(|own| own.as_secs() < timeout);
         let is_isolated = matches!(isolation, Isolation::Principal | Isolation::Session);
         Self {
             status: status.state,
             namespace: backend.key.to_string(),
             protocol: server.map(|server| server.protocol_version.clone()),
             tool_count: backend.snapshot().tools.len(),
+            timeout_s: own_timeout.map(|own| own.as_secs_f64()),
             calls: metrics.calls.get(),
             errors: metrics.errors.get(),
             p50_ms: metrics.quantiles.quantile(50),

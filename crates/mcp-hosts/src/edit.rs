@@ -2,7 +2,7 @@
 //! the line of the fault, from 1, if it is known, and shows nothing of the file, which may hold secrets.
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
 use jsonc_parser::{ParseOptions, parse_to_serde_value};
 use serde_json::{Map, Value, json};
 use toml_edit::{DocumentMut, Item, Table, TomlError, de, ser};
@@ -11,22 +11,27 @@ use crate::host::{Format, Host};
 
 /// The content of a file.
 pub(crate) fn read(host: &Host, text: &str) -> anyhow::Result<Map<String, Value>> {
+    let (_, text) = split_mark(text);
     if host.format == Format::Toml {
         return de::from_str(text).map_err(|error| broken_toml(text, &error.into()));
     }
-    if text.trim().is_empty() {
-        // Hosts take it for a file without servers.
-        return Ok(Map::new());
-    }
     let parsed = parse_to_serde_value(text, &options(host.format));
-    let value: Value = parsed.map_err(|error| {
+    let value: Option<Value> = parsed.map_err(|error| {
         let (line, why) = (error.line_display(), error.kind());
         anyhow!(":{line}: is not valid JSON: {why}")
     })?;
     match value {
-        Value::Object(object) => Ok(object),
-        _ => bail!(": must be a JSON object"),
+        Some(Value::Object(object)) => Ok(object),
+        // Hosts take it for a file without servers, also with comments.
+        None => Ok(Map::new()),
+        Some(_) => bail!(": must be a JSON object"),
     }
+}
+
+/// The byte order mark with which editors of Windows begin a file, and the rest of the text.
+fn split_mark(text: &str) -> (&str, &str) {
+    let rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+    (&text[..text.len() - rest.len()], rest)
 }
 
 /// The entry of a server in a file.
@@ -43,15 +48,48 @@ pub(crate) fn set(
     name: &str,
     entry: Option<&Value>,
 ) -> anyhow::Result<String> {
+    let (mark, rest) = split_mark(text);
     let edited = match host.format {
-        Format::Toml => set_toml(text, host.key, name, entry)?,
-        _ => set_json(text, host, name, entry)?,
+        Format::Toml => set_toml(rest, host.key, name, entry)?,
+        _ => set_json(rest, host, name, entry)?,
     };
+    let edited = format!("{mark}{edited}");
     ensure!(
         is_change_of(host, text, &edited, name, entry)?,
         ": cannot be changed without changing other entries: add the entry by hand"
     );
     Ok(edited)
+}
+
+/// Returns the text as it was before [`set`] has written this entry into it, without the objects that it wrote for it. Where
+/// the text does not tell, an object without servers goes.
+pub(crate) fn unset(host: &Host, text: &str, name: &str, entry: &Value) -> anyhow::Result<String> {
+    let kept = set(host, text, name, None)?;
+    let servers = read(host, &kept)?.shift_remove(host.key);
+    let is_empty = servers.is_some_and(|servers| servers.as_object().is_some_and(Map::is_empty));
+    if host.format == Format::Toml || !is_empty {
+        return Ok(kept);
+    }
+    let bare = without_servers(host, &kept)?;
+    let was = |before: &str| set(host, before, name, Some(entry)).is_ok_and(|it| it == text);
+    let is_own = was(&kept) && !was(&bare);
+    Ok(if is_own { kept } else { bare })
+}
+
+/// Returns the text without the object of the servers. One with a comment stays, which somebody has written.
+fn without_servers(host: &Host, text: &str) -> anyhow::Result<String> {
+    let (mark, rest) = split_mark(text);
+    let root = CstRootNode::parse(rest, &options(host.format));
+    let root = root.map_err(|_| anyhow!(": is not valid JSON"))?;
+    let servers = root.object_value().and_then(|file| file.get(host.key));
+    let is_bare = |it: &CstObjectProp| {
+        it.object_value()
+            .is_some_and(|it| it.children().iter().all(|it| !it.is_comment()))
+    };
+    if let Some(servers) = servers.filter(is_bare) {
+        servers.remove();
+    }
+    Ok(format!("{mark}{root}"))
 }
 
 /// True if two texts have the same content except for this entry.
@@ -109,16 +147,43 @@ fn set_json(text: &str, host: &Host, name: &str, entry: Option<&Value>) -> anyho
     if file.get(key).is_none() && entry.is_none() {
         return Ok(text.to_owned());
     }
-    let servers = file.object_value_or_create(key);
+    let servers = file.object_value(key);
+    if let Some(entry) = entry.filter(|_| servers.is_none() && file.get(key).is_none()) {
+        let servers = json!({name: entry});
+        return Ok(add(text, &root, &file, key, &servers));
+    }
     let servers = servers.with_context(|| format!(": `{key}` must be an object"))?;
     once(&servers, name)?;
     match (servers.get(name), entry) {
+        (None, Some(entry)) => return Ok(add(text, &root, &servers, name, entry)),
         (Some(found), Some(entry)) => found.set_value(input(entry)),
         (Some(found), None) => found.remove(),
-        (None, Some(entry)) => _ = servers.append(name, input(entry)),
         (None, None) => {}
     }
     Ok(root.to_string())
+}
+
+/// Returns the text with a member more in an object of it. Where the object ends on the line of its last member, it still does.
+fn add(text: &str, root: &CstRootNode, object: &CstObject, name: &str, value: &Value) -> String {
+    let is_inline = |it: &CstObjectProp| {
+        let last: CstNode = it.clone().into();
+        last.next_siblings().all(|node| !node.is_newline())
+    };
+    let last = object.properties().pop().filter(is_inline);
+    let Some(last) = last else {
+        object.append(name, input(value));
+        return root.to_string();
+    };
+    // The library would break the line.
+    let before = |node: CstNode| -> usize {
+        let earlier = node.previous_siblings();
+        earlier.map(|node| node.to_string().len()).sum()
+    };
+    let last: CstNode = last.into();
+    let ancestors = last.ancestors().map(|node| before(node.into()));
+    let end = last.to_string().len() + before(last.clone()) + ancestors.sum::<usize>();
+    let (head, tail) = text.split_at(end);
+    format!("{head}, {}: {value}{tail}", json!(name))
 }
 
 /// Refuses an object with this name twice: hosts differ in which of them counts.
@@ -179,5 +244,14 @@ fn set_toml(text: &str, key: &str, name: &str, entry: Option<&Value>) -> anyhow:
         }
         None => _ = servers.remove(name),
     }
-    Ok(file.to_string())
+    let edited = file.to_string();
+    // The library ends all lines as Unix does.
+    let is_of_windows = text.contains('\n')
+        && text
+            .split_inclusive('\n')
+            .all(|line| line.ends_with("\r\n"));
+    Ok(match is_of_windows {
+        true => edited.replace("\r\n", "\n").replace('\n', "\r\n"),
+        false => edited,
+    })
 }

@@ -12,8 +12,8 @@ pub enum Launch {
         command: String,
         /// Its arguments, without secrets.
         args: Vec<String>,
-        /// Its environment variables, each with a value that is no secret, or with that of the host's environment.
-        env: Vec<(String, Option<String>)>,
+        /// Its environment variables.
+        env: Vec<(String, Variable)>,
     },
     /// It calls a URL.
     Url {
@@ -23,6 +23,17 @@ pub enum Launch {
         token: Option<Token>,
         /// The program `mcp-gateway`, whose command `bridge` serves hosts that cannot call the URL themselves.
         bridge: Option<String>,
+    },
+}
+
+/// The value of an environment variable.
+pub enum Variable {
+    /// No secret.
+    Plain(String),
+    /// That of the host's environment, since it has a secret.
+    Inherited {
+        /// A sentence without its end about what helps where the host cannot refer to a variable.
+        otherwise: String,
     },
 }
 
@@ -91,20 +102,28 @@ impl Host {
     }
 }
 
-fn program(host: &Host, command: &str, args: &[String], env: &[(String, Option<String>)]) -> Entry {
+fn program(host: &Host, command: &str, args: &[String], env: &[(String, Variable)]) -> Entry {
     let (mut texts, mut names, mut warnings) = (Map::new(), Vec::new(), Vec::new());
     for (name, value) in env {
-        match value.clone().or_else(|| host.reference(name)) {
+        let otherwise = match value {
+            Variable::Plain(text) => {
+                texts.insert(name.clone(), text.as_str().into());
+                continue;
+            }
+            Variable::Inherited { otherwise } => otherwise,
+        };
+        match host.reference(name) {
             Some(text) => _ = texts.insert(name.clone(), text.into()),
             None if host.reference == Reference::Named => names.push(name.as_str()),
             None => warnings.push(format!(
                 "{name} is not in the entry: {0} cannot refer to a variable, and a secret does not belong into its \
-                 file. Put it into a file and set {name}_FILE, or set {name} for {0}",
+                 file. {otherwise}, or set {name} for {0}",
                 host.name
             )),
         }
     }
-    let inherited = env.iter().find(|(_, value)| value.is_none());
+    let is_inherited = |value: &Variable| matches!(value, Variable::Inherited { .. });
+    let inherited = env.iter().find(|(_, value)| is_inherited(value));
     if let Some((first, _)) = inherited.filter(|_| warnings.is_empty()) {
         warnings.push(host.must_be_set(first));
     }
@@ -151,7 +170,8 @@ fn address(
             Some(Token::File(path)) => args.extend(["--token-file", path]),
             Some(Token::Variable(variable)) => {
                 args.extend(["--token-env", variable]);
-                env.push((variable.clone(), None));
+                let otherwise = "Put it into a file and connect with --token-file FILE".to_owned();
+                env.push((variable.clone(), Variable::Inherited { otherwise }));
             }
             None => {}
         }

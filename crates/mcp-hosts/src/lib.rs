@@ -13,7 +13,7 @@ mod host;
 mod listed;
 mod plan;
 
-pub use entry::{Entry, Launch, Token, entry};
+pub use entry::{Entry, Launch, Token, Variable, entry};
 pub use folders::{Folders, System};
 pub use host::{Form, Format, HOSTS, Host, Reference};
 pub use listed::Listed;

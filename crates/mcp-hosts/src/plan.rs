@@ -211,7 +211,8 @@ pub fn disconnect(host: &Host, path: &Path, name: &str, own: IsOwn<'_>) -> anyho
     let after = match original {
         Some(text) => Some(text.to_owned()),
         // A file that `connect` has created goes.
-        None if copy.is_none() && is_same(&with_entry("").map_err(at)?, now) => None,
+        None if old.is_none() && is_same(&with_entry("").map_err(at)?, now) => None,
+        None if old.is_none() => Some(edit::unset(host, now, name, &entry).map_err(at)?),
         None => Some(edit::set(host, now, name, old.as_ref()).map_err(at)?),
     };
     let content = |text: &str| edit::read(host, text).ok();

@@ -98,6 +98,9 @@ async fn calls_of_a_killed_child_fail_and_it_is_restarted() {
 #[tokio::test]
 async fn call_without_answer_times_out_and_is_cancelled() {
     let gateway = with_misbehaving("hangs", "timeout = \"1s\"").await;
+    assert_eq!(gateway.backend("b").await["timeout_s"], 1.0);
+    let good = gateway.backend("good").await;
+    assert_eq!(good["timeout_s"], json!(null), "{good}");
     // Twice as many as are allowed at a time, to see that a timeout frees the place.
     for _ in 0..2 {
         let started = Instant::now();

@@ -1,6 +1,8 @@
 //! `isolation`: callers with a child process or an upstream session of their own.
 
 use mcp_client::EraChoice;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use super::env::{Folder, Gateway, token, tokens};
@@ -198,4 +200,18 @@ async fn instances_end_with_a_restart_or_a_change_of_their_backend() {
         isolated.gateway.configure(&changed);
         isolated.wait_for_instances(0).await;
     }
+}
+
+#[tokio::test]
+async fn own_process_that_died_counts_as_restarted() {
+    let isolated = Isolated::start("isolation = \"principal\"", false, true).await;
+    let alice = isolated.connect("alice", EraChoice::Newest).await;
+    for restarts in 0..3 {
+        alice.assert_is_asked("A?").await;
+        assert_eq!(isolated.status().await["restarts"], restarts);
+        let pids = isolated.gateway.folder.pids("journal");
+        kill(Pid::from_raw(*pids.last().unwrap()), Signal::SIGKILL).unwrap();
+        isolated.wait_for_instances(0).await;
+    }
+    assert_eq!(isolated.status().await["restarts"], 3);
 }

@@ -81,6 +81,8 @@ async fn changed_file_whose_rule_would_leave_something_open_is_refused() {
         })
         .await;
         assert_lacks(&unmatched(&gateway).await, "gree\\\"");
+        let refused = &gateway.status().await["refused_configuration"];
+        assert_contains(refused, "b__gree");
     }
     // One that matches is applied, also after a refused one.
     let right = "[approvals]\napprove = [\"b__greet\", \"b__slow\"]\n";
@@ -91,6 +93,8 @@ async fn changed_file_whose_rule_would_leave_something_open_is_refused() {
         !events.as_array().unwrap().is_empty()
     })
     .await;
+    let status = gateway.status().await;
+    assert!(status["refused_configuration"].is_null(), "{status}");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use mcp_client::{Client, ClientInfo, Endpoint};
 use mcp_hosts::{HOSTS, Host, Listed, listed};
 
 use super::home::Home;
-use crate::harness::{Server, assert_contains, assert_lacks, client_builder, real};
+use crate::harness::{Server, assert_contains, assert_lacks, binary, client_builder, real};
 
 /// A secret that must not be written anywhere.
 const CANARY: &str = "canary-5d0c-77be";
@@ -65,6 +65,18 @@ async fn every_host_starts_the_server_and_gets_its_file_back() {
     }
 }
 
+/// A host looks for a bare name in `PATH` only.
+#[test]
+fn program_in_the_current_folder_is_named_by_its_path() {
+    let home = Home::new();
+    let own = home.0.canonicalize().unwrap().join("docker-mcp-server");
+    std::fs::copy(binary("docker-mcp-server"), &own).unwrap();
+    let own = own.to_str().unwrap();
+    let said = home.done(own, &["connect", "zed"], &[]);
+    let written = entry(Host::find("zed").unwrap(), &Home::file(&said), "docker");
+    assert_eq!(written.command[0], own);
+}
+
 #[tokio::test]
 async fn every_host_calls_a_url_itself_or_through_the_bridge() {
     let server = Server::start("docker-mcp-server", &[("MCP_TOKEN", CANARY)]).await;
@@ -116,6 +128,22 @@ fn secrets_are_written_nowhere() {
     assert!(!refused.status.success());
     assert_contains(&said, "N8N_API_KEY_FILE");
     assert_lacks(&said, CANARY);
+    // No variable names a file with the address.
+    let with_password = [("N8N_URL", "http://u:canary-5d0c-77be@127.0.0.1:1")];
+    let said = home.done("n8n-mcp-server", &["connect", "lm-studio"], &with_password);
+    assert_contains(&said, "connect with `-- --config FILE`");
+    assert_lacks(&said, "N8N_URL_FILE");
+    assert_lacks(&said, CANARY);
+    std::fs::write(home.0.join("n8n.toml"), "n8n_url = \"http://127.0.0.1:1\"").unwrap();
+    let by_file = ["connect", "lm-studio", "--", "--config", "n8n.toml"];
+    let said = home.done("n8n-mcp-server", &by_file, &[]);
+    assert_contains(&said, home.0.join("n8n.toml").to_str().unwrap());
+    let token = ["connect", "zed", "--http", "http://127.0.0.1:1/mcp"];
+    let said = home.done("docker-mcp-server", &token, &[("MCP_TOKEN", CANARY)]);
+    assert_contains(
+        &said,
+        "connect with --token-file FILE, or set MCP_TOKEN for Zed",
+    );
     let unknown = ["connect", "zed", "--", "--no-such"];
     let unknown = home.run("n8n-mcp-server", &unknown, &[]);
     assert_contains(&String::from_utf8(unknown.stderr).unwrap(), "--no-such");

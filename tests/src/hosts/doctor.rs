@@ -147,7 +147,15 @@ async fn gateway_counts_the_tokens_of_each_backend() {
     let args = ["--backend", &one, "--events", "memory", "--port", port];
     let (_, text) = report(&home, "mcp-gateway", &args, &[]);
     assert_contains(&findings(&text, "context").join("\n"), "(one ");
+    // Its own file is checked whichever gateway runs.
+    assert_eq!(findings(&text, "service"), ["ok: 1 of its backends answer"]);
+    let running = findings(&text, "running").join("\n");
+    assert_contains(&running, "ok: backend one: running");
+    assert_contains(&running, "fail: backend bad: ");
+    let other = "other=http://127.0.0.1:1/mcp";
+    let args = ["--backend", other, "--events", "memory", "--port", port];
+    let (is_well, text) = report(&home, "mcp-gateway", &args, &[]);
+    assert!(!is_well);
     let service = findings(&text, "service").join("\n");
-    assert_contains(&service, "ok: backend one: running");
-    assert_contains(&service, "fail: backend bad: ");
+    assert_contains(&service, "fail: backends.other: ");
 }

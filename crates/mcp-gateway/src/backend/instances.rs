@@ -341,7 +341,11 @@ impl Backend {
             }
         };
         tokio::select! {
-            reason = client.closed() => reason,
+            reason = client.closed() => {
+                // The next call of its caller starts it again.
+                self.metrics.restarts.inc();
+                reason
+            }
             reason = serving => reason,
             never = listening => never,
         }

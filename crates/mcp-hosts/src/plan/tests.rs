@@ -4,7 +4,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::{Format, HOSTS, Launch};
+use crate::{Format, HOSTS, Launch, Variable};
 
 /// A folder with a file, which is removed at the end.
 struct Temporary(TempDir);
@@ -47,7 +47,7 @@ fn entry(host: &Host) -> Value {
     let launch = Launch::Program {
         command: "/opt/mcp/docker-mcp-server".to_owned(),
         args: vec!["--stdio".to_owned()],
-        env: vec![("DOCKER_HOST".to_owned(), Some(socket))],
+        env: vec![("DOCKER_HOST".to_owned(), Variable::Plain(socket))],
     };
     crate::entry(host, "docker", &launch).unwrap().0
 }
@@ -108,7 +108,16 @@ fn every_host_takes_every_valid_file_and_gets_it_back() {
         let plain = other(host, false);
         let mut files = vec![None, Some(String::new()), Some(plain.clone())];
         files.push(Some(plain.replace('\n', "\r\n")));
+        files.push(Some(format!("\u{feff}{plain}")));
+        files.push(Some("\u{feff}".to_owned()));
         if host.format != Format::Json {
+            let comment = if host.format == Format::Toml {
+                "#"
+            } else {
+                "//"
+            };
+            files.push(Some(format!("{comment} mine\n")));
+            files.push(Some(format!("{comment} mine")));
             files.push(Some(other(host, true)));
         }
         for file in files {
@@ -120,8 +129,9 @@ fn every_host_takes_every_valid_file_and_gets_it_back() {
             assert_eq!(folder.text(), file);
             connected(host, &path, "docker", &entry(host));
             let once = folder.text().unwrap();
-            if host.format != Format::Toml && file.as_ref().is_some_and(|file| file.contains('\r'))
-            {
+            let has_mark = file.as_ref().is_some_and(|it| it.starts_with('\u{feff}'));
+            assert_eq!(once.matches('\u{feff}').count(), usize::from(has_mark));
+            if file.as_ref().is_some_and(|file| file.contains('\r')) {
                 assert_eq!(once.matches("\r\n").count(), once.matches('\n').count());
             }
             let again = planned(host, &path).unwrap();
@@ -141,6 +151,58 @@ fn every_host_takes_every_valid_file_and_gets_it_back() {
                 assert!(!path.exists(), "{}", host.id);
             }
         }
+    }
+}
+
+/// The copy may be another program's, or gone.
+#[test]
+fn undo_without_a_copy_takes_back_what_was_added() {
+    for host in hosts() {
+        let key = host.key;
+        let mut files = vec![other(host, false), other(host, false).replace('\n', "\r\n")];
+        if host.format == Format::Toml {
+            files.extend([
+                "a = 1\n".to_owned(),
+                "a = 1\n\n".to_owned(),
+                format!("[{key}]\n"),
+            ]);
+        } else {
+            files.extend([
+                "{\"b\":2}".to_owned(),
+                "\u{feff}{ \"b\" : [1,2], \"a\": {} }\r\n".to_owned(),
+                "{\"b\": [\n1,\n2]\n}".to_owned(),
+                "{\n  \"b\": 2,\n\n  \"a\": {}\n}\n".to_owned(),
+                "{\n\t\"b\":2}\n".to_owned(),
+                format!("{{\"{key}\": {{}}, \"b\": 2}}"),
+                format!("{{\"b\":2,\"{key}\":{{\"files\":{{\"command\":\"files\"}}}}}}"),
+                format!(
+                    "{{\n  \"{key}\": {{ \"files\": {{\"command\":\"files\"}} }}, \"b\": 2\n}}"
+                ),
+            ]);
+        }
+        if host.format != Format::Json {
+            files.push(other(host, true));
+        }
+        for file in files {
+            for foreign in [None, Some("{\"b\": 3}")] {
+                let folder = Temporary::new(Some(&file));
+                let (path, copy) = (folder.file(), folder.path("file.bak"));
+                foreign.inspect(|text| fs::write(&copy, text).unwrap());
+                connected(host, &path, "docker", &entry(host));
+                let once = folder.text().unwrap();
+                if foreign.is_none() {
+                    fs::remove_file(&copy).unwrap();
+                }
+                disconnected(host, &path, "docker");
+                assert_eq!(folder.text().unwrap(), file, "{}: {once}", host.id);
+                assert_eq!(fs::read_to_string(&copy).ok().as_deref(), foreign);
+            }
+        }
+        let folder = Temporary::new(None);
+        fs::write(folder.path("file.bak"), "{\"b\": 3}").unwrap();
+        connected(host, &folder.file(), "docker", &entry(host));
+        disconnected(host, &folder.file(), "docker");
+        assert_eq!(folder.text(), None, "{}", host.id);
     }
 }
 

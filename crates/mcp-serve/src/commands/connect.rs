@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::parser::ValueSource;
 use clap::{Arg, Command, Parser};
-use mcp_hosts::{Folders, Format, HOSTS, Host, Launch, Listed, Plan, Token};
+use mcp_hosts::{Folders, Format, HOSTS, Host, Launch, Listed, Plan, Token, Variable};
 
 use super::{fail, print};
 use crate::config::Setting;
@@ -179,7 +179,7 @@ impl Connect {
             for value in parsed.get_raw(id).into_iter().flatten() {
                 let value = value.to_string_lossy().into_owned();
                 if Setting::new(arg).is_secret() || has_password(&value) {
-                    return Err(secret(arg));
+                    return Err(secret(server, arg));
                 }
                 args.push(format!("--{long}={}", absolute(arg, &value)?));
             }
@@ -188,18 +188,38 @@ impl Connect {
     }
 }
 
-fn secret(arg: &Arg) -> anyhow::Error {
+fn secret(server: &Command, arg: &Arg) -> anyhow::Error {
     let long = arg.get_long().unwrap_or_default();
     let name = arg.get_env().unwrap_or_default().to_string_lossy();
     let what = match Setting::new(arg).is_secret() {
-        true => format!(
-            "is a secret and does not belong on a command line: set {name} or {name}_FILE instead"
-        ),
-        false => {
-            format!("has a password, which does not belong on a command line: set {name} instead")
-        }
+        true => "is a secret and does not belong",
+        false => "has a password, which does not belong",
     };
-    anyhow::anyhow!("--{long} {what}")
+    let file = file_variable(server, arg).map(|file| format!(" or {file}"));
+    let file = file.unwrap_or_default();
+    anyhow::anyhow!("--{long} {what} on a command line: set {name}{file} instead")
+}
+
+/// The variable that names a file with the value of this option.
+fn file_variable<'a>(server: &'a Command, arg: &Arg) -> Option<&'a str> {
+    let long = format!("{}-file", arg.get_long()?);
+    let mut args = server.get_arguments();
+    args.find(|other| other.get_long() == Some(&long))?
+        .get_env()?
+        .to_str()
+}
+
+/// The place of a secret for a host that cannot refer to a variable, as the first part of a sentence.
+fn other_place(server: &Command, arg: &Arg) -> String {
+    if let Some(file) = file_variable(server, arg) {
+        return format!("Put it into a file and set {file}");
+    }
+    let key = Setting::new(arg).key;
+    let table = match crate::config::has_own_form(server) {
+        true => "the table [server] of the file of the gateway",
+        false => "a file in TOML",
+    };
+    format!("Write {key:?} into {table} and connect with `-- --config FILE`")
 }
 
 fn first_line(error: &clap::Error) -> String {
@@ -224,21 +244,20 @@ pub(super) fn short(program: &str) -> String {
 fn own_path() -> anyhow::Result<String> {
     let own = std::env::current_exe().context("cannot find the path of this program")?;
     let name = own.file_name().unwrap_or_default();
-    let found = on_path(name.as_ref());
-    let is_own = found.canonicalize().ok() == own.canonicalize().ok();
-    text(if is_own { &found } else { &own })
+    let is_own = |found: &PathBuf| found.canonicalize().ok() == own.canonicalize().ok();
+    let found = on_path(name.as_ref()).filter(is_own);
+    text(&found.unwrap_or(own))
 }
 
-/// The file of a command, which may be a bare name.
-pub(super) fn on_path(command: &Path) -> PathBuf {
+/// The file of a command, which may be a bare name: then a host looks for it in `PATH` only.
+pub(super) fn on_path(command: &Path) -> Option<PathBuf> {
     if command.components().count() > 1 {
-        return command.to_owned();
+        return Some(command.to_owned());
     }
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&folders).filter(|folder| folder.is_absolute());
     let mut files = folders.map(|folder| folder.join(command));
-    let found = files.find(|file| file.is_file());
-    found.unwrap_or_else(|| command.to_owned())
+    files.find(|file| file.is_file())
 }
 
 /// The path of `mcp-gateway`, which is this program or beside it.
@@ -269,7 +288,7 @@ const OF_HTTP: [&str; 7] = [
 ];
 
 /// The variables of the server that are set now.
-fn variables(server: &Command) -> anyhow::Result<Vec<(String, Option<String>)>> {
+fn variables(server: &Command) -> anyhow::Result<Vec<(String, Variable)>> {
     let mut variables = Vec::new();
     for arg in server.get_arguments() {
         let Some(name) = arg.get_env().and_then(|name| name.to_str()) else {
@@ -279,9 +298,13 @@ fn variables(server: &Command) -> anyhow::Result<Vec<(String, Option<String>)>> 
             OF_HTTP.contains(&name) || matches!(arg.get_help_heading(), Some("Access" | "TLS"));
         let value = std::env::var(name).ok().filter(|value| !value.is_empty());
         if let Some(value) = value.filter(|_| !of_http) {
-            let is_hidden = Setting::new(arg).is_secret() || has_password(&value);
-            let shown = (!is_hidden).then(|| absolute(arg, &value)).transpose()?;
-            variables.push((name.to_owned(), shown));
+            let value = match Setting::new(arg).is_secret() || has_password(&value) {
+                true => Variable::Inherited {
+                    otherwise: other_place(server, arg),
+                },
+                false => Variable::Plain(absolute(arg, &value)?),
+            };
+            variables.push((name.to_owned(), value));
         }
     }
     Ok(variables)

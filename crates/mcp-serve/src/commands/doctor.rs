@@ -136,11 +136,12 @@ async fn examine<S: Service, O: Args + 'static>(
     let is_running = examine_port(report, address, &name, options.tls_cert.is_some()).await;
     let url = format!("http://{}/mcp", reachable(address));
     let token = options.token.as_deref();
-    match running {
-        // The service of a gateway is its backends, of which a running one tells.
-        _ if is_running && S::RELAYS => examine_backends(report, &url, token).await,
-        Some(running) => examine_service(report, running).await,
-        None => {}
+    if let Some(running) = running {
+        examine_service(report, running).await;
+    }
+    // A running gateway may have another file, or keep an older one.
+    if is_running && S::RELAYS {
+        examine_backends(report, &url, token).await;
     }
     match is_running {
         true => running_tools(report, &url, token).await,
@@ -209,8 +210,8 @@ async fn examine_backends(report: &mut Report, url: &str, token: Option<&str>) {
     let status = match asked.await {
         Ok(status) => status,
         Err(error) => {
-            let text = format!("the backends are not known: {error:#}");
-            return report.warn("service", text, "set MCP_TOKEN to a token of the gateway");
+            let text = format!("the running gateway does not tell of its backends: {error:#}");
+            return report.warn("running", text, "set MCP_TOKEN to a token of the gateway");
         }
     };
     for (name, backend) in status["backends"].as_object().into_iter().flatten() {
@@ -219,17 +220,21 @@ async fn examine_backends(report: &mut Report, url: &str, token: Option<&str>) {
         // Without requests it stops; the next call starts it.
         let is_idle = state == "stopped" && backend["protocol"].is_string();
         match state {
-            "running" | "disabled" => report.ok("service", format!("backend {name}: {state}")),
-            _ if is_idle => report.ok("service", format!("backend {name}: {state}")),
-            _ => report.fail("service", format!("backend {name}: {state}: {error}"), ""),
+            "running" | "disabled" => report.ok("running", format!("backend {name}: {state}")),
+            _ if is_idle => report.ok("running", format!("backend {name}: {state}")),
+            _ => report.fail("running", format!("backend {name}: {state}: {error}"), ""),
         }
     }
     if let Some(lost) = status["decisions"].as_str() {
-        report.fail("service", lost.to_owned(), "");
+        report.fail("running", lost.to_owned(), "");
+    }
+    if let Some(reason) = status["refused_configuration"].as_str() {
+        let text = format!("the gateway goes on with its old configuration: {reason}");
+        report.fail("running", text, "correct the file");
     }
     let unmatched = status["unmatched_rules"].as_array().into_iter().flatten();
     for rule in unmatched.filter_map(Value::as_str) {
-        report.warn("config", rule.to_owned(), "correct or remove the rule");
+        report.warn("running", rule.to_owned(), "correct or remove the rule");
     }
 }
 
@@ -504,7 +509,7 @@ enum Status {
     Fail,
 }
 
-#[derive(Serialize)]
+#[derive(PartialEq, Serialize)]
 struct Finding {
     status: Status,
     check: &'static str,
@@ -523,12 +528,16 @@ struct Report {
 
 impl Report {
     fn add(&mut self, status: Status, check: &'static str, text: String, advice: &str) {
-        self.findings.push(Finding {
+        let finding = Finding {
             status,
             check,
             text,
             advice: advice.to_owned(),
-        });
+        };
+        // A file may be read for its options and for its backends.
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
     }
 
     fn ok(&mut self, check: &'static str, text: String) {

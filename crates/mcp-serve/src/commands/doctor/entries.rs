@@ -83,7 +83,7 @@ fn is_this_program(entry: &Listed) -> bool {
         return false;
     };
     let real = |path: PathBuf| path.canonicalize().ok();
-    let Some(found) = real(on_path(command.as_ref())) else {
+    let Some(found) = on_path(command.as_ref()).and_then(real) else {
         return false;
     };
     let gateway = format!("mcp-gateway{}", std::env::consts::EXE_SUFFIX);
@@ -109,7 +109,8 @@ async fn try_entry(entry: &Listed, host: &Host, server: &clap::Command) -> anyho
     let client = match (entry.command.split_first(), &entry.url) {
         (Some((program, args)), _) => {
             // The file that was compared, not one that a variable names.
-            let program = on_path(program.as_ref()).canonicalize();
+            let program = on_path(program.as_ref()).context("its program is not in PATH")?;
+            let program = program.canonicalize();
             let mut command = Command::new(program.context("its program is not there")?);
             for arg in args {
                 command = command.arg(expanded(arg)?);
