@@ -9,6 +9,7 @@ use mcp_client::Client;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::repositories::confirmation;
 use super::tools::{Fault, Proxy};
 use super::{assert_error, both_transports, call, client, client_with, tool_error, with};
 use crate::harness::real::openhands;
@@ -216,6 +217,25 @@ async fn calls_with_one_key_at_two_servers_share_the_worktree() {
         call!(first, "delete_task", {"task_id": id, "confirm": id});
         assert_eq!(worktrees(&project), before);
     }
+}
+
+#[tokio::test]
+async fn branch_goes_with_the_task_whose_worktree_is_gone() {
+    let Some(real) = openhands() else { return };
+    let (place, project) = project();
+    let client = client_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]).await;
+    let commit = "git -c user.name=t -c user.email=t@h commit -q --allow-empty -m precious";
+    let task = json!({"task": format!("RUN: {commit}"), "workspace": project, "worktree": true});
+    let run = call(&client, "run_task", task).await;
+    assert_eq!(run["status"], "finished", "{run}");
+    std::fs::remove_dir_all(run["directory"].as_str().unwrap()).unwrap();
+    let id = &run["task_id"];
+    let question = tool_error!(client, "delete_task", {"task_id": id, "confirm": id});
+    assert_contains(&question, "commits that no other branch has");
+    assert_contains(&question, "precious");
+    let value = confirmation(&question);
+    call!(client, "delete_task", {"task_id": id, "confirm": value});
+    assert_eq!(worktrees(&project), (1, 0));
 }
 
 /// Names that could lead out of the allowed directories.

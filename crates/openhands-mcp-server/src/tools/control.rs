@@ -341,11 +341,12 @@ impl DeleteTask {
             true => "all its events, its result, and its worktree with its branch",
             false => "all its events and its result",
         };
+        let repository = tags.get(tag::WORKTREE_OF);
+        let worktree = (&*task.workspace.working_dir, repository);
         let mut unsaved = None;
         if has_worktree {
             refuse_others(server, &task, true).await?;
-            let directory = &task.workspace.working_dir;
-            unsaved = Some(UnsavedWork::read(server, self.task_id, directory).await?);
+            unsaved = Some(UnsavedWork::read(server, self.task_id, worktree).await?);
         }
         let is_at_work = !task.execution_status.is_stopped();
         self.confirm(
@@ -357,30 +358,28 @@ impl DeleteTask {
         )
         .await?;
         // The user may have taken long to answer.
-        let task = server.conversation(self.task_id).await?;
+        let now = server.conversation(self.task_id).await?;
         if has_worktree {
-            refuse_others(server, &task, false).await?;
+            refuse_others(server, &now, false).await?;
         }
         // A running command would delay the deletion by half a minute.
         if matches!(
-            task.execution_status,
+            now.execution_status,
             Execution::Running | Execution::Idle | Execution::Unknown
         ) {
             self.stop(service, server).await?;
-        }
-        if has_own_directory(&task) {
-            left_over(server, &task).await;
+        } else if has_own_directory(&now) {
+            left_over(server, &now).await;
         }
         if let Some(unsaved) = unsaved {
             // The user has agreed to what was there.
-            let directory = &task.workspace.working_dir;
-            if UnsavedWork::read(server, self.task_id, directory).await? != unsaved {
+            if UnsavedWork::read(server, self.task_id, worktree).await? != unsaved {
                 return Err(ToolError::conflict(
                     "The work in the worktree has changed since the question, so the task was not deleted. It does \
                      not run any more: call delete_task again.",
                 ));
             }
-            remove_worktree(server, self.task_id, &task.workspace.working_dir).await?;
+            remove_worktree(server, self.task_id, worktree).await?;
         }
         let deleted = server.delete(self.task_id).await;
         deleted.map_err(|failure| self.unconfirmed(failure))
