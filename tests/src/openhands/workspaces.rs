@@ -176,6 +176,9 @@ async fn start_without_a_task_leaves_nothing_in_the_workspace_or_names_it() {
             git(&project, &["branch", "-D", branch.trim()]);
             continue;
         }
+        // The claim of the start.
+        proxy.fail("then mkdir -- ", Fault::ResponseLost);
+        assert_error(&client, "run_task", task.clone(), "does not answer").await;
         let run = call(&client, "run_task", task).await;
         assert_has!(run, {"status": "finished", "last_output": "done"});
         assert_eq!(worktrees(&project), (2, 1));
