@@ -27,6 +27,8 @@ use crate::workspace::{Traces, Workspace, WorkspaceSpec, absolute_roots, set_up,
 /// Polls for a conversation whose creation got no response, and their interval, which is that of polls for a claim, too.
 const MAX_LATE_POLLS: u32 = 10;
 const LATE_POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Attempts to release a claim; without that, the task cannot be started for minutes.
+const MAX_RELEASES: u32 = 5;
 /// The time in which the agent server counts a new task as running.
 const COUNT_TIME: Duration = Duration::from_secs(2);
 /// Characters of the first words of a task.
@@ -254,8 +256,11 @@ impl Start {
         let is_late = is_claimed && is_timeout;
         if self.has_key() && !is_late {
             tokio::spawn(async move {
-                if let Err(failure) = self.server.release_claim(self.id, attempt).await {
+                for _ in 0..MAX_RELEASES {
+                    let released = self.server.release_claim(self.id, attempt).await;
+                    let Err(failure) = released else { return };
                     tracing::warn!(task = %self.id, ?failure, "cannot release the claim of a task");
+                    sleep(LATE_POLL_INTERVAL).await;
                 }
             });
         }
