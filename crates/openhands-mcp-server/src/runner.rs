@@ -17,7 +17,7 @@ use crate::api::{
 };
 use crate::git::{gaps, printed_id, reason};
 use crate::state::TaskFacts;
-use crate::workspace::{LineEnd, interrupt};
+use crate::workspace::{LeftOver, LineEnd, interrupt, left_over};
 
 /// The interval at which running tasks are checked.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
@@ -39,6 +39,12 @@ const BEGIN_BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration
 const BEGIN_TIME: Duration = Duration::from_secs(20 * 60);
 /// The time in which such a task waits for a slot.
 const FULL_TIME: Duration = Duration::from_secs(60);
+
+/// The commands of a task after its stop.
+pub(crate) struct Stopped {
+    pub(crate) line_end: LineEnd,
+    pub(crate) left_over: LeftOver,
+}
 
 /// The slots and the limits of tasks that run at the agent server.
 pub(crate) struct Runner {
@@ -101,46 +107,77 @@ impl Runner {
         server: &AgentServer,
         id: TaskId,
         reason: StopReason,
-    ) -> ApiResult<LineEnd> {
+    ) -> ApiResult<Stopped> {
         self.stop_locked(server, id, reason, self.locks.lock(id))
             .await
     }
 
     /// Stops a task wherever it runs.
-    pub(crate) async fn stop_task(&self, id: TaskId, reason: StopReason) -> ApiResult<LineEnd> {
+    pub(crate) async fn stop_task(&self, id: TaskId, reason: StopReason) -> ApiResult<Stopped> {
         let server = self.servers.for_task(id).await?;
         self.stop(&server, id, reason).await
     }
 
-    /// Stops a task, and then tags it with the reason under the lock.
+    /// Stops a task, and then tags it with the reason and ends the commands that it has left, under the lock.
     pub(crate) async fn stop_locked(
         &self,
         server: &AgentServer,
         id: TaskId,
         reason: StopReason,
         lock: impl Future<Output = OwnedMutexGuard<()>>,
-    ) -> ApiResult<LineEnd> {
-        let mut end = interrupt(server, id).await?;
+    ) -> ApiResult<Stopped> {
+        let mut line_end = interrupt(server, id).await?;
         // Tags last, because they cannot be set during a step.
         let _lock = lock.await;
         let mut task = server.conversation(id).await;
         // A start that had the lock may have run it after that.
         if matches!(&task, Ok(task) if task.execution_status == Execution::Running) {
-            end = end.max(interrupt(server, id).await?);
+            line_end = line_end.max(interrupt(server, id).await?);
             task = server.conversation(id).await;
         }
         // It asks for a permission; an interrupt leaves it waiting.
         let asks =
             matches!(&task, Ok(task) if task.execution_status == Execution::WaitingForConfirmation);
-        let tagged = async { tag_stopped(server, &task?, reason).await };
-        if let Err(failure) = tagged.await {
+        let tagged = match &task {
+            Ok(task) => tag_stopped(server, task, reason).await,
+            Err(failure) => {
+                tracing::warn!(task = %id, ?failure, "cannot read a task that was stopped");
+                Ok(())
+            }
+        };
+        if let Err(failure) = tagged {
             tracing::warn!(task = %id, ?failure, "cannot tag why the task was stopped");
         }
         // Last, because that is the stop: its reason is there when it can be seen.
         if asks {
             server.respond(id, false, "The task was stopped.").await?;
         }
-        Ok(end)
+        let left_over = match &task {
+            Ok(task) if task.execution_status != Execution::Running => {
+                left_over(server, task).await
+            }
+            _ => LeftOver::Unknown,
+        };
+        Ok(Stopped {
+            line_end,
+            left_over,
+        })
+    }
+
+    /// Ends the commands that a task has left which does not run. `None` if it does, or another call is changing it.
+    pub(crate) async fn end_left_over(
+        &self,
+        server: &AgentServer,
+        id: TaskId,
+    ) -> ApiResult<Option<LeftOver>> {
+        let Some(_lock) = self.locks.try_lock(id) else {
+            return Ok(None);
+        };
+        let task = server.conversation(id).await?;
+        Ok(match task.execution_status {
+            Execution::Running => None,
+            _ => Some(left_over(server, &task).await),
+        })
     }
 
     /// Stops the tasks that have exceeded their limits.
@@ -178,10 +215,14 @@ impl Runner {
                 continue;
             };
             tracing::info!(task = %id, ?limit, "task stopped, its budget is used up");
-            let reason = StopReason::Limit(limit);
-            if let Err(failure) = self.stop_locked(server, id, reason, async { lock }).await {
-                tracing::warn!(task = %id, ?failure, "cannot stop the task");
-            }
+            let (runner, server) = (Arc::clone(self), server.clone());
+            // The limits of other tasks do not wait for it.
+            tokio::spawn(async move {
+                let (reason, lock) = (StopReason::Limit(limit), async { lock });
+                if let Err(failure) = runner.stop_locked(&server, id, reason, lock).await {
+                    tracing::warn!(task = %id, ?failure, "cannot stop the task");
+                }
+            });
         }
         Ok(())
     }
@@ -226,10 +267,17 @@ impl Runner {
             return Ok(false);
         }
         let tags = ConversationTags::from_task(&task);
-        if goes_on(server, &task).await? {
+        let facts = facts(server, &task).await?;
+        if facts.goes_on() {
             self.begin_later(id);
-        } else if tags != task.tags {
+            return Ok(true);
+        }
+        if tags != task.tags {
             server.set_tags(id, &tags).await?;
+        }
+        // The agent server has stopped it.
+        if facts.is_at_step_limit() {
+            left_over(server, &task).await;
         }
         Ok(true)
     }
@@ -286,7 +334,7 @@ impl Runner {
                 matches!(tags.stop_reason(), None | Some(StopReason::NoSlot))
                     && !server.has_begun_since(id, None).await?
             }
-            Execution::Error => goes_on(server, &task).await?,
+            Execution::Error => facts(server, &task).await?.goes_on(),
             _ => false,
         };
         if !may_begin {
@@ -411,11 +459,9 @@ pub(crate) async fn tag_stopped(
     server.set_tags(task.id, &tags).await
 }
 
-/// Returns true if the task goes on by itself after the end of its run.
-async fn goes_on(server: &AgentServer, task: &Conversation) -> ApiResult<bool> {
+async fn facts(server: &AgentServer, task: &Conversation) -> ApiResult<TaskFacts> {
     let steps = server.count_actions(task.id).await?;
-    let facts = TaskFacts::read(server, task.clone(), steps).await?;
-    Ok(facts.goes_on())
+    TaskFacts::read(server, task.clone(), steps).await
 }
 
 /// Refuses the actions of a stopped task that have no result: no user has allowed them, or its run was cut off, and the

@@ -153,13 +153,17 @@ impl TaskFacts {
             &self.conversation,
             ConversationTags::from_task(&self.conversation),
         );
-        let is_limit = matches!(&self.run_end, Some(RunEnd::Error(error)) if error.code.as_deref() == Some(MAX_ITERATIONS_REACHED));
         let used = tags.used(task, self.steps, task.last_event_at());
         task.execution_status == Execution::Error
-            && is_limit
+            && self.is_at_step_limit()
             && tags.stop_reason().is_none()
             && tags.steps().is_some()
             && tags.limits(task).reached(&used).is_none()
+    }
+
+    /// Returns true if the agent server has ended the last run at its limit of steps.
+    pub(crate) fn is_at_step_limit(&self) -> bool {
+        matches!(&self.run_end, Some(RunEnd::Error(error)) if error.code.as_deref() == Some(MAX_ITERATIONS_REACHED))
     }
 
     /// Returns true if the task begins or goes on once its repository or a slot is there.

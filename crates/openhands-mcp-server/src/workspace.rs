@@ -6,6 +6,7 @@ mod held;
 mod left_over;
 pub(crate) mod mcp_servers;
 mod setup;
+mod traces;
 mod worktree;
 
 pub(crate) use changes::{
@@ -14,6 +15,7 @@ pub(crate) use changes::{
 pub(crate) use held::{LineEnd, interrupt};
 pub(crate) use left_over::{LeftOver, left_over};
 pub(crate) use setup::{
-    Directory, FileContent, Root, WorkspaceSpec, absolute_roots, set_up, snapshots,
+    Directory, FileContent, Root, Workspace, WorkspaceSpec, absolute_roots, set_up, snapshots,
 };
+pub(crate) use traces::Traces;
 pub(crate) use worktree::{UnsavedWork, has_worktree, remove_worktree, worktree_branch};

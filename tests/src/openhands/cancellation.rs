@@ -9,6 +9,7 @@ use mcp_client::{Error, Options};
 use serde_json::json;
 use uuid::Uuid;
 
+use super::tools::{Fault, Proxy};
 use super::workspaces::TestDirectory;
 use super::{
     both_transports, call, call_with_id, client, client_with, conversation, run_task, start_task,
@@ -66,6 +67,46 @@ async fn cancel_task_kills_the_command_within_a_second() {
     // The faster of two, because other tests keep the machine busy. The agent server waits 5 s for a step.
     let fastest = took.iter().min();
     assert!(fastest < Some(&Duration::from_secs(4)), "{took:?}");
+}
+
+#[tokio::test]
+async fn stop_whose_request_fails_once_starts_no_next_step_and_leaves_no_command() {
+    let Some(real) = openhands() else { return };
+    let proxy = Proxy::start(real).await;
+    let client = client_with(&proxy.real, &[]).await;
+    for fault in [Fault::NotSent, Fault::Refused(502), Fault::ResponseLost] {
+        let (own, background) = (unique_seconds(), unique_seconds());
+        let task = format!("RUN: (sleep {background}; echo) & sleep {own}\nRUN: touch next");
+        let run = start_task(&client, &task).await;
+        wait_until_runs(&own, true).await;
+        proxy.fail("/interrupt HTTP", fault);
+        let cancelled = call_with_id(&client, "cancel_task", &run["task_id"]).await;
+        let message = "It was stopped, and none of its commands runs in its directory.";
+        assert_has!(cancelled, {"status": "cancelled", "message": message});
+        assert!(!runs(&own) && !runs(&background), "{fault:?}");
+        // The agent has time for what it must not do.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let conversation = conversation(&proxy.real, &run["task_id"]).await;
+        let directory = Path::new(conversation["workspace"]["working_dir"].as_str().unwrap());
+        assert!(!directory.join("next").exists(), "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn task_at_its_limit_leaves_no_command() {
+    let Some(client) = client().await else { return };
+    let [own, background, others] = [(); 3].map(|()| unique_seconds());
+    let task = json!({"task": format!("RUN: (sleep {background}; echo) & sleep {own}"), "max_seconds": 4,
+        "wait_seconds": 0});
+    let run = call(&client, "run_task", task).await;
+    let task = json!({"task": format!("RUN: (sleep {others}; echo) > /dev/null 2>&1 &\nRUN: true"),
+        "max_iterations": 1});
+    let stepped = call(&client, "run_task", task).await;
+    assert_eq!(stepped["status"], "failed", "{stepped}");
+    wait_for_status(&client, &run["task_id"], "failed").await;
+    for argument in [own, background, others] {
+        wait_until_runs(&argument, false).await;
+    }
 }
 
 /// A program that ends well when it is interrupted, as many servers do.
@@ -170,7 +211,7 @@ async fn command_that_ignores_signals_is_killed_or_named() {
 }
 
 #[tokio::test]
-async fn deleted_task_leaves_no_process_but_the_programs_of_a_person() {
+async fn ended_task_is_cleared_of_its_processes_but_not_of_the_programs_of_a_person() {
     let Some(client) = client().await else { return };
     let (own, persons) = (unique_seconds(), unique_seconds());
     let task = format!("RUN: (trap '' HUP; exec sleep {own}) > /dev/null 2>&1 &");
@@ -190,6 +231,16 @@ async fn deleted_task_leaves_no_process_but_the_programs_of_a_person() {
         .unwrap();
     wait_until_runs(&persons, true).await;
     let id = &run["task_id"];
+    let cancelled = call_with_id(&client, "cancel_task", id).await;
+    let message = "It was not running any more, but had left commands in its directory, which were ended: sleep.";
+    assert_has!(cancelled, {"status": "finished", "message": message});
+    assert!(!runs(&own) && runs(&persons));
+    let again = json!({"task_id": id, "message": task});
+    assert_eq!(
+        call(&client, "send_message", again).await["status"],
+        "finished"
+    );
+    wait_until_runs(&own, true).await;
     call!(client, "delete_task", {"task_id": id, "confirm": id});
     assert!(!runs(&own) && runs(&persons));
     person.kill().unwrap();

@@ -173,7 +173,7 @@ async fn submodules_and_files_of_lfs_are_named() {
 }
 
 /// The confirmation that a refusal asks for.
-fn confirmation(question: &str) -> &str {
+pub(super) fn confirmation(question: &str) -> &str {
     let (_, confirm) = question.split_once("confirm: \"").unwrap();
     confirm.trim_end_matches("\".")
 }

@@ -52,14 +52,25 @@ pub(super) struct Proxy {
     _server: HttpServer,
 }
 
+/// A fault of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It does not arrive.
+    NotSent,
+    /// It does not arrive, and this status is the answer.
+    Refused(u16),
+    /// Its response is lost.
+    ResponseLost,
+}
+
 struct ProxyState {
     client: reqwest::Client,
     target: String,
     disconnected: watch::Sender<bool>,
     /// No request gets an answer while disconnected; otherwise its connection ends.
     hangs: AtomicBool,
-    /// The response to a request whose first line holds this text is lost.
-    loses: Mutex<Option<&'static str>>,
+    /// The fault of a request whose first line or body holds this text.
+    fault: Mutex<Option<(&'static str, Fault)>>,
     /// The first lines of requests.
     requests: Mutex<Vec<String>>,
 }
@@ -71,7 +82,7 @@ impl Proxy {
             target: real.url.clone(),
             disconnected: watch::Sender::new(false),
             hangs: AtomicBool::new(false),
-            loses: Mutex::default(),
+            fault: Mutex::default(),
             requests: Mutex::default(),
         });
         let shared = Arc::clone(&state);
@@ -90,7 +101,12 @@ impl Proxy {
 
     /// Loses the response to the next request whose first line holds this text.
     pub(super) fn lose_response(&self, request: &'static str) {
-        *self.state.loses.lock().unwrap() = Some(request);
+        self.fail(request, Fault::ResponseLost);
+    }
+
+    /// Fails the next request whose first line or body holds this text.
+    pub(super) fn fail(&self, request: &'static str, fault: Fault) {
+        *self.state.fault.lock().unwrap() = Some((request, fault));
     }
 
     pub(super) fn disconnect(&self) {
@@ -133,12 +149,23 @@ impl ProxyState {
     async fn forward(&self, request: hyper::Request<Incoming>) -> Option<hyper::Response<Body>> {
         let (head, body) = request.into_parts();
         let first = format!("{} {} HTTP/1.1", head.method, head.uri);
-        let lost = |text: &mut &str| first.contains(*text);
-        let is_lost = self.loses.lock().unwrap().take_if(lost).is_some();
+        let body = body.collect().await.ok()?.to_bytes();
+        let text = String::from_utf8_lossy(&body);
+        let is_it = |(part, _): &mut (&str, _)| first.contains(*part) || text.contains(*part);
+        let fault = self.fault.lock().unwrap().take_if(is_it);
+        let fault = fault.map(|(_, fault)| fault);
         self.requests.lock().unwrap().push(first);
+        match fault {
+            Some(Fault::NotSent) => return None,
+            Some(Fault::Refused(status)) => {
+                let body = r#"{"detail": "refused"}"#;
+                return Some(HttpServer::response(status, "application/json", body));
+            }
+            Some(Fault::ResponseLost) | None => {}
+        }
         let url = format!("{}{}", self.target, head.uri);
         let request = self.client.request(head.method, url).headers(head.headers);
-        let request = request.body(body.collect().await.ok()?.to_bytes());
+        let request = request.body(body.clone());
         let response = request.send().await.ok()?;
         let (status, headers) = (response.status(), response.headers().clone());
         let body = Full::new(response.bytes().await.ok()?).boxed_unsync();
@@ -147,6 +174,6 @@ impl ProxyState {
         *answer.headers_mut() = headers;
         // The body is sent in one piece.
         answer.headers_mut().remove("transfer-encoding");
-        Some(answer).filter(|_| !is_lost)
+        Some(answer).filter(|_| fault.is_none())
     }
 }

@@ -9,9 +9,11 @@ use mcp_client::Client;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::repositories::confirmation;
+use super::tools::{Fault, Proxy};
 use super::{assert_error, both_transports, call, client, client_with, tool_error, with};
 use crate::harness::real::openhands;
-use crate::harness::{FakeService, Response, assert_ends_with, assert_lacks};
+use crate::harness::{FakeService, Response, assert_contains, assert_ends_with, assert_lacks};
 
 /// A directory that is deleted after the test. The agent server is on this machine.
 pub(super) struct TestDirectory(pub(super) PathBuf);
@@ -115,6 +117,128 @@ async fn worktree_of_a_start_that_failed_is_made_by_the_next_call_and_goes_with_
     call!(client, "delete_task", {"task_id": id, "confirm": id});
     assert_eq!(git(&project, &["worktree", "list"]).lines().count(), 1);
     assert_eq!(git(&project, &["branch", "--list", "task-*"]), "");
+}
+
+/// A directory with the repository `project`, and the options that allow it.
+fn project() -> (TestDirectory, PathBuf) {
+    let place = TestDirectory::new();
+    let project = place.0.join("project");
+    repository(&project);
+    (place, project)
+}
+
+/// The worktrees of a repository and the branches of tasks in it.
+fn worktrees(project: &Path) -> (usize, usize) {
+    let count = |arguments: &[&str]| git(project, arguments).lines().count();
+    (
+        count(&["worktree", "list"]),
+        count(&["branch", "--list", "task-*"]),
+    )
+}
+
+#[tokio::test]
+async fn start_without_a_task_leaves_nothing_in_the_workspace_or_names_it() {
+    let Some(real) = openhands() else { return };
+    let proxy = Proxy::start(real).await;
+    let (place, project) = project();
+    let options = [
+        ("OPENHANDS_WORKSPACES", place.path()),
+        ("OPENHANDS_WORKSPACE_ROOT", place.path()),
+    ];
+    let client = client_with(&proxy.real, &options).await;
+    let create = "POST /api/conversations HTTP";
+    let add = "worktree add";
+    for key in [Value::Null, json!(Uuid::new_v4().to_string())] {
+        let task = json!({"task": "RUN: echo done", "workspace": project, "worktree": true,
+            "idempotency_key": key});
+        for (request, fault) in [
+            (add, Fault::ResponseLost),
+            (add, Fault::Refused(500)),
+            (create, Fault::Refused(400)),
+        ] {
+            proxy.fail(request, fault);
+            let error = tool_error(&client, "run_task", task.clone()).await;
+            assert_lacks(&error, "may be left");
+            assert_eq!(worktrees(&project), (1, 0), "{request} {fault:?}: {error}");
+        }
+        // It may have arrived.
+        proxy.fail(create, Fault::Refused(500));
+        let error = tool_error(&client, "run_task", task.clone()).await;
+        assert_contains(&error, "If there is no task, the worktree /");
+        assert_eq!(worktrees(&project), (2, 1), "{error}");
+        if key.is_null() {
+            let left = place.0.read_dir().unwrap().flatten();
+            let left = left.map(|entry| entry.path());
+            let left = left.filter(|path| path.join(".git").is_file());
+            let left: Vec<_> = left.collect();
+            git(&project, &["worktree", "remove", left[0].to_str().unwrap()]);
+            let branch = git(&project, &["branch", "--list", "task-*"]);
+            git(&project, &["branch", "-D", branch.trim()]);
+            continue;
+        }
+        // The claim of the start.
+        proxy.fail("then mkdir -- ", Fault::ResponseLost);
+        assert_error(&client, "run_task", task.clone(), "does not answer").await;
+        let run = call(&client, "run_task", task).await;
+        assert_has!(run, {"status": "finished", "last_output": "done"});
+        assert_eq!(worktrees(&project), (2, 1));
+    }
+    let task = |content: &str| {
+        json!({"task": "RUN: cat sub/new f.txt", "workspace": project, "context":
+            {"file": "sub/new", "content": content, "files": [{"file": "f.txt", "content": "one\n"}]}})
+    };
+    proxy.fail(create, Fault::Refused(400));
+    assert_error(&client, "run_task", task("a"), "HTTP 400").await;
+    assert!(!project.join("sub/new").exists() && project.join("f.txt").exists());
+    let run = call(&client, "run_task", task("b\n")).await;
+    assert_has!(run, {"status": "finished", "last_output": "b\none"});
+}
+
+#[tokio::test]
+async fn calls_with_one_key_at_two_servers_share_the_worktree() {
+    let Some(real) = openhands() else { return };
+    let (place, project) = project();
+    let options = [("OPENHANDS_WORKSPACES", place.path())];
+    let clients = [
+        client_with(&real, &options).await,
+        client_with(&real, &options).await,
+    ];
+    for _ in 0..2 {
+        let before = worktrees(&project);
+        let task = json!({"task": "RUN: echo done", "workspace": project, "worktree": true,
+            "idempotency_key": Uuid::new_v4().to_string()});
+        let [first, second] = &clients;
+        let (a, b, c) = tokio::join!(
+            call(first, "run_task", task.clone()),
+            call(second, "run_task", task.clone()),
+            call(second, "run_task", task.clone()),
+        );
+        assert_has!(a, {"status": "finished", "last_output": "done"});
+        assert_eq!([&b["task_id"], &c["task_id"]], [&a["task_id"]; 2]);
+        assert_eq!(worktrees(&project), (before.0 + 1, before.1 + 1));
+        let id = &a["task_id"];
+        call!(first, "delete_task", {"task_id": id, "confirm": id});
+        assert_eq!(worktrees(&project), before);
+    }
+}
+
+#[tokio::test]
+async fn branch_goes_with_the_task_whose_worktree_is_gone() {
+    let Some(real) = openhands() else { return };
+    let (place, project) = project();
+    let client = client_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]).await;
+    let commit = "git -c user.name=t -c user.email=t@h commit -q --allow-empty -m precious";
+    let task = json!({"task": format!("RUN: {commit}"), "workspace": project, "worktree": true});
+    let run = call(&client, "run_task", task).await;
+    assert_eq!(run["status"], "finished", "{run}");
+    std::fs::remove_dir_all(run["directory"].as_str().unwrap()).unwrap();
+    let id = &run["task_id"];
+    let question = tool_error!(client, "delete_task", {"task_id": id, "confirm": id});
+    assert_contains(&question, "commits that no other branch has");
+    assert_contains(&question, "precious");
+    let value = confirmation(&question);
+    call!(client, "delete_task", {"task_id": id, "confirm": value});
+    assert_eq!(worktrees(&project), (1, 0));
 }
 
 /// Names that could lead out of the allowed directories.

@@ -140,19 +140,20 @@ impl AgentServer {
         Ok(started.map_err(ApiFailure::without_effect)?.id)
     }
 
-    /// Claims the start of a task, with a directory that only one server can make. Returns false if another server has it.
-    pub(crate) async fn claim(&self, id: TaskId) -> ApiResult<bool> {
+    /// Claims the start of a task for `attempt`, with a directory that only one can make. Returns false if another has it.
+    pub(crate) async fn claim(&self, id: TaskId, attempt: Uuid) -> ApiResult<bool> {
         let script = format!(
             "mkdir -p -m 700 -- {CLAIMS} && cd -- {CLAIMS} || exit 0\n\
-             find . -mindepth 1 -mmin +{CLAIM_MINUTES} -exec rmdir -- {{}} + 2>/dev/null\n\
-             mkdir -- {id} 2>/dev/null || [ ! -d {id} ]\n"
+             find . -mindepth 1 -maxdepth 1 -mmin +{CLAIM_MINUTES} -exec rm -rf -- {{}} + 2>/dev/null\n\
+             if mkdir -- {id} 2>/dev/null; then mkdir -- {id}/{attempt}; exit 0; fi\n\
+             [ -d {id}/{attempt} ] || [ ! -d {id} ]\n"
         );
         Ok(self.run_script(&script).await?.exit_code != Some(1))
     }
 
-    /// Releases a claim.
-    pub(crate) async fn release_claim(&self, id: TaskId) -> ApiResult<()> {
-        let script = format!("rmdir -- {CLAIMS}/{id}");
+    /// Releases a claim, unless another attempt has it.
+    pub(crate) async fn release_claim(&self, id: TaskId, attempt: Uuid) -> ApiResult<()> {
+        let script = format!("rmdir -- {CLAIMS}/{id}/{attempt} && rmdir -- {CLAIMS}/{id}");
         self.run_script(&script).await.map(drop)
     }
 

@@ -54,6 +54,8 @@ pub(crate) mod tag {
     pub(crate) const DEAD_SERVERS: &str = "mcpdead";
     /// The branch on which it works, if that is known.
     pub(crate) const BRANCH: &str = "mcpbranch";
+    /// The directory of the repository that its worktree belongs to.
+    pub(crate) const WORKTREE_OF: &str = "mcpworktree";
     /// The parts of its repository that were not fetched.
     pub(crate) const GAPS: &str = "mcpgaps";
 }

@@ -265,6 +265,7 @@ impl GitHost {
 }
 
 /// The git hosts for which the operator has configured a credential.
+#[derive(Clone)]
 pub(crate) struct GitHosts(pub(super) Vec<Arc<GitHost>>);
 
 impl GitHosts {

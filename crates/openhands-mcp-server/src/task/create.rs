@@ -18,15 +18,17 @@ use crate::api::{
     NewAppConversation, NewConversation, SandboxProblem, Servers, TaskId, first_message,
 };
 use crate::budget::Limits;
-use crate::git::Repository;
+use crate::git::{GitHosts, Repository};
 use crate::runner::{Runner, Slot, tag_stopped, until_slot, wait_for_start};
 use crate::service::Owner;
 use crate::workspace::mcp_servers::{dead_servers, install_plugin};
-use crate::workspace::{absolute_roots, set_up, snapshots};
+use crate::workspace::{Traces, Workspace, WorkspaceSpec, absolute_roots, set_up, snapshots};
 
 /// Polls for a conversation whose creation got no response, and their interval, which is that of polls for a claim, too.
 const MAX_LATE_POLLS: u32 = 10;
 const LATE_POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Attempts to release a claim; without that, the task cannot be started for minutes.
+const MAX_RELEASES: u32 = 5;
 /// The time in which the agent server counts a new task as running.
 const COUNT_TIME: Duration = Duration::from_secs(2);
 /// Characters of the first words of a task.
@@ -112,12 +114,23 @@ struct Start {
     slot_by: Instant,
 }
 
-/// A conversation that can be created.
+/// A conversation that can be created once its directory is set up.
 struct Prepared {
     new: NewConversation,
-    /// The id of the script that fetches its repository.
-    fetch: Option<Uuid>,
+    place: Place,
     slot: Slot,
+}
+
+/// The place of a new directory, and what is to be in it.
+struct Place {
+    /// Absolute.
+    roots: Vec<String>,
+    /// The directory of snapshots.
+    store: String,
+    /// The name of a new directory.
+    name: String,
+    spec: WorkspaceSpec,
+    hosts: GitHosts,
 }
 
 impl Start {
@@ -152,7 +165,7 @@ impl Start {
         ))
     }
 
-    /// Takes a slot for the task, sets its directory up, and tells what its conversation is to be.
+    /// Takes a slot for the task, and tells what its conversation is to be.
     async fn prepare(
         &self,
         service: &OpenHands,
@@ -179,26 +192,16 @@ impl Start {
             true => format!("{id}-{}", &TaskId::random().simple()[..8]),
             false => id.to_string(),
         };
-        let (names, hosts) = ((id, &*name), &service.git_hosts);
-        let workspace = set_up(server, (&roots, &store), names, &spec.workspace, hosts).await?;
         let mcp_servers = &service.mcp_servers;
         let dead = dead_servers(server, mcp_servers).await;
         let plugin = install_plugin(server, &shared_root, mcp_servers, &dead).await?;
-        let branch = workspace.branch.as_deref();
         let mut tags = ConversationTags::default();
         tags.set_owner(owner.as_ref().map(Owner::tag));
         tags.set(tag::FINGERPRINT, self.fingerprint.clone());
         // Half of a secret cannot be told from other words.
         let title = one_line(&redacted(&spec.task), MAX_TITLE_CHARS);
         tags.set(tag::TITLE, Some(title));
-        tags.set_line(tag::BASE, workspace.base.as_deref());
         tags.set_if_short(tag::SNAPSHOTS, Some(&store));
-        tags.set_if_short(tag::BRANCH, branch);
-        tags.set_line(tag::GAPS, workspace.gaps);
-        if let Some(repository) = &spec.workspace.repository {
-            let repository = format!("{} {}", repository.url, branch.unwrap_or_default());
-            tags.set_if_short(tag::REPOSITORY, Some(&repository));
-        }
         tags.set_limits(&Limits {
             steps: None,
             ..limits
@@ -212,60 +215,89 @@ impl Start {
         let new = NewConversation {
             id,
             agent,
-            working_dir: workspace.directory,
+            working_dir: String::new(),
             tags,
             max_iterations: limits.steps,
             confirm: spec.confirm,
             plugin,
             prompt: None,
         };
-        Ok(Prepared {
-            new,
-            fetch: workspace.fetch,
-            slot,
-        })
+        let place = Place {
+            roots,
+            store,
+            name,
+            spec: spec.workspace.clone(),
+            hosts: service.git_hosts.clone(),
+        };
+        Ok(Prepared { new, place, slot })
     }
 
-    /// Creates the conversation and starts it, or starts an existing one. One with a key is started while no other
-    /// server does: an agent server before 1.58 runs the task of two requests that create one conversation at the same
+    /// Creates the conversation and starts it, or starts an existing one. One with a key is set up and started while no
+    /// other server does: an agent server before 1.58 runs the task of two requests that create one conversation at the same
     /// moment twice, and none tells a prompt that is on its way.
     ///
     /// # Errors
     /// Another server starts it until `answer_by`, or the start fails.
     async fn run(self, new: Option<Prepared>, answer_by: Instant) -> Result<(), ToolError> {
-        while self.has_key() && !self.server.claim(self.id).await? {
-            if Instant::now() + LATE_POLL_INTERVAL > answer_by {
-                return Err(being_started(self.id));
-            }
-            sleep(LATE_POLL_INTERVAL).await;
-        }
-        let started = match new {
-            None => self.prompt_and_begin(None).await,
-            Some(new) => match self.find().await {
+        let attempt = Uuid::new_v4();
+        let claimed = self.claim(attempt, answer_by).await;
+        let is_claimed = claimed.is_ok();
+        let started = match (claimed, new) {
+            (Err(error), _) => Err(error),
+            (Ok(()), None) => self.prompt_and_begin(None).await,
+            (Ok(()), Some(new)) => match self.find().await {
                 Ok(None) => self.create(new).await,
                 // Another server may have started it meanwhile.
                 found => found.map(drop),
             },
         };
         // A request without a response may be at work still: the claim is void later.
-        let is_late = matches!(&started, Err(error) if error.kind() == ToolErrorKind::Timeout);
+        let is_timeout = matches!(&started, Err(error) if error.kind() == ToolErrorKind::Timeout);
+        let is_late = is_claimed && is_timeout;
         if self.has_key() && !is_late {
             tokio::spawn(async move {
-                if let Err(failure) = self.server.release_claim(self.id).await {
+                for _ in 0..MAX_RELEASES {
+                    let released = self.server.release_claim(self.id, attempt).await;
+                    let Err(failure) = released else { return };
                     tracing::warn!(task = %self.id, ?failure, "cannot release the claim of a task");
+                    sleep(LATE_POLL_INTERVAL).await;
                 }
             });
         }
         started
     }
 
+    /// Claims the start of a task with a key.
+    ///
+    /// # Errors
+    /// Another server has it until `answer_by`.
+    async fn claim(&self, attempt: Uuid, answer_by: Instant) -> Result<(), ToolError> {
+        while self.has_key() && !self.server.claim(self.id, attempt).await? {
+            if Instant::now() + LATE_POLL_INTERVAL > answer_by {
+                return Err(being_started(self.id));
+            }
+            sleep(LATE_POLL_INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    /// Sets the directory up, creates the conversation and starts it. Without a task nothing is left in the workspace that
+    /// the caller has named.
     async fn create(&self, prepared: Prepared) -> Result<(), ToolError> {
         let Prepared {
             mut new,
-            fetch,
+            place,
             slot,
         } = prepared;
         let (server, id) = (&self.server, self.id);
+        let mut traces = Traces::default();
+        let workspace = match place.set_up(server, id, &mut traces).await {
+            Ok(workspace) => workspace,
+            Err(error) => return Err(traces.take_back(server, error).await),
+        };
+        place.tag(&workspace, &mut new.tags);
+        let fetch = workspace.fetch;
+        new.working_dir = workspace.directory;
         // A model is set between the prompt and the start.
         let starts_at_once = fetch.is_none() && new.tags.get(tag::MODEL).is_none();
         if starts_at_once {
@@ -276,22 +308,33 @@ impl Start {
         }
         // To create it takes a slot of the agent server for a moment, and to run it a slot for long.
         let task = until_slot(self.slot_by, || post(server, &new)).await;
-        let task = task.map_err(|failure| self.not_started(failure))??;
-        self.check_fingerprint(&task)?;
+        let task = match task {
+            Ok(Ok(task)) => task,
+            Ok(Err(uncertain)) => return Err(traces.named(uncertain)),
+            Err(failure) => {
+                return Err(traces.take_back(server, self.not_started(failure)).await);
+            }
+        };
+        if let Err(other) = self.check_fingerprint(&task) {
+            return Err(traces.take_back(server, other).await);
+        }
         if starts_at_once {
             self.runner.watch(id);
             wait_for_start(server, id, Execution::Idle, None, COUNT_TIME).await;
             return Ok(());
         }
         let begun = self.prompt_and_begin(Some(slot)).await;
-        // Without a key no call starts it later.
-        if begun.is_err()
-            && !self.has_key()
-            && let Err(failure) = server.delete(id).await
-        {
-            tracing::warn!(task = %id, ?failure, "cannot delete a task that was not started");
+        match begun {
+            // Without a key no call starts it later.
+            Err(error) if !self.has_key() => match server.delete(id).await {
+                Ok(()) => Err(traces.take_back(server, error).await),
+                Err(failure) => {
+                    tracing::warn!(task = %id, ?failure, "cannot delete a task that was not started");
+                    Err(traces.named(error))
+                }
+            },
+            begun => begun,
         }
-        begun
     }
 
     /// Begins a task that has been created, with its prompt unless it has one.
@@ -344,6 +387,31 @@ impl Start {
              ended, or stop one with cancel_task."
         );
         ToolError::new(error.kind(), message).caused_by(error)
+    }
+}
+
+impl Place {
+    async fn set_up(
+        &self,
+        server: &AgentServer,
+        id: TaskId,
+        traces: &mut Traces,
+    ) -> Result<Workspace, ToolError> {
+        let (at, names) = ((&*self.roots, &*self.store), (id, &*self.name));
+        set_up(server, at, names, &self.spec, &self.hosts, traces).await
+    }
+
+    /// Adds the tags of the directory that was set up here.
+    fn tag(&self, workspace: &Workspace, tags: &mut ConversationTags) {
+        let branch = workspace.branch.as_deref();
+        tags.set_line(tag::BASE, workspace.base.as_deref());
+        tags.set_if_short(tag::BRANCH, branch);
+        tags.set_if_short(tag::WORKTREE_OF, workspace.worktree_of.as_deref());
+        tags.set_line(tag::GAPS, workspace.gaps);
+        if let Some(repository) = &self.spec.repository {
+            let repository = format!("{} {}", repository.url, branch.unwrap_or_default());
+            tags.set_if_short(tag::REPOSITORY, Some(&repository));
+        }
     }
 }
 

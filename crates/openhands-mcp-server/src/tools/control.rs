@@ -205,7 +205,7 @@ impl Tool for CancelTask {
         };
         let task = server.conversation(task_id).await?;
         let stop = || service.runner.stop(server, task_id, StopReason::Cancelled);
-        let line_end = match task.execution_status {
+        let stopped = match task.execution_status {
             Execution::Running
             | Execution::Idle
             | Execution::WaitingForConfirmation
@@ -214,10 +214,10 @@ impl Tool for CancelTask {
                 let status = TaskSnapshot::read(server, task_id).await?.status();
                 // It may be about to go on.
                 if status.is_settled() {
-                    let message = "It was not running any more; nothing was changed.";
-                    return Ok(result(status, message));
+                    let left = service.runner.end_left_over(server, task_id).await?;
+                    return Ok(result(status, &was_not_running(left)));
                 }
-                stop().await?
+                stop().await.map_err(unconfirmed)?
             }
         };
         let status = match TaskSnapshot::read(server, task_id).await {
@@ -229,8 +229,8 @@ impl Tool for CancelTask {
         let mut message = match status {
             TaskStatus::Running => "It was told to stop and is still stopping.".to_owned(),
             TaskStatus::Finished => "It ended before it could be stopped.".to_owned(),
-            _ => match left_over(server, &task).await {
-                LeftOver::Nothing => {
+            _ => match stopped.left_over {
+                LeftOver::Nothing | LeftOver::Ended(_) => {
                     "It was stopped, and none of its commands runs in its directory.".to_owned()
                 }
                 LeftOver::Processes(names) => format!(
@@ -241,11 +241,25 @@ impl Tool for CancelTask {
                 }
             },
         };
-        if line_end == LineEnd::Unknown {
+        if stopped.line_end == LineEnd::Unknown {
             message += REST_MAY_HAVE_RUN;
         }
         Ok(result(status, &message))
     }
+}
+
+/// The result of a stop of a task that did not run. `None` if nothing was looked for.
+fn was_not_running(left_over: Option<LeftOver>) -> String {
+    let more = match left_over {
+        Some(LeftOver::Ended(names)) => {
+            format!(", but had left commands in its directory, which were ended: {names}.")
+        }
+        Some(LeftOver::Processes(names)) => {
+            format!(", but commands run in its directory, where others may work: {names}.")
+        }
+        None | Some(LeftOver::Nothing | LeftOver::Unknown) => "; nothing was changed.".to_owned(),
+    };
+    format!("It was not running any more{more}")
 }
 
 /// A part of the result of a stop whose [`LineEnd`] is unknown.
@@ -255,17 +269,16 @@ const REST_MAY_HAVE_RUN: &str = " Of its last command line the rest may have run
 /// Explains a stop without a response. If the interrupt comes at the start of a command, the agent
 /// server does not respond for up to half a minute.
 pub(super) fn unconfirmed(failure: ApiFailure) -> ToolError {
-    let ambiguous = failure.is_ambiguous();
-    let error = ToolError::from(failure);
-    if !ambiguous {
-        return error;
+    if !failure.may_have_changed() {
+        return failure.into();
     }
-    ToolError::new(
-        error.kind(),
-        "The agent server was told to stop the task but has not confirmed it. Call get_task_status \
-         in half a minute; if it still runs, call cancel_task again.",
-    )
-    .caused_by(error)
+    let error = ToolError::from(failure.without_effect());
+    let message = format!(
+        "{} The agent server has not confirmed the stop, so the task may go on, or have stopped. Call get_task_status \
+         in half a minute, and cancel_task again: it also ends what a stopped task has left running.",
+        error.message()
+    );
+    ToolError::new(error.kind(), message).caused_by(error)
 }
 
 /// Deletes a task with its events and result, stopping it first. Its files stay, but not its worktree with its branch, nor
@@ -328,11 +341,12 @@ impl DeleteTask {
             true => "all its events, its result, and its worktree with its branch",
             false => "all its events and its result",
         };
+        let repository = tags.get(tag::WORKTREE_OF);
+        let worktree = (&*task.workspace.working_dir, repository);
         let mut unsaved = None;
         if has_worktree {
             refuse_others(server, &task, true).await?;
-            let directory = &task.workspace.working_dir;
-            unsaved = Some(UnsavedWork::read(server, self.task_id, directory).await?);
+            unsaved = Some(UnsavedWork::read(server, self.task_id, worktree).await?);
         }
         let is_at_work = !task.execution_status.is_stopped();
         self.confirm(
@@ -344,30 +358,28 @@ impl DeleteTask {
         )
         .await?;
         // The user may have taken long to answer.
-        let task = server.conversation(self.task_id).await?;
+        let now = server.conversation(self.task_id).await?;
         if has_worktree {
-            refuse_others(server, &task, false).await?;
+            refuse_others(server, &now, false).await?;
         }
         // A running command would delay the deletion by half a minute.
         if matches!(
-            task.execution_status,
+            now.execution_status,
             Execution::Running | Execution::Idle | Execution::Unknown
         ) {
             self.stop(service, server).await?;
-        }
-        if has_own_directory(&task) {
-            left_over(server, &task).await;
+        } else if has_own_directory(&now) {
+            left_over(server, &now).await;
         }
         if let Some(unsaved) = unsaved {
             // The user has agreed to what was there.
-            let directory = &task.workspace.working_dir;
-            if UnsavedWork::read(server, self.task_id, directory).await? != unsaved {
+            if UnsavedWork::read(server, self.task_id, worktree).await? != unsaved {
                 return Err(ToolError::conflict(
                     "The work in the worktree has changed since the question, so the task was not deleted. It does \
                      not run any more: call delete_task again.",
                 ));
             }
-            remove_worktree(server, self.task_id, &task.workspace.working_dir).await?;
+            remove_worktree(server, self.task_id, worktree).await?;
         }
         let deleted = server.delete(self.task_id).await;
         deleted.map_err(|failure| self.unconfirmed(failure))

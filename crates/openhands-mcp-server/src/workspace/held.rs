@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
+use upstream::poll::Backoff;
 use upstream::time::parse_timestamp;
 
 use crate::api::{
@@ -16,6 +17,9 @@ const HOLD: &str = include_str!("hold.sh");
 
 /// The time of the script, after which the interrupt is sent without it.
 const HOLD_TIME: Duration = Duration::from_secs(5);
+/// The time in which a failed interrupt is sent again. The held commands wait longer.
+const REPEAT_TIME: Duration = Duration::from_secs(6);
+const REPEAT_BACKOFF: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(1));
 
 /// The end of a command line whose task was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,12 +49,41 @@ async fn interrupt_held(server: &AgentServer, id: TaskId) -> ApiResult<LineEnd> 
             None
         }
     };
-    let interrupted = server.interrupt(id).await;
-    let end = match held {
-        Some(held) => release(server, &held).await,
-        None => LineEnd::Unknown,
+    let interrupted = interrupt_repeatedly(server, id).await;
+    let Some(held) = held else {
+        return interrupted.map(|()| LineEnd::Unknown);
     };
-    interrupted.map(|()| end)
+    if let Err(failure) = interrupted {
+        // The agent may go on when its command ends.
+        let script = format!("held={}\n{RELEASE}let_go\n", shell_quoted(&held));
+        if let Err(failure) = server.run_script(&script).await {
+            tracing::warn!(task = %id, ?failure, "held commands go on later");
+        }
+        return Err(failure);
+    }
+    Ok(release(server, &held).await)
+}
+
+/// Sends the interrupt until the agent server confirms it, or says that the agent has stopped.
+async fn interrupt_repeatedly(server: &AgentServer, id: TaskId) -> ApiResult<()> {
+    let (began, mut delays) = (Instant::now(), REPEAT_BACKOFF.delays());
+    loop {
+        let failure = match server.interrupt(id).await {
+            Err(failure) if failure.is_transient() || failure.may_have_changed() => failure,
+            sent => return sent,
+        };
+        let task = server.conversation(id).await;
+        // An idle one may be about to start.
+        let is_stopped =
+            |execution: Execution| execution.is_stopped() && execution != Execution::Idle;
+        if matches!(&task, Ok(task) if is_stopped(task.execution_status)) {
+            return Ok(());
+        }
+        if began.elapsed() > REPEAT_TIME {
+            return Err(failure);
+        }
+        delays.sleep().await;
+    }
 }
 
 /// Holds the commands of the task; the processes are those for [`release`]. `None` if they cannot be told from those of

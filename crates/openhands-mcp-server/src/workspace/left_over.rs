@@ -11,6 +11,8 @@ const MAX_NAMES_CHARS: usize = 200;
 /// The processes that the commands of a task have left.
 pub(crate) enum LeftOver {
     Nothing,
+    /// Processes with these names were ended.
+    Ended(String),
     /// Processes with these names.
     Processes(String),
     /// The machine of the agent server does not tell.
@@ -37,13 +39,16 @@ pub(crate) async fn left_over(server: &AgentServer, task: &Conversation) -> Left
     match server.run_script(&script).await {
         Ok(printed) if printed.exit_code == Some(0) => {
             let lines = printed.text().lines();
-            let names: Vec<_> = lines.filter_map(|line| line.split_once(' ')).collect();
-            let names: Vec<_> = names.into_iter().map(|(_, name)| name).collect();
-            match names.is_empty() {
-                true => LeftOver::Nothing,
-                false => {
-                    LeftOver::Processes(one_line(&visible(&names.join(", ")), MAX_NAMES_CHARS))
-                }
+            let lines = lines.filter_map(|line| line.split_once(' '));
+            let (ended, left): (Vec<_>, Vec<_>) = lines.partition(|(id, _)| *id == "ended");
+            let names = |found: Vec<(&str, &str)>| {
+                let names: Vec<_> = found.into_iter().map(|(_, name)| name).collect();
+                one_line(&visible(&names.join(", ")), MAX_NAMES_CHARS)
+            };
+            match (ended.is_empty(), left.is_empty()) {
+                (_, false) => LeftOver::Processes(names(left)),
+                (false, true) => LeftOver::Ended(names(ended)),
+                (true, true) => LeftOver::Nothing,
             }
         }
         _ => LeftOver::Unknown,

@@ -1,5 +1,6 @@
-# Prints the processes that still run in the directory `dir`: lines of their id and name. With `ends` they are killed,
-# and those that are left are printed. The shells of terminals stay, and all that runs in a terminal of a person.
+# Prints the processes that still run in the directory `dir`: lines of their id and name. With `ends` they are killed:
+# lines of "ended" and their names are printed, and those that are left. The shells of terminals stay, and all that runs
+# in a terminal of a person.
 
 left_over() {
     # One program for all processes: there may be hundreds.
@@ -20,7 +21,10 @@ left_over() {
 for attempt in 1 2 3 4 5 6 7 8; do
     found=$(left_over)
     [ -n "$found" ] || exit 0
-    [ -z "$ends" ] || [ "$attempt" -lt 3 ] || kill -KILL $(printf '%s\n' "$found" | cut -d ' ' -f 1) 2>/dev/null
+    if [ -n "$ends" ] && [ "$attempt" -ge 3 ]; then
+        [ "$attempt" -gt 3 ] || printf '%s\n' "$found" | sed 's/^[0-9]*/ended/'
+        kill -KILL $(printf '%s\n' "$found" | cut -d ' ' -f 1) 2>/dev/null
+    fi
     sleep 0.25
 done
 left_over

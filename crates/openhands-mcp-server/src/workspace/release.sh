@@ -11,6 +11,12 @@ has_ended() {
     [ "$1" = Z ]
 }
 
+# Lets the commands that are `held` go on.
+let_go() {
+    for item in $held; do kill -CONT "${item#command:}"; done 2>/dev/null
+    return 0
+}
+
 # Ends the commands that are `held`. Shells between a terminal and a command are killed, because they would go on; the
 # others get the signal that they expect, and are killed after half a second. Fails if a line goes on.
 release() {
@@ -21,7 +27,7 @@ release() {
         *) kill -INT "${item#*:}" ;;
         esac
     done 2>/dev/null
-    for item in $held; do kill -CONT "${item#command:}"; done 2>/dev/null
+    let_go
     for attempt in 1 2 3 4 5 6 7 8; do
         [ "$attempt" -ne 3 ] || for item in $held; do kill -KILL "${item#command:}"; done 2>/dev/null
         busy=

@@ -8,6 +8,7 @@ use mcp_core::tool::ToolError;
 use upstream::text::{hexadecimal, one_line, visible};
 use uuid::Uuid;
 
+use super::traces::Traces;
 use super::worktree::worktree_branch;
 use crate::api::{AgentServer, ApiResult, FileName, ScriptOutput, TaskId, shell_quoted};
 use crate::git::{
@@ -149,6 +150,8 @@ pub(crate) struct Workspace {
     pub(crate) fetch: Option<Uuid>,
     /// The branch of its repository or worktree, if it is known.
     pub(crate) branch: Option<String>,
+    /// The directory of the repository that its worktree belongs to.
+    pub(crate) worktree_of: Option<String>,
     /// The parts of its repository that are not there.
     pub(crate) gaps: Option<&'static str>,
 }
@@ -173,7 +176,8 @@ pub(crate) fn snapshots(root: &str) -> String {
 }
 
 /// Creates the directory of a task with its files or repository; a new one is named `name`. `roots` are absolute. The
-/// snapshot of its content, with these files, is kept in the directory `store`.
+/// snapshot of its content, with these files, is kept in the directory `store`. `traces` gets what is left in a directory
+/// that the caller names, also if it fails.
 ///
 /// # Errors
 /// The directory is not allowed or cannot be created; the error says what to do.
@@ -183,6 +187,7 @@ pub(crate) async fn set_up(
     (id, name): (TaskId, &str),
     spec: &WorkspaceSpec,
     hosts: &GitHosts,
+    traces: &mut Traces,
 ) -> Result<Workspace, ToolError> {
     if let Some(named) = &spec.directory {
         let (root, rest) = named.below(roots).ok_or_else(|| {
@@ -197,13 +202,22 @@ pub(crate) async fn set_up(
         let worktree = spec
             .has_worktree
             .then(|| worktree_script(&own, id, &spec.worktree_files));
+        if spec.has_worktree {
+            traces.add_worktree(&format!("{root}/{rest}"), &own, id);
+        }
         let named = named_directory(server, root, rest, &spec.files, worktree).await?;
-        let (directory, is_whole) = named;
-        upload(server, &directory, &spec.files).await?;
-        let workspace = snapshot(server, directory, store).await?;
+        for (name, FileContent(content)) in
+            named.new_files.iter().filter_map(|at| spec.files.get(*at))
+        {
+            let sum = hexadecimal(&Hash::hash(content));
+            traces.add_file(&named.directory, name.as_str(), &sum);
+        }
+        upload(server, &named.directory, &spec.files).await?;
+        let workspace = snapshot(server, named.directory, store).await?;
         return Ok(Workspace {
             branch: spec.has_worktree.then(|| worktree_branch(id)),
-            gaps: (!is_whole).then_some(UNCOMMITTED),
+            worktree_of: named.worktree_of,
+            gaps: named.is_partial.then_some(UNCOMMITTED),
             ..workspace
         });
     }
@@ -293,6 +307,9 @@ fn worktree_script(own: &str, id: TaskId, files: &[FileName]) -> String {
          done\n\
          [ -z \"$(GIT_OPTIONAL_LOCKS=0 git status --porcelain --untracked-files=no | head -c 1)\" ] || gaps=1\n\
          # It exists after an attempt that was cut off, and then has no commit of its own.\n\
+         git worktree list --porcelain | sed -n 's/^worktree //p' | while read -r other; do\n\
+         case ${{other##*/}} in {id}-*) git -c core.hooksPath=/dev/null worktree remove -- \"$other\" ;; esac\n\
+         done >/dev/null 2>&1\n\
          newest=\n\
          if git rev-parse -q --verify refs/heads/{branch} >/dev/null; then\n\
          set -- -f {own} {branch}\n\
@@ -316,23 +333,35 @@ fn worktree_script(own: &str, id: TaskId, files: &[FileName]) -> String {
     )
 }
 
+/// The directory of a task that its caller has named, or a worktree of it.
+struct NamedDirectory {
+    /// Absolute.
+    directory: String,
+    /// The directory of the repository of the worktree.
+    worktree_of: Option<String>,
+    /// Changes in that are not in the worktree.
+    is_partial: bool,
+    /// The places of the files that did not exist.
+    new_files: Vec<usize>,
+}
+
 /// Creates or reuses the directory that the caller names, and the worktree of it. An existing one may
 /// hold symbolic links, so its path and the paths of all uploaded files must not contain any. A directory that
-/// existed without git stays without it. Returns the absolute path, and false if changes are not in the worktree.
+/// existed without git stays without it.
 async fn named_directory(
     server: &AgentServer,
     root: &str,
     rest: &str,
     files: &[(FileName, FileContent)],
     worktree: Option<String>,
-) -> Result<(String, bool), ToolError> {
+) -> Result<NamedDirectory, ToolError> {
     let names = files.iter().map(|(name, _)| shell_quoted(name.as_str()));
     let names = names.collect::<Vec<_>>().join(" ");
     // A worktree is a directory of the task alone, and git has what is overwritten there.
-    let kept = files.iter().filter(|_| worktree.is_none());
-    let kept = kept.map(|(name, FileContent(content))| {
+    let kept = files.iter().enumerate().filter(|_| worktree.is_none());
+    let kept = kept.map(|(at, (name, FileContent(content)))| {
         format!(
-            "keep {} {}\n",
+            "keep {} {} {at}\n",
             shell_quoted(name.as_str()),
             hexadecimal(&Hash::hash(content))
         )
@@ -347,7 +376,9 @@ async fn named_directory(
          done; }}\n\
          check\n\
          # No copy would be left of a file that is overwritten.\n\
+         new= from= gaps=\n\
          keep() {{\n\
+         [ -e \"$dir/$1\" ] || {{ new=\"$new $3\"; return; }}\n\
          [ ! -f \"$dir/$1\" ] || [ \"$(sha256sum <\"$dir/$1\" | cut -c 1-64)\" = \"$2\" ] && return\n\
          printf '%s' \"$1\" >&2; exit {EXIT_OTHER_CONTENT}\n\
          }}\n\
@@ -355,10 +386,8 @@ async fn named_directory(
          existed=; [ ! -e \"$dir\" ] || existed=1\n\
          mkdir -p -- \"$dir\" && cd -P -- \"$dir\" || exit {EXIT_NO_DIRECTORY}\n\
          [ \"$(pwd)\" = \"$dir\" ] || exit {EXIT_SYMLINK}\n\
-         gaps=\n\
          {worktree}\
-         echo \"$dir\"\n\
-         [ -z \"$gaps\" ] || echo uncommitted\n\
+         printf '%s\\n%s\\n%s\\n%s\\n' \"$dir\" \"$from\" \"$gaps\" \"$new\"\n\
          [ -z \"$existed\" ] && command -v git >/dev/null || exit 0\n\
          git rev-parse -q --is-inside-work-tree >/dev/null 2>&1 && ! git check-ignore -q . \
          || git init -q\n",
@@ -368,12 +397,18 @@ async fn named_directory(
         worktree = worktree.unwrap_or_default(),
     );
     let printed = run(server, &script).await?;
-    match printed.text().split_once('\n') {
-        Some((directory, more)) if directory.starts_with('/') => {
-            Ok((directory.to_owned(), more.is_empty()))
-        }
-        _ => Err(no_directory()),
-    }
+    let mut lines = printed.text().lines();
+    let directory = lines.next().filter(|line| line.starts_with('/'));
+    let mut next = || lines.next().filter(|line| !line.is_empty());
+    Ok(NamedDirectory {
+        directory: directory.ok_or_else(no_directory)?.to_owned(),
+        worktree_of: next().map(str::to_owned),
+        is_partial: next().is_some(),
+        new_files: next().map_or_else(Vec::new, |places| {
+            let places = places.split_ascii_whitespace();
+            places.filter_map(|at| at.parse().ok()).collect()
+        }),
+    })
 }
 
 /// Runs a set-up script and returns its output.

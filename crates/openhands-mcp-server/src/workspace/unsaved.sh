@@ -1,9 +1,15 @@
 # Prints what is only in the worktree `dir` and its branch `branch`: lines of "commit" and its title, of "file" and "ignored"
-# as git status prints them, and "sum" lines that change with the content.
-cd -P -- "$dir" 2>/dev/null || exit 0
+# as git status prints them, and "sum" lines that change with the content. A branch whose worktree is gone is in `repository`;
+# if that is not known, "left" and its name are printed.
 run() { GIT_OPTIONAL_LOCKS=0 git -c core.fsmonitor= -c core.hooksPath=/dev/null -c core.quotePath=false "$@"; }
 # The repository that is around a directory which is no worktree any more is not the one.
-[ -e .git ] || exit 0
+if ! { cd -P -- "$dir" 2>/dev/null && [ -e .git ]; }; then
+    [ -n "$repository" ] || echo "left $branch"
+    cd -P -- "${repository:-/dev/null}" 2>/dev/null && run rev-parse -q --verify "refs/heads/$branch" >/dev/null || exit 0
+    run log --format='commit %h %s' "refs/heads/$branch" --not --exclude="$branch" --branches --remotes --tags || exit 1
+    printf 'sum %s\n' "$(run rev-parse "refs/heads/$branch")"
+    exit 0
+fi
 run rev-parse -q --verify "refs/heads/$branch" >/dev/null || branch=
 commits=$(run log --format='commit %h %s' HEAD ${branch:+"refs/heads/$branch"} \
     --not --exclude="${branch:-none}" --branches --remotes --tags) || exit 1

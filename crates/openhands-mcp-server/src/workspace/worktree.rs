@@ -16,30 +16,33 @@ pub(crate) fn worktree_branch(id: TaskId) -> String {
     format!("task-{}", id.get(..8).unwrap_or_default())
 }
 
-/// Removes the worktree of a task with its branch. It may be gone already.
+/// Removes the worktree of a task with its branch. It may be gone already: the branch is in `repository`.
 pub(crate) async fn remove_worktree(
     server: &AgentServer,
     id: TaskId,
-    directory: &str,
+    (directory, repository): (&str, Option<&str>),
 ) -> Result<(), ToolError> {
     let script = format!(
-        "cd -P -- {dir} 2>/dev/null || exit 0\n\
+        "dir={dir} repository={repository}\n\
+         cd -P -- \"$dir\" 2>/dev/null && [ -e .git ] || cd -P -- \"${{repository:-/dev/null}}\" 2>/dev/null || exit 0\n\
          top=$(git rev-parse --path-format=absolute --git-common-dir) || exit 1\n\
          cd / && run() {{ git -c core.hooksPath=/dev/null --git-dir=\"$top\" \"$@\"; }}\n\
-         run worktree remove --force -- {dir} || exit 1\n\
-         # Those of starts that were cut off.\n\
+         # Also those of starts that were cut off.\n\
          run worktree list --porcelain | sed -n 's/^worktree //p' | while read -r other; do\n\
-         case ${{other##*/}} in {id}-*) run worktree remove --force -- \"$other\" ;; esac\n\
-         done\n\
+         case ${{other##*/}} in {id}|{id}-*) ;; *) continue ;; esac\n\
+         run worktree remove --force -- \"$other\" || [ \"${{other##*/}}\" != \"${{dir##*/}}\" ] || exit 1\n\
+         done || exit 1\n\
+         run rev-parse -q --verify refs/heads/{branch} >/dev/null || exit 0\n\
          run branch -q -D {branch}\n",
         dir = shell_quoted(directory),
+        repository = shell_quoted(repository.unwrap_or_default()),
         branch = worktree_branch(id),
     );
     let printed = server.run_script(&script).await?;
     match printed.exit_code {
         Some(0) => Ok(()),
         _ => Err(ToolError::conflict(format!(
-            "The worktree cannot be removed, so the task was not deleted. Git says: {}",
+            "The worktree or its branch cannot be removed, so the task was not deleted. Git says: {}",
             reason(printed.error())
         ))),
     }
@@ -59,23 +62,26 @@ pub(crate) struct UnsavedWork {
     files: Vec<String>,
     /// Files that git ignores.
     ignored: Vec<String>,
+    /// The branch, if the worktree is gone and its repository is not known.
+    left: Vec<String>,
     /// Of the commits and the content of the files.
     checksum: String,
 }
 
 impl UnsavedWork {
-    /// Reads it. It is empty if there is no such directory.
+    /// Reads it. Without the directory it is that of the branch in `repository`.
     ///
     /// # Errors
     /// Git cannot tell.
     pub(crate) async fn read(
         server: &AgentServer,
         id: TaskId,
-        directory: &str,
+        (directory, repository): (&str, Option<&str>),
     ) -> Result<Self, ToolError> {
         let script = format!(
-            "dir={} branch={}\n{UNSAVED}",
+            "dir={} repository={} branch={}\n{UNSAVED}",
             shell_quoted(directory),
+            shell_quoted(repository.unwrap_or_default()),
             worktree_branch(id)
         );
         let printed = server.run_script(&script).await?;
@@ -89,7 +95,7 @@ impl UnsavedWork {
         }
     }
 
-    /// Lines of `commit`, `file`, `ignored` or `sum`, and a text.
+    /// Lines of `commit`, `file`, `ignored`, `left` or `sum`, and a text.
     fn parse(printed: &str) -> Self {
         let of = |kind: &str| {
             let lines = printed.lines().filter_map(|line| line.split_once(' '));
@@ -101,6 +107,7 @@ impl UnsavedWork {
             files: of("file"),
             ignored: of("ignored"),
             checksum: of("sum").concat(),
+            left: of("left"),
         }
     }
 
@@ -121,6 +128,9 @@ impl UnsavedWork {
             let names = one_line(&visible(&lost.join(", ")), MAX_NAMES_CHARS);
             format!(" Of the worktree {} {kind} are lost: {names}.", lost.len())
         });
-        kinds.collect()
+        let left = self.left.iter().map(|branch| {
+            format!(" Its worktree is gone and the repository not known: a branch {branch} may stay in that.")
+        });
+        kinds.chain(left).collect()
     }
 }
