@@ -189,9 +189,7 @@ impl Admission {
         let state = rounds.and_then(|rounds| rounds.state.as_deref());
         state.is_some_and(|state| self.counts.is_first_use(state, Instant::now()))
     }
-}
 
-impl Admission {
     /// The number of groups, at least 1.
     pub fn groups(&self) -> usize {
         self.role_count() * (1 + self.views.len())

@@ -50,7 +50,7 @@ enum SeenBy {
     All,
     /// A group, which sees a part of all items.
     Group(Arc<dyn Access>, usize, Arc<Catalog>),
-    /// Those whose view is gone.
+    /// Callers whose view is gone.
     Nobody,
 }
 
