@@ -145,7 +145,7 @@ pub(crate) fn nextest(
         .args(["-E", filter])
         .envs([("MCP_TEST_BIN_DIR", layout::binaries(false))])
         .envs(env.clone())
-        .envs([("PATH", path)])
+        .envs([("PATH", path), ("RUST_BACKTRACE", "0".into())])
         .succeeds(None)?;
     Ok(TestCounts::of_step(name, started, failed_unless(is_good)))
 }

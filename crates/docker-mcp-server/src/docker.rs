@@ -12,7 +12,6 @@ use std::time::Duration;
 use mcp_core::server::ChangeNotifier;
 use mcp_core::suggestion::nearest;
 use mcp_core::tool::{Call, ToolError};
-use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -40,8 +39,6 @@ pub(crate) struct Docker {
     pub(crate) programs: RunningGroups,
     /// Told when a replacement of a container may have broken off.
     pub(crate) broken_off: Arc<Notify>,
-    /// The ids of the old containers that come back as soon as they can: a call has said so.
-    pub(crate) coming_back: Arc<Mutex<BTreeSet<String>>>,
     /// Hide what looks like a secret.
     pub(crate) redact: bool,
 }
@@ -59,7 +56,6 @@ impl Docker {
             history: Arc::default(),
             programs: RunningGroups::default(),
             broken_off: Arc::default(),
-            coming_back: Arc::default(),
             redact: !options.show_secrets,
         })
     }

@@ -112,10 +112,11 @@ impl Runner {
             .await
     }
 
-    /// Stops a task wherever it runs.
-    pub(crate) async fn stop_task(&self, id: TaskId, reason: StopReason) -> ApiResult<Stopped> {
+    /// Stops a task wherever it runs, since its call was cancelled.
+    pub(crate) async fn stop_task(&self, id: TaskId, lock: impl Future) -> ApiResult<Stopped> {
         let server = self.servers.for_task(id).await?;
-        self.stop(&server, id, reason).await
+        self.stop_locked(&server, id, StopReason::Cancelled, lock)
+            .await
     }
 
     /// Stops a task, and then tags it with the reason and ends the commands that it has left, under the lock.
@@ -124,7 +125,7 @@ impl Runner {
         server: &AgentServer,
         id: TaskId,
         reason: StopReason,
-        lock: impl Future<Output = OwnedMutexGuard<()>>,
+        lock: impl Future,
     ) -> ApiResult<Stopped> {
         let mut line_end = interrupt(server, id).await?;
         // Tags last, because they cannot be set during a step.

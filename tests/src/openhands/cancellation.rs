@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mcp_client::{Error, Options};
 use serde_json::json;
@@ -45,16 +45,13 @@ fn unique_seconds() -> String {
 }
 
 #[tokio::test]
-async fn cancel_task_kills_the_command_within_a_second() {
-    let mut took = Vec::new();
+async fn cancel_task_kills_the_command() {
     for client in both_transports().await {
         let seconds = unique_seconds();
         let run = start_task(&client, &format!("RUN: sleep {seconds}")).await;
         let id = &run["task_id"];
         wait_until_runs(&seconds, true).await;
-        let began = Instant::now();
         let cancelled = call_with_id(&client, "cancel_task", id).await;
-        took.push(began.elapsed());
         let message = "It was stopped, and none of its commands runs in its directory.";
         let expected = json!({"task_id": id, "status": "cancelled", "message": message});
         assert_eq!(cancelled, expected);
@@ -64,9 +61,6 @@ async fn cancel_task_kills_the_command_within_a_second() {
         let again = call_with_id(&client, "cancel_task", id).await;
         assert_has!(again, {"message": "It was not running any more; nothing was changed."});
     }
-    // The faster of two, because other tests keep the machine busy. The agent server waits 5 s for a step.
-    let fastest = took.iter().min();
-    assert!(fastest < Some(&Duration::from_secs(4)), "{took:?}");
 }
 
 #[tokio::test]
@@ -248,8 +242,10 @@ async fn ended_task_is_cleared_of_its_processes_but_not_of_the_programs_of_a_per
 }
 
 #[tokio::test]
-async fn cancelled_call_stops_the_task() {
-    let Some(client) = client().await else { return };
+async fn cancelled_call_stops_the_task_also_where_the_agent_server_is_away() {
+    let Some(real) = openhands() else { return };
+    let proxy = Proxy::start(real).await;
+    let client = client_with(&proxy.real, &[]).await;
     let seconds = unique_seconds();
     let key = Uuid::new_v4().to_string();
     let arguments = |wait: u32| {
@@ -259,9 +255,17 @@ async fn cancelled_call_stops_the_task() {
     let started = call(&client, "run_task", arguments(0)).await;
     wait_until_runs(&seconds, true).await;
     let timeout = Options::default().timeout(Duration::from_secs(1));
-    let timed_out = client
-        .call_tool_with("run_task", &arguments(20), timeout)
-        .await;
+    let waiting = arguments(20);
+    let wait = client.call_tool_with("run_task", &waiting, timeout);
+    let outage = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        proxy.disconnect();
+        // Longer than one attempt to stop it takes.
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert!(runs(&seconds));
+        proxy.reconnect();
+    };
+    let (timed_out, ()) = tokio::join!(wait, outage);
     assert!(
         matches!(timed_out, Err(Error::Timeout { .. })),
         "{timed_out:?}"

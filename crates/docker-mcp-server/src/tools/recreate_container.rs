@@ -2,13 +2,13 @@
 //!
 //! The old one first gets another name, `NAME.before-ID`, which marks it until the new one is healthy. If this server
 //! is killed in between, or the engine, then [`recover`] finds the mark and brings back the old one, unless the new
-//! one has proved itself meanwhile: it may hold work of others. A new one that a call has given up is not asked for
-//! that.
+//! one has proved itself meanwhile: it may hold work of others. A new one that a call has given up cannot: the file of
+//! [`Lock`] tells.
 
 mod options;
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -257,8 +257,7 @@ impl Failure {
             None => format!("`{name}` was not replaced; the old container is as it was. {cause}"),
             Some(error) => format!(
                 "`{name}` was not replaced, and bringing back the old container failed, too: {} It has the name \
-                 `{kept}`, and comes back once the engine allows it, or by renaming it. If this server is started \
-                 again before that, a new one that stays up is kept instead. The first error: {cause}",
+                 `{kept}`, and comes back once the engine allows it, or by renaming it. The first error: {cause}",
                 error.message()
             ),
         };
@@ -283,7 +282,7 @@ pub(crate) async fn recover(docker: Arc<Docker>) {
     }
 }
 
-/// Returns false if the engine did not answer.
+/// Returns false if the engine did not answer, or another process is at work.
 async fn roll_back_all(docker: &Docker) -> bool {
     let filter = format!(r#"{{"name":["{KEPT}"]}}"#);
     let path = Path::to("/containers/json").query("filters", &filter);
@@ -296,8 +295,12 @@ async fn roll_back_all(docker: &Docker) -> bool {
     for container in listed.iter().filter(|container| is_kept(container)) {
         let kept = container.display_name();
         let name = kept.rsplit_once(KEPT).map_or("", |(name, _)| name);
-        // A call that is under way ends by itself.
-        let (Ok(name), Ok(_lock)) = (ContainerName::new(name), Lock::take(&container.id)) else {
+        let Ok(name) = ContainerName::new(name) else {
+            continue;
+        };
+        // A call that is under way ends by itself, unless its process is killed.
+        let Ok(lock) = Lock::take(&container.id) else {
+            answers = false;
             continue;
         };
         let replacement = Replacement {
@@ -307,13 +310,13 @@ async fn roll_back_all(docker: &Docker) -> bool {
             old: container.id.clone(),
             stop_was_sent: AtomicBool::new(true),
         };
-        if replacement.has_proved_itself().await {
+        if !lock.is_failed() && replacement.has_proved_itself().await {
             let note = replacement.remove_old().await.unwrap_or_default();
             tracing::warn!("`{name}` was replaced by a call that broke off at its end. {note}");
             continue;
         }
-        let failure = replacement.roll_back(ToolError::conflict("The replacement broke off."));
-        let failure = failure.await;
+        let cause = ToolError::conflict("The replacement broke off.");
+        let failure = replacement.roll_back(lock, cause).await;
         let rollback = failure.rollback.as_ref().map(ToolError::kind);
         answers &= !matches!(
             rollback,
@@ -351,19 +354,17 @@ impl Replacement {
     ) -> Result<(ContainerDetails, Option<String>), ToolError> {
         let lock = Lock::take(self.old.as_str())
             .map_err(|_| under_way(self.name.as_str(), &self.kept_name()))?;
-        self.begin().await?;
+        let lock = self.begin(lock).await?;
         let replaced = async {
             self.start(&old, &request, grace).await?;
             let after = self.watch().await?;
             self.compare(&old, &request).await?;
             Ok(after)
         };
-        let done = match replaced.await {
+        match replaced.await {
             Ok(after) => Ok((after, self.remove_old().await)),
-            Err(cause) => Err(self.roll_back(cause).await),
-        };
-        drop(lock);
-        done.map_err(|failure| self.fail(failure))
+            Err(cause) => Err(self.fail(self.roll_back(lock, cause).await)),
+        }
     }
 
     fn kept_name(&self) -> String {
@@ -379,15 +380,17 @@ impl Replacement {
     }
 
     /// Gives the old one its other name, which only one call can do.
-    async fn begin(&self) -> Result<(), ToolError> {
+    async fn begin(&self, lock: Lock) -> Result<Lock, ToolError> {
         let path = Path::container(&self.old, "/rename").query("name", self.kept_name());
         let renamed = self.engine().try_post(path, None, Duration::ZERO).await;
-        let Err(failure) = renamed else { return Ok(()) };
+        let Err(failure) = renamed else {
+            return Ok(lock);
+        };
         let is_refused = matches!(failure, EngineError::Refused { .. });
         let cause = self.explain("rename", failure).await;
         if !is_refused {
             // It may take effect yet.
-            return Err(self.fail(self.roll_back(cause).await));
+            return Err(self.fail(self.roll_back(lock, cause).await));
         }
         match self.engine().try_inspect(&self.old).await {
             Ok(old) if is_kept_name(old.display_name(), &old.id) => {
@@ -424,9 +427,6 @@ impl Replacement {
 
     /// Whether the new container is as it should be, and has been for as long as its call would have watched it.
     async fn has_proved_itself(&self) -> bool {
-        if self.docker.coming_back.lock().contains(self.old.as_str()) {
-            return false;
-        }
         let Ok(now) = self.engine().try_inspect(&self.name).await else {
             return false;
         };
@@ -516,7 +516,7 @@ impl Replacement {
     }
 
     /// Brings back the old container. Every step may have been done already.
-    async fn roll_back(&self, cause: ToolError) -> Failure {
+    async fn roll_back(&self, lock: Lock, cause: ToolError) -> Failure {
         let mut log = None;
         let undo = async {
             // First: without the old one, the new one is all that is left.
@@ -541,12 +541,9 @@ impl Replacement {
             Ok(())
         };
         let rollback = undo.await.err();
-        let old = self.old.to_string();
-        let mut coming_back = self.docker.coming_back.lock();
-        match rollback {
-            Some(_) => coming_back.insert(old),
-            None => coming_back.remove(&old),
-        };
+        if rollback.is_some() {
+            lock.set_failed();
+        }
         Failure {
             cause,
             log,
@@ -697,9 +694,10 @@ async fn permit_begin(engine: &Engine, container: &ContainerDetails) -> Result<(
 }
 
 /// A file that is locked while a process of this machine replaces a container. The system unlocks it if that is killed.
+/// It has a text once a call has said that the old container comes back: another process does not keep the new one then.
 struct Lock {
     path: PathBuf,
-    _file: Option<File>,
+    file: Option<File>,
 }
 
 /// Another process is at work.
@@ -719,7 +717,23 @@ impl Lock {
                 _ => Some(file),
             },
         };
-        Ok(Self { path, _file: file })
+        Ok(Self { path, file })
+    }
+
+    /// Whether a call has said that the old container comes back.
+    fn is_failed(&self) -> bool {
+        let written = self.file.as_ref().map(File::metadata);
+        matches!(written, Some(Ok(written)) if written.len() > 0)
+    }
+
+    /// Ends the lock of a replacement whose old container comes back later.
+    fn set_failed(mut self) {
+        let written = self.file.as_mut().map(|file| file.write_all(b"failed"));
+        match written {
+            Some(Ok(())) => self.path.clear(),
+            Some(Err(error)) => tracing::warn!(%error, "cannot write {}", self.path.display()),
+            None => {}
+        }
     }
 }
 

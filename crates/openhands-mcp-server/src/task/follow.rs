@@ -12,7 +12,7 @@ use upstream::time::Timestamp;
 
 use super::permission::Confirmation;
 use crate::OpenHands;
-use crate::api::tags::{StopReason, tag};
+use crate::api::tags::tag;
 use crate::api::{
     AgentServer, ApiFailure, ApiResult, Backend, Conversation, Event, Execution, Servers, TaskId,
     event_kind, summary,
@@ -271,15 +271,30 @@ async fn poll(
     Ok(task.status().is_settled())
 }
 
-/// Stops a task whose caller has cancelled the call, if its agent server can be reached.
-/// The stop goes on if the call has no time left for it.
+/// The delays between the attempts to stop a task that nobody waits for.
+const STOP_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+
+/// Stops a task whose caller has cancelled the call. The stop goes on if the call has no time left for it, and until
+/// the agent server can be reached: nobody would notice that the task goes on.
 pub(crate) async fn stop_abandoned(runner: &Arc<Runner>, id: TaskId) -> ToolError {
     let runner = Arc::clone(runner);
     let stop = tokio::spawn(async move {
-        match runner.stop_task(id, StopReason::Cancelled).await {
-            Ok(_) => tracing::info!(task = %id, "task stopped, the call was cancelled"),
-            Err(failure) => tracing::warn!(task = %id, ?failure, "cannot stop the task"),
+        let mut delays = STOP_BACKOFF.delays();
+        let mut stopped = runner.stop_task(id, runner.locks.lock(id)).await;
+        // A call that resumes it has to wait: a late stop would end that run.
+        let mut lock = None;
+        while let Err(failure) = stopped {
+            tracing::warn!(task = %id, ?failure, "cannot stop the task");
+            if !failure.is_transient() && !failure.may_have_changed() {
+                return;
+            }
+            if lock.is_none() {
+                lock = Some(runner.locks.lock(id).await);
+            }
+            delays.sleep().await;
+            stopped = runner.stop_task(id, std::future::ready(())).await;
         }
+        tracing::info!(task = %id, "task stopped, the call was cancelled");
     });
     if let Err(failure) = stop.await {
         tracing::warn!(task = %id, %failure, "the stop has failed");
