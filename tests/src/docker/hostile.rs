@@ -129,16 +129,8 @@ async fn hostile_values_do_not_change_the_request() {
             super::call(&server, tool, arguments).await;
         }
     }
-    let own = lab.id(&web).await;
     for request in proxy.requests() {
         let path = request.split('?').next().unwrap();
-        // Every server of the engine takes back what a killed call of another test has left.
-        if path
-            .split('/')
-            .any(|part| part.len() == own.len() && part != own)
-        {
-            continue;
-        }
         let intended = path.starts_with("GET /containers/")
             || ["POST /images/create", "POST /build", "GET /events"].contains(&path)
             // The base image, whose ONBUILD counts, too.
