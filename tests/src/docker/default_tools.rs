@@ -11,7 +11,7 @@ use crate::harness::{
 
 #[tokio::test]
 async fn a_container_is_stopped_started_and_restarted() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let name = lab.sleep("web", json!({})).await;
     let call = async |tool, seconds: Option<u32>| {
         let mut arguments = json!({"container": name});
@@ -50,7 +50,7 @@ async fn a_container_is_stopped_started_and_restarted() {
 
 #[tokio::test]
 async fn early_exit_is_explained() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let script = ["sh", "-c", "echo no config >&2; sleep 0.2; exit 3"];
     let broken = lab.create("broken", &script, json!({})).await;
     let change = succeed(&lab, "start_container", json!({"container": broken})).await;
@@ -75,7 +75,7 @@ async fn early_exit_is_explained() {
 
 #[tokio::test]
 async fn failed_start_is_explained() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let missing = lab.create("missing", &["/nope"], json!({})).await;
     let no_exec = lab.create("no-exec", &["/etc"], json!({})).await;
     let (_, taken) = lab.publish("first").await;
@@ -96,7 +96,7 @@ async fn failed_start_is_explained() {
 
 #[tokio::test]
 async fn containers_are_listed() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let more = json!({
         "Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": "shop", "com.docker.compose.service": "web"},
         "ExposedPorts": {"80/tcp": {}, "81/tcp": {}},
@@ -144,7 +144,7 @@ async fn containers_are_listed() {
 
 #[tokio::test]
 async fn get_container_shows_all_sections() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let more = json!({
         "Env": ["MODE=test"],
         "WorkingDir": "/srv",
@@ -217,7 +217,7 @@ async fn log(lab: &Lab, name: &str, more: Value) -> Value {
 
 #[tokio::test]
 async fn logs_are_read_and_searched() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let script = "for i in $(seq 150); do echo line $i; done; echo oops >&2";
     let name = lab.finish("lines", &["sh", "-c", script], json!({})).await;
 
@@ -285,7 +285,7 @@ async fn logs_are_read_and_searched() {
 
 #[tokio::test]
 async fn escapes_and_invalid_bytes_become_text() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let script = r"printf '\033[31mred\033[0m\a\n10%%\r100%%\nbad \377 byte\nno line end'";
     let expected = "red\n100%\nbad \u{fffd} byte\nno line end";
     let plain = lab.finish("plain", &["sh", "-c", script], json!({})).await;
@@ -297,7 +297,7 @@ async fn escapes_and_invalid_bytes_become_text() {
 
 #[tokio::test]
 async fn a_log_is_followed_over_restarts() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let script = "echo begin; i=$(cat /i || echo 0); echo $((i + 1)) > /i; echo run $i; sleep 1";
     let policy = json!({"HostConfig": {"RestartPolicy": {"Name": "always"}}});
     let name = lab.run("again", &["sh", "-c", script], policy).await;

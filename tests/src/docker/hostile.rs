@@ -109,7 +109,7 @@ async fn hostile_names_do_not_reach_the_engine() {
 /// Values that do go to the engine, in a query or a body, cannot change the request.
 #[tokio::test]
 async fn hostile_values_do_not_change_the_request() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let proxy = Proxy::start(&lab.host).await;
     let server = in_front_of(&proxy.host, &[]).await;
     let web = lab.create("web", &["true"], json!({})).await;
@@ -146,7 +146,7 @@ async fn hostile_values_do_not_change_the_request() {
 
 #[tokio::test]
 async fn engine_receives_only_the_intended_paths() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let proxy = Proxy::start(&lab.host).await;
     let server = in_front_of(&proxy.host, &[]).await;
     let web = lab.sleep("web", json!({})).await;
@@ -169,7 +169,7 @@ async fn engine_receives_only_the_intended_paths() {
 async fn unknown_names_get_suggestions() {
     let Some(host) = real::docker() else { return };
     let env = [("MCP_TOOLSETS", "all"), ("DOCKER_MCP_ALLOW_EXEC", "1")];
-    let mut lab = Lab::at(host, &env).await;
+    let lab = Lab::at(host, &env).await;
     let web = lab.create("webshop", &["true"], json!({})).await;
     for (_, tool, _, arguments) in calls_on(&web.replace("webshop", "webshpo")) {
         fails_with!(lab, tool, arguments, "There is no container", &web);

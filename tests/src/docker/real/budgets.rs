@@ -51,7 +51,7 @@ get_container_stats | {"top": 100}
 async fn answers_with_200_containers_are_small() {
     let Some(host) = real::docker() else { return };
     let path = format!("{}:/usr/bin:/bin", real::compose_dir().unwrap_or_default());
-    let mut lab = Lab::at(host, &[("MCP_TOOLSETS", "all"), ("PATH", &path)]).await;
+    let lab = Lab::at(host, &[("MCP_TOOLSETS", "all"), ("PATH", &path)]).await;
     lab.create_many(200).await;
     let listed = lab
         .weigh_tool("list_containers", json!({"all": true}))
@@ -109,7 +109,7 @@ impl Lab {
 
 #[tokio::test]
 async fn answers_with_a_long_log_are_small() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     // A line longer than a frame, then thirty megabytes of short ones.
     let script = "head -c 60000 /dev/zero | tr '\\0' x; echo; \
                   yes 'a line of a log that goes on and on and on' | head -n 600000; \

@@ -319,7 +319,7 @@ async fn broken_containers_are_diagnosed() {
 #[tokio::test]
 async fn stuck_absent_and_ended_containers_are_described() {
     let Some(host) = real::docker() else { return };
-    let mut lab = Lab::at(host, &[]).await;
+    let lab = Lab::at(host, &[]).await;
     let name = lab.create("wedged", &["true"], json!({})).await;
     let proxy = Proxy::silent_about(&lab.host, &format!("/containers/{name}/json")).await;
     let server = in_front_of(&proxy.host, &[("DOCKER_CLIENT_TIMEOUT", "5")]).await;

@@ -39,7 +39,7 @@ struct KeyLog {
 impl KeyLog {
     /// A container whose log has these keys, each followed by two other lines.
     async fn new(keys: &[(&str, usize, usize)]) -> Option<Self> {
-        let mut lab = lab().await?;
+        let lab = lab().await?;
         let (mut lines, mut secrets) = (vec!["started".to_owned()], Vec::new());
         for (label, width, last) in keys {
             let body = body(*width, 7, *last);
@@ -135,7 +135,7 @@ async fn no_window_of_a_log_shows_a_line_of_a_key() {
 
 #[tokio::test]
 async fn value_is_hidden_whose_name_is_in_the_line_before() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     for (name, first, before) in [
         ("yaml", "- name: DB_PASSWORD", "  value: "),
         ("below", "the new PASSWORD:", "  "),

@@ -79,7 +79,7 @@ fn uri(name: &str) -> String {
 
 #[tokio::test]
 async fn http_subscriber_is_notified_of_changes() {
-    for mut lab in Lab::everywhere().await {
+    for lab in Lab::everywhere(&[]).await {
         lab.server.wait_for_status("online").await;
         let name = lab.sleep("watched", json!({})).await;
         let other = lab.sleep("other", json!({})).await;
@@ -98,7 +98,7 @@ async fn http_subscriber_is_notified_of_changes() {
 
 #[tokio::test]
 async fn modern_listener_is_notified_of_changes() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     lab.server.wait_for_status("online").await;
     let name = lab.sleep("watched", json!({})).await;
     let mut listener = Listener::http(&lab.server, EraChoice::Modern).await;
@@ -116,7 +116,7 @@ async fn modern_listener_is_notified_of_changes() {
 
 #[tokio::test]
 async fn new_container_changes_the_list_over_stdio() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let before = lab.create("before", &["true"], json!({})).await;
     let mut listener = Listener::stdio(&lab.host).await;
     // The first list is complete: a client is not told of a change right after its start.
@@ -135,7 +135,7 @@ async fn new_container_changes_the_list_over_stdio() {
 
 #[tokio::test]
 async fn subscription_works_by_id_and_by_name() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let name = lab.sleep("known", json!({})).await;
     let id = lab.id(&name).await;
     let mut listener = Listener::stdio(&lab.host).await;
@@ -162,7 +162,7 @@ async fn subscription_works_by_id_and_by_name() {
 
 #[tokio::test]
 async fn health_checks_without_a_change_send_no_notification() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let more = json!({"Healthcheck": {"Test": ["CMD", "true"], "Interval": 50_000_000}});
     let name = lab.sleep("checked", more).await;
     let health = async || {
@@ -188,7 +188,7 @@ async fn health_checks_without_a_change_send_no_notification() {
 
 #[tokio::test]
 async fn broken_event_stream_is_reopened() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let name = lab.sleep("watched", json!({})).await;
     let proxy = Proxy::start(&lab.host).await;
     let server = in_front_of(&proxy.host, &[]).await;

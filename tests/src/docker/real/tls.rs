@@ -87,7 +87,7 @@ async fn with_certificates(host: &str, dir: &Path) -> Server {
 }
 
 /// Reads, changes and follows a container through this server.
-async fn works(lab: &mut Lab, server: &Server, name: &str) {
+async fn works(lab: &Lab, server: &Server, name: &str) {
     let name = lab
         .run(name, &["sh", "-c", "echo hello; sleep 600"], json!({}))
         .await;
@@ -110,11 +110,11 @@ async fn client_with_valid_certificate_is_accepted() {
         return;
     };
     let client = authority.client();
-    for mut lab in Lab::everywhere().await {
+    for lab in Lab::everywhere(&[]).await {
         for (name, version) in [("tls12", &TLS12), ("tls13", &TLS13)] {
             let engine = Encrypted::start(&lab.host, &authority, version).await;
             let server = with_certificates(&engine.host, client.path()).await;
-            works(&mut lab, &server, name).await;
+            works(&lab, &server, name).await;
         }
     }
 }
@@ -176,16 +176,16 @@ async fn docker_context_has_its_own_certificates() {
     let Some(authority) = Authority::new() else {
         return;
     };
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let engine = Encrypted::start(&lab.host, &authority, &TLS13).await;
     let config = Folder::new();
     context(&config, &authority.client(), &engine.host, "remote");
     let dir = config.str();
     let current = Server::start(SERVER, &[("DOCKER_CONFIG", dir)]).await;
-    works(&mut lab, &current, "current").await;
+    works(&lab, &current, "current").await;
     let named = [("DOCKER_CONFIG", dir), ("DOCKER_CONTEXT", "remote")];
     let named = Server::start(SERVER, &named).await;
-    works(&mut lab, &named, "named").await;
+    works(&lab, &named, "named").await;
 }
 
 /// Commands that make a certificate authority, and the keys and certificates of an engine and a client.
@@ -267,7 +267,7 @@ async fn compose_uses_the_engine_of_a_context() {
     let (Some(authority), Some(compose)) = (Authority::new(), real::compose_dir()) else {
         return;
     };
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let engine = Encrypted::start(&lab.host, &authority, &TLS13).await;
     let (config, shop) = (Folder::new(), Folder::new());
     context(&config, &authority.client(), &engine.host, "remote");
@@ -283,7 +283,7 @@ async fn compose_uses_the_engine_of_a_context() {
     ];
     let server = Server::start(SERVER, &env).await;
     let project = lab.name("far");
-    let web = lab.adopt("far-web-1");
+    let web = lab.name("far-web-1");
     let up = succeed!(server, "compose_up", {"directory": shop.path(), "project": project});
     assert_eq!(up["running"], 1, "{up}");
     assert_eq!(lab.state(&web).await, "running");

@@ -45,11 +45,16 @@ async fn cli_labs(env: &[(&str, &str)]) -> Vec<Lab> {
         return Vec::new();
     };
     let env = [env, &[("MCP_TOOLSETS", "all"), ("PATH", &path)]].concat();
-    let mut labs = Vec::new();
-    for host in real::docker_engines() {
-        labs.push(Lab::at(host, &env).await);
-    }
-    labs
+    Lab::everywhere(&env).await
+}
+
+/// An environment whose server sees only its own objects, but for those with `hidden` in their names.
+async fn isolated_lab() -> Option<Lab> {
+    let rules = [
+        ("DOCKER_MCP_ALLOW", "name=PREFIX-*"),
+        ("DOCKER_MCP_DENY", "name=*-hidden"),
+    ];
+    lab_with(&rules).await
 }
 
 /// A `PATH` with the programs of Docker; `None` without them.
@@ -78,6 +83,14 @@ async fn confirmed(lab: &Lab, tool: &str, mut arguments: Value, target: &str) ->
     assert!(wrong.contains("Nothing was done"), "{wrong}");
     arguments["confirm"] = json!(target);
     (refused, succeed(lab, tool, arguments).await)
+}
+
+/// The number of processes, those of the engine included, whose command lines contain this; a zero ends each word.
+fn processes_with(part: &str) -> usize {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.filter(|line| String::from_utf8_lossy(line).contains(part));
+    lines.count()
 }
 
 /// The texts of a list.

@@ -55,9 +55,8 @@ async fn programs_end_with_the_call_and_with_the_server() {
             ("DOCKER_MCP_PROJECT_DIR", dir.str()),
             ("MCP_TOOLSETS", "all"),
         ];
-        let mut lab = Lab::at(host.clone(), &env).await;
+        let lab = Lab::at(host.clone(), &env).await;
         let project = lab.name("never");
-        lab.adopt("never-web-1");
         let directory = dir.path().join("shop");
         let up =
             json!({"directory": directory, "project": project, "wait": true, "confirm": project});
@@ -84,7 +83,7 @@ async fn programs_end_with_the_call_and_with_the_server() {
 /// It is stopped and started in two steps, since it mounts a path of the host.
 #[tokio::test]
 async fn restart_ends_without_its_caller() {
-    let (Some(mut lab), Some(path)) = (lab().await, program_path()) else {
+    let (Some(lab), Some(path)) = (lab().await, program_path()) else {
         return;
     };
     let (project, dir) = (lab.name("shop"), Folder::new());

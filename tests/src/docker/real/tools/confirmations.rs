@@ -11,7 +11,7 @@ use super::{call, cli_lab, program_path, succeed};
 use crate::harness::{Server, assert_contains, response};
 
 /// The objects that the asking tools would stop, remove or overwrite.
-async fn plant(lab: &mut Lab) -> Folder {
+async fn plant(lab: &Lab) -> Folder {
     let project = of_compose(&lab.name("project"), "web");
     succeed!(lab, "create_network", {"network": lab.name("mesh")});
     let options = json!({"StopTimeout": 0, "HostConfig": {"NetworkMode": lab.name("mesh")}});
@@ -162,11 +162,10 @@ fn is_refused(result: &Value) -> bool {
 /// what was shown: a name that was moved to another image meanwhile is not taken from that.
 #[tokio::test]
 async fn only_the_users_yes_lets_a_tool_lose_data() {
-    let Some(mut lab) = cli_lab(&[]).await else {
+    let Some(lab) = cli_lab(&[]).await else {
         return;
     };
-    let folder = plant(&mut lab).await;
-    lab.adopt("project-web-1");
+    let folder = plant(&lab).await;
     let path = program_path().unwrap_or_default();
     let rule = format!("name={}*,name=busybox", lab.prefix);
     let env = [

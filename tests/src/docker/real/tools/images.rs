@@ -99,8 +99,8 @@ async fn only_allowed_directories_are_built() {
 
 #[tokio::test]
 async fn an_image_is_pulled_with_progress() {
-    let Some(mut lab) = lab().await else { return };
-    let image = format!("{}:1", registry::start(&mut lab, "0.05").await);
+    let Some(lab) = lab().await else { return };
+    let image = format!("{}:1", registry::start(&lab, "0.05").await);
     let mut session = StdioSession::open(&lab.host, &[]).await;
     let id = session.start("pull_image", json!({"image": image})).await;
     let (answer, progress) = session.answer_with_progress(id).await;
@@ -119,8 +119,8 @@ async fn an_image_is_pulled_with_progress() {
 
 #[tokio::test]
 async fn cancelled_pull_stops() {
-    let Some(mut lab) = lab().await else { return };
-    let image = format!("{}:1", registry::start(&mut lab, "1").await);
+    let Some(lab) = lab().await else { return };
+    let image = format!("{}:1", registry::start(&lab, "1").await);
     let mut session = StdioSession::open(&lab.host, &[]).await;
     let id = session.start("pull_image", json!({"image": image})).await;
     session.until("notifications/progress").await;
