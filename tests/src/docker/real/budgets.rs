@@ -129,7 +129,7 @@ async fn answers_with_a_long_log_are_small() {
 }
 
 impl Lab {
-    async fn create_many(&mut self, count: usize) {
+    async fn create_many(&self, count: usize) {
         let bodies: Vec<_> = (0..count)
             .map(|number| {
                 let labels = of_compose(&self.name("shop"), &format!("service-{number}"));

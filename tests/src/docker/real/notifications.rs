@@ -24,12 +24,17 @@ impl Listener {
         Self { client, messages }
     }
 
-    async fn stdio(host: &str) -> Self {
+    /// With a server that sees only the containers of this test: a list has the newest ones of all.
+    async fn stdio(lab: &Lab) -> Self {
         let (handler, messages) = recorder();
         let builder = client_builder().era(EraChoice::Legacy).handler(handler);
         let program = binary(SERVER);
         let command = Command::new(program.to_str().unwrap()).arg("--stdio");
-        let client = builder.stdio(command.env("DOCKER_HOST", host)).unwrap();
+        let command = command
+            .env("DOCKER_HOST", &lab.host)
+            .env("DOCKER_MCP_ALLOW", format!("name={}", lab.name("*")))
+            .env("DOCKER_CLIENT_TIMEOUT", "60");
+        let client = builder.stdio(command).unwrap();
         let info = ClientInfo::new("tests", "1");
         client.connect(&info).await.unwrap();
         Self { client, messages }
@@ -118,7 +123,7 @@ async fn modern_listener_is_notified_of_changes() {
 async fn new_container_changes_the_list_over_stdio() {
     let Some(lab) = lab().await else { return };
     let before = lab.create("before", &["true"], json!({})).await;
-    let mut listener = Listener::stdio(&lab.host).await;
+    let mut listener = Listener::stdio(&lab).await;
     // The first list is complete: a client is not told of a change right after its start.
     let list = listener.client.request("resources/list", &json!({})).await;
     assert!(list.unwrap().get().contains(&uri(&before)));
@@ -138,7 +143,7 @@ async fn subscription_works_by_id_and_by_name() {
     let Some(lab) = lab().await else { return };
     let name = lab.sleep("known", json!({})).await;
     let id = lab.id(&name).await;
-    let mut listener = Listener::stdio(&lab.host).await;
+    let mut listener = Listener::stdio(&lab).await;
     let [logs, stats] = ["logs", "stats"].map(|part| format!("{}/{part}", uri(&name)));
     let uris = [uri(&id), uri(&id[..12]), logs, stats];
     let subscribed = uris.each_ref().map(String::as_str);
@@ -170,7 +175,7 @@ async fn health_checks_without_a_change_send_no_notification() {
         succeed(&lab, "get_container", arguments).await["health"].clone()
     };
     wait_until("health", async || health().await["status"] == "healthy").await;
-    let mut listener = Listener::stdio(&lab.host).await;
+    let mut listener = Listener::stdio(&lab).await;
     listener.subscribe(&[&uri(&name)]).await;
     // At least one more check begins and ends, for which the engine sends three events.
     let before = health().await["last_probe"]["at"].clone();

@@ -21,7 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::docker::lab::{Folder, Lab, lab};
 use crate::docker::proxy::listen;
-use crate::docker::{SERVER, fail, succeed};
+use crate::docker::{SERVER, fail, in_front_of, succeed};
 use crate::harness::{Server, real};
 
 /// An engine behind TLS, on a free port of loopback.
@@ -79,11 +79,10 @@ impl Encrypted {
 
 async fn with_certificates(host: &str, dir: &Path) -> Server {
     let env = [
-        ("DOCKER_HOST", host),
         ("DOCKER_TLS_VERIFY", "1"),
         ("DOCKER_CERT_PATH", dir.to_str().unwrap()),
     ];
-    Server::start(SERVER, &env).await
+    in_front_of(host, &env).await
 }
 
 /// Reads, changes and follows a container through this server.
@@ -181,11 +180,15 @@ async fn docker_context_has_its_own_certificates() {
     let config = Folder::new();
     context(&config, &authority.client(), &engine.host, "remote");
     let dir = config.str();
-    let current = Server::start(SERVER, &[("DOCKER_CONFIG", dir)]).await;
-    works(&lab, &current, "current").await;
-    let named = [("DOCKER_CONFIG", dir), ("DOCKER_CONTEXT", "remote")];
-    let named = Server::start(SERVER, &named).await;
-    works(&lab, &named, "named").await;
+    let env = [
+        ("DOCKER_CONFIG", dir),
+        ("DOCKER_CLIENT_TIMEOUT", "60"),
+        ("DOCKER_CONTEXT", "remote"),
+    ];
+    for (name, env) in [("current", &env[..2]), ("named", &env[..])] {
+        let server = Server::start(SERVER, env).await;
+        works(&lab, &server, name).await;
+    }
 }
 
 /// Commands that make a certificate authority, and the keys and certificates of an engine and a client.
@@ -279,6 +282,7 @@ async fn compose_uses_the_engine_of_a_context() {
         ("DOCKER_CONFIG", config.str()),
         ("DOCKER_MCP_PROJECT_DIR", shop.str()),
         ("MCP_TOOLSETS", "all"),
+        ("DOCKER_CLIENT_TIMEOUT", "60"),
         ("MCP_CALL_TIMEOUT", "120"),
     ];
     let server = Server::start(SERVER, &env).await;

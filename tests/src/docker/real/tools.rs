@@ -49,7 +49,7 @@ async fn cli_labs(env: &[(&str, &str)]) -> Vec<Lab> {
 }
 
 /// An environment whose server sees only its own objects, but for those with `hidden` in their names.
-async fn isolated_lab() -> Option<Lab> {
+pub(super) async fn isolated_lab() -> Option<Lab> {
     let rules = [
         ("DOCKER_MCP_ALLOW", "name=PREFIX-*"),
         ("DOCKER_MCP_DENY", "name=*-hidden"),

@@ -160,6 +160,7 @@ async fn volumes_of_others_are_neither_read_nor_written_through_a_container() {
     for _ in 0..2 {
         succeed!(only_created, "create_container", {"image": "busybox:test", "name": other,
             "command": ["touch", "/d/x"], "mounts": [format!("{own}:/d")]});
+        lab.until(&other, "exited").await;
         succeed!(only_created, "remove_container", {"container": other, "confirm": other});
     }
     succeed!(only_created, "remove_volume", {"volume": own, "confirm": own});
@@ -168,7 +169,7 @@ async fn volumes_of_others_are_neither_read_nor_written_through_a_container() {
 /// Calls that would reach more than their container: the tool, its arguments, and the words of the refusal, or of success.
 const REACHES: &str = r#"
 create_container | {"image": "busybox:test", "mounts": ["HOST:/h:ro"]} | this path of the host
-create_container | {"image": "busybox:test", "mounts": ["REMOTE:/h:ro"], "only_create": true, "auto_remove": true} | created
+create_container | {"image": "busybox:test", "name": "REMOTE", "mounts": ["REMOTE:/h:ro"], "only_create": true} | created
 recreate_container | {"container": "PLAIN", "confirm": "PLAIN", "changes": {"mounts": ["HOST:/h"]}} | this path of the host
 copy_to_container | {"container": "PLAIN", "path": "/host/x", "text": ""} | a file of the host
 copy_to_container | {"container": "PLAIN", "path": "/etc/..//host/./below/x", "text": ""} | a file of the host

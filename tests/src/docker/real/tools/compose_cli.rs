@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 
 use super::super::super::lab::{Folder, Lab, merged};
-use super::{confirmed, fail, lab, lab_with, succeed, texts};
+use super::{confirmed, fail, isolated_lab, lab_with, succeed, texts};
 use crate::harness::{assert_contains, assert_lacks, assert_starts_with, wait_until};
 
 /// A server on each engine, with the compose program and access to the directory.
@@ -411,7 +411,9 @@ async fn project(lab: &Lab) -> String {
 
 #[tokio::test]
 async fn projects_and_their_logs_are_shown_without_compose() {
-    let Some(lab) = lab().await else { return };
+    let Some(lab) = isolated_lab().await else {
+        return;
+    };
     let name = project(&lab).await;
     let listed = succeed(&lab, "list_compose_projects", json!({})).await;
     assert!(listed.to_string().contains(&name), "{listed}");

@@ -8,7 +8,7 @@ use super::super::super::lab::{Folder, Lab, merged, of_compose};
 use super::super::super::{calls_of, in_front_of};
 use super::stdio_session::StdioSession;
 use super::{call, cli_lab, program_path, succeed};
-use crate::harness::{Server, assert_contains, response};
+use crate::harness::{Server, assert_contains, response, wait_until};
 
 /// The objects that the asking tools would stop, remove or overwrite.
 async fn plant(lab: &Lab) -> Folder {
@@ -219,6 +219,13 @@ async fn only_the_users_yes_lets_a_tool_lose_data() {
         // No registry takes it.
         let expected = tool == "push_image";
         assert_eq!(done["isError"], expected, "{tool}: {done}");
+        if tool == "stop_container" {
+            // With `--rm` the engine removes it afterwards.
+            wait_until("its removal", async || {
+                lab.inspect(&lab.name("stopped")).await.is_null()
+            })
+            .await;
+        }
         let is_changed = state_of_all(&lab).await != before;
         assert_eq!(is_changed, !expected, "{tool}: {done}");
     }

@@ -4,15 +4,14 @@ use serde_json::json;
 
 use super::stdio_session::StdioSession;
 use super::{confirmed, fail, lab, succeed, texts};
-use crate::harness::{assert_contains, eventually};
+use crate::harness::{assert_contains, eventually, wait_until};
 
 #[tokio::test]
 async fn early_exit_and_failed_start_are_explained() {
     let Some(lab) = lab().await else { return };
     let name = lab.name("short");
     let script = "echo no; sleep 0.2; exit 3";
-    let arguments =
-        json!({"image": "busybox:test", "name": name, "command": ["sh", "-c", script]});
+    let arguments = json!({"image": "busybox:test", "name": name, "command": ["sh", "-c", script]});
     // On a busy machine it may run on while it is watched.
     let created = eventually("an early exit", async || {
         let created = succeed(&lab, "create_container", arguments.clone()).await;
@@ -114,14 +113,13 @@ async fn sections_are_chosen() {
     let some = get(&["env"]).await;
     assert!(some["env"].is_array() && some["networks"].is_null() && some["command"].is_null());
     // Once its script has come to the end.
-    let inside = eventually("its change", async || {
+    wait_until("its change", async || {
         let inside = get(&["processes", "changes"]).await;
+        let mut processes = texts(&inside["processes"]).into_iter();
         let has_change = inside["changes"].to_string().contains("\"A /tmp/new\"");
-        has_change.then_some(inside)
+        has_change && processes.any(|line| line.contains("sleep 600"))
     })
     .await;
-    let mut processes = texts(&inside["processes"]).into_iter();
-    assert!(processes.any(|line| line.contains("sleep 600")), "{inside}");
 }
 
 #[tokio::test]

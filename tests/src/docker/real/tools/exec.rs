@@ -35,7 +35,11 @@ async fn the_time_of_a_call_is_what_its_arguments_ask_for() {
         .await;
     let name = lab.sleep("web", json!({})).await;
     let command = json!(["sh", "-c", "echo before; sleep 555"]);
-    let executed = execute(&lab, &name, json!({"command": command, "timeout_seconds": 18}));
+    let executed = execute(
+        &lab,
+        &name,
+        json!({"command": command, "timeout_seconds": 18}),
+    );
     let wait = json!({"container": name, "timeout_seconds": 18});
     let stop = json!({"container": deaf, "timeout_seconds": 18});
     let build = json!({"tag": "mcp-test-never:1", "timeout_seconds": 18, "no_cache": true,

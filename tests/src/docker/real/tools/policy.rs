@@ -105,7 +105,10 @@ async fn link_in_an_allowed_directory_is_refused_as_a_bind() {
     let name = lab.name("linker");
     succeed!(lab, "create_container", {"image": "busybox:test", "name": name,
         "command": ["ln", "-s", "/", "/w/link"], "mounts": [source("")]});
-    wait_until("its link", async || dir.path().join("data/link").is_symlink()).await;
+    wait_until("its link", async || {
+        dir.path().join("data/link").is_symlink()
+    })
+    .await;
     let thief = lab.name("thief");
     let asked = |path: &str| {
         json!({"image": "busybox:test", "name": thief, "command": ["ls", "/w"],

@@ -164,6 +164,6 @@ async fn logins_are_those_of_the_docker_configuration() {
         configure(&json!({"credsStore": "broken"}));
         succeed!(lab, "pull_image", {"image": public});
         forget(&public).await;
-        assert_contains(&lab.log(), "no login for");
+        lab.wait_for_log("no login for").await;
     }
 }
