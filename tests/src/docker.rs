@@ -32,7 +32,7 @@ mod tool_calls;
 
 use serde_json::{Value, json};
 
-use crate::harness::{FakeService, Reply, Request, Response, Server};
+use crate::harness::{FakeService, Reply, Request, Response, Server, rpc};
 
 const SERVER: &str = "docker-mcp-server";
 
@@ -77,8 +77,7 @@ async fn agree(server: &Server, tool: &str, mut arguments: Value) -> Value {
 
 /// The whole reply to a request.
 async fn post(server: &Server, method: &str, params: Value) -> Reply {
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-    server.post(body.to_string()).await
+    server.post(rpc(method, params).to_string()).await
 }
 
 /// The value that a tool returns.

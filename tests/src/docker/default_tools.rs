@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::lab::{Lab, lab, merged, published};
+use super::lab::{Lab, lab, merged, of_compose, published};
 use super::{fail, invalid, succeed, with_fake};
 use crate::harness::{
     Response, assert_contains, assert_ends_with, assert_starts_with, eventually, member_texts,
@@ -108,7 +108,7 @@ async fn failed_start_is_explained() {
 async fn containers_are_listed() {
     let Some(lab) = lab().await else { return };
     let more = json!({
-        "Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": "shop", "com.docker.compose.service": "web"},
+        "Labels": of_compose("shop", "web"),
         "ExposedPorts": {"80/tcp": {}, "81/tcp": {}},
         "HostConfig": {"PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}]}},
     });

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::lab::{Lab, lab};
+use super::lab::lab;
 use super::proxy::Proxy;
+use super::real::tools::exec_lab;
 use super::tool_calls::{calls_on, rows};
 use super::{fail, in_front_of, invalid, succeed};
-use crate::harness::{Server, real};
+use crate::harness::Server;
 
 /// Filters and bodies are no part of a path.
 const NO_PATH: [(&str, &str); 2] = [
@@ -78,11 +79,6 @@ fn hostile_values() -> Vec<Value> {
     values
 }
 
-async fn assert_refused(server: &Server, tool: &str, argument: &str, arguments: Value) {
-    let error = invalid(server, tool, arguments).await;
-    assert_eq!(error["data"]["field"], argument, "{tool}: {error}");
-}
-
 /// Calls all tools with every hostile value.
 async fn attack(server: &Server) {
     for name in hostile_values() {
@@ -92,7 +88,8 @@ async fn attack(server: &Server) {
                 continue;
             }
             arguments[&argument] = name.clone();
-            assert_refused(server, tool, &argument, arguments).await;
+            let error = invalid(server, tool, arguments).await;
+            assert_eq!(error["data"]["field"], argument, "{tool}: {error}");
         }
     }
 }
@@ -167,9 +164,7 @@ async fn engine_receives_only_the_intended_paths() {
 
 #[tokio::test]
 async fn unknown_names_get_suggestions() {
-    let Some(host) = real::docker() else { return };
-    let env = [("MCP_TOOLSETS", "all"), ("DOCKER_MCP_ALLOW_EXEC", "1")];
-    let lab = Lab::at(host, &env).await;
+    let Some(lab) = exec_lab().await else { return };
     let web = lab.create("webshop", &["true"], json!({})).await;
     for (_, tool, _, arguments) in calls_on(&web.replace("webshop", "webshpo")) {
         fails_with!(lab, tool, arguments, "There is no container", &web);

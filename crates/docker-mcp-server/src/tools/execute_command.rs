@@ -342,6 +342,10 @@ impl Process {
         if !self.state().await.is_ok_and(|state| state.running) {
             return false;
         }
+        if matches!(self.pid, PidLine::Missing) {
+            // Nothing can end it.
+            return true;
+        }
         // Errors are ignored: the engine's state shows the result.
         let _ = timeout(KILL_TIMEOUT, self.kill_session()).await;
         let ended = async {

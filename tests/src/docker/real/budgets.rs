@@ -3,9 +3,10 @@
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
+use super::tools::cli_lab;
 use crate::docker::lab::{Lab, lab, of_compose};
 use crate::docker::{asked_for, call, calls_of, post};
-use crate::harness::{assert_contains, real};
+use crate::harness::assert_contains;
 
 /// Most bytes of an answer.
 const MAX_ANSWER_BYTES: usize = 16_000;
@@ -49,9 +50,9 @@ get_container_stats | {"top": 100}
 
 #[tokio::test]
 async fn answers_with_200_containers_are_small() {
-    let Some(host) = real::docker() else { return };
-    let path = format!("{}:/usr/bin:/bin", real::compose_dir().unwrap_or_default());
-    let lab = Lab::at(host, &[("MCP_TOOLSETS", "all"), ("PATH", &path)]).await;
+    let Some(lab) = cli_lab(&[]).await else {
+        return;
+    };
     lab.create_many(200).await;
     let listed = lab
         .weigh_tool("list_containers", json!({"all": true}))

@@ -6,9 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use super::tools::program_path;
 use crate::docker::lab::{Folder, Lab, lab, merged, of_compose};
 use crate::docker::{asked_for, calls_of, in_front_of, post, succeed};
-use crate::harness::{Server, eventually, real};
+use crate::harness::{Server, eventually};
 
 /// Begins every secret; those of hexadecimal digits and of capital letters differ only in case and digits.
 const MARKS: [&str; 2] = ["c4n4ry", "c0ffee"];
@@ -158,12 +159,11 @@ resources/list resources/list | {}
 async fn no_output_shows_a_planted_secret() {
     let Some(lab) = lab().await else { return };
     let [runs, ends, fails] = plant(&lab).await;
-    let (folder, compose) = (Folder::new(), real::compose_dir().unwrap_or_default());
+    let (folder, path) = (Folder::new(), program_path().unwrap_or_default());
     let registry = "127.0.0.1:9";
     let login =
         json!({"auths": {registry: {"auth": STANDARD.encode(format!("bob:{}000Zq", MARKS[0]))}}});
     folder.write("docker/config.json", &login.to_string());
-    let path = format!("{compose}:/usr/bin:/bin");
     let config = folder.path().join("docker");
     let env = [
         ("DOCKER_CONFIG", config.to_str().unwrap()),

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use crate::docker::lab::{Folder, Lab, ending_late, of_compose, published};
+use crate::docker::lab::{Folder, Lab, ending_late, lab, of_compose, published};
 use crate::docker::proxy::Proxy;
 use crate::docker::{in_front_of, succeed};
 use crate::harness::{assert_contains, real, wait_until};
@@ -319,8 +319,7 @@ async fn broken_containers_are_diagnosed() {
 
 #[tokio::test]
 async fn stuck_absent_and_ended_containers_are_described() {
-    let Some(host) = real::docker() else { return };
-    let lab = Lab::at(host, &[]).await;
+    let Some(lab) = lab().await else { return };
     let name = lab.create("wedged", &["true"], json!({})).await;
     let proxy = Proxy::silent_about(&lab.host, &format!("/containers/{name}/json")).await;
     let server = in_front_of(&proxy.host, &[("DOCKER_CLIENT_TIMEOUT", "20")]).await;

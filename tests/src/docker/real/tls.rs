@@ -19,6 +19,7 @@ use tokio::net::UnixStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::tools::program_path;
 use crate::docker::lab::{Folder, Lab, lab};
 use crate::docker::proxy::listen;
 use crate::docker::{SERVER, fail, in_front_of, succeed};
@@ -267,7 +268,7 @@ impl Authority {
 
 #[tokio::test]
 async fn compose_uses_the_engine_of_a_context() {
-    let (Some(authority), Some(compose)) = (Authority::new(), real::compose_dir()) else {
+    let (Some(authority), Some(path)) = (Authority::new(), program_path()) else {
         return;
     };
     let Some(lab) = lab().await else { return };
@@ -276,7 +277,6 @@ async fn compose_uses_the_engine_of_a_context() {
     context(&config, &authority.client(), &engine.host, "remote");
     let file = "services:\n  web:\n    image: busybox:test\n    command: [sleep, '600']\n";
     fs::write(shop.path().join("compose.yml"), file).unwrap();
-    let path = format!("{compose}:/usr/bin:/bin");
     let env = [
         ("PATH", path.as_str()),
         ("DOCKER_CONFIG", config.str()),

@@ -33,10 +33,9 @@ async fn lab_with(env: &[(&str, &str)]) -> Option<Lab> {
 }
 
 /// With the programs that build and bring up projects.
-async fn cli_lab(env: &[(&str, &str)]) -> Option<Lab> {
-    let (host, path) = (real::docker()?, program_path()?);
-    let env = [env, &[("MCP_TOOLSETS", "all"), ("PATH", &path)]].concat();
-    Some(Lab::at(host, &env).await)
+pub(super) async fn cli_lab(env: &[(&str, &str)]) -> Option<Lab> {
+    let path = program_path()?;
+    lab_with(&[env, &[("PATH", &path)]].concat()).await
 }
 
 /// The same on each engine; none without the programs.
@@ -58,7 +57,7 @@ pub(super) async fn isolated_lab() -> Option<Lab> {
 }
 
 /// A `PATH` with the programs of Docker; `None` without them.
-fn program_path() -> Option<String> {
+pub(super) fn program_path() -> Option<String> {
     real::compose_dir().map(|dir| format!("{dir}:/usr/bin:/bin"))
 }
 
@@ -68,7 +67,7 @@ async fn lab() -> Option<Lab> {
 }
 
 /// As [`lab`], with commands in containers allowed.
-async fn exec_lab() -> Option<Lab> {
+pub(in crate::docker) async fn exec_lab() -> Option<Lab> {
     lab_with(&[("DOCKER_MCP_ALLOW_EXEC", "1")]).await
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use super::super::super::lab::{Folder, Lab, merged};
+use super::super::super::lab::{Folder, Lab, merged, of_compose};
 use super::{confirmed, fail, isolated_lab, lab_with, succeed, texts};
 use crate::harness::{assert_contains, assert_lacks, assert_starts_with, wait_until};
 
@@ -392,19 +392,15 @@ async fn text_is_not_written_through_links_or_outside() {
 async fn project(lab: &Lab) -> String {
     let project = lab.name("shop");
     let labels = |service: &str| {
-        json!({"StopTimeout": 0, "Labels": {
-            "com.docker.compose.config-hash": "1", "com.docker.compose.project": project, "com.docker.compose.service": service,
-            "com.docker.compose.oneoff": "False", "com.docker.compose.container-number": "1",
-            "com.docker.compose.project.working_dir": "/srv/shop",
-        }})
+        let more = json!({"com.docker.compose.project.working_dir": "/srv/shop"});
+        json!({"StopTimeout": 0, "Labels": merged(of_compose(&project, service), more)})
     };
     let script = "for i in 1 2 3; do echo web $i; sleep 0.2; done; sleep 600";
     lab.run("web", &["sh", "-c", script], labels("web")).await;
     let script = "sleep 0.1; for i in 1 2 3; do echo db $i; sleep 0.2; done; sleep 600";
     lab.run("db", &["sh", "-c", script], labels("db")).await;
     for name in ["web", "db"] {
-        let arguments = json!({"container": lab.name(name), "until_match": " 3$", "tail": 10, "follow_seconds": 120});
-        succeed(lab, "get_container_logs", arguments).await;
+        lab.until_written(&lab.name(name), " 3", 1).await;
     }
     project
 }

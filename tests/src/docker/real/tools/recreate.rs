@@ -33,10 +33,10 @@ pub(super) async fn until_runs(lab: &Lab, name: &str, id: &str, is_same: bool) {
     .await;
 }
 
-/// A lock with which the servers of other tests leave this container alone, since somebody is at work with it.
+/// A lock with which the servers of other tests, which have no environment, leave this container alone, since somebody
+/// is at work with it.
 pub(super) fn locked(id: &str) -> fs::File {
-    let lock = std::env::temp_dir().join(format!("docker-mcp-server-{id}.lock"));
-    let lock = fs::File::create(lock).unwrap();
+    let lock = fs::File::create(format!("/tmp/docker-mcp-server-{id}.lock")).unwrap();
     lock.lock().unwrap();
     lock
 }

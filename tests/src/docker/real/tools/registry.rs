@@ -21,10 +21,7 @@ pub(super) async fn start(lab: &Lab, seconds: &str) -> String {
     });
     let script = ["sh", "-c", include_str!("registry.sh")];
     let name = lab.run("registry", &script, more).await;
-    let arguments =
-        json!({"container": name, "until_match": "^ready$", "tail": 10, "follow_seconds": 120});
-    let log = succeed(lab, "get_container_logs", arguments).await;
-    assert_eq!(log["stopped_by"], "matched", "{log}");
+    lab.until_written(&name, "ready", 1).await;
     format!("{}/app", lab.address(&name).await)
 }
 
@@ -63,9 +60,7 @@ async fn start_registry(lab: &Lab, dir: &Folder, program: &str) -> String {
             "PortBindings": {"5000/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}]}},
     });
     let name = lab.run("registry", &command, more).await;
-    let arguments = json!({"container": name, "until_match": "listening on", "tail": 10, "follow_seconds": 120});
-    let log = succeed(lab, "get_container_logs", arguments).await;
-    assert_eq!(log["stopped_by"], "matched", "{log}");
+    lab.until_written(&name, "listening on", 1).await;
     lab.address(&name).await
 }
 
