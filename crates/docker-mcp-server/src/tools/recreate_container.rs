@@ -221,10 +221,10 @@ fn shared(host: &Value, owner: &ContainerDetails) -> Option<&'static str> {
 /// The time for which a container without health check has to run.
 const MIN_UPTIME: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// The time in which a container that was killed at the end of a stop is gone.
-const STOP_MARGIN_SECONDS: u32 = 2;
+/// The time in which a container that was killed at the end of a stop is gone, also on a busy engine.
+const STOP_MARGIN_SECONDS: u32 = 10;
 /// The time for a removal that was begun already.
-const REMOVAL_TIME: Duration = Duration::from_secs(10);
+const REMOVAL_TIME: Duration = Duration::from_secs(60);
 /// The delay between the attempts to bring back old containers.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
