@@ -47,9 +47,8 @@ impl Lab {
         ];
         let prefix = format!("mcp-test-{:08x}", uuid::Uuid::new_v4().as_fields().0);
         let env = own.iter().chain(env);
-        let env: Vec<_> = env
-            .map(|(name, value)| (*name, value.replace("PREFIX", &prefix)))
-            .collect();
+        let env = env.map(|(name, value)| (*name, value.replace("PREFIX", &prefix)));
+        let env: Vec<_> = env.collect();
         let env: Vec<_> = env.iter().map(|(name, value)| (*name, &**value)).collect();
         let server = Server::start(SERVER, &env).await;
         Self {

@@ -127,7 +127,7 @@ impl Tool for RecreateContainer {
         };
         let grace = grace::<0, 0>(None, &before);
         // The way there, and the way back.
-        call.extend_timeout(Duration::from_secs((seconds + 2 * grace + 20).into()));
+        call.extend_timeout(Duration::from_secs((seconds + 2 * grace + 30).into()));
         let (after, note) = whole(replacement.run(now, request, grace)).await?;
         Ok(Recreated {
             container: after.display_name().to_owned(),

@@ -71,8 +71,6 @@ async fn programs_end_with_the_call_and_with_the_server() {
             }
             wait_until("the programs end", async || programs(&project) == 0).await;
         }
-        let down = json!({"project": project, "action": "down", "confirm": project});
-        succeed(&lab, "compose_service", down).await;
     }
 }
 

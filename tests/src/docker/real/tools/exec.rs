@@ -204,6 +204,4 @@ async fn process_without_a_shell_is_reported_as_still_running() {
     let exec = slow["exec_id"].as_str().unwrap();
     let exec = lab.docker.inspect_exec(exec).await.unwrap();
     assert_eq!(exec.running, Some(true));
-    lab.remove(&name).await;
-    succeed!(lab, "remove_image", {"image": tag, "confirm": tag});
 }

@@ -97,7 +97,6 @@ async fn only_allowed_directories_are_built() {
         let expected = refused.contains("outside") || refused.contains("absolute");
         assert!(expected, "{path}: {refused}");
     }
-    succeed!(lab, "remove_image", {"image": tag, "confirm": tag});
 }
 
 #[tokio::test]
@@ -204,8 +203,5 @@ async fn built_images_are_those_of_the_command() {
             drop(labels);
         }
         assert_eq!(images[0], images[1]);
-        for image in [real, ours] {
-            succeed!(lab, "remove_image", {"image": image, "confirm": image});
-        }
     }
 }

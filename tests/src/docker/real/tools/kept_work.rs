@@ -210,7 +210,6 @@ async fn compose_file_is_overwritten_only_by_the_text_that_was_agreed_to() {
         let copy = format!("{}.{copy}", file.display());
         assert_eq!(fs::read_to_string(copy).unwrap(), expected);
     }
-    succeed!(*lab, "compose_service", {"project": project, "action": "down", "confirm": project});
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use super::super::super::lab::{Folder, Lab};
 use super::super::super::proxy::Proxy;
 use super::super::super::{calls_of, in_front_of};
 use super::stdio_session::StdioSession;
-use super::{confirmed, fail, isolated_lab, lab, succeed, texts};
+use super::{confirmed, fail, isolated_lab, lab, refusal, succeed, texts};
 use crate::harness::{assert_contains, assert_lacks, assert_starts_with, real, wait_until};
 
 /// A server with all tools on each engine.
@@ -402,11 +402,8 @@ async fn check(lab: &Lab, docker: &str, number: usize, row: &str, part: &str) ->
     }
     let before = inspect_raw(lab, docker, &name).await;
     let changes: Value = serde_json::from_str(changes).unwrap();
-    let done = call_text(
-        lab,
-        json!({"container": name, "changes": changes, "confirm": name}),
-    )
-    .await;
+    let arguments = json!({"container": name, "changes": changes, "confirm": name});
+    let done = refusal(lab, "recreate_container", &arguments).await;
     let after = inspect_raw(lab, docker, &name).await;
     let removed = lab.command(docker, &["rm", "-f", "-v", &name]).await;
     removed.unwrap();
@@ -436,10 +433,6 @@ async fn inspect_raw(lab: &Lab, docker: &str, name: &str) -> Value {
         .unwrap();
     let shown: Value = serde_json::from_str(&shown).unwrap();
     shown[0].clone()
-}
-
-async fn call_text(lab: &Lab, arguments: Value) -> String {
-    super::refusal(&lab.server, "recreate_container", &arguments).await
 }
 
 #[tokio::test]
@@ -492,7 +485,6 @@ async fn check_all(lab: Lab, docker: &str) -> Vec<String> {
     let checks = rows.map(|(number, row)| check(lab_ref, docker, number, row, part));
     let checks = stream::iter(checks).buffer_unordered(MAX_CONCURRENT_ROWS);
     let checks: Vec<_> = checks.collect().await;
-    run(&format!("rmi|-f|{one}|{two}")).await.unwrap();
     let failed = checks.into_iter().flatten();
     failed.map(|text| format!("{}: {text}", lab.host)).collect()
 }
@@ -505,7 +497,7 @@ async fn container_is_replaced_by_one_call_at_a_time() {
         let id = lab.id(&web).await;
         let arguments = json!({"container": web, "confirm": web, "timeout_seconds": 600,
             "changes": {"healthcheck": held_check("true")}});
-        let calls = (0..5).map(|_| call_text(&lab, arguments.clone()));
+        let calls = (0..5).map(|_| refusal(&lab, "recreate_container", &arguments));
         let mut calls: FuturesUnordered<_> = calls.collect();
         for _ in 0..4 {
             let text = calls.next().await.unwrap();
