@@ -32,7 +32,7 @@ mod tool_calls;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Reply, Server};
+use crate::harness::{FakeService, Reply, Request, Response, Server, rpc};
 
 const SERVER: &str = "docker-mcp-server";
 
@@ -44,6 +44,16 @@ async fn in_front_of(host: &str, env: &[(&str, &str)]) -> Server {
         ("MCP_TOOLSETS", "all"),
     ];
     Server::start(SERVER, &[&own, env].concat()).await
+}
+
+/// A fake engine, and a server in front of it.
+async fn with_fake(
+    env: &[(&str, &str)],
+    answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
+) -> (FakeService, Server) {
+    let fake = FakeService::start(answer).await;
+    let server = in_front_of(&fake.url.replace("http://", "tcp://"), env).await;
+    (fake, server)
 }
 
 /// The result of `tools/call`, even if the tool failed.
@@ -67,8 +77,7 @@ async fn agree(server: &Server, tool: &str, mut arguments: Value) -> Value {
 
 /// The whole reply to a request.
 async fn post(server: &Server, method: &str, params: Value) -> Reply {
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-    server.post(body.to_string()).await
+    server.post(rpc(method, params).to_string()).await
 }
 
 /// The value that a tool returns.

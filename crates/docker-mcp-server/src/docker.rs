@@ -628,7 +628,7 @@ impl<'a> Action<'a> {
 }
 
 /// The timeout of the names of existing objects, which are read to suggest one in an error.
-const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(2);
+const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Docker {
     /// The JSON at `path`, which describes one object, as `T`.

@@ -26,7 +26,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), MAX_RETRY_DELAY);
 /// The timeout of the check whether the engine is up.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Follows the engine's events and announces what they change.
 pub(crate) struct EventFollower {

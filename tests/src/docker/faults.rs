@@ -2,21 +2,13 @@
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::lab::Folder;
 use super::proxy::listen;
-use super::{SERVER, fail, in_front_of, succeed};
-use crate::harness::{FakeService, Request, Response, Server, assert_contains, real};
-
-async fn with_fake(
-    answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
-) -> (FakeService, Server) {
-    let fake = FakeService::start(answer).await;
-    let server = in_front_of(&fake.url.replace("http://", "tcp://"), &[]).await;
-    (fake, server)
-}
+use super::{SERVER, fail, in_front_of, succeed, with_fake};
+use crate::harness::{Response, assert_contains, real};
 
 /// An engine that answers every request with exactly these bytes.
 async fn bytes(reply: &'static [u8], then_close: bool) -> (String, AbortOnDropHandle<()>) {
@@ -39,9 +31,8 @@ fn running() -> Value {
 
 #[tokio::test]
 async fn engine_that_is_down_is_reported_and_recovers() {
-    let dir = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
-    std::fs::create_dir(&dir).unwrap();
-    let socket = dir.join("docker.sock");
+    let dir = Folder::new();
+    let socket = dir.path().join("docker.sock");
     let server = in_front_of(&format!("unix://{}", socket.display()), &[]).await;
     server.wait_for_status("degraded").await;
     fails_with!(
@@ -60,14 +51,14 @@ async fn engine_that_is_down_is_reported_and_recovers() {
         std::fs::remove_file(&socket).unwrap();
         fails_with!(server, "list_containers", {}, "Start the engine");
     }
-    std::fs::remove_dir_all(&dir).unwrap();
 }
 
 #[tokio::test]
 async fn refused_connection_is_explained() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let host = format!("tcp://{}", listener.local_addr().unwrap());
-    drop(listener);
+    // Nobody else can take the port.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let host = format!("tcp://{}", socket.local_addr().unwrap());
     let server = in_front_of(&host, &[]).await;
     let message = fail(&server, "list_containers", json!({})).await;
     assert_contains(&message, &host);
@@ -89,7 +80,7 @@ async fn engine_errors_are_reported_without_html() {
         ),
     ];
     for (response, expected) in cases {
-        let (_fake, server) = with_fake(move |_| response.clone()).await;
+        let (_fake, server) = with_fake(&[], move |_| response.clone()).await;
         for (tool, arguments) in [
             ("list_containers", json!({})),
             ("get_container", json!({"container": "web"})),
@@ -137,21 +128,22 @@ async fn slow_engine_times_out() {
 
 #[tokio::test]
 async fn endless_reply_is_limited() {
-    let (_fake, server) =
-        with_fake(|_| Response::Http(200, "application/json", vec![b' '; 50 << 20].into())).await;
+    let (_fake, server) = with_fake(&[], |_| {
+        Response::Http(200, "application/json", vec![b' '; 50 << 20].into())
+    })
+    .await;
     fails_with!(server, "get_container", {"container": "web"}, "more than 4 MiB");
 }
 
 #[tokio::test]
 async fn unconfirmed_stop_is_reported_and_not_repeated() {
-    let fake = FakeService::start(|request| match request.method.as_str() {
+    // Longer than the requests before take, even on a busy machine.
+    let env = [("DOCKER_CLIENT_TIMEOUT", "20")];
+    let (fake, server) = with_fake(&env, |request| match request.method.as_str() {
         "POST" => Response::Hang,
         _ => Response::json(200, &running()),
     })
     .await;
-    // Longer than the requests before take, even on a busy machine.
-    let host = fake.url.replace("http://", "tcp://");
-    let server = in_front_of(&host, &[("DOCKER_CLIENT_TIMEOUT", "5")]).await;
     fails_with!(server, "stop_container", {"container": "web", "timeout_seconds": 0},
         "may still happen", "get_container");
     let requests = fake.requests().into_iter();
@@ -196,7 +188,7 @@ const CHANGES: [(&str, &str, &str); 6] = [
 
 #[tokio::test]
 async fn change_whose_answer_was_lost_may_have_happened() {
-    let (_fake, server) = with_fake(|request| {
+    let (_fake, server) = with_fake(&[], |request| {
         let has = |text: &str| request.target.contains(text);
         match request.method.as_str() {
             "POST" | "PUT" | "DELETE" => Response::Cut,
@@ -214,7 +206,7 @@ async fn change_whose_answer_was_lost_may_have_happened() {
 
 #[tokio::test]
 async fn container_removed_during_a_call_is_not_found() {
-    let (_fake, server) = with_fake(|request| match request.method.as_str() {
+    let (_fake, server) = with_fake(&[], |request| match request.method.as_str() {
         "POST" => Response::json(404, &json!({"message": "No such container: web"})),
         _ if request.target.starts_with("/containers/json") => Response::json(200, &json!([])),
         _ => Response::json(200, &running()),

@@ -1,5 +1,6 @@
 //! The environment of one test: a real engine, and objects that are removed even if the test fails.
 
+use std::collections::HashMap;
 use std::fs;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,8 @@ use bollard::Docker;
 use bollard::models::{ContainerConfig, ContainerCreateBody, VolumeCreateRequest};
 use bollard::query_parameters::{
     CommitContainerOptionsBuilder, CreateContainerOptions, CreateContainerOptionsBuilder,
-    KillContainerOptions, ListImagesOptions, ListNetworksOptions, ListVolumesOptions,
-    RemoveContainerOptionsBuilder, RemoveImageOptions, RemoveVolumeOptions,
+    KillContainerOptions, ListContainersOptionsBuilder, ListImagesOptions, ListNetworksOptions,
+    ListVolumesOptions, RemoveContainerOptionsBuilder, RemoveImageOptions, RemoveVolumeOptions,
     RenameContainerOptionsBuilder, StartContainerOptions,
 };
 use futures_util::{StreamExt as _, stream};
@@ -18,53 +19,49 @@ use serde_json::{Value, json};
 use super::{SERVER, succeed};
 use crate::harness::{Server, real, wait_until};
 
-/// A real engine, a server in front of it, and the containers of one test.
+/// A real engine, a server in front of it, and the objects of one test, whose names begin with its prefix.
 pub(super) struct Lab {
     pub(super) docker: Docker,
     pub(super) host: String,
     pub(super) server: Server,
     pub(super) prefix: String,
-    created: Vec<String>,
 }
 
 impl Lab {
     /// One on each available engine.
-    pub(super) async fn everywhere() -> Vec<Self> {
+    pub(super) async fn everywhere(env: &[(&str, &str)]) -> Vec<Self> {
         let mut labs = Vec::new();
         for host in real::docker_engines() {
-            labs.push(Self::at(host, &[]).await);
+            labs.push(Self::at(host, env).await);
         }
         labs
     }
 
-    /// On this engine, with a server that is patient with a busy machine and has these additional variables.
+    /// On this engine, with a server that is patient with a busy machine and has these additional variables, in which
+    /// PREFIX is that of the names.
     pub(super) async fn at(host: String, env: &[(&str, &str)]) -> Self {
         let own = [
             ("DOCKER_HOST", host.as_str()),
             ("DOCKER_CLIENT_TIMEOUT", "60"),
             ("MCP_CALL_TIMEOUT", "120"),
         ];
-        let env = [&own, env].concat();
+        let prefix = format!("mcp-test-{:08x}", uuid::Uuid::new_v4().as_fields().0);
+        let env = own.iter().chain(env);
+        let env = env.map(|(name, value)| (*name, value.replace("PREFIX", &prefix)));
+        let env: Vec<_> = env.collect();
+        let env: Vec<_> = env.iter().map(|(name, value)| (*name, &**value)).collect();
         let server = Server::start(SERVER, &env).await;
         Self {
             docker: Docker::connect_with_host(&host).unwrap(),
             host,
             server,
-            prefix: format!("mcp-test-{:08x}", uuid::Uuid::new_v4().as_fields().0),
-            created: Vec::new(),
+            prefix,
         }
     }
 
-    /// The name of the container that this test calls `name`.
+    /// The name of the object that this test calls `name`.
     pub(super) fn name(&self, name: &str) -> String {
         format!("{}-{name}", self.prefix)
-    }
-
-    /// The name of a container that the server under test is going to create.
-    pub(super) fn adopt(&mut self, name: &str) -> String {
-        let name = self.name(name);
-        self.created.push(name.clone());
-        name
     }
 
     /// Removes a container before the end of the test.
@@ -75,21 +72,21 @@ impl Lab {
     }
 
     /// Creates a container; `more` is merged into the engine's own request body.
-    pub(super) async fn create(&mut self, name: &str, command: &[&str], more: Value) -> String {
+    pub(super) async fn create(&self, name: &str, command: &[&str], more: Value) -> String {
         let (options, body) = self.prepare(name, merged(json!({"Cmd": command}), more));
         let created = self.docker.create_container(Some(options), body).await;
         created.unwrap();
         self.name(name)
     }
 
-    /// The request that creates a container without starting it; it is removed with the others.
+    /// The request that creates a container without starting it.
     pub(super) fn prepare(
-        &mut self,
+        &self,
         name: &str,
         more: Value,
     ) -> (CreateContainerOptions, ContainerCreateBody) {
-        let full = self.adopt(name);
-        let options = CreateContainerOptionsBuilder::new().name(&full).build();
+        let options = CreateContainerOptionsBuilder::new().name(&self.name(name));
+        let options = options.build();
         let labels = json!({"mcp-test": self.prefix});
         let body = json!({"Image": "busybox:test", "Labels": labels, "HostConfig": {}});
         let body = serde_json::from_value(merged(body, more));
@@ -114,22 +111,25 @@ impl Lab {
     pub(super) async fn image(&self, name: &str, container: &str) -> String {
         let commit = CommitContainerOptionsBuilder::new().container(container);
         let commit = commit.repo(&self.name(name)).tag("1").comment(name).build();
-        let config: ContainerConfig = serde_json::from_value(json!({})).unwrap();
-        self.docker
-            .commit_container(commit, config)
-            .await
-            .unwrap()
-            .id
+        let image = self
+            .docker
+            .commit_container(commit, ContainerConfig::default());
+        image.await.unwrap().id
     }
 
-    /// Removes the containers, and the images, networks and volumes whose names begin with those of this test.
-    async fn clean(docker: &Docker, created: &[String], prefix: &str) {
-        let removing = created.iter().map(|name| {
+    /// Removes the containers, images, networks and volumes of this test. Containers by their ids: a server of another
+    /// test may be at work with the old one of a replacement, and rename it.
+    async fn clean(docker: &Docker, prefix: &str) {
+        let own = HashMap::from([("name", vec![prefix])]);
+        let own = ListContainersOptionsBuilder::new().all(true).filters(&own);
+        let listed = docker.list_containers(Some(own.build())).await;
+        let listed = listed.into_iter().flatten().filter_map(|at| at.id);
+        let removing = listed.map(|id| async move {
             let options = RemoveContainerOptionsBuilder::new().force(true).v(true);
-            docker.remove_container(name, Some(options.build()))
+            let _ = docker.remove_container(&id, Some(options.build())).await;
         });
         let removing = stream::iter(removing).buffer_unordered(8);
-        removing.for_each(async |_| ()).await;
+        removing.for_each(async |()| ()).await;
         let networks = docker.list_networks(None::<ListNetworksOptions>).await;
         for network in networks.into_iter().flatten().filter_map(|at| at.name) {
             if network.starts_with(prefix) {
@@ -157,12 +157,12 @@ impl Lab {
     }
 
     /// Runs a script of a shell.
-    pub(super) async fn run_script(&mut self, name: &str, script: &str) -> String {
+    pub(super) async fn run_script(&self, name: &str, script: &str) -> String {
         self.run(name, &["sh", "-c", script], json!({})).await
     }
 
     /// Runs a container with a published port; its name and the port of the host.
-    pub(super) async fn publish(&mut self, name: &str) -> (String, String) {
+    pub(super) async fn publish(&self, name: &str) -> (String, String) {
         let name = self.sleep(name, published("0")).await;
         let address = self.address(&name).await;
         (name, address.rsplit(':').next().unwrap().to_owned())
@@ -176,7 +176,7 @@ impl Lab {
     }
 
     /// Creates a container and starts it.
-    pub(super) async fn run(&mut self, name: &str, command: &[&str], more: Value) -> String {
+    pub(super) async fn run(&self, name: &str, command: &[&str], more: Value) -> String {
         let name = self.create(name, command, more).await;
         self.start(&name).await.unwrap();
         name
@@ -195,12 +195,12 @@ impl Lab {
     }
 
     /// Runs a container that only goes on.
-    pub(super) async fn sleep(&mut self, name: &str, more: Value) -> String {
+    pub(super) async fn sleep(&self, name: &str, more: Value) -> String {
         self.run(name, &["sleep", "600"], more).await
     }
 
     /// Runs a container to its end; a script ends late enough for its log.
-    pub(super) async fn finish(&mut self, name: &str, command: &[&str], more: Value) -> String {
+    pub(super) async fn finish(&self, name: &str, command: &[&str], more: Value) -> String {
         let name = match command {
             ["sh", "-c", script] => {
                 let script = ending_late(script);
@@ -210,6 +210,15 @@ impl Lab {
         };
         self.until(&name, "exited").await;
         name
+    }
+
+    /// Waits until a word is in the log of a container so many times.
+    pub(super) async fn until_written(&self, name: &str, word: &str, times: usize) {
+        wait_until(word, async || {
+            let log = succeed!(self, "get_container_logs", {"container": name});
+            log["log"].as_str().unwrap().matches(word).count() >= times
+        })
+        .await;
     }
 
     /// Waits until the engine reports the state `wanted`.
@@ -272,16 +281,13 @@ impl Deref for Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        let (docker, created) = (self.docker.clone(), std::mem::take(&mut self.created));
-        let prefix = self.prefix.clone();
+        let (docker, prefix) = (self.docker.clone(), self.prefix.clone());
         // A destructor cannot wait within the test's own runtime.
         let removal = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build();
-            runtime
-                .unwrap()
-                .block_on(Self::clean(&docker, &created, &prefix));
+            runtime.unwrap().block_on(Self::clean(&docker, &prefix));
         });
         let _ = removal.join();
     }

@@ -39,7 +39,6 @@ fn is_background_request(target: &str) -> bool {
         "/version",
         "/events?filters=",
         "/containers/json?limit=",
-        "/containers/json?filters=",
     ];
     own.iter().any(|own| target.contains(own))
 }
@@ -104,9 +103,9 @@ impl Proxy {
         streams.count()
     }
 
-    /// Closes all connections, and new ones as well while `is_down`.
-    pub(super) fn set_down(&self, is_down: bool) {
-        self.is_down.store(is_down, Ordering::Relaxed);
+    /// Closes all connections, and from now on new ones as well.
+    pub(super) fn go_down(&self) {
+        self.is_down.store(true, Ordering::Relaxed);
         self.cut();
     }
 
@@ -134,6 +133,12 @@ async fn forward(
     let line = text.lines().next().unwrap_or_default();
     let (method, target) = line.trim_end_matches(" HTTP/1.1").split_once(' ').unwrap();
     let shown = format!("{method} {}", unversioned(target));
+    // A server behind this takes back nothing that killed calls of other tests have left: that would be requests, too.
+    if shown.starts_with("GET /containers/json?filters=") {
+        let none = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n[]";
+        let _ = client.write_all(none).await;
+        return;
+    }
     seen.lock().unwrap().push(shown);
     if line.contains(&silent) {
         return std::future::pending().await;

@@ -10,4 +10,4 @@ mod podman;
 mod resources;
 mod ssh;
 mod tls;
-mod tools;
+pub(super) mod tools;

@@ -22,7 +22,7 @@ const EVENT_LOOKBACK_SECONDS: i64 = 7 * 24 * 3600;
 const LOG_LINES: u32 = 200;
 const LOG_BYTES: usize = 32_000;
 /// The timeout of each request. Best effort: a slow engine must not block the diagnosis.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// A younger run may be part of a crash loop.
 const YOUNG_RUN_SECONDS: i64 = 5;
 /// The delay until such a container is inspected again: the engine restarts at once, then after

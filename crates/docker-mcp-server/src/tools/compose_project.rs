@@ -16,8 +16,8 @@ use crate::policy::Policy;
 
 /// Bytes of the program's output in an answer, which contains it twice.
 const MAX_BYTES: usize = 12_000;
-/// Seconds to resolve a project, which needs less than one.
-const MAX_CONFIG_SECONDS: u32 = 10;
+/// Seconds to resolve a project, which needs less than one on a machine that is not busy.
+const MAX_CONFIG_SECONDS: u32 = 20;
 /// The names of a project's file, in the order in which compose looks for them.
 const NAMES: [&str; 4] = [
     "compose.yaml",
@@ -124,7 +124,7 @@ impl ComposeProject {
         call: &Call,
         arguments: &[&str],
     ) -> Result<Vec<String>, ToolError> {
-        let deadline = Deadline::new(call, Seconds::new(6 * MAX_CONFIG_SECONDS));
+        let deadline = Deadline::new(call, Seconds::new(3 * MAX_CONFIG_SECONDS));
         // Started services would be waited for.
         let arguments = [&["--dry-run", "--no-start"], arguments].concat();
         // For a new container it looks for the place of a text in one that it did not make.

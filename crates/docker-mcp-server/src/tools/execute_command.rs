@@ -19,7 +19,7 @@ use crate::json::{items, text};
 
 const DEFAULT_SECONDS: u32 = 20;
 /// The time for the end of a process that has to be killed.
-const CLEANUP_TIMEOUT: Duration = Duration::from_secs(15);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(25);
 /// Bytes of each output without `max_bytes`: an answer contains both, twice.
 const DEFAULT_BYTES: u32 = 3_500;
 /// Bytes of both in an answer without `max_bytes`.
@@ -225,7 +225,7 @@ const PID_WRAPPER: [&str; 4] = ["/bin/sh", "-c", "echo $$; exec \"$@\"", "sh"];
 /// Kills a session and its leader.
 const KILL_COMMAND: [&str; 4] = ["/bin/sh", "-c", "kill -9 -\"$1\"; kill -9 \"$1\"", "sh"];
 /// The timeout of each step of a kill.
-const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 type ExecOutput = BoxStream<'static, Result<LogOutput, bollard::errors::Error>>;
@@ -341,6 +341,10 @@ impl Process {
     async fn kill(&mut self) -> bool {
         if !self.state().await.is_ok_and(|state| state.running) {
             return false;
+        }
+        if matches!(self.pid, PidLine::Missing) {
+            // Nothing can end it.
+            return true;
         }
         // Errors are ignored: the engine's state shows the result.
         let _ = timeout(KILL_TIMEOUT, self.kill_session()).await;

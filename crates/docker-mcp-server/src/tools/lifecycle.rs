@@ -18,7 +18,7 @@ const INSPECTION_DELAYS: [Duration; 3] = [
 /// Lines and bytes of the log that explain an early exit, and the timeout for reading them.
 const MAX_LOG_LINES: u32 = 10;
 const MAX_LOG_BYTES: usize = 2_000;
-const LOG_TIMEOUT: Duration = Duration::from_secs(2);
+const LOG_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A container before and after a change.
 #[skip_serializing_none]

@@ -127,7 +127,7 @@ impl Tool for RecreateContainer {
         };
         let grace = grace::<0, 0>(None, &before);
         // The way there, and the way back.
-        call.extend_timeout(Duration::from_secs((seconds + 2 * grace + 20).into()));
+        call.extend_timeout(Duration::from_secs((seconds + 2 * grace + 30).into()));
         let (after, note) = whole(replacement.run(now, request, grace)).await?;
         Ok(Recreated {
             container: after.display_name().to_owned(),
@@ -221,12 +221,11 @@ fn shared(host: &Value, owner: &ContainerDetails) -> Option<&'static str> {
 /// The time for which a container without health check has to run.
 const MIN_UPTIME: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// The time in which a container that was killed at the end of a stop is gone.
-const STOP_MARGIN_SECONDS: u32 = 2;
+/// The time in which a container that was killed at the end of a stop is gone, also on a busy engine.
+const STOP_MARGIN_SECONDS: u32 = 10;
 /// The time for a removal that was begun already.
-const REMOVAL_TIME: Duration = Duration::from_secs(10);
-/// The attempts to bring back old containers, and the delay between them.
-const MAX_ATTEMPTS: u32 = 12;
+const REMOVAL_TIME: Duration = Duration::from_secs(60);
+/// The delay between the attempts to bring back old containers.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 struct Replacement {
@@ -273,10 +272,7 @@ impl Failure {
 pub(crate) async fn recover(docker: Arc<Docker>) {
     loop {
         docker.broken_off.notified().await;
-        for _ in 0..MAX_ATTEMPTS {
-            if roll_back_all(&docker).await {
-                break;
-            }
+        while !roll_back_all(&docker).await {
             tokio::time::sleep(RETRY_INTERVAL).await;
         }
     }
@@ -303,6 +299,16 @@ async fn roll_back_all(docker: &Docker) -> bool {
             answers = false;
             continue;
         };
+        // It may have ended since the list was made, which can be long ago: the ways back of the others take time.
+        match docker.engine.try_inspect(&container.id).await {
+            Ok(now) if now.display_name() == kept => {}
+            Err(failure) if !failure.is_no_such_container() => {
+                lock.leave();
+                answers = false;
+                continue;
+            }
+            _ => continue,
+        }
         let replacement = Replacement {
             docker: docker.clone(),
             timeout: ran(kept).then_some(Duration::ZERO),
@@ -310,10 +316,22 @@ async fn roll_back_all(docker: &Docker) -> bool {
             old: container.id.clone(),
             stop_was_sent: AtomicBool::new(true),
         };
-        if !lock.is_failed() && replacement.has_proved_itself().await {
-            let note = replacement.remove_old().await.unwrap_or_default();
-            tracing::warn!("`{name}` was replaced by a call that broke off at its end. {note}");
-            continue;
+        let has_proved_itself = match lock.is_failed() {
+            true => Ok(false),
+            false => replacement.has_proved_itself().await,
+        };
+        match has_proved_itself {
+            Ok(false) => {}
+            Ok(true) => {
+                let note = replacement.remove_old().await.unwrap_or_default();
+                tracing::warn!("`{name}` was replaced by a call that broke off at its end. {note}");
+                continue;
+            }
+            // It may hold work.
+            Err(_) => {
+                answers = false;
+                continue;
+            }
         }
         let cause = ToolError::conflict("The replacement broke off.");
         let failure = replacement.roll_back(lock, cause).await;
@@ -426,15 +444,18 @@ impl Replacement {
     }
 
     /// Whether the new container is as it should be, and has been for as long as its call would have watched it.
-    async fn has_proved_itself(&self) -> bool {
-        let Ok(now) = self.engine().try_inspect(&self.name).await else {
-            return false;
+    /// Errors when the engine does not answer.
+    async fn has_proved_itself(&self) -> Result<bool, EngineError> {
+        let now = match self.engine().try_inspect(&self.name).await {
+            Err(failure) if failure.is_no_such_container() => return Ok(false),
+            now => now?,
         };
         let began = unix_time::from_timestamp(&now.state.started_at).unwrap_or(i64::MAX);
         let uptime = unix_time::now().saturating_sub(began);
         let has_lasted = uptime >= MIN_UPTIME.as_secs() as i64;
         let is_up = self.is_new(&now) && now.state.runs() && now.restart_count == 0;
-        is_up && matches!(progress(&now, has_lasted, &Redactor::new(true)), Ok(true))
+        let is_good = || matches!(progress(&now, has_lasted, &Redactor::new(true)), Ok(true));
+        Ok(is_up && is_good())
     }
 
     async fn start(&self, old: &Described, request: &Request, grace: u32) -> Result<(), ToolError> {
@@ -730,10 +751,15 @@ impl Lock {
     fn set_failed(mut self) {
         let written = self.file.as_mut().map(|file| file.write_all(b"failed"));
         match written {
-            Some(Ok(())) => self.path.clear(),
+            Some(Ok(())) => self.leave(),
             Some(Err(error)) => tracing::warn!(%error, "cannot write {}", self.path.display()),
             None => {}
         }
+    }
+
+    /// Ends the lock, and leaves the file as it is.
+    fn leave(mut self) {
+        self.path.clear();
     }
 }
 

@@ -10,7 +10,7 @@ use crate::engine::{Engine, Event, Path, SHOWN_DETAILS, is_anonymous};
 use crate::json::{items, text};
 use crate::unix_time;
 
-/// The timeout of disk usage, for which the engine reads the size of every file.
+/// The least timeout of disk usage, for which the engine reads the size of every file.
 const DISK_USAGE_TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_WARNINGS: usize = 20;
 
@@ -108,7 +108,8 @@ impl Tool for GetSystemInfo {
 /// The engine's own report about its disk.
 pub(super) async fn disk_usage(engine: &Engine) -> Result<Value, ToolError> {
     let path = Path::to("/system/df");
-    engine.get_within(DISK_USAGE_TIMEOUT, path).await
+    let limit = DISK_USAGE_TIMEOUT.max(engine.timeout());
+    engine.get_within(limit, path).await
 }
 
 /// A size or a count; the engine writes -1 for one that it did not determine.

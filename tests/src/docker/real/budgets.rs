@@ -3,9 +3,10 @@
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
+use super::tools::cli_lab;
 use crate::docker::lab::{Lab, lab, of_compose};
 use crate::docker::{asked_for, call, calls_of, post};
-use crate::harness::{assert_contains, real};
+use crate::harness::assert_contains;
 
 /// Most bytes of an answer.
 const MAX_ANSWER_BYTES: usize = 16_000;
@@ -49,9 +50,9 @@ get_container_stats | {"top": 100}
 
 #[tokio::test]
 async fn answers_with_200_containers_are_small() {
-    let Some(host) = real::docker() else { return };
-    let path = format!("{}:/usr/bin:/bin", real::compose_dir().unwrap_or_default());
-    let mut lab = Lab::at(host, &[("MCP_TOOLSETS", "all"), ("PATH", &path)]).await;
+    let Some(lab) = cli_lab(&[]).await else {
+        return;
+    };
     lab.create_many(200).await;
     let listed = lab
         .weigh_tool("list_containers", json!({"all": true}))
@@ -109,7 +110,7 @@ impl Lab {
 
 #[tokio::test]
 async fn answers_with_a_long_log_are_small() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     // A line longer than a frame, then thirty megabytes of short ones.
     let script = "head -c 60000 /dev/zero | tr '\\0' x; echo; \
                   yes 'a line of a log that goes on and on and on' | head -n 600000; \
@@ -129,7 +130,7 @@ async fn answers_with_a_long_log_are_small() {
 }
 
 impl Lab {
-    async fn create_many(&mut self, count: usize) {
+    async fn create_many(&self, count: usize) {
         let bodies: Vec<_> = (0..count)
             .map(|number| {
                 let labels = of_compose(&self.name("shop"), &format!("service-{number}"));

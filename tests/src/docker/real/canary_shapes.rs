@@ -6,9 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use super::tools::program_path;
 use crate::docker::lab::{Folder, Lab, lab, merged, of_compose};
 use crate::docker::{asked_for, calls_of, in_front_of, post, succeed};
-use crate::harness::{Server, eventually, real};
+use crate::harness::{Server, eventually};
 
 /// Begins every secret; those of hexadecimal digits and of capital letters differ only in case and digits.
 const MARKS: [&str; 2] = ["c4n4ry", "c0ffee"];
@@ -60,7 +61,7 @@ fn command(first: &[&str]) -> Value {
 }
 
 /// The containers: one runs and is unhealthy, one has ended, one cannot be started.
-async fn plant(lab: &mut Lab) -> [String; 3] {
+async fn plant(lab: &Lab) -> [String; 3] {
     let labels = merged(members("label"), of_compose(&lab.name("shop"), "web"));
     let health = at("health").join("; ") + "; " + &print() + "; exit 1";
     let more = |first: &[&str]| {
@@ -156,14 +157,13 @@ resources/list resources/list | {}
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "a table of calls")]
 async fn no_output_shows_a_planted_secret() {
-    let Some(mut lab) = lab().await else { return };
-    let [runs, ends, fails] = plant(&mut lab).await;
-    let (folder, compose) = (Folder::new(), real::compose_dir().unwrap_or_default());
+    let Some(lab) = lab().await else { return };
+    let [runs, ends, fails] = plant(&lab).await;
+    let (folder, path) = (Folder::new(), program_path().unwrap_or_default());
     let registry = "127.0.0.1:9";
     let login =
         json!({"auths": {registry: {"auth": STANDARD.encode(format!("bob:{}000Zq", MARKS[0]))}}});
     folder.write("docker/config.json", &login.to_string());
-    let path = format!("{compose}:/usr/bin:/bin");
     let config = folder.path().join("docker");
     let env = [
         ("DOCKER_CONFIG", config.to_str().unwrap()),
@@ -187,7 +187,7 @@ async fn no_output_shows_a_planted_secret() {
     .await;
 
     // What is made through the server.
-    let (image, made) = (lab.name("image"), lab.adopt("made"));
+    let (image, made) = (lab.name("image"), lab.name("made"));
     let [network, volume] = ["network", "volume"].map(|name| lab.name(name));
     let lines = |word: &str, place: &str| {
         let members = members(place);
@@ -219,7 +219,6 @@ async fn no_output_shows_a_planted_secret() {
         "worse/compose.yml",
         &format!("services:\n  web: {{}}\n{}", at("text").join("\n")),
     );
-    lab.adopt("made-web-1");
     let both = format!("{registry}/{image}:1");
     let text = |value: Value| value.to_string();
     let calls = calls_of(
@@ -372,8 +371,8 @@ impl Outputs {
 
 #[tokio::test]
 async fn redacted_values_are_counted() {
-    let Some(mut lab) = lab().await else { return };
-    let [_, ends, _] = plant(&mut lab).await;
+    let Some(lab) = lab().await else { return };
+    let [_, ends, _] = plant(&lab).await;
     for tool in ["get_container", "get_container_logs", "diagnose_container"] {
         let answer = succeed!(lab, tool, {"container": ends});
         assert!(answer["redacted"].as_u64() >= Some(6), "{answer}");

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bollard::body_full;
 use bollard::query_parameters::{
@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use crate::docker::lab::{Folder, Lab, ending_late, of_compose, published};
+use crate::docker::lab::{Folder, Lab, ending_late, lab, of_compose, published};
 use crate::docker::proxy::Proxy;
 use crate::docker::{in_front_of, succeed};
 use crate::harness::{assert_contains, real, wait_until};
@@ -21,9 +21,9 @@ use crate::harness::{assert_contains, real, wait_until};
 /// The table of containers that need no preparation.
 const BROKEN_CONTAINERS: &str = include_str!("broken_containers.txt");
 /// A row of the table is asked again while its container comes to its end.
-const MAX_ATTEMPTS: usize = 300;
+const PATIENCE: Duration = Duration::from_secs(120);
 /// The same on Podman, where some rows are never right.
-const MAX_ATTEMPTS_PODMAN: usize = 15;
+const PATIENCE_PODMAN: Duration = Duration::from_secs(3);
 /// Rows of one engine at the same time.
 const MAX_CONCURRENT_ROWS: usize = 6;
 
@@ -93,8 +93,9 @@ impl Ward {
         self.lab.kill(&killed).await;
         let parts = ["killed high", "signal 9", "who killed it"];
         self.expect("killed", &killed, None, parts);
-        let script = "trap 'exit 0' TERM; while :; do sleep 0.1; done";
+        let script = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.1; done";
         let handles = self.lab.run_script("handles", script).await;
+        self.lab.until_written(&handles, "ready", 1).await;
         let ignores = self.lab.sleep("ignores", json!({})).await;
         self.stop(&handles, 60).await;
         self.stop(&ignores, 0).await;
@@ -176,11 +177,12 @@ impl Ward {
         if let Some(error) = &broken.error {
             asked["error"] = json!(error);
         }
-        let most = match self.is_podman {
-            true => MAX_ATTEMPTS_PODMAN,
-            false => MAX_ATTEMPTS,
+        let patience = match self.is_podman {
+            true => PATIENCE_PODMAN,
+            false => PATIENCE,
         };
-        for attempt in 0.. {
+        let began = Instant::now();
+        loop {
             let got = succeed(&self.lab, "diagnose_container", asked.clone()).await;
             let word = |member: &str| got[member].as_str().unwrap_or_default();
             let cause = format!("{} {}", word("cause"), word("confidence"));
@@ -191,12 +193,11 @@ impl Ward {
                 let (text, part) = parts.next().unwrap();
                 part.split('|').any(|part| text.contains(part))
             });
-            if points == [true; 3] || attempt == most {
+            if points == [true; 3] || began.elapsed() >= patience {
                 return (points, got);
             }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        unreachable!()
     }
 }
 
@@ -318,11 +319,10 @@ async fn broken_containers_are_diagnosed() {
 
 #[tokio::test]
 async fn stuck_absent_and_ended_containers_are_described() {
-    let Some(host) = real::docker() else { return };
-    let mut lab = Lab::at(host, &[]).await;
+    let Some(lab) = lab().await else { return };
     let name = lab.create("wedged", &["true"], json!({})).await;
     let proxy = Proxy::silent_about(&lab.host, &format!("/containers/{name}/json")).await;
-    let server = in_front_of(&proxy.host, &[("DOCKER_CLIENT_TIMEOUT", "5")]).await;
+    let server = in_front_of(&proxy.host, &[("DOCKER_CLIENT_TIMEOUT", "20")]).await;
     let diagnosis = succeed!(server, "diagnose_container", {"container": name});
     assert_has!(diagnosis, {"cause": "stuck", "container": name});
     assert_contains(&diagnosis["next_steps"], "restart the engine");

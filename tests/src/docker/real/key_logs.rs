@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::docker::call;
 use crate::docker::lab::{Lab, lab, merged, of_compose};
-use crate::harness::{Server, assert_contains, assert_lacks};
+use crate::harness::{assert_contains, assert_lacks};
 
 /// Base64 of random bytes.
 fn random(length: usize) -> String {
@@ -28,7 +28,6 @@ fn body(width: usize, lines: usize, last: usize) -> Vec<String> {
 
 struct KeyLog {
     lab: Lab,
-    server: Server,
     container: String,
     project: String,
     /// The inner lines of its keys.
@@ -39,7 +38,7 @@ struct KeyLog {
 impl KeyLog {
     /// A container whose log has these keys, each followed by two other lines.
     async fn new(keys: &[(&str, usize, usize)]) -> Option<Self> {
-        let mut lab = lab().await?;
+        let lab = lab().await?;
         let (mut lines, mut secrets) = (vec!["started".to_owned()], Vec::new());
         for (label, width, last) in keys {
             let body = body(*width, 7, *last);
@@ -53,11 +52,8 @@ impl KeyLog {
         let project = lab.name("shop");
         let labels = json!({"Labels": of_compose(&project, "web")});
         let container = lab.run("web", &["sh", "-c", &script], labels).await;
-        let env = [("DOCKER_HOST", &*lab.host), ("MCP_TOOLSETS", "all")];
-        let server = Server::start(crate::docker::SERVER, &env).await;
         Some(Self {
             lab,
-            server,
             container,
             project,
             secrets,
@@ -72,7 +68,7 @@ impl KeyLog {
     }
 
     async fn ask_exactly(&self, tool: &str, arguments: Value) -> String {
-        let shown = call(&self.server, tool, arguments.clone()).await;
+        let shown = call(&self.lab, tool, arguments.clone()).await;
         assert_eq!(shown["isError"], false, "{tool} {arguments}: {shown}");
         let text = shown["content"][0]["text"].as_str().unwrap().to_owned();
         for secret in &self.secrets {
@@ -98,7 +94,7 @@ async fn no_window_of_a_log_shows_a_line_of_a_key() {
         };
         let name = log.lab.name("web");
         log.lab.until(&name, "running").await;
-        let until = json!({"tail": 500, "until_match": "^ready to serve$", "follow_seconds": 30});
+        let until = json!({"tail": 500, "until_match": "^ready to serve$", "follow_seconds": 600});
         log.ask("get_container_logs", until).await;
         for tail in 1..=log.lines {
             let shown = log.ask("get_container_logs", json!({"tail": tail})).await;
@@ -135,7 +131,7 @@ async fn no_window_of_a_log_shows_a_line_of_a_key() {
 
 #[tokio::test]
 async fn value_is_hidden_whose_name_is_in_the_line_before() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     for (name, first, before) in [
         ("yaml", "- name: DB_PASSWORD", "  value: "),
         ("below", "the new PASSWORD:", "  "),
@@ -147,8 +143,8 @@ async fn value_is_hidden_whose_name_is_in_the_line_before() {
             json!({"tail": 1}),
             json!({"tail": 1, "timestamps": true}),
             json!({"grep": "\\*"}),
-            json!({"grep": "\\*", "follow_seconds": 1, "tail": 10}),
-            json!({"until_match": "\\*", "follow_seconds": 1, "tail": 10}),
+            json!({"grep": "\\*", "follow_seconds": 600, "tail": 10}),
+            json!({"until_match": "\\*", "follow_seconds": 600, "tail": 10}),
         ] {
             let arguments = merged(more, json!({"container": web}));
             let log = call(&lab, "get_container_logs", arguments).await;

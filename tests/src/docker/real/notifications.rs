@@ -24,12 +24,17 @@ impl Listener {
         Self { client, messages }
     }
 
-    async fn stdio(host: &str) -> Self {
+    /// With a server that sees only the containers of this test: a list has the newest ones of all.
+    async fn stdio(lab: &Lab) -> Self {
         let (handler, messages) = recorder();
         let builder = client_builder().era(EraChoice::Legacy).handler(handler);
         let program = binary(SERVER);
         let command = Command::new(program.to_str().unwrap()).arg("--stdio");
-        let client = builder.stdio(command.env("DOCKER_HOST", host)).unwrap();
+        let command = command
+            .env("DOCKER_HOST", &lab.host)
+            .env("DOCKER_MCP_ALLOW", format!("name={}", lab.name("*")))
+            .env("DOCKER_CLIENT_TIMEOUT", "60");
+        let client = builder.stdio(command).unwrap();
         let info = ClientInfo::new("tests", "1");
         client.connect(&info).await.unwrap();
         Self { client, messages }
@@ -79,7 +84,7 @@ fn uri(name: &str) -> String {
 
 #[tokio::test]
 async fn http_subscriber_is_notified_of_changes() {
-    for mut lab in Lab::everywhere().await {
+    for lab in Lab::everywhere(&[]).await {
         lab.server.wait_for_status("online").await;
         let name = lab.sleep("watched", json!({})).await;
         let other = lab.sleep("other", json!({})).await;
@@ -98,7 +103,7 @@ async fn http_subscriber_is_notified_of_changes() {
 
 #[tokio::test]
 async fn modern_listener_is_notified_of_changes() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     lab.server.wait_for_status("online").await;
     let name = lab.sleep("watched", json!({})).await;
     let mut listener = Listener::http(&lab.server, EraChoice::Modern).await;
@@ -116,9 +121,9 @@ async fn modern_listener_is_notified_of_changes() {
 
 #[tokio::test]
 async fn new_container_changes_the_list_over_stdio() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let before = lab.create("before", &["true"], json!({})).await;
-    let mut listener = Listener::stdio(&lab.host).await;
+    let mut listener = Listener::stdio(&lab).await;
     // The first list is complete: a client is not told of a change right after its start.
     let list = listener.client.request("resources/list", &json!({})).await;
     assert!(list.unwrap().get().contains(&uri(&before)));
@@ -135,10 +140,10 @@ async fn new_container_changes_the_list_over_stdio() {
 
 #[tokio::test]
 async fn subscription_works_by_id_and_by_name() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let name = lab.sleep("known", json!({})).await;
     let id = lab.id(&name).await;
-    let mut listener = Listener::stdio(&lab.host).await;
+    let mut listener = Listener::stdio(&lab).await;
     let [logs, stats] = ["logs", "stats"].map(|part| format!("{}/{part}", uri(&name)));
     let uris = [uri(&id), uri(&id[..12]), logs, stats];
     let subscribed = uris.each_ref().map(String::as_str);
@@ -156,13 +161,12 @@ async fn subscription_works_by_id_and_by_name() {
     let mut expected = uris.to_vec();
     expected.sort();
     assert_eq!(received, expected);
-    lab.docker.unpause_container(&name).await.unwrap();
     listener.client.close().await;
 }
 
 #[tokio::test]
 async fn health_checks_without_a_change_send_no_notification() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let more = json!({"Healthcheck": {"Test": ["CMD", "true"], "Interval": 50_000_000}});
     let name = lab.sleep("checked", more).await;
     let health = async || {
@@ -170,7 +174,7 @@ async fn health_checks_without_a_change_send_no_notification() {
         succeed(&lab, "get_container", arguments).await["health"].clone()
     };
     wait_until("health", async || health().await["status"] == "healthy").await;
-    let mut listener = Listener::stdio(&lab.host).await;
+    let mut listener = Listener::stdio(&lab).await;
     listener.subscribe(&[&uri(&name)]).await;
     // At least one more check begins and ends, for which the engine sends three events.
     let before = health().await["last_probe"]["at"].clone();
@@ -182,13 +186,12 @@ async fn health_checks_without_a_change_send_no_notification() {
     let mut received = listener.until(&uri(&name)).await;
     received.retain(|what| what != LIST);
     assert_eq!(received, [uri(&name)]);
-    lab.docker.unpause_container(&name).await.unwrap();
     listener.client.close().await;
 }
 
 #[tokio::test]
 async fn broken_event_stream_is_reopened() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let name = lab.sleep("watched", json!({})).await;
     let proxy = Proxy::start(&lab.host).await;
     let server = in_front_of(&proxy.host, &[]).await;

@@ -14,9 +14,9 @@ async fn lab() -> Option<Lab> {
 
 #[tokio::test]
 async fn podman_containers_are_listed_and_changed() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     lab.server.wait_for_status("online").await;
-    let name = lab.adopt("web");
+    let name = lab.name("web");
     let script = ["sh", "-c", "echo hello; echo oops >&2; sleep 600"];
     let created = succeed!(lab, "create_container", {"image": "busybox:test", "name": name,
         "command": script, "env": {"WORD": "one"}});

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::tools::isolated_lab;
 use crate::docker::lab::{Lab, lab, of_compose};
 use crate::docker::proxy::Proxy;
 use crate::docker::{fail, in_front_of};
@@ -16,7 +17,7 @@ async fn read(server: &Server, uri: &str) -> Value {
 
 #[tokio::test]
 async fn container_resources_match_the_tools() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let command = ["sh", "-c", "echo hello; sleep 600"];
     let name = lab.run("web", &command, json!({})).await;
     let uri = format!("docker://containers/{name}");
@@ -39,9 +40,13 @@ async fn container_resources_match_the_tools() {
 
 #[tokio::test]
 async fn other_resources_are_read_and_names_completed() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = isolated_lab().await else {
+        return;
+    };
+    let base = lab.create("base", &["true"], json!({})).await;
+    lab.image("image", &base).await;
     let images = read(&lab.server, "docker://images").await;
-    assert!(images.to_string().contains("busybox:test"), "{images}");
+    assert_contains(&images, &lab.name("image"));
     let project = lab.name("shop");
     let labels = json!({"Labels": of_compose(&project, "web")});
     lab.create("web", &["true"], labels).await;
@@ -100,7 +105,7 @@ async fn hostile_uris_reach_no_engine() {
 
 #[tokio::test]
 async fn hidden_container_is_in_no_resource() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let name = lab.create("hidden", &["true"], json!({})).await;
     let rule = format!("name={name}");
     let server = in_front_of(&lab.host, &[("DOCKER_MCP_DENY", &rule)]).await;
@@ -133,7 +138,9 @@ impl Lab {
 
 #[tokio::test]
 async fn prompts_contain_what_is_there() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = isolated_lab().await else {
+        return;
+    };
     let command = ["sh", "-c", "exit 7"];
     let name = lab.finish("broken", &command, json!({})).await;
     let arguments = json!({"container": name});

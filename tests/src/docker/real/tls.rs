@@ -19,9 +19,10 @@ use tokio::net::UnixStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::tools::program_path;
 use crate::docker::lab::{Folder, Lab, lab};
 use crate::docker::proxy::listen;
-use crate::docker::{SERVER, fail, succeed};
+use crate::docker::{SERVER, fail, in_front_of, succeed};
 use crate::harness::{Server, real};
 
 /// An engine behind TLS, on a free port of loopback.
@@ -79,15 +80,14 @@ impl Encrypted {
 
 async fn with_certificates(host: &str, dir: &Path) -> Server {
     let env = [
-        ("DOCKER_HOST", host),
         ("DOCKER_TLS_VERIFY", "1"),
         ("DOCKER_CERT_PATH", dir.to_str().unwrap()),
     ];
-    Server::start(SERVER, &env).await
+    in_front_of(host, &env).await
 }
 
 /// Reads, changes and follows a container through this server.
-async fn works(lab: &mut Lab, server: &Server, name: &str) {
+async fn works(lab: &Lab, server: &Server, name: &str) {
     let name = lab
         .run(name, &["sh", "-c", "echo hello; sleep 600"], json!({}))
         .await;
@@ -110,11 +110,11 @@ async fn client_with_valid_certificate_is_accepted() {
         return;
     };
     let client = authority.client();
-    for mut lab in Lab::everywhere().await {
+    for lab in Lab::everywhere(&[]).await {
         for (name, version) in [("tls12", &TLS12), ("tls13", &TLS13)] {
             let engine = Encrypted::start(&lab.host, &authority, version).await;
             let server = with_certificates(&engine.host, client.path()).await;
-            works(&mut lab, &server, name).await;
+            works(&lab, &server, name).await;
         }
     }
 }
@@ -176,16 +176,20 @@ async fn docker_context_has_its_own_certificates() {
     let Some(authority) = Authority::new() else {
         return;
     };
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let engine = Encrypted::start(&lab.host, &authority, &TLS13).await;
     let config = Folder::new();
     context(&config, &authority.client(), &engine.host, "remote");
     let dir = config.str();
-    let current = Server::start(SERVER, &[("DOCKER_CONFIG", dir)]).await;
-    works(&mut lab, &current, "current").await;
-    let named = [("DOCKER_CONFIG", dir), ("DOCKER_CONTEXT", "remote")];
-    let named = Server::start(SERVER, &named).await;
-    works(&mut lab, &named, "named").await;
+    let env = [
+        ("DOCKER_CONFIG", dir),
+        ("DOCKER_CLIENT_TIMEOUT", "60"),
+        ("DOCKER_CONTEXT", "remote"),
+    ];
+    for (name, env) in [("current", &env[..2]), ("named", &env[..])] {
+        let server = Server::start(SERVER, env).await;
+        works(&lab, &server, name).await;
+    }
 }
 
 /// Commands that make a certificate authority, and the keys and certificates of an engine and a client.
@@ -264,26 +268,26 @@ impl Authority {
 
 #[tokio::test]
 async fn compose_uses_the_engine_of_a_context() {
-    let (Some(authority), Some(compose)) = (Authority::new(), real::compose_dir()) else {
+    let (Some(authority), Some(path)) = (Authority::new(), program_path()) else {
         return;
     };
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let engine = Encrypted::start(&lab.host, &authority, &TLS13).await;
     let (config, shop) = (Folder::new(), Folder::new());
     context(&config, &authority.client(), &engine.host, "remote");
     let file = "services:\n  web:\n    image: busybox:test\n    command: [sleep, '600']\n";
     fs::write(shop.path().join("compose.yml"), file).unwrap();
-    let path = format!("{compose}:/usr/bin:/bin");
     let env = [
         ("PATH", path.as_str()),
         ("DOCKER_CONFIG", config.str()),
         ("DOCKER_MCP_PROJECT_DIR", shop.str()),
         ("MCP_TOOLSETS", "all"),
+        ("DOCKER_CLIENT_TIMEOUT", "60"),
         ("MCP_CALL_TIMEOUT", "120"),
     ];
     let server = Server::start(SERVER, &env).await;
     let project = lab.name("far");
-    let web = lab.adopt("far-web-1");
+    let web = lab.name("far-web-1");
     let up = succeed!(server, "compose_up", {"directory": shop.path(), "project": project});
     assert_eq!(up["running"], 1, "{up}");
     assert_eq!(lab.state(&web).await, "running");

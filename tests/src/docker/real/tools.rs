@@ -33,10 +33,9 @@ async fn lab_with(env: &[(&str, &str)]) -> Option<Lab> {
 }
 
 /// With the programs that build and bring up projects.
-async fn cli_lab(env: &[(&str, &str)]) -> Option<Lab> {
-    let (host, path) = (real::docker()?, program_path()?);
-    let env = [env, &[("MCP_TOOLSETS", "all"), ("PATH", &path)]].concat();
-    Some(Lab::at(host, &env).await)
+pub(super) async fn cli_lab(env: &[(&str, &str)]) -> Option<Lab> {
+    let path = program_path()?;
+    lab_with(&[env, &[("PATH", &path)]].concat()).await
 }
 
 /// The same on each engine; none without the programs.
@@ -45,15 +44,20 @@ async fn cli_labs(env: &[(&str, &str)]) -> Vec<Lab> {
         return Vec::new();
     };
     let env = [env, &[("MCP_TOOLSETS", "all"), ("PATH", &path)]].concat();
-    let mut labs = Vec::new();
-    for host in real::docker_engines() {
-        labs.push(Lab::at(host, &env).await);
-    }
-    labs
+    Lab::everywhere(&env).await
+}
+
+/// An environment whose server sees only its own objects, but for those with `hidden` in their names.
+pub(super) async fn isolated_lab() -> Option<Lab> {
+    let rules = [
+        ("DOCKER_MCP_ALLOW", "name=PREFIX-*"),
+        ("DOCKER_MCP_DENY", "name=*-hidden"),
+    ];
+    lab_with(&rules).await
 }
 
 /// A `PATH` with the programs of Docker; `None` without them.
-fn program_path() -> Option<String> {
+pub(super) fn program_path() -> Option<String> {
     real::compose_dir().map(|dir| format!("{dir}:/usr/bin:/bin"))
 }
 
@@ -63,7 +67,7 @@ async fn lab() -> Option<Lab> {
 }
 
 /// As [`lab`], with commands in containers allowed.
-async fn exec_lab() -> Option<Lab> {
+pub(in crate::docker) async fn exec_lab() -> Option<Lab> {
     lab_with(&[("DOCKER_MCP_ALLOW_EXEC", "1")]).await
 }
 
@@ -78,6 +82,14 @@ async fn confirmed(lab: &Lab, tool: &str, mut arguments: Value, target: &str) ->
     assert!(wrong.contains("Nothing was done"), "{wrong}");
     arguments["confirm"] = json!(target);
     (refused, succeed(lab, tool, arguments).await)
+}
+
+/// The number of processes, those of the engine included, whose command lines contain this; a zero ends each word.
+fn processes_with(part: &str) -> usize {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.filter(|line| String::from_utf8_lossy(line).contains(part));
+    lines.count()
 }
 
 /// The texts of a list.

@@ -52,7 +52,7 @@ fn calls(theirs: &Theirs, own: &str) -> Vec<Row> {
 }
 
 /// An image, a volume, a network and a container of another program.
-async fn plant(lab: &mut Lab) -> Theirs {
+async fn plant(lab: &Lab) -> Theirs {
     let name = lab.name("secret");
     let base = lab.create("base", &["true"], json!({})).await;
     let (picture, image) = (lab.name("picture"), lab.image("picture", &base).await);
@@ -77,9 +77,9 @@ async fn plant(lab: &mut Lab) -> Theirs {
 
 #[tokio::test]
 async fn bounds_hold_for_every_tool_and_every_name() {
-    let Some(mut lab) = lab().await else { return };
-    let theirs = plant(&mut lab).await;
-    let own = lab.adopt("own");
+    let Some(lab) = lab().await else { return };
+    let theirs = plant(&lab).await;
+    let own = lab.name("own");
     succeed!(lab, "create_container", {"image": "busybox:test", "name": own, "command": ["sleep", "600"]});
     let name = &theirs.volume[0];
     let deny = format!("name={name}");
@@ -136,10 +136,10 @@ copy_from_container | {"container": "@", "path": "/d"}
 /// The data of another program's volume, which a container of this server must not write to either.
 #[tokio::test]
 async fn volumes_of_others_are_neither_read_nor_written_through_a_container() {
-    let Some(mut lab) = lab().await else { return };
-    let theirs = plant(&mut lab).await;
+    let Some(lab) = lab().await else { return };
+    let theirs = plant(&lab).await;
     let volume = &theirs.volume[0];
-    let user = lab.adopt("user");
+    let user = lab.name("user");
     succeed!(lab, "create_container", {"image": "busybox:test", "name": user,
         "command": ["sleep", "600"], "mounts": [format!("{volume}:/d")]});
     let deny = format!("name={volume}");
@@ -156,10 +156,11 @@ async fn volumes_of_others_are_neither_read_nor_written_through_a_container() {
         }
     }
     // Its own volume, which the engine would create without a mark.
-    let (other, own) = (lab.adopt("other"), lab.name("own"));
+    let (other, own) = (lab.name("other"), lab.name("own"));
     for _ in 0..2 {
         succeed!(only_created, "create_container", {"image": "busybox:test", "name": other,
             "command": ["touch", "/d/x"], "mounts": [format!("{own}:/d")]});
+        lab.until(&other, "exited").await;
         succeed!(only_created, "remove_container", {"container": other, "confirm": other});
     }
     succeed!(only_created, "remove_volume", {"volume": own, "confirm": own});
@@ -168,7 +169,7 @@ async fn volumes_of_others_are_neither_read_nor_written_through_a_container() {
 /// Calls that would reach more than their container: the tool, its arguments, and the words of the refusal, or of success.
 const REACHES: &str = r#"
 create_container | {"image": "busybox:test", "mounts": ["HOST:/h:ro"]} | this path of the host
-create_container | {"image": "busybox:test", "mounts": ["REMOTE:/h:ro"], "only_create": true, "auto_remove": true} | created
+create_container | {"image": "busybox:test", "name": "REMOTE", "mounts": ["REMOTE:/h:ro"], "only_create": true} | created
 recreate_container | {"container": "PLAIN", "confirm": "PLAIN", "changes": {"mounts": ["HOST:/h"]}} | this path of the host
 copy_to_container | {"container": "PLAIN", "path": "/host/x", "text": ""} | a file of the host
 copy_to_container | {"container": "PLAIN", "path": "/etc/..//host/./below/x", "text": ""} | a file of the host
@@ -190,7 +191,7 @@ copy_to_container | {"container": "LINKED", "path": "/run/x", "text": ""} | byte
 
 #[tokio::test]
 async fn nothing_beside_a_container_is_reached_through_it() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let dir = Folder::new();
     dir.write("below/file", "");
     let bind = json!({"type": "none", "o": "bind", "device": dir.str()});
@@ -226,7 +227,7 @@ async fn nothing_beside_a_container_is_reached_through_it() {
 /// Images and containers that others have made of those of this server have its label, too.
 #[tokio::test]
 async fn what_others_make_of_our_objects_is_theirs() {
-    let Some(mut lab) = cli_lab(&[("DOCKER_MCP_ONLY_CREATED", "1")]).await else {
+    let Some(lab) = cli_lab(&[("DOCKER_MCP_ONLY_CREATED", "1")]).await else {
         return;
     };
     let ours = format!("{}:1", lab.name("ours"));
@@ -234,7 +235,7 @@ async fn what_others_make_of_our_objects_is_theirs() {
     for _ in 0..2 {
         succeed(&lab, "build_image", build(&ours)).await;
     }
-    let web = lab.adopt("web");
+    let web = lab.name("web");
     succeed!(lab, "create_container", {"image": ours, "name": web, "only_create": true});
     let base = lab.create("base", &["true"], json!({"Image": ours})).await;
     for (number, container) in [&web, &base].into_iter().enumerate() {
@@ -270,7 +271,7 @@ async fn what_others_make_of_our_objects_is_theirs() {
 
 #[tokio::test]
 async fn only_what_this_server_created_is_changed() {
-    let Some(mut lab) = lab_with(&[("DOCKER_MCP_ONLY_CREATED", "1")]).await else {
+    let Some(lab) = lab_with(&[("DOCKER_MCP_ONLY_CREATED", "1")]).await else {
         return;
     };
     for (name, mark, is_refused) in [("theirs", "shop:1", true), ("ours", "true", false)] {
@@ -281,7 +282,7 @@ async fn only_what_this_server_created_is_changed() {
         assert_eq!(result["isError"], is_refused, "{result}");
     }
 
-    let [ours, theirs, web] = [lab.name("ours"), lab.name("theirs"), lab.adopt("web")];
+    let [ours, theirs, web] = [lab.name("ours"), lab.name("theirs"), lab.name("web")];
     succeed!(lab, "create_network", {"network": ours});
     lab.network("theirs").await;
     let new = |network: &str, aliases: &[&str]| {

@@ -80,7 +80,7 @@ async fn project_cannot_do_what_a_container_cannot() {
     let policy = outside.write("policy.json", &binds.to_string());
     let out = outside.str();
     std::os::unix::fs::symlink(out, shop.path().join("link")).unwrap();
-    let Some(mut bounded) = lab(
+    let Some(bounded) = lab(
         &shop,
         &[
             ("DOCKER_MCP_DENY", "name=*-prod,name=*-web-3"),
@@ -160,11 +160,11 @@ async fn project_is_marked_as_created() {
         &project("volumes: ['data:/d']", "volumes: {data: }\n"),
     );
     let env = [("DOCKER_MCP_ONLY_CREATED", "1")];
-    let Some(mut ours) = lab(&shop, &env).await else {
+    let Some(ours) = lab(&shop, &env).await else {
         return;
     };
     let name = ours.name("shop");
-    let web = ours.adopt("shop-web-1");
+    let web = ours.name("shop-web-1");
     let arguments = json!({"directory": shop.path(), "project": name, "confirm": name});
     for _ in 0..2 {
         let up = succeed(&ours, "compose_up", arguments.clone()).await;
@@ -206,7 +206,7 @@ compose_service | {"project": "$P", "confirm": "$P", "action": "restart"}
 async fn projects_of_others_are_not_changed() {
     let shop = Folder::new();
     shop.write("compose.yml", &project("", ""));
-    let Some(mut free) = lab(&shop, &[]).await else {
+    let Some(free) = lab(&shop, &[]).await else {
         return;
     };
     let name = free.name("shop");

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use super::super::super::lab::{Folder, Lab, merged};
-use super::{confirmed, fail, lab, lab_with, succeed, texts};
+use super::super::super::lab::{Folder, Lab, merged, of_compose};
+use super::{confirmed, fail, isolated_lab, lab_with, succeed, texts};
 use crate::harness::{assert_contains, assert_lacks, assert_starts_with, wait_until};
 
 /// A server on each engine, with the compose program and access to the directory.
@@ -46,10 +46,10 @@ async fn environment(lab: &Lab, container: &str) -> String {
 #[tokio::test]
 async fn project_is_started_changed_and_removed() {
     let shop = Folder::new();
-    for mut lab in labs(&shop).await {
+    for lab in labs(&shop).await {
         shop.write("compose.yml", &services("one"));
         let project = lab.name("shop");
-        let (web, db) = (lab.adopt("shop-web-1"), lab.adopt("shop-db-1"));
+        let (web, db) = (lab.name("shop-web-1"), lab.name("shop-db-1"));
         let arguments = json!({"directory": shop.path(), "project": project});
         let up = succeed(&lab, "compose_up", arguments.clone()).await;
         assert_eq!((&up["running"], &up["containers"]), (&json!(2), &json!(2)));
@@ -105,12 +105,9 @@ async fn project_is_started_changed_and_removed() {
 #[tokio::test]
 async fn objects_that_stay_when_a_project_is_taken_down_are_named() {
     let shop = Folder::new();
-    for mut lab in labs(&shop).await.into_iter().take(1) {
+    for lab in labs(&shop).await.into_iter().take(1) {
         shop.write("compose.yml", &services("one"));
         let project = lab.name("kept");
-        for service in ["web", "db"] {
-            lab.adopt(&format!("kept-{service}-1"));
-        }
         succeed!(lab, "compose_up", {"directory": shop.path(), "project": project});
         let (volume, network) = (format!("{project}_data"), format!("{project}_default"));
         let uses =
@@ -143,10 +140,10 @@ async fn selected_services_are_built_and_started() {
     );
     shop.write("word", "built");
     // The other engine is too old for builds.
-    for mut lab in labs(&shop).await.into_iter().take(1) {
+    for lab in labs(&shop).await.into_iter().take(1) {
         let (project, image) = (lab.name("built"), format!("{}:1", lab.name("image")));
         shop.write("docker-compose.yml", &file.replace("IMAGE", &image));
-        let web = lab.adopt("built-web-1");
+        let web = lab.name("built-web-1");
         let up = succeed!(lab, "compose_up", {"directory": shop.path(), "project": project,
             "services": ["web"], "build": true});
         assert_eq!((&up["running"], &up["containers"]), (&json!(1), &json!(1)));
@@ -202,8 +199,8 @@ async fn projects_of_odd_shapes_are_those_of_the_command() {
     shop.write("compose.yaml", yaml);
     shop.write("more.yaml", "services: {web: {environment: {A: more}}}\n");
     shop.write(".env", "COMPOSE_FILE=compose.yaml:more.yaml\n");
-    for mut lab in labs(&shop).await {
-        let (project, web) = (lab.name("odd"), lab.adopt("odd-web-1"));
+    for lab in labs(&shop).await {
+        let (project, web) = (lab.name("odd"), lab.name("odd-web-1"));
         let up = json!({"directory": shop.path(), "project": project});
         let shown = succeed(&lab, "compose_config", up.clone()).await;
         assert_contains(&shown["warnings"][0], "NOT_SET");
@@ -263,11 +260,11 @@ async fn states(lab: &Lab, project: &str) -> Vec<String> {
 #[tokio::test]
 async fn project_is_deployed_from_text() {
     let dir = Folder::new();
-    for mut lab in labs(&dir).await {
+    for lab in labs(&dir).await {
         let project = lab.name("shop");
         let shop = dir.path().join(&project);
         let [web, second, tools] =
-            ["shop-web-1", "shop-web-2", "shop-tools-1"].map(|it| lab.adopt(it));
+            ["shop-web-1", "shop-web-2", "shop-tools-1"].map(|it| lab.name(it));
         let named = json!({"directory": shop, "project": project});
         // What is not allowed leaves nothing behind.
         let bad = "services: {web: {image: 'busybox:test', privileged: true}}";
@@ -392,30 +389,28 @@ async fn text_is_not_written_through_links_or_outside() {
 }
 
 /// A project of two services, as compose would label it.
-async fn project(lab: &mut Lab) -> String {
+async fn project(lab: &Lab) -> String {
     let project = lab.name("shop");
     let labels = |service: &str| {
-        json!({"StopTimeout": 0, "Labels": {
-            "com.docker.compose.config-hash": "1", "com.docker.compose.project": project, "com.docker.compose.service": service,
-            "com.docker.compose.oneoff": "False", "com.docker.compose.container-number": "1",
-            "com.docker.compose.project.working_dir": "/srv/shop",
-        }})
+        let more = json!({"com.docker.compose.project.working_dir": "/srv/shop"});
+        json!({"StopTimeout": 0, "Labels": merged(of_compose(&project, service), more)})
     };
     let script = "for i in 1 2 3; do echo web $i; sleep 0.2; done; sleep 600";
     lab.run("web", &["sh", "-c", script], labels("web")).await;
     let script = "sleep 0.1; for i in 1 2 3; do echo db $i; sleep 0.2; done; sleep 600";
     lab.run("db", &["sh", "-c", script], labels("db")).await;
     for name in ["web", "db"] {
-        let arguments = json!({"container": lab.name(name), "until_match": " 3$", "tail": 10, "follow_seconds": 120});
-        succeed(lab, "get_container_logs", arguments).await;
+        lab.until_written(&lab.name(name), " 3", 1).await;
     }
     project
 }
 
 #[tokio::test]
 async fn projects_and_their_logs_are_shown_without_compose() {
-    let Some(mut lab) = lab().await else { return };
-    let name = project(&mut lab).await;
+    let Some(lab) = isolated_lab().await else {
+        return;
+    };
+    let name = project(&lab).await;
     let listed = succeed(&lab, "list_compose_projects", json!({})).await;
     assert!(listed.to_string().contains(&name), "{listed}");
     let one = succeed!(lab, "list_compose_projects", {"project": name});

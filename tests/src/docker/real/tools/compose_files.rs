@@ -173,7 +173,7 @@ async fn no_project_repeats_without_end() {
         let arguments = json!({"directory": dir.path(), "project": lab.name("x"), "yaml": text});
         let text = fail(&lab, "compose_config", arguments).await;
         let is_ended = [
-            "did not end within 10 s",
+            "did not end within 20 s",
             "memory",
             "circular",
             "cycle",

@@ -1,13 +1,11 @@
 //! The programs that `compose_up` and `compose_service` start: they end with the call and with the server, and a restart
 //! is ended without its caller.
 
-use std::fs;
-
 use serde_json::json;
 
 use super::super::super::lab::{Folder, Lab, merged, of_compose};
 use super::stdio_session::StdioSession;
-use super::{fail, lab, program_path, succeed};
+use super::{fail, lab, processes_with, program_path, succeed};
 use crate::harness::{real, wait_until};
 
 /// A project that never becomes healthy.
@@ -21,11 +19,7 @@ const NEVER: &str = "services:
 
 /// The number of programs of this project that run.
 fn programs(project: &str) -> usize {
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    let lines = all.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    lines
-        .filter(|line| String::from_utf8_lossy(line).contains(&format!("-p\0{project}\0")))
-        .count()
+    processes_with(&format!("-p\0{project}\0"))
 }
 
 /// With `docker-compose`, and with `docker compose`, which starts its plugin.
@@ -55,12 +49,13 @@ async fn programs_end_with_the_call_and_with_the_server() {
             ("DOCKER_MCP_PROJECT_DIR", dir.str()),
             ("MCP_TOOLSETS", "all"),
         ];
-        let mut lab = Lab::at(host.clone(), &env).await;
+        let lab = Lab::at(host.clone(), &env).await;
         let project = lab.name("never");
-        lab.adopt("never-web-1");
         let directory = dir.path().join("shop");
-        let up =
-            json!({"directory": directory, "project": project, "wait": true, "confirm": project});
+        let up = json!({"directory": directory, "project": project, "confirm": project});
+        // The next ones have nothing to do but to wait.
+        succeed(&lab, "compose_up", up.clone()).await;
+        let up = merged(up, json!({"wait": true}));
         let short = merged(up.clone(), json!({"timeout_seconds": 5}));
         let text = fail(&lab, "compose_up", short).await;
         assert!(text.contains("did not end within 5 s"), "{text}");
@@ -76,15 +71,13 @@ async fn programs_end_with_the_call_and_with_the_server() {
             }
             wait_until("the programs end", async || programs(&project) == 0).await;
         }
-        let down = json!({"project": project, "action": "down", "confirm": project});
-        succeed(&lab, "compose_service", down).await;
     }
 }
 
 /// It is stopped and started in two steps, since it mounts a path of the host.
 #[tokio::test]
 async fn restart_ends_without_its_caller() {
-    let (Some(mut lab), Some(path)) = (lab().await, program_path()) else {
+    let (Some(lab), Some(path)) = (lab().await, program_path()) else {
         return;
     };
     let (project, dir) = (lab.name("shop"), Folder::new());
@@ -100,20 +93,13 @@ async fn restart_ends_without_its_caller() {
             json!({"project": project, "action": "restart"}),
         ),
     ];
-    let has_written = async |word: &str, times: usize| {
-        wait_until(word, async || {
-            let log = succeed!(lab, "get_container_logs", {"container": name});
-            log["log"].as_str().unwrap().matches(word).count() == times
-        })
-        .await;
-    };
     for (number, (tool, arguments)) in (1..).zip(calls) {
-        has_written("ready", number).await;
+        lab.until_written(&name, "ready", number).await;
         let before = lab.inspect(&name).await;
         let env = [("MCP_TOOLSETS", "all"), ("PATH", &*path)];
         let mut session = StdioSession::open(&lab.host, &env).await;
         let id = session.start(tool, arguments).await;
-        has_written("stopping", number).await;
+        lab.until_written(&name, "stopping", number).await;
         session.cancel(id).await;
         wait_until("the start", async || {
             let now = &lab.inspect(&name).await["State"];

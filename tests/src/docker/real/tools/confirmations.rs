@@ -8,10 +8,10 @@ use super::super::super::lab::{Folder, Lab, merged, of_compose};
 use super::super::super::{calls_of, in_front_of};
 use super::stdio_session::StdioSession;
 use super::{call, cli_lab, program_path, succeed};
-use crate::harness::{Server, assert_contains, response};
+use crate::harness::{Server, assert_contains, response, wait_until};
 
 /// The objects that the asking tools would stop, remove or overwrite.
-async fn plant(lab: &mut Lab) -> Folder {
+async fn plant(lab: &Lab) -> Folder {
     let project = of_compose(&lab.name("project"), "web");
     succeed!(lab, "create_network", {"network": lab.name("mesh")});
     let options = json!({"StopTimeout": 0, "HostConfig": {"NetworkMode": lab.name("mesh")}});
@@ -162,11 +162,10 @@ fn is_refused(result: &Value) -> bool {
 /// what was shown: a name that was moved to another image meanwhile is not taken from that.
 #[tokio::test]
 async fn only_the_users_yes_lets_a_tool_lose_data() {
-    let Some(mut lab) = cli_lab(&[]).await else {
+    let Some(lab) = cli_lab(&[]).await else {
         return;
     };
-    let folder = plant(&mut lab).await;
-    lab.adopt("project-web-1");
+    let folder = plant(&lab).await;
     let path = program_path().unwrap_or_default();
     let rule = format!("name={}*,name=busybox", lab.prefix);
     let env = [
@@ -220,6 +219,13 @@ async fn only_the_users_yes_lets_a_tool_lose_data() {
         // No registry takes it.
         let expected = tool == "push_image";
         assert_eq!(done["isError"], expected, "{tool}: {done}");
+        if tool == "stop_container" {
+            // With `--rm` the engine removes it afterwards.
+            wait_until("its removal", async || {
+                lab.inspect(&lab.name("stopped")).await.is_null()
+            })
+            .await;
+        }
         let is_changed = state_of_all(&lab).await != before;
         assert_eq!(is_changed, !expected, "{tool}: {done}");
     }

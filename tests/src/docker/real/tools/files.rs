@@ -13,7 +13,7 @@ async fn read(lab: &Lab, container: &str, path: &str) -> Value {
 
 #[tokio::test]
 async fn files_are_copied_in_and_out() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let secret = json!({"Env": ["PASSWORD=Wolkenbruch77", "DB_PASSWORD_FILE=/etc/./key"]});
     let name = lab.create("web", &["true"], secret).await;
     let arguments =
@@ -97,7 +97,7 @@ async fn files_are_copied_in_and_out() {
 
 #[tokio::test]
 async fn entries_of_a_directory_are_listed_behind_a_large_file() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let write = "mkdir /d; dd if=/dev/zero of=/d/big bs=1M count=24; mkfifo /d/pipe; mkdir /d/sub; \
         touch /d/sub/x /d/text; sleep 600";
     let options = json!({"StopTimeout": 0});
@@ -118,14 +118,14 @@ async fn entries_of_a_directory_are_listed_behind_a_large_file() {
 
 #[tokio::test]
 async fn network_is_created_used_and_removed() {
-    let Some(mut lab) = lab_with(&[("DOCKER_MCP_ALLOW_EXEC", "1")]).await else {
+    let Some(lab) = lab_with(&[("DOCKER_MCP_ALLOW_EXEC", "1")]).await else {
         return;
     };
     let network = lab.name("net");
     let arguments = json!({"network": network, "labels": {"tier": "web"}});
     succeed(&lab, "create_network", arguments.clone()).await;
     fails_with!(lab, "create_network", arguments, "already exists");
-    let server = lab.adopt("server");
+    let server = lab.name("server");
     let arguments = json!({"image": "busybox:test", "name": server, "command": ["sleep", "600"], "network": network});
     succeed(&lab, "create_container", arguments).await;
     let client = lab.sleep("client", json!({})).await;
@@ -163,13 +163,13 @@ async fn network_is_created_used_and_removed() {
 
 #[tokio::test]
 async fn volume_is_created_used_and_removed() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let volume = lab.name("data");
     let done = succeed(&lab, "create_volume", json!({"volume": volume})).await;
     assert_eq!(done["done"], "created");
     let done = succeed(&lab, "create_volume", json!({"volume": volume})).await;
     assert_eq!(done["done"], "kept");
-    let user = lab.adopt("user");
+    let user = lab.name("user");
     succeed!(lab, "create_container", {"image": "busybox:test", "name": user,
         "command": ["sh", "-c", "echo kept > /data/x"], "mounts": [format!("{volume}:/data")]});
     let shown = succeed(&lab, "list_volumes", json!({"volume": volume})).await;

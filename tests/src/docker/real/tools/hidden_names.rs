@@ -33,7 +33,7 @@ struct Visible {
 }
 
 /// Hidden objects, whose names contain `-hidden-`, and visible ones that have to do with them.
-async fn plant(lab: &mut Lab) -> Visible {
+async fn plant(lab: &Lab) -> Visible {
     for name in ["hidden-net", "net"] {
         lab.network(name).await;
     }
@@ -121,14 +121,14 @@ async fn remove(lab: &Lab, name: &str) {
 
 #[tokio::test]
 async fn no_tool_mentions_a_hidden_object() {
-    let Some(mut lab) = lab().await else { return };
-    let visible = plant(&mut lab).await;
+    let Some(lab) = lab().await else { return };
+    let visible = plant(&lab).await;
     let pattern = lab.name("hidden-*");
     let deny = format!("name={pattern}");
     let env = [("DOCKER_MCP_DENY", &*deny), ("DOCKER_MCP_ALLOW_EXEC", "1")];
     let bounded = lab_with(&env).await.unwrap();
     let hidden = lab.name("hidden-");
-    let taken = lab.adopt("taken");
+    let taken = lab.name("taken");
     for (tool, arguments) in calls(&lab, &visible) {
         if tool == "create_container" {
             remove(&lab, &taken).await;

@@ -86,9 +86,6 @@ async fn builder_fetches_nothing() {
             arguments,
         )
         .await;
-        for image in [&tag, &base] {
-            succeed!(free, "remove_image", {"image": image, "confirm": image});
-        }
     }
 }
 
@@ -167,6 +164,5 @@ async fn networks_take_no_addresses_of_the_host() {
             let up = merged(deploy(json!({"subnet": subnet})), json!({"confirm": name}));
             assert_eq!(succeed(&lab, "compose_up", up).await["running"], 1);
         }
-        succeed!(lab, "compose_service", {"project": name, "action": "down", "confirm": name});
     }
 }

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::super::super::lab::{Folder, merged};
 use super::stdio_session::StdioSession;
-use super::{cli_lab, confirmed, fail, lab, program_path, registry, succeed, texts};
+use super::{
+    cli_lab, confirmed, fail, lab, processes_with, program_path, registry, succeed, texts,
+};
 use crate::harness::{assert_contains, assert_lacks, real, wait_until};
 
 const COPY_ALL: &str = "FROM busybox:test\nCOPY . /all\nRUN find /all\n";
@@ -22,7 +24,8 @@ async fn images_are_listed_and_inspected() {
     assert_eq!((&image["id"], &image["user"]), (&row["id"], &json!("root")));
     assert!(!image["history"].as_array().unwrap().is_empty());
     let by_id = succeed!(lab, "list_images", {"image": row["id"]})["image"].clone();
-    assert_eq!(by_id["tags"], image["tags"]);
+    // Other tests give it other names meanwhile.
+    assert_eq!(by_id["id"], image["id"]);
     fails_with!(lab, "list_images", {"image": "busybox:tset"}, "Did you mean `busybox:test`");
 }
 
@@ -94,13 +97,12 @@ async fn only_allowed_directories_are_built() {
         let expected = refused.contains("outside") || refused.contains("absolute");
         assert!(expected, "{path}: {refused}");
     }
-    succeed!(lab, "remove_image", {"image": tag, "confirm": tag});
 }
 
 #[tokio::test]
 async fn an_image_is_pulled_with_progress() {
-    let Some(mut lab) = lab().await else { return };
-    let image = format!("{}:1", registry::start(&mut lab, "0.05").await);
+    let Some(lab) = lab().await else { return };
+    let image = format!("{}:1", registry::start(&lab, "0.05").await);
     let mut session = StdioSession::open(&lab.host, &[]).await;
     let id = session.start("pull_image", json!({"image": image})).await;
     let (answer, progress) = session.answer_with_progress(id).await;
@@ -119,8 +121,8 @@ async fn an_image_is_pulled_with_progress() {
 
 #[tokio::test]
 async fn cancelled_pull_stops() {
-    let Some(mut lab) = lab().await else { return };
-    let image = format!("{}:1", registry::start(&mut lab, "1").await);
+    let Some(lab) = lab().await else { return };
+    let image = format!("{}:1", registry::start(&lab, "9").await);
     let mut session = StdioSession::open(&lab.host, &[]).await;
     let id = session.start("pull_image", json!({"image": image})).await;
     session.until("notifications/progress").await;
@@ -152,12 +154,7 @@ async fn build_reports_progress_and_can_be_cancelled() {
             .is_some_and(|text| text.contains("[2/2] RUN"))
     };
     while !is_step(&session.until("notifications/progress").await["params"]["message"]) {}
-    // The processes of the engine are seen from here.
-    let runs = || {
-        let all = fs::read_dir("/proc").unwrap().flatten();
-        let mut lines = all.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-        lines.any(|line| String::from_utf8_lossy(&line).starts_with(&format!("sleep\0{seconds}")))
-    };
+    let runs = || processes_with(&format!("sleep\0{seconds}\0")) > 0;
     wait_until("the step runs", async || runs()).await;
     session.cancel(id).await;
     wait_until("the end of the build", async || !runs()).await;
@@ -206,8 +203,5 @@ async fn built_images_are_those_of_the_command() {
             drop(labels);
         }
         assert_eq!(images[0], images[1]);
-        for image in [real, ours] {
-            succeed!(lab, "remove_image", {"image": image, "confirm": image});
-        }
     }
 }

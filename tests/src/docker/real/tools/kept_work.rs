@@ -6,45 +6,18 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::super::super::lab::{Folder, Lab};
+use super::super::super::lab::Folder;
 use super::super::super::proxy::Proxy;
-use super::super::super::{SERVER, calls_of, in_front_of};
+use super::super::super::{asked_for, calls_of, in_front_of};
+use super::recreate::{held_check, locked, replace, until_runs};
 use super::stdio_session::StdioSession;
-use super::{compose_cli, exec_lab, fail, lab, refusal, succeed};
-use crate::harness::{Server, assert_contains, wait_until};
-
-/// The `confirm` that a refused call names.
-fn asked(refused: &str) -> &str {
-    let (_, value) = refused.split_once("confirm: \"").unwrap();
-    value.split('"').next().unwrap()
-}
-
-/// Starts a replacement, to which the user agrees.
-async fn replace(session: &mut StdioSession, web: &str) {
-    let arguments = json!({"container": web, "changes": {"labels": {"new": "1"}}});
-    session.start("recreate_container", arguments).await;
-    let accept = json!({"action": "accept", "content": {"confirm": true}});
-    session.reply(accept).await;
-}
-
-/// A server that knows nothing of the call which was killed.
-async fn next_server(lab: &Lab) -> Server {
-    let env = [("DOCKER_HOST", &*lab.host), ("MCP_TOOLSETS", "all")];
-    Server::start(SERVER, &env).await
-}
-
-/// A lock with which the servers of other tests leave this container alone, since somebody is at work with it.
-fn locked(id: &str) -> fs::File {
-    let lock = std::env::temp_dir().join(format!("docker-mcp-server-{id}.lock"));
-    let lock = fs::File::create(lock).unwrap();
-    lock.lock().unwrap();
-    lock
-}
+use super::{call, compose_cli, exec_lab, fail, lab, refusal, succeed};
+use crate::harness::{assert_contains, wait_until};
 
 /// As a call leaves it that is killed after it has started the new container.
 #[tokio::test]
 async fn replacement_that_has_proved_itself_is_not_taken_back() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let web = lab.sleep("web", json!({"StopTimeout": 0})).await;
     let old = lab.id(&web).await;
     let lock = locked(&old);
@@ -58,9 +31,9 @@ async fn replacement_that_has_proved_itself_is_not_taken_back() {
     // Longer than the call would have watched it.
     tokio::time::sleep(Duration::from_secs(7)).await;
     drop(lock);
-    let _next = next_server(&lab).await;
+    let _next = in_front_of(&lab.host, &[]).await;
     wait_until("the old one to go", async || {
-        lab.docker.inspect_container(&old, None).await.is_err()
+        lab.inspect(&old).await.is_null()
     })
     .await;
     let now = lab.inspect(&web).await;
@@ -71,56 +44,53 @@ async fn replacement_that_has_proved_itself_is_not_taken_back() {
 /// either.
 #[tokio::test]
 async fn old_container_comes_back_as_the_call_has_said() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let web = lab.sleep("web", json!({"StopTimeout": 0})).await;
     let old = lab.id(&web).await;
     let proxy = Proxy::start(&lab.host).await;
-    let server = in_front_of(&proxy.host, &[("MCP_TOOLSETS", "all")]).await;
-    let arguments = json!({"container": web, "changes": {"labels": {"new": "1"}}, "confirm": web});
-    let call = fail(&server, "recreate_container", arguments);
+    let server = in_front_of(&proxy.host, &[]).await;
+    let arguments = json!({"container": web, "changes": {"healthcheck": held_check("true")},
+        "timeout_seconds": 600, "confirm": web});
+    let replacement = fail(&server, "recreate_container", arguments);
     let outage = async {
-        let start = format!("POST /containers/{web}/start");
-        wait_until("the start of the new one", async || {
-            let is_started = proxy.requests().contains(&start);
-            is_started && lab.inspect(&web).await["State"]["Running"] == true
+        until_runs(&lab, &web, &old, false).await;
+        proxy.go_down();
+        // It gets healthy, unless the server of another test was faster.
+        let end = json!({"container": web, "path": "/end", "text": ""});
+        call(&lab, "copy_to_container", end).await;
+        wait_until("it is healthy, or the old one is back", async || {
+            let now = lab.inspect(&web).await;
+            now["Id"] == *old || now["State"]["Health"]["Status"] == "healthy"
         })
         .await;
-        proxy.set_down(true);
-        // Longer than the call would have watched the new one.
-        tokio::time::sleep(Duration::from_secs(7)).await;
     };
-    let (told, ()) = tokio::join!(call, outage);
+    let (told, ()) = tokio::join!(replacement, outage);
     assert_contains(&told, "was not replaced");
     assert_contains(&told, &format!("{web}.before-"));
     drop(server);
-    let _next = next_server(&lab).await;
-    wait_until("the old one to come back", async || {
-        let now = lab.docker.inspect_container(&web, None).await;
-        let now = serde_json::to_value(now.ok()).unwrap();
-        now["Id"] == *old && now["State"]["Running"] == true
-    })
-    .await;
+    let _next = in_front_of(&lab.host, &[]).await;
+    until_runs(&lab, &web, &old, true).await;
 }
 
 #[tokio::test]
 async fn old_container_that_a_stop_under_way_ends_is_started_again() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let deaf = "trap '' TERM; while :; do sleep 1; done";
     let options = json!({"StopTimeout": 6});
     let web = lab.run("web", &["sh", "-c", deaf], options).await;
     let before = lab.inspect(&web).await;
     let proxy = Proxy::start(&lab.host).await;
     let mut session = StdioSession::open(&proxy.host, &[]).await;
-    replace(&mut session, &web).await;
+    let arguments = json!({"container": web, "changes": {"labels": {"new": "1"}}});
+    replace(&mut session, arguments).await;
     wait_until("the stop", async || {
         proxy.requests().iter().any(|line| line.contains("/stop?"))
     })
     .await;
     drop(session);
-    let _next = next_server(&lab).await;
+    let _next = in_front_of(&lab.host, &[]).await;
     wait_until("it runs again", async || {
-        let now = lab.docker.inspect_container(&web, None).await;
-        let now = serde_json::to_value(now.ok()).unwrap();
+        let now = lab.inspect(&web).await;
         let is_new_run = now["State"]["StartedAt"] != before["State"]["StartedAt"];
         now["Id"] == before["Id"] && now["State"]["Running"] == true && is_new_run
     })
@@ -147,7 +117,7 @@ execute_command | {"container": "WEB", "command": ["env"], "env": {"PASSWORD": "
 
 #[tokio::test]
 async fn values_that_were_hidden_are_not_written() {
-    let Some(mut lab) = exec_lab().await else {
+    let Some(lab) = exec_lab().await else {
         return;
     };
     let web = lab.create("web", &["true"], json!({})).await;
@@ -185,7 +155,7 @@ async fn values_that_were_hidden_are_not_written() {
 
 #[tokio::test]
 async fn refused_change_of_a_container_changes_nothing() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let web = lab.run("web", &["sleep", "600"], json!({})).await;
     let other = lab.create("other", &["true"], json!({})).await;
     let arguments = json!({"container": web, "memory_mb": 20, "new_name": other});
@@ -211,52 +181,44 @@ async fn compose_file_is_overwritten_only_by_the_text_that_was_agreed_to() {
             "services:\n  {service}:\n    image: busybox:test\n    command: [sleep, '600']\n    stop_grace_period: 0s\n"
         )
     };
-    let mut labs = compose_cli::labs(&shop).await;
-    let Some(lab) = labs.first_mut() else { return };
+    let labs = compose_cli::labs(&shop).await;
+    let Some(lab) = labs.first() else { return };
     let project = lab.name("shop");
-    for service in ["web", "api"] {
-        lab.adopt(&format!("shop-{service}-1"));
-    }
     let file = shop.write("compose.yml", &text("web"));
     let mut arguments = json!({"directory": shop.path(), "project": project, "yaml": text("api")});
-    let refused = fail(lab, "compose_up", arguments.clone()).await;
+    let refused = call(lab, "compose_up", arguments.clone()).await;
     assert_contains(&refused, "compose.yml.bak");
-    arguments["confirm"] = json!(asked(&refused));
+    arguments["confirm"] = json!(asked_for(&refused));
     // Another text, and a change by somebody else in between.
     let mut other = arguments.clone();
     other["yaml"] = json!(text("db"));
     fails_with!(lab, "compose_up", other, "Nothing was done");
     let edited = format!("# mine\n{}", text("web"));
     fs::write(&file, &edited).unwrap();
-    let refused = fail(lab, "compose_up", arguments.clone()).await;
+    let refused = call(lab, "compose_up", arguments.clone()).await;
     assert_eq!(fs::read_to_string(&file).unwrap(), edited);
-    arguments["confirm"] = json!(asked(&refused));
+    arguments["confirm"] = json!(asked_for(&refused));
     let up = succeed(lab, "compose_up", arguments.clone()).await;
     assert_eq!(up["written"], file.to_str().unwrap());
     // The copy that the user has agreed to, also after the next text.
     arguments["yaml"] = json!(format!("# again\n{}", text("api")));
-    let refused = fail(lab, "compose_up", arguments.clone()).await;
+    let refused = call(lab, "compose_up", arguments.clone()).await;
     assert_contains(&refused, "compose.yml.bak.1.");
-    arguments["confirm"] = json!(asked(&refused));
+    arguments["confirm"] = json!(asked_for(&refused));
     succeed(lab, "compose_up", arguments).await;
     for (copy, expected) in [("bak", edited), ("bak.1", text("api"))] {
         let copy = format!("{}.{copy}", file.display());
         assert_eq!(fs::read_to_string(copy).unwrap(), expected);
     }
-    let down = json!({"project": project, "action": "down"});
-    let refused = fail(lab, "compose_service", down.clone()).await;
-    let mut down = down;
-    down["confirm"] = json!(asked(&refused));
-    succeed(lab, "compose_service", down).await;
 }
 
 #[tokio::test]
 async fn image_that_others_are_made_of_loses_only_its_name() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let web = lab.create("web", &["true"], json!({})).await;
     lab.image("app", &web).await;
     let tag = format!("{}:1", lab.name("app"));
-    let user = lab.adopt("user");
+    let user = lab.name("user");
     succeed!(lab, "create_container", {"image": tag, "name": user, "only_create": true});
     lab.image("child", &user).await;
     let removed = succeed!(lab, "remove_image", {"image": tag, "confirm": tag, "force": true});

@@ -13,7 +13,7 @@ use super::super::super::{SERVER, in_front_of, invalid};
 use super::recreate::until_runs;
 use super::stdio_session::StdioSession;
 use super::{cli_labs, fail, lab, lab_with, succeed};
-use crate::harness::{assert_contains, binary};
+use crate::harness::{assert_contains, binary, wait_until};
 
 /// Options that reach out of a container.
 fn dangerous() -> Vec<Value> {
@@ -76,14 +76,15 @@ async fn policy_file_allows_exceptions_only() {
     fs::create_dir(&data).unwrap();
     let json = json!({"create": {"binds": [data], "capabilities": ["NET_ADMIN"]}});
     let policy = dir.write("policy.json", &json.to_string());
-    let Some(mut lab) = lab_with(&[("DOCKER_MCP_POLICY", policy.to_str().unwrap())]).await else {
+    let Some(lab) = lab_with(&[("DOCKER_MCP_POLICY", policy.to_str().unwrap())]).await else {
         return;
     };
-    let name = lab.adopt("ok");
-    let arguments = json!({"image": "busybox:test", "name": name, "command": ["sh", "-c", "echo x > /x/y"],
-        "mounts": [format!("{}:/x", data.display())], "cap_add": ["net_admin"]});
-    let created = succeed(&lab, "create_container", arguments).await;
-    assert_eq!(created["exit_code"], 0, "{created}");
+    succeed!(lab, "create_container", {"image": "busybox:test", "name": lab.name("ok"), "cap_add": ["net_admin"],
+        "command": ["sh", "-c", "echo x > /x/y"], "mounts": [format!("{}:/x", data.display())]});
+    wait_until("its file", async || {
+        fs::read(data.join("y")).is_ok_and(|text| text == b"x\n")
+    })
+    .await;
     for options in dangerous() {
         let arguments = json!({"image": "busybox:test", "name": lab.name("bad")});
         fail(&lab, "create_container", merged(arguments, options)).await;
@@ -97,15 +98,18 @@ async fn link_in_an_allowed_directory_is_refused_as_a_bind() {
     let policy = json!({"create": {"binds": [dir.path().join("data")]}}).to_string();
     let policy = dir.write("policy.json", &policy);
     fs::create_dir_all(dir.path().join("data/folder")).unwrap();
-    let Some(mut lab) = lab_with(&[("DOCKER_MCP_POLICY", policy.to_str().unwrap())]).await else {
+    let Some(lab) = lab_with(&[("DOCKER_MCP_POLICY", policy.to_str().unwrap())]).await else {
         return;
     };
     let source = |path: &str| format!("{}/data{path}:/w", dir.str());
-    let name = lab.adopt("linker");
+    let name = lab.name("linker");
     succeed!(lab, "create_container", {"image": "busybox:test", "name": name,
         "command": ["ln", "-s", "/", "/w/link"], "mounts": [source("")]});
-    assert!(dir.path().join("data/link").is_symlink());
-    let thief = lab.adopt("thief");
+    wait_until("its link", async || {
+        dir.path().join("data/link").is_symlink()
+    })
+    .await;
+    let thief = lab.name("thief");
     let asked = |path: &str| {
         json!({"image": "busybox:test", "name": thief, "command": ["ls", "/w"],
             "mounts": [source(path)]})
@@ -140,7 +144,7 @@ async fn link_in_an_allowed_directory_is_refused_as_a_bind() {
 
 #[tokio::test]
 async fn hidden_containers_are_neither_seen_nor_changed() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let labels = json!({"Labels": {"protected": "yes"}});
     let marked = lab.create("marked", &["true"], labels).await;
     let secret = lab.name("secret");
@@ -177,7 +181,7 @@ async fn no_destructive_prevents_data_loss() {
         ("DOCKER_MCP_NO_DESTRUCTIVE", "1"),
         ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
     ] {
-        let Some(mut lab) = lab_with(&[(name, value)]).await else {
+        let Some(lab) = lab_with(&[(name, value)]).await else {
             return;
         };
         let name = lab.sleep("web", json!({})).await;
@@ -214,7 +218,7 @@ async fn no_destructive_prevents_data_loss() {
 
 #[tokio::test]
 async fn server_does_not_change_its_own_container() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let own = lab.sleep("own", json!({})).await;
     let id = &lab.id(&own).await[..12];
     // As in that container: its hostname is the beginning of its id.
@@ -258,13 +262,13 @@ fn swap_back(folder: &Path) {
 async fn link_that_was_put_in_place_of_a_mount_is_not_followed() {
     let dir = Folder::new();
     let policy = policy(&dir);
-    let Some(mut lab) = lab_with(&[("DOCKER_MCP_POLICY", &policy)]).await else {
+    let Some(lab) = lab_with(&[("DOCKER_MCP_POLICY", &policy)]).await else {
         return;
     };
     let folder = dir.path().join("data/folder");
     let mount = format!("{}:/f", folder.display());
     let labels = of_compose(&lab.name("shop"), "web");
-    let ours = lab.adopt("ours");
+    let ours = lab.name("ours");
     succeed!(lab, "create_container", {"image": "busybox:test", "name": ours, "mounts": [mount],
         "command": ["sleep", "600"], "labels": labels});
     let options = json!({"HostConfig": {"Binds": [mount]}, "Labels": labels});
@@ -296,7 +300,8 @@ async fn link_that_was_put_in_place_of_a_mount_is_not_followed() {
 
 /// A container that puts the link there when it is asked to end.
 fn swapper(dir: &Folder) -> (Vec<&'static str>, Vec<String>) {
-    let script = "trap 'mv /w/folder /w/folder.old; ln -s /etc /w/folder; exit' TERM; while :; do sleep 0.1; done";
+    let script = "trap 'mv /w/folder /w/folder.old; ln -s /etc /w/folder; exit' TERM; echo ready; \
+        while :; do sleep 0.1; done";
     let source = |path: &str| format!("{}/data{path}", dir.str());
     let mounts = vec![
         format!("{}:/w", source("")),
@@ -310,20 +315,22 @@ async fn link_that_a_container_makes_while_it_is_stopped_is_not_followed() {
     let dir = Folder::new();
     let policy = policy(&dir);
     let env = [("DOCKER_MCP_POLICY", &*policy)];
-    let Some(mut lab) = lab_with(&env).await else {
+    let Some(lab) = lab_with(&env).await else {
         return;
     };
     let folder = dir.path().join("data/folder");
     let (command, mounts) = swapper(&dir);
-    let web = lab.adopt("web");
+    let web = lab.name("web");
     let made = json!({"image": "busybox:test", "name": web, "mounts": mounts, "command": command});
     succeed(&lab, "create_container", made).await;
+    lab.until_written(&web, "ready", 1).await;
     fails_with!(lab, "restart_container", {"container": web, "timeout_seconds": 60}, REFUSAL);
     assert_eq!(lab.state(&web).await, "exited");
     swap_back(&folder);
 
     // Neither the new container nor, on the way back, the old one.
     succeed!(lab, "start_container", {"container": web});
+    lab.until_written(&web, "ready", 2).await;
     let id = lab.id(&web).await;
     let error = fail(
         &lab,
@@ -349,9 +356,9 @@ async fn link_in_place_of_a_secret_is_not_followed() {
         ("DOCKER_MCP_POLICY", &*policy),
         ("DOCKER_MCP_PROJECT_DIR", dir.str()),
     ];
-    for mut lab in cli_labs(&env).await {
+    for lab in cli_labs(&env).await {
         let project = lab.name("shop");
-        let web = lab.adopt("shop-web-1");
+        let web = lab.name("shop-web-1");
         for kind in ["secrets", "configs"] {
             let file = dir.write("data/x.txt", "x");
             let yaml = format!(

@@ -1,10 +1,14 @@
 //! `recreate_container`, and the options of `create_container` that it takes, too.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::net::TcpListener;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use bollard::query_parameters::ListVolumesOptions;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
@@ -12,7 +16,7 @@ use super::super::super::lab::{Folder, Lab};
 use super::super::super::proxy::Proxy;
 use super::super::super::{calls_of, in_front_of};
 use super::stdio_session::StdioSession;
-use super::{confirmed, fail, lab, succeed, texts};
+use super::{confirmed, fail, isolated_lab, lab, refusal, succeed, texts};
 use crate::harness::{assert_contains, assert_lacks, assert_starts_with, real, wait_until};
 
 /// A server with all tools on each engine.
@@ -29,6 +33,14 @@ pub(super) async fn until_runs(lab: &Lab, name: &str, id: &str, is_same: bool) {
     .await;
 }
 
+/// A lock with which the servers of other tests, which have no environment, leave this container alone, since somebody
+/// is at work with it.
+pub(super) fn locked(id: &str) -> fs::File {
+    let lock = fs::File::create(format!("/tmp/docker-mcp-server-{id}.lock")).unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
 /// The names of the containers of this test.
 async fn names(lab: &Lab) -> Vec<String> {
     let listed = succeed!(lab, "list_containers", {"name": lab.name(""), "all": true});
@@ -40,8 +52,8 @@ async fn names(lab: &Lab) -> Vec<String> {
 
 #[tokio::test]
 async fn options_of_a_new_container_reach_the_engine() {
-    for mut lab in labs().await {
-        let name = lab.adopt("options");
+    for lab in labs().await {
+        let name = lab.name("options");
         let created = succeed!(lab, "create_container", {"image": "busybox:test", "name": name,
             "command": ["sleep", "600"], "read_only": true, "tmpfs": ["/tmp:size=1m"],
             "cap_drop": ["ALL"], "no_new_privileges": true, "ulimits": {"nofile": 99}, "pids": 50,
@@ -64,7 +76,7 @@ async fn options_of_a_new_container_reach_the_engine() {
         assert_has!(config, {"Hostname": "box", "User": "1000", "WorkingDir": "/bin",
             "Labels": {"docker-mcp-server.created": "true"}});
         let later =
-            json!({"image": "busybox:test", "name": lab.adopt("later"), "only_create": true});
+            json!({"image": "busybox:test", "name": lab.name("later"), "only_create": true});
         let created = succeed(&lab, "create_container", later).await;
         assert_eq!(created["state"], "created", "{created}");
         assert_eq!(config["Healthcheck"]["Test"], json!(["CMD-SHELL", "true"]));
@@ -78,7 +90,7 @@ async fn container_is_replaced_with_its_options_and_data() {
     if let Some(host) = podman.clone() {
         labs.push(Lab::at(host, &[("MCP_TOOLSETS", "all")]).await);
     }
-    for mut lab in labs {
+    for lab in labs {
         let script = "test -e /data/old || echo kept > /data/old; exec sleep 600";
         let mut more = json!({"StopTimeout": 0, "Env": ["A=1", "B=2"], "Volumes": {"/data": {}}, "Healthcheck":
             {"Test": ["CMD-SHELL", "test -e /data/old"], "Interval": 1_000_000_000},
@@ -133,7 +145,7 @@ const FAILING: &str = r#"
 
 #[tokio::test]
 async fn old_container_comes_back_if_the_new_one_fails() {
-    for mut lab in labs().await {
+    for lab in labs().await {
         let web = lab.sleep("web", json!({"StopTimeout": 0})).await;
         let id = lab.id(&web).await;
         for row in FAILING.trim().lines() {
@@ -160,10 +172,10 @@ async fn old_container_comes_back_if_the_new_one_fails() {
 /// The log of the new one says what its environment holds, which has no shape of a secret.
 #[tokio::test]
 async fn log_of_a_failed_container_is_redacted_by_its_environment() {
-    for mut lab in labs().await {
+    for lab in labs().await {
         let options = json!({"StopTimeout": 0, "Env": ["SIGNING=Wolkenbruch77"]});
         let web = lab.sleep("web", options).await;
-        let command = json!(["sh", "-c", "echo got $SIGNING; exit 3"]);
+        let command = json!(["sh", "-c", "echo got $SIGNING; sleep 1; exit 3"]);
         let health =
             json!({"command": ["echo saw $SIGNING; false"], "interval_seconds": 1, "retries": 1});
         for (changes, shown) in [
@@ -181,7 +193,7 @@ async fn log_of_a_failed_container_is_redacted_by_its_environment() {
 /// Anonymous volumes have no name that a rule could allow and no label; they go with their container.
 #[tokio::test]
 async fn anonymous_volumes_are_kept_under_every_rule_and_as_they_were() {
-    for mut lab in labs().await {
+    for lab in labs().await {
         let rule = format!("name={}*", lab.prefix);
         for (number, option) in [
             ("DOCKER_MCP_ALLOW", &*rule),
@@ -234,7 +246,7 @@ recreate_container | {"container": "WEB", "confirm": "WEB", "changes": {"labels"
 
 #[tokio::test]
 async fn marks_of_this_server_are_refused() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let web = lab.create("web", &["true"], json!({})).await;
     for (tool, arguments) in calls_of(MARKS, &[("WEB", &web)]) {
         let error = fail(&lab, tool, arguments).await;
@@ -245,7 +257,7 @@ async fn marks_of_this_server_are_refused() {
 
 #[tokio::test]
 async fn question_says_that_the_image_is_another_one_by_now() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let base = lab.create("base", &["true"], json!({})).await;
     lab.image("image", &base).await;
     let image = json!({"Image": format!("{}:1", lab.name("image"))});
@@ -264,14 +276,13 @@ async fn question_says_that_the_image_is_another_one_by_now() {
 /// A replacement that has not ended may need its old container.
 #[tokio::test]
 async fn prune_leaves_the_old_container_of_a_replacement() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = isolated_lab().await else {
+        return;
+    };
     let web = lab.create("web", &["true"], json!({})).await;
     let id = lab.id(&web).await;
     let kept = format!("{web}.before-{}", &id[..12]);
-    // A server that starts meanwhile would bring it back.
-    let lock = std::env::temp_dir().join(format!("docker-mcp-server-{id}.lock"));
-    let lock = std::fs::File::create(lock).unwrap();
-    lock.lock().unwrap();
+    let _lock = locked(&id);
     let other = lab
         .create("other.before-0123456789ab", &["true"], json!({}))
         .await;
@@ -360,9 +371,13 @@ fn is_anonymous(bind: &str) -> bool {
     name.len() == 64
 }
 
+/// Each is another one, and below those which the system gives: nobody takes it while the container is replaced.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+    static NEXT: LazyLock<AtomicU16> =
+        LazyLock::new(|| AtomicU16::new(20_000 + uuid::Uuid::new_v4().as_fields().1 % 12_000));
+    let mut ports = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed));
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.find(is_free).unwrap()
 }
 
 /// Runs a container with the options of a row, replaces it, and compares.
@@ -387,11 +402,8 @@ async fn check(lab: &Lab, docker: &str, number: usize, row: &str, part: &str) ->
     }
     let before = inspect_raw(lab, docker, &name).await;
     let changes: Value = serde_json::from_str(changes).unwrap();
-    let done = call_text(
-        lab,
-        json!({"container": name, "changes": changes, "confirm": name}),
-    )
-    .await;
+    let arguments = json!({"container": name, "changes": changes, "confirm": name});
+    let done = refusal(lab, "recreate_container", &arguments).await;
     let after = inspect_raw(lab, docker, &name).await;
     let removed = lab.command(docker, &["rm", "-f", "-v", &name]).await;
     removed.unwrap();
@@ -423,10 +435,6 @@ async fn inspect_raw(lab: &Lab, docker: &str, name: &str) -> Value {
     shown[0].clone()
 }
 
-async fn call_text(lab: &Lab, arguments: Value) -> String {
-    super::refusal(&lab.server, "recreate_container", &arguments).await
-}
-
 #[tokio::test]
 async fn nothing_differs_that_was_not_asked_for() {
     let Some(docker) = real::docker_command() else {
@@ -448,7 +456,7 @@ async fn nothing_differs_that_was_not_asked_for() {
 }
 
 /// Checks all rows on one engine; returns what failed.
-async fn check_all(mut lab: Lab, docker: &str) -> Vec<String> {
+async fn check_all(lab: Lab, docker: &str) -> Vec<String> {
     let [one, two] = [1, 2].map(|version| format!("{}:{version}", lab.prefix));
     let volumes = json!({"Volumes": {"/of-source": {}}});
     let source = lab.sleep("source", volumes).await;
@@ -477,7 +485,6 @@ async fn check_all(mut lab: Lab, docker: &str) -> Vec<String> {
     let checks = rows.map(|(number, row)| check(lab_ref, docker, number, row, part));
     let checks = stream::iter(checks).buffer_unordered(MAX_CONCURRENT_ROWS);
     let checks: Vec<_> = checks.collect().await;
-    run(&format!("rmi|-f|{one}|{two}")).await.unwrap();
     let failed = checks.into_iter().flatten();
     failed.map(|text| format!("{}: {text}", lab.host)).collect()
 }
@@ -485,32 +492,34 @@ async fn check_all(mut lab: Lab, docker: &str) -> Vec<String> {
 /// One of five calls replaces it; the others are refused, and undo nothing.
 #[tokio::test]
 async fn container_is_replaced_by_one_call_at_a_time() {
-    for mut lab in labs().await {
+    for lab in labs().await {
         let web = lab.sleep("web", json!({"StopTimeout": 0})).await;
         let id = lab.id(&web).await;
-        let call = || call_text(&lab, json!({"container": web, "confirm": web}));
-        let (a, b, c, d, e) = tokio::join!(call(), call(), call(), call(), call());
-        let (done, refused): (Vec<_>, Vec<_>) =
-            [a, b, c, d, e].into_iter().partition(String::is_empty);
-        assert_eq!(done.len(), 1, "{refused:?}");
-        for text in &refused {
+        let arguments = json!({"container": web, "confirm": web, "timeout_seconds": 600,
+            "changes": {"healthcheck": held_check("true")}});
+        let calls = (0..5).map(|_| refusal(&lab, "recreate_container", &arguments));
+        let mut calls: FuturesUnordered<_> = calls.collect();
+        for _ in 0..4 {
+            let text = calls.next().await.unwrap();
             let is_clear = text.contains("is being replaced")
                 || text.contains("no container")
                 || text.contains("No such");
             assert!(is_clear, "{text}");
         }
+        let replaced = async {
+            until_runs(&lab, &web, &id, false).await;
+            succeed!(lab, "copy_to_container", {"container": web, "path": "/end", "text": ""});
+        };
+        let (done, ()) = tokio::join!(calls.next(), replaced);
+        assert_eq!(done.as_deref(), Some(""));
         assert_eq!(names(&lab).await, std::slice::from_ref(&web));
-        let after = lab.inspect(&web).await;
-        assert!(
-            after["Id"] != id && after["State"]["Running"] == true,
-            "{after}"
-        );
+        until_runs(&lab, &web, &id, false).await;
     }
 }
 
 #[tokio::test]
 async fn container_whose_namespaces_others_share_is_not_replaced() {
-    for mut lab in labs().await {
+    for lab in labs().await {
         let vpn = lab
             .sleep(
                 "vpn",
@@ -539,8 +548,14 @@ fn hopeless(web: &str) -> Value {
         {"healthcheck": {"command": ["false"], "interval_seconds": 1, "retries": 4}}})
 }
 
+/// A health check whose first run ends with this command once the container has the file `/end`.
+pub(super) fn held_check(result: &str) -> Value {
+    let script = format!("until [ -e /end ]; do sleep 0.1; done; {result}");
+    json!({"command": [script], "interval_seconds": 1, "timeout_seconds": 600, "retries": 1})
+}
+
 /// Starts a replacement, to which the user agrees.
-async fn replace(session: &mut StdioSession, arguments: Value) -> u64 {
+pub(super) async fn replace(session: &mut StdioSession, arguments: Value) -> u64 {
     let call = session.start("recreate_container", arguments).await;
     let accept = json!({"action": "accept", "content": {"confirm": true}});
     session.reply(accept).await;
@@ -550,7 +565,7 @@ async fn replace(session: &mut StdioSession, arguments: Value) -> u64 {
 /// Killed between two steps of the way back: the next server goes the rest of it.
 #[tokio::test]
 async fn way_back_is_finished_after_a_kill() {
-    for mut lab in labs().await {
+    for lab in labs().await {
         for (number, step) in ["start", "rename"].into_iter().enumerate() {
             let name = format!("web{number}");
             let options = json!({"StopTimeout": 0});
@@ -571,11 +586,11 @@ async fn way_back_is_finished_after_a_kill() {
                     .any(|line| line.contains(held.trim()) && !line.contains(".before-"))
             })
             .await;
-            // SIGKILL.
-            drop(session);
             assert!(lab.inspect(&web).await.is_null());
             let kept = lab.inspect(&id).await;
             assert_eq!(kept["State"]["Running"], step == "rename", "{kept}");
+            // SIGKILL. From now on the servers of other tests may be the next ones, too.
+            drop(session);
             let next = in_front_of(&lab.host, &[]).await;
             until_runs(&lab, &web, &id, true).await;
             drop(next);
@@ -587,14 +602,17 @@ async fn way_back_is_finished_after_a_kill() {
 
 #[tokio::test]
 async fn replacement_ends_without_its_caller() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let options = json!({"StopTimeout": 0});
     let web = lab.sleep("web", options).await;
     let id = lab.id(&web).await;
     let mut session = StdioSession::open(&lab.host, &[]).await;
-    let call = replace(&mut session, hopeless(&web)).await;
+    let arguments = json!({"container": web, "timeout_seconds": 600,
+        "changes": {"healthcheck": held_check("false")}});
+    let call = replace(&mut session, arguments).await;
     until_runs(&lab, &web, &id, false).await;
     session.cancel(call).await;
+    succeed!(lab, "copy_to_container", {"container": web, "path": "/end", "text": ""});
     until_runs(&lab, &web, &id, true).await;
     assert_eq!(names(&lab).await, [web]);
 }
@@ -603,16 +621,15 @@ async fn replacement_ends_without_its_caller() {
 /// server is at work with is left alone.
 #[tokio::test]
 async fn only_a_broken_replacement_is_rolled_back_and_at_once() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let mut sessions = Vec::new();
     let mut old = Vec::new();
     for name in ["broken", "alive"] {
         let options = json!({"StopTimeout": 0});
         let web = lab.sleep(name, options).await;
         let id = lab.id(&web).await;
-        let mut arguments = hopeless(&web);
-        arguments["timeout_seconds"] = json!(600);
-        arguments["changes"]["healthcheck"]["interval_seconds"] = json!(200);
+        let arguments = json!({"container": web, "timeout_seconds": 600,
+            "changes": {"healthcheck": held_check("true")}});
         let mut session = StdioSession::open(&lab.host, &[]).await;
         replace(&mut session, arguments).await;
         until_runs(&lab, &web, &id, false).await;
@@ -622,11 +639,9 @@ async fn only_a_broken_replacement_is_rolled_back_and_at_once() {
     let (alive, _) = &old[1];
     fails_with!(lab, "recreate_container", {"container": alive, "confirm": alive}, "is being replaced");
     drop(sessions.remove(0));
-    let began = std::time::Instant::now();
     let next = in_front_of(&lab.host, &[]).await;
     let (broken, id) = &old[0];
     until_runs(&lab, broken, id, true).await;
-    assert!(began.elapsed().as_secs() < 120, "{:?}", began.elapsed());
     assert_ne!(lab.id(alive).await, old[1].1);
     assert_lacks(&next.log(), alive);
 }

@@ -13,7 +13,7 @@ use crate::harness::{assert_contains, real};
 
 /// Starts one that takes `seconds` between the 21 parts of a layer; the name of its image, whose
 /// tag is `1`.
-pub(super) async fn start(lab: &mut Lab, seconds: &str) -> String {
+pub(super) async fn start(lab: &Lab, seconds: &str) -> String {
     let more = json!({
         "Env": [format!("SLOWNESS={seconds}")],
         "ExposedPorts": {"5000/tcp": {}},
@@ -21,10 +21,7 @@ pub(super) async fn start(lab: &mut Lab, seconds: &str) -> String {
     });
     let script = ["sh", "-c", include_str!("registry.sh")];
     let name = lab.run("registry", &script, more).await;
-    let arguments =
-        json!({"container": name, "until_match": "^ready$", "tail": 10, "follow_seconds": 120});
-    let log = succeed(lab, "get_container_logs", arguments).await;
-    assert_eq!(log["stopped_by"], "matched", "{log}");
+    lab.until_written(&name, "ready", 1).await;
     format!("{}/app", lab.address(&name).await)
 }
 
@@ -42,7 +39,7 @@ esac
 "#;
 
 /// Starts a registry in a container that has the files of this machine; returns its address.
-async fn start_registry(lab: &mut Lab, dir: &Folder, program: &str) -> String {
+async fn start_registry(lab: &Lab, dir: &Folder, program: &str) -> String {
     let home = dir.str();
     dir.write("htpasswd", HTPASSWD);
     let config = format!(
@@ -63,9 +60,7 @@ async fn start_registry(lab: &mut Lab, dir: &Folder, program: &str) -> String {
             "PortBindings": {"5000/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}]}},
     });
     let name = lab.run("registry", &command, more).await;
-    let arguments = json!({"container": name, "until_match": "listening on", "tail": 10, "follow_seconds": 120});
-    let log = succeed(lab, "get_container_logs", arguments).await;
-    assert_eq!(log["stopped_by"], "matched", "{log}");
+    lab.until_written(&name, "listening on", 1).await;
     lab.address(&name).await
 }
 
@@ -83,8 +78,8 @@ async fn logins_are_those_of_the_docker_configuration() {
             ("MCP_TOOLSETS", "all"),
             ("PATH", &path),
         ];
-        let mut lab = Lab::at(host, &env).await;
-        let registry = start_registry(&mut lab, &dir, &program).await;
+        let lab = Lab::at(host, &env).await;
+        let registry = start_registry(&lab, &dir, &program).await;
         let helper = HELPER
             .replace("ADDRESS", &registry)
             .replace("PASSWORD", PASSWORD);
@@ -160,10 +155,10 @@ async fn logins_are_those_of_the_docker_configuration() {
 
         // A public image needs no login, so a failing helper is only logged.
         lab.remove(&lab.name("registry")).await;
-        let public = start(&mut lab, "0").await + ":1";
+        let public = start(&lab, "0").await + ":1";
         configure(&json!({"credsStore": "broken"}));
         succeed!(lab, "pull_image", {"image": public});
         forget(&public).await;
-        assert_contains(&lab.log(), "no login for");
+        lab.wait_for_log("no login for").await;
     }
 }
