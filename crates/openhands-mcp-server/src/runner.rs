@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use upstream::poll::Backoff;
 
 use crate::api::tags::{ConversationTags, StopReason, tag};
@@ -187,13 +187,15 @@ impl Runner {
         })
     }
 
-    /// Ends the commands that a task has left which does not run. `None` if it does, or another call is changing it.
+    /// Ends the commands that a task has left which does not run. `None` if it does, or another call takes long to
+    /// change it.
     pub(crate) async fn end_left_over(
         &self,
         server: &AgentServer,
         id: TaskId,
     ) -> ApiResult<Option<LeftOver>> {
-        let Some(_lock) = self.locks.try_lock(id) else {
+        // The end of its deadline takes a moment.
+        let Ok(_lock) = timeout(ENDED_GRACE, self.locks.lock(id)).await else {
             return Ok(None);
         };
         let task = server.conversation(id).await?;
@@ -459,17 +461,20 @@ async fn count_running(server: &AgentServer) -> ApiResult<usize> {
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-/// Repeats an attempt while all slots are taken, but not after `until`.
+/// Repeats an attempt while all slots are taken: once, and then until `until`.
 pub(crate) async fn until_slot<T, F>(until: Instant, mut attempt: impl FnMut() -> F) -> ApiResult<T>
 where
     F: Future<Output = ApiResult<T>>,
 {
+    let mut is_first = true;
     loop {
         let done = attempt().await;
         let is_full = matches!(&done, Err(failure) if failure.is_full());
-        if !is_full || Instant::now() + SLOT_INTERVAL >= until {
+        let is_over = Instant::now() + SLOT_INTERVAL >= until;
+        if !is_full || (is_over && !is_first) {
             return done;
         }
+        is_first = false;
         sleep(SLOT_INTERVAL).await;
     }
 }

@@ -5,15 +5,16 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use mcp_client::{Error, Options};
+use mcp_client::Options;
 use serde_json::json;
+use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::tools::{Fault, Proxy};
 use super::workspaces::TestDirectory;
 use super::{
-    both_transports, call, call_with_id, client, client_with, conversation, run_task, start_task,
-    wait_for_status,
+    both_transports, call, call_with_id, client, client_with, conversation, run_task, server_with,
+    start_task, wait_for_status,
 };
 use crate::harness::real::openhands;
 use crate::harness::{assert_contains, assert_ends_with, wait_until};
@@ -245,7 +246,7 @@ async fn ended_task_is_cleared_of_its_processes_but_not_of_the_programs_of_a_per
 async fn cancelled_call_stops_the_task_also_where_the_agent_server_is_away() {
     let Some(real) = openhands() else { return };
     let proxy = Proxy::start(real).await;
-    let client = client_with(&proxy.real, &[]).await;
+    let (server, client) = server_with(&proxy.real, &[]).await;
     let seconds = unique_seconds();
     let key = Uuid::new_v4().to_string();
     let arguments = |wait: u32| {
@@ -254,22 +255,21 @@ async fn cancelled_call_stops_the_task_also_where_the_agent_server_is_away() {
     };
     let started = call(&client, "run_task", arguments(0)).await;
     wait_until_runs(&seconds, true).await;
-    let timeout = Options::default().timeout(Duration::from_secs(1));
-    let waiting = arguments(20);
-    let wait = client.call_tool_with("run_task", &waiting, timeout);
+    let (sender, mut reports) = mpsc::channel(100);
+    let (waiting, options) = (arguments(55), Options::default().progress(sender));
     let outage = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(reports.recv().await.is_some());
         proxy.disconnect();
-        // Longer than one attempt to stop it takes.
-        tokio::time::sleep(Duration::from_secs(10)).await;
-        assert!(runs(&seconds));
-        proxy.reconnect();
     };
-    let (timed_out, ()) = tokio::join!(wait, outage);
-    assert!(
-        matches!(timed_out, Err(Error::Timeout { .. })),
-        "{timed_out:?}"
-    );
+    // The call is cancelled, while it waits for the task.
+    tokio::select! {
+        ended = client.call_tool_with("run_task", &waiting, options) => panic!("{ended:?}"),
+        () = outage => {}
+    }
+    // One attempt to stop it has failed.
+    server.wait_for_log("cannot stop the task").await;
+    assert!(runs(&seconds));
+    proxy.reconnect();
     wait_until_runs(&seconds, false).await;
     wait_for_status(&client, &started["task_id"], "cancelled").await;
     // The key finds the task without running it again.
