@@ -371,7 +371,7 @@ async fn user_is_asked_for_each_action_and_the_model_cannot_answer() {
             call_with_user(&client, &user, tool, arguments).await
         };
         let task = json!({"task": script, "confirm": "always", "idempotency_key": key,
-            "wait_seconds": 25});
+            "wait_seconds": 55});
         let (failed, run) = ask("run_task", &task).await;
         assert!(!failed, "{run}");
         let run: Value = serde_json::from_str(&run).unwrap();
@@ -387,7 +387,7 @@ async fn user_is_asked_for_each_action_and_the_model_cannot_answer() {
             "confirm": "always"});
         let id = &run["task_id"];
         let mut accept = json!({"task_id": id, "confirmation_id": "0000", "accept": true,
-            "wait_seconds": 25});
+            "wait_seconds": 55});
         let (failed, text) = ask("respond_confirmation", &accept).await;
         assert!(failed && text.contains("touch a"), "{text}");
         assert_eq!(user.asked.lock().unwrap().len(), 2);

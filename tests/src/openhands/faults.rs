@@ -484,7 +484,8 @@ async fn slow_list_is_seldom_asked_for_and_delays_no_limit() {
         }
         let is_list = target.starts_with(lists) && target.contains("status=running");
         is_list.then(|| {
-            std::thread::sleep(Duration::from_millis(500));
+            // Twenty times as long passes until the next one.
+            std::thread::sleep(Duration::from_secs(2));
             let page = json!({"items": [task], "next_page_id": null});
             match was_listed.swap(true, Ordering::Relaxed) {
                 false => Response::json(200, &page),

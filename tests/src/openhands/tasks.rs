@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::tools::{Gate, Proxy};
 use super::{
     agent_server, assert_error, both_transports, call, call_with_id, client, client_with,
-    conversation, run_task, server_with, start_task, tool_error, wait_for_state, wait_for_status,
-    with,
+    conversation, run_task, server_with, start_task, tool_error, wait_for_first_step,
+    wait_for_state, wait_for_status, with,
 };
 use crate::harness::real::openhands;
 use crate::harness::{assert_starts_with, eventually, wait_until};
@@ -180,7 +180,7 @@ async fn running_task_reads_a_message_before_its_next_step() {
     let gate = Gate::new();
     let task = format!("RUN: {}\nRUN: echo not this", gate.pass());
     let id = &start_task(&client, &task).await["task_id"];
-    wait_for_state(&client, id, |state| state["steps"] == 1).await;
+    wait_for_first_step(&client, id).await;
     let message = json!({"task_id": id, "message": "RUN: echo but this\nSAY: read"});
     let events = format!("POST /api/conversations/{}/events ", id.as_str().unwrap());
     let before = proxy.count(&events);
@@ -203,7 +203,7 @@ async fn deletion_asks_first_and_stops_the_task() {
     let client = client_with(&proxy.real, &[]).await;
     let run = start_task(&client, "RUN: sleep 600").await;
     let id = &run["task_id"];
-    wait_for_state(&client, id, |state| state["steps"] == 1).await;
+    wait_for_first_step(&client, id).await;
     assert_error!(client, "delete_task", {"task_id": id}, "Nothing was done yet");
     let other = json!({"task_id": id, "confirm": "yes"});
     assert_error(&client, "delete_task", other, "Nothing was done").await;
