@@ -189,14 +189,8 @@ async fn only_respond_confirmation_answers_the_agent() {
     assert_eq!(status["confirmation"], asked["confirmation"]);
     let cancelled = call_with_id(&client, "cancel_task", id).await;
     assert_eq!(cancelled["status"], "cancelled");
-    let expected = "is not waiting for a permission";
-    assert_error(
-        &client,
-        "respond_confirmation",
-        answer(&asked, true),
-        expected,
-    )
-    .await;
+    let (late, refusal) = (answer(&asked, true), "is not waiting for a permission");
+    assert_error(&client, "respond_confirmation", late, refusal).await;
     // Nor is the action taken when the task goes on.
     let went_on = call!(client, "send_message", {"task_id": id, "message": "SAY: went on"});
     assert_has!(went_on, {"status": "finished", "result": "went on"});

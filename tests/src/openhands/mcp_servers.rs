@@ -117,12 +117,7 @@ async fn task_calls_a_server_with_a_token() {
     assert!(result.contains("task_id"), "{result} {tools:?}");
     let warning = run["warnings"][0].as_str().unwrap();
     assert!(warning.ends_with("may lack their tools: dead."), "{run}");
-    let events = call(
-        &client,
-        "get_task_events",
-        json!({"task_id": run["task_id"]}),
-    )
-    .await;
+    let events = call_with_id(&client, "get_task_events", &run["task_id"]).await;
     assert_contains(&events.to_string(), r#"list_tasks {\"limit\":1}"#);
     // The token is neither in the conversation nor in the requests to the model.
     let seen = conversation(&real, &run["task_id"]).await;

@@ -26,9 +26,7 @@ fn runs(result: &Value) -> &[Value] {
 
 #[tokio::test]
 async fn more_tasks_than_slots_are_all_done_by_repeated_calls() {
-    let Some(real) = openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let (_server, client) = server_with(&real, &[]).await;
     let key = Uuid::new_v4();
     let task = |n| {
@@ -103,9 +101,7 @@ async fn call_waits_for_all_tasks() {
 
 #[tokio::test]
 async fn task_without_a_slot_is_refused_and_runs_once_when_its_call_is_repeated() {
-    let Some(real) = openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let (client, full) = (
         client_with(&real, &[]).await,
         client_with(&real, &ONE_SLOT).await,
@@ -130,13 +126,8 @@ async fn task_without_a_slot_is_refused_and_runs_once_when_its_call_is_repeated(
         assert_eq!(again["status"], "finished", "{again}");
     }
     let resumed = json!({"task_id": run_task(&client, "HTTP: 500").await["task_id"]});
-    assert_error(
-        &full,
-        "resume_task",
-        resumed,
-        "All slots for running tasks are taken",
-    )
-    .await;
+    let refusal = "All slots for running tasks are taken";
+    assert_error(&full, "resume_task", resumed, refusal).await;
     let rows = call!(full, "run_parallel_tasks", {"tasks": [{"task": "SAY: x"}],
         "wait_seconds": 0});
     assert_contains(

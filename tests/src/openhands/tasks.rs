@@ -116,14 +116,9 @@ async fn one_of_many_calls_with_a_key_starts_its_task_with_its_file() {
         json!({"confirm": "always"}),
         json!({"max_iterations": 3}),
     ] {
-        let expected = "idempotency_key was used for another task";
-        assert_error(
-            &client,
-            "run_task",
-            with(arguments(number), other),
-            expected,
-        )
-        .await;
+        let refusal = "idempotency_key was used for another task";
+        let other = with(arguments(number), other);
+        assert_error(&client, "run_task", other, refusal).await;
     }
 }
 
