@@ -42,6 +42,8 @@ mod tasks;
 mod tools;
 mod workspaces;
 
+use std::path::PathBuf;
+
 use mcp_client::Client;
 use serde_json::{Value, json};
 
@@ -97,6 +99,12 @@ async fn remove_agent(real: &OpenHands, name: &str) {
 async fn conversation(real: &OpenHands, id: &Value) -> Value {
     let path = format!("/api/conversations/{}", id.as_str().unwrap());
     agent_server(real, "GET", &path, Value::Null).await
+}
+
+/// The directory of a task. The agent server is on this machine.
+async fn directory(real: &OpenHands, id: &Value) -> PathBuf {
+    let task = conversation(real, id).await;
+    task["workspace"]["working_dir"].as_str().unwrap().into()
 }
 
 /// A client of our server over stdio; `None` without an agent server.
@@ -223,6 +231,11 @@ async fn assert_error(client: &Client, tool: &str, arguments: Value, part: &str)
 /// Polls until the status of a task is `status`.
 async fn wait_for_status(client: &Client, id: &Value, status: &str) -> Value {
     wait_for_state(client, id, |state| state["status"] == status).await
+}
+
+/// Waits until the agent of a task has taken its first step. Before that the task may not run at the agent server yet.
+async fn wait_for_first_step(client: &Client, id: &Value) {
+    wait_for_state(client, id, |state| state["steps"] == 1).await;
 }
 
 /// Polls until the state of a task is as expected.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use upstream::poll::Backoff;
 
 use crate::api::tags::{ConversationTags, StopReason, tag};
@@ -28,6 +28,11 @@ const SLOT_INTERVAL: Duration = Duration::from_millis(300);
 /// The time from the end of a run until its deadline is removed: the call that stopped it may set a tag first, and
 /// one that starts the next run may take as long.
 const ENDED_GRACE: Duration = Duration::from_secs(15);
+/// The delays between the attempts to complete the stop of a task that nobody waits for.
+pub(crate) const STOP_BACKOFF: Backoff =
+    Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+/// The time in which a start that was under way runs a task that was stopped before it had begun.
+const LATE_START: Duration = Duration::from_secs(120);
 /// The reason for the agent whose action no user has allowed.
 const NOT_ALLOWED: &str = "This was not allowed and not done. Do it again if it is still needed.";
 /// The time in which the agent server records the start of a run.
@@ -101,7 +106,8 @@ impl Runner {
         slot.ok_or(ApiFailure::Full)
     }
 
-    /// Stops a task with its command line and tags it with the reason. If only the tag fails, that is no error.
+    /// Stops a task with its command line and tags it with the reason. If only the tag fails, that is no error: it
+    /// follows later.
     pub(crate) async fn stop(
         &self,
         server: &AgentServer,
@@ -113,7 +119,11 @@ impl Runner {
     }
 
     /// Stops a task wherever it runs, since its call was cancelled.
-    pub(crate) async fn stop_task(&self, id: TaskId, lock: impl Future) -> ApiResult<Stopped> {
+    pub(crate) async fn stop_task(
+        &self,
+        id: TaskId,
+        lock: impl Future<Output: Send + 'static>,
+    ) -> ApiResult<Stopped> {
         let server = self.servers.for_task(id).await?;
         self.stop_locked(&server, id, StopReason::Cancelled, lock)
             .await
@@ -125,11 +135,11 @@ impl Runner {
         server: &AgentServer,
         id: TaskId,
         reason: StopReason,
-        lock: impl Future,
+        lock: impl Future<Output: Send + 'static>,
     ) -> ApiResult<Stopped> {
         let mut line_end = interrupt(server, id).await?;
         // Tags last, because they cannot be set during a step.
-        let _lock = lock.await;
+        let lock = lock.await;
         let mut task = server.conversation(id).await;
         // A start that had the lock may have run it after that.
         if matches!(&task, Ok(task) if task.execution_status == Execution::Running) {
@@ -139,15 +149,21 @@ impl Runner {
         // It asks for a permission; an interrupt leaves it waiting.
         let asks =
             matches!(&task, Ok(task) if task.execution_status == Execution::WaitingForConfirmation);
-        let tagged = match &task {
-            Ok(task) => tag_stopped(server, task, reason).await,
+        let (mut is_tagged, mut may_begin) = (false, false);
+        match &task {
+            Ok(task) => {
+                let is_new = task.age(server.now()) < LATE_START;
+                may_begin = is_new && !server.has_begun_since(id, None).await.unwrap_or(true);
+                match tag_stopped(server, task, reason).await {
+                    Ok(()) => is_tagged = true,
+                    Err(failure) => {
+                        tracing::warn!(task = %id, ?failure, "cannot tag why the task was stopped");
+                    }
+                }
+            }
             Err(failure) => {
                 tracing::warn!(task = %id, ?failure, "cannot read a task that was stopped");
-                Ok(())
             }
-        };
-        if let Err(failure) = tagged {
-            tracing::warn!(task = %id, ?failure, "cannot tag why the task was stopped");
         }
         // Last, because that is the stop: its reason is there when it can be seen.
         if asks {
@@ -159,19 +175,27 @@ impl Runner {
             }
             _ => LeftOver::Unknown,
         };
+        if !is_tagged || may_begin {
+            // A call that resumes it has to wait for the tag, which would name a later run as stopped.
+            let untagged = (!is_tagged).then_some(lock);
+            let completing = complete_stop(server.clone(), id, reason, untagged, may_begin);
+            tokio::spawn(completing);
+        }
         Ok(Stopped {
             line_end,
             left_over,
         })
     }
 
-    /// Ends the commands that a task has left which does not run. `None` if it does, or another call is changing it.
+    /// Ends the commands that a task has left which does not run. `None` if it does, or another call takes long to
+    /// change it.
     pub(crate) async fn end_left_over(
         &self,
         server: &AgentServer,
         id: TaskId,
     ) -> ApiResult<Option<LeftOver>> {
-        let Some(_lock) = self.locks.try_lock(id) else {
+        // The end of its deadline takes a moment.
+        let Ok(_lock) = timeout(ENDED_GRACE, self.locks.lock(id)).await else {
             return Ok(None);
         };
         let task = server.conversation(id).await?;
@@ -255,7 +279,7 @@ impl Runner {
     }
 
     /// Removes the deadline of a run that has ended: it must not stop a later run by another client. Returns false if
-    /// another call changes the task, or it does not stand still.
+    /// another call changes the task, or it runs or has just ended.
     async fn end_run(self: &Arc<Self>, server: &AgentServer, id: TaskId) -> ApiResult<bool> {
         let Some(_lock) = self.locks.try_lock(id) else {
             return Ok(false);
@@ -264,7 +288,10 @@ impl Runner {
             Err(failure) if failure.is_unknown_task() => return Ok(true),
             task => task?,
         };
-        if task.execution_status == Execution::Running {
+        // An agent server that has stalled tells of the end late, and a stop by another process may be about to tag it.
+        let ended = Duration::try_from(server.now().duration_since(task.last_event_at()));
+        let has_just_ended = ended.unwrap_or_default() < ENDED_GRACE / 2;
+        if task.execution_status == Execution::Running || has_just_ended {
             return Ok(false);
         }
         let tags = ConversationTags::from_task(&task);
@@ -434,17 +461,20 @@ async fn count_running(server: &AgentServer) -> ApiResult<usize> {
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-/// Repeats an attempt while all slots are taken, but not after `until`.
+/// Repeats an attempt while all slots are taken: once, and then until `until`.
 pub(crate) async fn until_slot<T, F>(until: Instant, mut attempt: impl FnMut() -> F) -> ApiResult<T>
 where
     F: Future<Output = ApiResult<T>>,
 {
+    let mut is_first = true;
     loop {
         let done = attempt().await;
         let is_full = matches!(&done, Err(failure) if failure.is_full());
-        if !is_full || Instant::now() + SLOT_INTERVAL >= until {
+        let is_over = Instant::now() + SLOT_INTERVAL >= until;
+        if !is_full || (is_over && !is_first) {
             return done;
         }
+        is_first = false;
         sleep(SLOT_INTERVAL).await;
     }
 }
@@ -458,6 +488,53 @@ pub(crate) async fn tag_stopped(
     let mut tags = ConversationTags::from_task(task);
     tags.mark_stopped(reason, "", server.now());
     server.set_tags(task.id, &tags).await
+}
+
+/// Completes the stop of a task: tags it once the agent server takes that, because without the reason it looks paused or
+/// about to begin; and stops it again if a start that was under way runs it. `untagged` is the lock of a task without
+/// its tag, and `may_begin` is true for one that has never run.
+async fn complete_stop<L>(
+    server: AgentServer,
+    id: TaskId,
+    reason: StopReason,
+    mut untagged: Option<L>,
+    may_begin: bool,
+) {
+    let (began, mut delays) = (Instant::now(), STOP_BACKOFF.delays());
+    loop {
+        delays.sleep().await;
+        let is_late = began.elapsed() > LATE_START;
+        let complete = async {
+            let task = server.conversation(id).await?;
+            // Another call runs it again, and has cleared the reason.
+            if untagged.is_none() && task.tags.stop_reason() != Some(reason) {
+                return Ok(true);
+            }
+            if task.execution_status == Execution::Running {
+                if may_begin {
+                    interrupt(&server, id).await?;
+                }
+                // Or its last step is still ending.
+                return Ok(is_late);
+            }
+            if untagged.is_some() {
+                tag_stopped(&server, &task, reason).await?;
+                untagged = None;
+            }
+            Ok(!may_begin || is_late)
+        };
+        match complete.await {
+            Ok(true) => return,
+            Ok(false) => {}
+            Err(failure) => {
+                let failure: ApiFailure = failure;
+                tracing::warn!(task = %id, ?failure, "cannot complete the stop of a task");
+                if !failure.is_transient() && !failure.may_have_changed() {
+                    return;
+                }
+            }
+        }
+    }
 }
 
 async fn facts(server: &AgentServer, task: &Conversation) -> ApiResult<TaskFacts> {

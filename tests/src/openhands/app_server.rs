@@ -27,12 +27,8 @@ async fn client(real: &OpenHands) -> Client {
 async fn wait_until(client: &Client, id: &Value, expected: &[&str]) -> Value {
     let until = tokio::time::Instant::now() + START_TIMEOUT;
     loop {
-        let run = call(
-            client,
-            "wait_task",
-            json!({"task_id": id, "wait_seconds": 25}),
-        )
-        .await;
+        let wait = json!({"task_id": id, "wait_seconds": 25});
+        let run = call(client, "wait_task", wait).await;
         if expected.contains(&run["status"].as_str().unwrap()) {
             return run;
         }

@@ -1,6 +1,6 @@
 //! Budgets of tasks, which are enforced even if no client waits; their cost, tokens and models; and the size of answers.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -18,7 +18,7 @@ async fn time_limit_stops_the_task_also_after_a_restart_of_our_server() {
     let Some(real) = openhands() else { return };
     let (server, client) = server_with(&real, &[]).await;
     // Long enough for the first step on a busy machine.
-    let task = json!({"task": "RUN: echo so far\nRUN: sleep 300", "max_seconds": 15,
+    let task = json!({"task": "RUN: echo so far\nRUN: sleep 300", "max_seconds": 30,
         "wait_seconds": 0, "idempotency_key": Uuid::new_v4().to_string()});
     let run = call(&client, "run_task", task.clone()).await;
     server.kill().await;
@@ -164,12 +164,15 @@ async fn task_runs_with_the_model_that_its_caller_names() {
 async fn seconds_are_those_of_the_runs() {
     let Some(real) = openhands() else { return };
     let client = client_with(&real, &[]).await;
+    let began = Instant::now();
+    // The clock of the agent server counts whole seconds.
+    let most = || began.elapsed().as_secs() + 2;
     let run = call!(client, "run_task", {"task": "RUN: sleep 3", "verify": "true"});
     assert_eq!(run["verified"], true, "{run}");
     let id = &run["task_id"];
     let seconds = async || call_with_id(&client, "get_task_status", id).await["seconds"].as_u64();
     let first = seconds().await.unwrap();
-    assert!((3..120).contains(&first), "{run}");
+    assert!((3..=most()).contains(&first), "{run}");
     // Tags that are written later change the time of the last event.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let mut tags = conversation(&real, id).await["tags"].clone();
@@ -180,7 +183,7 @@ async fn seconds_are_those_of_the_runs() {
     let more = call!(client, "send_message", {"task_id": id, "message": "RUN: sleep 2"});
     assert_eq!(more["status"], "finished", "{more}");
     let both = more["seconds"].as_u64().unwrap();
-    assert!((first + 2..first + 120).contains(&both), "{first}, {more}");
+    assert!((first + 2..=most()).contains(&both), "{first}, {more}");
 }
 
 #[tokio::test]

@@ -1,21 +1,24 @@
 //! Stopping a task: with `cancel_task`, or by cancelling the call.
 
 use std::os::unix::fs::symlink;
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use mcp_client::Options;
 use serde_json::json;
+use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::tools::{Fault, Proxy};
 use super::workspaces::TestDirectory;
 use super::{
-    both_transports, call, call_with_id, client, client_with, conversation, run_task, start_task,
-    wait_for_status,
+    both_transports, call, call_with_id, client, client_with, directory, run_task, server_with,
+    start_task, wait_for_status,
 };
 use crate::harness::real::openhands;
 use crate::harness::{assert_contains, assert_ends_with, wait_until};
+
+const STOPPED: &str = "It was stopped, and none of its commands runs in its directory.";
 
 /// The processes with this argument. The agent server is on this machine.
 fn processes(argument: &str) -> Vec<String> {
@@ -51,8 +54,7 @@ async fn cancel_task_kills_the_command() {
         let id = &run["task_id"];
         wait_until_runs(&seconds, true).await;
         let cancelled = call_with_id(&client, "cancel_task", id).await;
-        let message = "It was stopped, and none of its commands runs in its directory.";
-        let expected = json!({"task_id": id, "status": "cancelled", "message": message});
+        let expected = json!({"task_id": id, "status": "cancelled", "message": STOPPED});
         assert_eq!(cancelled, expected);
         wait_until_runs(&seconds, false).await;
         let status = call_with_id(&client, "get_task_status", id).await;
@@ -74,13 +76,11 @@ async fn stop_whose_request_fails_once_starts_no_next_step_and_leaves_no_command
         wait_until_runs(&own, true).await;
         proxy.fail("/interrupt HTTP", fault);
         let cancelled = call_with_id(&client, "cancel_task", &run["task_id"]).await;
-        let message = "It was stopped, and none of its commands runs in its directory.";
-        assert_has!(cancelled, {"status": "cancelled", "message": message});
+        assert_has!(cancelled, {"status": "cancelled", "message": STOPPED});
         assert!(!runs(&own) && !runs(&background), "{fault:?}");
         // The agent has time for what it must not do.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let conversation = conversation(&proxy.real, &run["task_id"]).await;
-        let directory = Path::new(conversation["workspace"]["working_dir"].as_str().unwrap());
+        let directory = directory(&proxy.real, &run["task_id"]).await;
         assert!(!directory.join("next").exists(), "{fault:?}");
     }
 }
@@ -134,13 +134,11 @@ async fn rest_of_the_command_line_does_not_run_after_a_stop() {
         let id = &run["task_id"];
         wait_until_runs(&seconds, true).await;
         let cancelled = call_with_id(&client, "cancel_task", id).await;
-        let message = "It was stopped, and none of its commands runs in its directory.";
-        assert_has!(cancelled, {"status": "cancelled", "message": message});
+        assert_has!(cancelled, {"status": "cancelled", "message": STOPPED});
         assert!(!runs(&seconds), "{line}");
         // The shell has time for what it must not do.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let conversation = conversation(&real, id).await;
-        let directory = Path::new(conversation["workspace"]["working_dir"].as_str().unwrap());
+        let directory = directory(&real, id).await;
         assert!(directory.join("keep.txt").exists(), "{line}");
         assert!(!directory.join("after.txt").exists(), "{line}");
         // The terminal works for the next run.
@@ -244,7 +242,7 @@ async fn ended_task_is_cleared_of_its_processes_but_not_of_the_programs_of_a_per
 async fn cancelled_call_stops_the_task_also_where_the_agent_server_is_away() {
     let Some(real) = openhands() else { return };
     let proxy = Proxy::start(real).await;
-    let client = client_with(&proxy.real, &[]).await;
+    let (server, client) = server_with(&proxy.real, &[]).await;
     let seconds = unique_seconds();
     let key = Uuid::new_v4().to_string();
     let arguments = |wait: u32| {
@@ -253,23 +251,19 @@ async fn cancelled_call_stops_the_task_also_where_the_agent_server_is_away() {
     };
     let started = call(&client, "run_task", arguments(0)).await;
     wait_until_runs(&seconds, true).await;
-    let waiting = arguments(20);
-    let polls = format!(
-        "GET /api/conversations/{}",
-        started["task_id"].as_str().unwrap()
-    );
-    let before = proxy.count(&polls);
+    let (sender, mut reports) = mpsc::channel(100);
+    let (waiting, options) = (arguments(55), Options::default().progress(sender));
     let outage = async {
-        wait_until("the wait", async || proxy.count(&polls) >= before + 3).await;
+        assert!(reports.recv().await.is_some());
         proxy.disconnect();
     };
-    // Without anybody who waits for the answer, it is cancelled.
+    // The call is cancelled, while it waits for the task.
     tokio::select! {
-        answer = client.call_tool("run_task", &waiting) => panic!("{answer:?}"),
+        ended = client.call_tool_with("run_task", &waiting, options) => panic!("{ended:?}"),
         () = outage => {}
     }
-    // Longer than one attempt to stop it takes.
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    // One attempt to stop it has failed.
+    server.wait_for_log("cannot stop the task").await;
     assert!(runs(&seconds));
     proxy.reconnect();
     wait_until_runs(&seconds, false).await;

@@ -1,17 +1,17 @@
 //! Changes of tasks: repositories in repositories, patches, and directories that several tasks share.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::tools::Gate;
-use super::workspaces::{TestDirectory, git, repository};
+use super::workspaces::{TestDirectory, git, project, repository};
 use super::{
-    assert_error, call, call_with_id, client, client_with, conversation, parts, run_task,
-    wait_for_status, with,
+    assert_error, call, call_with_id, client, client_with, directory, parts, run_task,
+    wait_for_first_step, wait_for_status, with,
 };
 use crate::harness::real::openhands;
 use crate::harness::{assert_contains, assert_lacks};
@@ -129,8 +129,7 @@ async fn patch_in_parts_makes_the_same_files() {
     let copy = TestDirectory::new();
     std::fs::write(copy.0.join("old.txt"), lines).unwrap();
     apply(&copy.0, &whole);
-    let made = conversation(&real, &run["task_id"]).await;
-    let made = PathBuf::from(made["workspace"]["working_dir"].as_str().unwrap());
+    let made = directory(&real, &run["task_id"]).await;
     let compared = Command::new("diff")
         .args(["-r", "-x", ".git"])
         .args([&made, &copy.0])
@@ -162,7 +161,7 @@ async fn tasks_in_one_directory_report_their_own_changes_or_a_warning() {
     let gate = Gate::new();
     let slow = format!("RUN: {}; echo x > three", gate.pass());
     let slow = call!(client, "run_task", {"task": slow, "workspace": name, "wait_seconds": 0});
-    wait_for_status(&client, &slow["task_id"], "running").await;
+    wait_for_first_step(&client, &slow["task_id"]).await;
     let quick = call(&client, "run_task", task("four")).await;
     let below = with(task("five"), json!({"workspace": format!("{name}/below")}));
     let below = call(&client, "run_task", below).await;
@@ -263,9 +262,7 @@ async fn every_view_shows_the_newest_content() {
 #[tokio::test]
 async fn edit_of_the_user_just_after_a_commit_is_not_the_agents() {
     let Some(real) = openhands() else { return };
-    let place = TestDirectory::new();
-    let project = place.0.join("project");
-    repository(&project);
+    let (place, project) = project();
     std::fs::write(project.join("v"), "version=1\n").unwrap();
     git(&project, &["add", "-A"]);
     git(&project, &["commit", "-q", "-m", "v"]);

@@ -189,14 +189,8 @@ async fn only_respond_confirmation_answers_the_agent() {
     assert_eq!(status["confirmation"], asked["confirmation"]);
     let cancelled = call_with_id(&client, "cancel_task", id).await;
     assert_eq!(cancelled["status"], "cancelled");
-    let expected = "is not waiting for a permission";
-    assert_error(
-        &client,
-        "respond_confirmation",
-        answer(&asked, true),
-        expected,
-    )
-    .await;
+    let (late, refusal) = (answer(&asked, true), "is not waiting for a permission");
+    assert_error(&client, "respond_confirmation", late, refusal).await;
     // Nor is the action taken when the task goes on.
     let went_on = call!(client, "send_message", {"task_id": id, "message": "SAY: went on"});
     assert_has!(went_on, {"status": "finished", "result": "went on"});
@@ -371,7 +365,7 @@ async fn user_is_asked_for_each_action_and_the_model_cannot_answer() {
             call_with_user(&client, &user, tool, arguments).await
         };
         let task = json!({"task": script, "confirm": "always", "idempotency_key": key,
-            "wait_seconds": 25});
+            "wait_seconds": 55});
         let (failed, run) = ask("run_task", &task).await;
         assert!(!failed, "{run}");
         let run: Value = serde_json::from_str(&run).unwrap();
@@ -387,7 +381,7 @@ async fn user_is_asked_for_each_action_and_the_model_cannot_answer() {
             "confirm": "always"});
         let id = &run["task_id"];
         let mut accept = json!({"task_id": id, "confirmation_id": "0000", "accept": true,
-            "wait_seconds": 25});
+            "wait_seconds": 55});
         let (failed, text) = ask("respond_confirmation", &accept).await;
         assert!(failed && text.contains("touch a"), "{text}");
         assert_eq!(user.asked.lock().unwrap().len(), 2);

@@ -1,6 +1,6 @@
 //! Tasks that fail, agent servers that refuse, do not answer or become unreachable for a while, and a slow model.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mcp_client::EraChoice;
 use serde_json::json;
@@ -84,9 +84,7 @@ async fn wait_survives_an_outage_of_the_agent_server() {
     let short = json!({"task_id": id, "wait_seconds": 1});
     assert_error(&client, "wait_task", short, "does not answer").await;
     // A call that fails is followed by a check.
-    let failed = Instant::now();
     server.wait_for_status("degraded").await;
-    assert!(failed.elapsed() < Duration::from_secs(100));
     let waiting = call_with_id(&client, "wait_task", id);
     let reconnecting = async {
         // Real time: at least one poll of the wait must fail, which no event reports.
@@ -106,7 +104,7 @@ async fn change_during_an_outage_is_announced_after_it() {
     let Some(real) = openhands() else { return };
     let direct = client_with(&real, &[]).await;
     let proxy = Proxy::start(real).await;
-    let (server, _) = server_with(&proxy.real, &[]).await;
+    let (server, _) = server_with(&proxy.real, &[("MCP_LOG", "debug")]).await;
     let run = run_task(&direct, "SAY: ready").await;
     let id = &run["task_id"];
     let (client, mut updates) = subscriber(&proxy.real, &server, Some(EraChoice::Legacy)).await;
@@ -114,9 +112,13 @@ async fn change_during_an_outage_is_announced_after_it() {
     subscribe(&client, &events).await;
     wait_for_updates(&mut updates, &events).await;
     proxy.disconnect();
+    // What was announced before, such as the last events of the run, is no news.
+    server.wait_for_log("cannot poll the task").await;
+    let mut news =
+        || std::iter::from_fn(|| updates.try_recv().ok()).any(|(method, _)| method == UPDATED);
+    news();
     call!(direct, "send_message", {"task_id": id, "message": "SAY: missed"});
-    let early = std::iter::from_fn(|| updates.try_recv().ok()).any(|(method, _)| method == UPDATED);
-    assert!(!early, "announced while disconnected");
+    assert!(!news(), "announced while disconnected");
     proxy.reconnect();
     wait_for_updates(&mut updates, &events).await;
 }

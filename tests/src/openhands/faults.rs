@@ -387,6 +387,36 @@ async fn task_that_goes_on_meanwhile_is_stopped() {
     assert_eq!(task.lock().unwrap()["execution_status"], "paused");
 }
 
+/// Another server was killed while it started the task. The agent server does not take the first tag, and runs the task
+/// after the second one.
+#[tokio::test]
+async fn stop_is_completed_of_a_task_whose_start_was_under_way() {
+    let tags = AtomicU32::new(0);
+    let task = json!({"id": ID, "execution_status": "idle", "tags": {}});
+    let (fake, task) = fake_with(task, move |target, task| {
+        let is_stop = target.ends_with("/interrupt");
+        if is_stop {
+            task["execution_status"] = json!("paused");
+        } else if target.starts_with("PATCH") {
+            match tags.fetch_add(1, Ordering::Relaxed) {
+                0 => {
+                    task["tags"] = json!({});
+                    return Some(Response::json(500, &json!({})));
+                }
+                _ => task["execution_status"] = json!("running"),
+            }
+        }
+        is_stop.then(|| Response::json(200, &json!({})))
+    })
+    .await;
+    let client = client(&fake).await;
+    call!(client, "cancel_task", {"task_id": ID});
+    let stops = format!("POST /api/conversations/{ID}/interrupt");
+    wait_until("the second stop", async || count(&fake, &stops) > 1).await;
+    super::wait_for_status(&client, &json!(ID), "cancelled").await;
+    assert_eq!(task.lock().unwrap()["tags"]["mcpstopped"], "cancelled");
+}
+
 #[tokio::test]
 async fn failed_start_keeps_the_callback_and_says_that_the_message_was_taken() {
     let url = |end: &str| format!("http://127.0.0.1:1/{end}");
@@ -454,7 +484,8 @@ async fn slow_list_is_seldom_asked_for_and_delays_no_limit() {
         }
         let is_list = target.starts_with(lists) && target.contains("status=running");
         is_list.then(|| {
-            std::thread::sleep(Duration::from_millis(500));
+            // Twenty times as long passes until the next one.
+            std::thread::sleep(Duration::from_secs(2));
             let page = json!({"items": [task], "next_page_id": null});
             match was_listed.swap(true, Ordering::Relaxed) {
                 false => Response::json(200, &page),

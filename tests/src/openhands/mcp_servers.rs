@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use uuid::Uuid;
 
+use super::callbacks::{host, wait_for_delivery};
 use super::{
     NAME, add_agent, call, call_with_id, client_with, conversation, env_with, remove_agent,
     run_task, wait_for_status,
@@ -116,12 +117,7 @@ async fn task_calls_a_server_with_a_token() {
     assert!(result.contains("task_id"), "{result} {tools:?}");
     let warning = run["warnings"][0].as_str().unwrap();
     assert!(warning.ends_with("may lack their tools: dead."), "{run}");
-    let events = call(
-        &client,
-        "get_task_events",
-        json!({"task_id": run["task_id"]}),
-    )
-    .await;
+    let events = call_with_id(&client, "get_task_events", &run["task_id"]).await;
     assert_contains(&events.to_string(), r#"list_tasks {\"limit\":1}"#);
     // The token is neither in the conversation nor in the requests to the model.
     let seen = conversation(&real, &run["task_id"]).await;
@@ -232,13 +228,11 @@ async fn task_whose_start_was_slow_is_finished() {
     let receiver = FakeService::start(|_| Response::json(200, &json!({}))).await;
     let more = [
         ("OPENHANDS_MCP_SERVERS", &*servers),
-        (
-            "OPENHANDS_CALLBACK_HOSTS",
-            receiver.url.trim_start_matches("http://"),
-        ),
+        ("OPENHANDS_CALLBACK_HOSTS", host(&receiver)),
     ];
     let client = client_with(&real, &more).await;
-    let task = json!({"task": "FINISH: ok", "verify": "echo checked", "wait_seconds": 0,
+    // With this wait the call has time for the slow start.
+    let task = json!({"task": "FINISH: ok", "verify": "echo checked", "wait_seconds": 40,
         "callback_url": format!("{}/hook", receiver.url)});
     let run = call(&client, "run_task", task).await;
     let id = &run["task_id"];
@@ -248,11 +242,7 @@ async fn task_whose_start_was_slow_is_finished() {
     let got = eventually("the callback", called).await;
     assert_has!(got[0].json(), {"task_id": id, "status": "finished", "result": "ok"});
     // The delivery is the last that is written, also as an event.
-    let delivered = async || {
-        let seen = conversation(&real, id).await;
-        (seen["tags"]["mcpdelivery"] == "done").then_some(())
-    };
-    eventually("the delivery", delivered).await;
+    wait_for_delivery(&real, id).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let before = conversation(&real, id).await;
     tokio::time::sleep(Duration::from_secs(20)).await;

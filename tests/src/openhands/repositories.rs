@@ -163,13 +163,8 @@ async fn submodules_and_files_of_lfs_are_named() {
     );
     assert_eq!(run["changed_files"], json!(["M big.dat"]), "{run}");
     let asks = json!({"task_id": run["task_id"], "title": "x"});
-    assert_error(
-        &client,
-        "publish_task",
-        asks,
-        "Git LFS keeps the content of these changed files",
-    )
-    .await;
+    let refusal = "Git LFS keeps the content of these changed files";
+    assert_error(&client, "publish_task", asks, refusal).await;
 }
 
 /// The confirmation that a refusal asks for.
@@ -344,13 +339,8 @@ async fn more_work_is_added_to_the_published_branch() {
     by_hand("new", "another\n");
     call!(client, "send_message", {"task_id": id, "message": "RUN: echo last >> new"});
     let asks = confirmed(&client, json!({"task_id": id, "title": "Last"})).await;
-    assert_error(
-        &client,
-        "publish_task",
-        asks,
-        "same lines of the branch, and nothing was published: new.",
-    )
-    .await;
+    let refusal = "same lines of the branch, and nothing was published: new.";
+    assert_error(&client, "publish_task", asks, refusal).await;
     assert_eq!(git(&host.bare(), &["show", "topic:new"]), "another\n");
     // A branch that it has not made is left alone.
     git(&work, &["push", "-q", bare, "HEAD:refs/heads/foreign"]);
@@ -543,13 +533,8 @@ async fn parallel_tasks_work_in_worktrees_of_one_repository() {
         let asks = json!({"task_id": id, "title": name, "repository": host.url()});
         // The API of this git host is not known.
         let demanded = with(asks.clone(), json!({"pull_request": true}));
-        assert_error(
-            &client,
-            "publish_task",
-            demanded,
-            "which API this git host has",
-        )
-        .await;
+        let refusal = "which API this git host has";
+        assert_error(&client, "publish_task", demanded, refusal).await;
         let question = tool_error(&client, "publish_task", asks.clone()).await;
         assert_contains(&question, "No pull request is opened");
         let published = publish(&client, asks).await;
@@ -560,13 +545,8 @@ async fn parallel_tasks_work_in_worktrees_of_one_repository() {
         let delete = |id: &Value| json!({"task_id": id, "confirm": id});
         let other = json!({"task": "RUN: echo x > other", "workspace": directory.file_name().unwrap().to_str()});
         let other = call(&client, "run_task", other).await;
-        assert_error(
-            &client,
-            "delete_task",
-            delete(id),
-            "has worked in its worktree",
-        )
-        .await;
+        let refusal = "has worked in its worktree";
+        assert_error(&client, "delete_task", delete(id), refusal).await;
         call(&client, "delete_task", delete(&other["task_id"])).await;
         assert!(directory.join("other").exists());
         delete_with_unsaved_work(&client, id, directory).await;
@@ -717,13 +697,8 @@ async fn nothing_but_the_changes_of_the_task_is_published() {
     let run = call!(client, "run_task", {"task": "RUN: echo x > n", "workspace": clone});
     std::fs::remove_dir_all(host.place.0.join(".mcp-snapshots")).unwrap();
     let asks = json!({"task_id": run["task_id"], "title": "x", "repository": host.url()});
-    assert_error(
-        &client,
-        "publish_task",
-        asks,
-        "before the task is not known",
-    )
-    .await;
+    let refusal = "before the task is not known";
+    assert_error(&client, "publish_task", asks, refusal).await;
 }
 
 fn sorted(mut lines: Vec<String>) -> Vec<String> {

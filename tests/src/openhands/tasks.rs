@@ -10,11 +10,12 @@ use uuid::Uuid;
 
 use super::tools::{Gate, Proxy};
 use super::{
-    agent_server, assert_error, both_transports, call, call_with_id, client, client_with, run_task,
-    server_with, start_task, tool_error, wait_for_state, wait_for_status, with,
+    agent_server, assert_error, both_transports, call, call_with_id, client, client_with,
+    conversation, run_task, server_with, start_task, tool_error, wait_for_first_step,
+    wait_for_state, wait_for_status, with,
 };
 use crate::harness::real::openhands;
-use crate::harness::{assert_contains, assert_starts_with, eventually, wait_until};
+use crate::harness::{assert_starts_with, eventually, wait_until};
 
 #[tokio::test]
 async fn shell_command_is_run_and_its_output_returned() {
@@ -24,10 +25,10 @@ async fn shell_command_is_run_and_its_output_returned() {
         assert_has!(run, {"status": "finished", "result": "It said hello.",
             "last_output": "hello-42", "exit_code": 0, "steps": 2, "model": "openai/scripted"});
         assert!(run["tokens"].as_u64().unwrap() > 0, "{run}");
-        assert!(run["seconds"].as_u64().unwrap() < 120, "{run}");
+        // The last events of its run may come after its end.
+        let seconds = json!({"seconds": 1});
         let result = call_with_id(&client, "get_task_result", id).await;
-        assert_eq!(result, run);
-        assert_eq!(run["task_id"], *id);
+        assert_eq!(with(result, seconds.clone()), with(run.clone(), seconds));
     }
 }
 
@@ -82,8 +83,10 @@ async fn one_of_many_calls_with_a_key_starts_its_task_with_its_file() {
     let mut winners = Vec::new();
     for (number, result) in join_all(calls).await.into_iter().enumerate() {
         if result.is_error {
-            // On a busy machine the time of a call may be over before it knows the winner.
-            assert_contains(&result.text(), "idempotency_key");
+            // On a busy machine the time of a call may be over before it knows the winner, or is told of the start.
+            let text = result.text();
+            let is_late = text.contains("not known whether the task was started");
+            assert!(is_late || text.contains("idempotency_key"), "{text}");
         } else {
             let run: Value = serde_json::from_str(&result.text()).unwrap();
             winners.push((number / 2, run["task_id"].clone()));
@@ -113,14 +116,9 @@ async fn one_of_many_calls_with_a_key_starts_its_task_with_its_file() {
         json!({"confirm": "always"}),
         json!({"max_iterations": 3}),
     ] {
-        let expected = "idempotency_key was used for another task";
-        assert_error(
-            &client,
-            "run_task",
-            with(arguments(number), other),
-            expected,
-        )
-        .await;
+        let refusal = "idempotency_key was used for another task";
+        let other = with(arguments(number), other);
+        assert_error(&client, "run_task", other, refusal).await;
     }
 }
 
@@ -128,21 +126,30 @@ async fn one_of_many_calls_with_a_key_starts_its_task_with_its_file() {
 async fn each_step_is_reported_in_one_line() {
     let Some(client) = client().await else { return };
     let (sender, mut reports) = mpsc::channel(100);
-    let task = "RUN: sleep 1\nRUN: echo two; sleep 1\nFINISH: three";
-    let arguments = json!({"task": task, "wait_seconds": 25});
+    let gates = [Gate::new(), Gate::new()];
+    let [first, second] = gates.each_ref().map(Gate::pass);
+    let task = format!("RUN: {first}\nRUN: echo two; {second}\nFINISH: three");
+    let arguments = json!({"task": task, "wait_seconds": 55});
     let options = Options::default().progress(sender);
-    let run = client.call_tool_with("run_task", &arguments, options).await;
-    run.unwrap();
+    let run = client.call_tool_with("run_task", &arguments, options);
     let mut lines = Vec::new();
-    while let Ok(report) = reports.try_recv() {
-        lines.push((report.progress, report.message.unwrap()));
-    }
+    // Each step ends once it is reported.
+    let reading = async {
+        while lines.len() < 3 {
+            let report = reports.recv().await.unwrap();
+            lines.push((report.progress, report.message.unwrap()));
+            if let Some(at) = lines.len().checked_sub(2) {
+                gates[at].open();
+            }
+        }
+    };
+    let (run, ()) = tokio::join!(run, reading);
+    run.unwrap();
     assert!(lines.iter().all(|(_, line)| !line.contains('\n')));
     let grows = lines.windows(2).all(|pair| pair[0].0 < pair[1].0);
     assert!(grows, "{lines:?}");
     assert_eq!(lines[0], (0.0, "Waiting for the task.".into()));
-    let second = (2.0, "Step 2: terminal echo two; sleep 1".into());
-    assert!(lines.contains(&second), "{lines:?}");
+    assert_starts_with(&lines[2].1, "Step 2: terminal echo two; until [");
 }
 
 #[tokio::test]
@@ -168,14 +175,16 @@ async fn running_task_reads_a_message_before_its_next_step() {
     let gate = Gate::new();
     let task = format!("RUN: {}\nRUN: echo not this", gate.pass());
     let id = &start_task(&client, &task).await["task_id"];
-    wait_for_state(&client, id, |state| state["steps"] == 1).await;
+    wait_for_first_step(&client, id).await;
     let message = json!({"task_id": id, "message": "RUN: echo but this\nSAY: read"});
     let events = format!("POST /api/conversations/{}/events ", id.as_str().unwrap());
     let before = proxy.count(&events);
     let opening = async {
         wait_until("the message", async || proxy.count(&events) > before).await;
-        // Real time: the agent server has to take the message before the command ends, which no event reports.
+        // Real time: the agent server has to take the message before the command ends, which no event reports. One that
+        // has stalled answers again.
         tokio::time::sleep(Duration::from_secs(2)).await;
+        conversation(&proxy.real, id).await;
         gate.open();
     };
     let (ended, ()) = tokio::join!(call(&client, "send_message", message), opening);
@@ -184,25 +193,23 @@ async fn running_task_reads_a_message_before_its_next_step() {
 
 #[tokio::test]
 async fn deletion_asks_first_and_stops_the_task() {
-    let mut took = Vec::new();
-    for client in both_transports().await {
-        let run = start_task(&client, "RUN: sleep 600").await;
-        let id = &run["task_id"];
-        wait_for_state(&client, id, |state| state["steps"] == 1).await;
-        assert_error!(client, "delete_task", {"task_id": id}, "Nothing was done yet");
-        let other = json!({"task_id": id, "confirm": "yes"});
-        assert_error(&client, "delete_task", other, "Nothing was done").await;
-        let began = Instant::now();
-        let deleted = call!(client, "delete_task", {"task_id": id, "confirm": id});
-        assert_eq!(deleted, json!({"task_id": id, "deleted": true}));
-        took.push(began.elapsed());
-        let gone = tool_error!(client, "get_task_status", {"task_id": id});
-        assert_starts_with(&gone, "There is no task");
-    }
-    // The faster of two, because other tests keep the machine busy. Without the interrupt it takes the agent server
-    // half a minute.
-    let fastest = took.iter().min();
-    assert!(fastest < Some(&Duration::from_secs(20)), "{took:?}");
+    let Some(real) = openhands() else { return };
+    let proxy = Proxy::start(real).await;
+    let client = client_with(&proxy.real, &[]).await;
+    let run = start_task(&client, "RUN: sleep 600").await;
+    let id = &run["task_id"];
+    wait_for_first_step(&client, id).await;
+    assert_error!(client, "delete_task", {"task_id": id}, "Nothing was done yet");
+    let other = json!({"task_id": id, "confirm": "yes"});
+    assert_error(&client, "delete_task", other, "Nothing was done").await;
+    let stop = format!("POST /api/conversations/{}/interrupt", id.as_str().unwrap());
+    assert_eq!(proxy.count(&stop), 0);
+    let deleted = call!(client, "delete_task", {"task_id": id, "confirm": id});
+    assert_eq!(deleted, json!({"task_id": id, "deleted": true}));
+    // Without the interrupt it takes the agent server half a minute.
+    assert!(proxy.count(&stop) > 0);
+    let gone = tool_error!(client, "get_task_status", {"task_id": id});
+    assert_starts_with(&gone, "There is no task");
 }
 
 #[tokio::test]
@@ -249,8 +256,12 @@ async fn wait_is_as_long_as_a_call_may_take() {
     let run = start_task(&starter, &format!("RUN: {}", gate.pass())).await;
     let began = Instant::now();
     let wait = json!({"task_id": run["task_id"], "wait_seconds": 600});
-    let waited = call(&client, "wait_task", wait).await;
-    assert_eq!(waited["status"], "running", "{waited}");
+    // A busy agent server may not answer within the rest of the call.
+    let waited = async || {
+        let waited = client.call_tool("wait_task", &wait).await.unwrap();
+        (!waited.is_error && waited.text().contains("\"status\":\"running\"")).then_some(())
+    };
+    eventually("the end of the wait", waited).await;
     assert!(began.elapsed() > Duration::from_secs(2));
     gate.open();
 }

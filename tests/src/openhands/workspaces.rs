@@ -3,7 +3,6 @@
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use mcp_client::Client;
 use serde_json::{Value, json};
@@ -83,9 +82,7 @@ async fn file_of_the_context_replaces_no_other_content() {
 #[tokio::test]
 async fn worktree_of_a_start_that_failed_is_made_by_the_next_call_and_goes_with_the_task() {
     let Some(real) = openhands() else { return };
-    let place = TestDirectory::new();
-    let project = place.0.join("project");
-    repository(&project);
+    let (place, project) = project();
     std::fs::write(project.join(".gitattributes"), "slow.txt filter=slow\n").unwrap();
     std::fs::write(project.join("slow.txt"), "x\n").unwrap();
     std::fs::create_dir(project.join("d")).unwrap();
@@ -99,10 +96,8 @@ async fn worktree_of_a_start_that_failed_is_made_by_the_next_call_and_goes_with_
     ];
     let client = client_with(&real, &options).await;
     let task = json!({"task": "RUN: cat slow.txt; git log --format=%s -1", "workspace": project,
-        "worktree": true, "idempotency_key": Uuid::new_v4().to_string()});
-    let began = Instant::now();
+        "worktree": true, "idempotency_key": Uuid::new_v4().to_string(), "wait_seconds": 55});
     assert_error(&client, "run_task", task.clone(), "git took too long").await;
-    assert!(began.elapsed() < Duration::from_secs(50));
     assert_lacks(&git(&project, &["worktree", "list"]), "\n/");
     git(&project, &["config", "filter.slow.smudge", "cat"]);
     let failing = with(
@@ -119,8 +114,8 @@ async fn worktree_of_a_start_that_failed_is_made_by_the_next_call_and_goes_with_
     assert_eq!(git(&project, &["branch", "--list", "task-*"]), "");
 }
 
-/// A directory with the repository `project`, and the options that allow it.
-fn project() -> (TestDirectory, PathBuf) {
+/// A directory with the repository `project`.
+pub(super) fn project() -> (TestDirectory, PathBuf) {
     let place = TestDirectory::new();
     let project = place.0.join("project");
     repository(&project);

@@ -17,7 +17,7 @@ use crate::api::{
     AgentServer, ApiFailure, ApiResult, Backend, Conversation, Event, Execution, Servers, TaskId,
     event_kind, summary,
 };
-use crate::runner::Runner;
+use crate::runner::{Runner, STOP_BACKOFF};
 use crate::state::{TaskFacts, TaskOutcome, TaskStatus};
 
 /// Bytes of the agent's last message. With the output below and the changed files, a report stays
@@ -271,9 +271,6 @@ async fn poll(
     Ok(task.status().is_settled())
 }
 
-/// The delays between the attempts to stop a task that nobody waits for.
-const STOP_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
-
 /// Stops a task whose caller has cancelled the call. The stop goes on if the call has no time left for it, and until
 /// the agent server can be reached: nobody would notice that the task goes on.
 pub(crate) async fn stop_abandoned(runner: &Arc<Runner>, id: TaskId) -> ToolError {
@@ -289,10 +286,10 @@ pub(crate) async fn stop_abandoned(runner: &Arc<Runner>, id: TaskId) -> ToolErro
                 return;
             }
             if lock.is_none() {
-                lock = Some(runner.locks.lock(id).await);
+                lock = Some(Arc::new(runner.locks.lock(id).await));
             }
             delays.sleep().await;
-            stopped = runner.stop_task(id, std::future::ready(())).await;
+            stopped = runner.stop_task(id, std::future::ready(lock.clone())).await;
         }
         tracing::info!(task = %id, "task stopped, the call was cancelled");
     });

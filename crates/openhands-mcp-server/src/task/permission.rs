@@ -227,7 +227,7 @@ const MAX_REASON_BYTES: usize = 2_000;
 const DEFAULT_REASON: &str = "The user refused it.";
 
 /// Polls after an answer was sent, and their interval.
-const MAX_ANSWER_POLLS: u32 = 40;
+const MAX_ANSWER_POLLS: u32 = 150;
 const ANSWER_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The answer to an agent that asks for a permission.
@@ -330,14 +330,18 @@ pub(crate) async fn send_answer(
     waiting(server, id, Some(&pending.confirmation_id)).await?;
     let sent = server.respond(id, answer.accept, &answer.reason).await;
     // Before the lock is released: the next answer must not come before this one has its effect.
-    let has_effect = !still_waits(server, id, &pending.confirmation_id).await;
+    let may_have_arrived = match &sent {
+        Ok(()) => true,
+        Err(failure) => failure.is_ambiguous(),
+    };
+    let has_effect = may_have_arrived && !still_waits(server, id, &pending.confirmation_id).await;
     drop(lock);
     if tags.callback().is_some() {
         service.callbacks.expect(id);
     }
     match sent {
         // It has arrived, only its response was lost.
-        Err(failure) if !(failure.is_ambiguous() && has_effect) => Err(failure.into()),
+        Err(failure) if !has_effect => Err(failure.into()),
         _ => Ok(()),
     }
 }

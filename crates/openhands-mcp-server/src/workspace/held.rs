@@ -16,7 +16,7 @@ const RELEASE: &str = include_str!("release.sh");
 const HOLD: &str = include_str!("hold.sh");
 
 /// The time of the script, after which the interrupt is sent without it.
-const HOLD_TIME: Duration = Duration::from_secs(5);
+const HOLD_TIME: Duration = Duration::from_secs(10);
 /// The time in which a failed interrupt is sent again. The held commands wait longer.
 const REPEAT_TIME: Duration = Duration::from_secs(6);
 const REPEAT_BACKOFF: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(1));
@@ -67,6 +67,7 @@ async fn interrupt_held(server: &AgentServer, id: TaskId) -> ApiResult<LineEnd> 
 /// Sends the interrupt until the agent server confirms it, or says that the agent has stopped.
 async fn interrupt_repeatedly(server: &AgentServer, id: TaskId) -> ApiResult<()> {
     let (began, mut delays) = (Instant::now(), REPEAT_BACKOFF.delays());
+    let mut is_repeated = false;
     loop {
         let failure = match server.interrupt(id).await {
             Err(failure) if failure.is_transient() || failure.may_have_changed() => failure,
@@ -79,9 +80,12 @@ async fn interrupt_repeatedly(server: &AgentServer, id: TaskId) -> ApiResult<()>
         if matches!(&task, Ok(task) if is_stopped(task.execution_status)) {
             return Ok(());
         }
-        if began.elapsed() > REPEAT_TIME {
+        // Once in any case, unless the time is over because there was no answer.
+        is_repeated |= failure.is_timeout();
+        if is_repeated && began.elapsed() > REPEAT_TIME {
             return Err(failure);
         }
+        is_repeated = true;
         delays.sleep().await;
     }
 }
