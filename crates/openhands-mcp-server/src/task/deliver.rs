@@ -19,7 +19,7 @@ use crate::runner::Locks;
 
 /// The intervals at which a task with a URL is read until its end.
 const POLL_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(15));
-/// Reads that may fail in a row, over about five minutes. An agent server that is away does not count.
+/// Reads that may fail in a row, over about five minutes.
 const MAX_FAILED_READS: u32 = 20;
 /// Timeout of one attempt.
 const SEND_TIMEOUT: Duration = Duration::from_secs(15);
@@ -101,7 +101,7 @@ async fn deliver(service: &OpenHands, id: TaskId) {
             Ok(false) => failed = 0,
             Err(failure) => {
                 tracing::debug!(task = %id, ?failure, "cannot read the result, or record that it was sent");
-                failed += u32::from(!failure.is_transient());
+                failed += 1;
                 if failure.is_unknown_task() || failed == MAX_FAILED_READS {
                     return;
                 }
