@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::harness::{Dialect, Server, assert_contains, binary, http_client, stdio_client};
+use crate::harness::{Dialect, Folder, Server, assert_contains, binary, http_client, stdio_client};
 
 const HELLO: &str = "examples/hello";
 
@@ -130,8 +130,9 @@ async fn listen(url: &str, (name, value): (&str, &str)) -> reqwest::Response {
 /// A tool, a resource and an option of its own.
 #[tokio::test]
 async fn memo_writes_and_reads() {
-    let folder = std::env::temp_dir().join(format!("memo-{}", std::process::id()));
-    let env = [("MEMO_FOLDER", folder.to_str().unwrap())];
+    let home = Folder::new();
+    let folder = home.path("memo");
+    let env = [("MEMO_FOLDER", &*folder)];
     let server = Server::start("examples/memo", &env).await;
     let memo = json!({"name": "milk", "text": "two litres"});
     let call = json!({"name": "write_memo", "arguments": &memo});
@@ -143,5 +144,4 @@ async fn memo_writes_and_reads() {
     let read = json!({"uri": "memo://milk"});
     let read = server.result("resources/read", read).await;
     assert_eq!(read["contents"][0]["text"], "two litres");
-    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -349,6 +349,17 @@ pub(crate) fn binary(name: &str) -> PathBuf {
     .join(name)
 }
 
+/// A free port that no other socket gets by chance: Linux chooses higher ones for those that ask for any.
+pub(crate) fn free_port() -> u16 {
+    loop {
+        let [high, low, ..] = uuid::Uuid::new_v4().into_bytes();
+        let port = 20_000 + u16::from_be_bytes([high, low]) % 10_000;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
 /// The fixture as its command line configures it.
 pub(crate) fn in_memory<'a>(args: impl Iterator<Item = &'a str>) -> Arc<mcp_core::server::Server> {
     let (command, key) = (mcp_serve::Command::parse_from(args), Key::random().unwrap());
