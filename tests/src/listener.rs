@@ -49,7 +49,6 @@ impl TestListener {
             head_timeout: LONG,
             body_timeout: LONG,
             write_timeout: LONG,
-            linger_timeout: LONG,
             ..Limits::default()
         };
         change(&mut limits);

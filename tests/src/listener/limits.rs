@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{TestListener, ping};
+use super::{LONG, TestListener, ping};
 use crate::harness::{CALL_TIMEOUT, Dialect, RawConnection, post, post_message, wait_until};
 
 /// The timeout under test; the others are longer than a test waits.
@@ -123,7 +123,7 @@ async fn body_over_the_limit_is_refused_before_it_is_read() {
 
 #[tokio::test]
 async fn client_that_is_still_sending_can_read_the_refusal() {
-    let listener = TestListener::start(|_| ()).await;
+    let listener = TestListener::start(|limits| limits.linger_timeout = LONG).await;
     let url = &listener.url;
     // A client that sends all before it reads, as Python's http.client does.
     let mut wire = RawConnection::connect(url).await;
