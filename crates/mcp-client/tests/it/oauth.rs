@@ -12,7 +12,9 @@ use mcp_client::tls::TlsFiles;
 use mcp_client::{Client, Error};
 use serde_json::{Value, json};
 
-use crate::server::{Received, Reply, Server, json as json_reply, reply, result, with_header};
+use crate::server::{
+    Received, Reply, Server, builder, json as json_reply, reply, result, with_header,
+};
 
 /// Tokens are `t1`, `t2` …, each with a refresh token `r1`, `r2` … that is valid once.
 #[derive(Default)]
@@ -161,7 +163,7 @@ fn config(server: &Server, grant: GrantType) -> OAuthConfig {
 fn client(config: OAuthConfig, store: Option<&Arc<Store>>) -> Client {
     let store = store.map(|store| Arc::clone(store) as Arc<dyn TokenStore>);
     let oauth = Arc::new(OAuth::new(config, store));
-    Client::http(oauth.endpoint()).unwrap()
+    builder().http(oauth.endpoint()).unwrap()
 }
 
 /// A store with a login, whose token `t1` is due, and ends after so many seconds.
