@@ -36,6 +36,11 @@ pub(crate) async fn ping(server: &Server, authorization: &str) -> Reply {
         .await
 }
 
+/// The status of a `ping` with this token.
+pub(crate) async fn status(server: &Server, token: &str) -> u16 {
+    ping(server, &format!("Bearer {token}")).await.status
+}
+
 #[tokio::test]
 async fn token_is_set_by_flag_variable_or_file() {
     let path = file(&format!("  {TOKEN}\n"));

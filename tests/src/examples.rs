@@ -1,8 +1,7 @@
 //! The examples of `mcp-serve`, run as programs.
 
 use mcp_client::Client;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::commands::run;
@@ -102,8 +101,7 @@ async fn axum_example_applies_tokens_and_limits() {
     let fields = ["Authorization: Bearer s3cret-of-16-chars"];
     let (mut stream, status) = subscribe(&server.url, &fields).await;
     assert_eq!(status, 200);
-    let pid = Pid::from_raw(server.pid().cast_signed());
-    kill(pid, Signal::SIGINT).unwrap();
+    server.signal(Signal::SIGINT);
     assert_contains(&stream.rest().await, r#""result":{"#);
     assert_eq!(server.wait_for_exit().await, Some(0));
 }

@@ -1,6 +1,6 @@
 //! Tokens that a command adds, lists and revokes while a server runs.
 
-use super::{FIXTURE, file, ping};
+use super::{FIXTURE, file, ping, status};
 use crate::commands::{Ended, run};
 use crate::harness::{Server, wait_until};
 use crate::listener::subscribe;
@@ -16,10 +16,6 @@ fn add(arguments: &[&str], file: &str) -> String {
     let ended = token(&[&["add"], arguments].concat(), file);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     ended.stdout.trim().to_owned()
-}
-
-async fn status(server: &Server, token: &str) -> u16 {
-    ping(server, &format!("Bearer {token}")).await.status
 }
 
 #[tokio::test]

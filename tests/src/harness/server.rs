@@ -9,6 +9,8 @@ use std::time::Duration;
 use clap::Parser as _;
 use mcp_client::{Builder, Client, ClientInfo, Command, Endpoint, EraChoice, Handler};
 use mcp_serve::Key;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
@@ -98,6 +100,10 @@ impl Server {
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id().expect("it runs")
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid().cast_signed()), signal).unwrap();
     }
 
     /// Kills it with SIGKILL.

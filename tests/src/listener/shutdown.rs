@@ -12,11 +12,6 @@ use crate::harness::{CALL_TIMEOUT, RawConnection, Server, assert_contains, binar
 
 const FIXTURE: &str = "mcp-conformance";
 
-fn signal(server: &Server, signal: Signal) {
-    let pid = server.pid().try_into().unwrap();
-    kill(Pid::from_raw(pid), signal).unwrap();
-}
-
 /// Opens a subscription and reads its acknowledgement.
 async fn listen(url: &str) -> RawConnection {
     let (mut wire, status) = subscribe(url, &[]).await;
@@ -39,7 +34,7 @@ async fn shutdown_finishes_calls_and_ends_subscriptions() {
             assert_eq!(silent.reply().await.unwrap().status, 200);
             idle.push(silent);
         }
-        signal(&server, name);
+        server.signal(name);
         for mut call in calls {
             let events = call.rest().await;
             assert!(events.contains(r#"{\"done\":8}"#), "{events}");
@@ -89,9 +84,9 @@ async fn shutdown_waits_only_for_the_grace_period() {
 async fn second_signal_exits_at_once() {
     let mut server = Server::start(FIXTURE, &[]).await;
     let _call = start_slow(&server.url, 20, 1000).await;
-    signal(&server, Signal::SIGTERM);
+    server.signal(Signal::SIGTERM);
     server.wait_for_log("stopping").await;
-    signal(&server, Signal::SIGTERM);
+    server.signal(Signal::SIGTERM);
     assert_eq!(server.wait_for_exit().await, Some(1));
 }
 
