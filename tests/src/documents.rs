@@ -98,6 +98,14 @@ impl Document {
         }
     }
 
+    /// The document with this text in its requests in place of another one.
+    pub(crate) fn with(mut self, (from, to): (&str, &str)) -> Self {
+        for pair in &mut self.pairs {
+            pair.request = pair.request.replace(from, to);
+        }
+        self
+    }
+
     #[track_caller]
     fn check(&self, over: &str, pair: &Pair, answer: Option<&str>) {
         let place = format!("{}:{} over {over}", self.name, pair.line);

@@ -16,8 +16,9 @@ use crate::harness::{Dialect, Reply, Server};
 
 const FIXTURE: &str = "mcp-conformance";
 
+/// The fixture, whose calls may take ten minutes, so that no test waits for their end.
 async fn fixture() -> Server {
-    Server::start(FIXTURE, &[]).await
+    Server::with_args(FIXTURE, &["--call-timeout", "600"], &[]).await
 }
 
 /// Asserts that the reply is this error, with this id and HTTP status; returns the error.

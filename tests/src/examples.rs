@@ -1,13 +1,12 @@
 //! The examples of `mcp-serve`, run as programs.
 
-use std::process::{Command, Output};
-
 use mcp_client::Client;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{Dialect, Server, assert_contains, binary, http_client, stdio_client};
+use crate::commands::run;
+use crate::harness::{Dialect, Folder, Server, assert_contains, stdio_client};
+use crate::listener::subscribe;
 
 const HELLO: &str = "examples/hello";
 
@@ -43,14 +42,6 @@ async fn hello_serves_http_and_stdio() {
     assert_has!(&error["data"], {"kind": "invalid_params", "field": "a"});
 }
 
-fn output(program: &str, args: &[&str]) -> Output {
-    Command::new(binary(program)).args(args).output().unwrap()
-}
-
-fn stdout(program: &str, args: &[&str]) -> String {
-    String::from_utf8(output(program, args).stdout).unwrap()
-}
-
 #[tokio::test]
 async fn each_server_reports_the_version_of_its_crate() {
     let fixture = "mcp-conformance";
@@ -58,7 +49,7 @@ async fn each_server_reports_the_version_of_its_crate() {
         (HELLO, "hello", "1.2.3"),
         (fixture, fixture, env!("CARGO_PKG_VERSION")),
     ] {
-        let told = stdout(program, &["--version"]);
+        let told = run(program, &["--version"], &[]).stdout;
         assert_eq!(told, format!("{name} {version}\n"));
         let server = Server::start(program, &[]).await;
         let info = server.result("mcp.getServerInfo", json!({})).await;
@@ -68,15 +59,16 @@ async fn each_server_reports_the_version_of_its_crate() {
 
 #[test]
 fn options_choose_among_functions_too() {
-    let tools = |args: &[&str]| stdout(HELLO, &[&["--print-tools"], args].concat());
+    let tools = |args: &[&str]| run(HELLO, &[&["--print-tools"], args].concat(), &[]).stdout;
     for args in [&[][..], &["--read-only"], &["--toolsets", "all"]] {
         assert!(tools(args).contains(r#""name": "greet""#), "{args:?}");
     }
-    let toolsets: Value = serde_json::from_str(&stdout(HELLO, &["--print-toolsets"])).unwrap();
+    let toolsets = run(HELLO, &["--print-toolsets"], &[]).stdout;
+    let toolsets: Value = serde_json::from_str(&toolsets).unwrap();
     assert_eq!(toolsets, json!(["default"]));
-    let refused = output(HELLO, &["--print-tools", "--toolsets", "more"]);
-    assert!(!refused.status.success());
-    assert_contains(&String::from_utf8(refused.stderr).unwrap(), "--toolsets");
+    let refused = run(HELLO, &["--print-tools", "--toolsets", "more"], &[]);
+    assert_ne!(refused.code, 0);
+    assert_contains(&refused.stderr, "--toolsets");
 }
 
 #[tokio::test]
@@ -106,32 +98,20 @@ async fn axum_example_applies_tokens_and_limits() {
     let reply = server.post_with(&[token], call).await;
     assert_contains(&reply.body, r#""text":"3""#);
 
-    let stream = listen(&server.url, token).await;
-    let pid = Pid::from_raw(server.pid().cast_signed());
-    kill(pid, Signal::SIGINT).unwrap();
-    assert_contains(&stream.text().await.unwrap(), r#""result":{"#);
+    let fields = ["Authorization: Bearer s3cret-of-16-chars"];
+    let (mut stream, status) = subscribe(&server.url, &fields).await;
+    assert_eq!(status, 200);
+    server.signal(Signal::SIGINT);
+    assert_contains(&stream.rest().await, r#""result":{"#);
     assert_eq!(server.wait_for_exit().await, Some(0));
-}
-
-/// Opens a stream that waits for changes.
-async fn listen(url: &str, (name, value): (&str, &str)) -> reqwest::Response {
-    let body = Dialect::Modern.request("1", "subscriptions/listen", r#""notifications":{}"#);
-    let request = http_client().post(url).body(body).header(name, value);
-    let request = request
-        .header("content-type", "application/json")
-        .header("accept", "application/json, text/event-stream")
-        .header("mcp-protocol-version", "2026-07-28")
-        .header("mcp-method", "subscriptions/listen");
-    let response = request.send().await.unwrap();
-    assert_eq!(response.status(), 200);
-    response
 }
 
 /// A tool, a resource and an option of its own.
 #[tokio::test]
 async fn memo_writes_and_reads() {
-    let folder = std::env::temp_dir().join(format!("memo-{}", std::process::id()));
-    let env = [("MEMO_FOLDER", folder.to_str().unwrap())];
+    let home = Folder::new();
+    let folder = home.path("memo");
+    let env = [("MEMO_FOLDER", &*folder)];
     let server = Server::start("examples/memo", &env).await;
     let memo = json!({"name": "milk", "text": "two litres"});
     let call = json!({"name": "write_memo", "arguments": &memo});
@@ -143,5 +123,4 @@ async fn memo_writes_and_reads() {
     let read = json!({"uri": "memo://milk"});
     let read = server.result("resources/read", read).await;
     assert_eq!(read["contents"][0]["text"], "two litres");
-    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -25,6 +25,6 @@ pub(crate) use message::{initialize, modern_meta, response, rpc, rpc_call};
 pub(crate) use raw_connection::{RawConnection, post};
 pub(crate) use recorder::{Messages, accepted, recorder};
 pub(crate) use server::{
-    CALL_TIMEOUT, Reply, Server, Session, binary, client_builder, http_client, in_memory,
-    post_message, stdio_client,
+    CALL_TIMEOUT, Reply, Server, Session, binary, client_builder, free_port, http_client,
+    in_memory, post_message, stdio_client,
 };

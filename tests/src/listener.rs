@@ -12,6 +12,7 @@ mod tls;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mcp_serve::{Guard, HttpService, Key, Limits, Listener, Registry, Tls, Tokens};
 use tokio::task::JoinHandle;
@@ -27,7 +28,8 @@ pub(crate) struct TestListener {
 }
 
 impl TestListener {
-    /// Starts a listener with the default limits, as `change` changes them, and no reserved connections.
+    /// Starts a listener with the default limits, as `change` changes them, no reserved connections, and timeouts of
+    /// clients that no test waits for: each test sets the one that it is about.
     pub(crate) async fn start(change: impl FnOnce(&mut Limits)) -> Self {
         Self::start_with(None, change).await
     }
@@ -44,6 +46,9 @@ impl TestListener {
     ) -> Self {
         let mut limits = Limits {
             reserved_connections: 0,
+            head_timeout: LONG,
+            body_timeout: LONG,
+            write_timeout: LONG,
             ..Limits::default()
         };
         change(&mut limits);
@@ -76,6 +81,9 @@ impl TestListener {
         assert_eq!(reply.status, 200);
     }
 }
+
+/// Longer than a test takes on a busy machine.
+const LONG: Duration = Duration::from_secs(600);
 
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Command;
 
 use serde_json::Value;
 
+use crate::commands::run;
 use crate::committed::{check, root};
-use crate::harness::binary;
 use crate::readme::port;
 use crate::surface::{SERVERS, printed};
 
@@ -143,14 +142,9 @@ fn services_have_every_option_and_every_secret_as_a_comment() {
 fn services_accept_their_own_file() {
     for server in SERVERS {
         let file = root().join(format!("xtask/packaging/{server}/{server}.toml"));
-        let output = Command::new(binary(server))
-            .args(["doctor", "--offline", "--config"])
-            .arg(&file)
-            .env_clear()
-            .output()
-            .unwrap();
-        let told = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{server}: {told}");
+        let args = ["doctor", "--offline", "--config", file.to_str().unwrap()];
+        let ended = run(server, &args, &[]);
+        assert_eq!(ended.code, 0, "{server}: {}", ended.stdout);
     }
 }
 

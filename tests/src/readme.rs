@@ -9,12 +9,12 @@ mod recipes;
 mod tables;
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use serde_json::Value;
 
+use crate::commands::run;
 use crate::committed::root;
-use crate::harness::{Folder, Server, binary};
+use crate::harness::{Folder, Server};
 use crate::surface::{SERVERS, options, printed};
 
 /// The pages for users beside those of the book. `ARCHITECTURE.md` and `CONTRIBUTING.md` name code, too.
@@ -90,13 +90,9 @@ fn server_of(port: &str) -> &'static str {
 
 /// The help of a command of `cargo xtask`, which must exist.
 fn xtask_help(command: &str) -> String {
-    let mut xtask = Command::new(binary("xtask"));
-    let output = xtask.args([command, "--help"]).output().unwrap();
-    assert!(
-        output.status.success(),
-        "cargo xtask {command} does not exist"
-    );
-    String::from_utf8(output.stdout).unwrap()
+    let ended = run("xtask", &[command, "--help"], &[]);
+    assert_eq!(ended.code, 0, "cargo xtask {command} does not exist");
+    ended.stdout
 }
 
 /// The words of the page, without quotes and punctuation around them.

@@ -2,11 +2,9 @@
 
 mod lint;
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 
-use crate::harness::binary;
+use crate::commands;
 
 #[path = "../../crates/mcp-gateway/src/servers.rs"]
 mod table;
@@ -35,14 +33,10 @@ pub(crate) fn printed(server: &str, args: &str) -> String {
 }
 
 fn run(server: &str, args: &[&str]) -> String {
-    let mut command = Command::new(binary(server));
-    let output = command.args(args).env_clear().output().unwrap();
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && complaint.is_empty(),
-        "{server} {args:?}: {complaint}"
-    );
-    String::from_utf8(output.stdout).unwrap()
+    let ended = commands::run(server, args, &[]);
+    let complaint = (ended.code, &*ended.stderr);
+    assert_eq!(complaint, (0, ""), "{server} {args:?}");
+    ended.stdout
 }
 
 /// The options of a server, as it prints them.

@@ -146,8 +146,8 @@ mod tests {
 
     #[test]
     fn key_file_is_whole_or_replaced() {
-        let folder = std::env::temp_dir().join(format!("mcp-serve-key-{}", std::process::id()));
-        let path = folder.join("server").join("session.key");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("server").join("session.key");
         let load = || load_or_create(&path).unwrap().bytes;
         let first = load();
         assert_eq!(load(), first);
@@ -172,6 +172,5 @@ mod tests {
         for thread in threads {
             assert_eq!(thread.join().unwrap(), load());
         }
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

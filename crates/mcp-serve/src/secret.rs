@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn file_may_be_written_and_changed_later() {
-        let path = std::env::temp_dir().join(format!("mcp-serve-secret-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
         let secret = Secret::new(None, Some(path.clone()));
         assert_eq!(secret.get().unwrap_err().kind(), io::ErrorKind::NotFound);
         for (text, key) in [("first\n", "first"), ("\u{feff}second\r\n", "second")] {
@@ -101,6 +102,5 @@ mod tests {
             secret.get().unwrap_err().kind(),
             io::ErrorKind::FileTooLarge
         );
-        std::fs::remove_file(&path).unwrap();
     }
 }

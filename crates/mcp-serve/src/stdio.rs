@@ -65,7 +65,7 @@ pub(crate) async fn serve(
     let left = Arc::clone(&client.left);
     let end = client.lines.clone();
     let watcher = Arc::clone(&client);
-    let watch = tokio::spawn(async move {
+    let watch = async move {
         let sender = NotificationSender(watcher.lines.clone());
         let caller = Caller {
             view: watcher.view.clone(),
@@ -73,7 +73,11 @@ pub(crate) async fn serve(
         };
         let watch = watcher.server.watch(&watcher.connection, &caller, &sender);
         watch.await;
-    });
+    };
+    let mut watch = Box::pin(watch.fuse());
+    // Polled before the first line is read, so that no change is missed that a request causes.
+    let _ = (&mut watch).now_or_never();
+    let watch = tokio::spawn(watch);
     let (read, all_read) = oneshot::channel();
     let runtime = Handle::current();
     std::thread::Builder::new()

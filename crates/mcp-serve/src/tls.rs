@@ -152,10 +152,12 @@ mod tests {
     /// A certificate that was renewed while the server started would otherwise never be used.
     #[tokio::test(start_paused = true)]
     async fn change_before_the_files_are_followed_is_applied() {
-        let folder = std::env::temp_dir().join(format!("mcp-serve-tls-{}", std::process::id()));
-        std::fs::create_dir(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcp-client/tests/it/tls");
-        let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+        let (certificate, key) = (
+            folder.path().join("cert.pem"),
+            folder.path().join("key.pem"),
+        );
         std::fs::copy(source.join("server.pem"), &certificate).unwrap();
         std::fs::copy(source.join("server.key.pem"), &key).unwrap();
         let tls = Arc::new(Tls::read(certificate.clone(), key, None).unwrap());
@@ -166,6 +168,5 @@ mod tests {
         tokio::time::sleep(4 * READ_INTERVAL).await;
         assert!(!Arc::ptr_eq(&first, &tls.config.read()));
         following.abort();
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -171,7 +171,7 @@ async fn failed_tool_shows_its_message_and_logs_its_cause() {
         assert!(!reply.body.contains("the cause for the log"), "{reply:?}");
         assert_eq!(result.get("structuredContent"), None);
     }
-    assert!(server.log().contains("the cause for the log"));
+    server.wait_for_log("the cause for the log").await;
 }
 
 #[tokio::test]

@@ -27,6 +27,6 @@ async fn panic_is_an_internal_error() {
     let replies = server.post(format!("[{}]", batch.join(","))).await.json();
     assert_eq!(replies[0]["error"]["code"], -32603);
     assert_eq!(replies[1]["result"], json!({}));
-    assert!(server.log().contains("panicked"));
+    server.wait_for_log("panicked").await;
     still_works(&server).await;
 }

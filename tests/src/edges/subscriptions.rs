@@ -93,7 +93,7 @@ async fn id_of_a_request_in_flight_is_refused_in_its_session() {
         server.post_with(&[("mcp-session-id", session)], ping).await
     };
     let slow = async {
-        let members = r#""name":"slow","arguments":{"step":60000,"steps":1}"#;
+        let members = r#""name":"slow","arguments":{"step":60000,"steps":10}"#;
         let slow = Dialect::Unversioned.request("7", "tools/call", members);
         server.post_with(&[("mcp-session-id", &own)], slow).await
     };

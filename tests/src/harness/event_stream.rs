@@ -6,7 +6,8 @@ use super::CALL_TIMEOUT;
 
 pub(crate) struct EventStream {
     response: reqwest::Response,
-    text: String,
+    /// Bytes that are not read as events yet: a chunk may end within a character.
+    bytes: Vec<u8>,
 }
 
 /// An event of a stream.
@@ -24,26 +25,32 @@ impl Event {
 
 impl EventStream {
     pub(crate) fn new(response: reqwest::Response) -> Self {
-        let text = String::new();
-        Self { response, text }
+        let bytes = Vec::new();
+        Self { response, bytes }
     }
 
-    /// The next event; `None` at the end.
+    /// The next event; `None` at the end. The comments of an idle stream are none.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         let next = async {
             loop {
-                if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let mut pairs = self.bytes.windows(2);
+                if let Some(end) = pairs.position(|pair| pair == b"\n\n") {
+                    let rest = self.bytes.split_off(end + 2);
+                    let event = std::mem::replace(&mut self.bytes, rest);
+                    let event = String::from_utf8(event).unwrap();
                     let field = |name: &str| {
                         let mut lines = event.lines();
                         let value = lines.find_map(|line| line.strip_prefix(name));
                         value.unwrap_or_default().trim().to_owned()
                     };
                     let (id, data) = (field("id:"), field("data:"));
-                    self.text = rest.to_owned();
-                    return Some(Event { id, data });
+                    if !event.starts_with(':') {
+                        return Some(Event { id, data });
+                    }
+                } else {
+                    let chunk = self.response.chunk().await.unwrap()?;
+                    self.bytes.extend_from_slice(&chunk);
                 }
-                let chunk = self.response.chunk().await.unwrap()?;
-                self.text.push_str(std::str::from_utf8(&chunk).unwrap());
             }
         };
         let next = tokio::time::timeout(CALL_TIMEOUT, next);

@@ -6,10 +6,7 @@ use http::{HeaderName, HeaderValue};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::Reply;
-
-/// Timeout of a read or write, longer than any timeout of a server under test.
-const IO_TIMEOUT: Duration = Duration::from_secs(60);
+use super::{CALL_TIMEOUT, Reply};
 
 /// One TCP connection.
 pub(crate) struct RawConnection(BufReader<TcpStream>);
@@ -62,11 +59,6 @@ impl RawConnection {
     /// Returns true if the server sends something or closes the connection within this time.
     pub(crate) async fn is_readable_within(&mut self, time: Duration) -> bool {
         tokio::time::timeout(time, self.0.fill_buf()).await.is_ok()
-    }
-
-    /// Returns true if the connection is open and silent for this time.
-    pub(crate) async fn is_open(&mut self, time: Duration) -> bool {
-        !self.is_readable_within(time).await
     }
 
     /// Closes the connection with a TCP reset, as a crashed process does.
@@ -160,7 +152,7 @@ fn authority(url: &str) -> &str {
 fn within<T>(wait: impl Future<Output = T>) -> impl Future<Output = T> {
     let place = std::panic::Location::caller();
     async move {
-        let waited = tokio::time::timeout(IO_TIMEOUT, wait).await;
+        let waited = tokio::time::timeout(CALL_TIMEOUT, wait).await;
         waited.unwrap_or_else(|_| panic!("{place}: no data, and the connection stays open"))
     }
 }

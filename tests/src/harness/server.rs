@@ -9,6 +9,8 @@ use std::time::Duration;
 use clap::Parser as _;
 use mcp_client::{Builder, Client, ClientInfo, Command, Endpoint, EraChoice, Handler};
 use mcp_serve::Key;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
@@ -98,6 +100,10 @@ impl Server {
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id().expect("it runs")
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid().cast_signed()), signal).unwrap();
     }
 
     /// Kills it with SIGKILL.
@@ -347,6 +353,17 @@ pub(crate) fn binary(name: &str) -> PathBuf {
         }
     })
     .join(name)
+}
+
+/// A free port that no other socket gets by chance: Linux chooses higher ones for those that ask for any.
+pub(crate) fn free_port() -> u16 {
+    loop {
+        let [high, low, ..] = uuid::Uuid::new_v4().into_bytes();
+        let port = 20_000 + u16::from_be_bytes([high, low]) % 10_000;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// The fixture as its command line configures it.

@@ -7,7 +7,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 
 use super::home::Home;
-use crate::harness::{Server, assert_contains, assert_lacks, assert_starts_with, real, wait_until};
+use crate::harness::{
+    Server, assert_contains, assert_lacks, assert_starts_with, free_port, real, wait_until,
+};
 
 const CANARY: &str = "canary-77aa";
 
@@ -71,8 +73,9 @@ async fn port_is_free_or_used_by_this_server_or_by_another_program() {
     assert_contains(&port(&number(&server.url)), "ok: docker-mcp-server");
     let other = Server::start("mcp-conformance", &[]).await;
     assert_contains(&port(&number(&other.url)), "is in use by mcp-conformance");
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let free = silent.local_addr().unwrap().port().to_string();
+    let free = free_port();
+    let silent = TcpListener::bind(("127.0.0.1", free)).unwrap();
+    let free = free.to_string();
     assert_contains(&port(&free), "fail: ");
     drop(silent);
     assert_contains(&port(&free), "ok: ");

@@ -1,7 +1,7 @@
 //! Shutdown: requests in flight finish, subscriptions end, nothing is left.
 
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -11,11 +11,6 @@ use super::{BODY_BEGUN, TestListener, ping, start_slow, subscribe};
 use crate::harness::{CALL_TIMEOUT, RawConnection, Server, assert_contains, binary};
 
 const FIXTURE: &str = "mcp-conformance";
-
-fn signal(server: &Server, signal: Signal) {
-    let pid = server.pid().try_into().unwrap();
-    kill(Pid::from_raw(pid), signal).unwrap();
-}
 
 /// Opens a subscription and reads its acknowledgement.
 async fn listen(url: &str) -> RawConnection {
@@ -39,7 +34,7 @@ async fn shutdown_finishes_calls_and_ends_subscriptions() {
             assert_eq!(silent.reply().await.unwrap().status, 200);
             idle.push(silent);
         }
-        signal(&server, name);
+        server.signal(name);
         for mut call in calls {
             let events = call.rest().await;
             assert!(events.contains(r#"{\"done\":8}"#), "{events}");
@@ -77,24 +72,22 @@ async fn shutdown_accepts_no_new_connection() {
 async fn shutdown_waits_only_for_the_grace_period() {
     let listener =
         TestListener::start(|limits| limits.shutdown_grace = Duration::from_millis(300)).await;
-    let _call = start_slow(&listener.url, 20, 1000).await;
+    let _call = start_slow(&listener.url, 600, 1000).await;
     let _body = RawConnection::sending(&listener.url, BODY_BEGUN).await;
-    let started = Instant::now();
     listener.stop.cancel();
-    listener.task.await.unwrap();
-    assert!(started.elapsed() < Duration::from_secs(8));
+    // Sooner than the call and the body end.
+    let stopped = tokio::time::timeout(CALL_TIMEOUT, listener.task);
+    stopped.await.expect("it waits for them").unwrap();
 }
 
 #[tokio::test]
 async fn second_signal_exits_at_once() {
     let mut server = Server::start(FIXTURE, &[]).await;
     let _call = start_slow(&server.url, 20, 1000).await;
-    signal(&server, Signal::SIGTERM);
+    server.signal(Signal::SIGTERM);
     server.wait_for_log("stopping").await;
-    let started = Instant::now();
-    signal(&server, Signal::SIGTERM);
+    server.signal(Signal::SIGTERM);
     assert_eq!(server.wait_for_exit().await, Some(1));
-    assert!(started.elapsed() < Duration::from_secs(5));
 }
 
 #[tokio::test]

@@ -1,18 +1,12 @@
 //! Open streams: their limit per client, and their end when a token is removed.
 
 use super::subscribe;
-use crate::auth::file;
+use crate::auth::{self, file};
 use crate::harness::{Dialect, RawConnection, Server, wait_until};
 
 /// Opens a subscription with `token`.
 async fn listen(server: &Server, token: &str) -> (RawConnection, u16) {
     subscribe(&server.url, &[&format!("Authorization: Bearer {token}")]).await
-}
-
-async fn ping(server: &Server, token: &str) -> u16 {
-    crate::auth::ping(server, &format!("Bearer {token}"))
-        .await
-        .status
 }
 
 #[tokio::test]
@@ -32,7 +26,7 @@ async fn streams_of_a_client_are_limited() {
     // Other clients, and calls of this one, are not affected.
     let (_bob, status) = listen(&server, "b-s3cret-of-16-chars").await;
     assert_eq!(status, 200);
-    assert_eq!(ping(&server, "a-s3cret-of-16-chars").await, 200);
+    assert_eq!(auth::status(&server, "a-s3cret-of-16-chars").await, 200);
     drop(open.pop());
     wait_until("a stream is free again", async || {
         listen(&server, "a-s3cret-of-16-chars").await.1 == 200
@@ -56,7 +50,7 @@ async fn request_that_outlives_its_token_is_refused() {
     let mut wire = RawConnection::sending(&server.url, begun).await;
     std::fs::write(&tokens, "alice a-s3cret-of-16-chars\n").unwrap();
     wait_until("bob is refused", async || {
-        ping(&server, "b-s3cret-of-16-chars").await == 401
+        auth::status(&server, "b-s3cret-of-16-chars").await == 401
     })
     .await;
     wire.send(rest).await;

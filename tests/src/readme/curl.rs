@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{Block, blocks, port, server_of};
 use crate::documents;
 use crate::harness::{Server, real};
+use crate::seed_001::{LONG_CALLS, PATIENCE};
 
 /// A `curl` line with the answer below it.
 struct Example {
@@ -46,7 +47,8 @@ impl Example {
             .unwrap();
         let command = self
             .command
-            .replace(&format!(":{}/", self.port()), &format!(":{free}/"));
+            .replace(&format!(":{}/", self.port()), &format!(":{free}/"))
+            .replace(PATIENCE.0, PATIENCE.1);
         let output = Command::new("sh").args(["-c", &command]).output().unwrap();
         assert!(output.status.success(), "{place}: {output:?}");
         let found = String::from_utf8(output.stdout).unwrap();
@@ -118,7 +120,8 @@ mod n8n {
         #[tokio::test]
         async fn calls() {
             let Some(n8n) = real::n8n() else { return };
-            let env = [("N8N_URL", &*n8n.url), ("N8N_API_KEY", &*n8n.api_key)];
+            let key = ("N8N_API_KEY", &*n8n.api_key);
+            let env = [("N8N_URL", &*n8n.url), key, LONG_CALLS];
             let server = Server::start("n8n-mcp-server", &env).await;
             run_calls(&server, "n8n-mcp-server");
         }
@@ -137,6 +140,7 @@ mod openhands {
             let env = [
                 ("OPENHANDS_URL", &*openhands.url),
                 ("OPENHANDS_API_KEY", &*openhands.api_key),
+                LONG_CALLS,
             ];
             let server = Server::start("openhands-mcp-server", &env).await;
             run_calls(&server, "openhands-mcp-server");
@@ -155,7 +159,8 @@ mod docker {
             let example = "hello-world";
             remove(&docker, example).await;
             run(&docker, example).await;
-            let server = Server::start("docker-mcp-server", &[("DOCKER_HOST", &host)]).await;
+            let env = [("DOCKER_HOST", &*host), LONG_CALLS];
+            let server = Server::start("docker-mcp-server", &env).await;
             run_calls(&server, "docker-mcp-server");
             remove(&docker, example).await;
         }

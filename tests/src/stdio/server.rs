@@ -104,7 +104,7 @@ impl StdioServer {
     /// Sends a request without a version and returns its answer.
     pub(crate) async fn ask_plain(&mut self, id: usize, method: &str, members: &str) -> Value {
         self.request(id, method, members).await;
-        self.message().await
+        self.answer().await
     }
 
     /// Closes stdin and waits for the exit, after the last line.
@@ -115,7 +115,7 @@ impl StdioServer {
     }
 
     /// Returns the next answer; skips notifications.
-    pub(super) async fn answer(&mut self) -> Value {
+    pub(crate) async fn answer(&mut self) -> Value {
         loop {
             let message = self.message().await;
             if message.get("id").is_some() {

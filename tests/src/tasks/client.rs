@@ -7,7 +7,7 @@ use mcp_core::server::{Caller, Connection, IncomingFrame};
 use serde_json::{Value, json};
 
 use super::CAPABILITIES;
-use crate::harness::{Server, http_client, in_memory, initialize, modern_meta};
+use crate::harness::{EventStream, Server, http_client, in_memory, initialize, modern_meta};
 use crate::stdio::StdioServer;
 
 pub(super) struct Client {
@@ -142,8 +142,8 @@ impl Client {
         reply.json()
     }
 
-    /// Sends a request over HTTP whose response may be a stream.
-    pub(super) async fn open_stream(&self, frame: &Value) -> reqwest::Response {
+    /// Sends a request over HTTP whose response is a stream.
+    pub(super) async fn open_stream(&self, frame: &Value) -> EventStream {
         let accept = "application/json, text/event-stream";
         let mut request = http_client()
             .post(&self.server().url)
@@ -153,26 +153,8 @@ impl Client {
         for (name, value) in self.headers(frame) {
             request = request.header(name, value);
         }
-        request.send().await.unwrap()
+        EventStream::new(request.send().await.unwrap())
     }
-}
-
-/// Reads the stream until it contains `text`; returns everything that was read.
-pub(super) async fn read_until(stream: &mut reqwest::Response, text: &str) -> String {
-    let mut events = String::new();
-    while !events.contains(text) {
-        let chunk = stream.chunk().await.unwrap().expect("an open stream");
-        events.push_str(std::str::from_utf8(&chunk).unwrap());
-    }
-    events
-}
-
-/// The messages of these events.
-pub(super) fn messages(events: &str) -> impl DoubleEndedIterator<Item = Value> {
-    let data = events
-        .lines()
-        .filter_map(|line| line.strip_prefix("data: "));
-    data.map(|data| serde_json::from_str(data).unwrap())
 }
 
 impl Over {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use mcp_client::{Client, ClientInfo, Era, EraChoice, Error, Options};
+use mcp_client::{ClientInfo, Era, EraChoice, Error, Options};
 use mcp_core::revision::Revision;
 use mcp_core::trace::{TraceContext, TraceFields};
 use serde_json::json;
@@ -101,7 +101,7 @@ async fn client_can_be_held_at_a_revision() {
     let era = EraChoice::Revision(Revision::V2025_03_26);
     for (chosen, is_held) in [("2025-03-26", true), ("2025-11-25", false)] {
         let mut server = choosing(chosen).await;
-        let client = Client::builder().era(era).http(server.endpoint()).unwrap();
+        let client = builder().era(era).http(server.endpoint()).unwrap();
         let connected = client.connect(&client_info()).await;
         let sent = server.next().await.json();
         assert_eq!(sent["method"], "initialize");
@@ -201,7 +201,7 @@ async fn server_without_handshake_is_unversioned() {
     assert_eq!(list.body, expected);
     assert_eq!(list.header("mcp-method"), None);
 
-    let builder = Client::builder().era(EraChoice::Unversioned);
+    let builder = builder().era(EraChoice::Unversioned);
     let client = builder.http(server.endpoint()).unwrap();
     let found = client.connect(&client_info()).await.unwrap();
     assert_eq!(found.era, Era::Unversioned);
@@ -220,12 +220,10 @@ async fn child_that_ignores_discover_gets_initialize_after_two_seconds() {
     let began = Instant::now();
     let script = format!("read -r discover; read -r initialize; {INITIALIZED}");
     let command = crate::stdio::sh(&script);
-    let client = Client::builder().connect_timeout(Duration::from_secs(60));
-    let client = client.stdio(command).unwrap();
+    let client = builder().stdio(command).unwrap();
     let found = client.connect(&client_info()).await.unwrap();
     assert_eq!(found.era, Era::Legacy(Revision::V2024_11_05));
     assert!(began.elapsed() >= Duration::from_secs(2));
-    assert!(began.elapsed() < Duration::from_secs(60));
     // The `_meta` of the caller's own connection is not relayed.
     let params =
         json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}, "a": 1});
@@ -253,7 +251,7 @@ async fn child_that_starts_slowly_is_still_modern() {
 async fn connect_to_a_silent_child_times_out() {
     let limit = Duration::from_millis(2500);
     let command = crate::stdio::sh("while read -r line; do :; done");
-    let client = Client::builder().connect_timeout(limit).stdio(command);
+    let client = builder().connect_timeout(limit).stdio(command);
     let error = client.unwrap().connect(&client_info()).await.unwrap_err();
     assert_error!(error, Error::Timeout { after, .. } if after == limit);
 }

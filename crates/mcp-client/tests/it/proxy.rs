@@ -89,12 +89,9 @@ async fn http_is_sent_to_the_proxy_with_its_whole_url() {
 async fn failure_of_the_proxy_is_named_without_its_password() {
     let (proxy, _) = start().await;
     let url = serve_private().await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let free = listener.local_addr().unwrap().to_string();
-    drop(listener);
     for (proxy, said) in [
-        (proxy, "proxy authorization required"),
-        (free, "failed to create underlying connection"),
+        (&*proxy, "proxy authorization required"),
+        ("127.0.0.1:1", "failed to create underlying connection"),
     ] {
         let proxy = Proxy::Url(format!("http://x:wr0ng@{proxy}"));
         let endpoint = Endpoint::new(&url).unwrap().tls(private_ca());

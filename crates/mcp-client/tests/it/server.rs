@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -12,7 +13,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use mcp_client::{Client, Endpoint, Error, Handler};
+use mcp_client::{Builder, Client, Endpoint, Error, Handler};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::net::TcpListener;
@@ -52,6 +53,14 @@ pub(crate) struct Server {
     pub(crate) connections: Arc<AtomicUsize>,
     log: mpsc::UnboundedReceiver<Received>,
     _tasks: JoinSet<()>,
+}
+
+/// A client that is patient with a busy machine.
+pub(crate) fn builder() -> Builder {
+    let patience = Duration::from_secs(120);
+    Client::builder()
+        .timeout(patience)
+        .connect_timeout(patience)
 }
 
 impl Server {
@@ -102,7 +111,7 @@ impl Server {
     }
 
     pub(crate) fn client(&self) -> Client {
-        Client::http(self.endpoint()).unwrap()
+        builder().http(self.endpoint()).unwrap()
     }
 
     /// A server with a client that has shaken hands.
@@ -156,7 +165,7 @@ pub(crate) fn last_reply(json: &str) -> String {
 
 /// The result of a request to this address, by a client of its own.
 pub(crate) async fn request_to(endpoint: Endpoint) -> Result<String, Error> {
-    let result = Client::http(endpoint)?.request("m", &()).await?;
+    let result = builder().http(endpoint)?.request("m", &()).await?;
     Ok(result.get().to_owned())
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mcp_client::tls::TlsFiles;
-use mcp_client::{Client, Endpoint, Error, tls};
+use mcp_client::{Endpoint, Error, tls};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use crate::server::{last_reply, request_to};
+use crate::server::{builder, last_reply, request_to};
 
 const KEY: &[u8] = include_bytes!("tls/leaf.key.pem");
 const CA: &[u8] = include_bytes!("tls/mutual-ca.pem");
@@ -142,7 +142,7 @@ async fn renewed_files_are_used_by_the_next_connection() {
         client: Some((place("expired", "cert"), place("leaf.key", "key"))),
     };
     let endpoint = Endpoint::new(&url).unwrap().tls_files(files);
-    let client = Client::http(endpoint).unwrap();
+    let client = builder().http(endpoint).unwrap();
     let said = async || client.request("m", &()).await.unwrap_err().to_string();
     assert!(said().await.contains("not trusted here"));
     place("mutual-ca", "ca");

@@ -39,6 +39,8 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// Timeout for a write while the client does not read.
     pub write_timeout: Duration,
+    /// Timeout for what a client still sends after our side is closed; not longer than that of a head.
+    pub linger_timeout: Duration,
     /// Interval of the comments on an idle stream.
     pub keep_alive_interval: Duration,
     /// Grace period for requests in flight after the stop signal.
@@ -58,6 +60,7 @@ impl Default for Limits {
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(15),
             write_timeout: Duration::from_secs(30),
+            linger_timeout: Duration::from_secs(5),
             keep_alive_interval: Duration::from_secs(15),
             shutdown_grace: Duration::from_secs(10),
         }

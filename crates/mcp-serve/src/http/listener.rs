@@ -42,8 +42,7 @@ const LAST_REQUEST_TIME: Duration = Duration::from_millis(300);
 /// Timeout for the head of a request on a reserved connection, so that it is free again soon.
 const RESERVED_HEAD_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Limits of the time and of the bytes that a client may send after our side is closed.
-const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Limit of the bytes that a client may send after our side is closed.
 const MAX_LINGER_BYTES: u64 = 64 * 1024 * 1024;
 
 /// An open port that is not served yet.
@@ -225,7 +224,8 @@ async fn serve(
         }
     };
     let stream = connection.into_parts().io.into_inner();
-    linger(stream, client.is_sending(), limits.head_timeout).await;
+    let patience = limits.linger_timeout.min(limits.head_timeout);
+    linger(stream, client.is_sending(), patience).await;
     Ok(served?)
 }
 
@@ -238,6 +238,6 @@ async fn linger(mut stream: impl AsyncRead + Unpin, is_sending: bool, patience: 
         let mut rest = stream.take(MAX_LINGER_BYTES);
         let mut sink = tokio::io::sink();
         let discarded = tokio::io::copy(&mut rest, &mut sink);
-        let _ = timeout(patience.min(LINGER_TIMEOUT), discarded).await;
+        let _ = timeout(patience, discarded).await;
     }
 }

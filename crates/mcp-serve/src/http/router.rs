@@ -127,7 +127,7 @@ async fn unknown(State(app): State<Arc<App>>, mut request: HttpRequest) -> Respo
 /// in flight. The program around them provides:
 ///
 /// - the limits of connections ([`Limits::max_connections`], [`Limits::head_timeout`],
-///   [`Limits::write_timeout`], [`Limits::shutdown_grace`]), and TLS;
+///   [`Limits::write_timeout`], [`Limits::linger_timeout`], [`Limits::shutdown_grace`]), and TLS;
 /// - the `Host` header as the client sent it;
 /// - the address of the client as the request extension [`SocketAddr`](std::net::SocketAddr). Clients without a token
 ///   are limited by it; if it is missing, they share the rate limit and the limit of streams;

@@ -111,7 +111,8 @@ fn replaced_tokens_are_revoked_and_kept_ones_are_not() {
 
 #[tokio::test(start_paused = true)]
 async fn token_file_is_followed() {
-    let path = std::env::temp_dir().join(format!("mcp-serve-tokens-{}", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens");
     std::fs::write(&path, "a-0123456789abcde\n").unwrap();
     let tokens = Arc::new(Tokens::parse("a-0123456789abcde").unwrap());
     let secret = Arc::new(Secret::new(None, Some(path.clone())));
@@ -141,5 +142,4 @@ async fn token_file_is_followed() {
     std::fs::write(&path, "c-0123456789abcde").unwrap();
     assert_eq!(known(twice).await, [false, false, true]);
     following.abort();
-    std::fs::remove_file(&path).unwrap();
 }

@@ -304,11 +304,12 @@ async fn what_the_page_asks_by_itself_leaves_the_limit_of_calls_alone() {
         max_requests_per_second: Some(1),
         ..Limits::default()
     });
-    let post = async |path| site.post(path, ADA, &[], LIST).await.status;
-    assert_eq!(post("/page/data/x").await, 200);
-    assert_eq!(post("/page/data/x").await, 429);
-    assert_eq!(post("/page/mcp").await, 200);
-    assert_eq!(post("/page/mcp").await, 429);
+    for path in ["/page/data/x", "/page/mcp"] {
+        let post = async || site.post(path, ADA, &[], LIST).await.status;
+        assert_eq!(post().await, 200, "{path}");
+        // The next one, unless a second has passed meanwhile.
+        while post().await != 429 {}
+    }
 }
 
 #[tokio::test]
@@ -319,9 +320,7 @@ async fn stream_of_changes_ends_with_the_server_and_counts_for_itself() {
         site.server.close();
     };
     let live = site.post("/page/live", ADA, &[], "{}");
-    let both = async { tokio::join!(live, close).0 };
-    let live = tokio::time::timeout(Duration::from_secs(60), both).await;
-    let body = live.unwrap().body;
+    let body = tokio::join!(live, close).0.body;
     assert!(body.contains(r#""lists":3"#), "{body}");
     assert!(!body.contains(":777"), "{body}");
 }

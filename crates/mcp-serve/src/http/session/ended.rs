@@ -195,8 +195,8 @@ mod tests {
 
     #[test]
     fn file_keeps_whole_lines_of_sessions_that_would_be_valid() {
-        let folder = std::env::temp_dir().join(format!("mcp-serve-ended-{}", std::process::id()));
-        let path = folder.join("server").join("sessions.ended");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("server").join("sessions.ended");
         let file = || EndedFile::new(path.clone());
         let handles = || -> Vec<u128> {
             let sessions = file().read().unwrap();
@@ -219,6 +219,5 @@ mod tests {
         assert_eq!(lines.lines().count(), 2);
         let ended = EndedSessions::read(&file());
         assert!(ended.contains(1) && ended.contains(4) && !ended.contains(3));
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

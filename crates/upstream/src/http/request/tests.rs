@@ -183,8 +183,8 @@ async fn broken_and_refused_connections_are_different_faults() {
     assert!(failure.is_ambiguous());
     check(failure, Unavailable, "{address} hung up.");
 
-    let (free, client) = listening().await;
-    drop(free);
+    let refused = "http://127.0.0.1:1".parse().unwrap();
+    let client = Client::new(refused, &PROFILE).unwrap();
     let failure = client.get(["a"]).send().await.err().unwrap();
     assert!(failure.is_transient() && !failure.is_ambiguous());
     check(failure, Unavailable, "Nothing listens at {address}.");
