@@ -8,6 +8,7 @@ mod counting_proxy;
 mod env;
 mod executions;
 mod explaining;
+mod gate;
 mod hidden_values;
 mod lifecycle;
 mod node_builders;
@@ -37,9 +38,10 @@ use crate::harness::{
     stdio_client, wait_until,
 };
 use env::{Env, Instance, TestWorkflow, tag_name, unique};
+use gate::Gate;
 use node_builders::{
-    called_by_another, chat, code, echo, fail, form, form_with, http_request, manual, respond,
-    schedule, set, sticky, wait, webhook, webhook_at,
+    called_by_another, chat, code, echo, fail, form, form_with, http_request, locator, manual,
+    respond, schedule, set, sticky, wait, webhook, webhook_at,
 };
 
 /// Runs a workflow; its result, also if it failed.
@@ -50,7 +52,12 @@ async fn run(client: &impl AsClient, workflow: &TestWorkflow, parameters: Value)
 
 /// Runs a workflow to its end.
 async fn run_with(client: &impl AsClient, arguments: Value) -> Value {
-    let run = done(client, "run_workflow", arguments.clone()).await;
+    ended(client, "run_workflow", arguments).await
+}
+
+/// The result of a tool that runs or resumes a workflow, at the end of the run.
+async fn ended(client: &impl AsClient, tool: &str, arguments: Value) -> Value {
+    let run = done(client, tool, arguments.clone()).await;
     followed(client, run, &arguments).await
 }
 

@@ -159,7 +159,10 @@ impl ExecutionWatch<'_> {
         loop {
             let replied = run.reply.answer().is_some();
             if !replied {
-                give_up_at = self.deadline.search_end().max(Instant::now() + SHOW_UP_TIMEOUT);
+                give_up_at = self
+                    .deadline
+                    .search_end()
+                    .max(Instant::now() + SHOW_UP_TIMEOUT);
             }
             let reply = run.reply_at_end();
             let succeeded = reply.map(|reply| !reply.status.is_server_error());
@@ -224,8 +227,7 @@ impl ExecutionWatch<'_> {
                 let found = self.find_running().await;
                 // By then it has started, if it ever does.
                 if found.is_some()
-                    || self.deadline.is_over().await
-                        && Instant::now() >= self.deadline.search_end()
+                    || self.deadline.is_over().await && Instant::now() >= self.deadline.search_end()
                 {
                     return Ok(found);
                 }
@@ -357,9 +359,7 @@ impl<'a> Deadline<'a> {
     pub(super) fn start_timeout(&self) -> Duration {
         match self.call.supports_tasks() {
             true => TASK_TIMEOUT + SHOW_UP_TIMEOUT,
-            false => self
-                .search_end()
-                .saturating_duration_since(Instant::now()),
+            false => self.search_end().saturating_duration_since(Instant::now()),
         }
     }
 

@@ -6,11 +6,11 @@ use std::sync::Mutex;
 
 use tokio::runtime::Builder;
 
-use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler};
+use mcp_client::Client;
 
 use super::counting_proxy::CountingProxy;
 use super::*;
-use crate::harness::{client_builder, http_client, real};
+use crate::harness::{http_client, real};
 
 /// Derefs to the n8n; `done` and `refused` take it as a client.
 pub(super) struct Env {
@@ -60,25 +60,6 @@ impl Env {
             server,
             client,
         }
-    }
-
-    /// Another client of the server, with these capabilities and this handler.
-    pub(super) async fn connect(
-        &self,
-        era: EraChoice,
-        capabilities: Value,
-        handler: Option<Arc<dyn Handler>>,
-    ) -> Client {
-        let builder = client_builder().era(era);
-        let builder = match handler {
-            Some(handler) => builder.handler(handler),
-            None => builder,
-        };
-        let client = builder.http(Endpoint::new(&self.server.url).unwrap());
-        let client = client.unwrap();
-        let us = ClientInfo::new("tests", "1").with_capabilities(capabilities);
-        client.connect(&us).await.unwrap();
-        client
     }
 
     /// Runs a workflow; its result, also if it failed.

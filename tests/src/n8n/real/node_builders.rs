@@ -84,6 +84,11 @@ pub(super) fn called_by_another() -> Value {
     base("When called", "executeWorkflowTrigger", 1.1, parameters)
 }
 
+/// The parameters of a node that calls this workflow.
+pub(super) fn locator(id: &str) -> Value {
+    json!({"workflowId": {"__rl": true, "mode": "id", "value": id}, "options": {}})
+}
+
 pub(super) fn code(text: &str) -> Value {
     let parameters = json!({"mode": "runOnceForAllItems", "jsCode": text});
     base("Code", "code", 2.0, parameters)

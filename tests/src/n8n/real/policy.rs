@@ -190,10 +190,6 @@ async fn tag_of_a_rule_is_not_changed() {
     assert_has!(env.get(&format!("/tags/{tag_id}")).await, {"name": tag});
 }
 
-fn locator(id: &str) -> Value {
-    json!({"workflowId": {"__rl": true, "mode": "id", "value": id}, "options": {}})
-}
-
 /// A node that gets another workflow in the way that `parameters` says.
 fn caller(kind: &str, parameters: Value) -> Value {
     json!({"name": "Call", "type": kind, "typeVersion": 1.2, "position": [200, 0], "parameters": parameters})

@@ -46,8 +46,7 @@ async fn request_and_form_that_an_execution_waits_for_are_sent() {
         let mut other = arguments.clone();
         other["parameters"] = json!({"answer": "no"});
         assert_refused(&env, "resume_execution", other, "Nothing was done yet").await;
-        let resumed = done(&env, "resume_execution", arguments.clone()).await;
-        let resumed = followed(&env, resumed, &Value::Null).await;
+        let resumed = ended(&env, "resume_execution", arguments.clone()).await;
         assert_has!(resumed, {"status": "completed", "output": {"result": "yes"}});
         assert_eq!(resumed["execution_id"], id);
         assert_refused(&env, "resume_execution", arguments, "does not wait").await;
@@ -164,8 +163,7 @@ async fn answer_of_the_workflow_is_no_refusal_to_continue() {
     ];
     let id = waiting(&env, nodes).await;
     let arguments = agreed(&env, "resume_execution", json!({"execution_id": id})).await;
-    let resumed = done(&env, "resume_execution", arguments).await;
-    let resumed = followed(&env, resumed, &Value::Null).await;
+    let resumed = ended(&env, "resume_execution", arguments).await;
     assert_has!(resumed, {"status": "completed"});
     assert_contains(&resumed["note"], "HTTP 429");
 }
