@@ -40,8 +40,8 @@ use crate::harness::{
 use env::{Env, Instance, TestWorkflow, tag_name, unique};
 use gate::Gate;
 use node_builders::{
-    called_by_another, chat, code, echo, fail, form, form_with, http_request, locator, manual,
-    respond, schedule, set, sticky, wait, webhook, webhook_at,
+    called_by_another, chat, code, echo, fail, form, form_with, http_request, leads_to, locator,
+    manual, respond, schedule, set, sticky, target, wait, webhook, webhook_at,
 };
 
 /// Runs a workflow; its result, also if it failed.

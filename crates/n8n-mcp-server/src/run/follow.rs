@@ -22,6 +22,8 @@ use crate::start_method::StartMethod;
 const TASK_TIMEOUT: Duration = Duration::from_secs(55 * 60);
 /// The delay after the reply, or after the deadline, within which n8n lists the execution.
 const SHOW_UP_TIMEOUT: Duration = Duration::from_secs(3);
+/// The same if n8n has replied with success before the run: it has yet to write the execution, and a busy one is late.
+const LATE_SHOW_UP_TIMEOUT: Duration = Duration::from_secs(10);
 /// The least time, counted from the call, in which the execution is searched for, however short the caller waits: without
 /// its id nobody can follow the run, and a busy n8n lists it after seconds.
 const MIN_SEARCH_PERIOD: Duration = Duration::from_secs(15);
@@ -53,6 +55,14 @@ impl UrlRun {
     /// The reply, if it comes at the end of the run.
     fn reply_at_end(&self) -> Option<&UrlReply> {
         self.reply().filter(|_| self.replies_at_end)
+    }
+
+    fn show_up_timeout(&self) -> Duration {
+        let accepts = |reply: &&UrlReply| reply.status.is_success() && !reply.is_page();
+        match self.reply().filter(accepts) {
+            Some(_) if !self.replies_at_end => LATE_SHOW_UP_TIMEOUT,
+            _ => SHOW_UP_TIMEOUT,
+        }
     }
 }
 
@@ -154,7 +164,7 @@ impl ExecutionWatch<'_> {
 
     /// Polls for the execution until it is found, or n8n should have listed it.
     async fn find(&self, run: &mut UrlRun) -> Result<Option<Execution>, ToolError> {
-        let mut give_up_at = Instant::now() + SHOW_UP_TIMEOUT;
+        let mut give_up_at = Instant::now() + run.show_up_timeout();
         let mut interval = MIN_POLL_INTERVAL;
         loop {
             let replied = run.reply.answer().is_some();

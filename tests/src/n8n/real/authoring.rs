@@ -10,7 +10,7 @@ use super::*;
 /// Webhook -> Set, made through the server.
 async fn made(env: &Env) -> (TestWorkflow, Value) {
     let name = unique("made");
-    let connections = json!({"Webhook": {"main": [[{"node": "Set", "type": "main", "index": 0}]]}});
+    let connections = json!({"Webhook": leads_to("Set")});
     let arguments = json!({
         "name": name, "nodes": [webhook("lastNode"), echo()], "connections": connections,
         "settings": {"availableInMCP": true},
@@ -23,11 +23,9 @@ async fn made(env: &Env) -> (TestWorkflow, Value) {
 async fn workflow_with_errors_is_not_created() {
     let Some(env) = Env::full().await else { return };
     let name = unique("broken");
-    let to =
-        |node: &str| json!({"Webhook": {"main": [[{"node": node, "type": "main", "index": 0}]]}});
     let hook = webhook("lastNode");
     let table = json!([
-        [[hook], to("Nope"), "\"Nope\", which is not a node"],
+        [[hook], {"Webhook": leads_to("Nope")}, "\"Nope\", which is not a node"],
         [[echo(), echo()], {}, "Two nodes have this name"],
         [[{"name": "A", "type": "set"}], {}, "not a type of node"],
         [[hook], {"Webhook": 1}, "cannot be read"],
@@ -45,11 +43,9 @@ async fn workflow_with_errors_is_not_created() {
 #[tokio::test]
 async fn workflow_with_errors_is_written_as_a_draft_if_the_caller_says_so() {
     let Some(env) = Env::full().await else { return };
-    let connections =
-        json!({"Webhook": {"main": [[{"node": "Mail", "type": "main", "index": 0}]]}});
     let none = json!({"name": "Mail", "type": "n8n-nodes-base.madeUp", "typeVersion": 1});
     let mut arguments = json!({"name": unique("draft"), "nodes": [webhook("lastNode"), none],
-        "connections": connections});
+        "connections": {"Webhook": leads_to("Mail")}});
     assert_refused(&env, "create_workflow", arguments.clone(), "allow_invalid").await;
     arguments["allow_invalid"] = json!(true);
     env.adopt(&done(&env, "create_workflow", arguments).await);
@@ -200,8 +196,7 @@ async fn assert_shown(env: &Env, id: &str, now: &Value) {
 
 /// Saves nodes as the editor does: what is live stays.
 pub(super) async fn save_draft(env: &Env, workflow: &TestWorkflow, nodes: Value) {
-    let to = json!({"node": nodes[1]["name"], "type": "main", "index": 0});
-    let connections = json!({"Webhook": {"main": [[to]]}});
+    let connections = json!({"Webhook": leads_to(nodes[1]["name"].as_str().unwrap())});
     let body =
         json!({"name": workflow.name, "nodes": nodes, "connections": connections, "settings": {}});
     let path = format!("/workflows/{}?publishIfActive=false", workflow.id);
@@ -530,7 +525,7 @@ async fn settings_are_taken_away_or_kept_as_was_said() {
     let settings = json!({"timezone": "Europe/Rome", "executionTimeout": 60, "saveManualExecutions": true,
         "callerPolicy": "workflowsFromAList", "callerIds": "w"});
     let nodes = vec![webhook("lastNode")];
-    let workflow = env.draft_with(unique("test"), nodes, settings).await;
+    let workflow = env.draft_with(nodes, settings).await;
     let id = &workflow.id;
     let set = |settings: Value| {
         let operation = json!({"op": "set_settings", "settings": settings});

@@ -103,7 +103,7 @@ async fn workflow_that_cannot_be_run_returns_advice() {
         (schedule(), hidden, "Available in MCP"),
         (event, json!({}), "add a Webhook trigger"),
     ] {
-        let workflow = env.draft_with(unique("test"), vec![node], settings).await;
+        let workflow = env.draft_with(vec![node], settings).await;
         refused!(env, "run_workflow", {"workflow_id": workflow.id}, advice);
     }
 }

@@ -186,21 +186,18 @@ impl Instance {
 
     /// Makes a workflow of nodes in a row. Its name is unique.
     pub(super) async fn draft(&self, nodes: Vec<Value>) -> TestWorkflow {
-        self.draft_with(unique("test"), nodes, json!({})).await
+        self.draft_with(nodes, json!({})).await
     }
 
-    pub(super) async fn draft_with(
-        &self,
-        name: String,
-        nodes: Vec<Value>,
-        more: Value,
-    ) -> TestWorkflow {
+    /// The same with more settings.
+    pub(super) async fn draft_with(&self, nodes: Vec<Value>, settings: Value) -> TestWorkflow {
         let mut connections = json!({});
         for pair in nodes.windows(2) {
-            let to = json!({"node": pair[1]["name"], "type": "main", "index": 0});
-            connections[pair[0]["name"].as_str().unwrap()] = json!({ "main": [[to]] });
+            let [from, to] = [0, 1].map(|at| pair[at]["name"].as_str().unwrap());
+            connections[from] = leads_to(to);
         }
-        self.create(name, nodes, connections, more).await
+        self.create(unique("test"), nodes, connections, settings)
+            .await
     }
 
     /// Makes a workflow of nodes with these connections and activates it.
@@ -215,7 +212,7 @@ impl Instance {
         workflow
     }
 
-    async fn create(
+    pub(super) async fn create(
         &self,
         name: String,
         nodes: Vec<Value>,
@@ -232,17 +229,12 @@ impl Instance {
 
     /// Makes a workflow and activates it. n8n may still be activating it when this returns.
     pub(super) async fn live(&self, nodes: Vec<Value>) -> TestWorkflow {
-        self.live_as(&unique("test"), nodes, json!({})).await
+        self.live_with(nodes, json!({})).await
     }
 
-    /// The same with a name, which other workflows may have, too, and more settings.
-    pub(super) async fn live_as(
-        &self,
-        name: &str,
-        nodes: Vec<Value>,
-        settings: Value,
-    ) -> TestWorkflow {
-        let workflow = self.draft_with(name.to_owned(), nodes, settings).await;
+    /// The same with more settings.
+    pub(super) async fn live_with(&self, nodes: Vec<Value>, settings: Value) -> TestWorkflow {
+        let workflow = self.draft_with(nodes, settings).await;
         self.activate(&workflow).await;
         workflow
     }

@@ -89,8 +89,7 @@ async fn common_failures_are_explained() {
         let (mut hook, mut node) = (webhook(mode), broken(row[0], row[1], &env.config.url));
         hook["name"] = json!(format!("Hook {at}"));
         node["name"] = json!(format!("Node {at}"));
-        let to = json!({"node": node["name"], "type": "main", "index": 0});
-        connections[format!("Hook {at}")] = json!({ "main": [[to]] });
+        connections[format!("Hook {at}")] = leads_to(&format!("Node {at}"));
         nodes.extend([hook, node]);
     }
     let workflow = env.connected_nodes(nodes, connections).await;
@@ -150,7 +149,7 @@ async fn failure_of_a_sub_workflow_is_followed() {
         called_by_another(),
         fail("deep inside"),
     ];
-    let called = json!({"When called": {"main": [[{"node": "Stop", "type": "main", "index": 0}]]}});
+    let called = json!({"When called": leads_to("Stop")});
     let sub = env.connected_nodes(nodes, called).await;
     // n8n runs it for another one once it is published, which this waits for.
     env.run(&sub, json!({})).await;
@@ -233,7 +232,7 @@ async fn timeout_of_the_workflow_is_explained() {
     let Some(env) = Env::urls().await else { return };
     let settings = json!({"executionTimeout": 1});
     let nodes = vec![webhook("lastNode"), wait(60), set("x")];
-    let workflow = env.live_as(&unique("test"), nodes, settings).await;
+    let workflow = env.live_with(nodes, settings).await;
     let ran = env.run(&workflow, json!({})).await;
     assert_eq!(ran["status"], "canceled", "{ran}");
     assert_contains(&ran["error"]["message"], "timed out");

@@ -124,7 +124,7 @@ async fn draft_that_nobody_reviewed_is_not_started_through_another_workflow() {
     ]);
     let table: Vec<(Value, Value, Value, String)> = serde_json::from_value(table).unwrap();
     for (trigger, node, settings, part) in table {
-        let parent = env.draft_with(unique("parent"), vec![trigger, node], settings);
+        let parent = env.draft_with(vec![trigger, node], settings);
         let parent = parent.await;
         let refused = refused!(env, "run_workflow", {"workflow_id": parent.id}, &part);
         assert!(

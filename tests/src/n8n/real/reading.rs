@@ -91,7 +91,8 @@ async fn filters_are_applied_by_n8n() {
     let mut workflows = Vec::new();
     for n in 0..3 {
         let name = format!("{prefix} sync orders {n}");
-        workflows.push(env.draft_with(name, vec![manual()], json!({})).await);
+        let made = env.create(name, vec![manual()], json!({}), json!({}));
+        workflows.push(made.await);
     }
     let project = env.read(&workflows[0]).await["shared"][0]["projectId"].clone();
     for (arguments, count) in [

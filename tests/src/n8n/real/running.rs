@@ -95,7 +95,7 @@ async fn runs_that_n8n_does_not_save_return_the_reply_at_once() {
     let Some(env) = Env::urls().await else { return };
     let settings = json!({"saveDataSuccessExecution": "none", "saveDataErrorExecution": "none"});
     let nodes = vec![webhook("lastNode"), echo()];
-    let workflow = env.live_as(&unique("test"), nodes, settings).await;
+    let workflow = env.live_with(nodes, settings).await;
     // The first waits for the activation.
     env.run(&workflow, json!({"input": "first"})).await;
     let runs = (0..5).map(|at| env.run(&workflow, json!({"input": format!("run {at}")})));
@@ -121,7 +121,7 @@ async fn refusal_that_may_be_the_answer_of_the_workflow_is_no_certain_one() {
         let mut answer = respond();
         answer["parameters"]["options"] = json!({"responseCode": status});
         let nodes = vec![webhook("responseNode"), answer];
-        let workflow = env.live_as(&unique("test"), nodes, settings.clone()).await;
+        let workflow = env.live_with(nodes, settings.clone()).await;
         let run = json!({"workflow_id": workflow.id});
         // An execution that is seen before its end is known to have run.
         let refused = eventually("a run that n8n does not show", async || {
@@ -198,7 +198,7 @@ async fn page_of_something_in_front_of_n8n_is_no_success() {
         json!({"saveDataSuccessExecution": "none", "saveDataErrorExecution": "none"}),
     ] {
         let nodes = vec![webhook("lastNode"), echo()];
-        let workflow = env.live_as(&unique("test"), nodes, settings).await;
+        let workflow = env.live_with(nodes, settings).await;
         let ran = done!(server.client().await, "run_workflow", {"workflow_id": workflow.id});
         assert_has!(ran, {"status": "unknown", "response": {"status": 200}});
         assert_contains(&ran["note"], "login page");
@@ -272,8 +272,7 @@ async fn output_of_branches_and_filters_is_not_mistaken() {
     let Some(env) = Env::urls().await else { return };
     let (mut a, mut b) = (set("a"), set("b"));
     (a["name"], b["name"]) = (json!("A"), json!("B"));
-    let to = |name: &str| json!({"node": name, "type": "main", "index": 0});
-    let connections = json!({"Webhook": {"main": [[to("A"), to("B")]]}});
+    let connections = json!({"Webhook": {"main": [[target("A"), target("B")]]}});
     let nodes = vec![webhook("lastNode"), a, b];
     let workflow = env.connected_nodes(nodes, connections).await;
     let ran = env.run(&workflow, json!({})).await;

@@ -4,10 +4,9 @@ use super::*;
 
 /// The findings of a workflow in which the first of these nodes leads to all others.
 async fn findings(env: &Env, nodes: &Value) -> Value {
-    let all = nodes.as_array().unwrap();
-    let target = |node: &Value| json!({"node": node["name"], "type": "main", "index": 0});
-    let targets: Vec<_> = all[1..].iter().map(target).collect();
-    let connections = json!({all[0]["name"].as_str().unwrap(): {"main": [targets]}});
+    let names = member_texts(nodes, "name");
+    let targets: Vec<_> = names[1..].iter().map(|name| target(name)).collect();
+    let connections = json!({names[0]: {"main": [targets]}});
     let workflow = json!({"name": "V", "nodes": nodes, "connections": connections});
     done(env, "validate_workflow", json!({ "workflow": workflow })).await
 }
