@@ -279,14 +279,6 @@ impl Instance {
         .await
     }
 
-    /// Waits until the newest execution of a workflow is stopped.
-    pub(super) async fn wait_until_canceled(&self, workflow: &TestWorkflow) {
-        wait_until("canceled", async || {
-            self.executions(workflow).await[0]["status"] == "canceled"
-        })
-        .await;
-    }
-
     pub(super) async fn delete(&self, workflow: &TestWorkflow) {
         self.delete_at(&format!("/workflows/{}", workflow.id)).await;
     }

@@ -1,16 +1,12 @@
 //! Resources, subscriptions and prompts.
 
-use std::time::Duration;
-
 use mcp_client::Handler;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
 use super::*;
-
-/// Longer than the delay of any notification.
-const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(120);
+use crate::harness::CALL_TIMEOUT;
 
 /// Forwards the URIs of updated resources, and the methods of other notifications.
 struct Listener(UnboundedSender<String>);
@@ -41,7 +37,7 @@ async fn subscribe(env: &Env, uri: &str) -> (Client, UnboundedReceiver<String>) 
 
 async fn wait_for(notifications: &mut UnboundedReceiver<String>, wanted: &str) {
     let received = async { while notifications.recv().await.unwrap() != wanted {} };
-    let received = timeout(NOTIFICATION_TIMEOUT, received).await;
+    let received = timeout(CALL_TIMEOUT, received).await;
     assert!(received.is_ok(), "no notification of {wanted}");
 }
 

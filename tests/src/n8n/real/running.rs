@@ -85,7 +85,7 @@ async fn cancelled_call_stops_its_run() {
         };
         let arguments = json!({"workflow_id": workflow.id, "wait_seconds": 25});
         run_and_cancel(&client, &arguments, is_time).await;
-        env.wait_until_canceled(&workflow).await;
+        execution_with(&env, &workflow, "canceled").await;
         client.close().await;
     }
 }

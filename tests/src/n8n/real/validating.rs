@@ -158,15 +158,10 @@ async fn verdict_is_that_of_publishing_and_leaves_nothing_behind() {
     for arguments in [json!({}), both] {
         assert_refused(&env, "validate_workflow", arguments, "either").await;
     }
-    let mail = json!({"subject": "x"});
+    let (call, mail) = (locator("none"), json!({"subject": "x"}));
     let nodes = json!([
         hook,
-        node(
-            "Sub",
-            "n8n-nodes-base.executeWorkflow",
-            1.2,
-            locator("none")
-        ),
+        node("Sub", "n8n-nodes-base.executeWorkflow", 1.2, call),
         node("Mail", "n8n-nodes-base.emailSend", 2.1, mail),
         node("Old", "n8n-nodes-base.set", 99.0, json!({})),
         set(&path),
