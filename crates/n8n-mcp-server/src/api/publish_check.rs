@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
 use n8n_workflow::check::Finding;
 use n8n_workflow::draft::Draft;
 use n8n_workflow::publish_check::{COPY_NAME, PublishCheck, is_copy};
@@ -166,11 +166,7 @@ impl Api {
         for copy in rows.iter().filter(|row| is_copy(&row.name, &row.nodes)) {
             let is_old = since(&copy.created_at).is_some_and(|age| age > MAX_COPY_AGE);
             if is_old || names.contains(&copy.name) {
-                match self.delete_workflow(&copy.id).await {
-                    // Another server has deleted it meanwhile.
-                    Err(error) if error.kind() != ToolErrorKind::NotFound => return Err(error),
-                    _ => {}
-                }
+                self.delete_workflow(&copy.id).await?;
                 names.retain(|name| *name != copy.name);
             }
         }

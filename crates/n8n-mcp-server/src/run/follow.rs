@@ -352,17 +352,13 @@ impl<'a> Deadline<'a> {
         }
     }
 
-    fn end(&self) -> Instant {
-        self.started + self.limit()
-    }
-
     /// The time until which the execution is searched for.
     fn search_end(&self) -> Instant {
         self.started + MIN_SEARCH_PERIOD.max(self.limit() + SHOW_UP_TIMEOUT)
     }
 
     pub(super) fn remaining(&self) -> Duration {
-        self.end().saturating_duration_since(Instant::now())
+        self.limit().saturating_sub(self.started.elapsed())
     }
 
     /// The timeout of a request that n8n answers at the end of the run.

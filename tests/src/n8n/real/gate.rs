@@ -9,30 +9,30 @@ use crate::harness::HttpServer;
 
 pub(super) struct Gate {
     server: HttpServer,
-    state: Arc<State>,
-}
-
-struct State {
-    arrived: AtomicUsize,
+    arrived: Arc<AtomicUsize>,
     /// Has no permits, and is closed once runs may go on.
-    opening: Semaphore,
+    opening: Arc<Semaphore>,
 }
 
 impl Gate {
     pub(super) async fn start() -> Self {
-        let (arrived, opening) = (AtomicUsize::new(0), Semaphore::new(0));
-        let state = Arc::new(State { arrived, opening });
-        let of_server = Arc::clone(&state);
+        let arrived = Arc::<AtomicUsize>::default();
+        let opening = Arc::new(Semaphore::new(0));
+        let gate = (Arc::clone(&arrived), Arc::clone(&opening));
         let server = HttpServer::start(move |_| {
-            let state = Arc::clone(&of_server);
+            let (arrived, opening) = gate.clone();
             async move {
-                state.arrived.fetch_add(1, Ordering::Relaxed);
-                _ = state.opening.acquire().await;
+                arrived.fetch_add(1, Ordering::Relaxed);
+                _ = opening.acquire().await;
                 Ok(HttpServer::response(200, "application/json", "{}"))
             }
         })
         .await;
-        Self { server, state }
+        Self {
+            server,
+            arrived,
+            opening,
+        }
     }
 
     /// The node that stands there.
@@ -42,14 +42,13 @@ impl Gate {
 
     /// Waits until this many runs have come.
     pub(super) async fn wait_for(&self, runs: usize) {
-        let arrived = &self.state.arrived;
         wait_until("runs at the gate", async || {
-            arrived.load(Ordering::Relaxed) >= runs
+            self.arrived.load(Ordering::Relaxed) >= runs
         })
         .await;
     }
 
     pub(super) fn open(&self) {
-        self.state.opening.close();
+        self.opening.close();
     }
 }
