@@ -99,14 +99,17 @@ async fn run_and_cancel(
     }
 }
 
-/// All pages of a list.
-async fn all_pages(env: &Env, tool: &str, mut arguments: Value) -> Vec<Value> {
-    let mut pages = vec![done(env, tool, arguments.clone()).await];
-    while let Some(cursor) = pages[pages.len() - 1].get("next_cursor") {
-        arguments["cursor"] = cursor.clone();
-        pages.push(done(env, tool, arguments.clone()).await);
+/// The rows of all pages of a list, which is this member of each.
+async fn all_rows(env: &Env, tool: &str, mut arguments: Value, member: &str) -> Vec<Value> {
+    let mut rows = Vec::new();
+    loop {
+        let page = done(env, tool, arguments.clone()).await;
+        rows.extend(page[member].as_array().unwrap().clone());
+        match page.get("next_cursor") {
+            Some(cursor) => arguments["cursor"] = cursor.clone(),
+            None => return rows,
+        }
     }
-    pages
 }
 
 /// The id of a workflow's newest execution with this status, once n8n lists it.

@@ -16,11 +16,8 @@ async fn workflows_are_listed_and_described() {
     let row = |workflow: &TestWorkflow, active| json!({"id": workflow.id, "name": workflow.name, "active": active, "tags": [tag]});
     let tagged = done!(env, "list_workflows", {"tags": [tag], "active": true});
     assert_eq!(tagged, json!({"workflows": [row(&live, true)]}));
-    let pages = all_pages(&env, "list_workflows", json!({"tags": [tag], "limit": 1})).await;
-    let rows = pages
-        .iter()
-        .flat_map(|page| page["workflows"].as_array().unwrap());
-    let rows: Vec<_> = rows.cloned().collect();
+    let tagged = json!({"tags": [tag], "limit": 1});
+    let rows = all_rows(&env, "list_workflows", tagged, "workflows").await;
     assert_eq!(rows.len(), 2);
     for expected in [row(&live, true), row(&draft, false)] {
         assert!(rows.contains(&expected), "{rows:?}");

@@ -5,11 +5,7 @@ use super::*;
 
 pub(super) async fn versions(env: &Env, workflow: &TestWorkflow) -> Vec<Value> {
     let arguments = json!({"workflow_id": workflow.id, "limit": 2});
-    let pages = all_pages(env, "list_workflow_versions", arguments).await;
-    let rows = pages
-        .iter()
-        .flat_map(|page| page["versions"].as_array().unwrap());
-    rows.cloned().collect()
+    all_rows(env, "list_workflow_versions", arguments, "versions").await
 }
 
 #[tokio::test]
