@@ -25,7 +25,8 @@ use crate::start_method::StartMethod;
 
 const EXECUTE: &str = "execute_workflow";
 const TEST: &str = "test_workflow";
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// As long as for n8n's API.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest wait for the answer to a start, if the caller waits as long and n8n does not wait
 /// for the end of the run: without the answer the execution is unknown.
 const MAX_START_TIMEOUT: Duration = Duration::from_secs(60);

@@ -23,11 +23,13 @@ use crate::start_method::{StartMethod, WebhookCredentials};
 pub(crate) const REQUEST_ID: &str = "x-mcp-request-id";
 /// The longest time that n8n rejects a workflow after its activation, until all of n8n's parts have
 /// registered it.
-pub(crate) const ACTIVATION_TIMEOUT: Duration = Duration::from_secs(15);
+pub(crate) const ACTIVATION_TIMEOUT: Duration = Duration::from_secs(20);
 /// The interval of retries until then.
 pub(crate) const ACTIVATION_INTERVAL: Duration = Duration::from_millis(200);
-/// Short, since the request itself can be sent without the answer.
+/// Short, since n8n is asked again.
 const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(2);
+/// The least time for a reply, also if n8n has registered the URL late.
+const MIN_REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longer than any usual one.
 const MAX_CONTENT_TYPE_CHARS: usize = 100;
 /// A text on n8n's page for a form that is not registered.
@@ -130,7 +132,7 @@ impl ProductionUrls {
         WebhookCredentials::read(&self.credentials)
     }
 
-    /// Sends the request; the reply may take up to `within`. The answer is an error only if it is
+    /// Sends the request; the reply may take up to `within`, with the activation. The answer is an error only if it is
     /// certain that nothing was started.
     pub(crate) fn send(
         &self,
@@ -142,7 +144,8 @@ impl ProductionUrls {
         let (http, credentials) = (self.http.clone(), self.credentials()?);
         let (workflow, request_id) = (workflow.clone(), request_id.to_owned());
         Ok(Pending::spawn(async move {
-            let retry_until = Instant::now() + ACTIVATION_TIMEOUT;
+            let started = Instant::now();
+            let retry_until = started + ACTIVATION_TIMEOUT.min(within);
             // Its answer has no body that would say whether n8n knows the URL.
             while request.method == Method::HEAD
                 && is_registered(&http, &request).await == Some(false)
@@ -151,7 +154,9 @@ impl ProductionUrls {
                 sleep(ACTIVATION_INTERVAL).await;
             }
             classify(loop {
-                match send_once(&http, &request, &credentials, &request_id, within).await {
+                let left = within.saturating_sub(started.elapsed());
+                let left = left.max(MIN_REPLY_TIMEOUT);
+                match send_once(&http, &request, &credentials, &request_id, left).await {
                     Ok(mut reply) => {
                         reply.unregistered = is_unregistered(&workflow, &request, &reply);
                         if !reply.unregistered || Instant::now() >= retry_until {
@@ -206,12 +211,16 @@ async fn send_once(
 }
 
 /// Whether n8n has registered the URL with this method, or with none, as it tells browsers without starting anything;
-/// `None` if it does not say so, as of a path with parameters it names one method only.
+/// `None` if it does not say so, as of a path with parameters it names one method only. A busy one that does not answer
+/// in time is asked again.
 async fn is_registered(http: &Client, sent: &UrlRequest) -> Option<bool> {
     let asked = http.request(Method::OPTIONS, &sent.path);
     let asked = asked.with(|request| request.header("origin", "null"));
     let answer = asked.timeout(REGISTRATION_TIMEOUT).send_any_status();
-    let answer = answer.await.ok()?;
+    let answer = match answer.await.map_err(HttpFailure::into_fault) {
+        Ok(answer) => answer,
+        Err(fault) => return matches!(fault, Fault::Timeout(_)).then_some(false),
+    };
     let methods = answer.headers.get("access-control-allow-methods")?;
     let methods: Vec<_> = methods.to_str().ok()?.split(", ").collect();
     let has = |method: &Method| methods.contains(&method.as_str());

@@ -17,7 +17,7 @@ fn workflow() -> Value {
 async fn fake(mcp: impl Fn(&Value) -> Response + Send + Sync + 'static) -> (FakeService, Server) {
     let fake = FakeService::start(move |request| match request.target.split('?').next() {
         Some("/api/v1/workflows/w") => Response::json(200, &workflow()),
-        Some("/mcp-server/http") => mcp(&message(request)),
+        Some("/mcp-server/http") => mcp(&request.json()),
         _ => Response::json(200, &json!({"data": [], "nextCursor": null})),
     })
     .await;
@@ -28,10 +28,6 @@ async fn fake(mcp: impl Fn(&Value) -> Response + Send + Sync + 'static) -> (Fake
     ];
     let server = Server::start(SERVER, &env).await;
     (fake, server)
-}
-
-fn message(request: &Request) -> Value {
-    serde_json::from_slice(&request.body).unwrap_or_default()
 }
 
 /// Its answers to everything but a call.
@@ -53,7 +49,7 @@ fn session(message: &Value) -> Response {
 }
 
 fn starts(request: &Request) -> bool {
-    message(request)["method"] == "tools/call"
+    request.json()["method"] == "tools/call"
 }
 
 #[tokio::test]

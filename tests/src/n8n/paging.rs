@@ -63,8 +63,10 @@ fn change(fake: &FakeService) -> (String, Value) {
     let requests = fake.requests();
     let change = requests.iter().rfind(|request| request.method != "GET");
     let change = change.expect("a change");
-    let body = serde_json::from_slice(&change.body).unwrap();
-    (format!("{} {}", change.method, change.target), body)
+    (
+        format!("{} {}", change.method, change.target),
+        change.json(),
+    )
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ fn answer(workflows: &mut Vec<Value>, request: &Request) -> Response {
             Response::json(200, &json!({"data": workflows, "nextCursor": null}))
         }
         ("POST", Some("workflows"), None, None) => {
-            let mut made: Value = serde_json::from_slice(&request.body).unwrap();
+            let mut made = request.json();
             made["id"] = json!(uuid::Uuid::new_v4().to_string());
             made["createdAt"] = json!("2999-01-01T00:00:00.000Z");
             workflows.push(made.clone());

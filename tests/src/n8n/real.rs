@@ -8,6 +8,7 @@ mod counting_proxy;
 mod env;
 mod executions;
 mod explaining;
+mod gate;
 mod hidden_values;
 mod lifecycle;
 mod node_builders;
@@ -37,9 +38,10 @@ use crate::harness::{
     stdio_client, wait_until,
 };
 use env::{Env, Instance, TestWorkflow, tag_name, unique};
+use gate::Gate;
 use node_builders::{
-    called_by_another, chat, code, echo, fail, form, form_with, http_request, manual, respond,
-    schedule, set, sticky, wait, webhook, webhook_at,
+    called_by_another, chat, code, echo, fail, form, form_with, http_request, leads_to, locator,
+    manual, respond, schedule, set, sticky, target, wait, webhook, webhook_at,
 };
 
 /// Runs a workflow; its result, also if it failed.
@@ -50,7 +52,12 @@ async fn run(client: &impl AsClient, workflow: &TestWorkflow, parameters: Value)
 
 /// Runs a workflow to its end.
 async fn run_with(client: &impl AsClient, arguments: Value) -> Value {
-    let run = done(client, "run_workflow", arguments.clone()).await;
+    ended(client, "run_workflow", arguments).await
+}
+
+/// The result of a tool that runs or resumes a workflow, at the end of the run.
+async fn ended(client: &impl AsClient, tool: &str, arguments: Value) -> Value {
+    let run = done(client, tool, arguments.clone()).await;
     followed(client, run, &arguments).await
 }
 
@@ -92,14 +99,17 @@ async fn run_and_cancel(
     }
 }
 
-/// All pages of a list.
-async fn all_pages(env: &Env, tool: &str, mut arguments: Value) -> Vec<Value> {
-    let mut pages = vec![done(env, tool, arguments.clone()).await];
-    while let Some(cursor) = pages[pages.len() - 1].get("next_cursor") {
-        arguments["cursor"] = cursor.clone();
-        pages.push(done(env, tool, arguments.clone()).await);
+/// The rows of all pages of a list, which is this member of each.
+async fn all_rows(env: &Env, tool: &str, mut arguments: Value, member: &str) -> Vec<Value> {
+    let mut rows = Vec::new();
+    loop {
+        let page = done(env, tool, arguments.clone()).await;
+        rows.extend(page[member].as_array().unwrap().clone());
+        match page.get("next_cursor") {
+            Some(cursor) => arguments["cursor"] = cursor.clone(),
+            None => return rows,
+        }
     }
-    pages
 }
 
 /// The id of a workflow's newest execution with this status, once n8n lists it.

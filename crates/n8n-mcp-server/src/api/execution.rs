@@ -145,22 +145,17 @@ impl Api {
     pub(crate) async fn stop(&self, id: &Id) -> Result<(), ToolError> {
         let path = ["executions", id.as_str(), "stop"];
         for _ in 0..MAX_STOPS {
-            let failure = match self.request(Method::POST, &path).json().await {
-                Ok(IgnoredAny) => {
-                    sleep(STOP_CHECK_DELAY).await;
-                    None
-                }
+            match self.request(Method::POST, &path).json().await {
+                Ok(IgnoredAny) => {}
                 // Also of an execution that has just begun: n8n cannot stop it yet.
-                Err(failure) if failure.is_conflict() || failure.is_missing() => Some(failure),
+                Err(failure) if failure.is_conflict() || failure.is_missing() => {}
                 Err(failure) => return Err(failure.into()),
-            };
+            }
+            sleep(STOP_CHECK_DELAY).await;
             let now = self.execution(id, false).await;
             let now = now.map_err(|error| after("n8n was told to stop it.", error.into()))?;
             if now.is_none_or(|execution| execution.status.has_ended()) {
                 return Ok(());
-            }
-            if let Some(failure) = failure {
-                return Err(failure.into());
             }
         }
         Err(ToolError::conflict(format!(

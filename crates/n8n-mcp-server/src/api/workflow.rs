@@ -606,24 +606,21 @@ impl Api {
         changed.map_err(|failure| self.explain(failure))
     }
 
+    /// Deletes a workflow. Succeeds also if n8n does not have it: an earlier try, or another server, has deleted it.
     pub(crate) async fn delete_workflow(&self, id: &Id) -> Result<(), ToolError> {
         let retry_until = Instant::now() + DEACTIVATION_TIMEOUT;
-        let mut has_failed = false;
         loop {
             let path = ["workflows", id.as_str()];
             let failure = match self.request(Method::DELETE, &path).json().await {
                 Ok(IgnoredAny) => return Ok(()),
+                Err(failure) if failure.is_missing() => return Ok(()),
                 Err(failure) => failure,
             };
             // n8n's own work on the workflow makes the deletion fail, sometimes after the fact.
             let fails = failure.status() == Some(StatusCode::INTERNAL_SERVER_ERROR);
             // It is still being deactivated: nothing was deleted.
             let is_busy = failure.is_conflict();
-            if has_failed && failure.is_missing() {
-                return Ok(());
-            }
             if (fails || is_busy) && Instant::now() < retry_until {
-                has_failed |= fails;
                 sleep(DELETE_RETRY_INTERVAL).await;
                 continue;
             }

@@ -265,7 +265,7 @@ pub(super) async fn stop(
     let text = match timeout(STOP_TIMEOUT, stopped).await {
         Ok(Ok(Ok(id))) => format!("Cancelled; execution {id} was stopped."),
         Ok(_) => "Cancelled; if the run had started, it continues in n8n.".to_owned(),
-        Err(_) => "Cancelled; if the run had started, it is stopped as soon as n8n answers.".into(),
+        Err(_) => "Cancelled; a started run is stopped if n8n answers within a minute.".into(),
     };
     ToolError::new(ToolErrorKind::Cancelled, text)
 }

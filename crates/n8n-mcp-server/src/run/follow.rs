@@ -21,16 +21,19 @@ use crate::start_method::StartMethod;
 /// with it.
 const TASK_TIMEOUT: Duration = Duration::from_secs(55 * 60);
 /// The delay after the reply, or after the deadline, within which n8n lists the execution.
-pub(super) const SHOW_UP_TIMEOUT: Duration = Duration::from_secs(3);
+const SHOW_UP_TIMEOUT: Duration = Duration::from_secs(3);
+/// The same if n8n has replied with success before the run: it has yet to write the execution, and a busy one is late.
+const LATE_SHOW_UP_TIMEOUT: Duration = Duration::from_secs(10);
+/// The least time, counted from the call, in which the execution is searched for, however short the caller waits: without
+/// its id nobody can follow the run, and a busy n8n lists it after seconds.
+const MIN_SEARCH_PERIOD: Duration = Duration::from_secs(15);
 pub(super) const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Longer, since no connection waits for the end of a task.
 const MAX_TASK_POLL_INTERVAL: Duration = Duration::from_secs(3);
 /// The wait for a reply before the first search for the execution; most runs are shorter.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
-/// The wait for a reply after the end of the execution.
-const LATE_REPLY_TIMEOUT: Duration = Duration::from_secs(1);
-/// The least time for a search: n8n answers in milliseconds, a busy one in a second.
+/// The least time for one search: n8n answers in milliseconds, a busy one in a second.
 const MIN_SEARCH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A run that was started through a production URL: its execution holds our request id.
@@ -52,6 +55,14 @@ impl UrlRun {
     /// The reply, if it comes at the end of the run.
     fn reply_at_end(&self) -> Option<&UrlReply> {
         self.reply().filter(|_| self.replies_at_end)
+    }
+
+    fn show_up_timeout(&self) -> Duration {
+        let accepts = |reply: &&UrlReply| reply.status.is_success() && !reply.is_page();
+        match self.reply().filter(accepts) {
+            Some(_) if !self.replies_at_end => LATE_SHOW_UP_TIMEOUT,
+            _ => SHOW_UP_TIMEOUT,
+        }
     }
 }
 
@@ -104,7 +115,7 @@ impl ExecutionWatch<'_> {
             if let Some(outcome) = self.follow(execution).await {
                 // The reply comes a moment after the execution has ended.
                 let moment = match run.is_webhook && run.replies_at_end {
-                    true if has_ended || outcome.has_ended() => LATE_REPLY_TIMEOUT,
+                    true if has_ended || outcome.has_ended() => SHOW_UP_TIMEOUT,
                     _ => Duration::ZERO,
                 };
                 run.reply.wait_at_most(moment).await?;
@@ -153,12 +164,15 @@ impl ExecutionWatch<'_> {
 
     /// Polls for the execution until it is found, or n8n should have listed it.
     async fn find(&self, run: &mut UrlRun) -> Result<Option<Execution>, ToolError> {
-        let mut give_up_at = Instant::now() + SHOW_UP_TIMEOUT;
+        let mut give_up_at = Instant::now() + run.show_up_timeout();
         let mut interval = MIN_POLL_INTERVAL;
         loop {
             let replied = run.reply.answer().is_some();
             if !replied {
-                give_up_at = Instant::now().max(self.deadline.end()) + SHOW_UP_TIMEOUT;
+                give_up_at = self
+                    .deadline
+                    .search_end()
+                    .max(Instant::now() + SHOW_UP_TIMEOUT);
             }
             let reply = run.reply_at_end();
             let succeeded = reply.map(|reply| !reply.status.is_server_error());
@@ -221,11 +235,10 @@ impl ExecutionWatch<'_> {
             self.report_progress();
             if answers_at_end {
                 let found = self.find_running().await;
-                if found.is_none() && self.deadline.is_over().await {
-                    // By now it has started, if it ever does.
-                    return Ok(self.find_running().await);
-                }
-                if found.is_some() {
+                // By then it has started, if it ever does.
+                if found.is_some()
+                    || self.deadline.is_over().await && Instant::now() >= self.deadline.search_end()
+                {
                     return Ok(found);
                 }
             }
@@ -339,23 +352,21 @@ impl<'a> Deadline<'a> {
         }
     }
 
-    pub(super) fn end(&self) -> Instant {
-        self.started + self.limit()
+    /// The time until which the execution is searched for.
+    fn search_end(&self) -> Instant {
+        self.started + MIN_SEARCH_PERIOD.max(self.limit() + SHOW_UP_TIMEOUT)
     }
 
     pub(super) fn remaining(&self) -> Duration {
-        self.end().saturating_duration_since(Instant::now())
+        self.limit().saturating_sub(self.started.elapsed())
     }
 
     /// The timeout of a request that n8n answers at the end of the run.
     pub(super) fn start_timeout(&self) -> Duration {
-        let may_be_task = self.call.supports_tasks();
-        SHOW_UP_TIMEOUT
-            + if may_be_task {
-                TASK_TIMEOUT
-            } else {
-                self.remaining()
-            }
+        match self.call.supports_tasks() {
+            true => TASK_TIMEOUT + SHOW_UP_TIMEOUT,
+            false => self.search_end().saturating_duration_since(Instant::now()),
+        }
     }
 
     /// True once the time is over and the call cannot become a task, which has more.

@@ -22,8 +22,8 @@ use crate::production_url::{UrlAnswer, UrlRequest};
 use crate::service::N8n;
 use crate::start_method::StartMethod;
 
-/// The time within which n8n shows that an execution goes on.
-const RESUME_TIMEOUT: Duration = Duration::from_secs(3);
+/// The time within which a busy n8n shows that an execution goes on.
+const RESUME_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// A node, which of its runs waits, and since when.
 type Place = (String, usize, f64);

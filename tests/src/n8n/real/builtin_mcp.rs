@@ -72,10 +72,12 @@ async fn manual_triggers_and_sub_workflows_receive_parameters_in_test_mode() {
 #[tokio::test]
 async fn long_test_is_found_before_its_end() {
     let Some(env) = Env::full().await else { return };
-    let nodes = vec![called_by_another(), wait(15), set("late")];
+    let gate = Gate::start().await;
+    let nodes = vec![called_by_another(), gate.node(), set("late")];
     let workflow = env.draft(nodes).await;
-    let early = done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 8});
+    let early = done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 1});
     assert_eq!(early["status"], "running", "{early}");
+    gate.open();
     let end = end_of(&env, &early).await;
     assert_eq!(end["output"], json!({"result": "late"}), "{end}");
 }
@@ -101,7 +103,7 @@ async fn workflow_that_cannot_be_run_returns_advice() {
         (schedule(), hidden, "Available in MCP"),
         (event, json!({}), "add a Webhook trigger"),
     ] {
-        let workflow = env.draft_with(unique("test"), vec![node], settings).await;
+        let workflow = env.draft_with(vec![node], settings).await;
         refused!(env, "run_workflow", {"workflow_id": workflow.id}, advice);
     }
 }

@@ -6,7 +6,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 
-use crate::harness::{Body, HttpServer, http_client};
+use crate::harness::{Body, HttpServer, http_client, wait_until};
 
 /// The probe of the service, and the search for workflows that are tools.
 fn is_background_request(sent: &str) -> bool {
@@ -44,6 +44,15 @@ impl CountingProxy {
         let mut requests = std::mem::take(&mut *self.requests.lock().unwrap());
         requests.retain(|sent| !is_background_request(sent));
         requests
+    }
+
+    /// Waits until this request has come so often.
+    pub(super) async fn wait_for(&self, sent: &str, times: usize) {
+        wait_until(sent, async || {
+            let requests = self.requests.lock().unwrap();
+            requests.iter().filter(|one| *one == sent).count() >= times
+        })
+        .await;
     }
 }
 

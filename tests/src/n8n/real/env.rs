@@ -6,11 +6,11 @@ use std::sync::Mutex;
 
 use tokio::runtime::Builder;
 
-use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler};
+use mcp_client::Client;
 
 use super::counting_proxy::CountingProxy;
 use super::*;
-use crate::harness::{client_builder, http_client, real};
+use crate::harness::{http_client, real};
 
 /// Derefs to the n8n; `done` and `refused` take it as a client.
 pub(super) struct Env {
@@ -60,25 +60,6 @@ impl Env {
             server,
             client,
         }
-    }
-
-    /// Another client of the server, with these capabilities and this handler.
-    pub(super) async fn connect(
-        &self,
-        era: EraChoice,
-        capabilities: Value,
-        handler: Option<Arc<dyn Handler>>,
-    ) -> Client {
-        let builder = client_builder().era(era);
-        let builder = match handler {
-            Some(handler) => builder.handler(handler),
-            None => builder,
-        };
-        let client = builder.http(Endpoint::new(&self.server.url).unwrap());
-        let client = client.unwrap();
-        let us = ClientInfo::new("tests", "1").with_capabilities(capabilities);
-        client.connect(&us).await.unwrap();
-        client
     }
 
     /// Runs a workflow; its result, also if it failed.
@@ -205,21 +186,18 @@ impl Instance {
 
     /// Makes a workflow of nodes in a row. Its name is unique.
     pub(super) async fn draft(&self, nodes: Vec<Value>) -> TestWorkflow {
-        self.draft_with(unique("test"), nodes, json!({})).await
+        self.draft_with(nodes, json!({})).await
     }
 
-    pub(super) async fn draft_with(
-        &self,
-        name: String,
-        nodes: Vec<Value>,
-        more: Value,
-    ) -> TestWorkflow {
+    /// The same with more settings.
+    pub(super) async fn draft_with(&self, nodes: Vec<Value>, settings: Value) -> TestWorkflow {
         let mut connections = json!({});
         for pair in nodes.windows(2) {
-            let to = json!({"node": pair[1]["name"], "type": "main", "index": 0});
-            connections[pair[0]["name"].as_str().unwrap()] = json!({ "main": [[to]] });
+            let [from, to] = [0, 1].map(|at| pair[at]["name"].as_str().unwrap());
+            connections[from] = leads_to(to);
         }
-        self.create(name, nodes, connections, more).await
+        self.create(unique("test"), nodes, connections, settings)
+            .await
     }
 
     /// Makes a workflow of nodes with these connections and activates it.
@@ -234,7 +212,7 @@ impl Instance {
         workflow
     }
 
-    async fn create(
+    pub(super) async fn create(
         &self,
         name: String,
         nodes: Vec<Value>,
@@ -251,17 +229,12 @@ impl Instance {
 
     /// Makes a workflow and activates it. n8n may still be activating it when this returns.
     pub(super) async fn live(&self, nodes: Vec<Value>) -> TestWorkflow {
-        self.live_as(&unique("test"), nodes, json!({})).await
+        self.live_with(nodes, json!({})).await
     }
 
-    /// The same with a name, which other workflows may have, too, and more settings.
-    pub(super) async fn live_as(
-        &self,
-        name: &str,
-        nodes: Vec<Value>,
-        settings: Value,
-    ) -> TestWorkflow {
-        let workflow = self.draft_with(name.to_owned(), nodes, settings).await;
+    /// The same with more settings.
+    pub(super) async fn live_with(&self, nodes: Vec<Value>, settings: Value) -> TestWorkflow {
+        let workflow = self.draft_with(nodes, settings).await;
         self.activate(&workflow).await;
         workflow
     }
@@ -304,14 +277,6 @@ impl Instance {
             (found["status"] == status).then_some(found)
         })
         .await
-    }
-
-    /// Waits until the newest execution of a workflow is stopped.
-    pub(super) async fn wait_until_canceled(&self, workflow: &TestWorkflow) {
-        wait_until("canceled", async || {
-            self.executions(workflow).await[0]["status"] == "canceled"
-        })
-        .await;
     }
 
     pub(super) async fn delete(&self, workflow: &TestWorkflow) {

@@ -89,8 +89,7 @@ async fn common_failures_are_explained() {
         let (mut hook, mut node) = (webhook(mode), broken(row[0], row[1], &env.config.url));
         hook["name"] = json!(format!("Hook {at}"));
         node["name"] = json!(format!("Node {at}"));
-        let to = json!({"node": node["name"], "type": "main", "index": 0});
-        connections[format!("Hook {at}")] = json!({ "main": [[to]] });
+        connections[format!("Hook {at}")] = leads_to(&format!("Node {at}"));
         nodes.extend([hook, node]);
     }
     let workflow = env.connected_nodes(nodes, connections).await;
@@ -126,7 +125,7 @@ async fn failed_model_is_named_instead_of_its_agent() {
     let agent = json!({"promptType": "define", "text": "hi", "options": {}});
     let agent = langchain("Agent", "agent", 1.7, agent);
     let model = json!({"model": {"__rl": true, "mode": "id", "value": "m"},
-        "options": {"maxRetries": 0, "timeout": 2000}});
+        "options": {"maxRetries": 0}});
     let mut model = langchain("Model", "lmChatOpenAi", 1.2, model);
     model["credentials"] = json!({kind: {"id": id, "name": name}});
     let connect =
@@ -145,11 +144,16 @@ async fn failed_model_is_named_instead_of_its_agent() {
 #[tokio::test]
 async fn failure_of_a_sub_workflow_is_followed() {
     let Some(env) = Env::urls().await else { return };
-    let nodes = vec![called_by_another(), fail("deep inside")];
-    let sub = env.live(nodes).await;
-    let id = json!({"__rl": true, "mode": "id", "value": sub.id});
-    let called = json!({"workflowId": id, "options": {}});
-    let call = base("Sub", "executeWorkflow", 1.2, called);
+    let nodes = vec![
+        webhook("onReceived"),
+        called_by_another(),
+        fail("deep inside"),
+    ];
+    let called = json!({"When called": leads_to("Stop")});
+    let sub = env.connected_nodes(nodes, called).await;
+    // n8n runs it for another one once it is published, which this waits for.
+    env.run(&sub, json!({})).await;
+    let call = base("Sub", "executeWorkflow", 1.2, locator(&sub.id));
     let workflow = env.live(vec![webhook("lastNode"), call]).await;
     let ran = env.run(&workflow, json!({})).await;
     let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
@@ -227,8 +231,8 @@ async fn failures_that_n8n_publishes_are_known_before() {
 async fn timeout_of_the_workflow_is_explained() {
     let Some(env) = Env::urls().await else { return };
     let settings = json!({"executionTimeout": 1});
-    let nodes = vec![webhook("lastNode"), wait(4), set("x")];
-    let workflow = env.live_as(&unique("test"), nodes, settings).await;
+    let nodes = vec![webhook("lastNode"), wait(60), set("x")];
+    let workflow = env.live_with(nodes, settings).await;
     let ran = env.run(&workflow, json!({})).await;
     assert_eq!(ran["status"], "canceled", "{ran}");
     assert_contains(&ran["error"]["message"], "timed out");

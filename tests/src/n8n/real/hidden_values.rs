@@ -280,7 +280,7 @@ async fn odd_workflow_can_be_read_written_started_and_deleted() {
         let members = node.as_object_mut().unwrap();
         members.extend(odd.as_object().unwrap().clone());
         node["name"] = json!(format!("Set {at}"));
-        targets.push(json!({"node": node["name"], "type": "main", "index": 0}));
+        targets.push(target(&format!("Set {at}")));
         nodes.push(node);
     }
     // Made by the tool, which reports no error for what it has made.

@@ -128,7 +128,9 @@ async fn workflow_that_changes_while_the_user_is_asked_is_not_moved() {
     let workflow = env.draft(vec![webhook("lastNode")]).await;
     let editor = Arc::new(Editor(workflow.id.clone()));
     let capabilities = json!({"elicitation": {}});
-    let client = env.connect(EraChoice::Legacy, capabilities, Some(editor));
+    let client = env
+        .server
+        .client_with(EraChoice::Legacy, capabilities, Some(editor));
     let mut arguments = json!({"workflow_id": workflow.id, "project_id": "no"});
     arguments["folder_id"] = json!("root");
 

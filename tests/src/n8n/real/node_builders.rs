@@ -84,6 +84,21 @@ pub(super) fn called_by_another() -> Value {
     base("When called", "executeWorkflowTrigger", 1.1, parameters)
 }
 
+/// The parameters of a node that calls this workflow.
+pub(super) fn locator(id: &str) -> Value {
+    json!({"workflowId": {"__rl": true, "mode": "id", "value": id}, "options": {}})
+}
+
+/// The place of a node to which a connection leads.
+pub(super) fn target(node: &str) -> Value {
+    json!({"node": node, "type": "main", "index": 0})
+}
+
+/// The connections of a node with one output.
+pub(super) fn leads_to(node: &str) -> Value {
+    json!({"main": [[target(node)]]})
+}
+
 pub(super) fn code(text: &str) -> Value {
     let parameters = json!({"mode": "runOnceForAllItems", "jsCode": text});
     base("Code", "code", 2.0, parameters)

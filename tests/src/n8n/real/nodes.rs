@@ -86,10 +86,8 @@ async fn common_nodes_are_described_whole_and_their_examples_validate() {
         let version: f64 = node["version"].as_str().unwrap().parse().unwrap();
         let checked = json!({"name": "N", "type": kind, "typeVersion": version,
             "parameters": parameters});
-        let connections =
-            json!({"Webhook": {"main": [[{"node": "N", "type": "main", "index": 0}]]}});
         let workflow = json!({"name": "V", "nodes": [webhook("lastNode"), checked],
-            "connections": connections});
+            "connections": {"Webhook": leads_to("N")}});
         let found = done!(env, "validate_workflow", {"workflow": workflow});
         assert_eq!(found["valid"], true, "{kind}: {found}");
     }

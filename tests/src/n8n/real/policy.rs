@@ -124,7 +124,7 @@ async fn draft_that_nobody_reviewed_is_not_started_through_another_workflow() {
     ]);
     let table: Vec<(Value, Value, Value, String)> = serde_json::from_value(table).unwrap();
     for (trigger, node, settings, part) in table {
-        let parent = env.draft_with(unique("parent"), vec![trigger, node], settings);
+        let parent = env.draft_with(vec![trigger, node], settings);
         let parent = parent.await;
         let refused = refused!(env, "run_workflow", {"workflow_id": parent.id}, &part);
         assert!(
@@ -188,10 +188,6 @@ async fn tag_of_a_rule_is_not_changed() {
         done!(guarded, "rename_tag", {"tag_id": other_id, "name": unique("free")[..20]});
     }
     assert_has!(env.get(&format!("/tags/{tag_id}")).await, {"name": tag});
-}
-
-fn locator(id: &str) -> Value {
-    json!({"workflowId": {"__rl": true, "mode": "id", "value": id}, "options": {}})
 }
 
 /// A node that gets another workflow in the way that `parameters` says.

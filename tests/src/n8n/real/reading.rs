@@ -16,11 +16,8 @@ async fn workflows_are_listed_and_described() {
     let row = |workflow: &TestWorkflow, active| json!({"id": workflow.id, "name": workflow.name, "active": active, "tags": [tag]});
     let tagged = done!(env, "list_workflows", {"tags": [tag], "active": true});
     assert_eq!(tagged, json!({"workflows": [row(&live, true)]}));
-    let pages = all_pages(&env, "list_workflows", json!({"tags": [tag], "limit": 1})).await;
-    let rows = pages
-        .iter()
-        .flat_map(|page| page["workflows"].as_array().unwrap());
-    let rows: Vec<_> = rows.cloned().collect();
+    let tagged = json!({"tags": [tag], "limit": 1});
+    let rows = all_rows(&env, "list_workflows", tagged, "workflows").await;
     assert_eq!(rows.len(), 2);
     for expected in [row(&live, true), row(&draft, false)] {
         assert!(rows.contains(&expected), "{rows:?}");
@@ -91,7 +88,8 @@ async fn filters_are_applied_by_n8n() {
     let mut workflows = Vec::new();
     for n in 0..3 {
         let name = format!("{prefix} sync orders {n}");
-        workflows.push(env.draft_with(name, vec![manual()], json!({})).await);
+        let made = env.create(name, vec![manual()], json!({}), json!({}));
+        workflows.push(made.await);
     }
     let project = env.read(&workflows[0]).await["shared"][0]["projectId"].clone();
     for (arguments, count) in [

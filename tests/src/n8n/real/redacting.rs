@@ -128,10 +128,8 @@ async fn no_answer_shows_a_secret_of_a_workflow() {
         base("Old", "set", 3.2, old),
         notes,
     ];
-    let connected = json!({"main": [[{"node": "HTTP Request", "type": "main", "index": 0}]]});
-    let then = |node: &str| json!({"main": [[{"node": node, "type": "main", "index": 0}]]});
-    let connections =
-        json!({"Webhook": connected, "HTTP Request": then("All"), "All": then("Code")});
+    let connections = json!({"Webhook": leads_to("HTTP Request"), "HTTP Request": leads_to("All"),
+        "All": leads_to("Code")});
     let workflow = env.connected_nodes(nodes, connections).await;
     let text = texts.join(" ; ").replace('\n', " ");
     let failing = env.live(vec![webhook("lastNode"), fail(&text)]).await;

@@ -5,9 +5,12 @@ use super::*;
 
 /// The id of an execution that waits at one of these nodes.
 async fn waiting(env: &Env, nodes: Vec<Value>) -> Value {
-    let workflow = env.live(nodes).await;
+    waiting_of(env, &env.live(nodes).await).await
+}
+
+async fn waiting_of(env: &Env, workflow: &TestWorkflow) -> Value {
     done!(*env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 1});
-    execution_with(env, &workflow, "waiting").await
+    execution_with(env, workflow, "waiting").await
 }
 
 #[tokio::test]
@@ -46,8 +49,7 @@ async fn request_and_form_that_an_execution_waits_for_are_sent() {
         let mut other = arguments.clone();
         other["parameters"] = json!({"answer": "no"});
         assert_refused(&env, "resume_execution", other, "Nothing was done yet").await;
-        let resumed = done(&env, "resume_execution", arguments.clone()).await;
-        let resumed = followed(&env, resumed, &Value::Null).await;
+        let resumed = ended(&env, "resume_execution", arguments.clone()).await;
         assert_has!(resumed, {"status": "completed", "output": {"result": "yes"}});
         assert_eq!(resumed["execution_id"], id);
         assert_refused(&env, "resume_execution", arguments, "does not wait").await;
@@ -129,12 +131,10 @@ async fn agreement_counts_for_one_wait() {
     let Some(env) = Env::urls().await else { return };
     let parameters = json!({"resume": "webhook", "options": {}});
     let pause = |name: &str| base(name, "wait", 1.1, parameters.clone());
-    let to = |name: &str| json!({"main": [[{"node": name, "type": "main", "index": 0}]]});
     let nodes = vec![webhook("onReceived"), pause("A"), pause("B")];
-    let loops = json!({"Webhook": to("A"), "A": to("B"), "B": to("A")});
+    let loops = json!({"Webhook": leads_to("A"), "A": leads_to("B"), "B": leads_to("A")});
     let workflow = env.connected_nodes(nodes, loops).await;
-    done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 1});
-    let id = execution_with(&env, &workflow, "waiting").await;
+    let id = waiting_of(&env, &workflow).await;
     let tool = "resume_execution";
     let mut given = json!({"execution_id": id});
     for place in [
@@ -164,8 +164,7 @@ async fn answer_of_the_workflow_is_no_refusal_to_continue() {
     ];
     let id = waiting(&env, nodes).await;
     let arguments = agreed(&env, "resume_execution", json!({"execution_id": id})).await;
-    let resumed = done(&env, "resume_execution", arguments).await;
-    let resumed = followed(&env, resumed, &Value::Null).await;
+    let resumed = ended(&env, "resume_execution", arguments).await;
     assert_has!(resumed, {"status": "completed"});
     assert_contains(&resumed["note"], "HTTP 429");
 }

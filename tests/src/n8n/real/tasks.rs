@@ -11,7 +11,7 @@ async fn request(client: &Client, method: &str, params: &Value) -> Value {
 /// A client that supports tasks, and the task of a run that has exceeded its wait.
 async fn start_task(env: &Env, era: EraChoice, workflow: &TestWorkflow) -> (Client, Value) {
     let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
-    let client = env.connect(era, tasks, None).await;
+    let client = env.server.client_with(era, tasks, None).await;
     let parameters = json!({"input": "later"});
     let arguments =
         json!({"workflow_id": workflow.id, "wait_seconds": 1, "parameters": parameters});

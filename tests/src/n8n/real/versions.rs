@@ -5,11 +5,7 @@ use super::*;
 
 pub(super) async fn versions(env: &Env, workflow: &TestWorkflow) -> Vec<Value> {
     let arguments = json!({"workflow_id": workflow.id, "limit": 2});
-    let pages = all_pages(env, "list_workflow_versions", arguments).await;
-    let rows = pages
-        .iter()
-        .flat_map(|page| page["versions"].as_array().unwrap());
-    rows.cloned().collect()
+    all_rows(env, "list_workflow_versions", arguments, "versions").await
 }
 
 #[tokio::test]
@@ -88,8 +84,7 @@ async fn versions_are_listed_compared_and_restored() {
 async fn restored_version_obeys_the_rules() {
     let Some(env) = Env::full().await else { return };
     let closed = env.draft(vec![called_by_another(), echo()]).await;
-    let call = json!({"workflowId": {"__rl": true, "mode": "id", "value": closed.id}});
-    let call = node_builders::base("Call", "executeWorkflow", 1.2, call);
+    let call = node_builders::base("Call", "executeWorkflow", 1.2, locator(&closed.id));
     let trigger = webhook("lastNode");
     let workflow = env.draft(vec![trigger.clone(), call]).await;
     save_draft(&env, &workflow, json!([trigger, set("x")])).await;

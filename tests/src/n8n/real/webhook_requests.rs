@@ -8,8 +8,7 @@ async fn live_with_methods(env: &Env, methods: &[&str], node: Value) -> TestWork
     let mut trigger = webhook("lastNode");
     trigger["parameters"]["multipleMethods"] = json!(true);
     trigger["parameters"]["httpMethod"] = json!(methods);
-    let target = json!([{"node": node["name"], "type": "main", "index": 0}]);
-    let outputs = vec![target; methods.len()];
+    let outputs = vec![json!([target(node["name"].as_str().unwrap())]); methods.len()];
     let connections = json!({"Webhook": {"main": outputs}});
     env.connected_nodes(vec![trigger, node], connections).await
 }

@@ -43,8 +43,7 @@ async fn tool_appears_and_disappears_with_the_tag() {
     let name = tool_name(&workflow);
     let tool = definition(&env, &workflow).await;
     assert_has!(tool, {"inputSchema": {"properties": {"input": {"type": "string"}}}});
-    let run = done(&env, &name, json!({"input": "as a tool"})).await;
-    let run = followed(&env, run, &Value::Null).await;
+    let run = ended(&env, &name, json!({"input": "as a tool"})).await;
     assert_eq!(run["output"], json!({"result": "as a tool"}), "{run}");
     assert!(run["execution_id"].is_string());
     env.set_tags(&workflow, &[]).await;
@@ -84,11 +83,10 @@ async fn schema_comes_from_the_trigger_or_a_note() {
     }
     let tool = definition(&env, &by_note).await;
     assert_eq!(tool["description"], "Says it again, password: ***");
-    let run = done!(env, &tool_name(&by_path), {"city": "Rome", "units": "C"});
-    let run = followed(&env, run, &Value::Null).await;
+    let weather = json!({"city": "Rome", "units": "C"});
+    let run = ended(&env, &tool_name(&by_path), weather).await;
     assert_eq!(run["output"], json!({"result": "Rome C"}), "{run}");
-    let run = done!(env, &tool_name(&by_chat), {"chatInput": "hi"});
-    let run = followed(&env, run, &Value::Null).await;
+    let run = ended(&env, &tool_name(&by_chat), json!({"chatInput": "hi"})).await;
     assert_eq!(run["output"], json!({"result": "hi"}), "{run}");
     let missing = json!({"name": tool_name(&by_note), "arguments": {}});
     let error = env.server.error("tools/call", missing).await;
@@ -118,9 +116,9 @@ async fn schema_comes_from_the_trigger_or_a_note() {
         assert_eq!(schema["properties"][field], expected, "{schema}");
     }
     assert_has!(schema, {"properties": {"cv": {"type": "object"}}, "required": ["age"]});
-    let run = done!(env, &name, {"age": 7, "day": "2026-12-31", "one": "red", "some": ["blue"],
+    let filled = json!({"age": 7, "day": "2026-12-31", "one": "red", "some": ["blue"],
         "all": ["red", "blue"], "Your name": "Änne"});
-    let run = followed(&env, run, &Value::Null).await;
+    let run = ended(&env, &name, filled).await;
     let expected = r#"[7,"2026-12-31","red",["blue"],["red","blue"],"Änne"]"#;
     assert_eq!(run["output"], json!({ "result": expected }), "{run}");
     for (parameters, part) in [
