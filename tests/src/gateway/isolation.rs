@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::env::{Folder, Gateway, token, tokens};
 use super::questions::{Person, asking};
 use super::stdio_bridge::StdioBridge;
-use crate::harness::{assert_contains, wait_until};
+use crate::harness::{Dialect, assert_contains, wait_until};
 
 /// A gateway in front of a child that asks, with the tokens of two principals.
 struct Isolated {
@@ -31,8 +31,13 @@ impl Isolated {
             bridge,
             tokens,
         };
-        wait_until("b to run", async || {
-            started.status().await["status"] == "running"
+        // It may have stopped as idle before it is seen to run.
+        wait_until("the tool of b", async || {
+            let names = match tokens {
+                true => started.gateway.names("bob", Dialect::Unversioned).await,
+                false => started.gateway.tool_names().await,
+            };
+            names.contains(&"b__work".to_owned())
         })
         .await;
         started
@@ -65,12 +70,7 @@ impl Isolated {
         wait_until(&format!("{count} processes or sessions"), async || {
             let running = match &self.bridge {
                 Some(bridge) => bridge.sessions(),
-                None => {
-                    let pids = self.gateway.folder.pids("journal");
-                    let exists =
-                        |pid: &&i32| std::path::Path::new(&format!("/proc/{pid}")).exists();
-                    pids.iter().filter(exists).count()
-                }
+                None => self.gateway.folder.running("journal"),
             };
             running == count + 1
         })
