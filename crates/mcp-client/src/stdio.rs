@@ -15,7 +15,7 @@ use tokio::io::{
 };
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::mpsc::error::{SendTimeoutError, TrySendError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -165,9 +165,19 @@ impl Stdio {
         })
     }
 
+    /// Sends a cancellation in the background if the queue is full: many calls may time out at the same moment.
     pub(crate) fn cancel(&self, message: String) {
-        if self.writer.try_send(message.into()).is_err() {
-            tracing::debug!(peer = %self.peer, "cancellation not delivered");
+        let Err(TrySendError::Full(message)) = self.writer.try_send(message.into()) else {
+            return;
+        };
+        let (writer, peer) = (self.writer.clone(), Arc::clone(&self.peer));
+        let send = async move {
+            if writer.send_timeout(message, BUSY_TIMEOUT).await.is_err() {
+                tracing::debug!(%peer, "cancellation not delivered");
+            }
+        };
+        if let Ok(runtime) = runtime() {
+            runtime.spawn(send);
         }
     }
 
