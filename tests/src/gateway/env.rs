@@ -12,6 +12,7 @@ use crate::harness::{
 };
 
 pub(super) use crate::harness::Folder;
+use crate::stdio::StdioServer;
 
 impl Folder {
     /// Runs a command of `mcp-gateway` on the file in this folder and on a store. Returns its exit code and its
@@ -505,6 +506,16 @@ fn parsed(result: &Value) -> Option<Value> {
 fn facts(events: &Value) -> Vec<Value> {
     let events = events.as_array().unwrap().iter();
     events.map(|event| event["metadata"].clone()).collect()
+}
+
+/// Waits until a gateway over stdio lists a tool whose name begins so: the first list may lack the backend of a busy
+/// machine.
+pub(super) async fn until_listed_over_stdio(peer: &mut StdioServer, name: &str) {
+    wait_until(name, async || {
+        let listed = peer.ask_plain(1, "tools/list", "").await.to_string();
+        listed.contains(&format!("\"{name}"))
+    })
+    .await;
 }
 
 /// Sends a request and parses its result.

@@ -1,18 +1,16 @@
 //! A call that waits ends with its caller, and is never made later.
 
-use std::process::Stdio;
-
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 
 use super::{Operated, ROLES, answer};
-use crate::gateway::env::{Folder, Gateway, tokens};
+use crate::gateway::env::{Folder, Gateway, tokens, until_listed_over_stdio};
 use crate::harness::{
-    Dialect, assert_contains, assert_lacks, binary, eventually, modern_meta, post_message, rpc,
-    rpc_call, wait_until,
+    Dialect, assert_contains, assert_lacks, eventually, modern_meta, post_message, rpc_call,
+    wait_until,
 };
+use crate::stdio::StdioServer;
 
 const BOTH: (&str, &str) = ("accept", "application/json, text/event-stream");
 
@@ -76,35 +74,21 @@ async fn call_over_stdio_ends_when_the_input_is_closed() {
     let backend = crate::gateway::env::stdio_fixture();
     let config = format!("[approvals]\napprove = [\"b__echo\"]\n[backends.b]\n{backend}\n");
     let config = folder.write("gateway.toml", &config);
-    let mut child = tokio::process::Command::new(binary("mcp-gateway"))
-        .args(["--stdio", "--config", &config, "--events", &store])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    eventually("the tools", async || {
-        let list = format!("{}\n", rpc("tools/list", json!({})));
-        stdin.write_all(list.as_bytes()).await.unwrap();
-        let mut listed = String::new();
-        stdout.read_line(&mut listed).await.unwrap();
-        listed.contains("b__echo").then_some(())
-    })
-    .await;
-    let call = format!("{}\n", echo(json!({})));
-    stdin.write_all(call.as_bytes()).await.unwrap();
+    let args = ["--stdio", "--config", &config, "--events", &store];
+    let mut peer = StdioServer::of("mcp-gateway", &args, &[]);
+    until_listed_over_stdio(&mut peer, "b__echo").await;
+    peer.send(echo(json!({})).to_string()).await;
     let id = eventually("a call that waits", async || {
         let (_, list) = folder.command(&store, &["approvals", "list"]).await;
         list.split_whitespace().nth(1).map(str::to_owned)
     })
     .await;
-    drop(stdin);
+    drop(peer.stdin.take());
     let mut told = String::new();
-    stdout.read_to_string(&mut told).await.unwrap();
-    child.wait().await.unwrap();
+    while let Some(line) = peer.line().await {
+        told += &line;
+    }
+    peer.exit_code().await;
     // A gateway ends within a second of its input, which a busy disk may need to store the end of the call.
     assert!(
         told.contains("Nothing was done") || !told.contains("Ada"),
