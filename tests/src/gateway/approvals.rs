@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 
 use super::env::{Folder, Gateway, bearer, tokens};
 use crate::harness::{
-    Dialect, FakeService, Response, assert_contains, assert_lacks, eventually, post_message,
-    rpc_call, wait_until,
+    FakeService, Response, assert_contains, assert_lacks, eventually, post_message, rpc_call,
+    wait_until,
 };
 
 /// Of ada, who waits, and olga, who decides.
@@ -48,11 +48,7 @@ impl Operated {
         let folder = Folder::new();
         let tokens = folder.write("tokens", &tokens(&["olga", "ada"]));
         let operated = Self::with(folder, lines, &["--token-file", &tokens]).await;
-        wait_until("the tools", async || {
-            let names = operated.0.names("olga", Dialect::Unversioned).await;
-            names.contains(&"b__echo".to_owned())
-        })
-        .await;
+        operated.0.until_sees("olga", "b__echo").await;
         operated
     }
 
@@ -103,12 +99,12 @@ impl Operated {
     /// Waits for a call that is none of these, also for one that has ended, and returns its id.
     async fn other_than(&self, known: &[String]) -> String {
         eventually("another call", async || {
-            let (_, list) = self.command(&["list", "--all"]).await;
+            let (code, list) = self.command(&["list", "--all"]).await;
             let mut ids = list
                 .lines()
                 .filter_map(|line| line.split_whitespace().nth(1));
             let new = ids.find(|id| known.iter().all(|known| known != id))?;
-            Some(new.to_owned())
+            (code == 0).then(|| new.to_owned())
         })
         .await
     }

@@ -6,6 +6,7 @@ use nix::unistd::Pid;
 use serde_json::json;
 
 use super::env::{Folder, Gateway, failure, misbehaving, text};
+use super::real::descendants;
 use crate::harness::{assert_contains, eventually, rpc, wait_until};
 
 /// Starts a gateway with two backends: `b`, which misbehaves in this way and writes the file `journal`,
@@ -32,15 +33,11 @@ fn assert_memory(gateway: &Gateway, before: u64, max_mib: u64) {
     assert!(grown < max_mib << 10, "{grown} KiB more");
 }
 
-/// Counts the zombie processes among the children of `parent`.
-fn zombies(parent: u32) -> usize {
-    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
-    let children = children.unwrap_or_default();
-    let is_zombie = |pid: &&str| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.contains(") Z ")
-    };
-    children.split_whitespace().filter(is_zombie).count()
+/// True if a process below `parent` is a zombie.
+fn has_zombies(parent: u32) -> bool {
+    let stat = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    let mut stats = descendants(parent).into_iter().map(stat);
+    stats.any(|stat| stat.unwrap_or_default().contains(") Z "))
 }
 
 /// R7.
@@ -90,7 +87,7 @@ async fn calls_of_a_killed_child_fail_and_it_is_restarted() {
     }
     assert_eq!(gateway.folder.pids("journal").len(), 2);
     // The shell beside the killed child ends a little later.
-    wait_until("no zombies", async || zombies(gateway.pid()) == 0).await;
+    wait_until("no zombies", async || !has_zombies(gateway.pid())).await;
     let status = gateway.backend("b").await;
     assert_eq!(status["restarts"], 1, "{status}");
     gateway.assert_answers("good").await;

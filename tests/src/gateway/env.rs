@@ -397,6 +397,16 @@ impl Gateway {
         .await;
     }
 
+    /// Waits until a principal sees a tool of this name.
+    pub(super) async fn until_sees(&self, at: impl Into<At<'_>>, name: &str) {
+        let at = at.into();
+        wait_until(name, async || {
+            let names = self.names(at, Dialect::Modern).await;
+            names.contains(&name.to_owned())
+        })
+        .await;
+    }
+
     /// Waits until `/readyz` has this status.
     pub(super) async fn until_ready(&self, status: u16) {
         wait_until("the readiness", async || {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::env::{Folder, Gateway, WITH_LATE, misbehaving, request, text, token, tokens};
 use super::test_proxy::{ProxyMode, TestProxy};
 use crate::harness::{
-    Dialect, Server, assert_contains, assert_lacks, client_builder, eventually, rpc, wait_until,
+    Server, assert_contains, assert_lacks, client_builder, eventually, rpc, wait_until,
 };
 
 #[tokio::test]
@@ -77,11 +77,7 @@ tools/call {"name": "b__greet", "arguments": {"name": "Ada", "s3cret": 1}} => b_
 tools/call {"name": "gateway_restart", "arguments": {"backend": "b"}} => gateway_restart ok
 "#;
     let gateway = Gateway::guarded(&["ada"], "[backends.b]\nFIXTURE\n", &[]).await;
-    wait_until("the tools", async || {
-        let names = gateway.names("ada", Dialect::Unversioned).await;
-        names.contains(&"b__greet".to_owned())
-    })
-    .await;
+    gateway.until_sees("ada", "b__greet").await;
     let rows = ROWS.trim().lines().map(|row| {
         let (request, event) = row.split_once(" => ").unwrap();
         (

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::env::{Folder, Gateway, token, tokens};
 use super::questions::{Person, asking};
 use super::stdio_bridge::StdioBridge;
-use crate::harness::{Dialect, assert_contains, wait_until};
+use crate::harness::{assert_contains, wait_until};
 
 /// A gateway in front of a child that asks, with the tokens of two principals.
 struct Isolated {
@@ -32,14 +32,10 @@ impl Isolated {
             tokens,
         };
         // It may have stopped as idle before it is seen to run.
-        wait_until("the tool of b", async || {
-            let names = match tokens {
-                true => started.gateway.names("bob", Dialect::Unversioned).await,
-                false => started.gateway.tool_names().await,
-            };
-            names.contains(&"b__work".to_owned())
-        })
-        .await;
+        match tokens {
+            true => started.gateway.until_sees("bob", "b__work").await,
+            false => started.gateway.until_lists("b__work", true).await,
+        }
         started
     }
 

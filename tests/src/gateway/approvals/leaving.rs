@@ -79,8 +79,9 @@ async fn call_over_stdio_ends_when_the_input_is_closed() {
     until_listed_over_stdio(&mut peer, "b__echo").await;
     peer.send(echo(json!({})).to_string()).await;
     let id = eventually("a call that waits", async || {
-        let (_, list) = folder.command(&store, &["approvals", "list"]).await;
-        list.split_whitespace().nth(1).map(str::to_owned)
+        let (code, list) = folder.command(&store, &["approvals", "list"]).await;
+        let id = list.split_whitespace().nth(1)?.to_owned();
+        (code == 0).then_some(id)
     })
     .await;
     drop(peer.stdin.take());
