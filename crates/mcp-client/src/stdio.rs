@@ -705,6 +705,19 @@ mod tests {
         assert!(pending.requests.lock().as_ref().unwrap().is_empty());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn cancellations_that_find_a_full_queue_are_sent_later() {
+        let inbound = Arc::new(Inbound::new(Arc::new(DefaultHandler), Duration::ZERO));
+        let (give, taken) = oneshot::channel();
+        let run = |connected: Connected| async move { drop(give.send(connected)) };
+        let stdio = Stdio::start("p".into(), None, inbound, 1_000, run).unwrap();
+        (0..100).for_each(|n| stdio.cancel(n.to_string()));
+        let mut queue = taken.await.ok().unwrap().queue;
+        for _ in 0..100 {
+            assert!(queue.recv().await.is_some());
+        }
+    }
+
     async fn read(input: &str, capacity: usize, limit: usize) -> Vec<(Line, String)> {
         let mut reader = BufReader::with_capacity(capacity, input.as_bytes());
         let mut line = Vec::new();

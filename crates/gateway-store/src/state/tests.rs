@@ -143,7 +143,7 @@ async fn removed_file_is_written_again() {
     let store = &database.state;
     let entry = vec![change("a/1", Expected::Missing, Some("1"))];
     assert!(store.change(entry).await.unwrap());
-    std::fs::remove_dir_all(&file.0).unwrap();
+    file.remove();
     let is_stored = || {
         let connection = StoreLocation::File(file.file()).connect().ok();
         let entries = connection.and_then(|mut connection| all(&mut connection).ok());
