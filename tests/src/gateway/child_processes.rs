@@ -48,10 +48,8 @@ async fn calls_of_a_killed_child_fail_and_it_is_restarted() {
     // As many calls as are allowed at a time, and more that wait.
     let calls = (0..100).map(|n| gateway.answer("b__work", json!({"n": n, "hang": true})));
     let killed = async {
-        wait_until("all calls to arrive", async || {
-            gateway.folder.count("journal", "\"tools/call\"") == 100
-        })
-        .await;
+        let folder = &gateway.folder;
+        folder.until_counts("journal", "\"tools/call\"", 100).await;
         // They wait 5 s for a place and 10 s for the start, which a busy machine may exceed: nothing is sent then.
         let waiting = (0..36).map(async |n| {
             eventually("an answer", async || {

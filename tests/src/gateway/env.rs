@@ -42,6 +42,11 @@ impl Folder {
         lines.iter().filter(|line| line.contains(part)).count()
     }
 
+    /// Waits until a file has so many lines that contain `part`.
+    pub(super) async fn until_counts(&self, name: &str, part: &str, count: usize) {
+        wait_until(part, async || self.count(name, part) == count).await;
+    }
+
     /// Returns the process ids in the journal of a child, oldest first.
     pub(super) fn pids(&self, name: &str) -> Vec<i32> {
         let lines = self.lines(name);

@@ -76,12 +76,10 @@ impl Isolated {
 
 /// Calls `work` without getting an answer, until the task is aborted.
 async fn hold(isolated: &Isolated, person: Person) -> tokio::task::JoinHandle<()> {
-    let before = isolated.gateway.folder.count("journal", "hold");
+    let folder = &isolated.gateway.folder;
+    let before = folder.count("journal", "hold");
     let task = tokio::spawn(async move { drop(person.call(json!({"hold": true})).await) });
-    wait_until("the call", async || {
-        isolated.gateway.folder.count("journal", "hold") > before
-    })
-    .await;
+    folder.until_counts("journal", "hold", before + 1).await;
     task
 }
 
