@@ -166,6 +166,11 @@ impl Document {
     pub(crate) async fn over_http(&self, env: &[(&str, &str)]) {
         let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
         let server = Server::with_args(&self.server, &args, env).await;
+        self.check_over_http(&server).await;
+    }
+
+    /// Executes it over HTTP, with a running server.
+    pub(crate) async fn check_over_http(&self, server: &Server) {
         for pair in &self.pairs {
             let reply = server.post(pair.request.clone()).await;
             let status = if pair.response.is_some() { 200 } else { 202 };
@@ -179,7 +184,12 @@ impl Document {
     pub(crate) async fn over_stdio(&self, env: &[(&str, &str)]) {
         let args = self.args.iter().map(String::as_str);
         let args: Vec<&str> = std::iter::once("--stdio").chain(args).collect();
-        let mut peer = StdioServer::of(&self.server, &args, env);
+        self.check_over_stdio(StdioServer::of(&self.server, &args, env))
+            .await;
+    }
+
+    /// Executes it over stdio, with a running server.
+    pub(crate) async fn check_over_stdio(&self, mut peer: StdioServer) {
         for pair in &self.pairs {
             peer.send(pair.request.replace('\n', " ")).await;
             if pair.response.is_some() {

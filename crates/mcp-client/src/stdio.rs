@@ -15,7 +15,7 @@ use tokio::io::{
 };
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::mpsc::error::{SendTimeoutError, TrySendError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -165,9 +165,19 @@ impl Stdio {
         })
     }
 
+    /// Sends a cancellation in the background if the queue is full: many calls may time out at the same moment.
     pub(crate) fn cancel(&self, message: String) {
-        if self.writer.try_send(message.into()).is_err() {
-            tracing::debug!(peer = %self.peer, "cancellation not delivered");
+        let Err(TrySendError::Full(message)) = self.writer.try_send(message.into()) else {
+            return;
+        };
+        let (writer, peer) = (self.writer.clone(), Arc::clone(&self.peer));
+        let send = async move {
+            if writer.send_timeout(message, BUSY_TIMEOUT).await.is_err() {
+                tracing::debug!(%peer, "cancellation not delivered");
+            }
+        };
+        if let Ok(runtime) = runtime() {
+            runtime.spawn(send);
         }
     }
 
@@ -693,6 +703,19 @@ mod tests {
         let pending = Pending::new("child".into());
         drop(pending.register(1).unwrap());
         assert!(pending.requests.lock().as_ref().unwrap().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn cancellations_that_find_a_full_queue_are_sent_later() {
+        let inbound = Arc::new(Inbound::new(Arc::new(DefaultHandler), Duration::ZERO));
+        let (give, taken) = oneshot::channel();
+        let run = |connected: Connected| async move { drop(give.send(connected)) };
+        let stdio = Stdio::start("p".into(), None, inbound, 1_000, run).unwrap();
+        (0..100).for_each(|n| stdio.cancel(n.to_string()));
+        let mut queue = taken.await.ok().unwrap().queue;
+        for _ in 0..100 {
+            assert!(queue.recv().await.is_some());
+        }
     }
 
     async fn read(input: &str, capacity: usize, limit: usize) -> Vec<(Line, String)> {

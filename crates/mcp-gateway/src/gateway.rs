@@ -335,9 +335,12 @@ async fn lost_backends(state: &StateStore, config: &Config) -> Option<BTreeSet<S
     let Some(file) = mark(&config.events) else {
         return Some(lost);
     };
-    let stored = stored_id(state);
     let noted = std::fs::read_to_string(&file).ok();
     let noted = noted.map(|text| text.trim().to_owned());
+    // After the file: a gateway that starts at the same moment has stored its id before it writes the file. A failure
+    // leaves what is known.
+    let _ = state.refresh().await;
+    let stored = stored_id(state);
     let is_lost = noted.is_some() && noted != stored;
     if is_lost {
         tracing::error!(
@@ -409,6 +412,8 @@ const PUBLISH_DEBOUNCE: Duration = Duration::from_millis(200);
 /// … and not sooner than this after the last time: a backend whose lists keep changing causes one
 /// notification a second.
 const MIN_PUBLISH_INTERVAL: Duration = Duration::from_millis(800);
+/// Interval until pins that could not be stored are tried again.
+const STORE_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 impl mcp_serve::Service for Gateway {
     const LOGS: bool = true;
@@ -690,7 +695,11 @@ impl Gateway {
         self.signals.pins.set_read(lost);
         self.follow_pins();
         let mut pins = self.signals.pins.subscribe();
-        while pins.changed().await.is_ok() {
+        // Also without a change: pins that could not be stored are stored then.
+        while !matches!(
+            tokio::time::timeout(STORE_RETRY_INTERVAL, pins.changed()).await,
+            Ok(Err(_))
+        ) {
             self.follow_pins();
         }
     }

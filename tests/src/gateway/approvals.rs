@@ -34,16 +34,22 @@ struct Operated(Gateway);
 
 impl Operated {
     async fn start(folder: Folder, timeout: &str) -> Self {
-        let gateway = Self::with(folder, &format!("timeout = \"{timeout}\""), &[]).await;
-        gateway.until_it_has_tools().await;
-        gateway
+        Self::without_tokens(folder, &format!("timeout = \"{timeout}\"")).await
+    }
+
+    async fn without_tokens(folder: Folder, lines: &str) -> Self {
+        let operated = Self::with(folder, lines, &[]).await;
+        operated.0.until_lists("b__echo", true).await;
+        operated
     }
 
     /// With tokens of ada and olga.
     async fn guarded(lines: &str) -> Self {
         let folder = Folder::new();
         let tokens = folder.write("tokens", &tokens(&["olga", "ada"]));
-        Self::with(folder, lines, &["--token-file", &tokens]).await
+        let operated = Self::with(folder, lines, &["--token-file", &tokens]).await;
+        operated.0.until_sees("olga", "b__echo").await;
+        operated
     }
 
     async fn with(folder: Folder, lines: &str, args: &[&str]) -> Self {
@@ -53,10 +59,6 @@ impl Operated {
         );
         let args = [&["--events", store.as_str()], args].concat();
         Self(Gateway::start(folder, &config, &args).await)
-    }
-
-    async fn until_it_has_tools(&self) {
-        wait_until("the tools", async || self.0.lists("b__echo").await).await;
     }
 
     /// Runs `mcp-gateway approvals`. Returns its exit code and its output.
@@ -97,12 +99,12 @@ impl Operated {
     /// Waits for a call that is none of these, also for one that has ended, and returns its id.
     async fn other_than(&self, known: &[String]) -> String {
         eventually("another call", async || {
-            let (_, list) = self.command(&["list", "--all"]).await;
+            let (code, list) = self.command(&["list", "--all"]).await;
             let mut ids = list
                 .lines()
                 .filter_map(|line| line.split_whitespace().nth(1));
             let new = ids.find(|id| known.iter().all(|known| known != id))?;
-            Some(new.to_owned())
+            (code == 0).then(|| new.to_owned())
         })
         .await
     }
@@ -241,8 +243,7 @@ pub(super) async fn answer(
 async fn webhook_gets_each_waiting_call_and_answers_it_once() {
     let program = FakeService::start(|_| Response::json(200, &json!({}))).await;
     let hook = format!("webhook = \"{}/hook/secret\"", program.url);
-    let gateway = Operated::with(Folder::new(), &hook, &[]).await;
-    gateway.until_it_has_tools().await;
+    let gateway = Operated::without_tokens(Folder::new(), &hook).await;
     let call = gateway.call("Ada");
     let told = eventually("the webhook", async || program.requests().pop()).await;
     let told = told.json();

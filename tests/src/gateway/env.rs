@@ -12,6 +12,7 @@ use crate::harness::{
 };
 
 pub(super) use crate::harness::Folder;
+use crate::stdio::StdioServer;
 
 impl Folder {
     /// Runs a command of `mcp-gateway` on the file in this folder and on a store. Returns its exit code and its
@@ -41,6 +42,11 @@ impl Folder {
         lines.iter().filter(|line| line.contains(part)).count()
     }
 
+    /// Waits until a file has so many lines that contain `part`.
+    pub(super) async fn until_counts(&self, name: &str, part: &str, count: usize) {
+        wait_until(part, async || self.count(name, part) == count).await;
+    }
+
     /// Returns the process ids in the journal of a child, oldest first.
     pub(super) fn pids(&self, name: &str) -> Vec<i32> {
         let lines = self.lines(name);
@@ -48,6 +54,12 @@ impl Folder {
             .iter()
             .filter_map(|line| line.strip_prefix("started "));
         pids.map(|pid| pid.parse().unwrap()).collect()
+    }
+
+    /// Counts the processes in the journal of a child that have not ended.
+    pub(super) fn running(&self, name: &str) -> usize {
+        let exists = |pid: &&i32| std::path::Path::new(&format!("/proc/{pid}")).exists();
+        self.pids(name).iter().filter(exists).count()
     }
 
     /// Returns the times of the starts in the journal of a child.
@@ -155,20 +167,7 @@ pub(super) struct Gateway {
 impl Gateway {
     /// Starts it with the backend `b` of these lines, and waits until the tools of `b` are listed.
     pub(super) async fn with(backend: &str) -> Self {
-        let gateway = Self::with_backends(&[("b", backend)]).await;
-        gateway.until_listed().await;
-        gateway
-    }
-
-    /// Waits until the tools of `b` are listed: changes of lists are collected, so those of a slow backend are listed
-    /// a second later.
-    async fn until_listed(&self) {
-        wait_until("the tools of b", async || {
-            let status = self.status().await;
-            let has_none = status["backends"]["b"]["tool_count"] == 0;
-            has_none || status["capabilities"]["tools"] != 0
-        })
-        .await;
+        Self::of(&format!("[backends.b]\n{backend}\n")).await
     }
 
     /// Starts it with these backends, and waits until all of them run.
@@ -188,10 +187,16 @@ impl Gateway {
         Self::running(Folder::new(), config).await
     }
 
+    /// Changes of lists are collected, so those of a slow backend are listed a second later.
     pub(super) async fn running(folder: Folder, config: &str) -> Self {
         let gateway = Self::start(folder, config, &[]).await;
         gateway.until("b", "running").await;
-        gateway.until_listed().await;
+        wait_until("the tools of b", async || {
+            let status = gateway.status().await;
+            let has_none = status["backends"]["b"]["tool_count"] == 0;
+            has_none || status["capabilities"]["tools"] != 0
+        })
+        .await;
         gateway
     }
 
@@ -237,10 +242,11 @@ impl Gateway {
         self.server.result("tools/call", params).await
     }
 
-    /// Changes the configuration while it runs.
+    /// Changes the configuration while it runs, at once: it never sees a part of the file.
     pub(super) fn configure(&self, config: &str) {
         let config = config.replace("FIXTURE", &stdio_fixture());
-        self.folder.write("gateway.toml", &config);
+        let new = self.folder.write("new.toml", &config);
+        std::fs::rename(new, self.folder.path("gateway.toml")).unwrap();
     }
 
     /// The configuration as it is.
@@ -300,9 +306,12 @@ impl Gateway {
         name: &str,
         arguments: Value,
     ) -> Value {
-        let reply = self.call_by(at, name, arguments).await.json();
-        serde_json::from_str(text(&reply["result"]))
-            .unwrap_or_else(|error| panic!("{error}: {reply}"))
+        let at = at.into();
+        eventually(name, async || {
+            let reply = self.call_by(at, name, arguments.clone()).await.json();
+            parsed(&reply["result"])
+        })
+        .await
     }
 
     /// The metadata of the events that a principal sees.
@@ -362,8 +371,10 @@ impl Gateway {
 
     /// Calls a tool of the gateway itself and parses its text.
     pub(super) async fn own(&self, name: &str, arguments: Value) -> Value {
-        let result = self.tool(name, arguments).await;
-        serde_json::from_str(text(&result)).unwrap_or_else(|error| panic!("{error}: {result}"))
+        eventually(name, async || {
+            parsed(&self.tool(name, arguments.clone()).await)
+        })
+        .await
     }
 
     pub(super) async fn status(&self) -> Value {
@@ -379,6 +390,32 @@ impl Gateway {
     pub(super) async fn until(&self, key: &str, status: &str) {
         wait_until(&format!("{key} to be {status}"), async || {
             self.backend(key).await["status"] == status
+        })
+        .await;
+    }
+
+    /// Waits until a tool of this name is listed, or is not.
+    pub(super) async fn until_lists(&self, name: &str, is_listed: bool) {
+        wait_until(&format!("{name} listed: {is_listed}"), async || {
+            self.lists(name).await == is_listed
+        })
+        .await;
+    }
+
+    /// Waits until a principal sees a tool of this name.
+    pub(super) async fn until_sees(&self, at: impl Into<At<'_>>, name: &str) {
+        let at = at.into();
+        wait_until(name, async || {
+            let names = self.names(at, Dialect::Modern).await;
+            names.contains(&name.to_owned())
+        })
+        .await;
+    }
+
+    /// Waits until `/readyz` has this status.
+    pub(super) async fn until_ready(&self, status: u16) {
+        wait_until("the readiness", async || {
+            self.request("GET", "/readyz", &[]).await.status == status
         })
         .await;
     }
@@ -472,10 +509,28 @@ impl Deref for Gateway {
     }
 }
 
+/// The text of a tool of the gateway itself, as JSON; `None` while a busy disk keeps the event log from an answer.
+fn parsed(result: &Value) -> Option<Value> {
+    let text = text(result);
+    let is_late = text.starts_with("The event log cannot be read now");
+    let parse = || serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {result}"));
+    (!is_late).then(parse)
+}
+
 /// The metadata of these events.
 fn facts(events: &Value) -> Vec<Value> {
     let events = events.as_array().unwrap().iter();
     events.map(|event| event["metadata"].clone()).collect()
+}
+
+/// Waits until a gateway over stdio lists a tool whose name begins so: the first list may lack the backend of a busy
+/// machine.
+pub(super) async fn until_listed_over_stdio(peer: &mut StdioServer, name: &str) {
+    wait_until(name, async || {
+        let listed = peer.ask_plain(1, "tools/list", "").await.to_string();
+        listed.contains(&format!("\"{name}"))
+    })
+    .await;
 }
 
 /// Sends a request and parses its result.

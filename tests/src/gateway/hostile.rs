@@ -1,11 +1,9 @@
 //! Malicious definitions, results and configurations.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
 
 use super::env::{Folder, Gateway, misbehaving, text};
-use crate::harness::{CALL_TIMEOUT, Dialect, FakeService, Response, assert_contains, assert_lacks};
+use crate::harness::{Dialect, FakeService, Response, assert_contains, assert_lacks};
 
 /// Characters that are not shown (S21). In JSON text control characters are always escaped.
 const HIDDEN: [&str; 6] = [
@@ -55,9 +53,7 @@ async fn malicious_schema_is_refused_alone_and_hidden_characters_are_removed() {
     let config = format!("[backends.b]\n{}\n", misbehaving(&["--tools", &file]));
     let gateway = Gateway::running(folder, &config).await;
     for dialect in Dialect::ALL {
-        let started = Instant::now();
         let listed = gateway.request_as(dialect, "tools/list", "", "").await;
-        assert!(started.elapsed() < CALL_TIMEOUT);
         assert_contains(&listed.body, "b__fine");
         assert_contains(&listed.body, "b__slow");
         assert_contains(&listed.body, "Adds.");
@@ -69,10 +65,8 @@ async fn malicious_schema_is_refused_alone_and_hidden_characters_are_removed() {
             assert_lacks(&listed, hidden);
         }
     }
-    let started = Instant::now();
     let arguments = json!({"a": format!("{}!", "a".repeat(60))});
     assert_eq!(text(&gateway.tool("b__slow", arguments).await), "done");
-    assert!(started.elapsed() < CALL_TIMEOUT);
     let status = gateway.status().await;
     let refused = status["not_offered"].as_array().unwrap();
     assert!(refused.len() >= 5, "{status}");

@@ -31,10 +31,11 @@ impl Isolated {
             bridge,
             tokens,
         };
-        wait_until("b to run", async || {
-            started.status().await["status"] == "running"
-        })
-        .await;
+        // It may have stopped as idle before it is seen to run.
+        match tokens {
+            true => started.gateway.until_sees("bob", "b__work").await,
+            false => started.gateway.until_lists("b__work", true).await,
+        }
         started
     }
 
@@ -65,12 +66,7 @@ impl Isolated {
         wait_until(&format!("{count} processes or sessions"), async || {
             let running = match &self.bridge {
                 Some(bridge) => bridge.sessions(),
-                None => {
-                    let pids = self.gateway.folder.pids("journal");
-                    let exists =
-                        |pid: &&i32| std::path::Path::new(&format!("/proc/{pid}")).exists();
-                    pids.iter().filter(exists).count()
-                }
+                None => self.gateway.folder.running("journal"),
             };
             running == count + 1
         })
@@ -80,12 +76,10 @@ impl Isolated {
 
 /// Calls `work` without getting an answer, until the task is aborted.
 async fn hold(isolated: &Isolated, person: Person) -> tokio::task::JoinHandle<()> {
-    let before = isolated.gateway.folder.count("journal", "hold");
+    let folder = &isolated.gateway.folder;
+    let before = folder.count("journal", "hold");
     let task = tokio::spawn(async move { drop(person.call(json!({"hold": true})).await) });
-    wait_until("the call", async || {
-        isolated.gateway.folder.count("journal", "hold") > before
-    })
-    .await;
+    folder.until_counts("journal", "hold", before + 1).await;
     task
 }
 

@@ -1,11 +1,9 @@
 //! Many clients at once.
 
-use std::time::{Duration, Instant};
-
 use mcp_client::EraChoice;
 use serde_json::{Value, json};
 
-use super::env::{Gateway, fixture, legacy_fixture, stdio_fixture};
+use super::env::{Folder, Gateway, fixture, legacy_fixture, stdio_fixture};
 use crate::harness::wait_until;
 
 /// Fewer calls than the million of the requirement, which would take a debug build some minutes.
@@ -41,16 +39,20 @@ async fn each_client_gets_its_own_answers() {
 async fn disconnect_cancels_the_calls() {
     let keys = ["a", "b", "c", "d", "e", "f", "g", "h"];
     // The calls last longer than the test.
-    let fixture = fixture(&["--stdio", "--call-timeout", "600"]) + "\ntimeout = \"600s\"";
-    let backends = keys.map(|key| (key, fixture.as_str()));
-    let gateway = Gateway::with_backends(&backends).await;
+    let long = ["--call-timeout", "600"];
+    let fixture = fixture(&[&["--stdio"], &long[..]].concat()) + "\ntimeout = \"600s\"";
+    let config = keys.map(|key| format!("[backends.{key}]\n{fixture}\n"));
+    let gateway = Gateway::start(Folder::new(), &config.concat(), &long).await;
+    for key in keys {
+        gateway.until(key, "running").await;
+    }
     let running = async || {
         let counts = keys.map(|key| gateway.running_calls(key));
         let counts = futures_util::future::join_all(counts).await;
         counts.into_iter().sum::<Option<u64>>()
     };
     let client = gateway.client(EraChoice::Newest, None).await;
-    for round in 0..3 {
+    for _ in 0..3 {
         let calls: Vec<_> = (0..480)
             .map(|n| {
                 let client = client.clone();
@@ -65,11 +67,7 @@ async fn disconnect_cancels_the_calls() {
         for call in &calls {
             call.abort();
         }
-        let left = Instant::now();
         wait_until("all to end", async || running().await == Some(0)).await;
-        // 1 s on an idle machine.
-        let took = left.elapsed();
-        assert!(took < Duration::from_secs(90), "round {round}: {took:?}");
     }
     for key in keys {
         gateway.assert_answers(key).await;

@@ -12,9 +12,7 @@ use tokio::process::Command;
 use super::env::{Folder, Gateway, WITH_LATE};
 use crate::committed::root;
 use crate::harness::real::promtool;
-use crate::harness::{
-    Server, assert_contains, assert_ends_with, assert_lacks, eventually, wait_until,
-};
+use crate::harness::{Server, assert_contains, assert_ends_with, assert_lacks, eventually};
 use crate::surface::SERVERS;
 
 const RULES: &str = "docs/monitoring/alerts.yml";
@@ -104,7 +102,7 @@ fn label_names(labels: &str) -> impl Iterator<Item = String> {
 /// A gateway after some calls: one with success, and some that fail, each in another way.
 async fn used_gateway() -> Gateway {
     let gateway = Gateway::of(WITH_LATE).await;
-    wait_until("both", async || gateway.lists("late__slow").await).await;
+    gateway.until_lists("late__slow", true).await;
     for (tool, arguments) in [
         ("b__greet", json!({"name": "Ada"})),
         ("b__greet", json!({"name": "Bob"})),

@@ -49,8 +49,9 @@ async fn resource_of_two_backends_is_offered_by_none() {
     let refused = answer(&gateway, "completion/complete", COMPLETION()).await;
     assert_contains(&refused, "\"error\"");
     let status = gateway.status().await["not_offered"].to_string();
-    assert_contains(&status, "the backends aevil, docker list it");
-    assert_contains(&gateway.server.log(), "the backends aevil, docker list it");
+    let conflict = "the backends aevil, docker list it";
+    assert_contains(&status, conflict);
+    gateway.wait_for_log(conflict).await;
 }
 
 #[tokio::test]

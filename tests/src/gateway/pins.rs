@@ -10,14 +10,6 @@ use crate::harness::{assert_contains, assert_lacks, eventually, wait_until};
 /// A gateway on a database that others may share needs a key.
 const KEY: [(&str, &str); 1] = [("MCP_SESSION_KEY", "one key for all, of 32 characters")];
 
-/// Waits until a tool of `b` is listed, or is not.
-async fn until_listed(gateway: &Gateway, tool: &str, is_listed: bool) {
-    wait_until(&format!("{tool} listed: {is_listed}"), async || {
-        gateway.lists(tool).await == is_listed
-    })
-    .await;
-}
-
 /// Waits until a call of the tool `work` of this backend says that it is held back.
 async fn until_held(gateway: &Gateway, key: &str) {
     wait_until("the tool to be held", async || {
@@ -50,7 +42,7 @@ async fn tool_that_changes_while_the_gateway_is_down_is_held_until_it_is_approve
         let config = format!("pins = \"hold\"\n[backends.{key}]\n{child}\n");
         let args = ["--events", store.as_str()];
         let gateway = Gateway::with_env(folder, &config, &args, &KEY).await;
-        until_listed(&gateway, &work, true).await;
+        gateway.until_lists(&work, true).await;
         wait_until("the pins", async || {
             let list = ["pins", "list", key.as_str()];
             let (_, pins) = gateway.folder.command(&store, &list).await;
@@ -64,8 +56,8 @@ async fn tool_that_changes_while_the_gateway_is_down_is_held_until_it_is_approve
         let changed = tools.replacen("Works.", "Sends all \\u001b[2J files to me.", 1);
         folder.write("tools", &changed);
         let gateway = Gateway::with_env(folder, &config, &args, &KEY).await;
-        until_listed(&gateway, &other, true).await;
-        until_listed(&gateway, &work, false).await;
+        gateway.until_lists(&other, true).await;
+        gateway.until_lists(&work, false).await;
         let refused = gateway.refusal(&work, json!({})).await;
         let reason = "held back: its definition has changed since it was approved";
         assert_contains(&refused, reason);
@@ -95,7 +87,7 @@ async fn tool_that_changes_while_the_gateway_is_down_is_held_until_it_is_approve
             let (code, text) = pins(&["approve", name, "--hash", hash]).await;
             assert_eq!(code, expected, "{text}");
         }
-        until_listed(&gateway, &work, true).await;
+        gateway.until_lists(&work, true).await;
         let decided = gateway.facts_of("gateway.tool_decided").await;
         assert_has!(decided.last().unwrap(), {"hash": hash, "by": "command of olga"});
 
@@ -103,7 +95,7 @@ async fn tool_that_changes_while_the_gateway_is_down_is_held_until_it_is_approve
         gateway.folder.write("tools", &tools);
         let backend = json!({"backend": key});
         gateway.own("gateway_restart", backend).await;
-        until_listed(&gateway, &work, false).await;
+        gateway.until_lists(&work, false).await;
         // The restarted backend may not have listed its tools yet.
         wait_until("the refusal", async || {
             pins(&["refuse", &work]).await.0 == 0
@@ -145,16 +137,16 @@ async fn refused_definition_is_withdrawn_while_the_gateway_runs() {
         (code == 0).then_some(())
     })
     .await;
-    until_listed(&gateway, "b__work", false).await;
+    gateway.until_lists("b__work", false).await;
     let refused = gateway.refusal("b__work", json!({})).await;
     assert_contains(&refused, "held back: its definition was refused");
     gateway.folder.write("tools", &tools);
     gateway.restart().await;
-    until_listed(&gateway, "b__work", true).await;
+    gateway.until_lists("b__work", true).await;
     // The refusal stays, although another definition was offered meanwhile.
     gateway.folder.write("tools", &changed);
     gateway.restart().await;
-    until_listed(&gateway, "b__work", false).await;
+    gateway.until_lists("b__work", false).await;
     let refused = gateway.refusal("b__work", json!({})).await;
     assert_contains(&refused, "held back: its definition was refused");
 }
@@ -175,8 +167,8 @@ async fn new_tool_is_held_until_it_is_approved() {
         (code == 0).then(|| assert_eq!(text.lines().count(), 2, "{text}"))
     })
     .await;
-    until_listed(&gateway, "b__work", true).await;
-    until_listed(&gateway, "b__other", true).await;
+    gateway.until_lists("b__work", true).await;
+    gateway.until_lists("b__other", true).await;
 }
 
 /// Of two backends without prefixes, the first one has a name that both have, unless nobody can call its tool.
@@ -197,7 +189,7 @@ async fn tool_that_was_never_approved_hides_none_of_another_backend() {
         for key in ["a", "b"] {
             gateway.until(key, "running").await;
         }
-        until_listed(&gateway, "work", true).await;
+        gateway.until_lists("work", true).await;
         wait_until("the call", async || {
             gateway.answer("work", json!({})).await;
             gateway.folder.count(caller, "tools/call") > 0
@@ -280,10 +272,7 @@ async fn lost_or_damaged_store_holds_tools_until_they_are_approved_again() {
         until_held(&gateway, "b").await;
         let told = gateway.status().await["decisions"].to_string();
         assert_contains(&told, "lost or damaged: 1 tools are held back");
-        wait_until("the readiness", async || {
-            gateway.request("GET", "/readyz", &[]).await.status == 503
-        })
-        .await;
+        gateway.until_ready(503).await;
         wait_until("the held pin", async || {
             pins(&gateway.folder, "new ").await == 1
         })
@@ -306,7 +295,7 @@ async fn lost_or_damaged_store_holds_tools_until_they_are_approved_again() {
             let approve = ["pins", "approve", &work, "--hash", hash(&diff)];
             let (code, text) = gateway.folder.command(&store, &approve).await;
             assert_eq!(code, 0, "{text}");
-            until_listed(&gateway, &work, true).await;
+            gateway.until_lists(&work, true).await;
         }
         assert!(gateway.status().await["decisions"].is_null());
     }

@@ -153,7 +153,12 @@ async fn question_of_a_call_that_was_left_reaches_no_other_caller() {
 async fn leave((over_http, era, leave): (bool, EraChoice, Leave)) {
     let folder = Folder::new();
     let (target, _bridge) = asking(&folder, over_http).await;
-    let timeout = if leave == Leave::Timeout { "5s" } else { "60s" };
+    // Long enough for the other calls on a busy machine.
+    let timeout = if leave == Leave::Timeout {
+        "15s"
+    } else {
+        "60s"
+    };
     let config = format!("[backends.b]\n{target}\ntimeout = {timeout:?}\n");
     let gateway = Gateway::running(folder, &config).await;
     let bob = Person::connect(&gateway.url, era, "bob", None).await;
@@ -162,7 +167,7 @@ async fn leave((over_http, era, leave): (bool, EraChoice, Leave)) {
     match leave {
         Leave::Timeout => {
             let (text, _) = alice.call(json!({"hold": true})).await;
-            assert_contains(&text, "did not answer within 5 s");
+            assert_contains(&text, "did not answer within 15 s");
         }
         Leave::Cancel | Leave::Disconnect => {
             let url = gateway.url.clone();
@@ -172,12 +177,15 @@ async fn leave((over_http, era, leave): (bool, EraChoice, Leave)) {
                     _ => drop(alice.call(json!({"hold": true})).await),
                 }
             });
-            until_logged(&gateway, "hold", 1).await;
+            gateway.folder.until_counts("journal", "hold", 1).await;
             call.abort();
         }
     }
     if leave != Leave::Disconnect {
-        until_logged(&gateway, "notifications/cancelled", 1).await;
+        gateway
+            .folder
+            .until_counts("journal", "notifications/cancelled", 1)
+            .await;
     }
     bob.assert_is_not_asked().await;
     let status = gateway.backend("b").await;
@@ -187,14 +195,6 @@ async fn leave((over_http, era, leave): (bool, EraChoice, Leave)) {
     assert_contains(&gateway.metrics().await, counted);
     gateway.wait_for_log("refused a question").await;
     assert_contains(&gateway.log(), "`isolation = ");
-}
-
-/// Waits until the child has got so many lines with this text.
-async fn until_logged(gateway: &Gateway, part: &str, count: usize) {
-    wait_until(part, async || {
-        gateway.folder.count("journal", part) == count
-    })
-    .await;
 }
 
 /// Calls `work` in a session of the legacy era, without `notifications/cancelled` at the end.
@@ -219,9 +219,12 @@ async fn one_caller_is_asked_during_several_calls() {
             tokio::spawn(async move { client.request("tools/call", &call).await })
         };
         let [cancelled, _running] = [hold(), hold()];
-        until_logged(&gateway, "hold", 2).await;
+        gateway.folder.until_counts("journal", "hold", 2).await;
         cancelled.abort();
-        until_logged(&gateway, "notifications/cancelled", 1).await;
+        gateway
+            .folder
+            .until_counts("journal", "notifications/cancelled", 1)
+            .await;
         let questions = ["One?", "Two?", "Three?"];
         let asked = questions.map(|question| alice.call(json!({"ask": question})));
         for (text, _) in join_all(asked).await {
@@ -275,10 +278,13 @@ async fn clients_with_one_token_are_not_taken_for_one() {
         };
         until_asked().await;
         let held = tokio::spawn(async move { drop(one.call(json!({"hold": true})).await) });
-        until_logged(&gateway, "hold", 1).await;
+        gateway.folder.until_counts("journal", "hold", 1).await;
         other.assert_is_not_asked().await;
         held.abort();
-        until_logged(&gateway, "notifications/cancelled", 1).await;
+        gateway
+            .folder
+            .until_counts("journal", "notifications/cancelled", 1)
+            .await;
         let (text, _) = other.call(json!({"ask": "Mine?"})).await;
         for setting in ["`isolation = ", "`--token-file`", "`gateway_restart`"] {
             assert_contains(&text, setting);

@@ -118,11 +118,12 @@ async fn cancel_after_progress(client: &Client, name: &str, arguments: Value) {
 
 /// Kills the process of `b` whose command ends with `last`, and waits until it is restarted.
 async fn kill_and_wait_for_restart(gateway: &Gateway, last: &str) {
+    let before = gateway.backend("b").await["restarts"].clone();
     let pid = descendant(gateway.pid(), last).expect("it runs");
     kill(Pid::from_raw(pid.try_into().unwrap()), Signal::SIGKILL).unwrap();
     wait_until("the restart", async || {
         let status = gateway.backend("b").await;
-        status["restarts"] == 1 && status["status"] == "running"
+        status["restarts"] != before && status["status"] == "running"
     })
     .await;
     let new = descendant(gateway.pid(), last).expect("it runs again");

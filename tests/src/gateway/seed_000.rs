@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::env::{Folder, Gateway, text};
-use crate::harness::{
-    FakeService, Request, Response, assert_contains, member_texts, response, wait_until,
-};
+use crate::harness::{FakeService, Request, Response, assert_contains, member_texts, response};
 
 const KEY: &str = "cf_live_sk_test";
 const PROJECTS: &str = r#"[{"id": "proj_abc123", "name": "Meine Website"}]"#;
@@ -95,10 +93,7 @@ async fn server_of_seed_000_works_with_and_without_initialize() {
         let (server, limited) = codefluss(has_initialize).await;
         let gateway = behind_gateway(&server, KEY, protocol).await;
         gateway.until("b", "running").await;
-        wait_until("the lists", async || {
-            gateway.lists("b__list_projects").await
-        })
-        .await;
+        gateway.until_lists("b__list_projects", true).await;
         if let Some(negotiated) = negotiated {
             assert_eq!(gateway.backend("b").await["protocol"], negotiated);
         }

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::env::Gateway;
+use super::env::{Gateway, until_listed_over_stdio};
 use crate::documents::documents;
-use crate::harness::{assert_contains, binary};
+use crate::harness::{Server, assert_contains, binary, wait_until};
+use crate::stdio::StdioServer;
 
 #[tokio::test]
 async fn session_passes_over_http_and_stdio() {
@@ -14,8 +15,17 @@ async fn session_passes_over_http_and_stdio() {
         ("MCP_GATEWAY_EVENTS", "memory"),
     ];
     for document in documents("mcp-gateway") {
-        document.over_http(&env).await;
-        document.over_stdio(&env).await;
+        // The first list may lack the backend of a busy machine.
+        let server = Server::with_args("mcp-gateway", &[], &env).await;
+        wait_until("the tools", async || {
+            let listed = server.result("tools/list", json!({})).await.to_string();
+            listed.contains("chora__")
+        })
+        .await;
+        document.check_over_http(&server).await;
+        let mut peer = StdioServer::of("mcp-gateway", &["--stdio"], &env);
+        until_listed_over_stdio(&mut peer, "chora__").await;
+        document.check_over_stdio(peer).await;
     }
 }
 

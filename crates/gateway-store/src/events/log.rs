@@ -16,8 +16,8 @@ use super::record::Record;
 use super::table::Query;
 use crate::database::{DatabaseHealth, Job, QueryReader, Queue, StoreError, StoreFault};
 
-/// Timeout of a query, with the time in the queue.
-const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout of a query, with the time in the queue: longer than two waits for the lock of another process.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The event log. For a call, recording is one push into a queue.
 pub struct EventLog {
@@ -86,7 +86,7 @@ impl EventLog {
     /// call are found.
     ///
     /// # Errors
-    /// When the database cannot be read within 5 s.
+    /// When the database cannot be read within 20 s.
     pub async fn find(&self, query: Query) -> Result<Vec<Record>, StoreError> {
         let found = tokio::time::timeout(QUERY_TIMEOUT, self.find_written(query)).await;
         let late = || StoreError::unavailable("the event log did not answer in time");

@@ -60,6 +60,13 @@ impl Scratch {
     pub(crate) fn file(&self) -> PathBuf {
         self.0.join("events.db")
     }
+
+    /// Removes the folder at once: a log may be created again while its files are removed one by one.
+    pub(crate) fn remove(&self) {
+        let aside = self.0.with_extension("removed");
+        std::fs::rename(&self.0, &aside).unwrap();
+        std::fs::remove_dir_all(aside).unwrap();
+    }
 }
 
 impl Drop for Scratch {

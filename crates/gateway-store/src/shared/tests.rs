@@ -1,7 +1,5 @@
 //! Tests on PostgreSQL, if `MCP_TEST_POSTGRES_URL` names one.
 
-use std::time::Instant;
-
 use mcp_core::server::{StoredTask, TaskOwner, TaskStore as _};
 use serde_json::json;
 
@@ -66,14 +64,12 @@ async fn writes_wait_for_a_database_that_is_away() {
     // Nothing listens there.
     let location = StoreLocation::Postgres("postgres://x@127.0.0.1:1/x".into());
     let tables = SharedTables::start_as(1, &location).unwrap().unwrap();
-    let started = Instant::now();
     tables.save(OWNER, task(1, &json!(null)), LIFETIME).await;
     tables.end(1).await;
     assert!(tables.has_ended(1) && tables.outage().is_some());
     // Calls of a session go on.
     assert!(tables.claim(2).await);
     assert!(tables.find(OWNER, &task(1, &json!(null)).id).await.is_err());
-    assert!(started.elapsed() < Duration::from_secs(60));
     tokio::task::spawn_blocking(move || tables.close())
         .await
         .unwrap();

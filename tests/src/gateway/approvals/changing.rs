@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::Operated;
 use crate::gateway::env::{Folder, Gateway, misbehaving, tools_json};
-use crate::harness::{assert_contains, assert_lacks, wait_until};
+use crate::harness::{assert_contains, assert_lacks};
 
 /// What happens while the call waits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,7 +62,7 @@ async fn call_whose_tool_has_changed_is_not_made_and_the_operator_is_told() {
         let gateway = Gateway::start(folder, &config, &["--events", &store]).await;
         let operated = Operated(gateway);
         let gateway = &operated.0;
-        wait_until("the tools", async || gateway.lists("b__work").await).await;
+        gateway.until_lists("b__work", true).await;
         let call = gateway.refusal("b__work", json!({"pay": 1}));
         let change_and_approve = async {
             let id = operated.waiting().await;
@@ -132,7 +132,9 @@ async fn call_that_starts_its_backend_is_judged_by_the_tools_of_now() {
     let journal = folder.path("journal");
     let child = misbehaving(&["--tools", &file, "--journal", &journal]);
     let config = format!("pins = \"hold\"\n[backends.b]\nidle_timeout = \"1s\"\n{child}\n");
-    let gateway = Gateway::running(folder, &config).await;
+    let gateway = Gateway::start(folder, &config, &[]).await;
+    // It may have stopped before its tools are listed.
+    gateway.until_lists("b__work", true).await;
     gateway.until("b", "stopped").await;
     let changed = tools.replacen("Works.", "Pays all of it.", 1);
     gateway.folder.write("tools", &changed);

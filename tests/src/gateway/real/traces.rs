@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use super::super::env::{Folder, Gateway};
 use super::super::spans::{Span, SpanReceiver};
 use super::our_servers::{OurServer, all};
-use crate::harness::{Server, eventually};
+use crate::harness::{Server, eventually, rpc_call};
 
 /// The span of the client.
 const CLIENT: &str = "00f067aa0ba902b7";
@@ -104,18 +104,9 @@ async fn one_trace_shows_the_gateway_each_server_and_its_service() {
             receiver: &receiver,
             proxy: &proxy,
         };
-        let list = (ours.list.0, json!({}));
-        observed
-            .call("4bf92f3577b34da6a3ce929d0e0e4736", list, None)
-            .await;
+        observed.call((ours.list.0, json!({})), None).await;
         let status = Some(ours.failing_status);
-        observed
-            .call(
-                "5bf92f3577b34da6a3ce929d0e0e4736",
-                ours.failing.clone(),
-                status,
-            )
-            .await;
+        observed.call(ours.failing.clone(), status).await;
     }
 }
 
@@ -127,14 +118,20 @@ struct Observed<'a> {
 }
 
 impl Observed<'_> {
-    /// Calls a tool in this trace, and checks all of its spans. `failure` is the status of the service if it fails.
-    async fn call(&self, trace: &str, (tool, arguments): (&str, Value), failure: Option<&str>) {
+    /// Calls a tool in a trace, and checks all of its spans. `failure` is the status of the service if it fails.
+    async fn call(&self, (tool, arguments): (&str, Value), failure: Option<&str>) {
         let name = format!("b__{tool}");
-        let params = json!({"name": name, "arguments": arguments});
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        let traceparent = format!("00-{trace}-{CLIENT}-01");
-        let headers = [("traceparent", traceparent.as_str())];
-        let reply = self.gateway.post_with(&headers, body.to_string()).await;
+        let body = rpc_call(&name, arguments).to_string();
+        // In another trace if the busy service has not answered in time.
+        let (trace, reply) = eventually(tool, async || {
+            let trace = uuid::Uuid::new_v4().simple().to_string();
+            let traceparent = format!("00-{trace}-{CLIENT}-01");
+            let headers = [("traceparent", traceparent.as_str())];
+            let reply = self.gateway.post_with(&headers, body.clone()).await;
+            (!reply.body.contains("did not answer")).then_some((trace, reply))
+        })
+        .await;
+        let trace = trace.as_str();
         let has_failed = failure.is_some();
         assert_eq!(
             reply.json()["result"]["isError"] == true,

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::super::env::Gateway;
 use super::super::truth::Answers;
 use super::{PRINCIPALS, ROLES, TOKENS, start, start_with};
-use crate::harness::{Dialect, assert_contains, assert_lacks, eventually, wait_until};
+use crate::harness::{Dialect, assert_contains, assert_lacks, eventually};
 
 /// Each sees its own events; a denied request is recorded with its role and the line of the rule.
 #[tokio::test]
@@ -102,23 +102,17 @@ async fn roles_follow_the_file_but_one_that_is_cut_off_takes_no_rule_away() {
         assert!(is_told, "{expected}: {errors:?}");
         assert_eq!(all_names().await, before, "{expected}");
     }
-    let sees = async |principal: &str, name: &str| {
-        let names = roles.names(principal, Dialect::Modern).await;
-        names.contains(&name.to_owned())
-    };
     // What the file says is taken away, and given.
     let changed = config.replace("deny = [\"b__test_error_handling\"]", "deny = []");
     roles.configure(&changed.replace("\"b__greet\",", "\"b__echo\","));
-    wait_until("the rule to be gone", async || {
-        sees("oncall", "b__test_error_handling").await
-    })
-    .await;
-    assert!(sees("reader", "b__echo").await && !sees("reader", "b__greet").await);
+    roles.until_sees("oncall", "b__test_error_handling").await;
+    let names = roles.names("reader", Dialect::Modern).await.join(" ");
+    assert!(
+        names.contains("b__echo") && !names.contains("b__greet"),
+        "{names}"
+    );
     roles.configure("roles = {}\npins = \"hold\"\napprovals = {}\n[backends.b]\nFIXTURE\n");
-    wait_until("everything to be open", async || {
-        sees("guest", "b__test_error_handling").await
-    })
-    .await;
+    roles.until_sees("guest", "b__test_error_handling").await;
 }
 
 /// Instructions, and the reason why a backend is down, are for those who may use it.
@@ -134,11 +128,7 @@ async fn instructions_and_reasons_are_only_of_backends_that_the_role_uses() {
         other.url
     );
     let roles = Gateway::guarded(&TOKENS, &config, &[]).await;
-    wait_until("the tools", async || {
-        let names = roles.names("admin", Dialect::Modern).await;
-        names.iter().any(|name| name.starts_with("c__"))
-    })
-    .await;
+    roles.until_sees("admin", "c__work").await;
     let why = async |principal| roles.told(principal, "gone__anything", json!({})).await;
     assert_contains(&why("admin").await, "backend gone");
     assert_lacks(&why("oncall").await, "backend gone");

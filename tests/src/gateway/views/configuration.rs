@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::super::env::{At, Folder, Gateway, text, token};
 use super::{ROLES, VIEWS, start, start_with};
 use crate::harness::{
-    Dialect, Messages, assert_contains, assert_lacks, client_builder, eventually, recorder,
-    rpc_call, wait_until,
+    Dialect, Messages, assert_contains, assert_lacks, client_builder, recorder, rpc_call,
+    wait_until,
 };
 
 /// A client of this view, with a stream for changes of its lists.
@@ -59,11 +59,8 @@ async fn views_follow_the_file() {
         assert!(methods(messages).is_empty(), "{view}");
     }
     write(&moved.replace("\"say_hello\"", "\"hello\""));
-    let names = eventually("the changed list", async || {
-        let names = views.names(("support", "admin"), Dialect::Modern).await;
-        names.contains(&"hello".to_owned()).then_some(names)
-    })
-    .await;
+    views.until_sees(("support", "admin"), "hello").await;
+    let names = views.names(("support", "admin"), Dialect::Modern).await;
     assert!(!names.contains(&"say_hello".to_owned()), "{names:?}");
     for (view, (_, messages)) in &mut listeners {
         if *view == "support" {

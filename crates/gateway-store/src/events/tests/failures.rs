@@ -18,16 +18,8 @@ fn unavailable_store_drops_only_what_exceeds_the_queue() {
     let scratch = Scratch::new();
     let (database, in_the_way) = blocked(&scratch);
     degraded(&database);
-    let times = (0..12_000).map(|n| {
-        let (event, start) = (event(n), Instant::now());
-        database.log.record(event);
-        start.elapsed()
-    });
-    // Not the 1 ms of the requirement, and a busy machine may stop a few for long, but all those that do not fit would
-    // wait for the store.
-    let slow = times.filter(|time| *time >= Duration::from_millis(100));
-    let slow = slow.count();
-    assert!(slow < 20, "{slow} of 12,000 were slow");
+    // One that waited for the store would wait without end: it is there only afterwards.
+    (0..12_000).for_each(|n| database.log.record(event(n)));
     let health = database.health();
     // The first batch of the writer has made room for more events in the queue.
     assert!((1_000..=2_000).contains(&health.dropped), "{health:?}");
