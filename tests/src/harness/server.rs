@@ -3,7 +3,8 @@
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::time::Duration;
 
 use clap::Parser as _;
@@ -355,15 +356,14 @@ pub(crate) fn binary(name: &str) -> PathBuf {
     .join(name)
 }
 
-/// A free port that no other socket gets by chance: Linux chooses higher ones for those that ask for any.
+/// A free port, another one each time, that no other socket gets by chance: Linux chooses higher ones for those that ask
+/// for any.
 pub(crate) fn free_port() -> u16 {
-    loop {
-        let [high, low, ..] = uuid::Uuid::new_v4().into_bytes();
-        let port = 20_000 + u16::from_be_bytes([high, low]) % 10_000;
-        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
+    static NEXT: LazyLock<AtomicU16> =
+        LazyLock::new(|| AtomicU16::new(20_000 + uuid::Uuid::new_v4().as_fields().1 % 10_000));
+    let mut ports = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed));
+    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.find(is_free).unwrap()
 }
 
 /// The fixture as its command line configures it.

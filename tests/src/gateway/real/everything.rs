@@ -12,7 +12,7 @@ use super::{
     assert_same_lists, cancel_after_progress, child, direct, kill_and_wait_for_restart, spawn_http,
 };
 use crate::harness::real::third_party_server;
-use crate::harness::{assert_contains, wait_until};
+use crate::harness::{assert_contains, free_port, wait_until};
 
 #[tokio::test]
 async fn works_as_a_child() {
@@ -133,9 +133,4 @@ async fn assert_all_features(gateway: &Gateway) {
         })
         .await;
     }
-}
-
-fn free_port() -> u16 {
-    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap().port()
 }

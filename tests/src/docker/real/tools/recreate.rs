@@ -2,9 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::TcpListener;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU16, Ordering};
 
 use bollard::query_parameters::ListVolumesOptions;
 use futures_util::future::join_all;
@@ -17,7 +14,9 @@ use super::super::super::proxy::Proxy;
 use super::super::super::{calls_of, in_front_of};
 use super::stdio_session::StdioSession;
 use super::{confirmed, fail, isolated_lab, lab, refusal, succeed, texts};
-use crate::harness::{assert_contains, assert_lacks, assert_starts_with, real, wait_until};
+use crate::harness::{
+    assert_contains, assert_lacks, assert_starts_with, free_port, real, wait_until,
+};
 
 /// A server with all tools on each engine.
 async fn labs() -> Vec<Lab> {
@@ -369,15 +368,6 @@ fn settings(container: &Value) -> BTreeMap<String, String> {
 fn is_anonymous(bind: &str) -> bool {
     let name = bind.split(':').next().unwrap();
     name.len() == 64
-}
-
-/// Each is another one, and below those which the system gives: nobody takes it while the container is replaced.
-fn free_port() -> u16 {
-    static NEXT: LazyLock<AtomicU16> =
-        LazyLock::new(|| AtomicU16::new(20_000 + uuid::Uuid::new_v4().as_fields().1 % 12_000));
-    let mut ports = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed));
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    ports.find(is_free).unwrap()
 }
 
 /// Runs a container with the options of a row, replaces it, and compares.
