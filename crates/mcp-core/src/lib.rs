@@ -7,7 +7,7 @@
 //!   ([`tool::Call::confirm`]) and tasks ([`tool::TaskSupport`]).
 //! * [`resource`], [`prompt`] and [`method`]: the same for resources, prompts and custom methods.
 //! * [`registry`]: the items of one kind, declared without a service and then bound to one.
-//! * [`server`]: dispatch, one frame in, one answer out, and notifications of changes
+//! * [`server`]: dispatch, one frame in, one reply out, and notifications of changes
 //!   ([`server::ChangeNotifier`]).
 //! * [`metrics`]: durations of requests in histograms, for an exporter to read.
 //! * [`http_headers`]: the headers in which the modern era repeats parts of the body.
@@ -16,8 +16,7 @@
 //! * [`trace`]: the context of distributed traces, and the spans of requests.
 //! * [`error`]: one enum of kinds; each dialect has its own number for a kind.
 //!
-//! Deliberately absent are a transport (`mcp-serve`, `mcp-client`) and any knowledge of the seeds'
-//! `mcp.*` methods outside of `server/seed_001.rs`.
+//! Deliberately absent is a transport (`mcp-serve`, `mcp-client`).
 
 pub mod clock;
 pub mod completion;

@@ -81,7 +81,7 @@ impl Identity {
 #[derive(Clone)]
 pub struct ServerSettings {
     /// The error codes of the unversioned era.
-    pub profile: ErrorCodes,
+    pub error_codes: ErrorCodes,
     /// The timeout of a tool call.
     pub call_timeout: Duration,
     /// Signs state that clients store.
@@ -122,7 +122,7 @@ pub struct IncomingFrame<'a> {
     pub hints: Hints<'a>,
     /// The connection or session of the frame, if it has one.
     pub connection: Option<Arc<Connection>>,
-    /// The sender.
+    /// The client that has sent it.
     pub caller: Caller,
 }
 
@@ -155,8 +155,8 @@ impl Server {
     }
 
     /// The error codes of the unversioned era.
-    pub fn profile(&self) -> ErrorCodes {
-        self.settings.profile
+    pub fn error_codes(&self) -> ErrorCodes {
+        self.settings.error_codes
     }
 
     /// Its counters.

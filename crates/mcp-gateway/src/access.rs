@@ -7,14 +7,14 @@ use mcp_core::server::{Access, AccessItem, Denial, DeniedBy, Principal, ServerIt
 use mcp_core::tool::{Call, ToolDefinition, ToolError};
 use serde_json::value::RawValue;
 
-use crate::catalog::{Catalog, Scope, Tool, has_resource};
+use crate::catalog::{MergedCatalog, Scope, Tool, has_resource};
 use crate::config::BackendKey;
 use crate::instructions;
 
 /// Chooses the items of callers by the roles and views of one catalog.
 pub(crate) struct CatalogAccess {
     pub(crate) admission: Arc<Admission>,
-    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) catalog: Arc<MergedCatalog>,
     /// The instructions of the backends.
     pub(crate) servers: Vec<(BackendKey, String)>,
     /// Explains tools whose backend is down, by the name of the tool and of the view.

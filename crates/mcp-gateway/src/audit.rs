@@ -16,17 +16,17 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use upstream::redact::redacted;
 
-use crate::catalog::Catalog;
+use crate::catalog::MergedCatalog;
 
 /// Records requests in the event log.
 pub(crate) struct RequestAudit {
     log: Arc<EventLog>,
     /// The catalog of the gateway, which knows the arguments of tools.
-    catalog: Arc<Mutex<Arc<Catalog>>>,
+    catalog: Arc<Mutex<Arc<MergedCatalog>>>,
 }
 
 impl RequestAudit {
-    pub(crate) fn new(log: Arc<EventLog>, catalog: Arc<Mutex<Arc<Catalog>>>) -> Self {
+    pub(crate) fn new(log: Arc<EventLog>, catalog: Arc<Mutex<Arc<MergedCatalog>>>) -> Self {
         Self { log, catalog }
     }
 

@@ -51,15 +51,15 @@ const MAX_LINES: usize = 40;
 /// Characters of such a line.
 const MAX_LINE_LENGTH: usize = 400;
 
-/// The channels from the backends to the gateway.
+/// The parts of the gateway that all backends share: channels for changes, event log, metrics, pins.
 #[derive(Clone)]
-pub(crate) struct Signals {
+pub(crate) struct BackendContext {
     /// Notified when a list of a backend has changed.
     pub(crate) lists: Arc<Notify>,
     /// Announces changed resources to the clients, and holds their subscriptions.
     pub(crate) changes: ChangeNotifier,
     pub(crate) log: Arc<EventLog>,
-    /// Of the requests to all backends, as `/metrics` shows them.
+    /// Durations of the requests to all backends, as `/metrics` shows them.
     pub(crate) durations: Durations,
     /// The approved definitions of tools.
     pub(crate) pins: Arc<Pins>,
@@ -74,7 +74,7 @@ pub(crate) struct Backend {
     pub(crate) key: BackendKey,
     pub(crate) config: config::BackendConfig,
     pub(crate) metrics: BackendMetrics,
-    signals: Signals,
+    context: BackendContext,
     /// Handles its messages that belong to no call.
     notifications: Arc<dyn Handler>,
     status: watch::Sender<BackendStatus>,
@@ -126,14 +126,14 @@ impl Backend {
     pub(crate) fn new(
         key: BackendKey,
         config: config::BackendConfig,
-        signals: Signals,
+        context: BackendContext,
     ) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             key,
             permits: Arc::new(Semaphore::new(config.max_in_flight as usize)),
             config,
             metrics: BackendMetrics::default(),
-            signals,
+            context,
             notifications: Arc::new(Notifications(Weak::clone(this))),
             status: watch::Sender::default(),
             snapshot: Mutex::default(),
@@ -165,7 +165,7 @@ impl Backend {
             return status;
         }
         match (self.fault.lock().clone(), self.breaker.open_for()) {
-            (Some(fault), _) => status.with_fault(fault, self.signals.probe_interval),
+            (Some(fault), _) => status.with_fault(fault, self.context.probe_interval),
             (None, Some(wait)) => {
                 let fault = "it did not answer five requests in a row".to_owned();
                 status.with_fault(fault, wait)
@@ -210,7 +210,7 @@ impl Backend {
 
     /// Counts a request that was sent to it.
     pub(crate) fn record_duration(&self, labels: OperationLabels, took: Duration) {
-        self.signals.durations.record(labels, took);
+        self.context.durations.record(labels, took);
     }
 
     /// The number of requests to it that are not answered.
@@ -264,13 +264,13 @@ impl Backend {
 
     /// The caller of a request to it. A server over HTTP without sessions is the same for all callers, unless `isolation`
     /// is set.
-    pub(crate) fn caller(&self, call: &Call) -> Option<Caller> {
+    pub(crate) fn caller(&self, call: &Call) -> Option<BackendCaller> {
         let has_sessions = self.config.is_child() || matches!(self.era(), Some(Era::Legacy(_)));
         let isolation = match self.config.isolation {
             Isolation::Unset if !has_sessions => Isolation::Shared,
             isolation => isolation,
         };
-        Caller::new(call, isolation)
+        BackendCaller::new(call, isolation)
     }
 
     /// The headers that a server over HTTP gets of the client of a call: those that the operator has chosen, and the name
@@ -345,12 +345,12 @@ impl Backend {
 
     /// Announces an update of a resource.
     pub(super) fn updated(&self, uri: String) {
-        let owners = Arc::clone(&self.signals.owners.lock());
+        let owners = Arc::clone(&self.context.owners.lock());
         if !owners.may_announce(&self.key, &uri) {
             tracing::debug!(backend = %self.key, ?uri, "announced a change of a resource that is not its own");
             return;
         }
-        self.signals.changes.announce(ServerChange::Resource(uri));
+        self.context.changes.announce(ServerChange::Resource(uri));
     }
 
     /// True once it was removed or replaced: the configuration has changed, or the gateway stops.
@@ -377,26 +377,26 @@ impl Backend {
         *current = Arc::new(snapshot);
         self.check_tools(&mut current, true);
         drop(current);
-        self.signals.lists.notify_one();
+        self.context.lists.notify_one();
     }
 
     /// Compares the tools with their pins again if these have changed.
     pub(crate) fn follow_pins(&self) {
         let key = self.key.as_str();
-        let revision = self.signals.pins.revision(key);
+        let revision = self.context.pins.revision(key);
         let is_same = self.pins_revision.load(Ordering::Relaxed) == revision;
-        if is_same && !self.signals.pins.has_unstored(key) {
+        if is_same && !self.context.pins.has_unstored(key) {
             return;
         }
         let mut current = self.snapshot.lock();
         if self.check_tools(&mut current, false) {
-            self.signals.lists.notify_one();
+            self.context.lists.notify_one();
         }
     }
 
     /// Compares the tools of a snapshot with their pins. Returns true if others are held back than before.
     fn check_tools(&self, snapshot: &mut Arc<Snapshot>, is_new_list: bool) -> bool {
-        let (pins, key) = (&self.signals.pins, self.key.as_str());
+        let (pins, key) = (&self.context.pins, self.key.as_str());
         // Read first: a later change causes another check.
         let revision = pins.revision(key);
         self.pins_revision.store(revision, Ordering::Relaxed);
@@ -528,9 +528,9 @@ impl Quantiles {
     }
 }
 
-/// The caller of a request: a session or connection, or a principal.
+/// The caller of a request, by whom a backend separates its processes or sessions: a session or connection, or a principal.
 #[derive(Clone)]
-pub(crate) struct Caller {
+pub(crate) struct BackendCaller {
     pub(crate) id: CallerId,
     connection: Option<Arc<Connection>>,
     /// Cancelled when its token is revoked; `None` if it has none.
@@ -544,7 +544,7 @@ pub(crate) struct Caller {
     asks_as_before: bool,
 }
 
-impl Caller {
+impl BackendCaller {
     /// Returns the caller of `call`: its session, if it has one, or its principal, which comes first with
     /// `isolation = "principal"`. `None` if it has neither.
     pub(crate) fn new(call: &Call, isolation: Isolation) -> Option<Self> {
@@ -663,7 +663,7 @@ mod tests {
             (Some("ada"), true, Unset, ada(), session()),
         ] {
             let connection = has_session.then_some(&connection);
-            let caller = Caller::new(&call(principal, connection), isolation);
+            let caller = BackendCaller::new(&call(principal, connection), isolation);
             let found = caller.as_ref().map(|caller| caller.id.clone());
             assert_eq!(found, id, "{principal:?} {has_session} {isolation:?}");
             let found = caller.and_then(|caller| caller.attributed);

@@ -24,7 +24,7 @@ use crate::{relay, sanitise};
 
 /// The backends' items under their published names, and the items that cannot be published.
 #[derive(Default)]
-pub(crate) struct Catalog {
+pub(crate) struct MergedCatalog {
     pub(crate) lists: ServerItems,
     /// Items that are not published although no rule denies them, for `gateway_status`.
     pub(crate) refused: Vec<RefusedItem>,
@@ -51,7 +51,7 @@ struct BackendSnapshot {
 /// Selects one list of a snapshot.
 type ListOf = fn(&Snapshot) -> &Vec<ListedItem>;
 
-impl Catalog {
+impl MergedCatalog {
     /// Merges the current lists of `backends`. The same lists always give the same catalog, in the
     /// same order.
     pub(crate) fn new(relay: &Relay, backends: &BTreeMap<BackendKey, Arc<Backend>>) -> Self {
@@ -148,7 +148,7 @@ impl Catalog {
                 backend: Arc::clone(&part.backend),
                 listed: Arc::clone(&part.snapshot),
                 id: Arc::clone(&published.item),
-                item: quoted(&published.item).into(),
+                id_json: quoted(&published.item).into(),
                 published: Arc::clone(&published.name),
                 known: KnownArguments::new(&definition.input_schema),
                 effect: definition.effect,
@@ -309,7 +309,7 @@ fn find<'a>(
 /// The tools of a catalog as the clients of one view know them, whatever their role.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
-    catalog: &'a Catalog,
+    catalog: &'a MergedCatalog,
     pub(crate) view: Option<&'a CatalogOfView>,
 }
 
@@ -417,7 +417,7 @@ impl<'a> Scope<'a> {
     /// is not the work of a worker of the runtime.
     pub(crate) async fn find(
         self,
-        catalog: &Arc<Catalog>,
+        catalog: &Arc<MergedCatalog>,
         query: String,
     ) -> Result<Vec<&'a ToolDefinition>, StoreError> {
         let view = self.view.map(|view| Arc::clone(view.name()));
@@ -478,7 +478,7 @@ pub(crate) fn has_resource(resources: &BoundItems<ResourceKind>, uri: &str) -> b
     })
 }
 
-impl Catalog {
+impl MergedCatalog {
     /// Adds the items of `views`. In a view with more tools than `search_above` they are searched, not listed.
     pub(crate) fn add_views(&mut self, views: &[Arc<View>], search_above: Option<usize>) {
         let views = views.iter();

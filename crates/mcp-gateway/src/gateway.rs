@@ -26,8 +26,8 @@ use uuid::Uuid;
 
 use crate::access::CatalogAccess;
 use crate::audit::RequestAudit;
-use crate::backend::{Backend, Signals};
-use crate::catalog::{Catalog, Scope};
+use crate::backend::{Backend, BackendContext};
+use crate::catalog::{MergedCatalog, Scope};
 use crate::config::{BackendKey, Config, DisabledReason};
 use crate::metrics::GatewayMetrics;
 use crate::owners::ResourceOwners;
@@ -42,13 +42,13 @@ pub(crate) struct Gateway {
     database: Arc<Database>,
     /// Sessions and tasks of the gateways on its database; `None` for a database of one gateway.
     shared: Option<Arc<SharedTables>>,
-    signals: Signals,
+    context: BackendContext,
     relay: Relay,
     /// The backends that are not disabled. Shared with the metrics.
     backends: Arc<Mutex<BTreeMap<BackendKey, Arc<Backend>>>>,
     /// One task for each backend, which starts and restarts it.
     supervisors: Mutex<JoinSet<()>>,
-    catalog: Arc<Mutex<Arc<Catalog>>>,
+    catalog: Arc<Mutex<Arc<MergedCatalog>>>,
     /// The number of catalogs until now.
     catalogs: AtomicU64,
     config: Mutex<Arc<Config>>,
@@ -81,7 +81,7 @@ impl Gateway {
         let database = Database::start(config.events.clone(), config.retention.clone());
         let database = Arc::new(database.context("cannot start the database")?);
         let (log, state) = (Arc::clone(&database.log), Arc::clone(&database.state));
-        let signals = Signals {
+        let context = BackendContext {
             lists: Arc::new(Notify::new()),
             changes: ChangeNotifier::new(),
             log: Arc::clone(&log),
@@ -91,13 +91,13 @@ impl Gateway {
             durations: Durations::default(),
         };
         let counts = Arc::default();
-        let admission = admission(&config, &counts, &signals.owners);
+        let admission = admission(&config, &counts, &context.owners);
         let approvals = Arc::new(Approvals::new(state, Arc::clone(&log)));
         Ok(Self {
             source,
             database,
             shared: shared.map(Arc::new),
-            signals,
+            context,
             relay: Relay::new(log, approvals),
             backends: Arc::default(),
             supervisors: Mutex::default(),
@@ -114,7 +114,7 @@ impl Gateway {
     }
 
     /// Finds the rules of a configuration that match nothing of what the backends list.
-    fn find_unmatched(&self, config: &Config, catalog: &Catalog) -> Vec<UnmatchedRule> {
+    fn find_unmatched(&self, config: &Config, catalog: &MergedCatalog) -> Vec<UnmatchedRule> {
         let owners = self.tokens.lock().clone();
         let owners = owners.map(|owners| owners());
         unmatched::find(config, catalog, &self.backends(), owners.as_deref())
@@ -139,7 +139,7 @@ impl Gateway {
             reasons.filter(|reason| reason.is_of_store()).count()
         });
         let held: usize = held.sum();
-        match self.signals.pins.is_read() {
+        match self.context.pins.is_read() {
             false if held == 0 && !self.approvals().has_rules() => None,
             false => Some(format!(
                 "the store of decisions cannot be read: {held} tools are held back, and calls that need a person are refused"
@@ -158,7 +158,7 @@ impl Gateway {
     }
 
     /// The catalog that was published last.
-    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+    pub(crate) fn catalog(&self) -> Arc<MergedCatalog> {
         Arc::clone(&self.catalog.lock())
     }
 
@@ -188,7 +188,7 @@ impl Gateway {
     }
 
     pub(crate) fn log(&self) -> &EventLog {
-        &self.signals.log
+        &self.context.log
     }
 
     pub(crate) fn config(&self) -> Arc<Config> {
@@ -207,7 +207,7 @@ impl Gateway {
 
     /// Records an event of the gateway itself.
     pub(crate) fn record(&self, event: &'static str, status: EventStatus, facts: Value) {
-        self.signals.log.record(Event::new(event, status, facts));
+        self.context.log.record(Event::new(event, status, facts));
     }
 
     /// Starts and stops backends so that they match `config`. A backend whose configuration is
@@ -218,7 +218,7 @@ impl Gateway {
             config.roles.clone_from(&before.roles);
         }
         if before.roles != config.roles || before.views != config.views {
-            *self.admission.lock() = admission(&config, &self.counts, &self.signals.owners);
+            *self.admission.lock() = admission(&config, &self.counts, &self.context.owners);
         }
         self.approvals().set_rules(ApprovalRules {
             roles: config.roles.clone(),
@@ -235,7 +235,7 @@ impl Gateway {
             let is_unchanged = config.backends.get(key) == Some(&backend.config);
             if !is_unchanged {
                 backend.stop();
-                self.signals.durations.forget(key.as_str());
+                self.context.durations.forget(key.as_str());
             }
             is_unchanged
         });
@@ -243,7 +243,7 @@ impl Gateway {
             if wanted.disabled.is_some() || backends.contains_key(key) {
                 continue;
             }
-            let backend = Backend::new(key.clone(), wanted.clone(), self.signals.clone());
+            let backend = Backend::new(key.clone(), wanted.clone(), self.context.clone());
             backend.record(kind::BACKEND_REGISTERED, EventStatus::Success, None);
             self.supervisors
                 .lock()
@@ -269,7 +269,7 @@ impl Gateway {
             let facts = json!({"backend": key, "namespace": key, "reason": reason.to_string()});
             self.record(kind::BACKEND_DISABLED, status, facts);
         }
-        self.signals.lists.notify_one();
+        self.context.lists.notify_one();
     }
 
     /// Returns the reason why a backend cannot be called, for a tool that is not published while its
@@ -458,7 +458,7 @@ impl mcp_serve::Service for Gateway {
             let error = error.unwrap_or_else(|| "it has not started in time".to_owned());
             format!("backends.{}: {error}", backend.key)
         });
-        let unmatched = self.find_unmatched(&config, &Catalog::new(&self.relay, &backends));
+        let unmatched = self.find_unmatched(&config, &MergedCatalog::new(&self.relay, &backends));
         let (open, others): (Vec<_>, Vec<_>) = unmatched.iter().partition(|rule| rule.opens);
         let open = open.into_iter().map(ToString::to_string);
         let problems: Vec<String> = unusable.chain(down).chain(open).collect();
@@ -476,7 +476,7 @@ impl mcp_serve::Service for Gateway {
     }
 
     fn changes(&self) -> Option<ChangeNotifier> {
-        Some(self.signals.changes.clone())
+        Some(self.context.changes.clone())
     }
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
@@ -504,7 +504,7 @@ impl mcp_serve::Service for Gateway {
     }
 
     fn audit(&self) -> Option<Arc<dyn Audit>> {
-        let log = Arc::clone(&self.signals.log);
+        let log = Arc::clone(&self.context.log);
         Some(Arc::new(RequestAudit::new(log, Arc::clone(&self.catalog))))
     }
 
@@ -534,7 +534,7 @@ impl mcp_serve::Service for Gateway {
         if let Some(shared) = self.shared() {
             shared.ready().await;
         }
-        self.signals.changes.wait_for_lists().await;
+        self.context.changes.wait_for_lists().await;
     }
 
     async fn stop(&self) {
@@ -559,8 +559,8 @@ impl mcp_serve::Service for Gateway {
     fn register(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(GatewayMetrics {
             backends: Arc::clone(&self.backends),
-            log: Arc::clone(&self.signals.log),
-            durations: self.signals.durations.clone(),
+            log: Arc::clone(&self.context.log),
+            durations: self.context.durations.clone(),
             shared: self.shared.clone(),
         }));
     }
@@ -573,7 +573,7 @@ impl Gateway {
         let backends = self.backends();
         let started = backends.values().map(|backend| backend.first_start());
         let started = futures_util::future::join_all(started);
-        let read = self.signals.pins.store_is_read();
+        let read = self.context.pins.store_is_read();
         let timeout = match self.shared() {
             Some(_) => SHARED_FIRST_LIST_TIMEOUT,
             None => FIRST_LIST_TIMEOUT,
@@ -581,7 +581,7 @@ impl Gateway {
         let _ = tokio::time::timeout(timeout, async { tokio::join!(started, read) }).await;
         self.follow_pins();
         loop {
-            let mut catalog = Catalog::new(&self.relay, &self.backends());
+            let mut catalog = MergedCatalog::new(&self.relay, &self.backends());
             let read_only = server.is_read_only();
             if read_only {
                 catalog.keep_read_only();
@@ -594,19 +594,19 @@ impl Gateway {
             }
             self.report_conflicts(&catalog);
             self.report_unmatched(self.find_unmatched(&config, &catalog));
-            *self.signals.owners.lock() = Arc::clone(&catalog.owners);
+            *self.context.owners.lock() = Arc::clone(&catalog.owners);
             *self.catalog.lock() = Arc::clone(&catalog);
             self.catalogs.fetch_add(1, Ordering::Relaxed);
             server.publish(self.listed(&catalog, read_only));
-            self.signals.changes.lists_published();
+            self.context.changes.lists_published();
             tokio::time::sleep(MIN_PUBLISH_INTERVAL).await;
-            self.signals.lists.notified().await;
+            self.context.lists.notified().await;
             tokio::time::sleep(PUBLISH_DEBOUNCE).await;
         }
     }
 
     /// Logs the resources that several backends list, each conflict once.
-    fn report_conflicts(&self, catalog: &Catalog) {
+    fn report_conflicts(&self, catalog: &MergedCatalog) {
         let before = self.catalog();
         for refused in &catalog.refused {
             let is_conflict = catalog.owners.listing(&refused.item).nth(1).is_some();
@@ -640,7 +640,7 @@ impl Gateway {
 
     /// Returns the lists for clients. With more tools than `search_above`, the backends' tools are
     /// hidden and the search tools take their place.
-    fn listed(self: &Arc<Self>, catalog: &Arc<Catalog>, read_only: bool) -> ServerItems {
+    fn listed(self: &Arc<Self>, catalog: &Arc<MergedCatalog>, read_only: bool) -> ServerItems {
         let config = self.config();
         let mut lists = catalog.lists.clone();
         let servers = self.instructions();
@@ -692,9 +692,9 @@ impl Gateway {
         let Some(lost) = lost_backends(self.state(), &self.config()).await else {
             return;
         };
-        self.signals.pins.set_read(lost);
+        self.context.pins.set_read(lost);
         self.follow_pins();
-        let mut pins = self.signals.pins.subscribe();
+        let mut pins = self.context.pins.subscribe();
         // Also without a change: pins that could not be stored are stored then.
         while !matches!(
             tokio::time::timeout(STORE_RETRY_INTERVAL, pins.changed()).await,

@@ -1,6 +1,6 @@
 //! Forwards requests for a backend's tools, resources and prompts.
 //!
-//! * [`request`]: the client's request, parsed once, and that request to the backend; its event.
+//! * [`request`]: the client's request, parsed once, its request to the backend, and the record of its event.
 //! * [`questions`]: the backend's messages and questions during a request, and requests that wait for an answer.
 
 pub(crate) mod questions;
@@ -28,7 +28,7 @@ use serde_json::value::RawValue;
 use upstream::redact::redacted;
 
 use self::questions::{Asker, SuspendedRequests};
-use self::request::{ClientRequest, RelayedRequest, RequestRecord};
+use self::request::{ClientRequest, EventRecord, RelayedRequest};
 use crate::backend::{Backend, ListedItem, Snapshot};
 use crate::names::PublishedItem;
 use crate::owners::{ResourceOwners, fits};
@@ -99,7 +99,7 @@ impl RelayedItem {
         }
         let mut record = (!is_audited).then(|| {
             let labels = self.backend.labels(method, None);
-            RequestRecord::new(&self.relay.log, &self.backend, labels, &client, event)
+            EventRecord::new(&self.relay.log, &self.backend, labels, &client, event)
         });
         let request = RelayedRequest {
             relay: &self.relay,
@@ -146,10 +146,10 @@ pub(crate) struct RelayedTool {
     pub(crate) backend: Arc<Backend>,
     /// The lists that it is from.
     pub(crate) listed: Arc<Snapshot>,
-    /// Its name in the backend's list …
+    /// Its name in the backend's list.
     pub(crate) id: Arc<str>,
-    /// … and the same as JSON.
-    pub(crate) item: Arc<str>,
+    /// `id` as JSON.
+    pub(crate) id_json: Arc<str>,
     /// Its published name.
     pub(crate) published: Arc<str>,
     /// The arguments that its schema knows.
@@ -193,7 +193,7 @@ impl BoundTool for RelayedTool {
         let arguments = cleaned.as_deref().unwrap_or(arguments);
         let mut client = ClientRequest::new(call);
         let params = Arc::make_mut(&mut client.params);
-        params.set("name", &self.item);
+        params.set("name", &self.id_json);
         params.set("arguments", arguments.get());
         let event = FinishedRequest {
             item: Arc::clone(&self.published),
@@ -206,17 +206,9 @@ impl BoundTool for RelayedTool {
             ..FinishedRequest::default()
         };
         let labels = self.labels.clone();
-        let mut record = RequestRecord::new(&self.relay.log, &self.backend, labels, &client, event);
+        let mut record = EventRecord::new(&self.relay.log, &self.backend, labels, &client, event);
         record.not_sent();
-        Ok(self.run(client, record))
-    }
-}
-
-impl RelayedTool {
-    fn run<'a>(&'a self, client: ClientRequest<'a>, mut record: RequestRecord) -> ToolFuture<'a> {
-        // A block, since the future of an `async fn` has its arguments twice.
-        Box::pin(async move {
-            let call = client.call;
+        Ok(Box::pin(async move {
             let result = match Withheld::of(&self.backend, &self.id) {
                 Some(reason) => {
                     record.denied(match reason {
@@ -229,14 +221,16 @@ impl RelayedTool {
             };
             record.finish(&result, call);
             result.map(ToolResult::Relayed)
-        })
+        }))
     }
+}
 
+impl RelayedTool {
     /// Forwards the call if no person has to be asked, or has agreed.
     async fn guarded(
         &self,
         client: ClientRequest<'_>,
-        record: &mut RequestRecord,
+        record: &mut EventRecord,
     ) -> Result<Members, ToolError> {
         let guarded = GuardedCall {
             tool: &self.published,

@@ -21,7 +21,7 @@ use tracing::level_filters::LevelFilter;
 use upstream::time::{Since, Timestamp};
 
 use crate::backend::{Backend, BackendState};
-use crate::catalog::Catalog;
+use crate::catalog::MergedCatalog;
 use crate::config::{BackendKey, DisabledReason, Isolation};
 use crate::gateway::{Gateway, not_used};
 use crate::names::RefusedItem;
@@ -370,7 +370,7 @@ impl BackendReport {
     }
 
     /// `timeout` is that of all calls, in seconds.
-    fn new(backend: &Backend, catalog: &Catalog, timeout: u64) -> Self {
+    fn new(backend: &Backend, catalog: &MergedCatalog, timeout: u64) -> Self {
         let mut status = backend.status();
         if status.state == BackendState::Running && catalog.lacks_tools_of(backend) {
             // A client that reads the list now does not find them.

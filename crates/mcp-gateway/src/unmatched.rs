@@ -12,7 +12,7 @@ use mcp_core::server::Principal;
 use mcp_core::suggestion::nearest;
 
 use crate::backend::{Backend, ListedItem, Snapshot};
-use crate::catalog::Catalog;
+use crate::catalog::MergedCatalog;
 use crate::config::{BackendKey, Config};
 
 /// A rule that matches nothing.
@@ -69,7 +69,7 @@ struct KnownItems<'a> {
 /// are known.
 pub(crate) fn find(
     config: &Config,
-    catalog: &Catalog,
+    catalog: &MergedCatalog,
     backends: &BTreeMap<BackendKey, Arc<Backend>>,
     principals: Option<&[Arc<Principal>]>,
 ) -> Vec<UnmatchedRule> {
@@ -134,7 +134,7 @@ impl KnownItems<'_> {
     }
 
     /// The named arguments that none of the tools has for which they count: such a role allows no call.
-    fn of_arguments(&self, catalog: &Catalog) -> Vec<UnmatchedRule> {
+    fn of_arguments(&self, catalog: &MergedCatalog) -> Vec<UnmatchedRule> {
         if !self.is_complete() {
             return Vec::new();
         }

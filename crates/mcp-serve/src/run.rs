@@ -152,7 +152,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
     pub fn assemble(mut self, command: Command<O>, key: &Key) -> anyhow::Result<Running<S>> {
         let options = &command.common;
         let settings = ServerSettings {
-            profile: options.error_profile.into(),
+            error_codes: options.error_profile.into(),
             call_timeout: options.call_timeout(),
             signer: key.signer(),
             random: key::handle,
@@ -364,7 +364,7 @@ impl<S: Service> Running<S> {
         let shared = self.service.shared_sessions();
         let extras = Extras {
             sse: options.sse,
-            paths: self.service.paths(),
+            own_paths: self.service.paths(),
             ended_sessions: match shared {
                 // Their database knows.
                 Some(_) => None,

@@ -58,7 +58,7 @@ pub(crate) async fn serve(
         calls: TaskTracker::new(),
         cancel: Arc::default(),
         left: Arc::default(),
-        caller: Arc::from("stdio"),
+        name: Arc::from("stdio"),
         view,
     });
     let (calls, cancel) = (client.calls.clone(), client.cancel.clone());
@@ -123,7 +123,7 @@ struct StdioClient {
     /// Cancelled when the client has closed stdin. Calls still have a while to be answered.
     left: Arc<CancellationToken>,
     /// The name of the only client.
-    caller: Arc<str>,
+    name: Arc<str>,
     /// The view that it uses.
     view: Option<Arc<str>>,
 }
@@ -170,7 +170,7 @@ impl StdioClient {
                         view: client.view.clone(),
                         cancelled: Some(Arc::clone(&client.cancel)),
                         disconnected: Some(Arc::clone(&client.left)),
-                        ..Caller::new(Some(Arc::clone(&client.caller)), Some(peer))
+                        ..Caller::new(Some(Arc::clone(&client.name)), Some(peer))
                     },
                 })
                 .await

@@ -87,7 +87,7 @@ impl FormPart {
 }
 
 /// The outcome of a request that may have started a run.
-pub(crate) enum UrlAnswer {
+pub(crate) enum UrlOutcome {
     Reply(UrlReply),
     /// No readable reply before the timeout. That is not a failure: the run continues.
     Late,
@@ -140,7 +140,7 @@ impl ProductionUrls {
         workflow: &Id,
         request_id: &str,
         within: Duration,
-    ) -> Result<Pending<UrlAnswer>, ToolError> {
+    ) -> Result<Pending<UrlOutcome>, ToolError> {
         let (http, credentials) = (self.http.clone(), self.credentials()?);
         let (workflow, request_id) = (workflow.clone(), request_id.to_owned());
         Ok(Pending::spawn(async move {
@@ -260,14 +260,14 @@ fn is_unregistered(workflow: &Id, sent: &UrlRequest, reply: &UrlReply) -> bool {
 }
 
 /// Separates failures that may have started a run from those that have not.
-fn classify(sent: Result<UrlReply, HttpFailure>) -> Result<UrlAnswer, ToolError> {
+fn classify(sent: Result<UrlReply, HttpFailure>) -> Result<UrlOutcome, ToolError> {
     match sent {
         Ok(reply) if reply.unregistered => Err(ToolError::conflict(
             "n8n does not know the production URL of this workflow, although it is active. \
              Another active workflow may have the same method and path (activate_workflow names it); if \
              n8n's webhooks have an address of their own, set N8N_WEBHOOK_URL.",
         )),
-        Ok(reply) => Ok(UrlAnswer::Reply(reply)),
+        Ok(reply) => Ok(UrlOutcome::Reply(reply)),
         Err(failure) => match failure.into_fault() {
             Fault::Unreachable(error) => Err(ToolError::unavailable(
                 "n8n's webhooks cannot be reached; nothing was started. If they have an address of \
@@ -275,8 +275,8 @@ fn classify(sent: Result<UrlReply, HttpFailure>) -> Result<UrlAnswer, ToolError>
             )
             .caused_by(error)),
             // A reply that is too large is a reply: the execution has the result.
-            Fault::Timeout(_) | Fault::TooLarge(_) => Ok(UrlAnswer::Late),
-            _ => Ok(UrlAnswer::Lost),
+            Fault::Timeout(_) | Fault::TooLarge(_) => Ok(UrlOutcome::Late),
+            _ => Ok(UrlOutcome::Lost),
         },
     }
 }

@@ -1,4 +1,4 @@
-//! The tools, by toolset.
+//! The tools, by toolset. `run_workflow` is in [`crate::run`].
 
 mod admin;
 mod collection;

@@ -54,6 +54,7 @@ pub enum RequestEnd {
     Cancelled,
 }
 
+/// The reply to one request of a frame, before it is encoded.
 pub(super) struct MessageReply<'a> {
     pub(super) response: Response<'a>,
     pub(super) status: u16,

@@ -24,7 +24,7 @@ pub trait Audit: Send + Sync {
     fn refused(&self, caller: Option<&Arc<str>>, kind: &'static str);
 }
 
-/// The program that has sent a request, as far as it is known.
+/// The name and the address of the client that has sent a request, for the audit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sender {
     /// The name that it gives itself.

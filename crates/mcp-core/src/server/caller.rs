@@ -1,4 +1,4 @@
-//! The sender of a frame, and its name.
+//! The client that has sent a frame, as its transport knows it, and the receiver of messages to it.
 
 use core::net::IpAddr;
 use std::fmt;
@@ -24,7 +24,8 @@ pub trait Peer: Send + Sync {
 /// Returns the value of a header of an HTTP request by its name in lower case.
 pub type RequestHeaders = Arc<dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync>;
 
-/// The sender of a frame. It is also the client of unversioned requests, which can be asked nothing.
+/// The client that has sent a frame, as its transport knows it. In the unversioned era a caller is also the [`Client`] of
+/// its calls, which can be asked nothing.
 #[derive(Clone, Default)]
 pub struct Caller {
     /// Facts about it.
@@ -69,11 +70,6 @@ impl Caller {
         }
         self.info.principal = principal;
         self
-    }
-
-    /// The name of its view; `None` for the server itself.
-    pub(super) fn view(&self) -> Option<&Arc<str>> {
-        self.view.as_ref()
     }
 
     pub(super) fn name(&self) -> Option<&Arc<str>> {

@@ -451,7 +451,7 @@ impl Server {
     /// The current catalog as this caller sees it.
     pub(super) fn catalog_of(&self, caller: &Caller) -> Arc<Catalog> {
         let principal = caller.principal().map(|principal| &**principal);
-        let view = caller.view().map(|view| &**view);
+        let view = caller.view.as_deref();
         self.published().of(principal, view, &self.identity)
     }
 

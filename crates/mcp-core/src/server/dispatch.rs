@@ -231,7 +231,7 @@ impl Server {
             timeout: self.settings.call_timeout,
             connection: connection.clone(),
             principal: caller.principal().cloned(),
-            view: caller.view().cloned(),
+            view: caller.view.clone(),
             sender: record.sender,
             headers: caller.headers.clone(),
             revoked: caller.revoked.clone(),
@@ -336,7 +336,7 @@ impl Server {
             Era::Legacy(_) => 200,
             Era::Modern => error.modern_status(),
         };
-        let outcome = Err(error.render(era, self.settings.profile));
+        let outcome = Err(error.render(era, self.settings.error_codes));
         MessageReply {
             response: Response { id, outcome },
             status,

@@ -29,13 +29,13 @@ use crate::tool::{
 impl Server {
     pub(super) async fn call_tool(&self, context: &RequestContext<'_>) -> Result<Answer, Error> {
         let (name, arguments) = context.params.named_call()?;
-        let conclude = |result| {
+        let answer = |result| {
             let capabilities = context.call.capabilities();
             conclude(context.era, capabilities, context.client.as_deref(), result)
         };
         let refused = |error: ToolError| {
             context.record.failed(error.kind().as_str());
-            conclude(Err(error))
+            answer(Err(error))
         };
         let catalog = self.catalog_of(context.caller);
         let Some(tool) = catalog.tool(&name) else {
@@ -54,7 +54,7 @@ impl Server {
         }
         match self.mode(&tool.0, context)? {
             Mode::Inline => match self.run(tool, arguments, context).await {
-                Ok(result) => conclude(result),
+                Ok(result) => answer(result),
                 Err(bad) => {
                     context.record.failed("invalid_params");
                     bad_arguments(&name, context.era, bad)
@@ -88,7 +88,7 @@ impl Server {
 const MAX_VALUES: usize = 100;
 
 #[derive(Deserialize)]
-struct Params {
+struct CompleteParams {
     #[serde(rename = "ref", deserialize_with = "object")]
     reference: Reference,
     #[serde(deserialize_with = "object")]
@@ -136,7 +136,7 @@ impl Server {
     }
 
     pub(super) async fn complete(&self, context: &RequestContext<'_>) -> Result<Answer, Error> {
-        let params: Params = context.parse("params")?;
+        let params: CompleteParams = context.parse("params")?;
         match &params.reference {
             Reference::Prompt { name } => check_length("ref.name", name, MAX_NAME)?,
             Reference::Resource { uri } => check_length("ref.uri", uri, MAX_URI)?,

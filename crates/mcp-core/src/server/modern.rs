@@ -128,7 +128,7 @@ impl Server {
         meta: &str,
         caller: &Caller,
     ) -> Json {
-        let view = caller.view().map(|_| self.catalog_of(caller));
+        let view = caller.view.as_ref().map(|_| self.catalog_of(caller));
         let rest = result.as_str().strip_prefix('{').unwrap_or("}");
         let comma = if rest == "}" { "" } else { "," };
         let view = view.as_ref();

@@ -192,7 +192,7 @@ impl<'a> RequestRecord<'a> {
             method: &self.request.method,
             item,
             caller: caller.principal().map(|principal| &principal.name),
-            view: caller.view(),
+            view: caller.view.as_ref(),
             sender: self.sender,
             trace: self.trace.as_ref(),
             target: notes.target(),

@@ -88,7 +88,7 @@ impl Tasks {
     /// The task with this id, if it is the caller's. Unknown ids and ids of other callers are
     /// indistinguishable.
     fn find(&self, id: &str, caller: &Caller) -> Option<Arc<Task>> {
-        let (name, view) = (caller.name().cloned(), caller.view().cloned());
+        let (name, view) = (caller.name().cloned(), caller.view.clone());
         let key = (name, view, id.to_owned());
         self.tasks().get(&key).cloned()
     }

@@ -17,7 +17,7 @@ use upstream::redact::redacted;
 
 use super::request::CircuitBreaker;
 use super::supervise::{STREAM_TIMEOUT, enable_all_log_levels};
-use super::{Backend, Caller, connect};
+use super::{Backend, BackendCaller, connect};
 use crate::config::Isolation;
 
 /// Default of `idle_timeout` for instances.
@@ -207,7 +207,7 @@ impl Drop for Lease {
 
 impl Backend {
     /// The instance that a caller uses; `None` for the shared process.
-    pub(super) fn instance_key(&self, caller: Option<&Caller>) -> Option<InstanceKey> {
+    pub(super) fn instance_key(&self, caller: Option<&BackendCaller>) -> Option<InstanceKey> {
         let caller = caller?;
         let is_isolated = caller.isolation != Isolation::Shared;
         let is_legacy = caller.asks_as_before && self.speaks_both_eras();
@@ -231,7 +231,7 @@ impl Backend {
     /// The reason, to follow the name of the backend. `None` if it does not speak the era of the instance.
     pub(super) async fn lease(
         self: &Arc<Self>,
-        caller: &Caller,
+        caller: &BackendCaller,
         key: &InstanceKey,
         exited: Option<&Lease>,
     ) -> Result<(Lease, Client), Option<String>> {
@@ -261,7 +261,7 @@ impl Backend {
     }
 
     /// Keeps the instance of a caller, if there is one, from being ended as idle.
-    pub(crate) fn keep_instance(&self, caller: Option<&Caller>) -> Option<Lease> {
+    pub(crate) fn keep_instance(&self, caller: Option<&BackendCaller>) -> Option<Lease> {
         let key = self.instance_key(caller)?;
         let all = self.instances.by_caller.lock();
         all.get(&key).map(Lease::new)
@@ -270,7 +270,7 @@ impl Backend {
     /// Starts an instance, and ends it when it is not needed any more.
     async fn run_instance(
         self: &Arc<Self>,
-        caller: &Caller,
+        caller: &BackendCaller,
         key: &InstanceKey,
         instance: &Arc<Instance>,
     ) {

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use upstream::redact::redacted;
 
 use super::instances::Lease;
-use super::{Backend, BackendState, BackendStatus, Caller};
+use super::{Backend, BackendCaller, BackendState, BackendStatus};
 
 /// Longest wait for a free place at a busy backend.
 const CONCURRENCY_WAIT: Duration = Duration::from_secs(5);
@@ -105,7 +105,7 @@ impl Backend {
         params: &Members,
         options: Options,
         may_repeat: bool,
-        caller: Option<&Caller>,
+        caller: Option<&BackendCaller>,
     ) -> Result<Box<RawValue>, RequestError> {
         let options = options.caller(caller.and_then(|caller| caller.attributed.clone()));
         let mut caller = caller.cloned();
@@ -123,7 +123,7 @@ impl Backend {
         if self.asks_in_newest_era(caller.as_ref(), &sent) {
             // In the newest era the answer to a question comes with the same call again, so that this one is repeated there.
             drop(route);
-            caller = caller.map(Caller::in_newest_era);
+            caller = caller.map(BackendCaller::in_newest_era);
             route = self.route(caller.as_ref(), None).await?;
             let again = self.send(&route.client, &route.breaker, method, params, &options);
             sent = again.await;
@@ -167,7 +167,7 @@ impl Backend {
     /// shared process; not that of `exited`, which has ended.
     async fn route(
         self: &Arc<Self>,
-        caller: Option<&Caller>,
+        caller: Option<&BackendCaller>,
         exited: Option<Route>,
     ) -> Result<Route, RequestError> {
         while let Some((caller, key)) = caller.zip(self.instance_key(caller)) {
@@ -213,7 +213,7 @@ impl Backend {
     /// only: SDKs name the type of the specification then.
     fn asks_in_newest_era(
         &self,
-        caller: Option<&Caller>,
+        caller: Option<&BackendCaller>,
         sent: &Result<Box<RawValue>, Error>,
     ) -> bool {
         let says_so = |error: &RpcError| {
@@ -470,7 +470,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 impl Backend {
     /// Probes the process or session of a caller after the timeout of a call, which a slow tool or a hanging
     /// backend can cause: sends pings until one is answered or its circuit breaker opens.
-    pub(crate) fn probe_after_timeout(self: &Arc<Self>, caller: Option<&Caller>) {
+    pub(crate) fn probe_after_timeout(self: &Arc<Self>, caller: Option<&BackendCaller>) {
         let instance = self.keep_instance(caller);
         let breaker = match &instance {
             Some(lease) => Arc::clone(lease.breaker()),
@@ -510,7 +510,7 @@ impl Backend {
     pub(super) async fn probe(self: &Arc<Self>, client: &Client) {
         loop {
             tokio::select! {
-                () = tokio::time::sleep(self.signals.probe_interval) => {}
+                () = tokio::time::sleep(self.context.probe_interval) => {}
                 () = self.failed.notified() => {}
             }
             let options = Options::default().timeout(PROBE_TIMEOUT);

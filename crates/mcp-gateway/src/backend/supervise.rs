@@ -234,7 +234,7 @@ impl Backend {
     /// Receives the backend's notifications of changed lists and of the resources that clients are
     /// subscribed to. Notifies `opened` after the first try to open the stream.
     pub(super) async fn listen(&self, client: &Client, opened: &Notify) -> ExitReason {
-        let mut watched = self.signals.changes.subscribed_uris();
+        let mut watched = self.context.changes.subscribed_uris();
         let mut subscribed = BTreeSet::new();
         let mut missing = BTreeSet::new();
         loop {
@@ -307,7 +307,7 @@ impl Backend {
     }
 
     fn is_watched(&self) -> bool {
-        let watched = self.signals.changes.subscribed_uris();
+        let watched = self.context.changes.subscribed_uris();
         let watched = watched.borrow();
         !self.watched_resources(&watched).is_empty()
     }
@@ -349,7 +349,7 @@ impl Backend {
             facts["renamed_from"] = json!(before);
         }
         let event = Event::new(kind::TOOL_CHANGED, EventStatus::Success, facts);
-        self.signals.log.record(event);
+        self.context.log.record(event);
     }
 
     /// Records an event of the backend itself.
@@ -361,7 +361,7 @@ impl Backend {
         if let Some(error) = error {
             facts["error"] = json!(error);
         }
-        self.signals.log.record(Event::new(event, status, facts));
+        self.context.log.record(Event::new(event, status, facts));
     }
 }
 

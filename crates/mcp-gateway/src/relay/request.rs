@@ -573,7 +573,7 @@ fn capabilities(call: &Call, declared: Option<&str>) -> Option<Arc<RawValue>> {
 
 /// The event of one relayed request, which is recorded on drop, so that each request is recorded
 /// exactly once.
-pub(super) struct RequestRecord {
+pub(super) struct EventRecord {
     log: Arc<EventLog>,
     backend: Arc<Backend>,
     /// Its labels in `/metrics`, with the kind of its error.
@@ -588,7 +588,7 @@ pub(super) struct RequestRecord {
     event: Option<FinishedRequest>,
 }
 
-impl RequestRecord {
+impl EventRecord {
     /// Begins the record of a request that `event` describes.
     pub(super) fn new(
         log: &Arc<EventLog>,
@@ -681,7 +681,7 @@ impl RequestRecord {
     }
 }
 
-impl Drop for RequestRecord {
+impl Drop for EventRecord {
     fn drop(&mut self) {
         let Some(mut event) = self.event.take() else {
             return;

@@ -49,7 +49,7 @@ pub(super) struct App {
     pub(super) sse: Arc<SseSessions>,
     /// Set if other processes may serve the same sessions.
     pub(super) shared: Option<Arc<dyn SharedSessions>>,
-    paths: Option<Arc<dyn OwnPaths>>,
+    own_paths: Option<Arc<dyn OwnPaths>>,
     /// True once each response ends its connection.
     is_draining: AtomicBool,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Extras {
     /// The checks and limits are those of `/mcp`.
     pub(crate) sse: bool,
     /// Paths of the service's own.
-    pub(crate) paths: Option<Arc<dyn OwnPaths>>,
+    pub(crate) own_paths: Option<Arc<dyn OwnPaths>>,
     /// The sessions that it shares with other processes.
     pub(crate) shared: Option<Arc<dyn SharedSessions>>,
     /// The file that keeps which sessions were ended.
@@ -109,7 +109,7 @@ impl App {
                 body_memory: Arc::new(Semaphore::new(limits.max_body_memory / KIB)),
                 sse: Arc::default(),
                 shared: extras.shared.clone(),
-                paths: extras.paths.clone(),
+                own_paths: extras.own_paths.clone(),
                 is_draining: AtomicBool::default(),
             }
         })
@@ -126,7 +126,7 @@ impl App {
     /// The service's own paths, if this is one of them.
     pub(super) fn own_paths(&self, request: &HttpRequest) -> Option<&Arc<dyn OwnPaths>> {
         let paths = self
-            .paths
+            .own_paths
             .as_ref()
             .filter(|_| request.method == Method::POST);
         paths.filter(|paths| request.uri.path().starts_with(paths.prefix()))
@@ -270,8 +270,8 @@ impl App {
         let Some(rate) = &self.rate else {
             return Ok(());
         };
-        let share = format!("{kind}{}", request.share());
-        rate.admit(&share).map_err(|wait| {
+        let key = format!("{kind}{}", request.limit_key());
+        rate.admit(&key).map_err(|wait| {
             let error = Error::RateLimited(wait);
             let caller = request.principal().map(|principal| &principal.name);
             self.server.record_refusal(caller, error.kind());

@@ -23,6 +23,7 @@ const ROOM_TIMEOUT: Duration = Duration::from_millis(500);
 /// Interval at which a listener without any room looks for a connection that could make some.
 const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
+/// A TCP connection of a client; the connection of the protocol is in its session.
 pub(super) struct ClientConnection {
     pub(super) address: IpAddr,
     /// True beyond the limit of connections: it has one request, for health or metrics.

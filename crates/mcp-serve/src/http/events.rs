@@ -33,7 +33,8 @@ pub(super) enum Output {
     Message(String),
     /// The connection is not needed for a while.
     Disconnect,
-    Answer(FrameReply),
+    /// The reply to the frame, after which nothing follows.
+    Reply(FrameReply),
 }
 
 impl Output {
@@ -41,7 +42,7 @@ impl Output {
     fn into_line(self) -> Option<Vec<u8>> {
         match self {
             Self::Message(message) => Some(message.into_bytes()),
-            Self::Answer(answer) => answer.into_line(),
+            Self::Reply(reply) => reply.into_line(),
             Self::Disconnect => None,
         }
     }
@@ -127,13 +128,13 @@ impl InFlightCall {
                 return Some(message);
             }
         }
-        self.answer.take().map(Output::Answer)
+        self.answer.take().map(Output::Reply)
     }
 
     pub(super) async fn answer(mut self) -> FrameReply {
         loop {
             match self.next().await {
-                Some(Output::Answer(answer)) => return answer,
+                Some(Output::Reply(answer)) => return answer,
                 Some(_) => {}
                 None => return FrameReply::nothing(),
             }
@@ -195,7 +196,7 @@ const MAX_LOG_BYTES: usize = 1 << 20;
 const RETRY_INTERVAL_MS: u32 = 500;
 
 /// The events of one stream, numbered from zero.
-struct EventLog {
+struct StreamLog {
     id: String,
     /// True if the client expects to be disconnected.
     polls: bool,
@@ -221,7 +222,7 @@ struct LogState {
     waker: Option<Waker>,
 }
 
-impl EventLog {
+impl StreamLog {
     /// Creates an empty log with an id that cannot be guessed, and that names this process and the request. `None`
     /// if there is no randomness.
     fn new(polls: bool, request: Option<&str>) -> Option<Self> {
@@ -325,7 +326,7 @@ impl LogState {
 
 /// The reader of a log on one connection.
 pub(super) struct Replay {
-    log: Arc<EventLog>,
+    log: Arc<StreamLog>,
     number: u64,
     /// The number of the first event that it has not read.
     next: u64,
@@ -333,7 +334,7 @@ pub(super) struct Replay {
 
 impl Replay {
     /// Reads from the event `next` on. The previous reader stops.
-    fn new(log: &Arc<EventLog>, next: u64) -> Self {
+    fn new(log: &Arc<StreamLog>, next: u64) -> Self {
         let mut state = log.state.lock();
         state.reader += 1;
         state.is_disconnecting &= state.reader == 1;
@@ -401,7 +402,7 @@ pub(super) struct ResumableStreams {
 struct KeptStream {
     /// The session that the stream belongs to.
     session: Arc<str>,
-    log: Arc<EventLog>,
+    log: Arc<StreamLog>,
     /// Ends the task that would remove it later.
     _removed: DropGuard,
 }
@@ -465,7 +466,7 @@ impl ResumableStreams {
         first: Option<Output>,
         call: InFlightCall,
     ) -> Option<Replay> {
-        let log = Arc::new(EventLog::new(policy.polls, policy.request.as_deref())?);
+        let log = Arc::new(StreamLog::new(policy.polls, policy.request.as_deref())?);
         if let Some(first) = first {
             log.append(first);
         }
@@ -515,7 +516,7 @@ impl ResumableStreams {
 }
 
 /// Logs the messages of the call, then its answer.
-async fn record(log: &EventLog, mut call: InFlightCall) {
+async fn record(log: &StreamLog, mut call: InFlightCall) {
     let mut abandoned = pin!(log.abandoned(RESUME_TIMEOUT));
     let mut is_abandoned = false;
     loop {
@@ -553,13 +554,13 @@ mod tests {
         let frame = |id: &str| format!(r#"{{"id":{id},"method":"ping"}}"#).into_bytes();
         for request in ["1", "\"a-b.c\"", "\"\u{e4}\""] {
             let digits = request_digits(&frame(request));
-            let log = EventLog::new(true, digits.as_deref()).unwrap();
+            let log = StreamLog::new(true, digits.as_deref()).unwrap();
             let event = format!("{}-0", log.id());
             assert!(event.starts_with(&format!("{:08x}", crate::process_id())));
             assert_eq!(lost_request(&event).as_deref(), Some(request));
         }
         assert!(request_digits(&frame(&"1".repeat(MAX_REQUEST_BYTES + 1))).is_none());
-        let log = EventLog::new(true, None).unwrap();
+        let log = StreamLog::new(true, None).unwrap();
         assert!(lost_request(&format!("{}-0", log.id())).is_none());
     }
 
@@ -735,7 +736,7 @@ mod tests {
         };
         let mut call = InFlightCall::new(call, Some(messages), None);
         assert!(matches!(call.next().await, Some(Output::Message(_))));
-        assert!(matches!(call.next().await, Some(Output::Answer(_))));
+        assert!(matches!(call.next().await, Some(Output::Reply(_))));
         assert!(call.next().await.is_none());
     }
 

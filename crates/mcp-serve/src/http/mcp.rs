@@ -61,7 +61,7 @@ impl App {
     /// # Errors
     /// The response to a client that has none left.
     pub(super) fn stream_slot(&self, request: &HttpRequest) -> Result<StreamSlot, Box<Response>> {
-        let slot = self.slots.acquire(request.share());
+        let slot = self.slots.acquire(request.limit_key());
         slot.ok_or_else(|| Box::new(reply::too_many_streams(self.limits.max_streams_per_client)))
     }
 
@@ -146,7 +146,8 @@ impl App {
             "Another server process has the answer of this call, or has ended. Check whether the call took effect, and \
              call again.",
         ));
-        let answer = FrameReply::failed(id, era(&request.headers), &error, self.server.profile());
+        let answer =
+            FrameReply::failed(id, era(&request.headers), &error, self.server.error_codes());
         let call = InFlightCall::new(std::future::ready(answer), None, None);
         self.stream(call.into_events(None), request)
     }
@@ -156,7 +157,10 @@ impl App {
         let id = session_id(&request.headers);
         let session = self.session(request).await;
         let handle = session.map(|session| session.handle());
-        let ended = id.filter(|id| self.sessions.end(id, &request.owner(), &request.share()));
+        let ended = id.filter(|id| {
+            self.sessions
+                .end(id, &request.owner(), &request.limit_key())
+        });
         let (Some(id), Some(handle)) = (ended, handle) else {
             return self.refuse(request, None, Error::SessionNotFound.into());
         };
@@ -186,7 +190,7 @@ impl App {
             Refusal::Error(error) => (error, false),
         };
         tracing::debug!(kind = error.kind(), "refused");
-        let mut response = reply::refused(&error, era(&request.headers), self.server.profile());
+        let mut response = reply::refused(&error, era(&request.headers), self.server.error_codes());
         let oauth = self.guard.oauth();
         if let Some(challenge) = oauth.and_then(|oauth| oauth.challenge_in(&error, view)) {
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
@@ -207,7 +211,7 @@ impl App {
     async fn session(&self, request: &HttpRequest) -> Option<Session> {
         let id = session_id(&request.headers)?;
         let owner = request.owner();
-        let session = self.sessions.open(id, &owner, || request.share())?;
+        let session = self.sessions.open(id, &owner, || request.limit_key())?;
         let Some(shared) = &self.shared else {
             return Some(session);
         };
@@ -215,7 +219,7 @@ impl App {
         if session.is_claimed(|| shared.claim(handle)).await && !shared.has_ended(handle) {
             return Some(session);
         }
-        self.sessions.end(id, &owner, &request.share());
+        self.sessions.end(id, &owner, &request.limit_key());
         self.streams.forget(id);
         self.server.forget(id);
         None
@@ -315,12 +319,12 @@ impl App {
             false => call.next().now_or_never().flatten(),
         };
         let first = match first {
-            Some(Output::Answer(answer)) if accepts.json || answer.status != 200 => {
+            Some(Output::Reply(answer)) if accepts.json || answer.status != 200 => {
                 return self.json(answer, &request);
             }
-            Some(Output::Answer(mut answer)) => {
+            Some(Output::Reply(mut answer)) => {
                 let session = self.new_session(answer.negotiated.take(), &request);
-                let events = call.into_events(Some(Output::Answer(answer)));
+                let events = call.into_events(Some(Output::Reply(answer)));
                 return with_session(self.stream(events, &request), session);
             }
             first if is_subscription => {

@@ -31,6 +31,7 @@ pub(super) struct HttpRequest {
     pub(super) headers: HeaderMap,
     /// In a mutex that is never locked: others may refer to the request while they wait.
     body: Mutex<Body>,
+    /// Its TCP connection.
     pub(super) connection: Arc<ClientConnection>,
     /// `None` where no token is required.
     pub(super) credential: Option<Arc<Credential>>,
@@ -80,9 +81,9 @@ impl HttpRequest {
         }
     }
 
-    /// The name by which limits are counted: that of its principal if tokens are required, else its address. A client
+    /// The key by which limits are counted: that of its principal if tokens are required, else its address. A client
     /// with IPv6 has a whole network of 64 bits.
-    pub(super) fn share(&self) -> String {
+    pub(super) fn limit_key(&self) -> String {
         if let Some(principal) = self.principal() {
             return principal.name.to_string();
         }

@@ -31,7 +31,7 @@ pub(super) fn paths(app: &Arc<App>, serves_sse: bool) -> Router {
         .delete(delete_mcp)
         .fallback(not_allowed);
     let sse = Router::new()
-        .route("/sse", get(open_sse).head(unknown))
+        .route("/sse", get(open_sse).head(other_path))
         .route("/messages", post(post_sse));
     let paths = Router::new()
         .route("/mcp", mcp.clone())
@@ -41,8 +41,8 @@ pub(super) fn paths(app: &Arc<App>, serves_sse: bool) -> Router {
         .route("/metrics", get(show_metrics));
     let paths = if serves_sse { paths.merge(sse) } else { paths };
     paths
-        .method_not_allowed_fallback(unknown)
-        .fallback(unknown)
+        .method_not_allowed_fallback(other_path)
+        .fallback(other_path)
         .with_state(Arc::clone(app))
 }
 
@@ -99,7 +99,7 @@ async fn show_metrics(State(app): State<Arc<App>>, request: HttpRequest) -> Resp
 }
 
 /// Answers a request to any other path: one of the service's own, or of OAuth clients, or an unknown one.
-async fn unknown(State(app): State<Arc<App>>, mut request: HttpRequest) -> Response {
+async fn other_path(State(app): State<Arc<App>>, mut request: HttpRequest) -> Response {
     if let Some(paths) = app.own_paths(&request) {
         let Ok(read) = read_body(request.body(), &app.limits).await else {
             let refused = reply::failure(StatusCode::BAD_REQUEST, "the body cannot be read");

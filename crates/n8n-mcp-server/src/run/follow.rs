@@ -13,7 +13,7 @@ use upstream::http::HttpFailure;
 use super::find::{ENDED_FIRST, RUNNING_FIRST, Search};
 use super::plan::Start;
 use crate::outcome::{Kept, Run};
-use crate::production_url::{Pending, UrlAnswer, UrlReply};
+use crate::production_url::{Pending, UrlOutcome, UrlReply};
 use crate::service::N8n;
 use crate::start_method::StartMethod;
 
@@ -38,7 +38,7 @@ const MIN_SEARCH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A run that was started through a production URL: its execution holds our request id.
 struct UrlRun {
-    reply: Pending<UrlAnswer>,
+    reply: Pending<UrlOutcome>,
     /// The reply comes at the end of the run.
     replies_at_end: bool,
     is_webhook: bool,
@@ -47,7 +47,7 @@ struct UrlRun {
 impl UrlRun {
     fn reply(&self) -> Option<&UrlReply> {
         match self.reply.answer() {
-            Some(UrlAnswer::Reply(reply)) => Some(reply),
+            Some(UrlOutcome::Reply(reply)) => Some(reply),
             _ => None,
         }
     }
@@ -125,13 +125,13 @@ impl ExecutionWatch<'_> {
             run.reply.wait_at_most(self.deadline.remaining()).await?;
         } else {
             let doubt = match run.reply.answer() {
-                Some(UrlAnswer::Lost) => Some(ToolError::unavailable(
+                Some(UrlOutcome::Lost) => Some(ToolError::unavailable(
                     "The connection ended before n8n replied, and n8n shows no execution of this \
                      run. It may have run or not; it was not repeated. Check the executions in \
                      n8n before you run it again.",
                 )),
-                Some(UrlAnswer::Reply(reply)) => reply.doubt(),
-                Some(UrlAnswer::Late) | None => None,
+                Some(UrlOutcome::Reply(reply)) => reply.doubt(),
+                Some(UrlOutcome::Late) | None => None,
             };
             if let Some(doubt) = doubt {
                 return Err(doubt);

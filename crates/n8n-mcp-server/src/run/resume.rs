@@ -18,7 +18,7 @@ use super::follow::{Deadline, ExecutionWatch, MIN_POLL_INTERVAL};
 use super::plan::{form_body, webhook_body};
 use crate::api::after;
 use crate::outcome::{Kept, Run};
-use crate::production_url::{UrlAnswer, UrlRequest};
+use crate::production_url::{UrlOutcome, UrlRequest};
 use crate::service::N8n;
 use crate::start_method::StartMethod;
 
@@ -138,7 +138,7 @@ impl Resumption {
         pending.wait_or(sleep(deadline.remaining())).await?;
         // The workflow may answer with any status behind the node: only the execution shows whether it goes on.
         let refused = match pending.answer() {
-            Some(UrlAnswer::Reply(reply)) if !reply.status.is_success() => Some(reply.status),
+            Some(UrlOutcome::Reply(reply)) if !reply.status.is_success() => Some(reply.status),
             _ => None,
         };
         let give_up_at = Instant::now() + RESUME_TIMEOUT;

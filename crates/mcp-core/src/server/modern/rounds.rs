@@ -123,7 +123,7 @@ fn principal(caller: &Caller) -> Option<String> {
 }
 
 fn view(caller: &Caller) -> Option<String> {
-    caller.view().map(ToString::to_string)
+    caller.view.as_ref().map(ToString::to_string)
 }
 
 /// Returns a text that identifies the request; `None` if its arguments cannot be read, so that these are not all

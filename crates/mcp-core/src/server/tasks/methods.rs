@@ -210,7 +210,7 @@ impl Server {
             ));
         };
         let tasks = self.tasks.owned_by(caller).into_iter();
-        let tasks = tasks.filter(|task| task.view.as_ref() == context.caller.view());
+        let tasks = tasks.filter(|task| task.view.as_ref() == context.caller.view.as_ref());
         let mut tasks: Vec<Value> = tasks.map(|task| task.legacy()).collect();
         let elsewhere = self.tasks_elsewhere(context.caller).await?;
         tasks.extend(elsewhere.iter().map(Task::legacy));

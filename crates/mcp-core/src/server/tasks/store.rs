@@ -158,7 +158,7 @@ impl Server {
         let Some(tasks) = &self.features.task_store else {
             return Ok(None);
         };
-        let owner = owner(caller.name(), caller.view());
+        let owner = owner(caller.name(), caller.view.as_ref());
         let found = tasks.find(owner, id).await.map_err(Error::ToolFailed)?;
         Ok(found.map(|stored| {
             let task = Arc::new(self.restored(&stored, caller));
@@ -229,7 +229,7 @@ impl Server {
         let Some(tasks) = &self.features.task_store else {
             return Ok(Vec::new());
         };
-        let owner = owner(caller.name(), caller.view());
+        let owner = owner(caller.name(), caller.view.as_ref());
         let found = tasks.list(owner).await.map_err(Error::ToolFailed)?;
         let others = found.iter();
         let others = others.filter(|stored| self.tasks.find(&stored.id, caller).is_none());

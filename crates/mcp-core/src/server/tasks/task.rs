@@ -88,7 +88,7 @@ impl Task {
         Self {
             id,
             owner: caller.name().cloned(),
-            view: caller.view().cloned(),
+            view: caller.view.clone(),
             is_elsewhere: false,
             created,
             ttl: AtomicU64::new(as_millis(ttl)),
