@@ -15,9 +15,7 @@ pub(crate) struct Options {
     #[arg(default_value = "http://127.0.0.1:8000")]
     pub(crate) openhands_url: Url,
 
-    /// Key of the agent server (one of its OH_SESSION_API_KEYS) or the app server
-    ///
-    /// Leave it unset if the server needs no key.
+    /// Key of the agent server (one of its OH_SESSION_API_KEYS) or the app server; leave it unset if the server needs no key
     #[arg(long, env = "OPENHANDS_API_KEY", value_name = "KEY")]
     #[arg(hide_env_values = true)]
     pub(crate) openhands_api_key: Option<String>,
