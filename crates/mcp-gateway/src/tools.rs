@@ -437,7 +437,7 @@ pub(crate) struct GetEvents {
     kind: Option<ShortText<64>>,
     /// Only events that name this, such as a container in an argument.
     about: Option<ShortText<256>>,
-    /// Only of the gateway with this id, which events show.
+    /// Only of the gateway with this id, as events show.
     replica: Option<ShortText<128>>,
     /// Age such as 1h, 24h, 7d, or an ISO 8601 time.
     since: Option<ShortText<128>>,

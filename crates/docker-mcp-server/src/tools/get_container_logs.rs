@@ -43,9 +43,9 @@ pub(crate) struct GetContainerLogs {
     /// Only lines that match this regex.
     #[schemars(with = "Option<String>")]
     grep: Option<Pattern>,
-    /// Follow for so long, over restarts.
+    /// Follow so long, over restarts.
     follow_seconds: Option<Bounded<1, 86_400>>,
-    /// Follow (default 20 s) until a line matches this regex.
+    /// Follow (default 20 s) until this regex matches.
     #[schemars(with = "Option<String>")]
     until_match: Option<Pattern>,
     /// Begin lines with their time.

@@ -124,7 +124,7 @@ pub(crate) struct RespondConfirmation {
     confirmation_id: String,
     /// True allows them.
     accept: bool,
-    /// Why they are refused.
+    /// Reason of a refusal.
     reason: Option<String>,
     /// As in run_task.
     wait_seconds: Option<WaitSeconds>,
@@ -158,7 +158,7 @@ impl Tool for RespondConfirmation {
     }
 }
 
-/// Stops a task at once, with its command. What it has done stays; send_message continues it.
+/// Stops a task and its command at once. Its work stays; send_message continues it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CancelTask {

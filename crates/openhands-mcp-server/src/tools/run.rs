@@ -61,7 +61,7 @@ pub(crate) struct RunTask {
     agent: Option<String>,
     /// Model profile; default the agent's.
     model: Option<String>,
-    /// URL to POST the result to at the end.
+    /// URL to POST the result to.
     callback_url: Option<String>,
     /// A task that was begun before a restart of this server.
     #[serde(skip)]
