@@ -421,7 +421,7 @@ pub(crate) struct GetEvents {
     trace_id: Option<ShortText<128>>,
     /// Such as gateway.tool_call or gateway.backend_failed.
     event_type: Option<ShortText<128>>,
-    /// Outcome.
+    /// `pending` is a waiting approval.
     status: Option<EventStatus>,
     /// Only requests of this principal.
     principal: Option<ShortText<256>>,
@@ -429,19 +429,19 @@ pub(crate) struct GetEvents {
     view: Option<ShortText<128>>,
     /// Only of this backend.
     backend: Option<ShortText<128>>,
-    /// Only of this tool, prompt or resource.
+    /// Only of this listed tool, prompt or resource.
     item: Option<ShortText<256>>,
     /// End of the request.
     outcome: Option<Outcome>,
     /// Kind of the failure, such as timeout or tool_error.
     kind: Option<ShortText<64>>,
-    /// Only events that name this, such as a container in a recorded argument.
+    /// Only events that name this, such as a container in an argument.
     about: Option<ShortText<256>>,
-    /// Its id in gateway_status.
+    /// Only of the gateway with this id, as events show.
     replica: Option<ShortText<128>>,
     /// Age such as 1h, 24h, 7d, or an ISO 8601 time.
     since: Option<ShortText<128>>,
-    /// Default 100.
+    /// Newest events; default 100.
     limit: Option<Bounded<1, 1000>>,
 }
 
@@ -486,7 +486,7 @@ impl GetEvents {
         let view = self.view.map(|name| Arc::from(name.into_inner().as_str()));
         if viewer.view.is_some() && view.is_some() && viewer.view != view {
             return Err(ToolError::forbidden(
-                "Events of another view are not for this one.",
+                "Events of another view are not for this one: leave `view` out.",
             ));
         }
         // Rules of the operator stand in events, and a filter would tell of them.
@@ -502,7 +502,7 @@ impl GetEvents {
             .map(|name| Arc::from(name.into_inner().as_str()));
         if own.is_some() && asked.is_some() && own != asked {
             return Err(ToolError::forbidden(
-                "Events of others are for those who have `events:all`.",
+                "Events of others are for those who have `events:all`: leave `principal` out.",
             ));
         }
         Ok(Query {

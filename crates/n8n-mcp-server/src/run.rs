@@ -48,7 +48,7 @@ const DEFAULT_WAIT: u32 = 20;
 pub(crate) struct RunWorkflow {
     /// list_workflows shows the id.
     workflow_id: Id,
-    /// The trigger receives these: a webhook's body, query and path parameters; form fields; a chat's
+    /// The trigger receives these: a webhook's path parameters and body (of a GET: query); form fields; a chat's
     /// `chatInput`.
     #[serde(default)]
     parameters: Option<Map<String, Value>>,
@@ -59,13 +59,14 @@ pub(crate) struct RunWorkflow {
     /// A webhook receives these headers.
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    /// A webhook receives this query.
+    /// A webhook receives this query, too.
     #[serde(default)]
     query: Map<String, Value>,
     /// A webhook or form receives these by field: {"name", "type", "text" or "base64"}.
     #[serde(default)]
     files: Map<String, Value>,
-    /// The default is 20; then the run goes on and `running` is returned. A task waits up to 55 minutes.
+    /// The default is 20; then the run goes on and `running` is returned. As an MCP task, the call waits
+    /// up to 55 minutes.
     wait_seconds: Option<Bounded<0, 25>>,
     /// Return this many items of the output; by default as many as fit.
     items: Option<Bounded<0, 1_000>>,

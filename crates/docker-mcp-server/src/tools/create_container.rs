@@ -80,13 +80,13 @@ pub(super) struct CreateContainer {
     user: Option<String>,
     /// Directory to start in.
     working_dir: Option<String>,
-    /// Remove it when it exits.
+    /// Remove it, with its log, when it exits.
     #[serde(default)]
     auto_remove: bool,
     /// Do not start it.
     #[serde(default)]
     only_create: bool,
-    /// Needs the policy, as do the next three.
+    /// Needs the policy, as do cap_add, pid, ipc.
     privileged: Option<bool>,
     /// Capabilities to add.
     cap_add: Option<Vec<String>>,

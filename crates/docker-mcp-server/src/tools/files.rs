@@ -392,7 +392,9 @@ pub(super) async fn explain(
     if let EngineError::Refused { status, message } = &failure {
         let has = |text: &str| message.contains(text);
         if *status == 404 && !failure.is_no_such_container() {
-            return ToolError::not_found(format!("There is no {path:?} in `{container}`."));
+            return ToolError::not_found(format!(
+                "There is no {path:?} in `{container}`; copy_from_container of a directory lists it."
+            ));
         }
         if has("read-only") {
             let text = format!("{path:?} is on a file system of `{container}` that is read-only.");
@@ -423,9 +425,9 @@ pub(super) struct CopyToContainer {
     text: Option<String>,
     /// Content that is no text.
     base64: Option<String>,
-    /// Permissions in octal; default: those of the file before, or 644.
+    /// Permissions as octal digits, such as 755; default: as before, or 644.
     mode: Option<Bounded<0, 7777>>,
-    /// The path again, to overwrite a file if the user cannot be asked.
+    /// The path again, to overwrite a file once the user has agreed.
     confirm: Option<String>,
 }
 

@@ -30,7 +30,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 pub(crate) struct GetContainerLogs {
     /// Name or id.
     container: Option<ContainerName>,
-    /// Instead: this compose project.
+    /// Compose project instead.
     project: Option<ObjectName>,
     /// Only this service of it.
     service: Option<String>,
@@ -38,14 +38,14 @@ pub(crate) struct GetContainerLogs {
     tail: Option<Bounded<0, 5000>>,
     /// Only newer than an age (`1h30m`) or RFC 3339 time.
     since: Option<Since>,
-    /// Only older, likewise.
+    /// Only older than this.
     until: Option<Since>,
     /// Only lines that match this regex.
     #[schemars(with = "Option<String>")]
     grep: Option<Pattern>,
-    /// Read on for so long, over restarts.
+    /// Follow so long, over restarts.
     follow_seconds: Option<Bounded<1, 86_400>>,
-    /// Follow (default 20 s) to the first match.
+    /// Follow (default 20 s) until this regex matches.
     #[schemars(with = "Option<String>")]
     until_match: Option<Pattern>,
     /// Begin lines with their time.

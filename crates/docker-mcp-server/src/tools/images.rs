@@ -267,7 +267,7 @@ pub(super) struct PushImage {
     image: ImageName,
     /// Time until it is ended; default 600.
     timeout_seconds: Option<Seconds>,
-    /// Its name again, if the user cannot be asked.
+    /// Its name again, once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -453,7 +453,7 @@ pub(super) struct BuildImage {
     no_cache: bool,
     /// Time until it is ended; default 600.
     timeout_seconds: Option<Seconds>,
-    /// The tag again, if an image of others has it and the user cannot be asked.
+    /// The tag again, once the user has agreed that another image loses it.
     confirm: Option<String>,
 }
 
@@ -574,7 +574,7 @@ pub(super) struct TagImage {
     image: ImageName,
     /// `name:tag`.
     new_name: ImageName,
-    /// The new name again, if another image has it and the user cannot be asked.
+    /// The new name again, once the user has agreed that another image loses it.
     confirm: Option<String>,
 }
 
@@ -615,7 +615,7 @@ pub(super) struct RemoveImage {
     /// Also if stopped containers use it, and with all of its names.
     #[serde(default)]
     force: bool,
-    /// The image again, if the user cannot be asked.
+    /// The image again, once the user has agreed.
     confirm: Option<String>,
 }
 

@@ -233,7 +233,7 @@ pub(super) struct StopContainer {
     container: ContainerName,
     /// Time before SIGKILL; default: its own, mostly 10.
     timeout_seconds: Option<Bounded<0, 600>>,
-    /// Its name again, if this removes it (`--rm`) and the user cannot be asked.
+    /// Its name again, once the user has agreed; only for `--rm`.
     confirm: Option<String>,
 }
 
@@ -378,7 +378,7 @@ pub(super) struct KillContainer {
     /// Default KILL.
     #[serde(default)]
     signal: Signal,
-    /// Its name again, if the user cannot be asked; not for HUP, USR1, USR2.
+    /// Its name again, once the user has agreed; not for HUP, USR1, USR2.
     confirm: Option<String>,
 }
 
@@ -441,7 +441,7 @@ pub(super) struct RemoveContainer {
     /// Removes its anonymous volumes, too.
     #[serde(default)]
     volumes: bool,
-    /// Its name again, if the user cannot be asked.
+    /// Its name again, once the user has agreed.
     confirm: Option<String>,
 }
 

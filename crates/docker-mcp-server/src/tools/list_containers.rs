@@ -20,7 +20,7 @@ const MAX_ROW_TEXT: usize = 200;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListContainers {
-    /// Lists stopped ones, too.
+    /// Lists stopped ones, too, as state does.
     #[serde(default)]
     all: bool,
     /// Only names that contain this.

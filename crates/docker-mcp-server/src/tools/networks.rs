@@ -164,7 +164,7 @@ pub(super) struct ConnectNetwork {
     /// Takes the container out.
     #[serde(default)]
     disconnect: bool,
-    /// The container's name again, to take it out if the user cannot be asked.
+    /// The container's name again, to take it out once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -235,7 +235,7 @@ impl ConnectNetwork {
 pub(super) struct RemoveNetwork {
     /// Name or id.
     network: ObjectName,
-    /// Its name again, if the user cannot be asked.
+    /// Its name again, once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -382,7 +382,7 @@ impl Tool for CreateVolume {
 pub(super) struct RemoveVolume {
     /// Its name.
     volume: ObjectName,
-    /// Its name again, if the user cannot be asked.
+    /// Its name again, once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -399,7 +399,7 @@ impl Tool for RemoveVolume {
         if let Some(users) = docker.volume_usage().await?.remove(name) {
             let users = users.join(", ");
             return Err(ToolError::conflict(format!(
-                "`{name}` is in use by {users} (stopped containers count too)."
+                "`{name}` is in use by {users} (stopped containers count too): remove_container removes them."
             )));
         }
         let loss = format!("Removes the volume `{name}`: all data in it is permanently lost.");

@@ -34,12 +34,13 @@ const DEFAULT_TIMEOUT: u32 = 60;
 pub(super) struct RecreateContainer {
     /// Name or id.
     container: ContainerName,
-    /// Arguments of create_container: env and labels are merged (null removes one), others replaced.
+    /// Arguments of create_container: env and labels are merged (null removes one), others replaced. Without `image`,
+    /// its tag is looked up again.
     #[serde(default)]
     changes: Map<String, Value>,
     /// Time for the new one to get healthy; default 60.
     timeout_seconds: Option<Bounded<1, 600>>,
-    /// Its name again, if the user cannot be asked.
+    /// Its name again, once the user has agreed.
     confirm: Option<String>,
 }
 

@@ -312,7 +312,7 @@ pub(super) struct Prune {
     /// Removes them.
     #[serde(default)]
     apply: bool,
-    /// The value that the refused call names for what it lists, if the user cannot be asked.
+    /// The value that the refused call names, once the user has agreed.
     confirm: Option<String>,
 }
 

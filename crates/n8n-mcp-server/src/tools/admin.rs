@@ -159,7 +159,7 @@ struct CallN8nApi {
     /// `community-packages` {name, version}.
     #[schemars(extend("not" = {"type": "null"}))]
     body: Option<Value>,
-    /// Repeat the value that the question names once the user has agreed.
+    /// Pass the value that the refused call names, once the user has agreed.
     confirm: Option<String>,
 }
 

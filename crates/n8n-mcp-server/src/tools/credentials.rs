@@ -269,7 +269,7 @@ impl Tool for TestCredential {
     }
 }
 
-/// Moves a credential to another project; workflows of its own one can no longer use it.
+/// Moves a credential to another project; workflows of its old project lose it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TransferCredential {
@@ -277,7 +277,7 @@ struct TransferCredential {
     credential_id: Id,
     /// read_n8n_api shows the id, at `projects`.
     project_id: Id,
-    /// Repeat the value that the question names once the user has agreed.
+    /// Pass the value that the refused call names, once the user has agreed.
     confirm: Option<String>,
 }
 

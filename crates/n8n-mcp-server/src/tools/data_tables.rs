@@ -284,7 +284,7 @@ struct DeleteDataTableRows {
     data_table_id: Id,
     /// Rows that meet all conditions are meant; there must be one.
     r#where: Vec<Condition>,
-    /// Repeat the value that the question names once the user has agreed.
+    /// Pass the value that the refused call names, once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -365,7 +365,7 @@ struct Condition {
     column: String,
     /// The comparison; in the value of like and ilike, % stands for any text.
     is: Is,
-    /// The column is compared with null if it is absent.
+    /// Leave it out to compare with null.
     value: Option<Cell>,
 }
 

@@ -33,7 +33,7 @@ pub(crate) async fn find(n8n: &N8n, id: &Id, with_data: bool) -> Result<Executio
     let execution = found.ok_or_else(|| {
         ToolError::not_found(format!(
             "n8n has no execution {id}. It may have been deleted, or the workflow does not save its \
-             executions."
+             executions. list_executions shows those that it has."
         ))
     })?;
     n8n.api.admit_execution(&execution).await?;
@@ -50,8 +50,8 @@ const DEFAULT_FULL_ITEMS: u32 = 50;
 pub(crate) struct GetExecution {
     /// run_workflow returns the id.
     execution_id: Id,
-    /// preview shows nodes without data, summary their first items, full all items, error the failed node and its
-    /// input.
+    /// result (the default) shows no nodes, preview nodes without data, summary their first items, full all items,
+    /// error the failed node and its input.
     #[serde(default)]
     view: View,
     /// Show only these nodes.
@@ -257,7 +257,7 @@ pub(crate) struct ResumeExecution {
     /// The node that waits receives these: body or query of its webhook, or fields of its form.
     #[serde(default)]
     parameters: Map<String, Value>,
-    /// Repeat the value that the question names once the user has agreed.
+    /// Pass the value that the refused call names, once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -332,7 +332,7 @@ impl Tool for StopExecution {
         let before = find(n8n, &self.execution_id, false).await?;
         if before.status.has_ended() {
             return Err(ToolError::conflict(format!(
-                "Execution {} has ended already; nothing was stopped.",
+                "Execution {} has ended already; nothing was stopped. get_execution shows it.",
                 before.id
             )));
         }
@@ -367,7 +367,7 @@ impl Tool for DeleteExecution {
         let execution = find(n8n, &self.execution_id, false).await?;
         if !execution.status.has_ended() {
             return Err(ToolError::conflict(format!(
-                "Execution {} has not ended. Stop it first.",
+                "Execution {} has not ended. Stop it first with stop_execution.",
                 execution.id
             )));
         }

@@ -26,14 +26,14 @@ use crate::workspace::{
 /// Bytes of a message.
 const MAX_MESSAGE_BYTES: usize = 200_000;
 
-/// Sends the agent of a task a correction or a next step, while it runs or after its end. It keeps
-/// its history. Returns as run_task.
+/// Sends the agent of a task a correction or a next step, also after its end. The agent keeps its
+/// history. Returns as run_task.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SendMessage {
     /// From run_task.
     task_id: TaskId,
-    /// Text for it.
+    /// Text for the agent.
     message: String,
     /// As in run_task.
     wait_seconds: Option<WaitSeconds>,
@@ -77,8 +77,8 @@ async fn go_on(
     wait.follow(false).await.map(ShortReport)
 }
 
-/// Resumes a task that was paused or cancelled or has failed; returns as run_task. Its limits are
-/// those of the whole task: raise the one that it has reached.
+/// Resumes a task that was paused or cancelled or has failed; returns as run_task. A limit counts the
+/// whole task: raise the limit that it has reached.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResumeTask {
@@ -86,11 +86,11 @@ pub(crate) struct ResumeTask {
     task_id: TaskId,
     /// Seconds to wait for the end; default 20.
     wait_seconds: Option<WaitSeconds>,
-    /// New limit, if higher.
+    /// New total, if higher.
     max_iterations: Option<Bounded<1, 100_000>>,
-    /// New limit, if higher.
+    /// New total, if higher.
     max_seconds: Option<Bounded<1, 604_800>>,
-    /// New limit in US dollars, if higher.
+    /// New total in US dollars, if higher.
     max_cost: Option<f64>,
     /// As in run_task.
     callback_url: Option<String>,
@@ -113,18 +113,18 @@ impl Tool for ResumeTask {
     }
 }
 
-/// Allows or refuses all actions in confirmation of a task that is waiting_for_confirmation. A refused
-/// agent stops: tell it what to do instead with send_message. Returns as run_task.
+/// Allows or refuses all actions that get_task_result shows in `confirmation`. A refused agent stops:
+/// tell it what to do instead with send_message. Returns as run_task.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RespondConfirmation {
     /// From run_task.
     task_id: TaskId,
-    /// Of the actions that were read.
+    /// The id in `confirmation`.
     confirmation_id: String,
-    /// Whether it may.
+    /// True allows them.
     accept: bool,
-    /// Why not.
+    /// Reason of a refusal.
     reason: Option<String>,
     /// As in run_task.
     wait_seconds: Option<WaitSeconds>,
@@ -158,7 +158,7 @@ impl Tool for RespondConfirmation {
     }
 }
 
-/// Stops a task at once, with the command that it runs. What it has done stays.
+/// Stops a task and its command at once. Its work stays; send_message continues it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CancelTask {

@@ -33,13 +33,13 @@ const NO_PULL_REQUEST: &str = "No pull request is opened, because the API of thi
 const MAX_NAMES_BYTES: usize = 1_500;
 
 /// Publishes a task's changes as one commit: pushes it to a branch and opens a pull or merge request. The
-/// user must agree. Again after more work, it adds a commit to the branch.
+/// user must agree. After more work, another call adds a commit to the branch.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PublishTask {
     /// From run_task.
     task_id: TaskId,
-    /// Of the commit and the pull request.
+    /// Title of the commit and pull request.
     title: String,
     /// Description.
     body: Option<String>,
@@ -51,7 +51,7 @@ pub(crate) struct PublishTask {
     repository: Option<String>,
     /// Default true, if the API of the git host is known.
     pull_request: Option<bool>,
-    /// Commit id from the refusal, if the user agrees.
+    /// The value from the refusal, if the user agrees.
     confirm: Option<String>,
 }
 

@@ -112,10 +112,11 @@ impl GetTaskResult {
         let part = self.part.unwrap_or(ResultPart::Result);
         report.confirmation = None;
         if part == ResultPart::Confirmation {
-            let pending = task
-                .pending
-                .as_ref()
-                .ok_or_else(|| ToolError::conflict("The task is not waiting for a permission."))?;
+            let pending = task.pending.as_ref().ok_or_else(|| {
+                ToolError::conflict(
+                    "The task is not waiting for a permission. get_task_status shows what it does.",
+                )
+            })?;
             report.confirmation = Some(pending.at_offset(offset));
             return Ok(());
         }

@@ -61,7 +61,7 @@ pub(crate) struct RunTask {
     agent: Option<String>,
     /// Model profile; default the agent's.
     model: Option<String>,
-    /// URL that gets the result at the end.
+    /// URL to POST the result to.
     callback_url: Option<String>,
     /// A task that was begun before a restart of this server.
     #[serde(skip)]
@@ -230,7 +230,7 @@ impl Tool for RunParallelTasks {
 fn found(id: Option<TaskId>) -> Result<TaskId, ToolError> {
     id.ok_or_else(|| {
         ToolError::not_found(
-            "It had not been started when the server was restarted, or was deleted.",
+            "It had not been started when the server was restarted, or was deleted. Run it again.",
         )
     })
 }

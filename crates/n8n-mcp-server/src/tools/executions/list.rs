@@ -32,7 +32,7 @@ pub(crate) struct ListExecutions {
     project_id: Option<Id>,
     /// Show only executions that started since then: `30m`, `24h`, `7d` ago, or a time in RFC 3339.
     since: Option<String>,
-    /// Count the failures by workflow and cause, and show nothing else.
+    /// Show only counts of failures, by workflow and cause.
     #[serde(default)]
     group: bool,
     /// The page size is 20 by default.

@@ -52,7 +52,7 @@ impl From<Workflow> for WorkflowState {
     }
 }
 
-/// Activates a workflow: from now on its triggers start it. This publishes its draft.
+/// Activates a workflow: its triggers start it. Publishes its draft, also if it is active.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ActivateWorkflow {
@@ -242,7 +242,7 @@ pub(crate) struct MoveWorkflow {
     project_id: Option<Id>,
     /// read_n8n_api shows the id, at `projects/ID/folders`; `root` stands for none.
     folder_id: Option<Id>,
-    /// Repeat the value that the question names once the user has agreed to another project.
+    /// Pass the value that the refused call names, once the user has agreed.
     confirm: Option<String>,
 }
 

@@ -15,9 +15,9 @@ use crate::tools::prelude::*;
 
 const MAX_FINDINGS: usize = 50;
 
-/// Checks a workflow without running it. Errors are what n8n refuses when it is activated: n8n is
-/// asked to activate a copy that it cannot activate, which is made and deleted at once. Warnings are
-/// what would probably go wrong in a run.
+/// Checks a workflow without running it. Errors are what n8n refuses when it is activated; a copy that
+/// never becomes active is made for this and deleted at once. Warnings are what would probably go wrong
+/// in a run.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ValidateWorkflow {
