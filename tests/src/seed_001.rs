@@ -3,16 +3,16 @@
 use crate::documents::documents;
 use crate::harness::real;
 
-/// Lets a tool wait longer for a task than it does by itself: a busy agent server needs that.
-pub(crate) const PATIENCE: (&str, &str) = ("\"task\":", "\"wait_seconds\": 100, \"task\":");
+/// Replacement in the text of a request, after which a tool waits longer for a task: a busy agent server needs that.
+pub(crate) const LONG_WAIT: (&str, &str) = ("\"task\":", "\"wait_seconds\": 100, \"task\":");
 
-/// The variable that lets a busy service take longer for a call.
+/// Variable with which a call to a busy service may take longer.
 pub(crate) const LONG_CALLS: (&str, &str) = ("MCP_CALL_TIMEOUT", "110");
 
 async fn replay(server: &str, env: &[(&str, &str)]) {
     let env = [env, &[LONG_CALLS]].concat();
     for document in documents(server) {
-        let document = document.with(PATIENCE);
+        let document = document.with(LONG_WAIT);
         document.over_http(&env).await;
         document.over_stdio(&env).await;
     }

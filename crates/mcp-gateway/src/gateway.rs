@@ -693,14 +693,14 @@ impl Gateway {
             return;
         };
         self.context.pins.set_read(lost);
-        self.follow_pins();
         let mut pins = self.context.pins.subscribe();
-        // Also without a change: pins that could not be stored are stored then.
-        while !matches!(
-            tokio::time::timeout(STORE_RETRY_INTERVAL, pins.changed()).await,
-            Ok(Err(_))
-        ) {
+        loop {
             self.follow_pins();
+            // Also without a change: pins that could not be stored are stored then.
+            let changed = tokio::time::timeout(STORE_RETRY_INTERVAL, pins.changed()).await;
+            if matches!(changed, Ok(Err(_))) {
+                return;
+            }
         }
     }
 

@@ -529,7 +529,7 @@ async fn complete_stop<L>(
             Err(failure) => {
                 let failure: ApiFailure = failure;
                 tracing::warn!(task = %id, ?failure, "cannot complete the stop of a task");
-                if !failure.is_transient() && !failure.may_have_changed() {
+                if !failure.may_be_repeated() {
                     return;
                 }
             }

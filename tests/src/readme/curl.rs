@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{Block, blocks, port, server_of};
 use crate::documents;
 use crate::harness::{Server, real};
-use crate::seed_001::{LONG_CALLS, PATIENCE};
+use crate::seed_001::{LONG_CALLS, LONG_WAIT};
 
 /// A `curl` line with the answer below it.
 struct Example {
@@ -48,7 +48,7 @@ impl Example {
         let command = self
             .command
             .replace(&format!(":{}/", self.port()), &format!(":{free}/"))
-            .replace(PATIENCE.0, PATIENCE.1);
+            .replace(LONG_WAIT.0, LONG_WAIT.1);
         let output = Command::new("sh").args(["-c", &command]).output().unwrap();
         assert!(output.status.success(), "{place}: {output:?}");
         let found = String::from_utf8(output.stdout).unwrap();

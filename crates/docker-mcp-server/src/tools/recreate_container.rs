@@ -279,73 +279,70 @@ pub(crate) async fn recover(docker: Arc<Docker>) {
     }
 }
 
-/// Returns false if the engine did not answer, or another process is at work.
+/// Returns false if something is left to do: the engine did not answer, or another process is at work.
 async fn roll_back_all(docker: &Docker) -> bool {
     let filter = format!(r#"{{"name":["{KEPT}"]}}"#);
     let path = Path::to("/containers/json").query("filters", &filter);
     let listed = docker.engine.try_get(path.query("all", true)).await;
-    let listed: Vec<ContainerSummary> = match listed {
-        Ok(listed) => listed,
-        Err(_) => return false,
+    let Ok(listed): Result<Vec<ContainerSummary>, _> = listed else {
+        return false;
     };
-    let mut answers = true;
+    let mut is_done = true;
     for container in listed.iter().filter(|container| is_kept(container)) {
-        let kept = container.display_name();
-        let name = kept.rsplit_once(KEPT).map_or("", |(name, _)| name);
-        let Ok(name) = ContainerName::new(name) else {
-            continue;
-        };
-        // A call that is under way ends by itself, unless its process is killed.
-        let Ok(lock) = Lock::take(&container.id) else {
-            answers = false;
-            continue;
-        };
-        // It may have ended since the list was made, which can be long ago: the ways back of the others take time.
-        match docker.engine.try_inspect(&container.id).await {
-            Ok(now) if now.display_name() == kept => {}
-            Err(failure) if !failure.is_no_such_container() => {
-                lock.leave();
-                answers = false;
-                continue;
-            }
-            _ => continue,
+        is_done &= finish(docker, container).await;
+    }
+    is_done
+}
+
+/// Brings back an old container, or removes it if the new one has proved itself. Returns false if that is left to do.
+async fn finish(docker: &Docker, container: &ContainerSummary) -> bool {
+    let kept = container.display_name();
+    let name = kept.rsplit_once(KEPT).map_or("", |(name, _)| name);
+    let Ok(name) = ContainerName::new(name) else {
+        return true;
+    };
+    // A call that is under way ends by itself, unless its process is killed.
+    let Ok(lock) = Lock::take(&container.id) else {
+        return false;
+    };
+    // It may have ended since the list was made, which can be long ago: the ways back of the others take time.
+    match docker.engine.try_inspect(&container.id).await {
+        Ok(now) if now.display_name() == kept => {}
+        Err(failure) if !failure.is_no_such_container() => {
+            lock.leave();
+            return false;
         }
-        let replacement = Replacement {
-            docker: docker.clone(),
-            timeout: ran(kept).then_some(Duration::ZERO),
-            name: name.clone(),
-            old: container.id.clone(),
-            stop_was_sent: AtomicBool::new(true),
-        };
-        let has_proved_itself = match lock.is_failed() {
-            true => Ok(false),
-            false => replacement.has_proved_itself().await,
-        };
-        match has_proved_itself {
+        _ => return true,
+    }
+    let replacement = Replacement {
+        docker: docker.clone(),
+        timeout: ran(kept).then_some(Duration::ZERO),
+        name: name.clone(),
+        old: container.id.clone(),
+        stop_was_sent: AtomicBool::new(true),
+    };
+    if !lock.is_failed() {
+        match replacement.has_proved_itself().await {
             Ok(false) => {}
             Ok(true) => {
                 let note = replacement.remove_old().await.unwrap_or_default();
                 tracing::warn!("`{name}` was replaced by a call that broke off at its end. {note}");
-                continue;
+                return true;
             }
             // It may hold work.
-            Err(_) => {
-                answers = false;
-                continue;
-            }
+            Err(_) => return false,
         }
-        let cause = ToolError::conflict("The replacement broke off.");
-        let failure = replacement.roll_back(lock, cause).await;
-        let rollback = failure.rollback.as_ref().map(ToolError::kind);
-        answers &= !matches!(
-            rollback,
-            Some(ToolErrorKind::Unavailable | ToolErrorKind::Timeout)
-        );
-        let error = failure.explain(name.as_str(), kept);
-        let error = Redactor::new(true).text(error.message());
-        tracing::warn!("{error}");
     }
-    answers
+    let cause = ToolError::conflict("The replacement broke off.");
+    let failure = replacement.roll_back(lock, cause).await;
+    let rollback = failure.rollback.as_ref().map(ToolError::kind);
+    let error = failure.explain(name.as_str(), kept);
+    let error = Redactor::new(true).text(error.message());
+    tracing::warn!("{error}");
+    !matches!(
+        rollback,
+        Some(ToolErrorKind::Unavailable | ToolErrorKind::Timeout)
+    )
 }
 
 /// A container and the `Config` of its image; without the image everything counts as set by the user.

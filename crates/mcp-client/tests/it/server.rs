@@ -55,12 +55,10 @@ pub(crate) struct Server {
     _tasks: JoinSet<()>,
 }
 
-/// A client that is patient with a busy machine.
+/// Builder of a client with time enough for a busy machine.
 pub(crate) fn builder() -> Builder {
-    let patience = Duration::from_secs(120);
-    Client::builder()
-        .timeout(patience)
-        .connect_timeout(patience)
+    let limit = Duration::from_secs(120);
+    Client::builder().timeout(limit).connect_timeout(limit)
 }
 
 impl Server {

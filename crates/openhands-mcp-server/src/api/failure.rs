@@ -217,6 +217,11 @@ impl ApiFailure {
         matches!(self, Self::Http(failure) if failure.may_have_changed())
     }
 
+    /// Returns true if a request that may be carried out twice is worth another attempt.
+    pub(crate) fn may_be_repeated(&self) -> bool {
+        self.is_transient() || self.may_have_changed()
+    }
+
     /// Makes it the failure of a request whose effect does not matter.
     pub(crate) fn without_effect(self) -> Self {
         match self {

@@ -282,7 +282,7 @@ pub(crate) async fn stop_abandoned(runner: &Arc<Runner>, id: TaskId) -> ToolErro
         let mut lock = None;
         while let Err(failure) = stopped {
             tracing::warn!(task = %id, ?failure, "cannot stop the task");
-            if !failure.is_transient() && !failure.may_have_changed() {
+            if !failure.may_be_repeated() {
                 return;
             }
             if lock.is_none() {

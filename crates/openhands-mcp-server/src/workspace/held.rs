@@ -70,7 +70,7 @@ async fn interrupt_repeatedly(server: &AgentServer, id: TaskId) -> ApiResult<()>
     let mut is_repeated = false;
     loop {
         let failure = match server.interrupt(id).await {
-            Err(failure) if failure.is_transient() || failure.may_have_changed() => failure,
+            Err(failure) if failure.may_be_repeated() => failure,
             sent => return sent,
         };
         let task = server.conversation(id).await;

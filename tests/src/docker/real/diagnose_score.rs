@@ -20,10 +20,10 @@ use crate::harness::{assert_contains, real, wait_until};
 
 /// The table of containers that need no preparation.
 const BROKEN_CONTAINERS: &str = include_str!("broken_containers.txt");
-/// A row of the table is asked again while its container comes to its end.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// The same on Podman, where some rows are never right.
-const PATIENCE_PODMAN: Duration = Duration::from_secs(3);
+/// Time in which a row of the table is asked again, while its container comes to its end.
+const MAX_ROW_TIME: Duration = Duration::from_secs(120);
+/// Time of a row on Podman, where some rows are never right.
+const MAX_ROW_TIME_PODMAN: Duration = Duration::from_secs(3);
 /// Rows of one engine at the same time.
 const MAX_CONCURRENT_ROWS: usize = 6;
 
@@ -177,9 +177,9 @@ impl Ward {
         if let Some(error) = &broken.error {
             asked["error"] = json!(error);
         }
-        let patience = match self.is_podman {
-            true => PATIENCE_PODMAN,
-            false => PATIENCE,
+        let limit = match self.is_podman {
+            true => MAX_ROW_TIME_PODMAN,
+            false => MAX_ROW_TIME,
         };
         let began = Instant::now();
         loop {
@@ -193,7 +193,7 @@ impl Ward {
                 let (text, part) = parts.next().unwrap();
                 part.split('|').any(|part| text.contains(part))
             });
-            if points == [true; 3] || began.elapsed() >= patience {
+            if points == [true; 3] || began.elapsed() >= limit {
                 return (points, got);
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
