@@ -74,7 +74,7 @@ pub(crate) struct Backend {
     pub(crate) key: BackendKey,
     pub(crate) config: config::BackendConfig,
     pub(crate) metrics: BackendMetrics,
-    context: BackendContext,
+    pub(crate) context: BackendContext,
     /// Handles its messages that belong to no call.
     notifications: Arc<dyn Handler>,
     status: watch::Sender<BackendStatus>,
@@ -206,11 +206,6 @@ impl Backend {
             tool: tool.map(|tool| self.metrics.labels.label(tool)),
             error: None,
         }
-    }
-
-    /// Counts a request that was sent to it.
-    pub(crate) fn record_duration(&self, labels: OperationLabels, took: Duration) {
-        self.context.durations.record(labels, took);
     }
 
     /// The number of requests to it that are not answered.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use gateway_access::{Filter, OWN_TOOLS, View, Viewer};
+use gateway_access::{OWN_TOOLS, View, Viewer};
 use gateway_approvals::pins::HoldReason;
 use gateway_store::events::{KnownArguments, StoreError};
 use gateway_store::search::ToolIndex;
@@ -13,7 +13,7 @@ use mcp_core::registry::BoundItems;
 use mcp_core::resource::ResourceKind;
 use mcp_core::server::{AccessItem, Denial, DeniedBy, ServerItems};
 use mcp_core::suggestion::suggestion;
-use mcp_core::tool::{BoundTool, Effect, TaskSupport, ToolDefinition};
+use mcp_core::tool::{BoundTool, TaskSupport, ToolDefinition};
 
 use crate::backend::{Backend, INSTRUCTIONS, ListedItem, Snapshot};
 use crate::config::BackendKey;
@@ -30,11 +30,9 @@ pub(crate) struct MergedCatalog {
     pub(crate) refused: Vec<RefusedItem>,
     /// The backends whose tools are in `lists`, or in `refused`.
     with_tools: BTreeSet<BackendKey>,
-    /// The backend of each tool, by its published name …
+    /// The backend of each tool, and of each prompt, by its published name.
     backends: HashMap<String, BackendKey>,
-    /// … of each prompt, and of each resource and template by its URI.
     prompt_backends: HashMap<String, BackendKey>,
-    resource_backends: HashMap<String, BackendKey>,
     /// The backend of each resource, also of those of templates.
     pub(crate) owners: Arc<ResourceOwners>,
     /// The items of each view.
@@ -79,14 +77,6 @@ impl MergedCatalog {
         !self.with_tools.contains(&backend.key) && !backend.snapshot().tools.is_empty()
     }
 
-    /// Drops the tools that are not declared read-only: `search_tools` does not find them, and `call_tool`
-    /// does not call them.
-    pub(crate) fn keep_read_only(&mut self) {
-        self.lists
-            .tools
-            .retain(|(tool, _)| tool.effect == Effect::ReadOnly);
-    }
-
     /// The tools of the view with this name, or all without a name. `None` if there is no such view.
     pub(crate) fn scope(&self, view: Option<&str>) -> Option<Scope<'_>> {
         let view = match view {
@@ -107,10 +97,10 @@ impl MergedCatalog {
     fn add_tools(&mut self, relay: &Relay, snapshots: &[BackendSnapshot]) {
         let tools: ListOf = |snapshot| &snapshot.tools;
         let (mut backends, mut apps) = (HashMap::new(), Vec::new());
-        let names = published_names(snapshots, tools, true);
+        let names = published_names(snapshots, tools);
         self.refused.extend_from_slice(&names.refused);
         // Denied tools can be called as well; the answer is that they are denied.
-        for published in &published_names(snapshots, tools, false).published {
+        for published in &names.published {
             let Some((part, item)) = find(snapshots, tools, published) else {
                 continue;
             };
@@ -192,10 +182,11 @@ impl MergedCatalog {
 
     fn add_prompts(&mut self, relay: &Relay, snapshots: &[BackendSnapshot]) {
         let prompts: ListOf = |snapshot| &snapshot.prompts;
-        let names = published_names(snapshots, prompts, true);
+        let names = published_names(snapshots, prompts);
         self.refused.extend_from_slice(&names.refused);
         for published in &names.published {
             let relayed = find(snapshots, prompts, published)
+                .filter(|(part, item)| part.backend.config.filter.allows(&item.id))
                 .and_then(|(part, item)| relay::prompt(relay, &part.backend, published, item));
             if let Some((prompt, _)) = &relayed {
                 let name = prompt.name.to_string();
@@ -233,8 +224,6 @@ impl MergedCatalog {
                 };
                 self.refuse(&backend.key, &item.id, reason);
             } else if taken.insert(item.id.clone()) {
-                let uri = item.id.clone();
-                self.resource_backends.insert(uri, backend.key.clone());
                 let relayed = relay::resource(relay, backend, item, &owners);
                 self.lists.resources.push(relayed);
             } else {
@@ -256,13 +245,8 @@ impl MergedCatalog {
     }
 }
 
-/// Publishes the names of one list of all backends; without the denied items if `is_filtered`.
-fn published_names(
-    snapshots: &[BackendSnapshot],
-    list: ListOf,
-    is_filtered: bool,
-) -> PublishedNames {
-    let all = Filter::default();
+/// Publishes the names of one list of all backends.
+fn published_names(snapshots: &[BackendSnapshot], list: ListOf) -> PublishedNames {
     let claim = |backend: &Backend, snapshot: &Snapshot, item: &ListedItem| {
         // A prompt may have the name of a tool.
         let is_tool = std::ptr::eq(list(snapshot), &raw const snapshot.tools);
@@ -278,11 +262,6 @@ fn published_names(
             .iter()
             .map(|BackendSnapshot { backend, snapshot }| BackendItems {
                 backend: &backend.key,
-                filter: if is_filtered {
-                    &backend.config.filter
-                } else {
-                    &all
-                },
                 bare: backend.config.bare,
                 is_alone: backend.config.is_alone,
                 names: list(snapshot)
@@ -479,14 +458,8 @@ pub(crate) fn has_resource(resources: &BoundItems<ResourceKind>, uri: &str) -> b
 }
 
 impl MergedCatalog {
-    /// Adds the items of `views`. In a view with more tools than `search_above` they are searched, not listed.
-    pub(crate) fn add_views(&mut self, views: &[Arc<View>], search_above: Option<usize>) {
-        let views = views.iter();
-        let views = views.map(|view| self.of_view(view, search_above));
-        self.views = views.collect();
-    }
-
-    fn of_view(&self, view: &Arc<View>, search_above: Option<usize>) -> CatalogOfView {
+    /// The items of a view. With more tools than `search_above` they are searched, not listed.
+    pub(crate) fn of_view(&self, view: &Arc<View>, search_above: Option<usize>) -> CatalogOfView {
         let tools = self.lists.tools.iter().filter(|(tool, _)| {
             let key = self.backends.get(&tool.name);
             key.is_some_and(|key| view.has_backend(key.as_str()))
@@ -504,8 +477,7 @@ impl MergedCatalog {
                 && view.decide(item, None).is_allowed()
         });
         let resources = self.lists.resources.iter().filter(|(resource, _)| {
-            let key = self.resource_backends.get(&*resource.uri);
-            let key = key.map(BackendKey::as_str);
+            let key = self.owners.owner(&resource.uri).map(BackendKey::as_str);
             let item = AccessItem::Resource(&resource.uri);
             // The resources of a template are decided about when they are read.
             key.is_some_and(|key| view.has_backend(key))

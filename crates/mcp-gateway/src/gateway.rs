@@ -11,7 +11,7 @@ use gateway_access::{Admission, CallCounts, Viewer};
 use gateway_approvals::approvals::{ApprovalRules, Approvals};
 use gateway_approvals::pins::{self, Pins};
 use gateway_store::database::Database;
-use gateway_store::events::{Event, EventLog, EventStatus, StoreLocation, kind};
+use gateway_store::events::{Event, EventStatus, StoreLocation, kind};
 use gateway_store::shared::SharedTables;
 use gateway_store::state::{EntryChange, EntryKind, Expected, StateStore};
 use mcp_core::metrics::Durations;
@@ -28,7 +28,7 @@ use crate::access::CatalogAccess;
 use crate::audit::RequestAudit;
 use crate::backend::{Backend, BackendContext};
 use crate::catalog::{MergedCatalog, Scope};
-use crate::config::{BackendKey, Config, DisabledReason};
+use crate::config::{BackendKey, Config, ConfigError, DisabledReason};
 use crate::metrics::GatewayMetrics;
 use crate::owners::ResourceOwners;
 use crate::page::GatewayPage;
@@ -38,29 +38,29 @@ use crate::{config, instructions, tools, unmatched};
 
 /// The service behind the gateway's server.
 pub(crate) struct Gateway {
-    source: config::ConfigSource,
-    database: Arc<Database>,
+    pub(crate) source: config::ConfigSource,
+    pub(crate) database: Arc<Database>,
     /// Sessions and tasks of the gateways on its database; `None` for a database of one gateway.
-    shared: Option<Arc<SharedTables>>,
+    pub(crate) shared: Option<Arc<SharedTables>>,
     context: BackendContext,
-    relay: Relay,
+    pub(crate) relay: Relay,
     /// The backends that are not disabled. Shared with the metrics.
     backends: Arc<Mutex<BTreeMap<BackendKey, Arc<Backend>>>>,
     /// One task for each backend, which starts and restarts it.
     supervisors: Mutex<JoinSet<()>>,
     catalog: Arc<Mutex<Arc<MergedCatalog>>>,
     /// The number of catalogs until now.
-    catalogs: AtomicU64,
+    pub(crate) catalogs: AtomicU64,
     config: Mutex<Arc<Config>>,
     /// Judges calls; `None` without roles and views. The same while these are.
     admission: Mutex<Option<Arc<Admission>>>,
     counts: Arc<CallCounts>,
     /// The owners of tokens; `None` if not all are known.
     tokens: Mutex<Option<TokenOwners>>,
-    /// Why the changed configuration is not used.
-    refused_config: Mutex<Option<String>>,
+    /// Why the changed configuration is not used; `None` if it is.
+    pub(crate) refused_config: Mutex<Option<String>>,
     /// The rules that match nothing, by the catalog that was published last.
-    unmatched: Mutex<Arc<Vec<UnmatchedRule>>>,
+    pub(crate) unmatched: Mutex<Vec<UnmatchedRule>>,
     /// The view of the client over stdio.
     view: Option<Arc<str>>,
 }
@@ -92,13 +92,13 @@ impl Gateway {
         };
         let counts = Arc::default();
         let admission = admission(&config, &counts, &context.owners);
-        let approvals = Arc::new(Approvals::new(state, Arc::clone(&log)));
+        let approvals = Arc::new(Approvals::new(state, log));
         Ok(Self {
             source,
             database,
             shared: shared.map(Arc::new),
             context,
-            relay: Relay::new(log, approvals),
+            relay: Relay::new(approvals),
             backends: Arc::default(),
             supervisors: Mutex::default(),
             catalog: Arc::default(),
@@ -120,16 +120,6 @@ impl Gateway {
         unmatched::find(config, catalog, &self.backends(), owners.as_deref())
     }
 
-    /// The rules that match nothing.
-    pub(crate) fn unmatched(&self) -> Arc<Vec<UnmatchedRule>> {
-        Arc::clone(&self.unmatched.lock())
-    }
-
-    /// The reason why the changed configuration is not used; `None` if it is.
-    pub(crate) fn refused_config(&self) -> Option<String> {
-        self.refused_config.lock().clone()
-    }
-
     /// The reason why the decisions of people do not hold; `None` if they do.
     pub(crate) fn lost_decisions(&self) -> Option<String> {
         let backends = self.backends();
@@ -140,7 +130,7 @@ impl Gateway {
         });
         let held: usize = held.sum();
         match self.context.pins.is_read() {
-            false if held == 0 && !self.approvals().has_rules() => None,
+            false if held == 0 && !self.relay.approvals.has_rules() => None,
             false => Some(format!(
                 "the store of decisions cannot be read: {held} tools are held back, and calls that need a person are refused"
             )),
@@ -162,35 +152,6 @@ impl Gateway {
         Arc::clone(&self.catalog.lock())
     }
 
-    /// Judges the calls that need a person.
-    pub(crate) fn approvals(&self) -> &Approvals {
-        &self.relay.approvals
-    }
-
-    /// Sessions and tasks of the gateways on its database; `None` for a database of one gateway.
-    pub(crate) fn shared(&self) -> Option<&Arc<SharedTables>> {
-        self.shared.as_ref()
-    }
-
-    /// The decisions of people.
-    pub(crate) fn state(&self) -> &StateStore {
-        &self.database.state
-    }
-
-    /// The file of the configuration.
-    pub(crate) fn file(&self) -> Option<String> {
-        self.source.file()
-    }
-
-    /// A number that changes with every published catalog.
-    pub(crate) fn catalog_number(&self) -> u64 {
-        self.catalogs.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn log(&self) -> &EventLog {
-        &self.context.log
-    }
-
     pub(crate) fn config(&self) -> Arc<Config> {
         Arc::clone(&self.config.lock())
     }
@@ -207,7 +168,7 @@ impl Gateway {
 
     /// Records an event of the gateway itself.
     pub(crate) fn record(&self, event: &'static str, status: EventStatus, facts: Value) {
-        self.context.log.record(Event::new(event, status, facts));
+        self.database.log.record(Event::new(event, status, facts));
     }
 
     /// Starts and stops backends so that they match `config`. A backend whose configuration is
@@ -220,16 +181,18 @@ impl Gateway {
         if before.roles != config.roles || before.views != config.views {
             *self.admission.lock() = admission(&config, &self.counts, &self.context.owners);
         }
-        self.approvals().set_rules(ApprovalRules {
+        self.relay.approvals.set_rules(ApprovalRules {
             roles: config.roles.clone(),
             admission: self.admission(),
             config: config.approvals.clone(),
         });
         let recorded = config.record.clone();
-        self.log().set_recorded(Arc::new(move |tool, argument| {
-            let mut rules = recorded.iter();
-            rules.any(|(tools, arguments)| tools.matches(tool) && arguments.matches(argument))
-        }));
+        self.database
+            .log
+            .set_recorded(Arc::new(move |tool, argument| {
+                let mut rules = recorded.iter();
+                rules.any(|(tools, arguments)| tools.matches(tool) && arguments.matches(argument))
+            }));
         let mut backends = self.backends.lock();
         backends.retain(|key, backend| {
             let is_unchanged = config.backends.get(key) == Some(&backend.config);
@@ -291,7 +254,7 @@ impl Gateway {
             return Some(not_used(key, reason));
         }
         let backend = self.backends.lock().get(key).cloned()?;
-        (!backend.is_up()).then(|| backend.down_error())
+        (!backend.is_up()).then(|| backend.down(&backend.status()))
     }
 }
 
@@ -422,7 +385,7 @@ impl mcp_serve::Service for Gateway {
     /// The gateway is degraded while a backend is down. The reasons are only in `gateway_status`: this text is
     /// in `/readyz`, which needs no token.
     async fn probe(&self) -> Result<(), ToolError> {
-        if let Some(outage) = self.shared().and_then(|shared| shared.outage()) {
+        if let Some(outage) = self.shared.as_ref().and_then(|shared| shared.outage()) {
             return Err(ToolError::unavailable(outage));
         }
         if let Some(lost) = self.lost_decisions() {
@@ -486,10 +449,10 @@ impl mcp_serve::Service for Gateway {
             self.publish(&server),
             self.follow_config(),
             self.follow_state(),
-            self.approvals().sweep(),
+            self.relay.approvals.sweep(),
             async {
                 server.closed().await;
-                self.approvals().stop();
+                self.relay.approvals.stop();
             }
         );
     }
@@ -504,7 +467,7 @@ impl mcp_serve::Service for Gateway {
     }
 
     fn audit(&self) -> Option<Arc<dyn Audit>> {
-        let log = Arc::clone(&self.context.log);
+        let log = Arc::clone(&self.database.log);
         Some(Arc::new(RequestAudit::new(log, Arc::clone(&self.catalog))))
     }
 
@@ -517,13 +480,11 @@ impl mcp_serve::Service for Gateway {
     }
 
     fn shared_sessions(&self) -> Option<Arc<dyn SharedSessions>> {
-        let shared = self.shared()?;
-        Some(Arc::clone(shared) as Arc<dyn SharedSessions>)
+        Some(self.shared.clone()? as Arc<dyn SharedSessions>)
     }
 
     fn task_store(&self) -> Option<Arc<dyn TaskStore>> {
-        let shared = self.shared()?;
-        Some(Arc::clone(shared) as Arc<dyn TaskStore>)
+        Some(self.shared.clone()? as Arc<dyn TaskStore>)
     }
 
     fn page(self: Arc<Self>) -> Option<Arc<dyn PageData>> {
@@ -531,7 +492,7 @@ impl mcp_serve::Service for Gateway {
     }
 
     async fn ready(&self) {
-        if let Some(shared) = self.shared() {
+        if let Some(shared) = &self.shared {
             shared.ready().await;
         }
         self.context.changes.wait_for_lists().await;
@@ -559,7 +520,7 @@ impl mcp_serve::Service for Gateway {
     fn register(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(GatewayMetrics {
             backends: Arc::clone(&self.backends),
-            log: Arc::clone(&self.context.log),
+            log: Arc::clone(&self.database.log),
             durations: self.context.durations.clone(),
             shared: self.shared.clone(),
         }));
@@ -574,7 +535,7 @@ impl Gateway {
         let started = backends.values().map(|backend| backend.first_start());
         let started = futures_util::future::join_all(started);
         let read = self.context.pins.store_is_read();
-        let timeout = match self.shared() {
+        let timeout = match self.shared {
             Some(_) => SHARED_FIRST_LIST_TIMEOUT,
             None => FIRST_LIST_TIMEOUT,
         };
@@ -584,10 +545,14 @@ impl Gateway {
             let mut catalog = MergedCatalog::new(&self.relay, &self.backends());
             let read_only = server.is_read_only();
             if read_only {
-                catalog.keep_read_only();
+                // `search_tools` does not find the others, and `call_tool` does not call them.
+                let tools = &mut catalog.lists.tools;
+                tools.retain(|(tool, _)| tool.effect == Effect::ReadOnly);
             }
             let config = self.config();
-            catalog.add_views(&config.views, config.search_above);
+            let views = config.views.iter();
+            let views = views.map(|view| catalog.of_view(view, config.search_above));
+            catalog.views = views.collect();
             let catalog = Arc::new(catalog);
             for refused in catalog.scope(None).into_iter().flat_map(Scope::refused) {
                 tracing::debug!(backend = %refused.backend, item = refused.item, "not offered: {}", refused.reason);
@@ -618,7 +583,7 @@ impl Gateway {
 
     /// Logs the rules that match nothing, each once.
     fn report_unmatched(&self, found: Vec<UnmatchedRule>) {
-        let before = std::mem::replace(&mut *self.unmatched.lock(), Arc::new(found.clone()));
+        let before = std::mem::replace(&mut *self.unmatched.lock(), found.clone());
         for rule in found.iter().filter(|rule| !before.contains(rule)) {
             tracing::warn!("{rule}");
         }
@@ -689,7 +654,7 @@ impl Gateway {
 
     /// Applies the decisions of other processes about tools.
     async fn follow_state(&self) {
-        let Some(lost) = lost_backends(self.state(), &self.config()).await else {
+        let Some(lost) = lost_backends(&self.database.state, &self.config()).await else {
             return;
         };
         self.context.pins.set_read(lost);
@@ -714,12 +679,15 @@ impl Gateway {
     async fn follow_config(&self) {
         let mut source = self.source.clone();
         loop {
-            let changed = source.changed().await;
-            let changed = changed.and_then(|config| match self.opening_rule(&config) {
-                None => Ok(config),
-                Some(rule) => Err(source.refuse(rule.line, &rule.field, &rule.text)),
-            });
-            match changed {
+            let opening_rule = |config: &Config| {
+                let rule = self.opening_rule(config)?;
+                let error = ConfigError::new(&[&rule.field], rule.text);
+                Some(ConfigError {
+                    line: rule.line,
+                    ..error
+                })
+            };
+            match source.changed(opening_rule).await {
                 Ok(config) => {
                     *self.refused_config.lock() = None;
                     let backends = config.backends.len();

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use gateway_access::{Filter, OWN_TOOLS};
+use gateway_access::OWN_TOOLS;
 use hmac_sha256::Hash;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,8 +17,6 @@ use crate::config::{BackendKey, MAX_NAME_LEN, is_portable};
 /// The items of one backend.
 pub(crate) struct BackendItems<'a> {
     pub(crate) backend: &'a BackendKey,
-    /// Items that it denies are not published.
-    pub(crate) filter: &'a Filter,
     /// The names are published without the prefix `KEY__`.
     pub(crate) bare: bool,
     /// The names are published as they are: there are no others.
@@ -46,20 +44,17 @@ pub(crate) struct RefusedItem {
 }
 
 impl PublishedNames {
-    /// Publishes the items that the filters allow. The names and their order do not depend on the
-    /// order of `backends`.
+    /// Publishes the items. The names and their order do not depend on the order of `backends`.
     pub(crate) fn publish<'a>(backends: impl IntoIterator<Item = BackendItems<'a>>) -> Self {
         let mut candidates = Vec::new();
         for BackendItems {
             backend,
-            filter,
             bare,
             is_alone,
             names,
         } in backends
         {
-            let allowed = names.into_iter().filter(|(_, name)| filter.allows(name));
-            candidates.extend(allowed.map(|(claim, item)| NameCandidate {
+            candidates.extend(names.into_iter().map(|(claim, item)| NameCandidate {
                 claim,
                 mangled: !is_alone && needs_other_name(backend, bare, item),
                 bare: bare || is_alone,
@@ -85,7 +80,12 @@ impl PublishedNames {
     }
 
     fn add(&mut self, candidate: NameCandidate<'_>) {
-        let NameCandidate { backend, item, .. } = candidate;
+        let NameCandidate {
+            claim,
+            backend,
+            item,
+            ..
+        } = candidate;
         let reason = if item.is_empty() {
             "has no name".to_owned()
         } else if candidate.is_reserved() {
@@ -108,11 +108,14 @@ impl PublishedNames {
                 }
             }
         };
-        self.refused.push(RefusedItem {
-            backend: backend.to_string(),
-            item: item.to_owned(),
-            reason,
-        });
+        // Nobody misses the name of a denied item.
+        if claim != Claim::Denied {
+            self.refused.push(RefusedItem {
+                backend: backend.to_string(),
+                item: item.to_owned(),
+                reason,
+            });
+        }
     }
 }
 

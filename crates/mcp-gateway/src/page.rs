@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -94,12 +95,12 @@ struct PageEvents {
 impl PageData for GatewayPage {
     fn revision(&self, caller: Option<&Arc<Principal>>) -> (u64, u64) {
         let viewer = PageViewer::new(&self.gateway, caller);
-        let health = self.gateway.log().health();
+        let health = self.gateway.database.log.health();
         let events = match viewer.may_use("get_events") || viewer.may_use("gateway_status") {
             true => health.written + health.dropped + health.waiting as u64,
             false => 0,
         };
-        (events, self.gateway.catalog_number())
+        (events, self.gateway.catalogs.load(Ordering::Relaxed))
     }
 
     fn answer<'a>(
@@ -112,7 +113,12 @@ impl PageData for GatewayPage {
             let viewer = PageViewer::new(&self.gateway, caller);
             if topic == "decide-call" {
                 let decider = viewer.0.principal.as_deref();
-                let decided = self.gateway.approvals().decide_on_page(decider, body).await;
+                let decided = self
+                    .gateway
+                    .relay
+                    .approvals
+                    .decide_on_page(decider, body)
+                    .await;
                 // The page has no way to give another token.
                 return (if decided.0 == 401 { 403 } else { decided.0 }, decided.1);
             }
@@ -321,14 +327,14 @@ fn sees_all(viewer: &PageViewer) -> bool {
 }
 
 fn visible(gateway: &Gateway, viewer: &PageViewer) -> Vec<(Approval, ApprovalStatus)> {
-    let entries = gateway.state().entries();
+    let entries = gateway.database.state.entries();
     let sees_all = sees_all(viewer);
     let own = viewer.0.principal.as_ref().map(|own| &*own.name);
     let found = approvals::read(&entries)
         .into_iter()
         .filter_map(|(approval, _)| {
             let is_own = own.is_some() && approval.principal.as_deref() == own;
-            let status = gateway.approvals().status(&approval, &entries);
+            let status = gateway.relay.approvals.status(&approval, &entries);
             (sees_all || is_own).then_some((approval, status))
         });
     found.collect()
@@ -342,7 +348,7 @@ fn changed(gateway: &Gateway, viewer: &PageViewer) -> Vec<Value> {
     }
     let config = gateway.config();
     let backends = gateway.backends();
-    let found = pins::read(&gateway.state().entries(), "").into_iter();
+    let found = pins::read(&gateway.database.state.entries(), "").into_iter();
     let found = found.filter_map(|(_, pin, _)| {
         let offered = pin.offered.as_ref()?;
         let (key, backend) = backends
@@ -376,7 +382,7 @@ async fn decide_tool(
     if !viewer.may_decide() {
         return Err(forbidden("approve"));
     }
-    let entries = gateway.state().entries();
+    let entries = gateway.database.state.entries();
     let mut found = pins::read(&entries, &asked.backend).into_iter();
     let is_seen = |pin: &Pin| {
         let offered = pin.offered.as_ref();
@@ -393,12 +399,12 @@ async fn decide_tool(
     let (key, mut pin, entry) = found.ok_or_else(conflict)?;
     let event = pin.decide(asked.approve, viewer.name());
     let change = pins::store(key, &pin, Expected::Revision(entry.revision));
-    let stored = gateway.state().change(vec![change]).await;
+    let stored = gateway.database.state.change(vec![change]).await;
     let no_store = |_| ToolError::unavailable("The store is not available; try again later.");
     if !stored.map_err(no_store)? {
         return Err(conflict());
     }
-    gateway.log().record(event);
+    gateway.database.log.record(event);
     let decision = if asked.approve { "approved" } else { "refused" };
     Ok(json!({"tool": asked.tool, "decision": decision}))
 }
@@ -418,7 +424,7 @@ async fn effective(gateway: &Gateway, viewer: &PageViewer) -> Result<Value, Tool
         .map(|(key, backend)| (key.to_string(), of_backend(backend)))
         .collect();
     Ok(json!({
-        "file": gateway.file(),
+        "file": gateway.source.file(),
         "reload": last_reload(gateway).await,
         "gateway": of_gateway(&config),
         "backends": backends,
@@ -434,7 +440,7 @@ async fn last_reload(gateway: &Gateway) -> Option<Value> {
         limit: Some(1),
         ..Query::default()
     };
-    let found = gateway.log().find(query).await.ok()?;
+    let found = gateway.database.log.find(query).await.ok()?;
     serde_json::to_value(found.last()?).ok()
 }
 

@@ -66,7 +66,7 @@ fn problems(options: &GatewayOptions) -> Vec<Problem> {
                 Some(line) => format!("{}:{line}", error.origin),
                 None => error.origin,
             },
-            field: error.field,
+            field: error.field.join("."),
             text: error.problem,
         })
         .collect();

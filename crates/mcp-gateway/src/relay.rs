@@ -11,7 +11,7 @@ use std::sync::Arc;
 use gateway_access::CallCounts;
 use gateway_approvals::approvals::{Approvals, GuardedCall};
 use gateway_approvals::pins::{self, HoldReason};
-use gateway_store::events::{EventLog, FinishedRequest, KnownArguments};
+use gateway_store::events::{FinishedRequest, KnownArguments};
 use mcp_core::completion::Completes;
 use mcp_core::jsonrpc::{Json, Members, quoted, string};
 use mcp_core::method::MethodFuture;
@@ -36,7 +36,6 @@ use crate::owners::{ResourceOwners, fits};
 /// The state that all relayed items share.
 #[derive(Clone)]
 pub(crate) struct Relay {
-    log: Arc<EventLog>,
     suspended: Arc<SuspendedRequests>,
     /// The questions of each backend to each client.
     questions: Arc<CallCounts>,
@@ -44,9 +43,8 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    pub(crate) fn new(log: Arc<EventLog>, approvals: Arc<Approvals>) -> Self {
+    pub(crate) fn new(approvals: Arc<Approvals>) -> Self {
         Self {
-            log,
             suspended: Arc::default(),
             questions: Arc::default(),
             approvals,
@@ -65,16 +63,6 @@ struct RelayedItem {
 }
 
 impl RelayedItem {
-    fn new(relay: &Relay, backend: &Arc<Backend>, id: Arc<str>, published: Arc<str>) -> Self {
-        let (relay, backend) = (relay.clone(), Arc::clone(backend));
-        Self {
-            relay,
-            backend,
-            id,
-            published,
-        }
-    }
-
     /// Forwards the client's request about `item`, with this parameter as JSON, and returns the result.
     async fn forward(
         &self,
@@ -99,7 +87,7 @@ impl RelayedItem {
         }
         let mut record = (!is_audited).then(|| {
             let labels = self.backend.labels(method, None);
-            EventRecord::new(&self.relay.log, &self.backend, labels, &client, event)
+            EventRecord::new(&self.backend, labels, &client, event)
         });
         let request = RelayedRequest {
             relay: &self.relay,
@@ -195,18 +183,15 @@ impl BoundTool for RelayedTool {
         let params = Arc::make_mut(&mut client.params);
         params.set("name", &self.id_json);
         params.set("arguments", arguments.get());
+        let log = &self.backend.context.log;
         let event = FinishedRequest {
             item: Arc::clone(&self.published),
             request_bytes: arguments.get().len(),
-            arguments: Some(
-                self.relay
-                    .log
-                    .arguments(&self.published, arguments, &self.known),
-            ),
+            arguments: Some(log.arguments(&self.published, arguments, &self.known)),
             ..FinishedRequest::default()
         };
         let labels = self.labels.clone();
-        let mut record = EventRecord::new(&self.relay.log, &self.backend, labels, &client, event);
+        let mut record = EventRecord::new(&self.backend, labels, &client, event);
         record.not_sent();
         Ok(Box::pin(async move {
             let result = match Withheld::of(&self.backend, &self.id) {
@@ -330,8 +315,12 @@ pub(crate) fn prompt(
         arguments: Vec::new(),
         relayed: RawValue::from_string(members.encode_with("name", Some(&name))).ok(),
     };
-    let (id, name) = (Arc::clone(&published.item), Arc::clone(&published.name));
-    let item = RelayedItem::new(relay, backend, id, name);
+    let item = RelayedItem {
+        relay: relay.clone(),
+        backend: Arc::clone(backend),
+        id: Arc::clone(&published.item),
+        published: Arc::clone(&published.name),
+    };
     Some((definition, Arc::new(RelayedPrompt(item))))
 }
 
@@ -377,7 +366,12 @@ pub(crate) fn resource(
         relayed: Some(item.definition.clone()),
     };
     let id: Arc<str> = item.id.as_str().into();
-    let item = RelayedItem::new(relay, backend, Arc::clone(&id), id);
+    let item = RelayedItem {
+        relay: relay.clone(),
+        backend: Arc::clone(backend),
+        published: Arc::clone(&id),
+        id,
+    };
     (
         definition,
         Arc::new(RelayedResource(item, Arc::clone(owners))),

@@ -61,7 +61,12 @@ pub(crate) fn without_hidden_characters(definition: Box<RawValue>) -> Box<RawVal
     let Some(value) = parse(definition.get()) else {
         return definition;
     };
-    let cleaned = visible_definition(value.clone());
+    let mut cleaned = visible(value.clone());
+    for name in IDENTITY {
+        if let Some(own) = value.get(name) {
+            cleaned[name] = own.clone();
+        }
+    }
     match cleaned == value {
         true => definition,
         false => raw(cleaned.to_string()).unwrap_or(definition),
@@ -70,17 +75,6 @@ pub(crate) fn without_hidden_characters(definition: Box<RawValue>) -> Box<RawVal
 
 /// Members by which a backend finds an item: published names are made from them, URIs are sent back.
 const IDENTITY: [&str; 3] = ["name", "uri", "uriTemplate"];
-
-fn visible_definition(definition: Value) -> Value {
-    let Value::Object(members) = definition else {
-        return visible(definition);
-    };
-    let members = members.into_iter().map(|(name, value)| {
-        let is_identity = IDENTITY.contains(&name.as_str());
-        (name, if is_identity { value } else { visible(value) })
-    });
-    Value::Object(members.collect())
-}
 
 fn visible(value: Value) -> Value {
     match value {

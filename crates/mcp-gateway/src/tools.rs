@@ -153,7 +153,7 @@ impl Tool for GatewayRestart {
                 })
             },
         };
-        gateway.approvals().admit(&guarded).await?;
+        gateway.relay.approvals.admit(&guarded).await?;
         let before = backend.status().state;
         backend.restart();
         Ok(Restarted {
@@ -296,7 +296,7 @@ impl GatewayReport {
     /// The report of all that `viewer` may see. `timeout` is that of its calls, in seconds.
     pub(crate) fn new(gateway: &Gateway, viewer: &Viewer, timeout: Option<u64>) -> Self {
         let catalog = gateway.catalog();
-        let events = gateway.log().health();
+        let events = gateway.database.log.health();
         let mut backends = gateway.backends();
         backends.retain(|key, _| viewer.has_backend(key.as_str()));
         let timeout = timeout.unwrap_or(30);
@@ -316,7 +316,7 @@ impl GatewayReport {
         let not_offered = not_offered.filter(is_shown).take(MAX_NOT_OFFERED);
         // They name what others may do.
         let sees_rules = viewer.view().is_none() && viewer.has(Right::AllEvents);
-        let unmatched = gateway.unmatched();
+        let unmatched = gateway.unmatched.lock().clone();
         let unmatched = unmatched.iter().filter(|_| sees_rules);
         let unmatched = unmatched.take(MAX_NOT_OFFERED).map(ToString::to_string);
         let (resources, prompts) = scope.map_or((0, 0), |scope| scope.counts());
@@ -346,9 +346,9 @@ impl GatewayReport {
                 dropped: events.dropped,
             },
             decisions: gateway.lost_decisions(),
-            refused_configuration: gateway.refused_config(),
+            refused_configuration: gateway.refused_config.lock().clone(),
             unmatched_rules: unmatched.collect(),
-            other_gateways: gateway.shared().map(|shared| shared.others()),
+            other_gateways: gateway.shared.as_ref().map(|shared| shared.others()),
             not_offered: not_offered
                 .map(|refused| RefusedItem {
                     item: refused.item.chars().take(64).collect(),
@@ -529,11 +529,11 @@ impl GetEvents {
         gateway: &Gateway,
         viewer: &Viewer,
     ) -> Result<Vec<Record>, ToolError> {
-        let mut events = gateway.log().find(query).await.map_err(|failure| {
+        let mut events = gateway.database.log.find(query).await.map_err(|failure| {
             ToolError::unavailable("The event log cannot be read now; tools still work.")
                 .caused_by(failure.reason)
         })?;
-        if gateway.shared().is_none() {
+        if gateway.shared.is_none() {
             events.iter_mut().for_each(|event| event.replica = None);
         }
         if !viewer.has(Right::AllEvents) {

@@ -1,6 +1,5 @@
 //! Connects to a backend by its configuration.
 
-use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use futures_util::FutureExt as _;
@@ -30,8 +29,11 @@ pub(super) async fn connect(
     tokens: &SharedOAuth,
     handler: Arc<dyn Handler>,
 ) -> Result<Client, String> {
-    let target = &config.target;
-    let is_sse = matches!(target, Target::Http(remote) if remote.transport == RemoteTransport::Sse);
+    let transport = match &config.target {
+        Target::Http(remote) => Some(remote.transport),
+        Target::Child(_) => None,
+    };
+    let is_sse = transport == Some(RemoteTransport::Sse);
     let negotiate = |era, is_sse| negotiate(config, era, is_sse, tokens, Arc::clone(&handler));
     match negotiate(era, is_sse).await {
         // Some servers of the legacy era exit at an unknown first request.
@@ -44,7 +46,9 @@ pub(super) async fn connect(
                 status: 400 | 404 | 405,
                 ..
             },
-        ) if config.detects_transport() => negotiate(era, true).await.map_err(|_| error),
+        ) if transport == Some(RemoteTransport::Detect) => {
+            negotiate(era, true).await.map_err(|_| error)
+        }
         connected => connected,
     }
     .map_err(|error| error.to_string())
@@ -131,7 +135,10 @@ fn endpoint(remote: &Remote, tokens: &SharedOAuth) -> Result<Endpoint, Error> {
     match &remote.token {
         None => Ok(endpoint),
         Some(Secret::Text(token)) => endpoint.bearer(token),
-        Some(Secret::File(file)) => Ok(TokenFile::authorize(endpoint, file, &remote.url)),
+        Some(Secret::File(file)) => Ok(endpoint.authorization(Arc::new(TokenFile {
+            secret: mcp_serve::Secret::new(None, Some(file.clone())),
+            peer: remote.url.as_str().into(),
+        }))),
     }
 }
 
@@ -168,13 +175,6 @@ struct TokenFile {
 }
 
 impl TokenFile {
-    fn authorize(endpoint: Endpoint, file: &Path, url: &str) -> Endpoint {
-        endpoint.authorization(Arc::new(Self {
-            secret: mcp_serve::Secret::new(None, Some(file.to_owned())),
-            peer: url.into(),
-        }))
-    }
-
     fn unauthorized(&self, problem: &str) -> Error {
         Error::Unauthorized {
             peer: Arc::clone(&self.peer),
@@ -185,18 +185,16 @@ impl TokenFile {
 
 impl Authorization for TokenFile {
     fn header(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Error>> {
-        let token = match self.secret.get() {
-            Err(_) => Err(self.unauthorized("the file of its token cannot be read")),
-            Ok(None) => Err(self.unauthorized("the file of its token is empty")),
-            Ok(Some(token)) => match HeaderValue::from_str(&format!("Bearer {token}")) {
-                Ok(mut header) => {
-                    header.set_sensitive(true);
-                    Ok(Some(header))
-                }
-                Err(_) => Err(self.unauthorized("the file of its token holds none")),
-            },
-        };
-        std::future::ready(token).boxed()
+        let token = self.secret.get().map_err(|_| "cannot be read");
+        let token = token.and_then(|token| token.ok_or("is empty"));
+        let header = token.and_then(|token| {
+            let header = HeaderValue::from_str(&format!("Bearer {token}"));
+            let mut header = header.map_err(|_| "holds none")?;
+            header.set_sensitive(true);
+            Ok(Some(header))
+        });
+        let wrong = |fault| self.unauthorized(&format!("the file of its token {fault}"));
+        std::future::ready(header.map_err(wrong)).boxed()
     }
 
     /// The file may have been renewed since the request was made: then it is sent again.

@@ -374,9 +374,10 @@ mod tests {
         let _busy = alice.permits().try_acquire().unwrap();
         assert!(lease("alice").permits().try_acquire().is_err());
         assert!(bob.permits().try_acquire().is_ok());
-        assert!(alice.breaker().begin_probe() && !lease("alice").breaker().begin_probe());
-        assert!(bob.breaker().begin_probe());
-        alice.breaker().end_probe();
-        assert!(alice.breaker().begin_probe());
+        let probe = alice.breaker().begin_probe();
+        assert!(probe.is_some() && lease("alice").breaker().begin_probe().is_none());
+        assert!(bob.breaker().begin_probe().is_some());
+        drop(probe);
+        assert!(alice.breaker().begin_probe().is_some());
     }
 }

@@ -2,7 +2,7 @@
 //! being started, and one retry if the first try certainly had no effect.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gateway_approvals::pins::HoldReason;
@@ -13,7 +13,7 @@ use mcp_core::jsonrpc::{ErrorObject, INTERNAL_ERROR, INVALID_REQUEST, Members, s
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 use upstream::redact::redacted;
 
@@ -34,53 +34,27 @@ const RETURN_INTERVAL: Duration = Duration::from_millis(250);
 pub(crate) enum RequestError {
     /// The backend has answered with an error.
     Rpc(RpcError),
-    /// Nothing was sent. The text is for the model.
-    Unavailable(String),
-    /// Nothing was sent, since the tool is held back. The text is for the model.
-    Held(String),
-    /// The backend did not answer in time.
-    TimedOut(Error),
-    /// There was no usable answer: whether the request took effect is not known.
-    Broken(Error),
+    /// Nothing was sent, or there was no usable answer.
+    Failed(ToolError),
 }
 
-impl RequestError {
-    /// Converts it to the error of the client's call; `key` names the backend.
-    pub(crate) fn into_tool_error(self, key: &str) -> ToolError {
-        match self {
-            Self::Rpc(error) => ToolError::from_backend(ErrorObject {
+impl From<ToolError> for RequestError {
+    fn from(error: ToolError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<RequestError> for ToolError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Rpc(error) => Self::from_backend(ErrorObject {
                 code: i32::try_from(error.code).unwrap_or(INTERNAL_ERROR),
                 message: error.message,
                 data: error
                     .data
                     .and_then(|data| serde_json::from_str(data.get()).ok()),
             }),
-            Self::Unavailable(text) => ToolError::unavailable(text),
-            Self::Held(text) => ToolError::forbidden(text),
-            Self::TimedOut(error) => {
-                let text = format!(
-                    "The backend {key} did not answer in time; the call may still take effect. \
-                     gateway_status shows its status."
-                );
-                ToolError::new(ToolErrorKind::Timeout, text).caused_by(error)
-            }
-            Self::Broken(error) => {
-                let what = match &error {
-                    Error::Closed { reason, .. } => {
-                        // The reason may quote the stderr of a child.
-                        let reason = redacted(reason);
-                        format!(
-                            "The connection to the backend {key} broke before its answer ({reason})"
-                        )
-                    }
-                    // Names the server and the fault, and quotes neither.
-                    error => format!("The backend {key} gave no usable answer: {error}"),
-                };
-                ToolError::upstream(format!(
-                    "{what}; check whether the call took effect before you repeat it."
-                ))
-                .caused_by(error)
-            }
+            RequestError::Failed(error) => error,
         }
     }
 }
@@ -115,7 +89,7 @@ impl Backend {
             && let Some(name) = params.get("name").and_then(string)
             && let Some(reason) = self.held(&name)
         {
-            return Err(RequestError::Held(self.held_back(&name, &reason)));
+            return Err(ToolError::forbidden(self.held_back(&name, &reason)).into());
         }
         let mut sent = self
             .send(&route.client, &route.breaker, method, params, &options)
@@ -135,7 +109,7 @@ impl Backend {
         };
         let is_closed = matches!(error, Error::Closed { .. });
         if !(error.was_not_sent() || may_repeat && is_closed) {
-            return Err(error.into());
+            return Err(self.failure(error));
         }
         // The client of a child that has exited stays closed; the restarted child has another one.
         let route = match self.config.is_child() {
@@ -156,9 +130,9 @@ impl Backend {
                     sleep(RETURN_INTERVAL).await;
                 }
                 Err(error) if error.was_not_sent() => {
-                    return Err(self.unavailable("cannot be reached"));
+                    return Err(self.unavailable("cannot be reached").into());
                 }
-                sent => return sent.map_err(Into::into),
+                sent => return sent.map_err(|error| self.failure(error)),
             }
         }
     }
@@ -169,7 +143,7 @@ impl Backend {
         self: &Arc<Self>,
         caller: Option<&BackendCaller>,
         exited: Option<Route>,
-    ) -> Result<Route, RequestError> {
+    ) -> Result<Route, ToolError> {
         while let Some((caller, key)) = caller.zip(self.instance_key(caller)) {
             let exited = exited.as_ref().and_then(|route| route.lease.as_ref());
             let (lease, client) = match self.lease(caller, &key, exited).await {
@@ -228,7 +202,7 @@ impl Backend {
     async fn enter_queue(
         &self,
         permits: &Arc<Semaphore>,
-    ) -> Result<OwnedSemaphorePermit, RequestError> {
+    ) -> Result<OwnedSemaphorePermit, ToolError> {
         if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
             return Ok(permit);
         }
@@ -242,7 +216,7 @@ impl Backend {
 
     /// Lets a request pass the circuit breaker. That of a backend alone is always closed: there is nothing to protect from
     /// it.
-    fn enter(&self, breaker: &CircuitBreaker) -> Result<(), RequestError> {
+    fn enter(&self, breaker: &CircuitBreaker) -> Result<(), ToolError> {
         if self.config.is_alone {
             return Ok(());
         }
@@ -280,7 +254,7 @@ impl Backend {
 
     /// Returns the client of the running backend and its generation, but not the one of the
     /// generation `exited`. Waits for a backend that is being started.
-    async fn client(&self, exited: Option<u64>) -> Result<(Client, u64), RequestError> {
+    async fn client(&self, exited: Option<u64>) -> Result<(Client, u64), ToolError> {
         // The only client of a backend alone waits as well.
         let is_awaited = self.config.is_child() || self.config.is_alone;
         let is_final = |status: &BackendStatus| match status.state {
@@ -319,14 +293,8 @@ impl Backend {
         )
     }
 
-    /// The error of a call while it is down.
-    pub(crate) fn down_error(&self) -> ToolError {
-        let error = self.down(&self.status());
-        error.into_tool_error(self.key.as_str())
-    }
-
-    /// The error of a backend that is down: the reason, and the next step.
-    fn down(&self, status: &BackendStatus) -> RequestError {
+    /// The error of a call while it is down: the reason, and the next step.
+    pub(crate) fn down(&self, status: &BackendStatus) -> ToolError {
         let reason = status.last_error.as_deref().unwrap_or("it does not start");
         let next = match (status.state, status.next_try_s()) {
             (BackendState::CrashLoop, _) => {
@@ -338,8 +306,56 @@ impl Backend {
         self.unavailable(&format!("is down ({reason}); {next}"))
     }
 
-    pub(super) fn unavailable(&self, text: &str) -> RequestError {
-        RequestError::Unavailable(format!("The backend {} {text}.", self.key))
+    fn unavailable(&self, text: &str) -> ToolError {
+        ToolError::unavailable(format!("The backend {} {text}.", self.key))
+    }
+
+    /// The error of a request that has ended with this one.
+    fn failure(&self, error: Error) -> RequestError {
+        let key = &self.key;
+        let overloaded = "it is overloaded; try again in a few seconds.";
+        let refused = "it rejects the gateway's credentials";
+        RequestError::Failed(match error {
+            // Whatever else its body says, the client's own token is not meant.
+            Error::Http { status: 401, .. } => {
+                let text = format!("{error}: {refused}, not those of this client.");
+                ToolError::unavailable(text)
+            }
+            Error::Rpc(error)
+            | Error::Http {
+                error: Some(error), ..
+            } => return RequestError::Rpc(error),
+            Error::Http { status: 429, .. } | Error::Busy { .. } => {
+                ToolError::unavailable(format!("{error}: {overloaded}"))
+            }
+            Error::Http { status: 403, .. } => {
+                ToolError::unavailable(format!("{error}: {refused}."))
+            }
+            Error::Timeout { .. } => {
+                let text = format!(
+                    "The backend {key} did not answer in time; the call may still take effect. \
+                     gateway_status shows its status."
+                );
+                ToolError::new(ToolErrorKind::Timeout, text).caused_by(error)
+            }
+            error => {
+                let what = match &error {
+                    Error::Closed { reason, .. } => {
+                        // The reason may quote the stderr of a child.
+                        let reason = redacted(reason);
+                        format!(
+                            "The connection to the backend {key} broke before its answer ({reason})"
+                        )
+                    }
+                    // Names the server and the fault, and quotes neither.
+                    error => format!("The backend {key} gave no usable answer: {error}"),
+                };
+                ToolError::upstream(format!(
+                    "{what}; check whether the call took effect before you repeat it."
+                ))
+                .caused_by(error)
+            }
+        })
     }
 }
 
@@ -369,29 +385,6 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl From<Error> for RequestError {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Rpc(error) => Self::Rpc(error),
-            // Whatever else its body says, the client's own token is not meant.
-            Error::Http { status: 401, .. } => Self::Unavailable(format!(
-                "{error}: it rejects the gateway's credentials, not those of this client."
-            )),
-            Error::Http {
-                error: Some(error), ..
-            } => Self::Rpc(error),
-            Error::Timeout { .. } => Self::TimedOut(error),
-            Error::Http { status: 429, .. } | Error::Busy { .. } => Self::Unavailable(format!(
-                "{error}: it is overloaded; try again in a few seconds."
-            )),
-            Error::Http { status: 403, .. } => {
-                Self::Unavailable(format!("{error}: it rejects the gateway's credentials."))
-            }
-            error => Self::Broken(error),
-        }
-    }
-}
-
 /// Transport failures in a row that open the circuit.
 const MAX_FAILURES: u32 = 5;
 /// The time until an open circuit lets one call try.
@@ -403,8 +396,8 @@ const OPEN_TIME: Duration = Duration::from_secs(30);
 #[derive(Default)]
 pub(crate) struct CircuitBreaker {
     state: Mutex<BreakerState>,
-    /// True while a probe runs after a timeout.
-    is_probed: AtomicBool,
+    /// Locked while a probe runs after a timeout.
+    probe: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Default)]
@@ -447,14 +440,9 @@ impl CircuitBreaker {
         was_closed
     }
 
-    /// Begins a probe. Returns false if one runs.
-    pub(crate) fn begin_probe(&self) -> bool {
-        !self.is_probed.swap(true, Ordering::Relaxed)
-    }
-
-    /// Ends the probe.
-    pub(crate) fn end_probe(&self) {
-        self.is_probed.store(false, Ordering::Relaxed);
+    /// Begins a probe, which ends when the guard is dropped; `None` if one runs.
+    pub(crate) fn begin_probe(&self) -> Option<OwnedMutexGuard<()>> {
+        Arc::clone(&self.probe).try_lock_owned().ok()
     }
 
     /// The time until the next try; `None` while closed.
@@ -478,11 +466,12 @@ impl Backend {
             None if self.instance_key(caller).is_some() => return,
             None => Arc::clone(&self.breaker),
         };
-        if !breaker.begin_probe() {
+        let Some(probe) = breaker.begin_probe() else {
             return;
-        }
+        };
         let backend = Arc::clone(self);
         tokio::spawn(async move {
+            let _probe = probe;
             while breaker.open_for().is_none() {
                 let client = match &instance {
                     Some(lease) => lease.started(),
@@ -500,7 +489,6 @@ impl Backend {
                 }
                 tokio::time::sleep(PROBE_TIMEOUT / 10).await;
             }
-            breaker.end_probe();
         });
     }
 

@@ -169,7 +169,12 @@ fn optional(
         Error::Rpc(_) => true,
         // A server without a handshake may give any answer to a method that it does not know.
         Error::Protocol { .. } => client.era() == Era::Unversioned,
-        error => is_unknown_method(error),
+        // Some servers say so with an HTTP status only.
+        Error::Http {
+            status: 400 | 404 | 405 | 501,
+            ..
+        } => true,
+        error => says_unknown_method(error),
     };
     match list {
         Err(error) if is_refused(&error) => {
@@ -178,18 +183,6 @@ fn optional(
         }
         list => list,
     }
-}
-
-/// Returns true if the backend does not know the method. Some servers say so with an HTTP status only.
-fn is_unknown_method(error: &Error) -> bool {
-    let is_status = matches!(
-        error,
-        Error::Http {
-            status: 400 | 404 | 405 | 501,
-            ..
-        }
-    );
-    is_status || says_unknown_method(error)
 }
 
 /// Returns true if the backend says in JSON-RPC that it does not know the method.

@@ -157,9 +157,11 @@ impl Backend {
         loop {
             let before = self.requests.load(Ordering::Relaxed);
             tokio::time::sleep(idle).await;
+            let watched = self.context.changes.subscribed_uris();
+            let watched = self.watched_resources(&watched.borrow());
             let is_used = self.requests.load(Ordering::Relaxed) != before
                 || self.has_tasks()
-                || self.is_watched();
+                || !watched.is_empty();
             // Holds all permits, so that new requests wait until the state is `Stopped`.
             let permits = self.permits.try_acquire_many(self.config.max_in_flight);
             if !is_used && permits.is_ok() {
@@ -304,12 +306,6 @@ impl Backend {
         let snapshot = self.snapshot();
         let own = watched.keys().filter(|uri| snapshot.has(uri));
         own.cloned().collect()
-    }
-
-    fn is_watched(&self) -> bool {
-        let watched = self.context.changes.subscribed_uris();
-        let watched = watched.borrow();
-        !self.watched_resources(&watched).is_empty()
     }
 
     /// Subscribes to new resources and unsubscribes from those that are not wanted any more.

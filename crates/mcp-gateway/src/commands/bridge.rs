@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser};
+use clap::Parser;
 use mcp_core::tool::Toolset;
 use mcp_serve::Product;
 
@@ -34,13 +34,6 @@ const MAX_EVENTS: u64 = 1_000;
 /// revisions. A server that restarts is waited for; the tools of one that starts later appear then. Ends with stdin.
 #[derive(Parser)]
 pub(super) struct Bridge {
-    #[command(flatten)]
-    server: RemoteServer,
-}
-
-/// The server behind the bridge.
-#[derive(Args)]
-struct RemoteServer {
     /// URL of the server, such as http://127.0.0.1:3455/mcp.
     url: String,
     /// Variable with the bearer token [default: MCP_TOKEN, if it is set].
@@ -62,10 +55,7 @@ pub(super) fn run(bridge: Bridge) -> ExitCode {
         "A running server for hosts that start programs",
         connect,
     );
-    match product
-        .tools(|_| Toolset::new())
-        .serve_with(bridge.server, SERVER)
-    {
+    match product.tools(|_| Toolset::new()).serve_with(bridge, SERVER) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "mcp-gateway: {error:#}");
@@ -75,10 +65,10 @@ pub(super) fn run(bridge: Bridge) -> ExitCode {
 }
 
 /// Makes a gateway with this server alone, which keeps nothing.
-fn connect(server: RemoteServer) -> anyhow::Result<Gateway> {
+fn connect(server: Bridge) -> anyhow::Result<Gateway> {
     let token = server.token()?;
     let backend = format!("server={}", server.url);
-    let (mut config, source) = ConfigSource::open(None, vec![backend], Config::default(), true)?;
+    let (mut config, source) = ConfigSource::open(None, vec![backend], Config::default(), None)?;
     config.retention.rows = MAX_EVENTS;
     for backend in config.backends.values_mut() {
         let Target::Http(remote) = &mut backend.target else {
@@ -91,7 +81,7 @@ fn connect(server: RemoteServer) -> anyhow::Result<Gateway> {
     Gateway::open(config, source, None)
 }
 
-impl RemoteServer {
+impl Bridge {
     fn token(&self) -> anyhow::Result<Option<Secret>> {
         if let Some(file) = &self.token_file {
             return Ok(Some(Secret::File(file.clone())));

@@ -176,11 +176,6 @@ impl BackendConfig {
         }
     }
 
-    /// Returns true if the transport is that which the server turns out to have.
-    pub(crate) fn detects_transport(&self) -> bool {
-        matches!(&self.target, Target::Http(remote) if remote.transport == RemoteTransport::Detect)
-    }
-
     /// True if a new connection reads headers from files, which may have changed.
     pub(crate) fn reads_secrets(&self) -> bool {
         let Target::Http(remote) = &self.target else {
@@ -202,12 +197,6 @@ pub(crate) enum DisabledReason {
     Configured,
     /// This environment variable is not set.
     MissingVariable(String),
-    /// Another server of the file has its name.
-    Duplicate {
-        /// The name in the file.
-        name: String,
-        key: BackendKey,
-    },
     /// Its address is of the local link, where clouds serve the credentials of the machine.
     LinkLocal,
     /// It needs the file `envFile`.
@@ -228,10 +217,6 @@ impl fmt::Display for DisabledReason {
             Self::MissingVariable(name) => {
                 write!(f, "the environment variable {name} is not set")
             }
-            Self::Duplicate { name, key } => write!(
-                f,
-                "{name:?} gets the name `{key}`, which another server of the file has: rename one of them"
-            ),
             Self::LinkLocal => f.write_str(
                 "its address is link-local (169.254.0.0/16, fe80::/10), which needs `allow_link_local = true`",
             ),
@@ -315,13 +300,6 @@ impl BackendKey {
         }
         text.truncate(MAX_KEY_LEN);
         Self::parse(text.trim_end_matches('-')).ok()
-    }
-
-    /// Returns the key with a number at its end: `files-2`.
-    pub(crate) fn numbered(&self, number: u32) -> Option<Self> {
-        let end = format!("-{number}");
-        let start = &self.0[..self.0.len().min(MAX_KEY_LEN - end.len())];
-        Self::parse(&format!("{start}{end}")).ok()
     }
 
     /// Returns true if a tool with this name belongs to the backend, as far as its name shows.

@@ -19,11 +19,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use serde_path_to_error::{Path, Segment};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::reader::{ConfigDuration, Environment, FieldReader, Problem, era, line_at, reason};
-use super::roles::{RoleEntry, ViewEntry};
+use super::reader::{ConfigDuration, Environment, FieldReader, era, line_at, reason};
+use super::roles::{Patterns, RoleEntry, ViewEntry};
 use super::{
     BackendConfig, BackendKey, Child, Config, ConfigError, DisabledReason, FirstSight, Isolation,
     PinMode, PinPolicy, Remote, RemoteTransport, Secret, Target, roles,
@@ -34,10 +35,9 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 /// Minimum for the event log: its write-ahead log alone takes 8 MiB.
 const MIN_MEGABYTES: u64 = 16;
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 struct ConfigFile {
-    #[serde(default)]
     backends: BTreeMap<String, BackendEntry>,
     timeout: Option<ConfigDuration>,
     start_timeout: Option<ConfigDuration>,
@@ -46,35 +46,30 @@ struct ConfigFile {
     first_sight: Option<FirstSight>,
     approvals: Option<ApprovalsTable>,
     events: Option<EventsTable>,
-    #[serde(default)]
     roles: BTreeMap<String, RoleEntry>,
-    #[serde(default)]
     #[schemars(with = "Option<BTreeMap<String, String>>")]
     principals: BTreeMap<String, Spanned<String>>,
-    #[serde(default)]
     views: BTreeMap<String, ViewEntry>,
     /// Read before, with the command line: the options of every server.
-    #[expect(dead_code, reason = "only accepted here")]
     #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
     server: Option<IgnoredAny>,
 }
 
 /// A server behind the gateway.
 #[derive(Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct BackendEntry {
     pub(super) command: Option<Vec<String>>,
     pub(super) env: Option<BTreeMap<String, String>>,
     pub(super) env_pass: Option<Vec<String>>,
     pub(super) cwd: Option<String>,
     pub(super) url: Option<String>,
-    #[serde(default, deserialize_with = "era")]
+    #[serde(deserialize_with = "era")]
     #[schemars(with = "Option<String>")]
     pub(super) protocol: EraChoice,
     #[serde(alias = "type")]
     pub(super) transport: Option<String>,
     pub(super) headers: Option<BTreeMap<String, String>>,
-    #[serde(default)]
     pub(super) forward_headers: Vec<String>,
     pub(super) identity_header: Option<String>,
     pub(super) token: Option<String>,
@@ -83,40 +78,32 @@ pub(super) struct BackendEntry {
     pub(super) client_key: Option<String>,
     pub(super) proxy: Option<String>,
     pub(super) oauth: Option<OAuthEntry>,
-    #[serde(default)]
     pub(super) allow: Vec<String>,
-    #[serde(default)]
     pub(super) deny: Vec<String>,
-    #[serde(default)]
     pub(super) bare: bool,
     pub(super) baggage: Option<bool>,
     pub(super) timeout: Option<ConfigDuration>,
     pub(super) start_timeout: Option<ConfigDuration>,
     pub(super) idle_timeout: Option<ConfigDuration>,
     pub(super) max_in_flight: Option<u32>,
-    #[serde(default)]
     #[schemars(with = "Option<Isolation>")]
     pub(super) isolation: Isolation,
     pub(super) questions: Option<bool>,
     pub(super) max_instances: Option<u32>,
-    #[serde(default)]
     pub(super) tools: BTreeMap<String, ToolOverride>,
     pub(super) pins: Option<PinMode>,
     pub(super) first_sight: Option<FirstSight>,
-    #[serde(default)]
     pub(super) allow_link_local: bool,
-    #[serde(default)]
     pub(super) disabled: bool,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 struct EventsTable {
     store: Option<String>,
     days: Option<u32>,
     rows: Option<u64>,
     megabytes: Option<u64>,
-    #[serde(default)]
     record: Vec<String>,
 }
 
@@ -174,7 +161,7 @@ pub(super) fn parse(
     environment: &Environment<'_>,
     base: Config,
 ) -> Result<Config, ConfigError> {
-    let table = DeTable::parse(text).map_err(|error| wrong(text, name, "", &error))?;
+    let table = DeTable::parse(text).map_err(|error| wrong(text, name, Vec::new(), &error))?;
     parse_table(table, text, name, environment, base)
 }
 
@@ -187,19 +174,29 @@ pub(super) fn parse_table(
     base: Config,
 ) -> Result<Config, ConfigError> {
     let reader = toml::Deserializer::from(table);
-    let file: ConfigFile = serde_path_to_error::deserialize(reader).map_err(|error| {
-        let field = error.path().to_string();
-        wrong(text, name, field.trim_start_matches('.'), error.inner())
-    })?;
+    let file: ConfigFile = serde_path_to_error::deserialize(reader)
+        .map_err(|error| wrong(text, name, parts(error.path()), error.inner()))?;
     file.check(text, environment, base)
-        .map_err(|problem| problem.at(name, text))
+        .map_err(|error| error.at(name, text))
 }
 
-fn wrong(text: &str, name: &str, field: &str, error: &toml::de::Error) -> ConfigError {
+/// The parts of the path of a field. An item of a list stands with its list: `command[1]`.
+fn parts(path: &Path) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for segment in path {
+        match (segment, parts.last_mut()) {
+            (Segment::Seq { .. }, Some(list)) => list.push_str(&segment.to_string()),
+            _ => parts.push(segment.to_string()),
+        }
+    }
+    parts
+}
+
+fn wrong(text: &str, name: &str, field: Vec<String>, error: &toml::de::Error) -> ConfigError {
     ConfigError {
         origin: name.to_owned(),
         line: error.span().map(|span| line_at(text, span.start)),
-        field: field.to_owned(),
+        field,
         problem: without_values(error.message()),
     }
 }
@@ -242,7 +239,7 @@ impl ConfigFile {
         text: &str,
         environment: &Environment<'_>,
         base: Config,
-    ) -> Result<Config, Problem> {
+    ) -> Result<Config, ConfigError> {
         let mut config = base;
         config.roles = roles::build(text, &self.roles, &self.principals)?.map(Arc::new);
         let is_bare = self.backends.iter();
@@ -257,15 +254,16 @@ impl ConfigFile {
             .unwrap_or_default()
             .build(text, environment)?;
         config.pins = config.pins.with(self.pins, self.first_sight);
-        let timeout = checked_timeout(self.timeout, &["timeout"])?;
-        let start = checked_timeout(self.start_timeout, &["start_timeout"])?;
-        let start = start.unwrap_or(super::START_TIMEOUT);
-        for (name, entry) in self.backends {
+        checked_timeout(self.timeout, &["timeout"])?;
+        checked_timeout(self.start_timeout, &["start_timeout"])?;
+        for (name, mut entry) in self.backends {
             let at = ["backends", &name];
-            let key = BackendKey::parse(&name).map_err(|text| Problem::new(&at, text))?;
-            let mut backend = entry.check(at, environment, start, config.pins)?;
-            backend.timeout = backend.timeout.or(timeout);
-            config.backends.insert(key, backend);
+            let key = BackendKey::parse(&name).map_err(|text| ConfigError::new(&at, text))?;
+            entry.timeout = entry.timeout.or(self.timeout);
+            entry.start_timeout = entry.start_timeout.or(self.start_timeout);
+            entry.pins = entry.pins.or(self.pins);
+            entry.first_sight = entry.first_sight.or(self.first_sight);
+            config.backends.insert(key, entry.check(at, environment)?);
         }
         config.search_above = self.search_above.or(config.search_above);
         if let Some(events) = self.events {
@@ -277,10 +275,10 @@ impl ConfigFile {
 
 impl BackendEntry {
     /// Checks the lists of names and the tables of tools, which are about the names in the backend's own list.
-    fn check_names(&self, name: &str) -> Result<(), Problem> {
+    fn check_names(&self, name: &str) -> Result<(), ConfigError> {
         if let Some((tool, _)) = self.tools.iter().find(|(_, tool)| tool.is_empty()) {
             let text = "needs `title`, `description` or `effect`";
-            return Err(Problem::new(&["backends", name, "tools", tool], text));
+            return Err(ConfigError::new(&["backends", name, "tools", tool], text));
         }
         let prefix = format!("{name}__");
         for (list, patterns) in [("allow", &self.allow), ("deny", &self.deny)] {
@@ -288,22 +286,22 @@ impl BackendEntry {
                 let text = format!(
                     "{pattern:?} matches nothing: the names are those of the backend itself, without `{prefix}`"
                 );
-                return Err(Problem::new(&["backends", name, list], text));
+                return Err(ConfigError::new(&["backends", name, list], text));
             }
         }
         let mut tools = self.tools.keys();
         if let Some(tool) = tools.find(|tool| tool.starts_with(&prefix)) {
             let text = format!("is the name of the backend itself, without `{prefix}`");
-            return Err(Problem::new(&["backends", name, "tools", tool], text));
+            return Err(ConfigError::new(&["backends", name, "tools", tool], text));
         }
         Ok(())
     }
 
     /// The limits of concurrent requests and of instances.
-    fn limits(&self, name: &str) -> Result<(u32, u32), Problem> {
+    fn limits(&self, name: &str) -> Result<(u32, u32), ConfigError> {
         let wrong = |field: &str, text: &str| {
             let at = ["backends", name, field];
-            Err(Problem::new(&at, text))
+            Err(ConfigError::new(&at, text))
         };
         let max_in_flight = self.max_in_flight.unwrap_or(super::MAX_IN_FLIGHT);
         if max_in_flight == 0 {
@@ -323,16 +321,14 @@ impl BackendEntry {
         Ok((max_in_flight, max_instances))
     }
 
-    /// Checks the backend at this place of its file. The last two are those that it has without its own.
+    /// Checks the backend at this place of its file.
     pub(super) fn check(
         self,
         at: [&str; 2],
         environment: &Environment<'_>,
-        start_timeout: Duration,
-        pins: PinPolicy,
-    ) -> Result<BackendConfig, Problem> {
+    ) -> Result<BackendConfig, ConfigError> {
         let [table, name] = at;
-        let wrong = |field: &str, text: &str| Problem::new(&[table, name, field], text);
+        let wrong = |field: &str, text: &str| ConfigError::new(&[table, name, field], text);
         let timeout = checked_timeout(self.timeout, &["backends", name, "timeout"])?;
         let start = checked_timeout(self.start_timeout, &["backends", name, "start_timeout"])?;
         let idle = self.idle_timeout.map(|ConfigDuration(idle)| idle);
@@ -423,7 +419,7 @@ impl BackendEntry {
             }
             (None, None) => {
                 let text = "needs `command`, a program and its arguments, or `url`";
-                return Err(Problem::new(&at, text));
+                return Err(ConfigError::new(&at, text));
             }
         };
         Ok(BackendConfig {
@@ -434,22 +430,22 @@ impl BackendEntry {
             bare: self.bare,
             is_alone: false,
             timeout,
-            start_timeout: start.unwrap_or(start_timeout),
+            start_timeout: start.unwrap_or(super::START_TIMEOUT),
             idle_timeout: idle,
             max_in_flight,
             isolation: self.isolation,
             questions: self.questions.unwrap_or(true),
             max_instances,
             tools: self.tools,
-            pins: pins.with(self.pins, self.first_sight),
+            pins: PinPolicy::default().with(self.pins, self.first_sight),
             disabled: disabled.or(reader.missing),
         })
     }
 }
 
 impl EventsTable {
-    fn check(self, environment: &Environment<'_>, config: &mut Config) -> Result<(), Problem> {
-        let wrong = |field: &str, text: &str| Problem::new(&["events", field], text);
+    fn check(self, environment: &Environment<'_>, config: &mut Config) -> Result<(), ConfigError> {
+        let wrong = |field: &str, text: &str| ConfigError::new(&["events", field], text);
         if let Some(store) = &self.store {
             let store = environment.text(store);
             let store = store.map_err(|error| wrong("store", &reason(&error)))?;
@@ -469,7 +465,7 @@ impl EventsTable {
         }
         if retention.age.is_zero() || retention.rows == 0 {
             let text = "`days` and `rows` must be at least 1";
-            return Err(Problem::new(&["events"], text));
+            return Err(ConfigError::new(&["events"], text));
         }
         for pattern in &self.record {
             let parts = pattern.split_once('.');
@@ -488,11 +484,12 @@ impl EventsTable {
 fn checked_timeout(
     timeout: Option<ConfigDuration>,
     field: &[&str],
-) -> Result<Option<Duration>, Problem> {
+) -> Result<Option<Duration>, ConfigError> {
     match timeout.map(|ConfigDuration(timeout)| timeout) {
-        Some(timeout) if timeout.is_zero() || timeout > MAX_TIMEOUT => {
-            Err(Problem::new(field, "must be more than 0 and at most 600 s"))
-        }
+        Some(timeout) if timeout.is_zero() || timeout > MAX_TIMEOUT => Err(ConfigError::new(
+            field,
+            "must be more than 0 and at most 600 s",
+        )),
         timeout => Ok(timeout),
     }
 }
@@ -501,17 +498,12 @@ fn checked_timeout(
 const MAX_APPROVAL_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct ApprovalsTable {
-    #[serde(default)]
-    #[schemars(with = "Option<Vec<String>>")]
-    confirm: Vec<Spanned<String>>,
-    #[serde(default)]
-    #[schemars(with = "Option<Vec<String>>")]
-    approve: Vec<Spanned<String>>,
+    confirm: Patterns,
+    approve: Patterns,
     timeout: Option<ConfigDuration>,
     webhook: Option<String>,
-    #[serde(default)]
     allow_own: bool,
 }
 
@@ -520,8 +512,8 @@ impl ApprovalsTable {
         self,
         text: &str,
         environment: &Environment<'_>,
-    ) -> Result<ApprovalConfig, Problem> {
-        let wrong = |problem: String| Problem::new(&["approvals", "webhook"], problem);
+    ) -> Result<ApprovalConfig, ConfigError> {
+        let wrong = |problem: String| ConfigError::new(&["approvals", "webhook"], problem);
         let webhook = self.webhook.as_deref().map(|webhook| {
             let url = environment.text(webhook);
             let url = url.map_err(|error| wrong(reason(&error)))?;
@@ -538,9 +530,9 @@ impl ApprovalsTable {
         );
         if timeout.is_zero() || timeout > MAX_APPROVAL_TIMEOUT {
             let text = "must be more than 0 and at most 24 h";
-            return Err(Problem::new(&["approvals", "timeout"], text));
+            return Err(ConfigError::new(&["approvals", "timeout"], text));
         }
-        let rules = |list, patterns: &[_]| roles::rules(text, &"approvals".into(), list, patterns);
+        let rules = |list, patterns| roles::rules(text, &"approvals".into(), list, patterns);
         Ok(ApprovalConfig {
             confirm: rules("confirm", &self.confirm)?,
             approve: rules("approve", &self.approve)?,
@@ -592,9 +584,12 @@ impl OAuthEntry {
         self,
         backend: &str,
         reader: &mut FieldReader<'_>,
-    ) -> Result<OAuthSettings, Problem> {
+    ) -> Result<OAuthSettings, ConfigError> {
         let wrong = |field: &str, text: &str| {
-            Err(Problem::new(&["backends", backend, "oauth", field], text))
+            Err(ConfigError::new(
+                &["backends", backend, "oauth", field],
+                text,
+            ))
         };
         let grant = match self.grant {
             Grant::ClientCredentials => GrantType::ClientCredentials,

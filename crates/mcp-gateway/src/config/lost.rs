@@ -10,7 +10,7 @@ use gateway_access::NO_ROLE;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::reader::Problem;
+use super::ConfigError;
 
 /// Tables that must not become empty.
 const TABLES: [&str; 3] = ["backends", "roles", "principals"];
@@ -39,7 +39,7 @@ const MAX_NAMED: usize = 5;
 ///
 /// # Errors
 /// The restrictions that are gone, and what to write if that is meant.
-pub(super) fn check(before: Option<&str>, after: Option<&str>) -> Result<(), Problem> {
+pub(super) fn check(before: Option<&str>, after: Option<&str>) -> Result<(), ConfigError> {
     let Some(before) = before else {
         return Ok(());
     };
@@ -79,7 +79,7 @@ pub(super) fn check(before: Option<&str>, after: Option<&str>) -> Result<(), Pro
         instead(first)
     );
     let first: Vec<&str> = first.iter().map(String::as_str).collect();
-    Err(Problem::new(&first, text))
+    Err(ConfigError::new(&first, text))
 }
 
 /// A changed file.

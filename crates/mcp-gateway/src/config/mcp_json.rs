@@ -3,18 +3,14 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use jsonc_parser::ParseOptions;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::file::BackendEntry;
-use super::reader::{Environment, Problem};
-use super::{
-    BackendConfig, BackendKey, Config, ConfigError, DisabledReason, PinPolicy, RemoteTransport,
-    START_TIMEOUT,
-};
+use super::reader::Environment;
+use super::{BackendConfig, BackendKey, Config, ConfigError, DisabledReason, RemoteTransport};
 use crate::servers::SERVERS;
 
 /// The field of the servers: of most hosts, and of VS Code.
@@ -47,36 +43,42 @@ pub(super) fn parse(
 ) -> Result<Config, ConfigError> {
     // Comments and trailing commas are allowed, as in VS Code.
     let file = jsonc_parser::parse_to_serde_value(text, &ParseOptions::default());
-    let file: Map<String, Value> = file.map_err(|error| ConfigError {
-        origin: name.to_owned(),
-        line: Some(error.line_display()),
-        field: String::new(),
-        problem: "is not a JSON object with `mcpServers` or `servers`".to_owned(),
+    let file: Map<String, Value> = file.map_err(|error| {
+        let text = "is not a JSON object with `mcpServers` or `servers`";
+        let line = Some(error.line_display());
+        ConfigError {
+            line,
+            ..ConfigError::new(&[], text)
+        }
+        .at(name, "")
     })?;
-    read(&file, environment, base).map_err(|problem| problem.at(name, text))
+    read(&file, environment, base).map_err(|error| error.at(name, text))
 }
 
 fn read(
     file: &Map<String, Value>,
     environment: &Environment<'_>,
     base: Config,
-) -> Result<Config, Problem> {
+) -> Result<Config, ConfigError> {
     let settings = file.get("mcp").and_then(Value::as_object);
     let found = SERVER_FIELDS.into_iter().find_map(|field| {
         let servers = file.get(field).or_else(|| settings?.get(field))?;
         Some((field, servers))
     });
     let Some((field, servers)) = found else {
-        return Err(Problem::new(&[], "has neither `mcpServers` nor `servers`"));
+        return Err(ConfigError::new(
+            &[],
+            "has neither `mcpServers` nor `servers`",
+        ));
     };
     let Some(servers) = servers.as_object() else {
-        return Err(Problem::new(&[field], "must be an object of servers"));
+        return Err(ConfigError::new(&[field], "must be an object of servers"));
     };
     let mut config = base;
     for (name, server) in servers {
         let at = [field, name.as_str()];
         let key = BackendKey::nearest(name).ok_or_else(|| {
-            Problem::new(
+            ConfigError::new(
                 &at,
                 "needs a name with letters: a backend's name is of a-z, 0-9 and -",
             )
@@ -84,36 +86,25 @@ fn read(
         let server = ServerEntry::deserialize(server).map_err(|_| {
             let text = "must be an object with `command` (a string), `args` (a list of strings) \
                 and `env`, or with `url` and `headers`";
-            Problem::new(&at, text)
+            ConfigError::new(&at, text)
         })?;
         let backend = server.check(at, environment)?;
-        match config.backends.entry(key) {
-            Entry::Vacant(free) => _ = free.insert(backend),
-            Entry::Occupied(taken) => {
-                let key = taken.key().clone();
-                add_duplicate(&mut config, name, key, backend);
-            }
+        if config.backends.insert(key.clone(), backend).is_some() {
+            let text = format!(
+                "gets the name `{key}`, which another server of the file has: rename one of them"
+            );
+            return Err(ConfigError::new(&at, text));
         }
     }
     Ok(config)
 }
 
-/// Adds a disabled backend in place of the server `name`, whose key another server has.
-fn add_duplicate(config: &mut Config, name: &str, key: BackendKey, backend: BackendConfig) {
-    let mut keys = (2..100).filter_map(|number| key.numbered(number));
-    let Some(free) = keys.find(|key| !config.backends.contains_key(key)) else {
-        return;
-    };
-    let name = name.to_owned();
-    let duplicate = BackendConfig {
-        disabled: Some(DisabledReason::Duplicate { name, key }),
-        ..backend
-    };
-    config.backends.insert(free, duplicate);
-}
-
 impl ServerEntry {
-    fn check(self, at: [&str; 2], environment: &Environment<'_>) -> Result<BackendConfig, Problem> {
+    fn check(
+        self,
+        at: [&str; 2],
+        environment: &Environment<'_>,
+    ) -> Result<BackendConfig, ConfigError> {
         let needs_file = self.env_file.is_some() && !self.disabled;
         let entry = BackendEntry {
             disabled: self.disabled,
@@ -135,9 +126,9 @@ impl ServerEntry {
                 headers: self.headers,
                 ..entry
             },
-            (None, None) => return Err(Problem::new(&at, "needs `command` or `url`")),
+            (None, None) => return Err(ConfigError::new(&at, "needs `command` or `url`")),
         };
-        let mut backend = checked(entry, at, environment)?;
+        let mut backend = entry.check(at, environment)?;
         if needs_file {
             backend.disabled = Some(DisabledReason::EnvFile);
         }
@@ -145,26 +136,17 @@ impl ServerEntry {
     }
 }
 
-/// Checks a backend that has no settings around it.
-fn checked(
-    entry: BackendEntry,
-    at: [&str; 2],
-    environment: &Environment<'_>,
-) -> Result<BackendConfig, Problem> {
-    entry.check(at, environment, START_TIMEOUT, PinPolicy::default())
-}
-
 /// Parses one `--backend`.
 pub(super) fn parse_option(
     text: &str,
     environment: &Environment<'_>,
-) -> Result<(BackendKey, BackendConfig), Problem> {
+) -> Result<(BackendKey, BackendConfig), ConfigError> {
     let (name, target) = text.split_once('=').ok_or_else(|| {
         let expected = "must be `NAME=COMMAND` or `NAME=URL`, such as `files=npx -y @modelcontextprotocol/server-filesystem .`";
-        Problem::new(&[], expected)
+        ConfigError::new(&[], expected)
     })?;
     let (name, target) = (name.trim(), target.trim());
-    let key = BackendKey::parse(name).map_err(|text| Problem::new(&[name], text))?;
+    let key = BackendKey::parse(name).map_err(|text| ConfigError::new(&[name], text))?;
     let entry = if target.starts_with("http://") || target.starts_with("https://") {
         of_url(target.to_owned())
     } else {
@@ -174,13 +156,13 @@ pub(super) fn parse_option(
             false => Cow::Borrowed(target),
         };
         let argv = shlex::split(&target)
-            .ok_or_else(|| Problem::new(&[name], "has a quote that is not closed"))?;
+            .ok_or_else(|| ConfigError::new(&[name], "has a quote that is not closed"))?;
         BackendEntry {
             command: Some(argv),
             ..BackendEntry::default()
         }
     };
-    let backend = checked(entry, ["backends", name], environment)?;
+    let backend = entry.check(["backends", name], environment)?;
     Ok((key, backend))
 }
 
@@ -195,7 +177,7 @@ fn of_url(url: String) -> BackendEntry {
 pub(super) fn local(environment: &Environment<'_>) -> Vec<(BackendKey, BackendConfig)> {
     let backend = |(name, _, port): (&str, &str, u16)| {
         let entry = of_url(format!("http://127.0.0.1:{port}/mcp"));
-        let backend = checked(entry, ["backends", name], environment);
+        let backend = entry.check(["backends", name], environment);
         Some((BackendKey::parse(name).ok()?, backend.ok()?))
     };
     SERVERS.iter().copied().filter_map(backend).collect()

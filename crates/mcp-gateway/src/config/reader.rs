@@ -63,11 +63,11 @@ impl<'a> FieldReader<'a> {
         }
     }
 
-    pub(super) fn wrong(&self, field: &str, text: impl Into<String>) -> Problem {
-        Problem::new(&[self.at[0], self.at[1], field], text)
+    pub(super) fn wrong(&self, field: &str, text: impl Into<String>) -> ConfigError {
+        ConfigError::new(&[self.at[0], self.at[1], field], text)
     }
 
-    pub(super) fn command(&mut self, argv: Vec<String>) -> Result<Vec<String>, Problem> {
+    pub(super) fn command(&mut self, argv: Vec<String>) -> Result<Vec<String>, ConfigError> {
         let argv: Vec<String> = argv
             .iter()
             .map(|argument| self.text("command", argument))
@@ -82,7 +82,7 @@ impl<'a> FieldReader<'a> {
         Ok(argv)
     }
 
-    pub(super) fn url(&mut self, url: &str) -> Result<String, Problem> {
+    pub(super) fn url(&mut self, url: &str) -> Result<String, ConfigError> {
         let url = self.text("url", url.trim())?;
         if self.missing.is_none() {
             // The client does the same check, but only at its first request.
@@ -101,7 +101,7 @@ impl<'a> FieldReader<'a> {
         &mut self,
         field: &str,
         texts: Option<BTreeMap<String, String>>,
-    ) -> Result<BTreeMap<String, Secret>, Problem> {
+    ) -> Result<BTreeMap<String, Secret>, ConfigError> {
         let mut secrets = BTreeMap::new();
         for (name, text) in texts.unwrap_or_default() {
             let legal = match field {
@@ -124,7 +124,7 @@ impl<'a> FieldReader<'a> {
         forwarded: &[String],
         identity: Option<&str>,
         own: Option<&BTreeMap<String, String>>,
-    ) -> Result<(Vec<HeaderName>, Option<HeaderName>), Problem> {
+    ) -> Result<(Vec<HeaderName>, Option<HeaderName>), ConfigError> {
         let read = |field: &str, name: &str| {
             let read = name.parse::<HeaderName>();
             let read = read.map_err(|_| self.wrong(field, format!("{name:?} is not a header")))?;
@@ -164,7 +164,7 @@ impl<'a> FieldReader<'a> {
         &mut self,
         url: &str,
         [ca, cert, key]: [Option<String>; 3],
-    ) -> Result<TlsFiles, Problem> {
+    ) -> Result<TlsFiles, ConfigError> {
         let texts = [
             self.optional("ca", ca)?,
             self.optional("client_cert", cert)?,
@@ -194,7 +194,7 @@ impl<'a> FieldReader<'a> {
         Ok(files)
     }
 
-    pub(super) fn proxy(&mut self, proxy: Option<String>) -> Result<Proxy, Problem> {
+    pub(super) fn proxy(&mut self, proxy: Option<String>) -> Result<Proxy, ConfigError> {
         let Some(proxy) = proxy else {
             return Ok(Proxy::Environment);
         };
@@ -208,7 +208,7 @@ impl<'a> FieldReader<'a> {
         }
     }
 
-    pub(super) fn names(&self, names: Option<Vec<String>>) -> Result<Vec<String>, Problem> {
+    pub(super) fn names(&self, names: Option<Vec<String>>) -> Result<Vec<String>, ConfigError> {
         let names = names.unwrap_or_default();
         match names.iter().find(|name| !is_variable(name)) {
             Some(name) => {
@@ -219,7 +219,10 @@ impl<'a> FieldReader<'a> {
         }
     }
 
-    pub(super) fn folder(&mut self, folder: Option<String>) -> Result<Option<PathBuf>, Problem> {
+    pub(super) fn folder(
+        &mut self,
+        folder: Option<String>,
+    ) -> Result<Option<PathBuf>, ConfigError> {
         let folder = self.optional("cwd", folder)?;
         Ok(folder.map(|folder| self.environment.folder.join(folder)))
     }
@@ -228,11 +231,11 @@ impl<'a> FieldReader<'a> {
         &mut self,
         field: &str,
         text: Option<String>,
-    ) -> Result<Option<Secret>, Problem> {
+    ) -> Result<Option<Secret>, ConfigError> {
         text.map_or(Ok(None), |text| self.secret(field, &text))
     }
 
-    fn secret(&mut self, field: &str, text: &str) -> Result<Option<Secret>, Problem> {
+    fn secret(&mut self, field: &str, text: &str) -> Result<Option<Secret>, ConfigError> {
         match self.environment.secret(text) {
             Ok(secret) => Ok(Some(secret)),
             Err(error) => self.unset(field, error).map(|()| None),
@@ -243,18 +246,18 @@ impl<'a> FieldReader<'a> {
         &mut self,
         field: &str,
         text: Option<String>,
-    ) -> Result<Option<String>, Problem> {
+    ) -> Result<Option<String>, ConfigError> {
         text.map(|text| self.text(field, &text)).transpose()
     }
 
-    fn text(&mut self, field: &str, text: &str) -> Result<String, Problem> {
+    fn text(&mut self, field: &str, text: &str) -> Result<String, ConfigError> {
         match self.environment.text(text) {
             Ok(text) => Ok(text),
             Err(error) => self.unset(field, error).map(|()| String::new()),
         }
     }
 
-    fn unset(&mut self, field: &str, error: ExpandError) -> Result<(), Problem> {
+    fn unset(&mut self, field: &str, error: ExpandError) -> Result<(), ConfigError> {
         match error {
             ExpandError::Missing(name) => {
                 self.missing
@@ -269,12 +272,12 @@ impl<'a> FieldReader<'a> {
 /// An error in the configuration. Contains no value of it, which may be secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConfigError {
-    /// The file, or the option of the command line.
+    /// The file, or the option of the command line, once it is known.
     pub(crate) origin: String,
     /// The line, counted from 1, if it is known.
     pub(crate) line: Option<usize>,
-    /// The field, such as `backends.docker.timeout`; empty if it is not known.
-    pub(crate) field: String,
+    /// The path of the field, such as `backends`, `docker`, `timeout`; empty if it is not known.
+    pub(crate) field: Vec<String>,
     /// The error, and the expected value.
     pub(crate) problem: String,
 }
@@ -288,44 +291,37 @@ impl fmt::Display for ConfigError {
             write!(f, ":{line}")?;
         }
         if !self.field.is_empty() {
-            write!(f, ": {}", self.field)?;
+            write!(f, ": {}", self.field.join("."))?;
         }
         write!(f, ": {}", self.problem)
     }
 }
 
-/// An error in one field, without its file.
-pub(super) struct Problem {
-    /// `None` for that of the field.
-    pub(super) line: Option<usize>,
-    pub(super) field: Vec<String>,
-    pub(super) text: String,
-}
-
-impl Problem {
-    pub(super) fn new(field: &[&str], text: impl Into<String>) -> Self {
+impl ConfigError {
+    /// An error in one field, at a place that [`at`](Self::at) tells.
+    pub(crate) fn new(field: &[&str], problem: impl Into<String>) -> Self {
         Self {
+            origin: String::new(),
             line: None,
             field: field.iter().map(|&part| part.to_owned()).collect(),
-            text: text.into(),
+            problem: problem.into(),
         }
     }
 
     /// An error in one pattern of a list.
-    pub(super) fn of_rule(rule: &Rule, text: String) -> Self {
+    pub(super) fn of_rule(rule: &Rule, problem: String) -> Self {
         Self {
             line: Some(rule.line),
-            ..Self::new(&rule.field(), text)
+            ..Self::new(&rule.field(), problem)
         }
     }
 
     /// The error in a file with this text.
-    pub(super) fn at(self, origin: &str, text: &str) -> ConfigError {
-        ConfigError {
+    pub(super) fn at(self, origin: &str, text: &str) -> Self {
+        Self {
             origin: origin.to_owned(),
             line: self.line.or_else(|| line_of(text, &self.field)),
-            field: self.field.join("."),
-            problem: self.text,
+            ..self
         }
     }
 }

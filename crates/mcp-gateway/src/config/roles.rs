@@ -9,39 +9,33 @@ use gateway_access::{
 };
 use mcp_core::suggestion::suggestion;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::backend::{MAX_NAME_LEN, is_portable};
-use super::reader::{Problem, line_at, line_of};
-use super::{BackendKey, Config};
+use super::reader::{line_at, line_of};
+use super::{BackendKey, Config, ConfigError};
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+// Not documentation, which would be a part of the schema: the patterns of a list, with their places in the file.
+#[derive(Default, Deserialize, JsonSchema, Serialize)]
+#[serde(transparent)]
+pub(super) struct Patterns(#[schemars(with = "Vec<String>")] Vec<Spanned<String>>);
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct RoleEntry {
-    #[serde(default)]
     inherits: Vec<String>,
-    #[serde(default)]
-    #[schemars(with = "Option<Vec<String>>")]
-    allow: Vec<Spanned<String>>,
-    #[serde(default)]
-    #[schemars(with = "Option<Vec<String>>")]
-    deny: Vec<Spanned<String>>,
-    #[serde(default)]
-    #[schemars(with = "Option<Vec<String>>")]
-    confirm: Vec<Spanned<String>>,
-    #[serde(default)]
-    #[schemars(with = "Option<Vec<String>>")]
-    approve: Vec<Spanned<String>>,
+    allow: Patterns,
+    deny: Patterns,
+    confirm: Patterns,
+    approve: Patterns,
     effects: Option<Vec<EffectName>>,
-    #[serde(default)]
     own: Vec<Right>,
     #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
     arguments: Option<Spanned<BTreeMap<String, toml::Value>>>,
     #[schemars(with = "Option<String>")]
     limit: Option<Spanned<String>>,
-    #[schemars(with = "Option<Vec<String>>")]
-    views: Option<Vec<Spanned<String>>>,
+    views: Option<Patterns>,
     questions: Option<bool>,
 }
 
@@ -53,32 +47,30 @@ pub(super) fn build(
     text: &str,
     roles: &BTreeMap<String, RoleEntry>,
     principals: &BTreeMap<String, Spanned<String>>,
-) -> Result<Option<Roles>, Problem> {
+) -> Result<Option<Roles>, ConfigError> {
     if roles.is_empty() {
         let text = "needs a role: add a table [roles.NAME]";
         return match principals.is_empty() {
             true => Ok(None),
-            false => Err(Problem::new(&["principals"], text)),
+            false => Err(ConfigError::new(&["principals"], text)),
         };
     }
     let builder = Builder { text, roles };
     let mut built = vec![Role::named(NO_ROLE)];
     for (name, entry) in roles {
         check(name, entry)?;
-        let mut role = Role::named(name);
-        builder.add(&mut role, name, &mut Vec::new())?;
-        built.push(role);
+        built.push(builder.role(name, &mut Vec::new())?);
     }
     let position = |field: &str, name: &str| {
         let position = built.iter().position(|role| role.name == *name);
-        position.ok_or_else(|| Problem::new(&["principals", field], unknown(name, roles, true)))
+        position.ok_or_else(|| ConfigError::new(&["principals", field], unknown(name, roles, true)))
     };
     let mut lines = BTreeMap::new();
     for (principal, role) in principals {
         if principal.starts_with("role:") {
             let text = "a role is given to a token in the token file; `[principals]` knows the names of \
                         tokens, \"sub:…\", \"group:…\" and \"scope:…\"";
-            return Err(Problem::new(&["principals", principal], text));
+            return Err(ConfigError::new(&["principals", principal], text));
         }
         let line = PrincipalLine {
             order: role.span().start,
@@ -96,7 +88,7 @@ pub(super) fn build(
 
 /// Checks what is known only with all backends, also those of the command line: that each rule, view and new name of a
 /// tool can match something.
-pub(super) fn validate(config: &Config) -> Result<(), Problem> {
+pub(super) fn validate(config: &Config) -> Result<(), ConfigError> {
     let roles = || config.roles.iter().flat_map(|roles| &roles.roles);
     let of_all = config.approvals.confirm.iter();
     let of_all = of_all.chain(&config.approvals.approve);
@@ -112,7 +104,7 @@ pub(super) fn validate(config: &Config) -> Result<(), Problem> {
         if !views.iter().any(|name| rule.matches(name)) {
             let hint = suggestion(&rule.pattern, views.iter().copied());
             let text = format!("{:?} matches no view{hint}", rule.pattern);
-            return Err(Problem::of_rule(rule, text));
+            return Err(ConfigError::of_rule(rule, text));
         }
     }
     Ok(())
@@ -129,7 +121,7 @@ fn is_only_own(rule: &Rule, config: &Config) -> bool {
     rule.needs_person() && is_own && !is_other && !rule.matches(GUARDED_OWN_TOOL)
 }
 
-fn check_rule(rule: &Rule, config: &Config) -> Result<(), Problem> {
+fn check_rule(rule: &Rule, config: &Config) -> Result<(), ConfigError> {
     let pattern = rule.pattern.as_str();
     let has_bare = config.backends.values().any(|backend| backend.bare);
     let is_guarded = pattern == GUARDED_OWN_TOOL && rule.needs_person();
@@ -151,7 +143,7 @@ fn check_rule(rule: &Rule, config: &Config) -> Result<(), Problem> {
         ),
         _ => return Ok(()),
     };
-    Err(Problem::of_rule(rule, text))
+    Err(ConfigError::of_rule(rule, text))
 }
 
 /// The part of a pattern before its first wildcard.
@@ -179,13 +171,13 @@ pub(super) fn rules(
     text: &str,
     table: &Arc<str>,
     list: &'static str,
-    patterns: &[Spanned<String>],
-) -> Result<Vec<Rule>, Problem> {
-    let rules = patterns.iter().map(|pattern| {
+    patterns: &Patterns,
+) -> Result<Vec<Rule>, ConfigError> {
+    let rules = patterns.0.iter().map(|pattern| {
         let line = line_at(text, pattern.span().start);
         let rule = Rule::new(pattern.as_ref().clone(), Arc::clone(table), list, line);
         match rule.pattern.trim().is_empty() {
-            true => Err(Problem::new(
+            true => Err(ConfigError::new(
                 &rule.field(),
                 "must not have an empty pattern",
             )),
@@ -196,12 +188,12 @@ pub(super) fn rules(
 }
 
 /// Checks that no pattern is in both lists.
-fn check_both(allow: &[Rule], deny: &[Rule]) -> Result<(), Problem> {
+fn check_both(allow: &[Rule], deny: &[Rule]) -> Result<(), ConfigError> {
     let is_denied = |rule: &&Rule| deny.iter().any(|other| other.pattern == rule.pattern);
     match allow.iter().find(is_denied) {
         Some(rule) => {
             let text = format!("{:?} is in `deny` too", rule.pattern);
-            Err(Problem::new(&rule.field(), text))
+            Err(ConfigError::new(&rule.field(), text))
         }
         None => Ok(()),
     }
@@ -209,18 +201,18 @@ fn check_both(allow: &[Rule], deny: &[Rule]) -> Result<(), Problem> {
 
 const NEEDS_ALLOW: &str = "needs `allow`, whose rules it limits";
 
-fn check(name: &str, entry: &RoleEntry) -> Result<(), Problem> {
-    let wrong = |field: &str, text: &str| Err(Problem::new(&["roles", name, field], text));
+fn check(name: &str, entry: &RoleEntry) -> Result<(), ConfigError> {
+    let wrong = |field: &str, text: &str| Err(ConfigError::new(&["roles", name, field], text));
     if [NO_ROLE, DEFAULT].contains(&name) {
-        return Err(Problem::new(&["roles", name], "is a reserved name"));
+        return Err(ConfigError::new(&["roles", name], "is a reserved name"));
     }
     if entry.effects.as_ref().is_some_and(Vec::is_empty) {
         return wrong("effects", "must name at least one effect");
     }
-    if entry.effects.is_some() && entry.allow.is_empty() {
+    if entry.effects.is_some() && entry.allow.0.is_empty() {
         return wrong("effects", NEEDS_ALLOW);
     }
-    if !entry.deny.is_empty() && entry.allow.is_empty() && entry.inherits.is_empty() {
+    if !entry.deny.0.is_empty() && entry.allow.0.is_empty() && entry.inherits.is_empty() {
         let text = "needs `allow` or `inherits`: a role that only denies allows nothing";
         return wrong("deny", text);
     }
@@ -233,76 +225,80 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Adds the rules of the role `name` and of those that it inherits from to `role`. `path` has the roles
-    /// through which it was reached.
-    fn add(&self, role: &mut Role, name: &str, path: &mut Vec<String>) -> Result<(), Problem> {
+    /// The role `name`, with the rules of those that it inherits from. `path` has the roles through which it was reached.
+    fn role(&self, name: &str, path: &mut Vec<String>) -> Result<Role, ConfigError> {
         let from = path.last().map_or(name, String::as_str).to_owned();
         let field = ["roles", from.as_str(), "inherits"];
         let Some(entry) = self.roles.get(name) else {
-            return Err(Problem::new(&field, unknown(name, self.roles, false)));
+            return Err(ConfigError::new(&field, unknown(name, self.roles, false)));
         };
         if path.iter().any(|other| other == name) {
-            return Err(Problem::new(&field, format!("{name} inherits from itself")));
+            return Err(ConfigError::new(
+                &field,
+                format!("{name} inherits from itself"),
+            ));
         }
         let table: Arc<str> = format!("roles.{name}").into();
-        let rules = |list, patterns: &[_]| rules(self.text, &table, list, patterns);
-        let (mut allow, deny) = (rules("allow", &entry.allow)?, rules("deny", &entry.deny)?);
-        check_both(&allow, &deny)?;
+        let rules = |list, patterns| rules(self.text, &table, list, patterns);
+        let views = entry.views.as_ref();
+        let mut role = Role {
+            allow: rules("allow", &entry.allow)?,
+            deny: rules("deny", &entry.deny)?,
+            confirm: rules("confirm", &entry.confirm)?,
+            approve: rules("approve", &entry.approve)?,
+            views: views.map(|views| rules("views", views)).transpose()?,
+            limit: self.limit(name, entry)?,
+            questions: entry.questions.unwrap_or(true),
+            ..Role::named(name)
+        };
+        check_both(&role.allow, &role.deny)?;
         let arguments = self.arguments(name, entry)?;
-        for rule in &mut allow {
+        for rule in &mut role.allow {
             rule.effects.clone_from(&entry.effects);
             rule.arguments.clone_from(&arguments);
         }
-        role.allow.extend(allow);
-        role.deny.extend(deny);
-        role.confirm.extend(rules("confirm", &entry.confirm)?);
-        role.approve.extend(rules("approve", &entry.approve)?);
         role.rights.extend(&entry.own);
-        // The own list counts, otherwise those that are inherited.
-        if let Some(views) = &entry.views {
-            let views = rules("views", views)?;
-            role.views.get_or_insert_default().extend(views);
-        }
-        let own_views = role.views.clone().filter(|_| entry.views.is_some());
-        let limit = self.limit(name, entry)?;
-        let has_own = path.is_empty() && limit.is_some();
-        if let Some(limit) = limit {
-            let known = role.limit.as_ref();
-            if known.is_none_or(|known| limit.rate.is_stricter_than(known.rate)) {
-                role.limit = Some(limit);
-            }
-        }
-        let own = role.limit.clone().filter(|_| has_own);
+        let own_limit = role.limit.clone();
         path.push(name.to_owned());
         for inherited in &entry.inherits {
-            self.add(role, inherited, path)?;
+            let base = self.role(inherited, path)?;
+            role.allow.extend(base.allow);
+            role.deny.extend(base.deny);
+            role.confirm.extend(base.confirm);
+            role.approve.extend(base.approve);
+            role.rights.extend(base.rights);
+            role.questions &= base.questions;
+            // The own list counts, otherwise those that are inherited.
+            if let (None, Some(views)) = (&entry.views, base.views) {
+                role.views.get_or_insert_default().extend(views);
+            }
+            if let Some(limit) = base.limit {
+                let known = role.limit.as_ref();
+                if known.is_none_or(|known| limit.rate.is_stricter_than(known.rate)) {
+                    role.limit = Some(limit);
+                }
+            }
         }
         path.pop();
-        // The own word counts, otherwise one inherited `false` is enough.
-        role.questions = match entry.questions {
-            Some(own) if path.is_empty() => own,
-            inherited => role.questions && inherited.unwrap_or(true),
-        };
-        if own.is_some() {
-            role.limit = own;
+        // The own word counts, otherwise the strictest that is inherited.
+        if path.is_empty() {
+            role.limit = own_limit.or(role.limit);
+            role.questions = entry.questions.unwrap_or(role.questions);
         }
-        if own_views.is_some() {
-            role.views = own_views;
-        }
-        Ok(())
+        Ok(role)
     }
 
     fn arguments(
         &self,
         name: &str,
         entry: &RoleEntry,
-    ) -> Result<Option<Arc<ArgumentPatterns>>, Problem> {
+    ) -> Result<Option<Arc<ArgumentPatterns>>, ConfigError> {
         let Some(arguments) = &entry.arguments else {
             return Ok(None);
         };
         let patterns = argument_patterns(name, arguments.as_ref())?;
-        if entry.allow.is_empty() {
-            return Err(Problem::new(&["roles", name, "arguments"], NEEDS_ALLOW));
+        if entry.allow.0.is_empty() {
+            return Err(ConfigError::new(&["roles", name, "arguments"], NEEDS_ALLOW));
         }
         Ok(Some(Arc::new(ArgumentPatterns {
             patterns,
@@ -311,13 +307,13 @@ impl Builder<'_> {
         })))
     }
 
-    fn limit(&self, name: &str, entry: &RoleEntry) -> Result<Option<Limit>, Problem> {
+    fn limit(&self, name: &str, entry: &RoleEntry) -> Result<Option<Limit>, ConfigError> {
         let Some(limit) = &entry.limit else {
             return Ok(None);
         };
         let rate = Rate::parse(limit.as_ref());
         Ok(Some(Limit {
-            rate: rate.map_err(|text| Problem::new(&["roles", name, "limit"], text))?,
+            rate: rate.map_err(|text| ConfigError::new(&["roles", name, "limit"], text))?,
             role: name.into(),
             line: line_at(self.text, limit.span().start),
         }))
@@ -328,8 +324,8 @@ impl Builder<'_> {
 fn argument_patterns(
     role: &str,
     arguments: &BTreeMap<String, toml::Value>,
-) -> Result<BTreeMap<String, ArgumentPattern>, Problem> {
-    let wrong = |text: &str| Problem::new(&["roles", role, "arguments"], text.to_owned());
+) -> Result<BTreeMap<String, ArgumentPattern>, ConfigError> {
+    let wrong = |text: &str| ConfigError::new(&["roles", role, "arguments"], text.to_owned());
     let pattern = |(name, value): (&String, &toml::Value)| {
         let pattern = match value {
             toml::Value::String(text) => Some(ArgumentPattern::texts([text.as_str()])),
@@ -352,20 +348,15 @@ fn unknown(name: &str, roles: &BTreeMap<String, RoleEntry>, or_none: bool) -> St
     format!("there is no role {name:?}{}", suggestion(name, names))
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct ViewEntry {
     backends: Option<Vec<String>>,
-    #[schemars(with = "Option<Vec<String>>")]
-    allow: Option<Vec<Spanned<String>>>,
-    #[serde(default)]
-    #[schemars(with = "Option<Vec<String>>")]
-    deny: Vec<Spanned<String>>,
-    #[serde(default)]
+    allow: Option<Patterns>,
+    deny: Patterns,
     own: Vec<OwnTool>,
     title: Option<String>,
     instructions: Option<String>,
-    #[serde(default)]
     tools: BTreeMap<String, ViewToolEntry>,
 }
 
@@ -387,12 +378,12 @@ impl ViewEntry {
         text: &str,
         name: &str,
         is_bare: &BTreeMap<String, bool>,
-    ) -> Result<View, Problem> {
-        let wrong = |field: &str, text: String| Problem::new(&["views", name, field], text);
+    ) -> Result<View, ConfigError> {
+        let wrong = |field: &str, text: String| ConfigError::new(&["views", name, field], text);
         let is_legal = |letter: char| is_portable(letter) && !letter.is_ascii_uppercase();
         if !(1..=MAX_NAME_LEN).contains(&name.len()) || !name.chars().all(is_legal) {
             let text = "the name of a view has at most 64 characters of a-z, 0-9, - and _";
-            return Err(Problem::new(&["views", name], text));
+            return Err(ConfigError::new(&["views", name], text));
         }
         let mut backends = BTreeSet::new();
         for key in self.backends.iter().flatten() {
@@ -415,9 +406,9 @@ impl ViewEntry {
             }
         }
         let table: Arc<str> = format!("views.{name}").into();
-        let rules = |list, patterns: &[_]| rules(text, &table, list, patterns);
+        let rules = |list, patterns| rules(text, &table, list, patterns);
         let allow = match &self.allow {
-            Some(patterns) if patterns.is_empty() => {
+            Some(patterns) if patterns.0.is_empty() => {
                 let text = "must have a pattern; without it the view allows all";
                 return Err(wrong("allow", text.to_owned()));
             }
@@ -458,13 +449,13 @@ fn tools(
     view: &str,
     entries: BTreeMap<String, ViewToolEntry>,
     rules: &Role,
-) -> Result<Vec<ViewTool>, Problem> {
+) -> Result<Vec<ViewTool>, ConfigError> {
     let mut names = BTreeMap::new();
     let mut tools = Vec::new();
     for (original, entry) in entries {
         let at = ["views", view, "tools", original.as_str()];
-        let wrong = |text: String| Err(Problem::new(&at, text));
-        let wrong_name = |text: String| Err(Problem::new(&[&at[..], &["name"]].concat(), text));
+        let wrong = |text: String| Err(ConfigError::new(&at, text));
+        let wrong_name = |text: String| Err(ConfigError::new(&[&at[..], &["name"]].concat(), text));
         if OWN_TOOLS.contains(&original.as_str()) {
             return wrong("is a tool of the gateway, which keeps its name".to_owned());
         }
@@ -495,13 +486,13 @@ fn tools(
 
 /// Checks that the backends of a view exist, that its rules and tools can match something there, and that no new name may
 /// be that of another tool.
-fn check_view(view: &View, config: &Config) -> Result<(), Problem> {
+fn check_view(view: &View, config: &Config) -> Result<(), ConfigError> {
     let all = || config.backends.keys();
     for key in view.backends.iter().flatten() {
         if !all().any(|known| known.as_str() == key) {
             let names = all().map(BackendKey::as_str);
             let text = format!("there is no backend {key}{}", suggestion(key, names));
-            return Err(Problem::new(&["views", &view.name, "backends"], text));
+            return Err(ConfigError::new(&["views", &view.name, "backends"], text));
         }
     }
     let own = || {
@@ -525,18 +516,18 @@ fn check_view(view: &View, config: &Config) -> Result<(), Problem> {
     };
     for rule in view.rules.allow.iter().chain(&view.rules.deny) {
         if let Some(text) = unknown(&rule.pattern) {
-            return Err(Problem::of_rule(rule, text));
+            return Err(ConfigError::of_rule(rule, text));
         }
     }
     for tool in &view.tools {
         let at = ["views", &*view.name, "tools", tool.original.as_str()];
         if let Some(text) = unknown(&tool.original) {
-            return Err(Problem::new(&at, text));
+            return Err(ConfigError::new(&at, text));
         }
         let renamed = &tool.name;
         if let Some(key) = all().find(|key| key.is_prefix_of(renamed)) {
             let text = format!("{renamed:?} may be the name of another tool of the backend {key}");
-            return Err(Problem::new(&[&at[..], &["name"]].concat(), text));
+            return Err(ConfigError::new(&[&at[..], &["name"]].concat(), text));
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use mcp_serve::FollowedFiles;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::reader::{Environment, Problem, line_at};
+use super::reader::{Environment, line_at};
 use super::{Config, ConfigError, file, lost, mcp_json, roles};
 
 /// A larger file is not a configuration.
@@ -21,14 +21,12 @@ pub(crate) struct ConfigSource {
     file: Option<PathBuf>,
     cli_backends: Vec<String>,
     base: Config,
-    /// The command line has set the store of events, which wins over the file.
-    events: bool,
+    /// The store of events that the command line has set, which wins over the file.
+    events: Option<StoreLocation>,
     /// The text of the file.
     text: FollowedFiles<String>,
     /// The text of the configuration in use.
     applied: String,
-    /// That of the one before.
-    replaced: String,
 }
 
 impl ConfigSource {
@@ -40,7 +38,7 @@ impl ConfigSource {
         file: Option<PathBuf>,
         cli_backends: Vec<String>,
         base: Config,
-        events: bool,
+        events: Option<StoreLocation>,
     ) -> Result<(Config, Self), ConfigError> {
         let text = file.as_deref().map_or(Ok(String::new()), read);
         let path = file.clone().unwrap_or_default();
@@ -51,7 +49,6 @@ impl ConfigSource {
             events,
             text: FollowedFiles::new(text, move || read(&path)),
             applied: String::new(),
-            replaced: String::new(),
         };
         let config = source.config(source.text.reported())?;
         source.applied = source.text.reported().clone().unwrap_or_default();
@@ -63,41 +60,30 @@ impl ConfigSource {
         Some(self.file.as_ref()?.display().to_string())
     }
 
-    /// Waits until the file has changed and returns the new configuration. Never completes without a
-    /// file. Cancel-safe.
+    /// Waits until the file has changed and returns the new configuration, unless it has the fault that `find_fault` finds.
+    /// Never completes without a file. Cancel-safe.
     ///
     /// # Errors
     /// The error in the new configuration; the old one stays valid.
-    pub(crate) async fn changed(&mut self) -> Result<Config, ConfigError> {
+    pub(crate) async fn changed(
+        &mut self,
+        find_fault: impl Fn(&Config) -> Option<ConfigError>,
+    ) -> Result<Config, ConfigError> {
         if self.file.is_none() {
             return std::future::pending().await;
         }
         let text = self.text.changed().await;
-        self.change(&text)
-    }
-
-    /// Returns the configuration of a changed file, unless a restriction is missing there.
-    fn change(&mut self, text: &Result<String, String>) -> Result<Config, ConfigError> {
-        let config = self.config(text)?;
+        let config = self.config(&text)?;
         let name = self.file().unwrap_or_default();
-        let text = text.as_deref().unwrap_or_default();
+        let text = text.unwrap_or_default();
         let kind = |text| (!is_json(text, &name)).then_some(text);
-        let [before, after] = [self.applied.as_str(), text].map(without_mark);
+        let [before, after] = [self.applied.as_str(), &text].map(without_mark);
+        // A restriction may be missing there.
         let checked = lost::check(kind(before), kind(after));
-        checked.map_err(|problem| problem.at(&name, after))?;
-        self.replaced = std::mem::replace(&mut self.applied, text.to_owned());
+        let checked = checked.and_then(|()| find_fault(&config).map_or(Ok(()), Err));
+        checked.map_err(|error| error.at(&name, after))?;
+        self.applied = text;
         Ok(config)
-    }
-
-    /// Notes that the last change is not applied, because of this line.
-    pub(crate) fn refuse(&mut self, line: Option<usize>, field: &str, reason: &str) -> ConfigError {
-        self.applied = std::mem::take(&mut self.replaced);
-        ConfigError {
-            origin: self.file().unwrap_or_default(),
-            line,
-            field: field.to_owned(),
-            problem: reason.to_owned(),
-        }
     }
 
     fn config(&self, text: &Result<String, String>) -> Result<Config, ConfigError> {
@@ -106,24 +92,24 @@ impl ConfigSource {
             let name = path.display().to_string();
             let text = text
                 .as_ref()
-                .map_err(|reason| Problem::new(&[], reason).at(&name, ""))?;
+                .map_err(|reason| ConfigError::new(&[], reason).at(&name, ""))?;
             let folder = folder_of(path);
             config = parse(text, &name, &Environment::of_process(&folder), config)?;
             let is_blank = |line: &str| line.trim().is_empty() || line.trim().starts_with('#');
             if without_mark(text).lines().all(is_blank) {
                 let text = "is empty. Name the backends in it, or say that there are none: `backends = {}`; without \
                             a file of backends start the gateway without --config";
-                return Err(Problem::new(&[], text).at(&name, ""));
+                return Err(ConfigError::new(&[], text).at(&name, ""));
             }
         }
         let environment = Environment::of_process(Path::new(""));
         for text in &self.cli_backends {
-            let wrong = |problem: Problem| problem.at("--backend", "");
+            let wrong = |error: ConfigError| error.at("--backend", "");
             let (key, mut backend) = mcp_json::parse_option(text, &environment).map_err(wrong)?;
             backend.pins = config.pins;
             if config.backends.insert(key.clone(), backend).is_some() {
                 let text = "is the name of two backends";
-                return Err(wrong(Problem::new(&[key.as_str()], text)));
+                return Err(wrong(ConfigError::new(&[key.as_str()], text)));
             }
         }
         if self.file.is_none() && self.cli_backends.is_empty() {
@@ -132,10 +118,10 @@ impl ConfigSource {
         if let Some(path) = &self.file {
             let (name, text) = (path.display(), text.as_deref().unwrap_or_default());
             let checked = roles::validate(&config);
-            checked.map_err(|problem| problem.at(&name.to_string(), text))?;
+            checked.map_err(|error| error.at(&name.to_string(), text))?;
         }
-        if self.events {
-            config.events = self.base.events.clone();
+        if let Some(events) = &self.events {
+            config.events = events.clone();
         }
         Ok(config)
     }
@@ -200,10 +186,8 @@ pub(super) fn find(
     let (mut table, faults) = DeTable::parse_recoverable(text);
     if !faults.is_empty() {
         let errors = faults.iter().map(|fault| ConfigError {
-            origin: name.to_owned(),
             line: fault.span().map(|span| line_at(text, span.start)),
-            field: String::new(),
-            problem: fault.message().to_owned(),
+            ..ConfigError::new(&[], fault.message()).at(name, "")
         });
         return errors.collect();
     }
@@ -212,16 +196,16 @@ pub(super) fn find(
         let base = base.clone();
         let read = file::parse_table(table.clone(), text, name, environment, base);
         let Err(error) = read else { break };
-        let is_linked = LINKED.iter().any(|table| starts_with(&error.field, table));
-        let is_removed = match is_linked {
+        let first = error.field.first().map(String::as_str);
+        let is_removed = match first.is_some_and(|table| LINKED.contains(&table)) {
             true => LINKED
-                .map(|part| remove(table.get_mut(), part))
+                .map(|linked| table.get_mut().remove(linked).is_some())
                 .contains(&true),
             false => remove(table.get_mut(), &error.field),
         };
         // A backend lacks a field that was left out, such as one whose name is wrong.
         let mut fields = found.iter().map(|found| &found.field);
-        if !fields.any(|field| field != &error.field && starts_with(field, &error.field)) {
+        if !fields.any(|field| *field != error.field && field.starts_with(&error.field)) {
             found.push(error);
         }
         if !is_removed {
@@ -232,27 +216,19 @@ pub(super) fn find(
 }
 
 /// Removes the innermost key on the way to a field that exists.
-fn remove(table: &mut DeTable<'_>, field: &str) -> bool {
-    let keys = table.keys().map(|key| key.get_ref().to_string());
-    // The longest: a key may have a dot.
-    let key = keys
-        .filter(|key| starts_with(field, key))
-        .max_by_key(String::len);
-    let Some(key) = key else { return false };
-    let rest = field[key.len()..].trim_start_matches('.');
-    let inner = table.get_mut(key.as_str()).map(Spanned::get_mut);
+fn remove(table: &mut DeTable<'_>, field: &[String]) -> bool {
+    let Some((part, rest)) = field.split_first() else {
+        return false;
+    };
+    // An item of a list stands with its list.
+    let key = part.split('[').next().unwrap_or_default();
+    let inner = table.get_mut(key).map(Spanned::get_mut);
     if let Some(DeValue::Table(inner)) = inner
         && remove(inner, rest)
     {
         return true;
     }
-    table.remove(key.as_str()).is_some()
-}
-
-/// True if the first part of the field is this key.
-fn starts_with(field: &str, key: &str) -> bool {
-    let rest = field.strip_prefix(key);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    table.remove(key).is_some()
 }
 
 /// Options of `mcp-gateway`.
@@ -334,16 +310,9 @@ impl Options {
             base.probe_interval = Duration::from_millis(interval);
         }
         let events = self.events.filter(|text| !blank(text));
-        if let Some(text) = &events {
-            base.events =
-                StoreLocation::parse(text, Path::new("")).map_err(|problem| ConfigError {
-                    origin: "--events".to_owned(),
-                    line: None,
-                    field: String::new(),
-                    problem: problem.to_owned(),
-                })?;
-        }
-        ConfigSource::open(file, cli_backends, base, events.is_some())
+        let events = events.map(|text| StoreLocation::parse(&text, Path::new("")));
+        let wrong = |problem| ConfigError::new(&[], problem).at("--events", "");
+        ConfigSource::open(file, cli_backends, base, events.transpose().map_err(wrong)?)
     }
 }
 

@@ -245,11 +245,9 @@ fn configurations_of_other_hosts_are_read() {
     );
     assert!(backend(&config, "local").is_child());
     let twice = r#"{"servers": {"a b": {"command": "1"}, "A-B": {"command": "2"}}}"#;
-    let config = parse("mcp.json", twice).unwrap();
-    assert_eq!(self::child(backend(&config, "a-b")).argv.concat(), "1");
-    let reason = backend(&config, "a-b-2").disabled.as_ref().unwrap();
-    let expected = "\"A-B\" gets the name `a-b`";
-    assert!(reason.to_string().starts_with(expected), "{reason}");
+    let error = parse("mcp.json", twice).err().unwrap().to_string();
+    let expected = "mcp.json: servers.A-B: gets the name `a-b`, which another server";
+    assert!(error.starts_with(expected), "{error}");
     let settings = r#"{"editor.x": 1, "mcp": {"servers": {"a": {"command": "a"}}}}"#;
     assert_eq!(parse("settings.json", settings).unwrap().backends.len(), 1);
 }
@@ -270,7 +268,7 @@ fn errors_in_files_of_other_hosts_name_the_field() {
 fn backends_of_the_command_line_need_no_file() {
     let open = |cli_backends: &[&str]| {
         let cli_backends = cli_backends.iter().map(ToString::to_string).collect();
-        ConfigSource::open(None, cli_backends, Config::default(), false).map(|(config, _)| config)
+        ConfigSource::open(None, cli_backends, Config::default(), None).map(|(config, _)| config)
     };
     let local = open(&[]).unwrap();
     let keys: Vec<_> = local.backends.keys().map(BackendKey::as_str).collect();

@@ -11,14 +11,22 @@ fn key(text: &str) -> BackendKey {
     BackendKey::parse(text).unwrap()
 }
 
-fn names(backend: &BackendKey, filter: &Filter, names: &[&str]) -> PublishedNames {
-    PublishedNames::publish([BackendItems {
+fn items<'a>(
+    backend: &'a BackendKey,
+    bare: bool,
+    claim: Claim,
+    names: &[&'a str],
+) -> BackendItems<'a> {
+    BackendItems {
         backend,
-        filter,
-        bare: false,
+        bare,
         is_alone: false,
-        names: names.iter().map(|name| (Claim::Full, *name)).collect(),
-    }])
+        names: names.iter().map(|name| (claim, *name)).collect(),
+    }
+}
+
+fn names(backend: &BackendKey, names: &[&str]) -> PublishedNames {
+    PublishedNames::publish([items(backend, false, Claim::Full, names)])
 }
 
 fn refused(names: &PublishedNames) -> Vec<(&str, &str)> {
@@ -31,7 +39,7 @@ fn refused(names: &PublishedNames) -> Vec<(&str, &str)> {
 #[test]
 fn tool_has_three_names() {
     let docker = key("docker");
-    let names = names(&docker, &Filter::default(), &["list_containers", "a.b"]);
+    let names = names(&docker, &["list_containers", "a.b"]);
     let published = &names.published[1];
     assert_eq!(&*published.name, "docker__list_containers");
     assert_eq!(&*published.plain, "docker:list_containers");
@@ -45,7 +53,7 @@ fn tool_has_three_names() {
 fn name_that_clients_reject_gets_a_readable_one() {
     let (files, long) = (key("files"), "x".repeat(58));
     let tools = ["read/file", "read.file", "größe", &long];
-    let names = names(&files, &Filter::default(), &tools);
+    let names = names(&files, &tools);
     let published: Vec<&str> = names.published.iter().map(|one| &*one.name).collect();
     assert_eq!(
         published,
@@ -65,7 +73,7 @@ fn name_that_clients_reject_gets_a_readable_one() {
 #[test]
 fn longest_name_that_fits_is_unchanged() {
     let (files, fits) = (key("files"), "x".repeat(57));
-    let names = names(&files, &Filter::default(), &[&fits]);
+    let names = names(&files, &[&fits]);
     let expected = format!("files__{fits}");
     assert_eq!(&*names.published[0].name, expected);
     assert_eq!(expected.len(), MAX_NAME_LEN);
@@ -82,7 +90,7 @@ fn long_or_invisible_name_is_not_shown_as_it_is() {
         ("read file", false),
         ("read\u{200b}", false),
     ] {
-        let names = names(&files, &Filter::default(), &[item]);
+        let names = names(&files, &[item]);
         let published = &names.published[0];
         let plain = published.plain.strip_prefix("files:").unwrap();
         assert_eq!(plain == item, is_shown, "{item}");
@@ -93,10 +101,10 @@ fn long_or_invisible_name_is_not_shown_as_it_is() {
 
 #[test]
 fn generated_name_never_replaces_a_real_one() {
-    let (files, open) = (key("files"), Filter::default());
+    let files = key("files");
     let made = "read_file_9cc468c6";
     for tools in [["read/file", made, made], [made, "read/file", made]] {
-        let names = names(&files, &open, &tools);
+        let names = names(&files, &tools);
         assert_eq!(names.published.len(), 1);
         assert_eq!(&*names.published[0].item, made);
         let reasons = [
@@ -105,20 +113,20 @@ fn generated_name_never_replaces_a_real_one() {
         ];
         assert_eq!(refused(&names), reasons);
     }
-    let names = names(&files, &open, &[""]);
+    let names = names(&files, &[""]);
     assert_eq!(refused(&names), [("", "has no name")]);
 }
 
 #[test]
-fn denied_item_has_no_name() {
-    let (docker, filter) = (key("docker"), Filter::new(&[], &["stop*".into()]));
-    let long = "stop".to_owned() + &"x".repeat(80);
-    let names = names(
-        &docker,
-        &filter,
-        &["stop_container", "stop.x", &long, "list"],
-    );
-    assert_eq!(names.published.len(), 1);
+fn denied_item_is_not_named_as_refused() {
+    let docker = key("docker");
+    let denied = ["stop", "stop", "list", ""];
+    let names = PublishedNames::publish([
+        items(&docker, false, Claim::Denied, &denied),
+        items(&docker, false, Claim::Full, &["list"]),
+    ]);
+    let published: Vec<&str> = names.published.iter().map(|one| &*one.name).collect();
+    assert_eq!(published, ["docker__list", "docker__stop"]);
     assert!(names.refused.is_empty());
 }
 
@@ -144,17 +152,9 @@ proptest! {
     #[test]
     fn names_are_portable_and_unique(backends in backends()) {
         let keys: Vec<_> = backends.iter().map(|(name, _)| key(name)).collect();
-        let open = Filter::default();
-        let items = |at: usize| BackendItems {
-            backend: &keys[at],
-            filter: &open,
-            bare: false,
-            is_alone: false,
-            names: backends[at]
-                .1
-                .iter()
-                .map(|name| (Claim::Full, name.as_str()))
-                .collect(),
+        let items = |at: usize| {
+            let names: Vec<&str> = backends[at].1.iter().map(String::as_str).collect();
+            items(&keys[at], false, Claim::Full, &names)
         };
         let names = PublishedNames::publish((0..keys.len()).map(items));
         let mut seen = HashSet::new();
@@ -180,15 +180,8 @@ proptest! {
 
 #[test]
 fn bare_names_are_unchanged_and_hide_nothing() {
-    let open = Filter::default();
     let (one, two) = (key("one"), key("two"));
-    let items = |backend, names: &[&'static str]| BackendItems {
-        backend,
-        filter: &open,
-        bare: true,
-        is_alone: false,
-        names: names.iter().map(|name| (Claim::Full, *name)).collect(),
-    };
+    let items = |backend, names: &[&'static str]| items(backend, true, Claim::Full, names);
     let names = PublishedNames::publish([
         items(&one, &["echo", "gateway_status", "dotted.name"]),
         items(&two, &["echo", "two"]),
@@ -206,20 +199,13 @@ fn bare_names_are_unchanged_and_hide_nothing() {
 
 #[test]
 fn bare_tool_that_cannot_be_called_hides_none_that_can() {
-    let open = Filter::default();
     let (one, two) = (key("one"), key("two"));
     for (claim, holder) in [
         (Claim::Full, &one),
         (Claim::Unapproved, &two),
         (Claim::Denied, &two),
     ] {
-        let items = |backend, claim| BackendItems {
-            backend,
-            filter: &open,
-            bare: true,
-            is_alone: false,
-            names: vec![(claim, "pay")],
-        };
+        let items = |backend, claim| items(backend, true, claim, &["pay"]);
         let names = PublishedNames::publish([items(&one, claim), items(&two, Claim::Full)]);
         let [published] = &names.published[..] else {
             panic!("{:?}", names.published)

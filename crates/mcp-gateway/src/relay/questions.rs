@@ -1,21 +1,22 @@
 //! Questions of a backend to the client of a call. The client is always told which backend asks, and a backend can ask so
 //! often only: the user of a client cannot see how many servers are behind the gateway.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use gateway_access::{CallCounts, Rate};
 use mcp_client::{Endpoint, Handler, Reply, RpcError};
 use mcp_core::server::{OriginalRequest, PreviousRounds};
-use mcp_core::tool::{Call, InputRequest, LogLevel};
+use mcp_core::tool::{Call, InputRequest, LogLevel, ToolError};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
@@ -189,13 +190,13 @@ pub(super) struct CallHandler {
     call: Mutex<Call>,
     /// The answers to questions that were asked within that call.
     pub(super) answers: Answers,
-    /// Questions for clients of the modern era, whose call ends with the question.
-    questions: Mutex<VecDeque<Question>>,
-    question_added: Notify,
+    /// Takes questions for clients of the modern era, whose call ends with the question. Boxed, since a channel has room for
+    /// 32 from its start.
+    questions: UnboundedSender<Box<Question>>,
     /// Number of questions that wait for a person; the timeout does not run meanwhile.
     open_questions: AtomicUsize,
-    /// Cancelled when the client has left the call. Few calls need it.
-    ended: OnceLock<CancellationToken>,
+    /// Cancelled when the client has left the call.
+    ended: CancellationToken,
     /// The backend as its questions see it.
     asker: Asker,
     /// Handles the messages that belong to no call.
@@ -205,35 +206,25 @@ pub(super) struct CallHandler {
 }
 
 impl CallHandler {
+    /// Also returns the questions that it takes.
     pub(super) fn new(
         call: Call,
         answers: Answers,
         asker: Asker,
         fallback: Arc<dyn Handler>,
-    ) -> Arc<Self> {
-        Arc::new_cyclic(|this| Self {
+    ) -> (Arc<Self>, UnboundedReceiver<Box<Question>>) {
+        let (questions, taken) = mpsc::unbounded_channel();
+        let handler = Arc::new_cyclic(|this| Self {
             call: Mutex::new(call),
             answers,
-            questions: Mutex::default(),
-            question_added: Notify::new(),
+            questions,
             open_questions: AtomicUsize::new(0),
-            ended: OnceLock::new(),
+            ended: CancellationToken::new(),
             asker,
             fallback,
             this: Weak::clone(this),
-        })
-    }
-
-    /// Waits for the next question that the backend has not withdrawn.
-    pub(super) async fn question(&self) -> Question {
-        loop {
-            let next = self.questions.lock().pop_front();
-            match next {
-                Some(question) if question.answer.is_closed() => {}
-                Some(question) => return question,
-                None => self.question_added.notified().await,
-            }
-        }
+        });
+        (handler, taken)
     }
 
     /// Continues with the call that has brought the answer.
@@ -248,11 +239,7 @@ impl CallHandler {
 
     /// Withdraws the open questions: the client has left the call.
     pub(super) fn end(&self) {
-        self.ended().cancel();
-    }
-
-    fn ended(&self) -> &CancellationToken {
-        self.ended.get_or_init(CancellationToken::new)
+        self.ended.cancel();
     }
 
     fn call(&self) -> Call {
@@ -294,10 +281,9 @@ impl Handler for CallHandler {
         let call = self.call();
         if !call.waits_for_answers() {
             let (answer, answered) = oneshot::channel();
-            self.questions
-                .lock()
-                .push_back(Question { request, answer });
-            self.question_added.notify_one();
+            // Without a receiver the call is over, and nobody answers.
+            let question = Question { request, answer };
+            let _ = self.questions.send(Box::new(question));
             let gone = |_| RpcError::new(-1, "The client has disconnected");
             return Box::pin(async move { raw(&answered.await.map_err(gone)?) });
         }
@@ -307,7 +293,7 @@ impl Handler for CallHandler {
             let no_answer = || RpcError::new(-1, "The client has left or does not answer");
             let this = this.ok_or_else(no_answer)?;
             this.open_questions.fetch_add(1, Ordering::Relaxed);
-            let answer = this.ended().run_until_cancelled(call.ask("0", request));
+            let answer = this.ended.run_until_cancelled(call.ask("0", request));
             let answer = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
             this.open_questions.fetch_sub(1, Ordering::Relaxed);
             let answer = answer.ok().flatten().ok_or_else(no_answer)?;
@@ -355,15 +341,22 @@ pub(super) type Pending = Pin<Box<dyn Future<Output = Result<Box<RawValue>, Requ
 pub(super) struct SentRequest {
     pub(super) pending: Pending,
     pub(super) handler: Arc<CallHandler>,
+    /// The questions that end the client's call.
+    pub(super) questions: UnboundedReceiver<Box<Question>>,
     /// True once the backend has answered. The client may still answer a question that came on this call.
     pub(super) is_answered: bool,
 }
 
 impl SentRequest {
-    pub(super) fn new(pending: Pending, handler: Arc<CallHandler>) -> Self {
+    pub(super) fn new(
+        pending: Pending,
+        handler: Arc<CallHandler>,
+        questions: UnboundedReceiver<Box<Question>>,
+    ) -> Self {
         Self {
             pending,
             handler,
+            questions,
             is_answered: false,
         }
     }
@@ -371,15 +364,14 @@ impl SentRequest {
     /// Reads the response also before the client is back: a backend may end the call without an answer to its
     /// question, and the call is over then.
     fn run_in_background(&mut self) {
-        let over = Box::pin(std::future::ready(Err(RequestError::Unavailable(
-            "The call has ended.".to_owned(),
-        ))));
+        let over = ToolError::unavailable("The call has ended.");
+        let over = Box::pin(std::future::ready(Err(over.into())));
         let pending = std::mem::replace(&mut self.pending, over);
         let running = AbortOnDropHandle::new(tokio::spawn(pending));
         self.pending = Box::pin(async move {
             running.await.unwrap_or_else(|error| {
                 tracing::error!(%error, "a request to a backend has failed");
-                Err(RequestError::Unavailable("The call has failed.".to_owned()))
+                Err(ToolError::unavailable("The call has failed.").into())
             })
         });
     }
@@ -397,10 +389,6 @@ impl Drop for SentRequest {
 pub(super) struct SuspendedRequest {
     pub(super) request: SentRequest,
     pub(super) answer: oneshot::Sender<Value>,
-}
-
-struct Slot {
-    suspended: SuspendedRequest,
     owner: Owner,
     _expiry: AbortOnDropHandle<()>,
 }
@@ -416,42 +404,44 @@ pub(super) struct Owner {
 
 /// The suspended requests, by name.
 #[derive(Default)]
-pub(crate) struct SuspendedRequests(Mutex<HashMap<String, Slot>>);
+pub(crate) struct SuspendedRequests(Mutex<HashMap<String, SuspendedRequest>>);
 
 impl SuspendedRequests {
     /// Suspends a request and gives it a name. `None` if too many are suspended. Without an answer it is
     /// cancelled in time: other callers of its backend cannot be asked meanwhile.
     pub(super) fn add(
         self: &Arc<Self>,
-        mut suspended: SuspendedRequest,
+        mut request: SentRequest,
+        answer: oneshot::Sender<Value>,
         owner: Owner,
     ) -> Option<String> {
-        suspended.request.run_in_background();
+        request.run_in_background();
         let name = Uuid::new_v4().simple().to_string();
         let (all, expired) = (Arc::downgrade(self), name.clone());
         let expiry = tokio::spawn(async move {
             tokio::time::sleep(ANSWER_TIMEOUT).await;
-            let slot = all.upgrade().and_then(|all| all.0.lock().remove(&expired));
-            drop(slot);
+            let suspended = all.upgrade().and_then(|all| all.0.lock().remove(&expired));
+            drop(suspended);
         });
-        let slot = Slot {
-            suspended,
+        let suspended = SuspendedRequest {
+            request,
+            answer,
             owner,
             _expiry: AbortOnDropHandle::new(expiry),
         };
-        let mut slots = self.0.lock();
-        if slots.len() >= MAX_SUSPENDED_REQUESTS {
+        let mut all = self.0.lock();
+        if all.len() >= MAX_SUSPENDED_REQUESTS {
             return None;
         }
-        slots.insert(name.clone(), slot);
+        all.insert(name.clone(), suspended);
         Some(name)
     }
 
     /// Removes and returns the request with this name, if it belongs to this owner.
     pub(super) fn take(&self, name: &str, owner: &Owner) -> Option<SuspendedRequest> {
-        let mut slots = self.0.lock();
-        slots.get(name).filter(|slot| slot.owner == *owner)?;
-        slots.remove(name).map(|slot| slot.suspended)
+        let mut all = self.0.lock();
+        all.get(name).filter(|found| found.owner == *owner)?;
+        all.remove(name)
     }
 }
 
@@ -474,13 +464,14 @@ mod tests {
         let (sender, response) = oneshot::channel::<()>();
         let (read, is_read) = oneshot::channel();
         let (answers, asker) = (Answers::default(), Asker::default());
-        let handler = CallHandler::new(Call::default(), answers, asker, Arc::new(NoHandler));
+        let (handler, questions) =
+            CallHandler::new(Call::default(), answers, asker, Arc::new(NoHandler));
         let pending = Box::pin(async move {
             response.await.unwrap();
             read.send(()).unwrap();
             Err(RequestError::Rpc(RpcError::new(-32000, "given up")))
         });
-        let request = SentRequest::new(pending, handler);
+        let request = SentRequest::new(pending, handler, questions);
         let owner = Owner {
             caller: None,
             backend: "b".into(),
@@ -489,8 +480,7 @@ mod tests {
         };
         let (answer, _question) = oneshot::channel();
         let all = Arc::new(SuspendedRequests::default());
-        let suspended = SuspendedRequest { request, answer };
-        let name = all.add(suspended, owner.clone()).unwrap();
+        let name = all.add(request, answer, owner.clone()).unwrap();
         sender.send(()).unwrap();
         is_read.await.unwrap();
         let mut taken = all.take(&name, &owner).unwrap();

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gateway_approvals::approvals::is_question;
-use gateway_store::events::{
-    Event, EventLog, FinishedRequest, Outcome, OwnTexts, TraceId, trace_of,
-};
+use gateway_store::events::{Event, FinishedRequest, Outcome, OwnTexts, TraceId, trace_of};
 use mcp_client::Options;
 use mcp_core::era::Era;
 use mcp_core::jsonrpc::{ErrorObject, INTERNAL_ERROR, MAX_NESTING, Members, member, string};
@@ -122,7 +120,7 @@ impl RelayedRequest<'_> {
         let params = Arc::clone(&self.client.params);
         let (call, answers) = (self.client.call.clone(), self.client.answers.clone());
         let (asker, fallback) = (self.asker.clone(), self.backend.notifications());
-        let handler = CallHandler::new(call, answers, asker, fallback);
+        let (handler, questions) = CallHandler::new(call, answers, asker, fallback);
         let mut options = Options::default()
             // Without a timeout: `follow` has one, which stops while a person is asked.
             .without_timeout()
@@ -141,7 +139,7 @@ impl RelayedRequest<'_> {
                 .request(method, &params, options, may_repeat, caller)
                 .await
         };
-        SentRequest::new(Box::pin(pending), handler)
+        SentRequest::new(Box::pin(pending), handler, questions)
     }
 
     /// Continues the earlier request if this call brings the answer to its question.
@@ -172,9 +170,9 @@ impl RelayedRequest<'_> {
             return Ok(Some(self.send()));
         };
         let suspended = self.relay.suspended.take(&name, &self.owner());
-        let Some(SuspendedRequest { request, answer }) = suspended else {
-            return Err(lost());
-        };
+        let SuspendedRequest {
+            request, answer, ..
+        } = suspended.ok_or_else(lost)?;
         request.handler.resume(self.client.call.clone());
         let earlier = &request.handler.answers;
         answers.values().for_each(|answer| earlier.add(answer));
@@ -196,8 +194,12 @@ impl RelayedRequest<'_> {
         let result = loop {
             tokio::select! {
                 biased;
-                // First: it may be one of another call of this client.
-                question = sent.handler.question() => return Err(self.suspend(sent, question)),
+                // First: it may be one of another call of this client. The backend may have withdrawn it.
+                Some(question) = sent.questions.recv() => {
+                    if !question.answer.is_closed() {
+                        return Err(self.suspend(sent, *question));
+                    }
+                }
                 result = &mut sent.pending => break result,
                 // Nobody answers its questions any more, which keep those of others waiting.
                 () = &mut left, if !has_left => {
@@ -221,20 +223,16 @@ impl RelayedRequest<'_> {
             }
         };
         sent.is_answered = true;
-        result.map_err(|failure| {
-            match failure {
-                RequestError::Rpc(error) => RequestError::Rpc(self.asker.error(error)),
-                failure => failure,
-            }
-            .into_tool_error(key)
+        result.map_err(|failure| match failure {
+            RequestError::Rpc(error) => RequestError::Rpc(self.asker.error(error)).into(),
+            RequestError::Failed(error) => error,
         })
     }
 
     /// Suspends the request and ends the client's call with the question of the backend.
     fn suspend(&self, request: SentRequest, question: Question) -> ToolError {
-        let (answer, question) = (question.answer, question.request);
-        let suspended = SuspendedRequest { request, answer };
-        let Some(name) = self.relay.suspended.add(suspended, self.owner()) else {
+        let (all, owner) = (&self.relay.suspended, self.owner());
+        let Some(name) = all.add(request, question.answer, owner) else {
             return ToolError::unavailable(
                 "Too many calls are waiting for answers from users; try again later.",
             );
@@ -246,7 +244,7 @@ impl RelayedRequest<'_> {
             asked: self.asker.asked(),
             agreed: self.agreed.clone(),
         };
-        self.require_input(&[(QUESTION, question)], &state)
+        self.require_input(&[(QUESTION, question.request)], &state)
     }
 
     /// Asks the client the questions of a backend of the modern era.
@@ -442,11 +440,9 @@ impl RelayedRequest<'_> {
             .capabilities(capabilities.into());
         let caller = self.backend.caller(self.client.call);
         let caller = caller.as_ref();
-        let answer = self
-            .backend
-            .request(method, &params, options, true, caller)
-            .await;
-        answer.map_err(|failure| failure.into_tool_error(self.backend.key.as_str()))
+        let backend = self.backend;
+        let answer = backend.request(method, &params, options, true, caller);
+        Ok(answer.await?)
     }
 }
 
@@ -509,19 +505,10 @@ impl Answers {
 
 impl<'a> ClientRequest<'a> {
     pub(super) fn new(call: &'a Call) -> Self {
-        let Some(origin) = call.extension::<OriginalRequest>() else {
-            return Self {
-                call,
-                params: Arc::default(),
-                log_level: None,
-                trace: TraceContext::for_request(None),
-                timeout: None,
-                capabilities: None,
-                answers: Answers::default(),
-            };
-        };
-        let is_modern = origin.era == Era::Modern;
-        let mut params = Members::read(&origin.params).unwrap_or_default();
+        let origin = call.extension::<OriginalRequest>();
+        let is_modern = origin.is_some_and(|origin| origin.era == Era::Modern);
+        let params = origin.and_then(|origin| Members::read(&origin.params));
+        let mut params = params.unwrap_or_default();
         let meta = params.get("_meta").filter(|_| is_modern);
         let declared = meta.and_then(|meta| member(meta, CAPABILITIES));
         let capabilities = capabilities(call, declared);
@@ -537,8 +524,11 @@ impl<'a> ClientRequest<'a> {
             params: Arc::new(params),
             // In the modern era it is in the parameters.
             log_level: call.client().log_level.filter(|_| !is_modern),
-            trace: origin.trace.clone(),
-            timeout: Some(origin.timeout.saturating_sub(TIMEOUT_MARGIN)),
+            trace: origin.map_or_else(
+                || TraceContext::for_request(None),
+                |origin| origin.trace.clone(),
+            ),
+            timeout: origin.map(|origin| origin.timeout.saturating_sub(TIMEOUT_MARGIN)),
             capabilities,
             answers: Answers::default(),
         }
@@ -574,7 +564,6 @@ fn capabilities(call: &Call, declared: Option<&str>) -> Option<Arc<RawValue>> {
 /// The event of one relayed request, which is recorded on drop, so that each request is recorded
 /// exactly once.
 pub(super) struct EventRecord {
-    log: Arc<EventLog>,
     backend: Arc<Backend>,
     /// Its labels in `/metrics`, with the kind of its error.
     labels: OperationLabels,
@@ -591,7 +580,6 @@ pub(super) struct EventRecord {
 impl EventRecord {
     /// Begins the record of a request that `event` describes.
     pub(super) fn new(
-        log: &Arc<EventLog>,
         backend: &Arc<Backend>,
         labels: OperationLabels,
         client: &ClientRequest<'_>,
@@ -604,7 +592,6 @@ impl EventRecord {
         let principal = origin.and_then(|origin| origin.principal.as_ref());
         let now = Instant::now();
         Self {
-            log: Arc::clone(log),
             backend: Arc::clone(backend),
             labels: OperationLabels {
                 error: Some("cancelled"),
@@ -690,12 +677,14 @@ impl Drop for EventRecord {
         event.duration = now.duration_since(self.started);
         if let Some(sent) = self.sent {
             let took = now.duration_since(sent);
-            self.backend.record_duration(self.labels.clone(), took);
+            let labels = self.labels.clone();
+            self.backend.context.durations.record(labels, took);
             if event.method.is_none() {
                 let is_ok = event.outcome == Outcome::Ok;
                 self.backend.metrics.record(is_ok, took);
             }
         }
-        self.log.record(Event::finished(self.trace, event));
+        let event = Event::finished(self.trace, event);
+        self.backend.context.log.record(event);
     }
 }

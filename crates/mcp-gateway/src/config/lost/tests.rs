@@ -50,7 +50,7 @@ alice = "support"
 fn lost(before: &str, after: &str) -> String {
     match check(Some(before), Some(after)) {
         Ok(()) => String::new(),
-        Err(problem) => format!("{}: {}", problem.field.join("."), problem.text),
+        Err(problem) => format!("{}: {}", problem.field.join("."), problem.problem),
     }
 }
 

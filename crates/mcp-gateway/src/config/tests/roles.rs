@@ -181,7 +181,7 @@ fn faults_of_roles_name_their_line_and_the_nearest_name() {
     let fault = |text: &str| {
         let config = toml(&format!("{BACKENDS}{text}"));
         let problem = roles::validate(&config).err().unwrap();
-        format!("{}: {}", problem.line.unwrap(), problem.text)
+        format!("{}: {}", problem.line.unwrap(), problem.problem)
     };
     assert_said(UNMATCHED, fault);
     let fine = "[approvals]\nconfirm = [\"gateway_restart\"]\napprove = [\"*\", \"gateway_*\"]\n[roles.a]\nallow = [\"*\", \"doc*\", \"*__list_*\", \"docker__*\", \"docker://logs/*\", \"d?cker__x\"]";

@@ -112,7 +112,7 @@ fn faults_of_views_name_their_line_and_the_nearest_name() {
         let config = toml(&format!("{BACKENDS}{text}"));
         let problem = roles::validate(&config).err().unwrap();
         let line = problem.line.unwrap_or_default();
-        format!("{line}: {}: {}", problem.field.join("."), problem.text)
+        format!("{line}: {}: {}", problem.field.join("."), problem.problem)
     };
     assert_said(UNMATCHED, fault);
 }

@@ -18,14 +18,14 @@ impl WatchedFile {
             std::env::temp_dir().join(format!("mcp-gateway-{name}-{}.toml", std::process::id()));
         fs::write(&path, one("a")).unwrap();
         let (config, source) =
-            ConfigSource::open(Some(path.clone()), Vec::new(), Config::default(), false).unwrap();
+            ConfigSource::open(Some(path.clone()), Vec::new(), Config::default(), None).unwrap();
         assert_eq!(config.backends.len(), 1);
         Self { path, source }
     }
 
     /// Waits for the next change; returns the keys of its backends, or the error.
     async fn next(&mut self) -> String {
-        match self.source.changed().await {
+        match self.source.changed(|_| None).await {
             Ok(config) => config.backends.keys().map(BackendKey::as_str).collect(),
             Err(error) => error
                 .to_string()
