@@ -6,13 +6,13 @@ use super::env::{Folder, Gateway, failure, text};
 use crate::harness::{Dialect, assert_contains, assert_lacks, assert_starts_with, eventually, rpc};
 
 async fn denying(more: &str) -> Gateway {
-    let deny = "deny = [\"greet\", \"test_simple*\"]";
+    let deny = r#"deny = ["greet", "test_simple*", "test://static-*", "test://template/7/*"]"#;
     Gateway::of(&format!("{more}\n[backends.b]\nFIXTURE\n{deny}\n")).await
 }
 
 /// S15.
 #[tokio::test]
-async fn denied_tool_is_denied_by_every_name_and_method() {
+async fn denied_item_is_denied_by_every_name_and_method() {
     let gateway = denying("").await;
     for dialect in Dialect::ALL {
         let listed = gateway.request_as(dialect, "tools/list", "", "").await.body;
@@ -46,6 +46,10 @@ async fn denied_tool_is_denied_by_every_name_and_method() {
     for end in &ends {
         assert_has!(end, {"outcome": "denied", "tool_name": "b__greet"});
     }
+    Box::pin(denied_prompts_and_resources_look_like_unknown_ones(
+        &gateway,
+    ))
+    .await;
 }
 
 /// Waits for the events of so many requests: equal denials are counted in one event.
@@ -60,11 +64,7 @@ async fn denials(gateway: &Gateway, requests: u64) -> Vec<Value> {
     ends
 }
 
-/// S15: prompts and resources.
-#[tokio::test]
-async fn denied_prompt_and_resource_look_like_unknown_ones() {
-    let deny = r#"deny = ["test_simple_prompt", "test://static-*", "test://template/7/*"]"#;
-    let gateway = Gateway::of(&format!("[backends.b]\nFIXTURE\n{deny}\n")).await;
+async fn denied_prompts_and_resources_look_like_unknown_ones(gateway: &Gateway) {
     for dialect in Dialect::ALL {
         for method in ["prompts/list", "resources/list", "resources/templates/list"] {
             let listed = gateway.request_as(dialect, method, "", "").await.body;

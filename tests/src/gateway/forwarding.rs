@@ -4,6 +4,7 @@ use mcp_client::{EraChoice, Options, Revision};
 use serde_json::{Value, json};
 
 use super::env::{Folder, Gateway, legacy_fixture, request, stdio_fixture, text};
+use super::input_requests::questions_are_forwarded;
 use super::test_proxy::{ProxyMode, TestProxy};
 use crate::harness::{
     Dialect, FakeService, Response, Server, assert_contains, assert_lacks, recorder, response,
@@ -15,7 +16,7 @@ const LEGACY: Dialect = Dialect::Legacy("2025-11-25");
 const UNVERSIONED: usize = 4;
 
 /// The fixture over HTTP, and one gateway for each kind of connection to the fixture.
-struct Gateways {
+pub(super) struct Gateways {
     all: Vec<Gateway>,
     server: Server,
     _legacy: TestProxy,
@@ -47,7 +48,7 @@ impl Gateways {
     }
 
     /// Without the unversioned backend.
-    fn versioned(&self) -> impl Iterator<Item = (usize, &Gateway)> {
+    pub(super) fn versioned(&self) -> impl Iterator<Item = (usize, &Gateway)> {
         self.iter().take(UNVERSIONED)
     }
 }
@@ -72,10 +73,28 @@ async fn backend_is_held_at_its_revision() {
     assert_contains(&gateway.backend("b").await["last_error"], "2026-07-28");
 }
 
+/// All pairs of the era of a client and the kind of a connection to a backend.
 #[tokio::test]
-async fn results_are_forwarded_byte_by_byte() {
-    let value = r#"{"n":123456789012345678901234567890,"e":1e400,"m":-0.0,"f":1.10,"t":"\u00e4\/","k":{"b":1,"a":2,"b":3}, "s" : [ ]}"#;
+async fn requests_and_results_are_forwarded_in_all_pairs_of_eras() {
     let gateways = Gateways::start().await;
+    Box::pin(results_are_forwarded_byte_by_byte(&gateways)).await;
+    Box::pin(definitions_are_forwarded_unchanged(&gateways)).await;
+    Box::pin(resources_prompts_and_completions_are_forwarded(&gateways)).await;
+    Box::pin(content_of_every_type_is_forwarded_unchanged(&gateways)).await;
+    Box::pin(text_of_a_structure_is_left_out_for_clients_that_say_so(
+        &gateways,
+    ))
+    .await;
+    Box::pin(questions_are_forwarded(&gateways)).await;
+    // Last: log messages that name no call are dropped while a call was left in the last minute.
+    Box::pin(progress_log_messages_and_cancellation_are_forwarded(
+        &gateways,
+    ))
+    .await;
+}
+
+async fn results_are_forwarded_byte_by_byte(gateways: &Gateways) {
+    let value = r#"{"n":123456789012345678901234567890,"e":1e400,"m":-0.0,"f":1.10,"t":"\u00e4\/","k":{"b":1,"a":2,"b":3}, "s" : [ ]}"#;
     for (form, gateway) in gateways.iter() {
         for dialect in Dialect::ALL {
             let arguments = format!(r#"{{"value":{value}}}"#);
@@ -90,9 +109,7 @@ async fn results_are_forwarded_byte_by_byte() {
     }
 }
 
-#[tokio::test]
-async fn definitions_are_forwarded_unchanged() {
-    let gateways = Gateways::start().await;
+async fn definitions_are_forwarded_unchanged(gateways: &Gateways) {
     for (form, gateway) in gateways.versioned() {
         for dialect in [LEGACY, Dialect::Modern] {
             let listed = async |server: &Server, method: &str| {
@@ -131,9 +148,7 @@ async fn definitions_are_forwarded_unchanged() {
     }
 }
 
-#[tokio::test]
-async fn resources_prompts_and_completions_are_forwarded() {
-    let gateways = Gateways::start().await;
+async fn resources_prompts_and_completions_are_forwarded(gateways: &Gateways) {
     for (form, gateway) in gateways.versioned() {
         for dialect in Dialect::ALL {
             let ask = async |method: &str, name: &str, members: &str| {
@@ -159,9 +174,7 @@ async fn resources_prompts_and_completions_are_forwarded() {
     }
 }
 
-#[tokio::test]
-async fn content_of_every_type_is_forwarded_unchanged() {
-    let gateways = Gateways::start().await;
+async fn content_of_every_type_is_forwarded_unchanged(gateways: &Gateways) {
     for (form, gateway) in gateways.iter() {
         for (tool, arguments) in [
             ("test_image_content", "{}"),
@@ -211,9 +224,7 @@ async fn tool_has_three_names_and_is_listed_by_two() {
     }
 }
 
-#[tokio::test]
-async fn progress_log_messages_and_cancellation_are_forwarded() {
-    let gateways = Gateways::start().await;
+async fn progress_log_messages_and_cancellation_are_forwarded(gateways: &Gateways) {
     let revisions = ["2026-07-28", "2025-11-25", "2026-07-28", "2025-11-25"];
     for (form, gateway) in gateways.versioned() {
         assert_eq!(gateway.backend("b").await["protocol"], revisions[form]);
@@ -249,16 +260,15 @@ async fn progress_log_messages_and_cancellation_are_forwarded() {
                 assert_eq!(params["level"], "info");
             }
         }
-        // Afterwards: log messages that name no call are dropped while a call was left in the last minute.
+    }
+    for (_, gateway) in gateways.versioned() {
         for era in [EraChoice::Newest, EraChoice::Legacy] {
             Gateway::abort_slow_call(gateway.client(era, None).await).await;
         }
     }
 }
 
-#[tokio::test]
-async fn text_of_a_structure_is_left_out_for_clients_that_say_so() {
-    let gateways = Gateways::start().await;
+async fn text_of_a_structure_is_left_out_for_clients_that_say_so(gateways: &Gateways) {
     for (form, gateway) in gateways.iter() {
         for (era, knows_structure) in [
             (EraChoice::Newest, true),

@@ -76,7 +76,7 @@ async fn malicious_schema_is_refused_alone_and_hidden_characters_are_removed() {
 
 /// S16.
 #[tokio::test]
-async fn no_shell_runs_a_command() {
+async fn no_shell_runs_a_command_and_no_request_adds_a_backend() {
     let folder = Folder::new();
     let witness = folder.path("witness");
     let journal = folder.path("journal");
@@ -111,12 +111,7 @@ async fn no_shell_runs_a_command() {
     let processes = super::real::descendants(gateway.pid());
     assert!(processes.len() <= 2, "{processes:?}");
     assert!(!std::path::Path::new(&witness).exists());
-}
-
-/// S17.
-#[tokio::test]
-async fn no_request_adds_a_backend() {
-    let gateway = Gateway::with(&misbehaving(&[])).await;
+    // S17: no request adds a backend.
     let names = gateway.tool_names().await.join(" ");
     assert_eq!(names, "gateway_status get_events gateway_restart b__work");
     for path in "/config /backends /servers /api/backends /admin".split(' ') {

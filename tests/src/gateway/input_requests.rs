@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::env::{Gateway, legacy_fixture, stdio_fixture, text};
-use super::test_proxy::{ProxyMode, TestProxy};
-use crate::harness::{Server, accepted, assert_contains, assert_lacks, eventually, recorder};
+use super::forwarding::Gateways;
+use crate::harness::{accepted, assert_contains, assert_lacks, eventually, recorder};
 
 /// Calls a tool and answers all questions. Returns the result and the methods of the questions.
 pub(super) async fn call(client: &Client, name: &str, arguments: Value) -> (Value, Vec<String>) {
@@ -41,21 +41,11 @@ pub(super) async fn call(client: &Client, name: &str, arguments: Value) -> (Valu
     panic!("{name} asks without end");
 }
 
-#[tokio::test]
-async fn questions_are_forwarded_in_all_pairs_of_eras() {
-    let server = Server::start("mcp-conformance", &[]).await;
-    let legacy = TestProxy::start(&server.url, ProxyMode::Legacy).await;
-    let backends = [
-        stdio_fixture(),
-        legacy_fixture(),
-        format!("url = {:?}", server.url),
-        format!("url = {:?}", legacy.url),
-    ];
-    for backend in &backends {
-        let gateway = Gateway::with(backend).await;
+pub(super) async fn questions_are_forwarded(gateways: &Gateways) {
+    for (form, gateway) in gateways.versioned() {
         for era in [EraChoice::Newest, EraChoice::Legacy] {
             let client = gateway.client(era, None).await;
-            let context = format!("{era:?} {backend}");
+            let context = format!("{era:?} {form}");
 
             let arguments = json!({"message": "Who?"});
             let (result, asked) = call(&client, "b__test_elicitation", arguments).await;
@@ -81,6 +71,10 @@ async fn questions_are_forwarded_in_all_pairs_of_eras() {
             let (_, asked) = input_required("multi_round").await;
             assert_eq!(asked.len(), 2, "{context}");
         }
+        // A client of the unversioned era cannot be asked.
+        let question = json!({"message": "Who?"});
+        let refused = gateway.refusal("b__test_elicitation", question).await;
+        assert_lacks(&refused, "e@x.org");
     }
 }
 
@@ -112,16 +106,6 @@ async fn answer_belongs_to_one_call_and_counts_once() {
     assert_contains(&result, "e@x.org");
     let again = send("b__test_elicitation", question).await;
     assert_lacks(&again, "e@x.org");
-}
-
-#[tokio::test]
-async fn question_for_an_unversioned_client_is_an_error() {
-    for backend in [stdio_fixture(), legacy_fixture()] {
-        let gateway = Gateway::with(&backend).await;
-        let question = json!({"message": "Who?"});
-        let refused = gateway.refusal("b__test_elicitation", question).await;
-        assert_lacks(&refused, "e@x.org");
-    }
 }
 
 #[tokio::test]

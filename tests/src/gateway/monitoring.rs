@@ -162,7 +162,7 @@ fn series(row: &str) -> (String, f64) {
 }
 
 #[tokio::test]
-async fn durations_are_counted_by_tool_and_kind_of_error() {
+async fn metrics_are_those_that_page_dashboard_and_rules_name() {
     let gateway = used_gateway().await;
     let client = gateway.client(EraChoice::Newest, None).await;
     Gateway::abort_slow_call(client).await;
@@ -181,11 +181,13 @@ async fn durations_are_counted_by_tool_and_kind_of_error() {
     ] {
         assert!(metrics.value(listed) > 100.0, "{}", metrics.text);
     }
+    check(&["check", "metrics"], &metrics.text).await;
+    check_dashboard_and_rules(&metrics);
+    assert_page_names_the_metrics_that_exist(&metrics);
+    assert_format_is_the_one_that_is_accepted(&gateway).await;
 }
 
-#[tokio::test]
-async fn format_is_the_one_that_is_accepted() {
-    let gateway = Gateway::with_fixture().await;
+async fn assert_format_is_the_one_that_is_accepted(gateway: &Gateway) {
     let accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3";
     let accept = [("accept", accept)];
     let reply = gateway.request("GET", "/metrics", &accept).await;
@@ -201,12 +203,8 @@ async fn format_is_the_one_that_is_accepted() {
     assert_lacks(&plain, "# EOF");
 }
 
-#[tokio::test]
-async fn page_dashboard_and_rules_name_the_metrics_that_exist() {
-    let gateway = used_gateway().await;
-    let metrics = Metrics::scrape(&gateway).await;
-    check(&["check", "metrics"], &metrics.text).await;
-    check_dashboard_and_rules(&metrics);
+/// The page documents each metric that exists, with its type and its labels.
+fn assert_page_names_the_metrics_that_exist(metrics: &Metrics) {
     let page = read("docs/monitoring.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
     let mut documented = BTreeMap::new();
@@ -313,7 +311,7 @@ async fn promtool_accepts_the_metrics_of_every_server() {
 }
 
 #[tokio::test]
-async fn promtool_accepts_rules_and_dashboard() {
+async fn promtool_accepts_rules_and_dashboard_and_alerts_are_tested() {
     check(&["check", "rules", RULES], "").await;
     check(&["test", "rules", "docs/monitoring/alerts_test.yml"], "").await;
     let rules = expressions().into_iter().enumerate();
@@ -323,11 +321,7 @@ async fn promtool_accepts_rules_and_dashboard() {
     let file = json!({"groups": [{"name": "dashboard", "rules": rules}]}).to_string();
     let folder = Folder::new();
     check(&["check", "rules", &folder.write("rules.yml", &file)], "").await;
-}
-
-/// Each alert of the rules has a test.
-#[test]
-fn alerts_are_tested() {
+    // Each alert of the rules has a test.
     let (rules, tests) = (read(RULES), read("docs/monitoring/alerts_test.yml"));
     let alerts = rules
         .lines()

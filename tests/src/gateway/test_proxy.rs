@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::stream;
 use http_body_util::{BodyExt as _, StreamBody};
+use hyper::Response;
 use hyper::body::{Frame, Incoming};
-use hyper::{Request, Response};
 
-use crate::harness::{Body, HttpServer, http_client};
+use crate::harness::{Body, HttpServer, Request, http_client};
 
 /// The reaction to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,17 +25,10 @@ pub(super) enum ProxyMode {
     Refuse,
 }
 
-/// A received request.
-#[derive(Clone, Debug)]
-pub(super) struct ReceivedRequest {
-    pub(super) headers: http::HeaderMap,
-    pub(super) body: String,
-}
-
 struct ProxyState {
     target: Mutex<String>,
     mode: Mutex<ProxyMode>,
-    requests: Mutex<Vec<ReceivedRequest>>,
+    requests: Mutex<Vec<Request>>,
 }
 
 pub(super) struct TestProxy {
@@ -71,33 +64,32 @@ impl TestProxy {
         *self.state.mode.lock().unwrap() = mode;
     }
 
-    pub(super) fn requests(&self) -> Vec<ReceivedRequest> {
+    pub(super) fn requests(&self) -> Vec<Request> {
         self.state.requests.lock().unwrap().clone()
     }
 
     /// Counts the requests that contain this text.
     pub(super) fn count(&self, part: &str) -> usize {
-        let requests = self.requests();
-        let found = requests
-            .iter()
-            .filter(|request| request.body.contains(part));
-        found.count()
+        let requests = self.requests().into_iter();
+        requests.filter(|request| request.has(part)).count()
     }
 }
 
 /// Answers a request. An error closes the connection without an answer.
 async fn answer(
     state: Arc<ProxyState>,
-    request: Request<Incoming>,
+    request: hyper::Request<Incoming>,
 ) -> Result<Response<Body>, &'static str> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| "no body")?.to_bytes();
-    let text = String::from_utf8_lossy(&body).into_owned();
-    let is_call = text.contains(r#""tools/call""#);
-    state.requests.lock().unwrap().push(ReceivedRequest {
+    let received = Request {
+        method: head.method.to_string(),
+        target: head.uri.to_string(),
         headers: head.headers.clone(),
-        body: text,
-    });
+        body: body.clone(),
+    };
+    let is_call = received.has(r#""tools/call""#);
+    state.requests.lock().unwrap().push(received);
     let mode = *state.mode.lock().unwrap();
     match mode {
         ProxyMode::Forward => {}

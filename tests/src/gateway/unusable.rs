@@ -14,7 +14,6 @@ async fn reason_of_an_unused_backend_is_said_everywhere() {
         "needs": {"url": "http://127.0.0.1:1/mcp", "headers": {"X": "${NOT_SET_HERE}"}},
         "env-file": {"command": "x", "envFile": ".env"},
         "off": {"command": "x", "disabled": true},
-        "b ": {"command": "x"},
         "down": {"url": "http://127.0.0.1:1/mcp"},
     }});
     let gateway = Gateway::of(&config.to_string()).await;
@@ -22,7 +21,6 @@ async fn reason_of_an_unused_backend_is_said_everywhere() {
         ("needs", "the environment variable NOT_SET_HERE is not set"),
         ("env-file", "`envFile` is not supported"),
         ("off", "disabled by the configuration"),
-        ("b-2", "rename one of them"),
     ];
     let status = gateway.status().await;
     let events = gateway.facts_of("gateway.backend_disabled").await;
@@ -61,6 +59,11 @@ async fn reason_of_an_unused_backend_is_said_everywhere() {
     for reason in ["variable", "off"] {
         assert_lacks(&ready, reason);
     }
+    // M18: `doctor` tells it, too, without the running gateway.
+    let doctor = ["doctor", "--offline"];
+    let (code, told) = gateway.folder.command("memory", &doctor).await;
+    assert_eq!(code, 78, "{told}");
+    assert_contains(&told, "NOT_SET_HERE");
 }
 
 #[tokio::test]

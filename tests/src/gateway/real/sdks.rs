@@ -13,13 +13,6 @@ use super::{
 use crate::harness::real::third_party_server;
 use crate::harness::{assert_contains, wait_until};
 
-#[tokio::test]
-async fn python_sdk_works_behind_the_gateway() {
-    if let Some(argv) = third_party_server("PYTHON") {
-        check_child(&argv).await;
-    }
-}
-
 /// FastMCP asks questions only below 2026-07-28.
 #[tokio::test]
 async fn fastmcp_can_ask_where_it_is_held_at_2025_11_25() {
@@ -45,19 +38,18 @@ async fn fastmcp_can_ask_where_it_is_held_at_2025_11_25() {
 }
 
 #[tokio::test]
-async fn rust_sdk_works_behind_the_gateway() {
-    if let Some(argv) = third_party_server("RMCP") {
-        check_child(&argv).await;
+async fn python_and_rust_sdk_work_behind_the_gateway() {
+    for argv in ["PYTHON", "RMCP"]
+        .into_iter()
+        .filter_map(third_party_server)
+    {
+        let gateway = Gateway::with(&child(&argv)).await;
+        assert_eq!(gateway.backend("b").await["protocol"], "2026-07-28");
+        Box::pin(assert_same_lists(&gateway, &direct(&argv).await)).await;
+        Box::pin(assert_all_features(&gateway)).await;
+        kill_and_wait_for_restart(&gateway, argv.last().unwrap()).await;
+        assert_eq!(sum(&gateway, json!({"a": 20, "b": 22})).await, 42);
     }
-}
-
-async fn check_child(argv: &[String]) {
-    let gateway = Gateway::with(&child(argv)).await;
-    assert_eq!(gateway.backend("b").await["protocol"], "2026-07-28");
-    Box::pin(assert_same_lists(&gateway, &direct(argv).await)).await;
-    Box::pin(assert_all_features(&gateway)).await;
-    kill_and_wait_for_restart(&gateway, argv.last().unwrap()).await;
-    assert_eq!(sum(&gateway, json!({"a": 20, "b": 22})).await, 42);
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ const WRITTEN: &str = "[backends.command]\ndisabled = true\ncommand = [\"srv\", 
 const APPROVALS: &str = "[approvals]\napprove = [\"b__greet\"]\n";
 
 #[tokio::test]
-async fn page_shows_each_viewer_what_its_tools_would() {
+async fn page_shows_and_does_for_each_viewer_what_its_tools_would() {
     let roles = start(WRITTEN).await;
     for principal in ["admin", "reader"] {
         let name = json!({"name": format!("of-the-{principal}")});
@@ -101,12 +101,7 @@ async fn page_shows_each_viewer_what_its_tools_would() {
     let settings = admin.seen("settings").await;
     assert_contains(&settings, "\"srv ${PATH}\"");
     assert_contains(&settings, "\"http://127.0.0.1:1/s/${PATH}/mcp\"");
-}
-
-#[tokio::test]
-async fn calls_of_the_page_have_the_role_of_the_viewer_and_are_recorded() {
-    let roles = start("").await;
-    let reader = Viewer::of(&roles, "reader");
+    // Calls have the role of the viewer, and are recorded.
     let greeted = reader.call("b__greet", json!({"name": "Ada"})).await;
     assert_contains(&greeted, "Ada");
     let denied = reader.call("b__echo", json!({"value": 1})).await;
@@ -117,11 +112,10 @@ async fn calls_of_the_page_have_the_role_of_the_viewer_and_are_recorded() {
     assert_lacks(&refused, "is starting");
     wait_until("the record", async || {
         let events = roles.told("admin", "get_events", json!({})).await;
-        events.contains(r#"\"principal\":\"reader\""#)
+        events.contains(r#"\"item\":\"b__nothing\""#)
     })
     .await;
     // Looking is not recorded: it would hide what it shows.
-    let admin = Viewer::of(&roles, "admin");
     let count = async || {
         let events = admin.data("events", json!({"most": 9999})).await.1;
         serde_json::from_str::<Vec<Value>>(&events).unwrap().len()

@@ -21,9 +21,11 @@ async fn session(views: &Gateway, view: &str) -> (String, Value) {
 
 const TOOLS_LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
 
-/// A session of one view is unknown in another one, and without a view.
+/// A session of one view is unknown in another one, and without a view. Its title and instructions are those of the view,
+/// the latter with those of its backends only. A view that does not exist, and one that the role may not use, are 404
+/// without the names of others; without a token it is 401, whether there is such a view or not.
 #[tokio::test]
-async fn session_belongs_to_its_view() {
+async fn session_belongs_to_its_view_which_strangers_do_not_know() {
     let views = start().await;
     for own in ["support", "other", ""] {
         let (id, _) = session(&views, own).await;
@@ -48,12 +50,6 @@ async fn session_belongs_to_its_view() {
             }
         }
     }
-}
-
-/// Title and instructions are those of the view, the latter with those of its backends only.
-#[tokio::test]
-async fn server_introduces_itself_as_the_view() {
-    let views = start().await;
     let (_, support) = session(&views, "support").await;
     assert_eq!(support["serverInfo"]["title"], "Support desk");
     let instructions = support["instructions"].as_str().unwrap();
@@ -67,13 +63,6 @@ async fn server_introduces_itself_as_the_view() {
     let reply = reply.await.json();
     let info = &reply["result"]["_meta"]["io.modelcontextprotocol/serverInfo"];
     assert_eq!(info["title"], "Support desk");
-}
-
-/// A view that does not exist, and one that the role may not use, are 404 without the names of others; without a
-/// token it is 401, whether there is such a view or not.
-#[tokio::test]
-async fn unknown_view_tells_nothing_to_strangers() {
-    let views = start().await;
     let mut replies = Vec::new();
     for at in [("none", "admin"), ("other", "desk"), ("support/x", "admin")] {
         let (view, reply) = (at.0, views.post_by(at, TOOLS_LIST).await);
