@@ -76,7 +76,7 @@ pub(crate) struct Backend {
     pub(crate) metrics: BackendMetrics,
     pub(crate) context: BackendContext,
     /// Handles its messages that belong to no call.
-    notifications: Arc<dyn Handler>,
+    pub(crate) notifications: Arc<dyn Handler>,
     status: watch::Sender<BackendStatus>,
     snapshot: Mutex<Arc<Snapshot>>,
     /// The revision of its pins at the last check.

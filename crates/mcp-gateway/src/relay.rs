@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use gateway_access::CallCounts;
 use gateway_approvals::approvals::{Approvals, GuardedCall};
-use gateway_approvals::pins::{self, HoldReason};
+use gateway_approvals::pins;
 use gateway_store::events::{FinishedRequest, KnownArguments};
 use mcp_core::completion::Completes;
 use mcp_core::jsonrpc::{Json, Members, quoted, string};
@@ -150,24 +150,6 @@ pub(crate) struct RelayedTool {
     pub(crate) labels: OperationLabels,
 }
 
-/// Why a tool of a backend cannot be called.
-pub(crate) enum Withheld {
-    /// The configuration denies it.
-    Denied,
-    /// Its definition is not approved.
-    Held(HoldReason),
-}
-
-impl Withheld {
-    /// The reason of now for a tool with this name in the backend's list; `None` if it can be called.
-    pub(crate) fn of(backend: &Backend, id: &str) -> Option<Self> {
-        match backend.config.filter.allows(id) {
-            true => backend.held(id).map(Self::Held),
-            false => Some(Self::Denied),
-        }
-    }
-}
-
 impl BoundTool for RelayedTool {
     fn start<'a>(
         &'a self,
@@ -194,13 +176,10 @@ impl BoundTool for RelayedTool {
         let mut record = EventRecord::new(&self.backend, labels, &client, event);
         record.not_sent();
         Ok(Box::pin(async move {
-            let result = match Withheld::of(&self.backend, &self.id) {
-                Some(reason) => {
-                    record.denied(match reason {
-                        Withheld::Denied => DeniedBy::Configuration,
-                        Withheld::Held(_) => DeniedBy::Changed,
-                    });
-                    Err(self.refusal(&reason))
+            let result = match self.denial() {
+                Some((by, text)) => {
+                    record.denied(by);
+                    Err(ToolError::forbidden(text))
                 }
                 None => self.guarded(client, &mut record).await,
             };
@@ -211,6 +190,18 @@ impl BoundTool for RelayedTool {
 }
 
 impl RelayedTool {
+    /// Why it cannot be called now, whoever calls it: what has decided, and the text for the model.
+    fn denial(&self) -> Option<(DeniedBy, String)> {
+        let published = &self.published;
+        if !self.backend.config.filter.allows(&self.id) {
+            let text = format!("{published} is denied by the gateway's configuration.");
+            return Some((DeniedBy::Configuration, text));
+        }
+        let reason = self.backend.held(&self.id)?;
+        let text = self.backend.held_back(published, &reason);
+        Some((DeniedBy::Changed, text))
+    }
+
     /// Forwards the call if no person has to be asked, or has agreed.
     async fn guarded(
         &self,
@@ -253,32 +244,17 @@ impl RelayedTool {
         result
     }
 
-    fn refusal(&self, reason: &Withheld) -> ToolError {
-        let published = &self.published;
-        let text = match reason {
-            Withheld::Denied => format!("{published} is denied by the gateway's configuration."),
-            Withheld::Held(reason) => self.backend.held_back(published, reason),
-        };
-        ToolError::new(ToolErrorKind::Forbidden, text)
-    }
-
     /// The reason why a call for which people were asked cannot be made any more as they were shown it, with the next step.
-    /// Each reason to refuse a new call counts as well.
     fn withdrawn(&self) -> Option<String> {
         let backend = &self.backend;
         if backend.is_removed() {
             return Some("its backend was removed or configured again; call it again".to_owned());
         }
-        match Withheld::of(backend, &self.id) {
-            Some(Withheld::Denied) => {
-                return Some("the gateway's configuration has denied it".to_owned());
-            }
-            Some(Withheld::Held(reason)) => {
-                return Some(format!(
-                    "it was held back: {reason}; the operator approves it with `mcp-gateway pins approve`"
-                ));
-            }
-            None => {}
+        // Its configuration cannot deny it since then: with another one it is another backend.
+        if let Some(reason) = backend.held(&self.id) {
+            return Some(format!(
+                "it was held back: {reason}; the operator approves it with `mcp-gateway pins approve`"
+            ));
         }
         let now = backend.snapshot();
         // While its backend is down nothing is known of its tools, and the call fails.

@@ -42,11 +42,12 @@ pub(super) struct InstanceKey {
 }
 
 /// The instance of one caller.
-struct Instance {
+pub(super) struct Instance {
     /// The client once it is started, or the reason why it did not start.
     client: watch::Sender<Option<Result<Client, String>>>,
-    breaker: Arc<CircuitBreaker>,
-    permits: Arc<Semaphore>,
+    pub(super) breaker: Arc<CircuitBreaker>,
+    /// One permit for each request in flight: an instance that hangs must not keep others waiting.
+    pub(super) permits: Arc<Semaphore>,
     /// Number of requests that use it.
     users: AtomicUsize,
     last_used: Mutex<Instant>,
@@ -55,7 +56,7 @@ struct Instance {
 }
 
 /// The use of an instance by one request, which keeps it from being ended as idle.
-pub(crate) struct Lease(Arc<Instance>);
+pub(crate) struct Lease(pub(super) Arc<Instance>);
 
 impl Instances {
     /// The number of instances.
@@ -145,7 +146,8 @@ impl Instance {
         self.users.load(Ordering::Relaxed) == 0
     }
 
-    fn client(&self) -> Option<Client> {
+    /// Its client, if it is started.
+    pub(super) fn client(&self) -> Option<Client> {
         self.client.borrow().clone()?.ok()
     }
 
@@ -171,21 +173,6 @@ impl Lease {
     fn new(instance: &Arc<Instance>) -> Self {
         instance.users.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(instance))
-    }
-
-    /// The circuit breaker of the instance.
-    pub(super) fn breaker(&self) -> &Arc<CircuitBreaker> {
-        &self.0.breaker
-    }
-
-    /// One permit for each request in flight at the instance: one that hangs must not keep others waiting.
-    pub(super) fn permits(&self) -> &Arc<Semaphore> {
-        &self.0.permits
-    }
-
-    /// The client of the instance, if it is started.
-    pub(super) fn started(&self) -> Option<Client> {
-        self.0.client()
     }
 
     /// Waits until the instance is started.
@@ -300,7 +287,12 @@ impl Backend {
             true => EraChoice::Legacy,
             false => self.config.era,
         };
-        let connecting = connect::connect(&self.config, era, &self.tokens, self.notifications());
+        let connecting = connect::connect(
+            &self.config,
+            era,
+            &self.tokens,
+            Arc::clone(&self.notifications),
+        );
         let client = match connecting.await {
             Ok(client) => client,
             Err(reason) => {
@@ -368,16 +360,16 @@ mod tests {
             lease
         };
         let (alice, bob) = (lease("alice"), lease("bob"));
-        while !alice.breaker().failed() {}
-        assert!(lease("alice").breaker().enter().is_err());
-        assert!(bob.breaker().enter().is_ok());
-        let _busy = alice.permits().try_acquire().unwrap();
-        assert!(lease("alice").permits().try_acquire().is_err());
-        assert!(bob.permits().try_acquire().is_ok());
-        let probe = alice.breaker().begin_probe();
-        assert!(probe.is_some() && lease("alice").breaker().begin_probe().is_none());
-        assert!(bob.breaker().begin_probe().is_some());
+        while !alice.0.breaker.failed() {}
+        assert!(lease("alice").0.breaker.enter().is_err());
+        assert!(bob.0.breaker.enter().is_ok());
+        let _busy = alice.0.permits.try_acquire().unwrap();
+        assert!(lease("alice").0.permits.try_acquire().is_err());
+        assert!(bob.0.permits.try_acquire().is_ok());
+        let probe = alice.0.breaker.begin_probe();
+        assert!(probe.is_some() && lease("alice").0.breaker.begin_probe().is_none());
+        assert!(bob.0.breaker.begin_probe().is_some());
         drop(probe);
-        assert!(alice.breaker().begin_probe().is_some());
+        assert!(alice.0.breaker.begin_probe().is_some());
     }
 }

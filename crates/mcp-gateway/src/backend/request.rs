@@ -152,11 +152,11 @@ impl Backend {
                 // Its key is another one now.
                 Err(None) => continue,
             };
-            let permit = self.enter_queue(lease.permits()).await?;
-            self.enter(lease.breaker())?;
+            let permit = self.enter_queue(&lease.0.permits).await?;
+            self.enter(&lease.0.breaker)?;
             return Ok(Route {
                 client,
-                breaker: Arc::clone(lease.breaker()),
+                breaker: Arc::clone(&lease.0.breaker),
                 generation: 0,
                 permit,
                 lease: Some(lease),
@@ -461,7 +461,7 @@ impl Backend {
     pub(crate) fn probe_after_timeout(self: &Arc<Self>, caller: Option<&BackendCaller>) {
         let instance = self.keep_instance(caller);
         let breaker = match &instance {
-            Some(lease) => Arc::clone(lease.breaker()),
+            Some(lease) => Arc::clone(&lease.0.breaker),
             // Its instance has ended.
             None if self.instance_key(caller).is_some() => return,
             None => Arc::clone(&self.breaker),
@@ -474,7 +474,7 @@ impl Backend {
             let _probe = probe;
             while breaker.open_for().is_none() {
                 let client = match &instance {
-                    Some(lease) => lease.started(),
+                    Some(lease) => lease.0.client(),
                     None => backend.status().client,
                 };
                 let Some(client) = client else { break };

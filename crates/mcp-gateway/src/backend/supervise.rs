@@ -101,7 +101,7 @@ impl Backend {
             status.next_try = None;
         });
         self.set_starting(true);
-        let (config, handler) = (&self.config, self.notifications());
+        let (config, handler) = (&self.config, Arc::clone(&self.notifications));
         let connecting = connect::connect(config, config.era, &self.tokens, handler);
         let client = match connecting.await {
             Ok(client) => client,
@@ -523,11 +523,6 @@ impl Backend {
             "Several calls of the backend {key} are in progress, or were left in the last minute, so the \
              client to ask is not certain: {advice}. `gateway_restart` ends calls that were left."
         )
-    }
-
-    /// Returns the handler of messages that belong to no call.
-    pub(crate) fn notifications(&self) -> Arc<dyn Handler> {
-        Arc::clone(&self.notifications)
     }
 }
 

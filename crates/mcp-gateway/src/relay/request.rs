@@ -119,7 +119,7 @@ impl RelayedRequest<'_> {
     fn send(&self) -> SentRequest {
         let params = Arc::clone(&self.client.params);
         let (call, answers) = (self.client.call.clone(), self.client.answers.clone());
-        let (asker, fallback) = (self.asker.clone(), self.backend.notifications());
+        let (asker, fallback) = (self.asker.clone(), Arc::clone(&self.backend.notifications));
         let (handler, questions) = CallHandler::new(call, answers, asker, fallback);
         let mut options = Options::default()
             // Without a timeout: `follow` has one, which stops while a person is asked.

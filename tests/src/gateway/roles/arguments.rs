@@ -69,11 +69,10 @@ async fn call_is_judged_with_its_arguments_in_every_dialect_and_spelling() {
             assert_eq!(is_refused, !allowed, "{dialect:?} {message}");
         }
     }
+    other_methods_batches_tasks_and_repeated_members_open_nothing(&roles).await;
 }
 
-#[tokio::test]
-async fn other_methods_batches_tasks_and_repeated_members_open_nothing() {
-    let roles = start("").await;
+async fn other_methods_batches_tasks_and_repeated_members_open_nothing(roles: &Gateway) {
     let dialect = Dialect::Unversioned;
     let call = |method: &str, members: &str| dialect.request("1", method, members);
     let good = r#""name":"b__greet","arguments":{"name":"web-1"}"#;
@@ -96,7 +95,7 @@ async fn other_methods_batches_tasks_and_repeated_members_open_nothing() {
     let takes_tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     for (name, expected) in [("web-1", "Hello, web-1!"), ("db", REFUSED)] {
         let call = json!({"name": "b__greet", "arguments": {"name": name}});
-        let reply = call_as_modern(&roles, &takes_tasks, call).await;
+        let reply = call_as_modern(roles, &takes_tasks, call).await;
         assert_contains(&reply, expected);
     }
 }
