@@ -42,39 +42,32 @@ impl SharedOAuth {
         {
             return Ok(Arc::clone(oauth));
         }
-        let oauth = oauth(settings, server.clone(), secret.clone())?;
+        let backend = &settings.backend;
+        let config = OAuthConfig {
+            server: server.clone(),
+            grant: settings.grant,
+            client_id: settings.client_id.clone(),
+            client_secret: secret.clone(),
+            client_metadata: settings.client_metadata.clone(),
+            scope: settings.scope.clone(),
+            issuer: settings.issuer.clone(),
+            tls: settings.tls.clone(),
+            redirect_port: settings.redirect_port,
+            how_to_login: format!("run `mcp-gateway login {backend}`"),
+        };
+        // A client with credentials of its own asks for a new token after a restart.
+        let store: Option<Arc<dyn TokenStore>> = match settings.grant {
+            GrantType::ClientCredentials => None,
+            GrantType::Login => {
+                let unusable =
+                    |error| Error::Invalid(format!("no place for its tokens: {error:#}"));
+                Some(Arc::new(TokenFile::new(backend).map_err(unusable)?))
+            }
+        };
+        let oauth = Arc::new(OAuth::new(config, store));
         *shared = Some((secret, Arc::clone(&oauth)));
         Ok(oauth)
     }
-}
-
-fn oauth(
-    settings: &OAuthSettings,
-    server: Endpoint,
-    client_secret: Option<String>,
-) -> Result<Arc<OAuth>, Error> {
-    let backend = &settings.backend;
-    let config = OAuthConfig {
-        server,
-        grant: settings.grant,
-        client_id: settings.client_id.clone(),
-        client_secret,
-        client_metadata: settings.client_metadata.clone(),
-        scope: settings.scope.clone(),
-        issuer: settings.issuer.clone(),
-        tls: settings.tls.clone(),
-        redirect_port: settings.redirect_port,
-        how_to_login: format!("run `mcp-gateway login {backend}`"),
-    };
-    // A client with credentials of its own asks for a new token after a restart.
-    let store: Option<Arc<dyn TokenStore>> = match settings.grant {
-        GrantType::ClientCredentials => None,
-        GrantType::Login => {
-            let unusable = |error| Error::Invalid(format!("no place for its tokens: {error:#}"));
-            Some(Arc::new(TokenFile::new(backend).map_err(unusable)?))
-        }
-    };
-    Ok(Arc::new(OAuth::new(config, store)))
 }
 
 /// The file with the tokens of one backend, which only this user can read, sealed with a key that is derived

@@ -346,19 +346,16 @@ fn changed(gateway: &Gateway, viewer: &PageViewer) -> Vec<Value> {
     if !sees_all(viewer) {
         return Vec::new();
     }
-    let config = gateway.config();
     let backends = gateway.backends();
     let found = pins::read(&gateway.database.state.entries(), "").into_iter();
     let found = found.filter_map(|(_, pin, _)| {
         let offered = pin.offered.as_ref()?;
-        let (key, backend) = backends
-            .iter()
-            .find(|(key, _)| key.as_str() == pin.backend)?;
-        if config.backends.get(key)?.pins.mode == PinMode::Off {
+        let mut backends = backends.values();
+        let backend = backends.find(|backend| backend.key.as_str() == pin.backend)?;
+        if backend.config.pins.mode == PinMode::Off {
             return None;
         }
-        let snapshot = backend.snapshot();
-        let held = snapshot.held.get(&pin.tool).map(ToString::to_string);
+        let held = backend.held(&pin.tool).map(|reason| reason.to_string());
         Some(json!({
             "backend": pin.backend,
             "tool": pin.tool,

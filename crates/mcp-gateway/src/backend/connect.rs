@@ -13,7 +13,7 @@ use mcp_client::{
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::config::{BackendConfig, Child, Remote, RemoteTransport, Secret, Target};
+use crate::config::{BackendConfig, Child, OAuthSettings, Remote, RemoteTransport, Secret, Target};
 use crate::credentials::SharedOAuth;
 
 /// The extension of servers with apps.
@@ -154,13 +154,9 @@ fn bare_endpoint(remote: &Remote) -> Result<Endpoint, Error> {
     Ok(endpoint)
 }
 
-/// The source of tokens for a server; `None` without `oauth`.
-pub(crate) fn oauth(remote: &Remote) -> Result<Option<Arc<OAuth>>, Error> {
-    let Some(settings) = &remote.oauth else {
-        return Ok(None);
-    };
-    let server = bare_endpoint(remote)?;
-    SharedOAuth::default().get(settings, &server).map(Some)
+/// The source of tokens for a server with these settings.
+pub(crate) fn oauth(remote: &Remote, settings: &OAuthSettings) -> Result<Arc<OAuth>, Error> {
+    SharedOAuth::default().get(settings, &bare_endpoint(remote)?)
 }
 
 fn read(name: &str, secret: &Secret) -> Result<String, Error> {

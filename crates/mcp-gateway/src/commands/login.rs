@@ -47,18 +47,17 @@ pub(super) fn run(login: Login) -> ExitCode {
 fn log_in(config: &Config, name: &str, timeout: Duration, browser: bool) -> Result<(), Failure> {
     let found = config.backends.iter().find(|(key, _)| key.as_str() == name);
     let remote = found.map(|(_, backend)| &backend.target);
-    let settings = match remote {
+    let found = match remote {
         None => Err(format!("there is no backend {name}")),
         Some(Target::Http(remote)) => match &remote.oauth {
-            Some(settings) if settings.grant == GrantType::Login => Ok(remote),
+            Some(settings) if settings.grant == GrantType::Login => Ok((remote, settings)),
             _ => Err(format!("backends.{name}.oauth: needs `grant = \"login\"`")),
         },
         Some(Target::Child(_)) => Err(format!("the backend {name} has no `url`")),
     };
-    let remote = settings.map_err(|text| Failure(CONFIG_ERROR, text))?;
+    let (remote, settings) = found.map_err(|text| Failure(CONFIG_ERROR, text))?;
     let failed = |error: &dyn std::fmt::Display| Failure::new(error.to_string());
-    let oauth = backend::oauth(remote).map_err(|error| failed(&error))?;
-    let oauth = oauth.ok_or_else(|| Failure(CONFIG_ERROR, "no `oauth`".to_owned()))?;
+    let oauth = backend::oauth(remote, settings).map_err(|error| failed(&error))?;
     let runtime = tokio::runtime::Runtime::new().map_err(|error| failed(&error))?;
     let open = |page: &str| {
         let _ = writeln!(std::io::stderr(), "Log in on this page:\n{page}");

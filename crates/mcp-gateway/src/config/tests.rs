@@ -1,8 +1,7 @@
 //! Tests of configuration files and of the command line.
 
-mod oauth;
+mod remote;
 mod roles;
-mod tls;
 mod views;
 mod watched;
 
