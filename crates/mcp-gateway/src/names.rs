@@ -108,7 +108,7 @@ impl PublishedNames {
                 }
             }
         };
-        // Nobody misses the name of a denied item.
+        // A denied item is left out on purpose, which needs no other reason.
         if claim != Claim::Denied {
             self.refused.push(RefusedItem {
                 backend: backend.to_string(),

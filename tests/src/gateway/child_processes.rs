@@ -196,7 +196,7 @@ async fn flood_on_stderr_delays_no_answer_and_tool_errors_open_no_circuit() {
     assert_memory(&gateway, memory, 32);
     let logged = gateway.log().len();
     assert!(logged < 1 << 20, "the flood is in the gateway's log");
-    // R16: of the other backend. Only transport failures open the circuit breaker, errors of tools do not.
+    // R16: errors of tools, here of the other backend, do not open its circuit breaker.
     for _ in 0..12 {
         let answer = gateway.answer("good__test_error_handling", json!({})).await;
         assert!(failure(&answer).contains("intentionally"), "{answer}");

@@ -115,11 +115,10 @@ impl ConfigSource {
         if self.file.is_none() && self.cli_backends.is_empty() {
             config.backends.extend(mcp_json::local(&environment));
         }
-        if let Some(path) = &self.file {
-            let (name, text) = (path.display(), text.as_deref().unwrap_or_default());
-            let checked = roles::validate(&config);
-            checked.map_err(|error| error.at(&name.to_string(), text))?;
-        }
+        // Without a file there is nothing to be wrong.
+        let (name, text) = (self.file(), text.as_deref().unwrap_or_default());
+        let checked = roles::validate(&config);
+        checked.map_err(|error| error.at(&name.unwrap_or_default(), text))?;
         if let Some(events) = &self.events {
             config.events = events.clone();
         }

@@ -206,7 +206,7 @@ pub(super) struct CallHandler {
 }
 
 impl CallHandler {
-    /// Also returns the questions that it takes.
+    /// Returns the handler, and the questions that it takes.
     pub(super) fn new(
         call: Call,
         answers: Answers,
