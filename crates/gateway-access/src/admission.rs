@@ -48,7 +48,7 @@ impl Admission {
     }
 
     fn role_count(&self) -> usize {
-        self.roles.as_ref().map_or(1, |roles| roles.groups())
+        self.roles.as_ref().map_or(1, |roles| roles.roles.len())
     }
 
     /// The role of a group; `None` without roles.
@@ -208,7 +208,7 @@ impl Admission {
         let role = roles.group(principal);
         let name = view.unwrap_or(WITHOUT_VIEW);
         let may_use = roles.roles[role].may_use_view(name);
-        may_use.then(|| at * roles.groups() + role)
+        may_use.then(|| at * roles.roles.len() + role)
     }
 
     /// True if callers of the group may use the item.
