@@ -76,26 +76,21 @@ impl Admission {
         item: AccessItem<'_>,
     ) -> (Option<Decision<'a>>, Option<Decision<'a>>) {
         let (role, view) = (self.role_of(group), self.view_of(group));
-        match (item, view) {
-            (AccessItem::Tool { name, effect: None }, Some(view)) => {
-                let missing = view.decide_missing(name);
-                let item = AccessItem::Tool {
-                    name: view.original(name),
-                    effect: None,
-                };
-                (role.map(|role| role.decide(item, None)), Some(missing))
-            }
-            _ => {
-                let owner = match item {
-                    AccessItem::Resource(uri) => (self.owners)(uri),
-                    _ => None,
-                };
-                (
-                    role.map(|role| role.decide(item, owner.as_deref())),
-                    view.map(|view| view.decide(item, owner.as_deref())),
-                )
-            }
-        }
+        let owner = match item {
+            AccessItem::Resource(uri) => (self.owners)(uri),
+            _ => None,
+        };
+        let original = match (item, view) {
+            (AccessItem::Tool { name, effect: None }, Some(view)) => AccessItem::Tool {
+                name: view.original(name),
+                effect: None,
+            },
+            _ => item,
+        };
+        (
+            role.map(|role| role.decide(original, owner.as_deref())),
+            view.map(|view| view.decide(item, owner.as_deref())),
+        )
     }
 
     /// Judges a call of a tool that its caller may use. A refusal is noted for the event of the call.

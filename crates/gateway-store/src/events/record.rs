@@ -13,8 +13,8 @@ use upstream::time::{Offset, Timestamp};
 use super::event::{Event, EventDetails, EventStatus, FinishedRequest, Outcome, short};
 use super::trace::TraceId;
 
-/// The source of all events.
-const SOURCE: &str = "mcp-gateway";
+/// The source of all events: the program that has recorded them.
+pub(super) const SOURCE: &str = "mcp-gateway";
 
 /// The version of the format.
 const SCHEMA_VERSION: &str = "1.0";
@@ -35,8 +35,6 @@ pub struct Record {
     pub event_type: Cow<'static, str>,
     /// Its status.
     pub status: EventStatus,
-    /// The program that has recorded it.
-    pub source: Cow<'static, str>,
     /// The gateway that has recorded it, where several can share the store.
     pub replica: Option<String>,
     /// Of a record that was read there are none.
@@ -111,7 +109,6 @@ impl From<Event> for Record {
             trace_id: event.trace_id,
             event_type: event.event_type.into(),
             status: event.status,
-            source: SOURCE.into(),
             replica: None,
             columns,
             metadata,
@@ -128,7 +125,7 @@ impl Serialize for Record {
         event.serialize_field("status", &self.status)?;
         event.serialize_field("schema_version", SCHEMA_VERSION)?;
         event.serialize_field("event_type", &self.event_type)?;
-        event.serialize_field("source", &self.source)?;
+        event.serialize_field("source", SOURCE)?;
         match &self.replica {
             Some(replica) => event.serialize_field("replica", replica)?,
             None => event.skip_field("replica")?,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use upstream::time::Timestamp;
 
 use super::event::{EventStatus, Outcome, kind, short};
-use super::record::{COLUMNS, Columns, Record};
+use super::record::{COLUMNS, Columns, Record, SOURCE};
 use super::trace::TraceId;
 use crate::database::{Connection, Row, StoreError, StoreFault, StoreLocation, Value};
 
@@ -29,7 +29,7 @@ const ADD_USAGE: &str = "
 ";
 
 const SELECT: &str =
-    "select id, timestamp, trace_id, event_type, status, source, replica, metadata from mcp_events";
+    "select id, timestamp, trace_id, event_type, status, replica, metadata from mcp_events";
 
 /// The number of events of each principal, and their bytes. In the order in which all gateways change them.
 pub(super) type Usage = BTreeMap<Box<str>, (i64, i64)>;
@@ -85,8 +85,10 @@ impl Conditions {
 
     /// Adds the condition that `column` has this value. The first one of a statement chooses its index: without
     /// statistics a database may choose one that matches half of all events.
-    fn equals(&mut self, column: &str, value: Option<impl Into<Value>>) {
-        let Some(value) = value else { return };
+    fn equals(&mut self, column: &str, value: Option<&str>) {
+        let Some(value) = value.map(short) else {
+            return;
+        };
         match std::mem::replace(&mut self.has_index, true) {
             false => self.add(&format!("{column} = ?"), value),
             true => self.add(&format!("coalesce({column}, '') = ?"), value),
@@ -109,22 +111,20 @@ impl Query {
     /// The conditions, the most selective one first.
     fn conditions(&self, connection: &Connection) -> Conditions {
         let mut found = Conditions::default();
-        let text = |text: &Option<String>| text.as_deref().map(|text| Value::from(short(text)));
-        let shared = |text: &Option<Arc<str>>| text.as_deref().map(|text| Value::from(short(text)));
         if let Some(trace) = self.trace_id {
             found.add("trace_id = ?", Value::Bytes(trace.into_bytes().to_vec()));
             found.has_index = true;
         }
-        found.equals("item", text(&self.item));
-        found.equals("kind", text(&self.kind));
-        found.equals("principal", shared(&self.principal));
-        found.equals("view", shared(&self.view));
-        found.equals("backend", text(&self.backend));
-        if let Some(event_type) = text(&self.event_type) {
-            if self.event_type.as_deref() != Some(kind::TOOL_CALL) {
+        found.equals("item", self.item.as_deref());
+        found.equals("kind", self.kind.as_deref());
+        found.equals("principal", self.principal.as_deref());
+        found.equals("view", self.view.as_deref());
+        found.equals("backend", self.backend.as_deref());
+        if let Some(event_type) = &self.event_type {
+            if event_type != kind::TOOL_CALL {
                 found.choose_index_without("event_type", "'gateway.tool_call'");
             }
-            found.add("event_type = ?", event_type);
+            found.add("event_type = ?", short(event_type));
         }
         if self.outcome.is_some_and(|outcome| outcome != Outcome::Ok) {
             found.choose_index_without("outcome", "'ok'");
@@ -149,7 +149,7 @@ impl Query {
             found.add("status = ?", i64::from(status.number()));
         }
         found.has_index = true;
-        found.equals("replica", text(&self.replica));
+        found.equals("replica", self.replica.as_deref());
         if let Some(about) = &self.about {
             let (condition, pattern) = match connection.is_shared() {
                 true => (
@@ -230,7 +230,7 @@ pub(crate) fn append(connection: &mut Connection, records: &[Record]) -> Result<
                 Value::Bytes(record.trace_id.into_bytes().to_vec()),
                 Value::from(&*record.event_type),
                 Value::Integer(record.status.number().into()),
-                Value::from(&*record.source),
+                Value::from(SOURCE),
                 Value::Integer(bytes),
                 Value::from(record.metadata.as_str()),
             ];
@@ -294,10 +294,9 @@ fn record(row: &Row) -> Result<Record, StoreError> {
         trace_id: TraceId::from_bytes(trace),
         event_type: text(3).into(),
         status: EventStatus::from_number(row.integer(4)),
-        source: text(5).into(),
-        replica: row.text(6).map(ToOwned::to_owned),
+        replica: row.text(5).map(ToOwned::to_owned),
         columns: Columns::default(),
-        metadata: text(7),
+        metadata: text(6),
     })
 }
 
