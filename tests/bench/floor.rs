@@ -3,7 +3,6 @@
 use std::io::Write as _;
 
 use bytes::Bytes;
-use clap::Parser;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -13,17 +12,9 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-/// The fastest possible server on this stack.
-#[derive(Parser)]
-struct Options {
-    /// Port on loopback; 0 takes a free one.
-    #[arg(long, default_value_t = 0)]
-    port: u16,
-}
-
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let socket = TcpListener::bind(("127.0.0.1", Options::parse().port)).await?;
+    let socket = TcpListener::bind(("127.0.0.1", 0)).await?;
     // The same log line as that of our servers.
     writeln!(
         std::io::stderr(),

@@ -1,8 +1,6 @@
 //! The clients of `cargo xtask nightly soak`: many of all eras that use the same request ids; each answer must be their own.
 //! Some leave while their call is under way. The counts are printed as one line of JSON.
 
-mod reply;
-
 use std::cell::RefCell;
 use std::fs;
 use std::io::Write as _;
@@ -10,15 +8,16 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use bytes::Bytes;
 use clap::Parser;
+use http_body_util::{BodyExt as _, Full};
+use hyper::Request;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::task::LocalSet;
-use tokio::time::sleep;
-
-use reply::Replies;
+use tokio::time::{sleep, timeout};
 
 /// The time of the first sample; another is taken at half the duration, and one at the end.
 const WARM_UP: Duration = Duration::from_secs(60);
@@ -202,11 +201,14 @@ impl<'a> Client<'a> {
         };
         match self.calls % EVERY {
             0 => {
-                connection.send(&slow(50, 10), true).await?;
-                sleep(CALL_INTERVAL).await;
+                let (session, params) = (connection.session.clone(), slow(50, 10));
+                let mut call = Box::pin(connection.call(&params, true));
+                // An answer that a busy machine has given by then is left, too.
+                let _ = timeout(CALL_INTERVAL, &mut call).await;
                 // Half of the sessions say that they leave; the others only close the connection.
-                if matches!(self.era, Era::Legacy) && self.number.is_multiple_of(2) {
-                    let mut other = Connection::again(self.options.port, &connection).await?;
+                if session.is_some() && self.number.is_multiple_of(2) {
+                    let mut other = Connection::open(self.options.port, Era::Unversioned).await?;
+                    other.session = session;
                     other.cancel().await?;
                 }
                 Ok(Outcome::Left)
@@ -250,20 +252,21 @@ struct Connection {
     port: u16,
     era: Era,
     session: Option<String>,
-    replies: Replies,
-    output: OwnedWriteHalf,
+    sender: SendRequest<Full<Bytes>>,
 }
 
 impl Connection {
     /// Connects, and opens a session if the era has them.
     async fn open(port: u16, era: Era) -> anyhow::Result<Self> {
-        let (input, output) = TcpStream::connect(("127.0.0.1", port)).await?.into_split();
+        let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        // Ends with the sender.
+        tokio::spawn(connection);
         let mut connection = Self {
             port,
             era,
             session: None,
-            replies: Replies::new(input),
-            output,
+            sender,
         };
         if matches!(era, Era::Legacy) {
             let params = json!({
@@ -273,33 +276,16 @@ impl Connection {
             });
             let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
             connection.post(&[], &body).await?;
-            connection.replies.next().await?;
-            connection.session = connection.replies.session.take();
             ensure!(connection.session.is_some(), "no session");
         }
         Ok(connection)
     }
 
-    /// Opens another connection for the same session.
-    async fn again(port: u16, other: &Self) -> anyhow::Result<Self> {
-        let mut connection = Self::open(port, Era::Unversioned).await?;
-        connection.era = other.era;
-        connection.session.clone_from(&other.session);
-        Ok(connection)
-    }
-
     async fn call(&mut self, params: &Value, as_stream: bool) -> anyhow::Result<String> {
-        self.send(params, as_stream).await?;
-        self.replies.next().await?;
-        // Without the escapes of the JSON in the text content.
-        Ok(String::from_utf8_lossy(&self.replies.body).replace('\\', ""))
-    }
-
-    async fn send(&mut self, params: &Value, as_stream: bool) -> anyhow::Result<()> {
         let mut params = params.clone();
         let mut headers = vec![match as_stream {
-            true => "Accept: application/json, text/event-stream".to_owned(),
-            false => "Accept: application/json".to_owned(),
+            true => ("accept", "application/json, text/event-stream".to_owned()),
+            false => ("accept", "application/json".to_owned()),
         }];
         if matches!(self.era, Era::Modern) {
             let key = |name| format!("io.modelcontextprotocol/{name}");
@@ -307,42 +293,43 @@ impl Connection {
             params["_meta"][key("clientInfo")] = json!({"name": "soak", "version": "1"});
             params["_meta"][key("clientCapabilities")] = json!({});
             let name = params["name"].as_str().unwrap_or_default();
-            headers.push("MCP-Protocol-Version: 2026-07-28".to_owned());
-            headers.push("Mcp-Method: tools/call".to_owned());
-            headers.push(format!("Mcp-Name: {name}"));
+            headers.push(("mcp-protocol-version", "2026-07-28".to_owned()));
+            headers.push(("mcp-method", "tools/call".to_owned()));
+            headers.push(("mcp-name", name.to_owned()));
         }
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        self.post(&headers, &body).await
+        // Without the escapes of the JSON in the text content.
+        Ok(self.post(&headers, &body).await?.replace('\\', ""))
     }
 
     /// Cancels the call of the session that is under way.
     async fn cancel(&mut self) -> anyhow::Result<()> {
         let params = json!({"requestId": 1});
         let body = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
-        self.post(&[], &body).await?;
-        self.replies.next().await
+        self.post(&[], &body).await.map(drop)
     }
 
-    async fn post(&mut self, headers: &[String], body: &Value) -> anyhow::Result<()> {
-        let mut headers = headers.to_vec();
-        if let Some(session) = &self.session {
-            headers.push(format!("Mcp-Session-Id: {session}"));
-            headers.push("MCP-Protocol-Version: 2025-11-25".to_owned());
+    /// Sends a message, and returns the body of the reply, which must be a success.
+    async fn post(&mut self, headers: &[(&str, String)], body: &Value) -> anyhow::Result<String> {
+        let mut request = Request::post("/mcp")
+            .header("host", format!("127.0.0.1:{}", self.port))
+            .header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, value);
         }
-        let request = request(self.port, &headers, &body.to_string());
-        Ok(self.output.write_all(&request).await?)
+        if let Some(session) = &self.session {
+            request = request
+                .header("mcp-session-id", session)
+                .header("mcp-protocol-version", "2025-11-25");
+        }
+        let request = request.body(Full::from(body.to_string()))?;
+        let reply = self.sender.send_request(request).await?;
+        let status = reply.status();
+        ensure!(status.is_success(), "answered {status}");
+        if let Some(session) = reply.headers().get("mcp-session-id") {
+            self.session = Some(session.to_str().context("a session")?.to_owned());
+        }
+        let body = reply.into_body().collect().await?.to_bytes();
+        Ok(String::from_utf8_lossy(&body).into_owned())
     }
-}
-
-fn request(port: u16, headers: &[String], body: &str) -> Vec<u8> {
-    let headers: String = headers
-        .iter()
-        .map(|header| format!("{header}\r\n"))
-        .collect();
-    let length = body.len();
-    format!(
-        "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n\
-         Content-Length: {length}\r\n{headers}\r\n{body}"
-    )
-    .into_bytes()
 }

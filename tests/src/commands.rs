@@ -4,7 +4,7 @@ mod config;
 mod doctor;
 mod schema;
 
-use std::process::Command;
+use std::process::{Command, Output};
 
 use crate::harness::{assert_contains, binary};
 use crate::surface::{SERVERS, options};
@@ -20,11 +20,16 @@ pub(crate) struct Ended {
 pub(crate) fn run(program: &str, args: &[&str], env: &[(&str, &str)]) -> Ended {
     let mut command = Command::new(binary(program));
     let command = command.args(args).env_clear().envs(env.iter().copied());
-    let output = command.output().unwrap();
-    Ended {
-        code: output.status.code().unwrap_or(-1),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
+    command.output().unwrap().into()
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
     }
 }
 

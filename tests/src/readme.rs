@@ -27,6 +27,7 @@ const DEVELOPER_PAGES: [&str; 2] = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
 const REPOSITORY: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/");
 
 /// A fenced block of a page.
+#[derive(Clone)]
 struct Block {
     /// The page and the line, as `README.md:12`.
     position: String,
@@ -200,41 +201,14 @@ fn every_xtask_command_exists() {
     assert!(named.len() >= 2, "the pages do not name the two commands");
 }
 
-/// The anchors of the headings of a page.
-fn anchors(page: &str) -> impl Iterator<Item = String> {
-    let headings = page.lines().filter(|line| line.starts_with('#'));
-    headings.map(|line| {
-        let text = line.trim_start_matches('#').trim().to_lowercase();
-        let kept = text
-            .chars()
-            .filter(|&c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
-    })
-}
-
+/// `cargo xtask nightly docs` follows all other links.
 #[test]
-fn every_link_leads_somewhere() {
+fn every_link_to_a_file_of_the_repository_leads_somewhere() {
     let developer = DEVELOPER_PAGES.map(str::to_owned);
     for path in user_pages().into_iter().chain(developer) {
-        let (page, file) = (page(&path), root().join(&path));
-        for (at, _) in page.match_indices("](") {
-            let target = page[at + 2..].split(')').next().unwrap();
-            if let Some(file) = target.strip_prefix(REPOSITORY) {
-                let file = file.split('#').next().unwrap();
-                assert!(root().join(file).is_file(), "{path}: {target}");
-            }
-            if target.starts_with("https://") {
-                continue;
-            }
-            let (other, heading) = target.split_once('#').unwrap_or((target, ""));
-            let other = match other {
-                "" => file.clone(),
-                other => file.with_file_name(other),
-            };
-            assert!(other.exists(), "{path}: {target} does not exist");
-            let page = || std::fs::read_to_string(&other).unwrap();
-            let is_there = heading.is_empty() || anchors(&page()).any(|anchor| anchor == heading);
-            assert!(is_there, "{path}: {target} has no such heading");
+        for link in page(&path).split(&format!("]({REPOSITORY}")).skip(1) {
+            let file = link.split([')', '#']).next().unwrap();
+            assert!(root().join(file).is_file(), "{path}: {file}");
         }
     }
 }

@@ -48,7 +48,7 @@ impl Admission {
     }
 
     fn role_count(&self) -> usize {
-        self.roles.as_ref().map_or(1, |roles| roles.groups())
+        self.roles.as_ref().map_or(1, |roles| roles.roles.len())
     }
 
     /// The role of a group; `None` without roles.
@@ -76,26 +76,21 @@ impl Admission {
         item: AccessItem<'_>,
     ) -> (Option<Decision<'a>>, Option<Decision<'a>>) {
         let (role, view) = (self.role_of(group), self.view_of(group));
-        match (item, view) {
-            (AccessItem::Tool { name, effect: None }, Some(view)) => {
-                let missing = view.decide_missing(name);
-                let item = AccessItem::Tool {
-                    name: view.original(name),
-                    effect: None,
-                };
-                (role.map(|role| role.decide(item, None)), Some(missing))
-            }
-            _ => {
-                let owner = match item {
-                    AccessItem::Resource(uri) => (self.owners)(uri),
-                    _ => None,
-                };
-                (
-                    role.map(|role| role.decide(item, owner.as_deref())),
-                    view.map(|view| view.decide(item, owner.as_deref())),
-                )
-            }
-        }
+        let owner = match item {
+            AccessItem::Resource(uri) => (self.owners)(uri),
+            _ => None,
+        };
+        let original = match (item, view) {
+            (AccessItem::Tool { name, effect: None }, Some(view)) => AccessItem::Tool {
+                name: view.original(name),
+                effect: None,
+            },
+            _ => item,
+        };
+        (
+            role.map(|role| role.decide(original, owner.as_deref())),
+            view.map(|view| view.decide(item, owner.as_deref())),
+        )
     }
 
     /// Judges a call of a tool that its caller may use. A refusal is noted for the event of the call.
@@ -208,7 +203,7 @@ impl Admission {
         let role = roles.group(principal);
         let name = view.unwrap_or(WITHOUT_VIEW);
         let may_use = roles.roles[role].may_use_view(name);
-        may_use.then(|| at * roles.groups() + role)
+        may_use.then(|| at * roles.roles.len() + role)
     }
 
     /// True if callers of the group may use the item.

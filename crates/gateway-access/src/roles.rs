@@ -41,7 +41,7 @@ pub struct PrincipalLine {
 }
 
 /// One role with the rules of those that it inherits from.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Role {
     /// Its name.
     pub name: String,
@@ -141,11 +141,6 @@ impl Roles {
         &self.roles[self.group(principal)]
     }
 
-    /// The number of roles.
-    pub fn groups(&self) -> usize {
-        self.roles.len()
-    }
-
     /// The role in the token file goes before `[principals]`. A role that does not exist allows nothing.
     pub fn group(&self, principal: Option<&Principal>) -> usize {
         let Some(principal) = principal else {
@@ -166,14 +161,8 @@ impl Role {
     pub fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            allow: Vec::new(),
-            deny: Vec::new(),
-            confirm: Vec::new(),
-            approve: Vec::new(),
-            rights: Vec::new(),
-            limit: None,
-            views: None,
             questions: true,
+            ..Self::default()
         }
     }
 

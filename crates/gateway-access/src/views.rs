@@ -79,20 +79,18 @@ impl View {
                 let is_listed = self.own.iter().any(|own| own.name() == name);
                 Decision::Own(is_listed || SEARCH_TOOLS.contains(&name))
             }
+            AccessItem::Tool { name, effect: None } => self.decide_missing(name),
             _ => self.rules.decide(item, owner),
         }
     }
 
     /// Decides about a tool that is not in the catalog, by its name here, its published name or the form `KEY:NAME`.
     pub fn decide_missing(&self, name: &str) -> Decision<'_> {
-        let original = self.original(name);
-        let item = AccessItem::Tool {
-            name: original,
-            effect: None,
-        };
+        let item = |name| AccessItem::Tool { name, effect: None };
         if OWN_TOOLS.contains(&name) {
-            return self.decide(item, None);
+            return self.decide(item(name), None);
         }
+        let original = self.original(name);
         let published = name.replacen([':', '.'], "__", 1);
         let mut tools = self.tools.iter();
         let other_name = tools.find(|tool| tool.original == published);
@@ -107,7 +105,7 @@ impl View {
         let may_be_bare = || self.others.as_ref().is_some_and(|others| !has(others));
         let is_here = self.backends.as_ref().is_none_or(has) || may_be_bare();
         match is_here {
-            true => self.decide(item, None),
+            true => self.rules.decide(item(original), None),
             false => Decision::NoBackend,
         }
     }

@@ -9,6 +9,7 @@
 
 mod definition;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -329,74 +330,58 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Decides about a tool. Returns its pin if it has changed.
+    /// Decides about a tool. Returns its pin if it is new or has changed.
     fn tool(&mut self, tool: &ListedTool<'_>, known: Option<&Pin>) -> Option<Pin> {
-        let Some(known) = known else {
-            return Some(self.first_sight(tool));
+        let is_new = known.is_none();
+        let mut pin = match known {
+            Some(known) => Cow::Borrowed(known),
+            None => Cow::Owned(Pin {
+                backend: self.backend.to_owned(),
+                tool: tool.name.to_owned(),
+                renamed_from: self.gone.remove(tool.hash),
+                is_lost: self.is_lost,
+                ..Pin::default()
+            }),
         };
-        let approved = known.approved.as_ref().map(|approved| &approved.hash);
-        let offered = known.offered.as_ref().map(|offered| &offered.hash);
-        if approved.is_some_and(|hash| hash == tool.hash) {
+        let hash = |definition: &Option<PinnedDefinition>| {
+            let definition = definition.as_ref();
+            definition.map(|definition| definition.hash.clone())
+        };
+        let (approved, offered) = (hash(&pin.approved), hash(&pin.offered));
+        if approved.as_deref() == Some(tool.hash) {
             // Only a list is news: another gateway may just have seen the other definition.
             let left = offered.filter(|_| self.is_new_list)?;
-            self.change(tool, Some(left.clone()), None, false);
-            return Some(Pin {
-                offered: None,
-                ..known.clone()
-            });
+            self.change(tool, Some(left), None, false);
+            pin.to_mut().offered = None;
+            return Some(pin.into_owned());
         }
-        let reason = if known.has_refused(tool.hash) {
-            Some(HoldReason::Refused)
-        } else {
-            let reason = match (&known.approved, &known.renamed_from) {
-                (Some(_), _) => HoldReason::Changed,
-                (None, Some(from)) => HoldReason::Renamed(from.clone()),
-                (None, None) if known.is_lost => HoldReason::Lost,
-                (None, None) => HoldReason::New,
-            };
-            self.holds(&reason).then_some(reason)
-        };
-        let is_held = reason.is_some();
-        if let Some(reason) = reason {
-            self.outcome.held.insert(tool.name.to_owned(), reason);
-        }
-        if offered.is_some_and(|hash| hash == tool.hash) {
-            return None;
-        }
-        let old = offered.or(approved).cloned();
-        self.change(tool, old, None, is_held);
-        Some(Pin {
-            offered: Some(self.definition(tool)),
-            ..known.clone()
-        })
-    }
-
-    fn first_sight(&mut self, tool: &ListedTool<'_>) -> Pin {
-        let mut pin = Pin {
-            backend: self.backend.to_owned(),
-            tool: tool.name.to_owned(),
-            renamed_from: self.gone.remove(tool.hash),
-            is_lost: self.is_lost,
-            ..Pin::default()
-        };
-        let reason = match &pin.renamed_from {
-            Some(from) => HoldReason::Renamed(from.clone()),
-            None if pin.is_lost => HoldReason::Lost,
-            None => HoldReason::New,
+        let reason = match (&pin.approved, &pin.renamed_from) {
+            _ if pin.has_refused(tool.hash) => HoldReason::Refused,
+            (Some(_), _) => HoldReason::Changed,
+            (None, Some(from)) => HoldReason::Renamed(from.clone()),
+            (None, None) if pin.is_lost => HoldReason::Lost,
+            (None, None) => HoldReason::New,
         };
         let is_held = self.holds(&reason);
-        let definition = self.definition(tool);
-        if pin.renamed_from.is_none() && !is_held {
-            pin.approved = Some(definition);
-            return pin;
+        if is_new && !is_held && pin.renamed_from.is_none() {
+            pin.to_mut().approved = Some(self.definition(tool));
+            return Some(pin.into_owned());
         }
-        pin.offered = Some(definition);
-        let old = pin.renamed_from.is_some().then(|| tool.hash.to_owned());
-        self.change(tool, old, pin.renamed_from.clone(), is_held);
         if is_held {
             self.outcome.held.insert(tool.name.to_owned(), reason);
         }
-        pin
+        if offered.as_deref() == Some(tool.hash) {
+            return None;
+        }
+        match is_new {
+            true => {
+                let old = pin.renamed_from.as_ref().map(|_| tool.hash.to_owned());
+                self.change(tool, old, pin.renamed_from.clone(), is_held);
+            }
+            false => self.change(tool, offered.or(approved), None, is_held),
+        }
+        pin.to_mut().offered = Some(self.definition(tool));
+        Some(pin.into_owned())
     }
 
     fn holds(&self, reason: &HoldReason) -> bool {

@@ -5,7 +5,6 @@
 //! * [`queue`]: what waits for the thread; no call waits for a database.
 //! * [`actor`]: the thread. It writes events in batches, makes changes of the state and follows those of others,
 //!   removes old events, and opens the database again after a failure.
-//! * [`reader`]: another connection, which only reads, so that no query delays a write.
 //!
 //! A failing database does not affect calls: events wait in a bounded queue, more events are counted and dropped,
 //! the entries of the state that were read last hold, and writing is tried again with a backoff.
@@ -15,7 +14,6 @@ mod connection;
 mod location;
 mod postgres;
 mod queue;
-mod reader;
 mod schema;
 mod sqlite;
 mod tls;
@@ -33,8 +31,7 @@ pub use self::location::StoreLocation;
 pub(crate) use self::postgres::{connect_to_postgres, in_time};
 pub use self::queue::DatabaseHealth;
 pub(crate) use self::queue::{Job, Queue};
-pub(crate) use self::reader::QueryReader;
-use crate::events::{EventLog, Retention};
+use crate::events::{EventLog, EventReader, Retention};
 use crate::state::StateStore;
 
 /// The open database of a running gateway.
@@ -56,7 +53,7 @@ impl Database {
         let queue = Arc::new(Queue::default());
         let name = location::new_name();
         let (entries, followed) = watch::channel(Arc::default());
-        let reader = QueryReader::new(location.clone(), name.clone());
+        let reader = EventReader::new(location.clone(), name.clone());
         let actor = Actor::new(location, name, Arc::clone(&queue), retention, entries);
         let actor = thread::Builder::new()
             .name("database".into())
@@ -67,11 +64,6 @@ impl Database {
             queue,
             thread: Mutex::new(Some(actor)),
         })
-    }
-
-    /// The state of the database, for its operator.
-    pub fn health(&self) -> DatabaseHealth {
-        self.queue.health()
     }
 
     /// Makes the changes that wait, tries once to write the events, and stops the thread. Blocks for a few seconds at

@@ -22,8 +22,8 @@ pub use self::own_texts::OwnTexts;
 pub use self::record::Record;
 pub use self::retain::Retention;
 pub(crate) use self::retain::retain;
+pub(crate) use self::table::append;
 pub use self::table::{EventReader, Query};
-pub(crate) use self::table::{append, find};
 pub use self::trace::{TraceId, parse_trace, trace_of};
 pub use crate::database::{DatabaseHealth, StoreError, StoreFault, StoreLocation};
 

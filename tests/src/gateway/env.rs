@@ -265,14 +265,8 @@ impl Gateway {
     ) -> Reply {
         let at = at.into();
         let bearer = bearer(at.1);
-        let mut headers = dialect.headers();
+        let mut headers = dialect.headers_of(method, name);
         headers.push(("authorization", &bearer));
-        if dialect == Dialect::Modern {
-            headers.push(("mcp-method", method));
-            if !name.is_empty() {
-                headers.push(("mcp-name", name));
-            }
-        }
         let body = dialect.request("1", method, members);
         self.post_to(&at.path(), &headers, body).await
     }

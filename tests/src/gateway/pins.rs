@@ -140,15 +140,6 @@ async fn refused_definition_is_withdrawn_while_the_gateway_runs() {
     gateway.until_lists("b__work", false).await;
     let refused = gateway.refusal("b__work", json!({})).await;
     assert_contains(&refused, "held back: its definition was refused");
-    gateway.folder.write("tools", &tools);
-    gateway.restart().await;
-    gateway.until_lists("b__work", true).await;
-    // The refusal stays, although another definition was offered meanwhile.
-    gateway.folder.write("tools", &changed);
-    gateway.restart().await;
-    gateway.until_lists("b__work", false).await;
-    let refused = gateway.refusal("b__work", json!({})).await;
-    assert_contains(&refused, "held back: its definition was refused");
 }
 
 #[tokio::test]

@@ -7,15 +7,14 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use reqwest::Url;
 use serde_json::{Value, json};
 
 use self::env::{ReplicaGroup, call, request};
-use crate::gateway::env::bearer;
+use crate::gateway::approvals::answer as answer_by;
 use crate::harness::real::postgres;
-use crate::harness::{
-    EventStream, assert_contains, assert_lacks, eventually, post_message, wait_until,
-};
+use crate::harness::{EventStream, assert_contains, assert_lacks, eventually, wait_until};
 
 /// A gateway without its lock has ended after so long.
 const GONE_AFTER: Duration = Duration::from_secs(5);
@@ -24,10 +23,17 @@ const GONE_AFTER: Duration = Duration::from_secs(5);
 const FATE_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn session_moves_between_gateways_and_ends_at_all() {
+async fn what_one_gateway_has_is_used_through_all() {
     let Some(group) = ReplicaGroup::start().await else {
         return;
     };
+    session_moves_and_ends_at_all(&group).await;
+    question_and_stream_of_another_are_refused_with_the_reason(&group).await;
+    task_of_one_is_used_through_others(&group).await;
+    tasks_of_all_are_listed_at_each(&group).await;
+}
+
+async fn session_moves_and_ends_at_all(group: &ReplicaGroup) {
     let session = group.session(0).await;
     for at in [0, 1, 2, 0] {
         let listed = group.ask(at, &session, "tools/list", json!({})).await;
@@ -43,18 +49,14 @@ async fn session_moves_between_gateways_and_ends_at_all() {
     }
     // Of gateways that create a table at the same moment none fails.
     for at in 0..3 {
-        let log = group.log(at);
+        let log = group.gateways[at].log();
         let is_bad = |line: &&str| line.contains("ERROR") || line.contains("WARN gateway_store");
         assert_eq!(log.lines().find(is_bad), None);
     }
 }
 
-#[tokio::test]
-async fn question_and_stream_of_another_gateway_are_refused_with_the_reason() {
-    let Some(group) = ReplicaGroup::start().await else {
-        return;
-    };
-    let suspended = ask_suspended(&group, 0).await;
+async fn question_and_stream_of_another_are_refused_with_the_reason(group: &ReplicaGroup) {
+    let suspended = ask_suspended(group, 0).await;
     let refused = group.modern(1, "tools/call", suspended.clone()).await;
     let reason = "The call that asked this question has ended";
     assert_contains(&refused["result"], reason);
@@ -97,18 +99,14 @@ async fn state(group: &ReplicaGroup, at: usize, id: &Value) -> Value {
     group.modern(at, "tasks/get", id.clone()).await["result"].clone()
 }
 
-#[tokio::test]
-async fn task_of_one_gateway_is_used_through_others() {
-    let Some(group) = ReplicaGroup::start().await else {
-        return;
-    };
-    let id = start_task(&group, "b__slow_compute", 600).await;
+async fn task_of_one_is_used_through_others(group: &ReplicaGroup) {
+    let id = start_task(group, "b__slow_compute", 600).await;
     for at in [1, 2, 0] {
-        assert_eq!(state(&group, at, &id).await["status"], "working", "{at}");
+        assert_eq!(state(group, at, &id).await["status"], "working", "{at}");
     }
     group.modern(1, "tasks/cancel", id.clone()).await;
     for at in 0..3 {
-        assert_eq!(state(&group, at, &id).await["status"], "cancelled", "{at}");
+        assert_eq!(state(group, at, &id).await["status"], "cancelled", "{at}");
     }
     let answers = json!({"taskId": id["taskId"], "inputResponses": {}});
     let told = group.modern(1, "tasks/update", answers).await;
@@ -145,7 +143,7 @@ async fn what_a_killed_gateway_had_is_lost_with_the_reason() {
         state(&group, 1, &ended).await["status"] == "completed"
     })
     .await;
-    group.kill(0).await;
+    group.end(0, Signal::SIGKILL).await;
     let killed = Instant::now();
     // PostgreSQL frees the lock once it sees that the connection has ended; until then a session moves.
     let is_alone = async || group.others(1).await == 1;
@@ -190,7 +188,7 @@ async fn sessions_of_a_stopped_gateway_go_on_and_its_tasks_have_failed() {
     let session = group.session(0).await;
     group.ask(0, &session, "tools/list", json!({})).await;
     let id = start_task(&group, "b__slow_compute", 600).await;
-    group.stop(0).await;
+    assert_eq!(group.end(0, Signal::SIGTERM).await, Some(0));
     let stopped = Instant::now();
     let listed = group.ask(1, &session, "tools/list", json!({})).await;
     assert!(listed["result"]["tools"].is_array(), "{listed}");
@@ -202,11 +200,7 @@ async fn sessions_of_a_stopped_gateway_go_on_and_its_tasks_have_failed() {
 }
 
 /// A client of 2025-11-25 lists its tasks of all gateways.
-#[tokio::test]
-async fn tasks_of_all_gateways_are_listed_at_each() {
-    let Some(group) = ReplicaGroup::start().await else {
-        return;
-    };
+async fn tasks_of_all_are_listed_at_each(group: &ReplicaGroup) {
     let session = group.session(0).await;
     let mut ids = Vec::new();
     for at in 0..3 {
@@ -297,17 +291,14 @@ impl ReplicaGroup {
     /// Runs a command of the operator on the machine of the replica `at`.
     async fn command(&self, at: usize, args: &[&str]) -> (i32, String) {
         let store = self.database.address();
-        let gateway = self.gateways[at].as_ref().unwrap();
-        gateway.folder.command(&store, args).await
+        self.gateways[at].folder.command(&store, args).await
     }
 
     /// Decides at the replica `at` about a call that waits, and returns the status.
     async fn decide(&self, at: usize, id: &str, answer: &str) -> u16 {
-        let url = self.urls[at].replace("/mcp", &format!("/approvals/{id}"));
-        let headers = [("authorization", &*bearer("ada"))];
-        post_message(&url, &headers, &json!({"answer": answer}))
-            .await
-            .status
+        let (url, path) = (&self.gateways[at].url, format!("/approvals/{id}"));
+        let body = json!({"answer": answer});
+        answer_by(url, &path, Some("ada"), body).await.0
     }
 
     async fn answer(&self, at: usize, tool: &str, arguments: Value) -> String {

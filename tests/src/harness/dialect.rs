@@ -46,6 +46,16 @@ impl Dialect {
         }
     }
 
+    /// The headers of a request, which repeat its method and its name in the modern era.
+    pub(crate) fn headers_of<'a>(self, method: &'a str, name: &'a str) -> Vec<(&'a str, &'a str)> {
+        let mut headers = self.headers();
+        if self == Self::Modern {
+            headers.push(("mcp-method", method));
+            headers.extend((!name.is_empty()).then_some(("mcp-name", name)));
+        }
+        headers
+    }
+
     /// The request as JSON text; `members` are those of its `params`, as JSON.
     pub(crate) fn request(self, id: &str, method: &str, members: &str) -> String {
         let params = match (self, members) {
@@ -78,15 +88,7 @@ impl Server {
         name: &str,
         members: &str,
     ) -> Reply {
-        let mut headers = dialect.headers();
-        let mut headers: Vec<(&str, &str)> =
-            headers.drain(..).chain(more.iter().copied()).collect();
-        if dialect == Dialect::Modern {
-            headers.push(("mcp-method", method));
-            if !name.is_empty() {
-                headers.push(("mcp-name", name));
-            }
-        }
+        let headers = [&dialect.headers_of(method, name)[..], more].concat();
         let body = dialect.request("1", method, members);
         self.post_with(&headers, body).await
     }

@@ -213,12 +213,8 @@ impl Server {
 
     /// Connects an MCP client.
     pub(crate) async fn client(&self) -> Client {
-        initialized(
-            client_builder()
-                .http(Endpoint::new(&self.url).unwrap())
-                .unwrap(),
-        )
-        .await
+        let endpoint = Endpoint::new(&self.url).unwrap();
+        initialized(client_builder().http(endpoint).unwrap()).await
     }
 
     /// Opens a session of a client that can be asked, with these headers; returns its id.

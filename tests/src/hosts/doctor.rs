@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use super::home::Home;
+use super::Home;
 use crate::harness::{
     Server, assert_contains, assert_lacks, assert_starts_with, free_port, real, wait_until,
 };
@@ -27,9 +27,8 @@ fn findings(report: &str, check: &str) -> Vec<String> {
 
 fn report(home: &Home, program: &str, args: &[&str], env: &[(&str, &str)]) -> (bool, String) {
     let args = [&["doctor", "--json"], args].concat();
-    let output = home.run(program, &args, env);
-    let text = String::from_utf8(output.stdout).unwrap();
-    (output.status.success(), text)
+    let ended = home.run(program, &args, env);
+    (ended.code == 0, ended.stdout)
 }
 
 #[test]
@@ -58,7 +57,7 @@ fn dead_service_and_missing_host_are_found() {
     }
     // For people.
     let said = home.run("n8n-mcp-server", &["doctor", "--port", "0"], &env);
-    assert_contains(&String::from_utf8(said.stdout).unwrap(), "fail service");
+    assert_contains(&said.stdout, "fail service");
 }
 
 #[tokio::test]

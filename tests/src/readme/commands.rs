@@ -1,10 +1,9 @@
 //! Every command of our programs that a page names is one that the program knows, with these options.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use super::{DEVELOPER_PAGES, page, user_pages};
-use crate::harness::binary;
+use crate::commands::run;
 use crate::surface::{SERVERS, printed};
 
 /// Words that stand for a value, with a value that is one.
@@ -97,13 +96,10 @@ fn every_command_of_a_program_exists() {
             if words.len() == 1 || !tried.insert((program.clone(), words.clone())) {
                 continue;
             }
-            let output = Command::new(binary(&program))
-                .args(&words)
-                .output()
-                .unwrap();
-            if !output.status.success() {
-                let error = String::from_utf8_lossy(&output.stderr);
-                let error = error.lines().next().unwrap_or_default();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let ended = run(&program, &words, &[]);
+            if ended.code != 0 {
+                let error = ended.stderr.lines().next().unwrap_or_default();
                 unknown.push(format!("{path}: {code}: {error}"));
             }
         }

@@ -38,13 +38,7 @@ impl Example {
 
     fn run(&self, server: &Server) {
         let place = &self.position;
-        let free = server
-            .url
-            .strip_suffix("/mcp")
-            .unwrap()
-            .rsplit(':')
-            .next()
-            .unwrap();
+        let free = server.url.split([':', '/']).nth(4).unwrap();
         let command = self
             .command
             .replace(&format!(":{}/", self.port()), &format!(":{free}/"))
@@ -64,10 +58,7 @@ impl Example {
 }
 
 fn examples() -> Vec<Example> {
-    let blocks: Vec<_> = ["README.md", "docs/first-calls.md"]
-        .into_iter()
-        .flat_map(blocks)
-        .collect();
+    let blocks = [blocks("README.md"), blocks("docs/first-calls.md")].concat();
     let pair = |pair: &[Block]| {
         let [command, answer] = pair else { return None };
         let is_curl = command.language == "sh" && command.text.starts_with("curl ");

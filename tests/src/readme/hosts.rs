@@ -8,7 +8,7 @@ use super::tables::replaced;
 use super::{blocks, page};
 use crate::committed;
 use crate::harness::binary;
-use crate::hosts::home::Home;
+use crate::hosts::Home;
 
 /// The folder of the programs on the pages.
 const FOLDER: &str = "/path/to";
@@ -151,7 +151,7 @@ fn written(host: &Host, program: &str, args: &[&str], env: &[(&str, &str)]) -> S
             let file = Home::file(&home.done(program, &args, env));
             std::fs::read_to_string(file).unwrap()
         }
-        None => String::from_utf8(home.run(program, &args, env).stdout).unwrap(),
+        None => home.run(program, &args, env).stdout,
     };
     // The program tells its real path.
     let program = binary(program).canonicalize().unwrap();

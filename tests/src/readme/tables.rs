@@ -14,45 +14,31 @@ fn tables_are_fresh() {
     for server in SERVERS {
         tools = replaced(&tools, &format!("tools:{server}"), &tool_table(server));
     }
-    for (path, text) in [
-        ("docs/tools.md", tools),
-        (
-            "docs/configuration.md",
-            filled("docs/configuration.md", "options", &option_tables()),
-        ),
-        (
-            "README.md",
-            filled("README.md", "toolsets", &toolset_table()),
-        ),
+    committed::check("docs/tools.md", &tools);
+    for (path, name, table) in [
+        ("docs/configuration.md", "options", option_tables()),
+        ("README.md", "toolsets", toolset_table()),
     ] {
-        committed::check(path, &text);
+        committed::check(path, &replaced(&page(path), name, &table));
     }
-}
-
-/// Reads a page and fills in one table.
-fn filled(path: &str, name: &str, table: &str) -> String {
-    replaced(&page(path), name, table)
 }
 
 /// One row per server: its default tools and the names of its other toolsets.
 fn toolset_table() -> String {
     let mut table = "| Server | Tools by default | More toolsets |\n|---|---|---|\n".to_owned();
-    let code = |names: Vec<String>| {
-        let names = names.iter().map(|name| format!("`{name}`"));
-        names.collect::<Vec<_>>().join(", ")
-    };
     for server in SERVERS {
-        let tools = tools(server, "default");
-        let names = tools
-            .iter()
-            .map(|tool| tool["name"].as_str().unwrap().to_owned());
-        let more = toolsets(server)
-            .into_iter()
-            .filter(|name| name != "default");
-        let (names, more) = (code(names.collect()), code(more.collect()));
+        let names = tool_names(&tools(server, "default"));
+        let more = toolsets(server).map(|name| format!("`{name}`"));
+        let more = more.collect::<Vec<_>>().join(", ");
         let _ = writeln!(table, "| `{server}` | {names} | {more} |");
     }
     table
+}
+
+fn tool_names(tools: &[Value]) -> String {
+    let names = tools.iter().map(|tool| tool["name"].as_str().unwrap());
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    names.join(", ")
 }
 
 /// Replaces the text between `<!-- name -->` and `<!-- end -->`.
@@ -66,23 +52,8 @@ pub(super) fn replaced(page: &str, name: &str, table: &str) -> String {
 }
 
 fn tool_table(server: &str) -> String {
-    let mut text = table_of(&tools(server, "default"));
-    let (mut more, names) = (String::new(), toolsets(server));
-    for toolset in names.iter().filter(|name| *name != "default") {
-        let tools = tools(server, toolset);
-        let names = tools.iter().map(|tool| tool["name"].as_str().unwrap());
-        let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-        let _ = writeln!(more, "| `{toolset}` | {} |", names.join(", "));
-    }
-    if !more.is_empty() {
-        let _ = write!(text, "\n| Toolset | Tools |\n|---|---|\n{more}");
-    }
-    text
-}
-
-fn table_of(tools: &[Value]) -> String {
     let mut table = "| Tool | Arguments | What it does | Effect |\n|---|---|---|---|\n".to_owned();
-    for tool in tools {
+    for tool in &tools(server, "default") {
         let name = tool["name"].as_str().unwrap();
         let description = cell(tool["description"].as_str().unwrap());
         let (arguments, effect) = (
@@ -94,12 +65,21 @@ fn table_of(tools: &[Value]) -> String {
             "| `{name}` | {arguments} | {description} | {effect} |"
         );
     }
+    let more = toolsets(server).map(|toolset| {
+        let names = tool_names(&tools(server, &toolset));
+        format!("| `{toolset}` | {names} |\n")
+    });
+    let more: String = more.collect();
+    if !more.is_empty() {
+        let _ = write!(table, "\n| Toolset | Tools |\n|---|---|\n{more}");
+    }
     table
 }
 
-/// The names of a server's toolsets, in order.
-fn toolsets(server: &str) -> Vec<String> {
-    serde_json::from_str(&printed(server, "--print-toolsets")).unwrap()
+/// The names of a server's toolsets but the default one, in order.
+fn toolsets(server: &str) -> impl Iterator<Item = String> {
+    let all: Vec<String> = serde_json::from_str(&printed(server, "--print-toolsets")).unwrap();
+    all.into_iter().filter(|name| name != "default")
 }
 
 fn arguments(schema: &Value) -> String {

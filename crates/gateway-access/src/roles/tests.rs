@@ -65,45 +65,36 @@ fn deny_goes_before_allow_and_effects_limit_their_own_rules() {
 }
 
 #[test]
-fn uri_is_decided_in_every_spelling() {
-    let role = role(&["docker://logs/*"], &["docker://logs/secret*"]);
-    for (uri, allowed) in [
-        ("docker://logs/web", true),
-        ("docker://logs/w%65b", true),
-        ("docker://logs/secret-1", false),
-        ("docker://logs/%73ecret-1", false),
-        ("docker://logs/%2573ecret-1", false),
-        ("docker://logs/%252573ecret-1", false),
-        ("docker://container%73/web", false),
-        ("docker://l%6fgs/web", false),
-        ("docker://logs/%ff", true),
-        ("docker://logs/x/../secret-1", false),
-        ("docker://logs/../containers/web", false),
-        ("docker://logs/%2e%2e/containers/web", false),
-        ("docker://logs/%252e%252e/containers/web", false),
-        ("docker://logs/sec\tret-1", false),
-        (" docker://logs/secret-1", false),
-        ("DOCKER://logs/secret-1", false),
-        ("docker://logs/{id}", true),
-        ("docker://logs/{+path}?x={y}", true),
-        ("docker://logs/a b", true),
-    ] {
-        let decision = role.decide(AccessItem::Resource(uri), None);
-        assert_eq!(decision.is_allowed(), allowed, "{uri}: {decision}");
-    }
-}
-
-#[test]
-fn web_address_is_decided_as_a_browser_reads_it() {
-    let role = role(&["https://h.test/pub/*"], &["https://h.test/pub/private*"]);
-    for (uri, allowed) in [
-        ("https://h.test/pub/a", true),
-        ("https://h.test/pub/../etc", false),
-        ("https://h.test/pub\\..\\etc", false),
-        ("https://h.test/pub/x/%2e%2e/private", false),
-        ("https://h.test:443/pub/private", false),
-        ("https://H.test/pub/private", false),
-        ("https://h.test/pub/./private", false),
+fn uri_is_decided_in_every_spelling_and_as_a_browser_reads_it() {
+    let docker = role(&["docker://logs/*"], &["docker://logs/secret*"]);
+    let web = role(&["https://h.test/pub/*"], &["https://h.test/pub/private*"]);
+    for (role, uri, allowed) in [
+        (&docker, "docker://logs/web", true),
+        (&docker, "docker://logs/w%65b", true),
+        (&docker, "docker://logs/secret-1", false),
+        (&docker, "docker://logs/%73ecret-1", false),
+        (&docker, "docker://logs/%2573ecret-1", false),
+        (&docker, "docker://logs/%252573ecret-1", false),
+        (&docker, "docker://container%73/web", false),
+        (&docker, "docker://l%6fgs/web", false),
+        (&docker, "docker://logs/%ff", true),
+        (&docker, "docker://logs/x/../secret-1", false),
+        (&docker, "docker://logs/../containers/web", false),
+        (&docker, "docker://logs/%2e%2e/containers/web", false),
+        (&docker, "docker://logs/%252e%252e/containers/web", false),
+        (&docker, "docker://logs/sec\tret-1", false),
+        (&docker, " docker://logs/secret-1", false),
+        (&docker, "DOCKER://logs/secret-1", false),
+        (&docker, "docker://logs/{id}", true),
+        (&docker, "docker://logs/{+path}?x={y}", true),
+        (&docker, "docker://logs/a b", true),
+        (&web, "https://h.test/pub/a", true),
+        (&web, "https://h.test/pub/../etc", false),
+        (&web, "https://h.test/pub\\..\\etc", false),
+        (&web, "https://h.test/pub/x/%2e%2e/private", false),
+        (&web, "https://h.test:443/pub/private", false),
+        (&web, "https://H.test/pub/private", false),
+        (&web, "https://h.test/pub/./private", false),
     ] {
         let decision = role.decide(AccessItem::Resource(uri), None);
         assert_eq!(decision.is_allowed(), allowed, "{uri}: {decision}");

@@ -137,22 +137,12 @@ fn shown(arguments: &Value) -> Option<String> {
     let names = members
         .iter()
         .map(|(name, _)| name.chars().count() + MAX_NOTE_CHARS);
-    let mut room = MAX_SHOWN_CHARS.checked_sub(names.sum())?;
+    let room = MAX_SHOWN_CHARS.checked_sub(names.sum())?;
     // The room that short values leave is for the long ones.
-    let mut lengths: Vec<usize> = members
-        .iter()
-        .map(|(_, value)| value.chars().count())
-        .collect();
-    lengths.sort_unstable();
-    let mut max = 0;
-    for (at, length) in lengths.iter().enumerate() {
-        max = room / (lengths.len() - at);
-        if *length > max {
-            break;
-        }
-        room -= length;
-        max = *length;
-    }
+    let lengths = members.iter().map(|(_, value)| value.chars().count());
+    let lengths: Vec<usize> = lengths.collect();
+    let fits = |max: &usize| lengths.iter().map(|length| length.min(max)).sum::<usize>() <= room;
+    let max = (0..=room).rev().find(fits).unwrap_or_default();
     members
         .iter_mut()
         .for_each(|(_, value)| *value = cut(value, max));

@@ -258,9 +258,8 @@ const MAX_AGE: i64 = 7 * 86_400;
 /// Limit for the ended approvals, against callers that make calls in order to cancel them.
 const MAX_ENDED: usize = 1_000;
 
-/// Number of approvals that one change removes, and of these changes in one sweep.
-const MAX_REMOVED: usize = 100;
-const MAX_CHANGES: usize = 20;
+/// Limit for the entries of one kind that one sweep removes.
+const MAX_REMOVED: usize = 1_000;
 
 /// Gateways that were not seen for this time are forgotten, in seconds.
 const MAX_GATEWAY_AGE: i64 = 86_400;
@@ -318,31 +317,24 @@ impl Approvals {
     }
 
     fn remove_old(&self, entries: &Entries) {
-        let ended = removable(entries, now());
-        for ended in ended.chunks(MAX_REMOVED).take(MAX_CHANGES) {
-            let removed = ended
-                .iter()
-                .map(|(id, entry)| EntryChange::remove(EntryKind::Approval, id, entry));
-            self.state.request_change(removed.collect());
-        }
-        let used = entries.matching(EntryKind::UsedAnswer, "");
-        let expired = used.filter(|(_, entry)| {
-            let expires = entry.read().unwrap_or(0);
-            now() - expires > MAX_CLOCK_SKEW
-        });
-        let expired: Vec<EntryChange> = expired
-            .map(|(nonce, entry)| EntryChange::remove(EntryKind::UsedAnswer, nonce, entry))
-            .take(MAX_REMOVED)
-            .collect();
-        if !expired.is_empty() {
-            self.state.request_change(expired);
-        }
-        for (gateway, entry) in entries.matching(EntryKind::Gateway, "") {
-            let seen = entry.read().unwrap_or(0);
-            if now() - seen > MAX_GATEWAY_AGE {
-                let old = EntryChange::remove(EntryKind::Gateway, gateway, entry);
-                self.state.request_change(vec![old]);
+        let now = now();
+        let remove = |kind, old: Vec<(&str, &Entry)>| {
+            let old = old.into_iter().take(MAX_REMOVED);
+            let removed = old.map(|(key, entry)| EntryChange::remove(kind, key, entry));
+            let removed: Vec<EntryChange> = removed.collect();
+            if !removed.is_empty() {
+                self.state.request_change(removed);
             }
+        };
+        remove(EntryKind::Approval, removable(entries, now));
+        // The values are times: of the expiry, and of the last sign of life.
+        for (kind, age) in [
+            (EntryKind::UsedAnswer, MAX_CLOCK_SKEW),
+            (EntryKind::Gateway, MAX_GATEWAY_AGE),
+        ] {
+            let all = entries.matching(kind, "");
+            let old = all.filter(|(_, entry)| now - entry.read().unwrap_or(0) > age);
+            remove(kind, old.collect());
         }
     }
 }

@@ -79,10 +79,22 @@ impl Checks {
     }
 }
 
+/// A decision, or the description of the only tool, with the numbers of tools that are held back and of changes.
+type Step = (&'static str, (usize, usize));
+
+async fn check_steps(policy: PinPolicy, steps: &[Step]) {
+    let checks = Checks::new(policy).await;
+    for (words, expected) in steps {
+        match *words {
+            "approve" | "refuse" => checks.decide(*words == "approve").await,
+            _ => assert_eq!(checks.list(&[("work", words)]).await, *expected, "{words}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn refused_definitions_stay_refused() {
-    let checks = Checks::new(PinPolicy::default()).await;
-    for (words, expected) in [
+    let steps = [
         ("works", (0, 0)),
         ("steals", (0, 1)),
         ("refuse", (0, 0)),
@@ -95,18 +107,13 @@ async fn refused_definitions_stay_refused() {
         ("approve", (0, 0)),
         ("steals", (0, 0)),
         ("steals more", (1, 1)),
-    ] {
-        match words {
-            "approve" | "refuse" => checks.decide(words == "approve").await,
-            _ => assert_eq!(checks.list(&[("work", words)]).await, expected, "{words}"),
-        }
-    }
+    ];
+    check_steps(PinPolicy::default(), &steps).await;
 }
 
 #[tokio::test]
 async fn changed_tool_is_held_until_it_is_approved() {
-    let checks = Checks::new(HOLD).await;
-    for (words, expected) in [
+    let steps = [
         ("works", (0, 0)),
         ("works", (0, 0)),
         ("steals", (1, 1)),
@@ -117,13 +124,8 @@ async fn changed_tool_is_held_until_it_is_approved() {
         ("steals", (0, 0)),
         ("works", (1, 1)),
         ("steals more", (1, 1)),
-    ] {
-        if words == "approve" {
-            checks.decide(true).await;
-            continue;
-        }
-        assert_eq!(checks.list(&[("work", words)]).await, expected, "{words}");
-    }
+    ];
+    check_steps(HOLD, &steps).await;
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ impl StoreLocation {
     }
 
     /// Opens the database, and creates it if it is missing. In memory it is the one with this name.
-    pub(super) fn open(&self, name: &str) -> Result<Connection, StoreError> {
+    pub(crate) fn open(&self, name: &str) -> Result<Connection, StoreError> {
         let opened = match self {
             Self::File(path) => SqliteConnection::open(path).map(Connection::Sqlite),
             Self::Memory => SqliteConnection::in_memory(name).map(Connection::Sqlite),

@@ -31,11 +31,7 @@ const SETTINGS: &str = "
 /// Gateways that start together do not create the tables twice. Databases may have several gateways in different schemas.
 const LOCK: &str = "begin; select pg_advisory_xact_lock(7168881, hashtext(current_schema()))";
 
-/// The tables that are there: 0 for none, 1 for those with a version, 2 for those of earlier gateways.
-const HAS_TABLES: &str = "
-    select case when to_regclass('mcp_database') is not null then 1
-        when to_regclass('mcp_events') is not null then 2 else 0 end::bigint
-";
+const HAS_TABLES: &str = "select to_regclass('mcp_database') is not null";
 
 /// A connection to a database in which the tables are.
 pub(crate) struct PostgresConnection {
@@ -80,18 +76,12 @@ pub(crate) async fn connect_to_postgres(
     client.batch_execute(SETTINGS).await?;
     client.batch_execute(LOCK).await?;
     let found = client.query_typed(HAS_TABLES, &[]).await?;
-    let found: i64 = found.first().map_or(Ok(0), |row| row.try_get(0))?;
-    let version = match found {
-        0 => {
-            client.batch_execute(&schema::for_postgres()).await?;
-            schema::VERSION
-        }
-        1 => {
-            let version = client.query_typed("select version from mcp_database", &[]);
-            version.await?.first().map_or(Ok(0), |row| row.try_get(0))?
-        }
-        _ => 2,
-    };
+    let has_tables: bool = found.first().map_or(Ok(false), |row| row.try_get(0))?;
+    if !has_tables {
+        client.batch_execute(&schema::for_postgres()).await?;
+    }
+    let version = client.query_typed("select version from mcp_database", &[]);
+    let version = version.await?.first().map_or(Ok(0), |row| row.try_get(0))?;
     client.batch_execute("commit").await?;
     schema::check(version)?;
     Ok((client, notifications))

@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 use super::argument_types::{ArgumentTypes, KnownArguments, RecordedArguments};
 use super::event::Event;
 use super::record::Record;
-use super::table::Query;
-use crate::database::{DatabaseHealth, Job, QueryReader, Queue, StoreError, StoreFault};
+use super::table::{EventReader, Query};
+use crate::database::{DatabaseHealth, Job, Queue, StoreError, StoreFault};
 
 /// Timeout of a query, with the time in the queue: longer than two waits for the lock of another process.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(20);
@@ -23,7 +23,7 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(20);
 pub struct EventLog {
     queue: Arc<Queue>,
     /// Answers one query after the other.
-    reader: Arc<tokio::sync::Mutex<QueryReader>>,
+    reader: Arc<tokio::sync::Mutex<EventReader>>,
     /// The number of requests of each view.
     views: Mutex<BTreeMap<Arc<str>, u64>>,
     /// The numbers of requests that were denied, in the order of [`DeniedBy::ALL`].
@@ -33,7 +33,7 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    pub(crate) fn new(queue: Arc<Queue>, reader: QueryReader) -> Self {
+    pub(crate) fn new(queue: Arc<Queue>, reader: EventReader) -> Self {
         Self {
             queue,
             reader: Arc::new(reader.into()),

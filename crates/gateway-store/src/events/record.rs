@@ -13,8 +13,8 @@ use upstream::time::{Offset, Timestamp};
 use super::event::{Event, EventDetails, EventStatus, FinishedRequest, Outcome, short};
 use super::trace::TraceId;
 
-/// The source of all events.
-const SOURCE: &str = "mcp-gateway";
+/// The source of all events: the program that has recorded them.
+pub(super) const SOURCE: &str = "mcp-gateway";
 
 /// The version of the format.
 const SCHEMA_VERSION: &str = "1.0";
@@ -35,51 +35,38 @@ pub struct Record {
     pub event_type: Cow<'static, str>,
     /// Its status.
     pub status: EventStatus,
-    /// The program that has recorded it.
-    pub source: Cow<'static, str>,
     /// The gateway that has recorded it, where several can share the store.
     pub replica: Option<String>,
-    /// The members of the metadata by which events are found; empty in a record that was read.
+    /// Of a record that was read there are none.
     pub(super) columns: Columns,
     /// Everything else, as the text of a JSON object.
     pub metadata: String,
 }
 
-/// The members of the metadata that have a column.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Columns {
-    pub(super) principal: Option<Box<str>>,
-    pub(super) view: Option<Box<str>>,
-    pub(super) backend: Option<Box<str>>,
-    pub(super) item: Option<Box<str>>,
-    pub(super) outcome: Option<Box<str>>,
-    pub(super) kind: Option<Box<str>>,
+/// The members of the metadata by which events are found, and the names of their columns. The principal is the first.
+pub(super) const COLUMNS: [&str; 6] = ["principal", "view", "backend", "item", "outcome", "kind"];
+
+/// The values of [`COLUMNS`].
+pub(super) type Columns = [Option<Box<str>>; COLUMNS.len()];
+
+/// Returns the columns of an event about facts.
+fn columns_of_facts(facts: &Value) -> Columns {
+    COLUMNS.map(|name| {
+        let tool = facts["tool_name"].as_str().filter(|_| name == "item");
+        column(tool.or(facts[name].as_str()))
+    })
 }
 
-impl Columns {
-    /// Returns the columns of an event about facts.
-    fn of_facts(facts: &Value) -> Self {
-        let member = |name: &str| column(facts[name].as_str());
-        Self {
-            principal: member("principal"),
-            view: member("view"),
-            backend: member("backend"),
-            item: member("tool_name").or_else(|| member("item")),
-            outcome: member("outcome"),
-            kind: member("kind"),
-        }
-    }
-
-    fn of_request(request: &FinishedRequest) -> Self {
-        Self {
-            principal: column(request.principal.as_deref()),
-            view: column(request.view.as_deref()),
-            backend: column(request.backend.as_deref()),
-            item: column(Some(&request.item)),
-            outcome: column(Some(request.outcome.name())),
-            kind: column(request.failure.as_ref().map(|failure| &*failure.kind)),
-        }
-    }
+fn columns_of_request(request: &FinishedRequest) -> Columns {
+    let columns = [
+        request.principal.as_deref(),
+        request.view.as_deref(),
+        request.backend.as_deref(),
+        Some(&*request.item),
+        Some(request.outcome.name()),
+        request.failure.as_ref().map(|failure| &*failure.kind),
+    ];
+    columns.map(column)
 }
 
 fn column(text: Option<&str>) -> Option<Box<str>> {
@@ -110,8 +97,8 @@ impl Record {
 impl From<Event> for Record {
     fn from(event: Event) -> Self {
         let (columns, mut metadata) = match &event.details {
-            EventDetails::Request(request) => (Columns::of_request(request), metadata(request)),
-            EventDetails::Facts(facts) => (Columns::of_facts(facts), facts.to_string()),
+            EventDetails::Request(request) => (columns_of_request(request), metadata(request)),
+            EventDetails::Facts(facts) => (columns_of_facts(facts), facts.to_string()),
         };
         if metadata.len() > MAX_METADATA_BYTES {
             r#"{"cut":true}"#.clone_into(&mut metadata);
@@ -122,7 +109,6 @@ impl From<Event> for Record {
             trace_id: event.trace_id,
             event_type: event.event_type.into(),
             status: event.status,
-            source: SOURCE.into(),
             replica: None,
             columns,
             metadata,
@@ -139,7 +125,7 @@ impl Serialize for Record {
         event.serialize_field("status", &self.status)?;
         event.serialize_field("schema_version", SCHEMA_VERSION)?;
         event.serialize_field("event_type", &self.event_type)?;
-        event.serialize_field("source", &self.source)?;
+        event.serialize_field("source", SOURCE)?;
         match &self.replica {
             Some(replica) => event.serialize_field("replica", replica)?,
             None => event.skip_field("replica")?,

@@ -169,22 +169,25 @@ type Shares = Vec<(Box<str>, u64)>;
 /// Returns how many of the oldest events of which principals to remove, so that `excess` go: all of them keep at most
 /// the same number.
 fn surplus(shares: &Shares, excess: u64) -> Shares {
-    let mut sorted = shares.clone();
-    sorted.sort_unstable_by_key(|(_, rows)| std::cmp::Reverse(*rows));
-    let (mut sum, mut level) = (0_u64, 0);
-    for (at, (_, rows)) in sorted.iter().enumerate() {
-        sum = sum.saturating_add(*rows);
-        level = sum.saturating_sub(excess) / (at as u64 + 1);
-        if sorted.get(at + 1).is_none_or(|(_, next)| *next <= level) {
-            break;
+    let beyond = |level: u64| {
+        shares
+            .iter()
+            .map(move |(_, rows)| rows.saturating_sub(level))
+    };
+    // The highest number of events that all may keep, bit by bit.
+    let level = (0..u64::BITS).rev().fold(0, |level, bit| {
+        let higher = level | (1 << bit);
+        match beyond(higher).sum::<u64>() >= excess {
+            true => higher,
+            false => level,
         }
-    }
+    });
     let mut left = excess;
     let mut found = Vec::new();
-    for (principal, rows) in sorted {
-        let removed = rows.saturating_sub(level).min(left);
+    for ((principal, _), rows) in shares.iter().zip(beyond(level)) {
+        let removed = rows.min(left);
         if removed > 0 {
-            found.push((principal, removed));
+            found.push((principal.clone(), removed));
             left -= removed;
         }
     }

@@ -11,22 +11,15 @@ use std::sync::Arc;
 use upstream::time::Timestamp;
 
 use super::event::{EventStatus, Outcome, kind, short};
-use super::record::{Columns, Record};
+use super::record::{COLUMNS, Columns, Record, SOURCE};
 use super::trace::TraceId;
-use crate::database::{Connection, Row, StoreError, StoreLocation, Value};
+use crate::database::{Connection, Row, StoreError, StoreFault, StoreLocation, Value};
 
 /// Limit for the events of one query.
 pub(crate) const MAX_QUERY_LIMIT: usize = 10_000;
 
 /// Estimated bytes of a row in addition to its metadata: its columns, and its entries in the indexes.
 const ROW_OVERHEAD_BYTES: i64 = 400;
-
-/// The first parameter is the id in a file, and the gateway in PostgreSQL.
-const INSERT: &str = "
-    insert into mcp_events (FIRST, timestamp, trace_id, event_type, status, source, principal, view, backend, item,
-        outcome, kind, bytes, metadata)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-";
 
 /// Changes the number of events of a principal, and their bytes.
 const ADD_USAGE: &str = "
@@ -36,7 +29,7 @@ const ADD_USAGE: &str = "
 ";
 
 const SELECT: &str =
-    "select id, timestamp, trace_id, event_type, status, source, replica, metadata from mcp_events";
+    "select id, timestamp, trace_id, event_type, status, replica, metadata from mcp_events";
 
 /// The number of events of each principal, and their bytes. In the order in which all gateways change them.
 pub(super) type Usage = BTreeMap<Box<str>, (i64, i64)>;
@@ -92,8 +85,10 @@ impl Conditions {
 
     /// Adds the condition that `column` has this value. The first one of a statement chooses its index: without
     /// statistics a database may choose one that matches half of all events.
-    fn equals(&mut self, column: &str, value: Option<impl Into<Value>>) {
-        let Some(value) = value else { return };
+    fn equals(&mut self, column: &str, value: Option<&str>) {
+        let Some(value) = value.map(short) else {
+            return;
+        };
         match std::mem::replace(&mut self.has_index, true) {
             false => self.add(&format!("{column} = ?"), value),
             true => self.add(&format!("coalesce({column}, '') = ?"), value),
@@ -116,22 +111,20 @@ impl Query {
     /// The conditions, the most selective one first.
     fn conditions(&self, connection: &Connection) -> Conditions {
         let mut found = Conditions::default();
-        let text = |text: &Option<String>| text.as_deref().map(|text| Value::from(short(text)));
-        let shared = |text: &Option<Arc<str>>| text.as_deref().map(|text| Value::from(short(text)));
         if let Some(trace) = self.trace_id {
             found.add("trace_id = ?", Value::Bytes(trace.into_bytes().to_vec()));
             found.has_index = true;
         }
-        found.equals("item", text(&self.item));
-        found.equals("kind", text(&self.kind));
-        found.equals("principal", shared(&self.principal));
-        found.equals("view", shared(&self.view));
-        found.equals("backend", text(&self.backend));
-        if let Some(event_type) = text(&self.event_type) {
-            if self.event_type.as_deref() != Some(kind::TOOL_CALL) {
+        found.equals("item", self.item.as_deref());
+        found.equals("kind", self.kind.as_deref());
+        found.equals("principal", self.principal.as_deref());
+        found.equals("view", self.view.as_deref());
+        found.equals("backend", self.backend.as_deref());
+        if let Some(event_type) = &self.event_type {
+            if event_type != kind::TOOL_CALL {
                 found.choose_index_without("event_type", "'gateway.tool_call'");
             }
-            found.add("event_type = ?", event_type);
+            found.add("event_type = ?", short(event_type));
         }
         if self.outcome.is_some_and(|outcome| outcome != Outcome::Ok) {
             found.choose_index_without("outcome", "'ok'");
@@ -156,7 +149,7 @@ impl Query {
             found.add("status = ?", i64::from(status.number()));
         }
         found.has_index = true;
-        found.equals("replica", text(&self.replica));
+        found.equals("replica", self.replica.as_deref());
         if let Some(about) = &self.about {
             let (condition, pattern) = match connection.is_shared() {
                 true => (
@@ -210,46 +203,43 @@ pub(crate) fn append(connection: &mut Connection, records: &[Record]) -> Result<
         return Ok(());
     }
     let is_shared = connection.is_shared();
-    let insert = INSERT.replace("FIRST", if is_shared { "replica" } else { "id" });
+    let first = if is_shared { "replica" } else { "id" };
+    let insert = format!(
+        "insert into mcp_events (timestamp, trace_id, event_type, status, source, bytes, metadata, {}, {first})
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+        COLUMNS.join(", ")
+    );
     let replica = format!("{:08x}", mcp_serve::process_id());
     let mut usage = Usage::new();
     let store = |connection: &mut Connection| {
-        let mut id = match is_shared {
-            true => 0,
-            false => {
-                let newest = "select coalesce(max(id), 0) from mcp_events";
-                let newest = connection.query(newest, &[])?;
-                newest.first().map_or(0, |row| row.integer(0))
-            }
-        };
+        let mut id = 0;
+        if !is_shared {
+            let newest = connection.query("select coalesce(max(id), 0) from mcp_events", &[])?;
+            id = newest.first().map_or(0, |row| row.integer(0));
+        }
         let rows = records.iter().map(|record| {
-            let columns = &record.columns;
             let bytes = ROW_OVERHEAD_BYTES + record.metadata.len() as i64;
-            let principal = columns.principal.clone().unwrap_or_default();
+            let mut columns = record.columns.clone();
+            let principal = columns[0].get_or_insert_default();
             let (events, sum) = usage.entry(principal.clone()).or_default();
             (*events, *sum) = (*events + 1, *sum + bytes);
             let micros = record.timestamp.as_microsecond();
             id = micros.max(id.saturating_add(1));
-            let first = match is_shared {
-                true => Value::from(replica.as_str()),
-                false => Value::Integer(id),
-            };
-            vec![
-                first,
+            let mut row = vec![
                 Value::Integer(micros),
                 Value::Bytes(record.trace_id.into_bytes().to_vec()),
                 Value::from(&*record.event_type),
                 Value::Integer(record.status.number().into()),
-                Value::from(&*record.source),
-                Value::Text(Some(principal)),
-                Value::Text(columns.view.clone()),
-                Value::Text(columns.backend.clone()),
-                Value::Text(columns.item.clone()),
-                Value::Text(columns.outcome.clone()),
-                Value::Text(columns.kind.clone()),
+                Value::from(SOURCE),
                 Value::Integer(bytes),
                 Value::from(record.metadata.as_str()),
-            ]
+            ];
+            row.extend(columns.map(Value::Text));
+            row.push(match is_shared {
+                true => Value::from(replica.as_str()),
+                false => Value::Integer(id),
+            });
+            row
         });
         let rows: Vec<Vec<Value>> = rows.collect();
         connection.execute(&insert, &rows)?;
@@ -270,7 +260,7 @@ pub(super) fn add_usage(connection: &mut Connection, usage: &Usage) -> Result<()
 }
 
 /// Returns the newest events that match, oldest first.
-pub(crate) fn find(connection: &mut Connection, query: &Query) -> Result<Vec<Record>, StoreError> {
+pub(super) fn find(connection: &mut Connection, query: &Query) -> Result<Vec<Record>, StoreError> {
     let (sql, values) = newest(connection, query);
     let rows = connection.query(&sql, &values)?;
     rows.iter().rev().map(record).collect()
@@ -304,23 +294,40 @@ fn record(row: &Row) -> Result<Record, StoreError> {
         trace_id: TraceId::from_bytes(trace),
         event_type: text(3).into(),
         status: EventStatus::from_number(row.integer(4)),
-        source: text(5).into(),
-        replica: row.text(6).map(ToOwned::to_owned),
+        replica: row.text(5).map(ToOwned::to_owned),
         columns: Columns::default(),
-        metadata: text(7),
+        metadata: text(6),
     })
 }
 
-/// Reads the events of a database beside the gateway, in another process. Blocks.
-pub struct EventReader(Connection);
+/// Reads the events of a database through a connection of its own, so that no query delays a write. Blocks.
+pub struct EventReader {
+    location: StoreLocation,
+    /// That of the database, if it is in memory.
+    name: String,
+    /// `None` before the first query, and after a failure.
+    connection: Option<Connection>,
+}
 
 impl EventReader {
-    /// Opens the database.
+    pub(crate) fn new(location: StoreLocation, name: String) -> Self {
+        Self {
+            location,
+            name,
+            connection: None,
+        }
+    }
+
+    /// Opens the database, which is a file or shared.
     ///
     /// # Errors
     /// When it cannot be opened, or has another version.
     pub fn open(location: &StoreLocation) -> Result<Self, StoreError> {
-        location.connect().map(Self)
+        let connection = Some(location.connect()?);
+        Ok(Self {
+            connection,
+            ..Self::new(location.clone(), String::new())
+        })
     }
 
     /// Returns the newest events that match, oldest first.
@@ -328,8 +335,13 @@ impl EventReader {
     /// # Errors
     /// When they cannot be read.
     pub fn find(&mut self, query: &Query) -> Result<Vec<Record>, StoreError> {
-        self.0.verify()?;
-        find(&mut self.0, query)
+        let was_open = self.connection.is_some();
+        let mut search = || self.with(|connection| find(connection, query));
+        // An open connection may have ended since the query before.
+        match search() {
+            Err(error) if was_open && error.fault != StoreFault::Corrupt => search(),
+            found => found,
+        }
     }
 
     /// Returns the events that match after the position `after`, by their positions. There may be more of them if as
@@ -338,15 +350,28 @@ impl EventReader {
     /// # Errors
     /// When they cannot be read, or another database is in the place of this one.
     pub fn read(&mut self, after: i64, query: &Query) -> Result<Vec<Record>, StoreError> {
-        self.0.verify()?;
-        let mut conditions = query.conditions(&self.0);
-        conditions.add("id > ?", after);
-        let sql = format!(
-            "{SELECT}{} order by id limit {}",
-            clause(&conditions.all),
-            query.limit()
-        );
-        let rows = self.0.query(&sql, &conditions.values)?;
-        rows.iter().map(record).collect()
+        self.with(|connection| {
+            let mut conditions = query.conditions(connection);
+            conditions.add("id > ?", after);
+            let (limit, matching) = (query.limit(), clause(&conditions.all));
+            let sql = format!("{SELECT}{matching} order by id limit {limit}");
+            let rows = connection.query(&sql, &conditions.values)?;
+            rows.iter().map(record).collect()
+        })
+    }
+
+    fn with<T>(
+        &mut self,
+        read: impl FnOnce(&mut Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            None => self.connection.insert(self.location.open(&self.name)?),
+        };
+        let found = connection.verify().and_then(|()| read(connection));
+        if found.is_err() {
+            self.connection = None;
+        }
+        found
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use upstream::time::Timestamp;
 
-use super::table::MAX_QUERY_LIMIT;
+use super::table::{MAX_QUERY_LIMIT, find};
 use super::*;
 use crate::database::{Connection, Database};
 
@@ -91,7 +91,7 @@ fn number(record: &Record) -> usize {
 }
 
 /// Waits for a condition that another thread or process makes true.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         let is_in_time = start.elapsed() < Duration::from_secs(120);
@@ -103,13 +103,13 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 /// Records an event and waits until `count` events are written.
 fn write(database: &Database, number: usize, count: u64) {
     database.log.record(event(number));
-    until("written", || database.health().written == count);
+    until("written", || database.log.health().written == count);
 }
 
 /// Waits until the log is degraded, and returns the reason.
 fn degraded(database: &Database) -> String {
-    until("degraded", || database.health().degraded.is_some());
-    database.health().degraded.unwrap_or_default()
+    until("degraded", || database.log.health().degraded.is_some());
+    database.log.health().degraded.unwrap_or_default()
 }
 
 /// The numbers of the events that a query finds.

@@ -4,7 +4,8 @@ use mcp_core::server::{StoredTask, TaskOwner, TaskStore as _};
 use serde_json::json;
 
 use super::*;
-use crate::state::tests::{postgres, until};
+use crate::events::tests::until;
+use crate::state::tests::postgres;
 
 const OWNER: TaskOwner = [7; 32];
 const LIFETIME: Duration = Duration::from_secs(600);
@@ -55,7 +56,7 @@ async fn task_of_a_gateway_is_found_cancelled_and_lost_with_it() {
     b.cancel(&running.id).await.unwrap();
     timeout(Duration::from_secs(60), cancelled).await.unwrap();
     kill(a);
-    until("its end", || b.others() == 0).await;
+    until("its end", || b.others() == 0);
     assert!(b.find(OWNER, &running.id).await.unwrap().unwrap().is_lost);
 }
 

@@ -1,12 +1,10 @@
 //! Tests of the state on SQLite, and on PostgreSQL if `MCP_TEST_POSTGRES_URL` names one.
 
-use std::time::{Duration, Instant};
-
 use super::table::{all, apply, changes, clock};
 use super::*;
 use crate::database::{Database, StoreLocation};
 use crate::events::Retention;
-use crate::events::tests::Scratch;
+use crate::events::tests::{Scratch, until};
 
 fn change(key: &str, expected: Expected, value: Option<&str>) -> EntryChange {
     EntryChange {
@@ -95,15 +93,6 @@ fn postgres_changes_are_atomic_and_followed() {
     }
 }
 
-/// Waits for a condition that another thread or process makes true.
-pub(crate) async fn until(what: &str, mut is_done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_done() {
-        assert!(start.elapsed() < Duration::from_secs(120), "{what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
 async fn check_store(location: StoreLocation) {
     let database = start(location.clone());
     let store = &database.state;
@@ -122,7 +111,7 @@ async fn check_store(location: StoreLocation) {
     };
     std::thread::spawn(work).join().unwrap();
     let is_followed = || store.entries().get(EntryKind::Pin, "b/1").is_some();
-    until("followed", is_followed).await;
+    until("followed", is_followed);
     let close = tokio::task::spawn_blocking(move || database.close());
     close.await.unwrap();
 }
@@ -149,7 +138,7 @@ async fn removed_file_is_written_again() {
         let entries = connection.and_then(|mut connection| all(&mut connection).ok());
         entries.is_some_and(|entries| entries.get(EntryKind::Pin, "a/1").is_some())
     };
-    until("stored again", is_stored).await;
+    until("stored again", is_stored);
     assert!(store.entries().get(EntryKind::Pin, "a/1").is_some());
 }
 
@@ -166,6 +155,6 @@ async fn unavailable_database_holds_nothing_up() {
     assert!(!store.entries().are_read);
     assert!(store.change(vec![entry.clone()]).await.is_err());
     std::fs::remove_file(&file.0).unwrap();
-    until("read", || store.entries().are_read).await;
+    until("read", || store.entries().are_read);
     assert!(store.change(vec![entry]).await.unwrap());
 }

@@ -1,7 +1,6 @@
 //! A call that waits ends with its caller, and is never made later.
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use super::{Operated, ROLES, answer};
@@ -19,8 +18,8 @@ fn eras(session: &str) -> Vec<(Vec<(&'static str, &str)>, Value)> {
     let version = |version| ("mcp-protocol-version", version);
     let in_session = |accept| vec![version("2025-06-18"), ("mcp-session-id", session), accept];
     let progress = json!({"progressToken": 1});
-    let mut modern = vec![version("2026-07-28"), BOTH];
-    modern.extend([("mcp-method", "tools/call"), ("mcp-name", "b__echo")]);
+    let mut modern = Dialect::Modern.headers_of("tools/call", "b__echo");
+    modern.push(BOTH);
     vec![
         (vec![], json!({})),
         (vec![BOTH], progress.clone()),
@@ -153,7 +152,7 @@ async fn call_ends_when_the_gateway_stops() {
     let call = gateway.call("Ada");
     let id = gateway.waiting().await;
     let Operated(Gateway { mut server, folder }) = gateway;
-    kill(Pid::from_raw(server.pid().cast_signed()), Signal::SIGTERM).unwrap();
+    server.signal(Signal::SIGTERM);
     assert_contains(&call.await.unwrap(), "the gateway stops");
     server.wait_for_exit().await;
     let store = folder.path("events.db");

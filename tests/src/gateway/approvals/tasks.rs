@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{Folder, Operated};
-use crate::harness::{assert_contains, assert_lacks, eventually, modern_meta, rpc, wait_until};
+use crate::harness::{
+    Dialect, assert_contains, assert_lacks, eventually, modern_meta, rpc, wait_until,
+};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
@@ -42,9 +44,7 @@ impl<'a> TaskClient<'a> {
             headers.push(("mcp-protocol-version", "2025-11-25"));
         } else {
             params["_meta"] = modern_meta(json!({"extensions": {EXTENSION: {}}}));
-            headers.push(("mcp-protocol-version", "2026-07-28"));
-            headers.push(("mcp-method", method));
-            headers.push(("mcp-name", name.as_str()));
+            headers = Dialect::Modern.headers_of(method, &name);
         }
         let body = rpc(method, params).to_string();
         self.gateway.0.post_with(&headers, body).await.json()

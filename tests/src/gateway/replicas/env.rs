@@ -1,20 +1,18 @@
 //! Three gateways on one PostgreSQL, and a client that chooses the one for each request.
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use super::EmptyDatabase;
 use crate::gateway::env::{Folder, Gateway, legacy_fixture, token, tokens};
 use crate::harness::{
-    Event, EventStream, Server, http_client, initialize, modern_meta, wait_until,
+    Dialect, Event, EventStream, Server, http_client, initialize, modern_meta, wait_until,
 };
 
 /// Three replicas with the same key, in front of one server over HTTP (`b`) and of a child each (`old`), which has no
 /// revision later than 2025-11-25.
 pub(super) struct ReplicaGroup {
-    pub(super) gateways: Vec<Option<Gateway>>,
-    pub(super) urls: Vec<String>,
+    pub(super) gateways: [Gateway; 3],
     pub(super) database: EmptyDatabase,
     _backend: Server,
 }
@@ -45,10 +43,8 @@ impl ReplicaGroup {
             Gateway::with_env(folder, &config, &args, &env).await
         };
         let (a, b, c) = tokio::join!(start(), start(), start());
-        let gateways = [a, b, c];
         let group = Self {
-            urls: gateways.iter().map(|one| one.server.url.clone()).collect(),
-            gateways: gateways.map(Some).into(),
+            gateways: [a, b, c],
             database,
             _backend: backend,
         };
@@ -75,28 +71,16 @@ impl ReplicaGroup {
         status["other_gateways"].as_u64().unwrap_or_default()
     }
 
-    /// The log of the replica `at` so far.
-    pub(super) fn log(&self, at: usize) -> String {
-        self.gateways[at].as_ref().unwrap().server.log()
-    }
-
-    /// Ends one of them by a signal, and waits for that.
-    pub(super) async fn stop(&mut self, at: usize) {
-        let mut gateway = self.gateways[at].take().unwrap();
-        let pid = Pid::from_raw(gateway.pid().cast_signed());
-        kill(pid, Signal::SIGTERM).unwrap();
-        assert_eq!(gateway.server.wait_for_exit().await, Some(0));
-    }
-
-    /// Kills one of them.
-    pub(super) async fn kill(&mut self, at: usize) {
-        self.gateways[at].take().unwrap().server.kill().await;
+    /// Ends one of them by a signal. Returns its exit code.
+    pub(super) async fn end(&mut self, at: usize, signal: Signal) -> Option<i32> {
+        self.gateways[at].signal(signal);
+        self.gateways[at].server.wait_for_exit().await
     }
 
     fn builder(&self, method: &str, at: usize, session: &str) -> reqwest::RequestBuilder {
         let method = method.parse().unwrap();
         let builder = http_client()
-            .request(method, &self.urls[at])
+            .request(method, &self.gateways[at].url)
             .bearer_auth(token("ada"))
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream");
@@ -128,11 +112,10 @@ impl ReplicaGroup {
         let extensions = json!({"io.modelcontextprotocol/tasks": {}});
         params["_meta"] = modern_meta(json!({"elicitation": {}, "extensions": extensions}));
         let name = params["name"].as_str().or(params["taskId"].as_str());
-        let builder = self
-            .builder("POST", at, "")
-            .header("mcp-protocol-version", "2026-07-28")
-            .header("mcp-method", method)
-            .header("mcp-name", name.unwrap_or_default());
+        let mut builder = self.builder("POST", at, "");
+        for (name, value) in Dialect::Modern.headers_of(method, name.unwrap_or_default()) {
+            builder = builder.header(name, value);
+        }
         let body = request(method, params.clone()).to_string();
         let response = builder.body(body).send().await.unwrap();
         EventStream::new(response).response(7).await

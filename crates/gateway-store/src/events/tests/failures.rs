@@ -20,16 +20,16 @@ fn unavailable_store_drops_only_what_exceeds_the_queue() {
     degraded(&database);
     // One that waited for the store would wait without end: it is there only afterwards.
     (0..12_000).for_each(|n| database.log.record(event(n)));
-    let health = database.health();
+    let health = database.log.health();
     // The first batch of the writer has made room for more events in the queue.
     assert!((1_000..=2_000).contains(&health.dropped), "{health:?}");
     assert_eq!(health.written, 0);
     std::fs::remove_file(&in_the_way).unwrap();
     until("recovery", || {
-        let health = database.health();
+        let health = database.log.health();
         health.degraded.is_none() && health.waiting == 0
     });
-    let dropped = database.health().dropped;
+    let dropped = database.log.health().dropped;
     let mut reader = EventReader::open(&StoreLocation::File(in_the_way.join("events.db"))).unwrap();
     until("the rest", || {
         let reports = Query::default().with_type(kind::EVENTS_DROPPED);
@@ -40,7 +40,7 @@ fn unavailable_store_drops_only_what_exceeds_the_queue() {
         });
         // Usually one report, and two if the writer tried again while events were dropped.
         let written = 12_000 - dropped + reports.len() as u64;
-        counts.sum::<u64>() == dropped && database.health().written == written
+        counts.sum::<u64>() == dropped && database.log.health().written == written
     });
 }
 
@@ -56,9 +56,9 @@ async fn recorded_event_is_found_immediately() {
         }
     }
     database.close();
-    assert_eq!(database.health().written, 600);
+    assert_eq!(database.log.health().written, 600);
     log.record(event(0));
-    assert_eq!(database.health().dropped, 1);
+    assert_eq!(database.log.health().dropped, 1);
     assert!(log.find(Query::default()).await.is_err());
 }
 
@@ -77,7 +77,7 @@ fn steady_events_are_written_many_at_a_time() {
         database.log.record(event(number));
         std::thread::sleep(Duration::from_millis(1));
     }
-    until("written", || database.health().written == 301);
+    until("written", || database.log.health().written == 301);
     // An event waits 50 ms for others; it counts in both transactions at the ends.
     let rounds = start.elapsed().as_millis() as i64 / 50 + 2;
     let transactions = "select count(*) from transactions";
@@ -98,8 +98,8 @@ fn rejected_records_do_not_stop_others() {
         "create trigger refuse before insert on mcp_events begin select raise(abort, 'no'); end";
     other.execute_batch(refuse).unwrap();
     database.log.record(event(0));
-    until("refused", || database.health().dropped == 1);
-    assert_eq!(database.health().degraded, None);
+    until("refused", || database.log.health().dropped == 1);
+    assert_eq!(database.log.health().degraded, None);
     other.execute_batch("drop trigger refuse").unwrap();
     write(&database, 1, 2);
 }
@@ -112,7 +112,7 @@ async fn query_of_a_failing_store_returns_its_error() {
     assert_eq!(failure.fault, StoreFault::Unavailable);
     database.log.record(event(0));
     database.close();
-    assert_eq!(database.health().dropped, 1);
+    assert_eq!(database.log.health().dropped, 1);
 }
 
 /// Neither locks of readers nor long queries hold up what is written.

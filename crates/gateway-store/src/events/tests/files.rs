@@ -39,10 +39,10 @@ async fn events_wait_while_another_process_locks_the_file() {
     degraded(&database);
     let found = database.log.find(Query::default()).await.unwrap();
     assert_eq!(found.iter().map(number).collect::<Vec<_>>(), [0]);
-    assert_eq!(database.health().dropped, 0);
+    assert_eq!(database.log.health().dropped, 0);
     other.execute_batch("rollback").unwrap();
-    until("written", || database.health().written == 2);
-    assert_eq!(database.health().degraded, None);
+    until("written", || database.log.health().written == 2);
+    assert_eq!(database.log.health().degraded, None);
 }
 
 #[test]
@@ -64,10 +64,10 @@ fn damaged_file_is_renamed() {
         let after = start(&scratch);
         // And an event about it.
         write(&after, 1_000, 2);
-        let replaced = after.health().replaced.unwrap();
+        let replaced = after.log.health().replaced.unwrap();
         assert!(replaced.contains("was renamed"), "{replaced}");
         after.close();
-        assert_eq!(after.health().dropped, 0);
+        assert_eq!(after.log.health().dropped, 0);
         assert_eq!(written(&scratch.file()), [1_000], "{damage}");
         let aside = fs::read(scratch.0.join("events.db.corrupt")).unwrap();
         assert!(aside == bytes, "{damage}");
@@ -85,12 +85,12 @@ fn removed_file_is_noticed() {
             "all" => scratch.remove(),
             suffix => fs::remove_file(scratch.0.join(format!("events.db{suffix}"))).unwrap(),
         }
-        until("noticed", || database.health().replaced.is_some());
+        until("noticed", || database.log.health().replaced.is_some());
         until("the file", || {
-            database.health().written == 2 && scratch.file().exists()
+            database.log.health().written == 2 && scratch.file().exists()
         });
         write(&database, 1, 3);
-        assert_eq!(database.health().degraded, None);
+        assert_eq!(database.log.health().degraded, None);
         let found = written(&scratch.file());
         assert_eq!(found.last(), Some(&1), "{gone:?}: {found:?}");
         assert_eq!(found.len(), 1 + usize::from(gone == "-wal"), "{found:?}");
@@ -145,17 +145,17 @@ fn full_disk_child() {
             database.log.record(event(recorded));
             recorded += 1;
         }
-        database.health().degraded.is_some()
+        database.log.health().degraded.is_some()
     });
-    let before = database.health().written;
+    let before = database.log.health().written;
     let (_, hard) = getrlimit(Resource::RLIMIT_FSIZE).unwrap();
     setrlimit(Resource::RLIMIT_FSIZE, hard, hard).unwrap();
     until("room again", || {
-        let health = database.health();
+        let health = database.log.health();
         health.degraded.is_none() && health.waiting == 0
     });
     database.close();
-    let health = database.health();
+    let health = database.log.health();
     assert!(health.written > before);
     let reports = Query::default().with_type(kind::EVENTS_DROPPED);
     let reports = EventReader::open(&location)

@@ -34,7 +34,7 @@ async fn gateways_share_one_log_and_reconnect() {
         event.trace_id = trace;
         databases[n % 3].log.record(event);
         if n == 450 {
-            until("some", || databases[1].health().written > 0);
+            until("some", || databases[1].log.health().written > 0);
             run(
                 &address,
                 "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'two'",
@@ -42,7 +42,7 @@ async fn gateways_share_one_log_and_reconnect() {
         }
     }
     until("all", || {
-        databases.iter().all(|one| one.health().written == 300)
+        databases.iter().all(|one| one.log.health().written == 300)
     });
     let query = Query::default()
         .with_trace(trace)
@@ -52,8 +52,8 @@ async fn gateways_share_one_log_and_reconnect() {
         let mut numbers: Vec<_> = found.iter().map(number).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (0..900).collect::<Vec<_>>());
-        assert_eq!(database.health().degraded, None);
-        assert_eq!(database.health().dropped, 0);
+        assert_eq!(database.log.health().degraded, None);
+        assert_eq!(database.log.health().dropped, 0);
     }
 }
 
