@@ -104,7 +104,7 @@ impl Docker {
             let Some(other) = mode.strip_prefix("container:") else {
                 continue;
             };
-            let other = ContainerName::new(other).map_err(invalid)?;
+            let other = ContainerName::new(other)?;
             self.mutable_container(&other).await?;
         }
         for network in &uses.networks {
@@ -112,15 +112,13 @@ impl Docker {
         }
         for (name, endpoint) in members(&body["NetworkingConfig"]["EndpointsConfig"]) {
             if !is_empty(&endpoint["Aliases"]) {
-                let network = self
-                    .network(&ObjectName::new(name).map_err(invalid)?)
-                    .await?;
+                let network = self.network(&ObjectName::new(name)?).await?;
                 self.permit_aliases(&network)?;
             }
         }
         let mut missing = Vec::new();
         for (volume, writable) in uses.volumes {
-            let name = ObjectName::new(volume).map_err(invalid)?;
+            let name = ObjectName::new(volume)?;
             match self.try_volume(&name).await? {
                 Some(found) => {
                     self.permit_host_volume(&found)?;
@@ -160,9 +158,7 @@ impl Docker {
             let (none, mut names) = (BTreeMap::new(), ["bridge", "podman"].into_iter());
             return names.try_for_each(|name| self.policy.permit_use(name, &none));
         }
-        let network = self
-            .network(&ObjectName::new(mode).map_err(invalid)?)
-            .await?;
+        let network = self.network(&ObjectName::new(mode)?).await?;
         let is_host = network.driver == "host" || network.name == "host";
         match is_host {
             true => self.policy.permit_create(&Reach::Namespace("host")),
@@ -326,10 +322,6 @@ fn is_empty(value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Object(members) => members.is_empty(),
     }
-}
-
-fn invalid(error: crate::engine::InvalidName) -> ToolError {
-    ToolError::invalid_argument(error.to_string())
 }
 
 /// The ranges of private networks.

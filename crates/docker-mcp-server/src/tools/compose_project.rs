@@ -1,13 +1,9 @@
 //! Compose projects in a directory, resolved by the compose program and judged by the policy, and the tools that read
 //! compose files.
 
-use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::io;
 use std::path::{Component, Path, PathBuf};
-
-use serde_json::{Map, Value};
-use upstream::text::truncate_list;
 
 use super::prelude::*;
 use crate::cli::{self, BuildDirectory, COMPOSE, Cli, Output, Run};

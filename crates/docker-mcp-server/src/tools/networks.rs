@@ -1,9 +1,7 @@
 //! Tools of networks and volumes.
 
-use serde_json::json;
-
 use super::prelude::*;
-use crate::engine::{EngineError, Network, is_anonymous};
+use crate::engine::{Network, is_anonymous};
 use crate::policy::{CREATED, MARK, permit_marks};
 
 /// List networks; or inspect one, with the containers in it.

@@ -1,13 +1,10 @@
 //! Tools of the engine as a whole: its description, its events, its unused objects.
 
-use futures_util::stream;
-use serde_json::Value;
 use upstream::time::Since;
 
 use super::prelude::*;
 use super::recreate_container::is_kept;
-use crate::engine::{Engine, Event, Path, SHOWN_DETAILS, is_anonymous};
-use crate::json::{items, text};
+use crate::engine::{Event, SHOWN_DETAILS, is_anonymous};
 use crate::unix_time;
 
 /// The least timeout of disk usage, for which the engine reads the size of every file.
@@ -577,8 +574,6 @@ async fn volumes(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
