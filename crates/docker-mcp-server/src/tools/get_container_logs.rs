@@ -30,23 +30,23 @@ pub(crate) struct GetContainerLogs {
     container: Option<ContainerName>,
     /// Compose project instead.
     project: Option<ObjectName>,
-    /// Only this service of it.
+    /// Only this service.
     service: Option<String>,
-    /// Lines of each; default 100, or 0 if it follows.
+    /// Lines of each; default 100, 0 if it follows.
     tail: Option<Bounded<0, 5000>>,
     /// Only newer than an age (`1h30m`) or RFC 3339 time.
     since: Option<Since>,
     /// Only older than this.
     until: Option<Since>,
-    /// Only lines that match this regex.
+    /// Only lines matching this regex.
     #[schemars(with = "Option<String>")]
     grep: Option<Pattern>,
     /// Follow so long, over restarts.
     follow_seconds: Option<Bounded<1, 86_400>>,
-    /// Follow (default 20 s) until this regex matches; older lines only with `tail` or `since`.
+    /// Follow (default 20 s) until this matches a new line or one of `tail`.
     #[schemars(with = "Option<String>")]
     until_match: Option<Pattern>,
-    /// Begin lines with their time.
+    /// Begin lines with times.
     #[serde(default)]
     timestamps: bool,
     /// Only this stream.
