@@ -153,20 +153,14 @@ impl Policy {
         !self.allow.is_empty() || !self.deny.is_empty()
     }
 
-    /// Whether a network or volume with these labels may be changed.
-    pub(crate) fn may_change(&self, labels: &Labels) -> bool {
-        !self.only_created || is_created(labels)
+    /// Whether an object may be changed that this server has created, or built, or not.
+    pub(crate) fn may_change(&self, is_own: bool) -> bool {
+        is_own || !self.only_created
     }
 
     /// Errors when only this server's own objects may be changed, and this is not one of them.
-    pub(crate) fn permit_change(&self, name: &str, labels: &Labels) -> Result<(), ToolError> {
-        allow_if(self.may_change(labels), || not_created(name))
-    }
-
-    /// As [`Policy::permit_change`], for an image that this server has built or not.
-    pub(crate) fn permit_change_image(&self, name: &str, is_built: bool) -> Result<(), ToolError> {
-        let may_change = is_built || !self.only_created;
-        allow_if(may_change, || not_created(name))
+    pub(crate) fn permit_change(&self, name: &str, is_own: bool) -> Result<(), ToolError> {
+        allow_if(self.may_change(is_own), || not_created(name))
     }
 
     /// The option that protects from being overwritten what this server has created or not.

@@ -13,7 +13,7 @@ use crate::engine::{
     ContainerName, ImageName, Network, ObjectKind, ObjectName, Path, Volume, is_anonymous,
 };
 use crate::json::{items, members, text, texts};
-use crate::policy::{CREATED, MARK, Reach};
+use crate::policy::{CREATED, MARK, Reach, is_created};
 
 /// Members of `HostConfig` that stay inside of the container.
 const CONTAINED: &str = "AutoRemove BlkioWeight CapDrop ConsoleSize CpuPeriod CpuQuota CpuShares \
@@ -124,7 +124,8 @@ impl Docker {
                     self.permit_host_volume(&found)?;
                     if is_anonymous(volume) {
                         // The removal of its container may remove it, too.
-                        self.policy.permit_change(volume, &found.labels)?;
+                        self.policy
+                            .permit_change(volume, is_created(&found.labels))?;
                     } else if writable {
                         self.policy.permit_write(volume, &found.labels)?;
                     }
@@ -137,7 +138,8 @@ impl Docker {
 
     /// Refuses further names in a network of others, who may look for one of their own by the same name.
     pub(crate) fn permit_aliases(&self, network: &Network) -> Result<(), ToolError> {
-        self.policy.permit_change(&network.name, &network.labels)
+        self.policy
+            .permit_change(&network.name, is_created(&network.labels))
     }
 
     /// Refuses a volume whose options make it a directory of the host, unless that may be mounted itself.

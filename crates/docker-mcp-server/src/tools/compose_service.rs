@@ -10,6 +10,7 @@ use super::list_containers::health;
 use super::prelude::*;
 use crate::compose::{self, NETWORK, PROJECT, VOLUME};
 use crate::engine::ports_of_summary;
+use crate::policy::is_created;
 
 /// Services of a project that are shown beside other projects.
 const MAX_SERVICES: usize = 20;
@@ -405,7 +406,7 @@ impl ComposeService {
             let project = labels.get(PROJECT).map(String::as_str);
             if project == Some(self.project.as_str()) && labels.contains_key(label) {
                 docker.policy.permit(&name, &labels)?;
-                docker.policy.permit_change(&name, &labels)?;
+                docker.policy.permit_change(&name, is_created(&labels))?;
                 found[kind].insert(name);
             }
         }

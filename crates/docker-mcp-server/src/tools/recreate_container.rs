@@ -19,7 +19,7 @@ use super::prelude::*;
 use crate::docker::HIDDEN;
 use crate::engine::exit_meaning;
 use crate::json;
-use crate::policy::{KEPT, REPLACES};
+use crate::policy::{KEPT, REPLACES, is_created};
 use crate::unix_time;
 
 const DEFAULT_TIMEOUT: u32 = 60;
@@ -298,7 +298,7 @@ async fn finish(docker: &Docker, container: &ContainerSummary) -> bool {
         return true;
     };
     let (policy, labels) = (&docker.policy, &container.labels);
-    if !policy.permits(&name, labels) || !policy.may_change(labels) {
+    if !policy.permits(&name, labels) || !policy.may_change(is_created(labels)) {
         return true;
     }
     // A call that is under way ends by itself, unless its process is killed.
