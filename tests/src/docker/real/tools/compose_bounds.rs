@@ -144,7 +144,6 @@ async fn project_is_marked_as_created() {
         return;
     };
     let name = ours.name("shop");
-    let web = ours.name("shop-web-1");
     let arguments = json!({"directory": shop.path(), "project": name, "confirm": name});
     for _ in 0..2 {
         let up = succeed(&ours, "compose_up", arguments.clone()).await;
@@ -153,18 +152,6 @@ async fn project_is_marked_as_created() {
     let down = succeed!(ours, "compose_service", {"project": name, "action": "down", "volumes": true, "confirm": name});
     assert_has!(down, {"failed": null, "removed_volumes": [format!("{name}_data")],
         "removed_networks": [format!("{name}_default")]});
-
-    // A project of another program is not recreated.
-    let labels = json!({"Labels": of_compose(&name, "web")});
-    ours.sleep("shop-web-1", labels).await;
-    let before = ours.id(&web).await;
-    fails_with!(
-        ours,
-        "compose_up",
-        arguments,
-        "was not created by this server"
-    );
-    assert_eq!(ours.id(&web).await, before);
 }
 
 /// Calls of every tool that changes a project.
@@ -189,23 +176,30 @@ async fn projects_of_others_are_not_changed() {
     let web = free.sleep("shop-web-1", labels).await;
     let yaml = json!(web_project("init: true", "")).to_string();
     let words = [("$DIR", shop.str()), ("$P", &name), ("$YAML", &yaml)];
-    for (option, value) in [
-        ("DOCKER_MCP_DENY", format!("name={web}")),
+    let id = free.id(&web).await;
+    let [by_name, by_label] = [
+        format!("name={web}"),
+        format!("label=com.docker.compose.project={name}"),
+    ];
+    for (option, value, reason) in [
+        ("DOCKER_MCP_DENY", &*by_name, ""),
+        ("DOCKER_MCP_DENY", &by_label, ""),
         (
-            "DOCKER_MCP_DENY",
-            format!("label=com.docker.compose.project={name}"),
+            "DOCKER_MCP_ONLY_CREATED",
+            "1",
+            "was not created by this server",
         ),
-        ("DOCKER_MCP_ONLY_CREATED", "1".to_owned()),
-        ("DOCKER_MCP_NO_DESTRUCTIVE", "1".to_owned()),
-        ("MCP_READ_ONLY", "1".to_owned()),
+        ("DOCKER_MCP_NO_DESTRUCTIVE", "1", ""),
+        ("MCP_READ_ONLY", "1", ""),
     ] {
-        let bounded = lab(&shop, &[(option, &value)]).await.unwrap();
+        let bounded = lab(&shop, &[(option, value)]).await.unwrap();
         for (tool, arguments) in calls_of(CHANGES, &words) {
             let text = refusal(&bounded, tool, &arguments).await;
             assert_ne!(text, "", "{option}={value} {tool} {arguments}");
+            assert_contains(&text, reason);
         }
     }
-    assert_eq!(free.state(&web).await, "running");
+    assert_has!(free.inspect(&web).await, {"Id": id, "State": {"Running": true}});
     let file = fs::read_to_string(shop.path().join("compose.yml")).unwrap();
     assert_eq!(file, web_project("", ""));
 }

@@ -5,73 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use crate::docker::prelude::*;
 
-fn services(word: &str) -> String {
-    format!(
-        r#"services:
-  web:
-    image: busybox:test
-    command: [sh, -c, "echo $$WORD; sleep 600"]
-    stop_grace_period: 0s
-    environment: {{ WORD: {word}, LEAK: "${{APP_WORD:-}}" }}
-    volumes: ["data:/data"]
-  db:
-    image: busybox:test
-    command: [sleep, "600"]
-    stop_grace_period: 0s
-volumes:
-  data:
-"#
-    )
-}
-
 async fn environment(lab: &Lab, container: &str) -> String {
     lab.inspect(container).await["Config"]["Env"].to_string()
-}
-
-#[tokio::test]
-async fn project_is_started_changed_and_removed() {
-    let shop = Folder::new();
-    for lab in project_labs(&shop).await {
-        shop.write("compose.yml", &services("one"));
-        let project = lab.name("shop");
-        let (web, db) = (lab.name("shop-web-1"), lab.name("shop-db-1"));
-        let arguments = json!({"directory": shop.path(), "project": project});
-        let up = succeed(&lab, "compose_up", arguments.clone()).await;
-        assert_has!(up, {"running": 2, "containers": 2});
-        assert_contains(&up["output"], "Started");
-        let set = environment(&lab, &web).await;
-        assert_contains(&set, "\"WORD=one\"");
-        assert_lacks(&set, "canary");
-
-        let listed = succeed!(lab, "list_compose_projects", {"project": project});
-        assert_has!(listed["projects"][0], {"directory": shop.path(), "running": 2});
-        wait_until("its log", async || {
-            let log = succeed!(lab, "get_container_logs", {"project": project, "service": "web"});
-            log["log"].as_str().unwrap().ends_with("| one")
-        })
-        .await;
-
-        // A call that changes nothing needs no confirmation.
-        succeed(&lab, "compose_up", arguments.clone()).await;
-        // A change of a running project needs one; the other service is not changed.
-        shop.write("compose.yml", &services("two"));
-        let untouched = lab.id(&db).await;
-        let (loss, up) = confirmed(&lab, "compose_up", arguments, &project).await;
-        assert_contains(&loss, "are recreated");
-        assert_contains(&loss, &web);
-        assert_lacks(&loss, &db);
-        assert_eq!(up["running"], 2, "{up}");
-        assert_contains(&environment(&lab, &web).await, "\"WORD=two\"");
-        assert_eq!(lab.id(&db).await, untouched);
-
-        let arguments = json!({"project": project, "action": "down", "volumes": true});
-        let (loss, down) = confirmed(&lab, "compose_service", arguments, &project).await;
-        assert_contains(&loss, "2 containers");
-        assert_contains(&loss, "permanently lost");
-        assert_has!(down, {"removed_containers": [db, web], "removed_networks": [format!("{project}_default")],
-            "removed_volumes": [format!("{project}_data")], "failed": null});
-        fails_with!(lab, "list_compose_projects", {"project": project}, "There is no compose project");
-    }
 }
 
 /// Compose removes neither what a container of others uses, nor says so.
@@ -79,7 +14,7 @@ async fn project_is_started_changed_and_removed() {
 async fn objects_that_stay_when_a_project_is_taken_down_are_named() {
     let shop = Folder::new();
     for lab in project_labs(&shop).await.into_iter().take(1) {
-        shop.write("compose.yml", &services("one"));
+        shop.write("compose.yml", &yaml("one"));
         let project = lab.name("kept");
         succeed!(lab, "compose_up", {"directory": shop.path(), "project": project});
         let (volume, network) = (format!("{project}_data"), format!("{project}_default"));
@@ -199,7 +134,8 @@ fn yaml(word: &str) -> String {
     image: busybox:test
     command: [sh, -c, "echo $$WORD; sleep 600"]
     stop_grace_period: 0s
-    environment: {{ WORD: "{word}", DB_PASSWORD: canary-41 }}
+    environment: {{ WORD: "{word}", DB_PASSWORD: canary-41, LEAK: "${{APP_WORD:-}}" }}
+    volumes: ["data:/data"]
     labels: {{ "a$b": "c$$d" }}
     healthcheck: {{ test: [CMD, "true"], interval: 1s }}
   tools:
@@ -207,6 +143,8 @@ fn yaml(word: &str) -> String {
     command: [sleep, "600"]
     stop_grace_period: 0s
     profiles: [debug]
+volumes:
+  data:
 "#
     )
 }
@@ -220,7 +158,7 @@ async fn states(lab: &Lab, project: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn project_is_deployed_from_text() {
+async fn project_is_deployed_from_text_changed_and_removed() {
     let dir = Folder::new();
     for lab in project_labs(&dir).await {
         let project = lab.name("shop");
@@ -239,7 +177,10 @@ async fn project_is_deployed_from_text() {
         let file = shop.join("compose.yaml");
         assert_has!(up, {"running": 1, "containers": 1, "written": file});
         assert_eq!(fs::read_to_string(&file).unwrap(), yaml("a$$b"));
-        assert_contains(&environment(&lab, &web).await, "\"WORD=a$b\"");
+        let set = environment(&lab, &web).await;
+        assert_contains(&set, "\"WORD=a$b\"");
+        // It is in the environment of the server.
+        assert_lacks(&set, "canary-11");
         assert_has!(lab.inspect(&web).await, {"Config": {"Labels": {"a$b": "c$d"}},
             "State": {"Health": {"Status": "healthy"}}});
 
@@ -252,19 +193,34 @@ async fn project_is_deployed_from_text() {
         let shown = succeed(&lab, "compose_config", chosen).await;
         assert_has!(shown["config"]["services"], {"tools": {"command": "sleep 600"}});
 
+        let listed = succeed!(lab, "list_compose_projects", {"project": project});
+        assert_has!(listed["projects"][0], {"directory": shop, "running": 1});
+        wait_until("its log", async || {
+            let log = succeed!(lab, "get_container_logs", {"project": project, "service": "web"});
+            log["log"].as_str().unwrap().ends_with("| a$b")
+        })
+        .await;
+
+        // A call that changes nothing needs no confirmation, nor does a further service.
+        succeed(&lab, "compose_up", named.clone()).await;
+        let more = merged(named.clone(), profile);
+        let up = succeed(&lab, "compose_up", more).await;
+        assert_has!(up, {"running": 2});
+        assert_contains(&up["output"], "Started");
+        let untouched = lab.id(&tools).await;
         // Another text is written, and containers are replaced, once the user agrees.
         let other = merged(deploy, json!({"yaml": yaml("two"), "scale": {"web": 2}}));
         let (loss, up) = confirmed(&lab, "compose_up", other, &project).await;
-        assert_contains(&loss, "are recreated");
-        assert_contains(&loss, "Overwrites");
-        assert_eq!(up["running"], 2, "{up}");
+        for part in ["are recreated", "Overwrites", &web] {
+            assert_contains(&loss, part);
+        }
+        assert_lacks(&loss, &tools);
+        assert_has!(up, {"running": 3});
+        assert_eq!(lab.id(&tools).await, untouched);
         assert_eq!(fs::read_to_string(&file).unwrap(), yaml("two"));
-        let confirm = json!({"confirm": project});
-        let more = merged(merged(named.clone(), profile), confirm.clone());
-        assert_eq!(succeed(&lab, "compose_up", more).await["running"], 3);
         let running = ["tools running", "web running", "web running"];
         assert_eq!(states(&lab, &project).await, running);
-        let wrong = merged(merged(named, confirm), json!({"scale": {"nope": 2}}));
+        let wrong = merged(named, json!({"confirm": project, "scale": {"nope": 2}}));
         fails_with!(lab, "compose_up", wrong, "nope");
 
         let act = async |action: &str, service: &str| {
@@ -288,9 +244,13 @@ async fn project_is_deployed_from_text() {
         // The engine of the tests reaches no registry.
         assert!(pulled["failed"]["busybox:test"].is_string(), "{pulled}");
 
-        let arguments = json!({"project": project, "action": "down"});
-        let (_, down) = confirmed(&lab, "compose_service", arguments, &project).await;
-        assert_eq!(texts(&down["removed_containers"]).len(), 3);
+        let arguments = json!({"project": project, "action": "down", "volumes": true});
+        let (loss, down) = confirmed(&lab, "compose_service", arguments, &project).await;
+        assert_contains(&loss, "3 containers");
+        assert_contains(&loss, "permanently lost");
+        assert_has!(down, {"removed_containers": [tools, web, second], "removed_networks": [format!("{project}_default")],
+            "removed_volumes": [format!("{project}_data")], "failed": null});
+        fails_with!(lab, "list_compose_projects", {"project": project}, "There is no compose project");
     }
 }
 
