@@ -26,24 +26,40 @@ mod default_tools;
 mod faults;
 mod hostile;
 mod lab;
+mod prelude;
 mod proxy;
 mod real;
+mod stdio_session;
 mod tool_calls;
+
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::harness::{FakeService, Reply, Request, Response, Server, rpc};
+use crate::harness::real::compose_dir;
+use crate::harness::{FakeService, Reply, Request, Response, Server, assert_contains, rpc};
 
 const SERVER: &str = "docker-mcp-server";
+/// A `PATH` with the programs of Docker.
+static PATH: LazyLock<String> =
+    LazyLock::new(|| format!("{}:/usr/bin:/bin", compose_dir().unwrap_or_default()));
 
-/// A server in front of the engine at `host`, with all tools and these variables.
-async fn in_front_of(host: &str, env: &[(&str, &str)]) -> Server {
+/// The variables of a server in front of the engine at `host`, which is patient with a busy machine, and these.
+fn variables<'a>(host: &'a str, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let own = [
         ("DOCKER_HOST", host),
         ("DOCKER_CLIENT_TIMEOUT", "60"),
+        ("DOCKER_MCP_ALLOW_EXEC", "1"),
+        ("MCP_CALL_TIMEOUT", "120"),
         ("MCP_TOOLSETS", "all"),
+        ("PATH", &PATH),
     ];
-    Server::start(SERVER, &[&own, env].concat()).await
+    [&own, more].concat()
+}
+
+/// A server in front of the engine at `host`, with all tools and these variables.
+async fn in_front_of(host: &str, env: &[(&str, &str)]) -> Server {
+    Server::start(SERVER, &variables(host, env)).await
 }
 
 /// A fake engine, and a server in front of it.
@@ -124,4 +140,50 @@ async fn fail(server: &Server, tool: &str, arguments: Value) -> String {
     let result = agree(server, tool, arguments).await;
     assert_eq!(result["isError"], true, "{tool}: {result}");
     result["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+/// Calls a tool that needs a confirmation, first without and then with `confirm`. Returns the refusal
+/// and the result.
+async fn confirmed(
+    server: &Server,
+    tool: &str,
+    mut arguments: Value,
+    target: &str,
+) -> (String, Value) {
+    let refused = fail(server, tool, arguments.clone()).await;
+    assert!(refused.contains("Nothing was done yet"), "{refused}");
+    assert_contains(&refused, &format!("confirm: \"{target}"));
+    arguments["confirm"] = json!("something-else");
+    let wrong = fail(server, tool, arguments.clone()).await;
+    assert!(wrong.contains("Nothing was done"), "{wrong}");
+    arguments["confirm"] = json!(target);
+    (refused, succeed(server, tool, arguments).await)
+}
+
+/// The number of processes, those of the engine included, whose command lines contain this; a zero ends each word.
+fn processes_with(part: &str) -> usize {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.filter(|line| String::from_utf8_lossy(line).contains(part));
+    lines.count()
+}
+
+/// The texts of a list.
+fn texts(list: &Value) -> Vec<&str> {
+    let list = list.as_array().unwrap().iter();
+    list.map(|text| text.as_str().unwrap()).collect()
+}
+
+/// The error text of a call; empty on success.
+async fn refusal(server: &Server, tool: &str, arguments: &Value) -> String {
+    let call = json!({"name": tool, "arguments": arguments});
+    let body = post(server, "tools/call", call).await.json();
+    match (&body["error"], &body["result"]["isError"]) {
+        (Value::Null, Value::Bool(false)) => String::new(),
+        (Value::Null, _) => body["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .to_owned(),
+        (error, _) => error["message"].as_str().unwrap().to_owned(),
+    }
 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 use std::{fs, io};
 
 use futures_util::StreamExt as _;
@@ -175,11 +176,11 @@ impl Cli {
         }
         let spawn = || ProcessGroup::spawn(&docker.programs, command);
         let mut group = match run.confined_to {
-            Some(directories) => confined(&self.readable(directories), spawn, ProcessGroup::id),
+            Some(directories) => confined(&self.readable(directories), spawn, |group| group.id),
             None => spawn(),
         }
         .map_err(failed)?;
-        let (stdin, stdout, stderr) = group.streams();
+        let (stdin, stdout, stderr) = std::mem::take(&mut group.streams);
         if let (Some(input), Some(mut stdin)) = (run.input, stdin) {
             tokio::spawn(async move { stdin.write_all(input.as_bytes()).await });
         }
@@ -339,6 +340,11 @@ const REFUSED: &str = " A build may not fetch an address or a repository, nor us
      access to the network of the engine's host. Put the file beside the Dockerfile, or get it in a RUN; or ask the \
      operator of this server to allow `host_namespaces` in the policy file (--policy).";
 
+/// The beginning of the names of directories for builds.
+const BUILD_PREFIX: &str = "docker-mcp-build-";
+/// The age of such a directory from which on it is left of a server that was killed: no call takes so long.
+const MAX_BUILD_AGE: Duration = Duration::from_secs(24 * 3600);
+
 /// A directory that is removed with this: the files of a build from texts, and the settings of the program.
 pub(crate) struct BuildDirectory(TempDir);
 
@@ -351,9 +357,8 @@ impl BuildDirectory {
         let unwritable = |error: io::Error| {
             ToolError::unavailable("The files of a build cannot be written.").caused_by(error)
         };
-        let directory = tempfile::Builder::new()
-            .prefix("docker-mcp-build-")
-            .tempdir();
+        remove_old_directories(&std::env::temp_dir());
+        let directory = tempfile::Builder::new().prefix(BUILD_PREFIX).tempdir();
         let this = Self(directory.map_err(unwritable)?);
         fs::create_dir(this.context()).map_err(unwritable)?;
         fs::write(this.policy(), SOURCE_POLICY).map_err(unwritable)?;
@@ -392,6 +397,20 @@ impl BuildDirectory {
             variables.push(("EXPERIMENTAL_BUILDKIT_SOURCE_POLICY", policy));
         }
         variables
+    }
+}
+
+/// Removes the directories that killed servers have left. Best effort: some are of other users.
+fn remove_old_directories(place: &Path) {
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let is_own = entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with(BUILD_PREFIX);
+        let modified = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
+        if is_own && modified().is_some_and(|age| age > MAX_BUILD_AGE) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -543,6 +562,28 @@ mod tests {
         ] {
             assert_eq!(without_odd_variable(line.to_owned()), expected);
         }
+    }
+
+    #[test]
+    fn directories_of_killed_servers_are_removed() {
+        let place = TempDir::new().unwrap();
+        let now = std::time::SystemTime::now();
+        let made = ["docker-mcp-build-old", "docker-mcp-build-new", "other"].map(|name| {
+            let path = place.path().join(name);
+            fs::create_dir_all(path.join("context")).unwrap();
+            let age = if name.ends_with("new") {
+                MAX_BUILD_AGE / 2
+            } else {
+                2 * MAX_BUILD_AGE
+            };
+            fs::File::open(&path)
+                .unwrap()
+                .set_modified(now - age)
+                .unwrap();
+            path
+        });
+        remove_old_directories(place.path());
+        assert_eq!(made.map(|path| path.exists()), [false, true, true]);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use mcp_core::tool::ToolError;
+use mcp_core::tool::{Bounded, ToolError};
 use serde_json::{Value, json};
 use upstream::redact::Redactor;
 
@@ -189,7 +189,7 @@ pub(crate) struct UpOptions {
     pub(crate) build: bool,
     pub(crate) pull: bool,
     /// Containers of a service.
-    pub(crate) scale: BTreeMap<String, u32>,
+    pub(crate) scale: BTreeMap<String, Bounded<0, 100>>,
 }
 
 impl ComposeModel {
@@ -337,7 +337,7 @@ impl ComposeModel {
         let image = service["image"].as_str().unwrap_or(&default);
         let mut body = self.body(service, image);
         body["Labels"][SERVICE] = name.into();
-        let asked = options.scale.get(name).copied().map(u64::from);
+        let asked = options.scale.get(name).map(|copies| copies.get().into());
         let copies = asked.or_else(|| service["scale"].as_u64());
         let copies = copies.or_else(|| service["deploy"]["replicas"].as_u64());
         let copies = copies.unwrap_or(1).max(1);
@@ -377,9 +377,7 @@ impl ComposeModel {
             if let Some(old) = docker.try_image(&tag).await?
                 && (builds || tag.as_str() != image)
             {
-                docker
-                    .policy
-                    .permit_change_image(tag.as_str(), old.is_built())?;
+                docker.policy.permit_change(tag.as_str(), old.is_built())?;
                 taken.extend((!old.is_built()).then(|| tag.to_string()));
             }
         }

@@ -89,6 +89,13 @@ pub(crate) async fn diagnose(
     Ok(diagnosis)
 }
 
+/// What the engine's error of a start means, and what helps; `None` for an unknown error.
+pub(crate) fn explain_start(error: &str) -> Option<String> {
+    let finding = conclusions::known_start(error, None)?;
+    let next_steps = finding.next_steps.join(" ");
+    Some(format!("{} {next_steps}", finding.summary))
+}
+
 /// The report about a container that the engine lists, but does not describe: its start or stop never ended,
 /// and keeps it locked. `None` if the whole engine is slow.
 async fn stuck(docker: &Docker, container: &ContainerName) -> Option<Diagnosis> {

@@ -78,7 +78,7 @@ impl Docker {
             return Ok(());
         }
         let policy = &self.policy;
-        policy.permit_change_image(name.as_str(), old.is_built())?;
+        policy.permit_change(name.as_str(), old.is_built())?;
         let rest = match old.repo_tags.len() {
             0 | 1 => "which then has none and is removed by the next prune",
             _ => "which keeps its other names",
@@ -186,7 +186,8 @@ impl Docker {
                 "`{name}` is the container that this server runs in; change it from outside."
             )));
         }
-        self.policy.permit_change(name, &details.config.labels)?;
+        self.policy
+            .permit_change(name, is_created(&details.config.labels))?;
         let only_created = self.policy.only_created;
         if only_created && self.inherits_mark(&details).await? {
             return Err(ToolError::forbidden(not_created(name)));
@@ -309,7 +310,7 @@ impl Docker {
     pub(crate) async fn mutable_image(&self, name: &ImageName) -> Result<ImageDetails, ToolError> {
         let details = self.image(name).await?;
         let policy = &self.policy;
-        policy.permit_change_image(name.as_str(), details.is_built())?;
+        policy.permit_change(name.as_str(), details.is_built())?;
         Ok(details)
     }
 

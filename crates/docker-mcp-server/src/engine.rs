@@ -6,11 +6,9 @@
 //! A caller's text cannot become another request: a [`Path`] consists of fixed words, checked names
 //! ([`ContainerName`] and the others) and encoded values.
 //!
-//! Pulls, pushes and commands are bollard's typed calls. All other requests are our own, over the
-//! same connections. One value that is missing in bollard's types (a state of a newer engine, an event
-//! type of Podman, a member that version 1.52 removed) would fail a whole reply: we read only the members
-//! that we use, with types that every engine can fill. And bollard buffers the line of a terminal until
-//! it ends, which may never happen.
+//! No library has the requests: one value that is missing in the types of bollard (a state of a newer engine, an
+//! event type of Podman, a member that version 1.52 removed) would fail a whole reply. We read only the members that
+//! we use, with types that every engine can fill.
 
 mod address;
 mod client;
@@ -26,6 +24,7 @@ pub(crate) mod registry;
 
 pub(crate) use address::{Address, EngineOptions};
 pub(crate) use client::{Counters, Engine, within};
+pub(crate) use connector::{ByteStream, Lines};
 pub(crate) use error::EngineError;
 pub(crate) use events::{Event, History, SHOWN_DETAILS};
 pub(crate) use local::LocalFacts;
@@ -34,4 +33,4 @@ pub(crate) use model::{
     ImageDetails, ImageSummary, MountPoint, Network, ObjectKind, Volume, exit_meaning,
     is_anonymous, ports_of_bindings, ports_of_summary,
 };
-pub(crate) use name::{ContainerName, ImageName, InvalidName, ObjectName, Path};
+pub(crate) use name::{ContainerName, ImageName, ObjectName, Path};

@@ -1,50 +1,44 @@
 //! The tools of the default toolset but `diagnose_container`.
 
-use serde_json::{Value, json};
+use crate::docker::prelude::*;
 
-use super::lab::{Lab, lab, merged, of_compose, published};
-use super::{fail, invalid, succeed, with_fake};
-use crate::harness::{
-    Response, assert_contains, assert_ends_with, assert_starts_with, eventually, member_texts,
-    wait_until,
-};
+/// Calls, one after the other, and what they answer.
+const STEPS: &str = r#"
+start_container | {} | {"before": "running", "after": "running", "changed": false}
+stop_container | {"timeout_seconds": 1} | {"before": "running", "after": "exited", "changed": true, "exit_code": 137}
+stop_container | {} | {"before": "exited", "after": "exited", "changed": false}
+start_container | {} | {"before": "exited", "after": "running", "changed": true}
+restart_container | {"timeout_seconds": 0} | {"before": "running", "after": "running", "changed": true}
+"#;
 
 #[tokio::test]
 async fn a_container_is_stopped_started_and_restarted() {
     let Some(lab) = lab().await else { return };
     let name = lab.sleep("web", json!({})).await;
-    let call = async |tool, seconds: Option<u32>| {
-        let mut arguments = json!({"container": name});
-        if let Some(seconds) = seconds {
-            arguments["timeout_seconds"] = json!(seconds);
-        }
-        succeed(&lab, tool, arguments).await
-    };
-    let expect = |change: &Value, before: &str, after: &str, changed: bool| {
-        assert_has!(change, {"before": before, "after": after, "changed": changed});
-    };
+    for row in STEPS.trim().lines() {
+        let [tool, arguments, expected] = row.split(" | ").collect::<Vec<_>>().try_into().unwrap();
+        let [arguments, expected] =
+            [arguments, expected].map(|json| serde_json::from_str::<Value>(json).unwrap());
+        let change = succeed(&lab, tool, merged(arguments, json!({"container": name}))).await;
+        assert_has!(change, expected);
+        assert_eq!(lab.state(&name).await, expected["after"]);
+    }
 
-    let change = call("start_container", None).await;
-    expect(&change, "running", "running", false);
-    let change = call("stop_container", Some(1)).await;
-    expect(&change, "running", "exited", true);
-    assert_eq!(change["exit_code"], 137);
-    assert_contains(&change["note"], "within 1 s");
-    assert_eq!(lab.state(&name).await, "exited");
-    let change = call("stop_container", None).await;
-    expect(&change, "exited", "exited", false);
-    let change = call("start_container", None).await;
-    expect(&change, "exited", "running", true);
-    assert_eq!(lab.state(&name).await, "running");
-    let change = call("restart_container", Some(0)).await;
-    expect(&change, "running", "running", true);
-
-    let one_second = json!({"StopTimeout": 1});
-    let name = lab.sleep("quick", one_second).await;
-    let stopped = succeed(&lab, "stop_container", json!({"container": name})).await;
-    assert_contains(&stopped["note"], "within 1 s");
-    let arguments = json!({"container": name, "timeout_seconds": 601});
-    let error = invalid(&lab, "stop_container", arguments).await;
+    for (name, options, more) in [
+        ("asked", json!({}), json!({"timeout_seconds": 1})),
+        ("quick", json!({"StopTimeout": 1}), json!({})),
+    ] {
+        let name = lab.sleep(name, options).await;
+        let arguments = merged(more, json!({"container": name}));
+        let stopped = succeed(&lab, "stop_container", arguments).await;
+        assert_contains(&stopped["note"], "within 1 s");
+    }
+    let error = invalid(
+        &lab,
+        "stop_container",
+        json!({"container": name, "timeout_seconds": 601}),
+    );
+    let error = error.await;
     assert_eq!(error["data"]["field"], "timeout_seconds", "{error}");
 }
 
@@ -91,9 +85,9 @@ async fn failed_start_is_explained() {
     let (_, taken) = lab.publish("first").await;
     let second = lab.create("second", &["true"], published(&taken)).await;
     for (container, expected) in [
-        (missing, "not in the image (exit code 127)"),
-        (no_exec, "not executable (exit code 126)"),
-        (second, "a host port that it publishes is taken"),
+        (missing, "Its command is not in the image"),
+        (no_exec, "exists and cannot be executed"),
+        (second, "The host port that it publishes is taken"),
     ] {
         fails_with!(lab, "start_container", {"container": container}, expected);
     }
@@ -216,45 +210,50 @@ async fn log(lab: &Lab, name: &str, more: Value) -> Value {
     succeed(lab, "get_container_logs", arguments).await
 }
 
+/// The arguments of a call on a log of 150 lines and one of stderr, and what it answers.
+const READ: &str = r#"
+{"tail": 2, "stream": "stdout"} | {"log": "line 149\nline 150", "lines": 2, "truncated": true}
+{} | {"lines": 100}
+{"tail": 500} | {"lines": 151, "truncated": false}
+{"stream": "stderr"} | {"log": "oops"}
+{"since": "1h"} | {"lines": 100}
+{"since": "2100-01-01T00:00:00Z"} | {"lines": 0}
+{"grep": "^LINE 1[57]$"} | {"log": "line 15\nline 17"}
+{"grep": "^line", "tail": 2} | {"log": "line 149\nline 150"}
+{"grep": "^line", "until": "1h"} | {"log": ""}
+"#;
+
 #[tokio::test]
 async fn logs_are_read_and_searched() {
     let Some(lab) = lab().await else { return };
     let script = "for i in $(seq 150); do echo line $i; done; echo oops >&2";
     let name = lab.finish("lines", &["sh", "-c", script], json!({})).await;
 
-    let last = log(&lab, &name, json!({"tail": 2, "stream": "stdout"})).await;
-    assert_has!(last, {"log": "line 149\nline 150", "lines": 2, "truncated": true});
+    for row in READ.trim().lines() {
+        let (arguments, expected) = row.split_once(" | ").unwrap();
+        let read = log(&lab, &name, serde_json::from_str(arguments).unwrap()).await;
+        let expected: Value = serde_json::from_str(expected).unwrap();
+        assert_has!(read, expected);
+    }
     let hundred = log(&lab, &name, json!({})).await;
-    assert_eq!(hundred["lines"], 100);
     assert_contains(&hundred["note"], "tail");
-    let all = log(&lab, &name, json!({"tail": 500})).await;
-    assert_has!(all, {"lines": 151, "truncated": false});
-    let stderr = log(&lab, &name, json!({"stream": "stderr"})).await;
-    assert_eq!(stderr["log"], "oops");
     let timed = json!({"tail": 1, "stream": "stderr", "timestamps": true});
     let timed = log(&lab, &name, timed).await;
     let timed = timed["log"].as_str().unwrap();
     assert_starts_with(&timed, "20");
     assert_ends_with(&timed, "Z oops");
-    assert_eq!(log(&lab, &name, json!({"since": "1h"})).await["lines"], 100);
-    let future = json!({"since": "2100-01-01T00:00:00Z"});
-    assert_eq!(log(&lab, &name, future).await["lines"], 0);
-    for (pattern, more, expected) in [
-        ("^LINE 1[57]$", json!({}), "line 15\nline 17"),
-        ("^line", json!({"tail": 2}), "line 149\nline 150"),
-        ("^line", json!({"until": "1h"}), ""),
-    ] {
-        let found = log(&lab, &name, merged(more, json!({"grep": pattern}))).await;
-        assert_eq!(found["log"], expected, "{pattern}");
-    }
     let arguments = json!({"container": name, "since": "soon"});
     let error = invalid(&lab, "get_container_logs", arguments).await;
     assert_eq!(error["data"]["field"], "since", "{error}");
     let arguments = json!({"container": name, "grep": "x".repeat(1_001)});
     invalid(&lab, "get_container_logs", arguments).await;
     for wrong in [json!({}), json!({"container": name, "project": "x"})] {
-        let text = fail(&lab, "get_container_logs", wrong).await;
-        assert_contains(&text, "either `container`, or `project`");
+        fails_with!(
+            lab,
+            "get_container_logs",
+            wrong,
+            "either `container`, or `project`"
+        );
     }
 
     let none = json!({"HostConfig": {"LogConfig": {"Type": "none"}}});
@@ -302,9 +301,9 @@ async fn a_log_is_followed_over_restarts() {
     let script = "echo begin; i=$(cat /i || echo 0); echo $((i + 1)) > /i; echo run $i; sleep 1";
     let policy = json!({"HostConfig": {"RestartPolicy": {"Name": "always"}}});
     let name = lab.run("again", &["sh", "-c", script], policy).await;
-    let until = json!({"container": name, "until_match": "^run 3$", "grep": "^run", "tail": 100,
+    let followed = succeed!(lab, "get_container_logs",
+        {"container": name, "until_match": "^run 3$", "grep": "^run", "tail": 100,
         "stream": "stdout", "follow_seconds": 600});
-    let followed = succeed(&lab, "get_container_logs", until).await;
     assert_has!(followed, {"stopped_by": "matched", "matched": "run 3"});
     assert_eq!(followed["log"], "run 0\nrun 1\nrun 2\nrun 3");
     let job = lab.run_script("job", "sleep 1; echo done; sleep 1").await;

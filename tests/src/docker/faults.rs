@@ -1,14 +1,11 @@
 //! An engine that is down, slow, faulty, or not an engine.
 
-use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::lab::Folder;
 use super::proxy::listen;
-use super::{SERVER, fail, in_front_of, succeed, with_fake};
-use crate::harness::{Response, assert_contains, real};
+use crate::docker::prelude::*;
 
 /// An engine that answers every request with exactly these bytes.
 async fn bytes(reply: &'static [u8], then_close: bool) -> (String, AbortOnDropHandle<()>) {
@@ -35,13 +32,9 @@ async fn engine_that_is_down_is_reported_and_recovers() {
     let socket = dir.path().join("docker.sock");
     let server = in_front_of(&format!("unix://{}", socket.display()), &[]).await;
     server.wait_for_status("degraded").await;
-    fails_with!(
-        server,
-        "list_containers",
-        {},
-        "docker.sock",
-        "Start the engine"
-    );
+    let down = fail!(server, "list_containers", {});
+    assert_contains(&down, "docker.sock");
+    assert_contains(&down, "Start the engine");
     if let Some(host) = real::docker() {
         // The engine "starts".
         std::os::unix::fs::symlink(host.strip_prefix("unix://").unwrap(), &socket).unwrap();
@@ -60,9 +53,7 @@ async fn refused_connection_is_explained() {
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let host = format!("tcp://{}", socket.local_addr().unwrap());
     let server = in_front_of(&host, &[]).await;
-    let message = fail(&server, "list_containers", json!({})).await;
-    assert_contains(&message, &host);
-    assert_contains(&message, "DOCKER_HOST");
+    fails_with!(server, "list_containers", {}, &host, "DOCKER_HOST");
 }
 
 #[tokio::test]
@@ -87,42 +78,37 @@ async fn engine_errors_are_reported_without_html() {
             ("stop_container", json!({"container": "web"})),
         ] {
             let message = fail(&server, tool, arguments).await;
-            assert!(message.contains(expected), "{message}");
-            let has_page = message.contains("SECRET-BODY") || message.contains('<');
-            assert!(!has_page, "{message}");
+            assert_contains(&message, expected);
+            assert_lacks(&message, "SECRET-BODY");
+            assert_lacks(&message, "<");
         }
         server.wait_for_status("degraded").await;
     }
 }
 
 #[tokio::test]
-async fn incomplete_reply_is_an_error() {
+async fn incomplete_and_slow_replies_are_errors() {
     let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n[{\"Id\":\"abc\"";
-    for reply in [
-        &cut[..],
-        b"",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n[{]",
-        b"SSH-2.0-x\r\n",
-    ] {
-        let (host, _task) = bytes(reply, true).await;
-        let server = in_front_of(&host, &[]).await;
-        fails_with!(
-            server,
-            "list_containers",
-            {},
-            "incomplete, or it is not a Docker Engine"
-        );
-    }
-}
-
-#[tokio::test]
-async fn slow_engine_times_out() {
+    let odd = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n[{]";
     // No head, and a body that does not go on.
-    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n[";
-    for reply in [&b""[..], head] {
-        let (host, _task) = bytes(reply, false).await;
-        let server = in_front_of(&host, &[("DOCKER_CLIENT_TIMEOUT", "1")]).await;
-        fails_with!(server, "list_containers", {}, "did not answer within 1 s");
+    let slow = [
+        &b""[..],
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n[",
+    ];
+    let broken = [&cut[..], b"", odd, b"SSH-2.0-x\r\n"];
+    let broken = broken.map(|reply| {
+        (
+            reply,
+            true,
+            "60",
+            "incomplete, or it is not a Docker Engine",
+        )
+    });
+    let slow = slow.map(|reply| (reply, false, "1", "did not answer within 1 s"));
+    for (reply, then_close, seconds, expected) in broken.into_iter().chain(slow) {
+        let (host, _task) = bytes(reply, then_close).await;
+        let server = in_front_of(&host, &[("DOCKER_CLIENT_TIMEOUT", seconds)]).await;
+        fails_with!(server, "list_containers", {}, expected);
     }
 }
 
@@ -153,38 +139,14 @@ async fn unconfirmed_stop_is_reported_and_not_repeated() {
 }
 
 /// Changes, and the advice if the connection breaks before the answer.
-const CHANGES: [(&str, &str, &str); 6] = [
-    (
-        "restart_container",
-        r#"{"container": "web"}"#,
-        "may still happen: check with get_container",
-    ),
-    (
-        "remove_container",
-        r#"{"container": "web", "force": true, "confirm": "web"}"#,
-        "may still happen: check with get_container",
-    ),
-    (
-        "copy_to_container",
-        r#"{"container": "web", "path": "/x", "text": "y"}"#,
-        "cut off, with its old content lost",
-    ),
-    (
-        "create_network",
-        r#"{"network": "net"}"#,
-        "may still happen: check with list_networks",
-    ),
-    (
-        "create_volume",
-        r#"{"volume": "data"}"#,
-        "may still happen: check with list_volumes",
-    ),
-    (
-        "pull_image",
-        r#"{"image": "busybox:1"}"#,
-        "may have happened all the same",
-    ),
-];
+const CHANGES: &str = r#"
+restart_container | {"container": "web"} | may still happen: check with get_container
+remove_container | {"container": "web", "force": true, "confirm": "web"} | may still happen: check with get_container
+copy_to_container | {"container": "web", "path": "/x", "text": "y"} | cut off, with its old content lost
+create_network | {"network": "net"} | may still happen: check with list_networks
+create_volume | {"volume": "data"} | may still happen: check with list_volumes
+pull_image | {"image": "busybox:1"} | may have happened all the same
+"#;
 
 #[tokio::test]
 async fn change_whose_answer_was_lost_may_have_happened() {
@@ -198,7 +160,8 @@ async fn change_whose_answer_was_lost_may_have_happened() {
         }
     })
     .await;
-    for (tool, arguments, expected) in CHANGES {
+    for row in CHANGES.trim().lines() {
+        let [tool, arguments, expected] = row.split(" | ").collect::<Vec<_>>().try_into().unwrap();
         let arguments = serde_json::from_str(arguments).unwrap();
         assert_contains(&fail(&server, tool, arguments).await, expected);
     }
@@ -213,6 +176,41 @@ async fn container_removed_during_a_call_is_not_found() {
     })
     .await;
     fails_with!(server, "restart_container", {"container": "web"}, "There is no container `web`");
+}
+
+/// Of two replacements that broke off, one is of a container that the rules hide.
+#[tokio::test]
+async fn broken_replacement_of_a_hidden_container_is_left_alone() {
+    let old = ["hidden", "web"].map(|name| {
+        let id = format!("{0}{0}", uuid::Uuid::new_v4().simple());
+        let kept = format!("/{name}.before-{}", &id[..12]);
+        json!({"Id": id, "Name": kept, "Names": [kept], "State": {"Status": "exited"}})
+    });
+    let [hidden, web] = old
+        .each_ref()
+        .map(|old| old["Id"].as_str().unwrap().to_owned());
+    let id = web.clone();
+    let (fake, _server) = with_fake(&[("DOCKER_MCP_DENY", "name=hidden")], move |request| {
+        let listed = old
+            .each_ref()
+            .map(|old| merged(old.clone(), json!({"State": "exited"})));
+        match request.target.split('?').next().unwrap() {
+            "/version" => Response::json(200, &json!({"Version": "1", "ApiVersion": "1.41"})),
+            "/events" => Response::Hang,
+            "/containers/json" => Response::json(200, &json!(listed)),
+            path if path.ends_with("/rename") => Response::json(200, &json!({})),
+            path if path.contains(&id) => Response::json(200, &old[1]),
+            _ => Response::json(404, &json!({"message": "No such container"})),
+        }
+    })
+    .await;
+    let has_asked = |what: &str| {
+        let mut requests = fake.requests().into_iter();
+        requests.any(|request| request.target.contains(what))
+    };
+    let way_back = format!("{web}/rename?name=web");
+    wait_until("the way back", async || has_asked(&way_back)).await;
+    assert!(!has_asked(&hidden));
 }
 
 #[tokio::test]

@@ -1,12 +1,6 @@
 //! Invalid and hostile names never become a request.
 
-use serde_json::{Value, json};
-
-use super::lab::lab;
-use super::proxy::Proxy;
-use super::real::tools::exec_lab;
-use super::tool_calls::{calls_on, rows};
-use super::{fail, in_front_of, invalid, succeed};
+use crate::docker::prelude::*;
 
 /// Filters and bodies are no part of a path.
 const NO_PATH: [(&str, &str); 2] = [
@@ -82,7 +76,7 @@ fn hostile_values() -> Vec<Value> {
 async fn hostile_names_do_not_reach_the_engine() {
     let Some(lab) = lab().await else { return };
     let proxy = Proxy::start(&lab.host).await;
-    let server = in_front_of(&proxy.host, &[("DOCKER_MCP_ALLOW_EXEC", "1")]).await;
+    let server = in_front_of(&proxy.host, &[]).await;
     for name in hostile_values() {
         for (tool, argument, mut arguments) in places() {
             let takes_images = matches!(&*argument, "image" | "tag") || tool == "tag_image";
@@ -150,15 +144,14 @@ async fn engine_receives_only_the_intended_paths() {
         format!("GET /containers/{id}/json"),
     ];
     assert_eq!(requests, expected);
-    let hostile = json!({"name": "x\"]}&all=1#?../", "all": true});
-    let listed = succeed(&server, "list_containers", hostile).await;
+    let listed = succeed!(server, "list_containers", {"name": "x\"]}&all=1#?../", "all": true});
     assert_eq!(listed["containers"], json!([]));
     assert_eq!(proxy.requests()[3], "GET /containers/json?all=true");
 }
 
 #[tokio::test]
 async fn unknown_names_get_suggestions() {
-    let Some(lab) = exec_lab().await else { return };
+    let Some(lab) = lab().await else { return };
     let web = lab.create("webshop", &["true"], json!({})).await;
     for (_, tool, _, arguments) in calls_on(&web.replace("webshop", "webshpo")) {
         fails_with!(lab, tool, arguments, "There is no container", &web);

@@ -16,7 +16,7 @@ use bollard::query_parameters::{
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use super::{SERVER, succeed};
+use super::{in_front_of, succeed};
 use crate::harness::{Server, real, wait_until};
 
 /// A real engine, a server in front of it, and the objects of one test, whose names begin with its prefix.
@@ -28,29 +28,15 @@ pub(super) struct Lab {
 }
 
 impl Lab {
-    /// One on each available engine.
-    pub(super) async fn everywhere(env: &[(&str, &str)]) -> Vec<Self> {
-        let mut labs = Vec::new();
-        for host in real::docker_engines() {
-            labs.push(Self::at(host, env).await);
-        }
-        labs
-    }
-
-    /// On this engine, with a server that is patient with a busy machine and has these additional variables, in which
-    /// PREFIX is that of the names.
+    /// On this engine, with a server that has these additional variables, in which PREFIX is that of the names.
     pub(super) async fn at(host: String, env: &[(&str, &str)]) -> Self {
-        let own = [
-            ("DOCKER_HOST", host.as_str()),
-            ("DOCKER_CLIENT_TIMEOUT", "60"),
-            ("MCP_CALL_TIMEOUT", "120"),
-        ];
         let prefix = format!("mcp-test-{:08x}", uuid::Uuid::new_v4().as_fields().0);
-        let env = own.iter().chain(env);
-        let env = env.map(|(name, value)| (*name, value.replace("PREFIX", &prefix)));
-        let env: Vec<_> = env.collect();
+        let env = env.iter();
+        let env: Vec<_> = env
+            .map(|(name, value)| (*name, value.replace("PREFIX", &prefix)))
+            .collect();
         let env: Vec<_> = env.iter().map(|(name, value)| (*name, &**value)).collect();
-        let server = Server::start(SERVER, &env).await;
+        let server = in_front_of(&host, &env).await;
         Self {
             docker: Docker::connect_with_host(&host).unwrap(),
             host,
@@ -266,9 +252,36 @@ impl Lab {
     }
 }
 
-/// `None` if there is no engine.
+/// On the main engine, with these variables; `None` without an engine or the programs of Docker.
+pub(super) async fn lab_with(env: &[(&str, &str)]) -> Option<Lab> {
+    real::compose_dir()?;
+    Some(Lab::at(real::docker()?, env).await)
+}
+
 pub(super) async fn lab() -> Option<Lab> {
-    Some(Lab::at(real::docker()?, &[]).await)
+    lab_with(&[]).await
+}
+
+/// With a server that sees only the objects of this test, but for those with `hidden` in their names.
+pub(super) async fn own_lab() -> Option<Lab> {
+    let rules = [
+        ("DOCKER_MCP_ALLOW", "name=PREFIX-*"),
+        ("DOCKER_MCP_DENY", "name=*-hidden"),
+    ];
+    lab_with(&rules).await
+}
+
+/// One on each engine.
+pub(super) async fn labs(env: &[(&str, &str)]) -> Vec<Lab> {
+    let hosts = real::compose_dir().map(|_| real::docker_engines());
+    let hosts = stream::iter(hosts.into_iter().flatten());
+    hosts.then(|host| Lab::at(host, env)).collect().await
+}
+
+/// One on each engine, whose server may read the projects in this folder.
+pub(super) async fn project_labs(folder: &Folder) -> Vec<Lab> {
+    let directory = ("DOCKER_MCP_PROJECT_DIR", folder.str());
+    labs(&[directory, ("APP_WORD", "canary-11")]).await
 }
 
 impl Deref for Lab {
@@ -310,6 +323,14 @@ pub(super) fn of_compose(project: &str, service: &str) -> Value {
     json!({"com.docker.compose.config-hash": "1", "com.docker.compose.project": project,
         "com.docker.compose.service": service, "com.docker.compose.oneoff": "False",
         "com.docker.compose.container-number": "1"})
+}
+
+/// The compose file of a project of one service with these further lines, and with these lines at its end.
+pub(super) fn web_project(service: &str, end: &str) -> String {
+    format!(
+        "services:\n  web:\n    image: busybox:test\n    command: [sleep, '600']\n    \
+         stop_grace_period: 0s\n    {service}\n{end}"
+    )
 }
 
 /// A folder that is removed with the test.

@@ -242,20 +242,24 @@ fn running(facts: &Facts) -> Finding {
 
 static MESSAGES: LazyLock<Vec<Row>> = LazyLock::new(|| Row::parse(include_str!("messages.txt")));
 
-/// The finding of an engine's error when it could not create or start a container.
-pub(super) fn explain_start(error: &str, facts: Option<&Facts>) -> Finding {
+/// The finding of an engine's error when it could not create or start a container; `None` for an unknown error.
+pub(super) fn known_start(error: &str, facts: Option<&Facts>) -> Option<Finding> {
     let lower = error.to_ascii_lowercase();
-    let row = MESSAGES.iter().find(|row| row.matches(&lower));
-    let known = match (row.map(|row| row.cause), facts) {
-        (Some(Cause::PortTaken), _) => Some(port_taken(error, facts)),
-        (Some(Cause::NetworkOwnerGone), Some(facts)) => network_owner_gone(facts),
-        (Some(Cause::NotExecutable), Some(facts)) => wrong_platform(facts),
+    let row = MESSAGES.iter().find(|row| row.matches(&lower))?;
+    let known = match (row.cause, facts) {
+        (Cause::PortTaken, _) => Some(port_taken(error, facts)),
+        (Cause::NetworkOwnerGone, Some(facts)) => network_owner_gone(facts),
+        (Cause::NotExecutable, Some(facts)) => wrong_platform(facts),
         _ => None,
     };
-    let finding = known.unwrap_or_else(|| match row {
-        Some(row) => Finding::new(row.cause, row.text).next(row.next),
-        None => Finding::new(Cause::StartFailed, "The engine could not start it.")
-            .next("Fix what the engine names, then start it again."),
+    Some(known.unwrap_or_else(|| Finding::new(row.cause, row.text).next(row.next)))
+}
+
+/// As [`known_start`], also for an unknown error.
+pub(super) fn explain_start(error: &str, facts: Option<&Facts>) -> Finding {
+    let finding = known_start(error, facts).unwrap_or_else(|| {
+        Finding::new(Cause::StartFailed, "The engine could not start it.")
+            .next("Fix what the engine names, then start it again.")
     });
     finding.because(format!("The engine said: {}", error.trim()))
 }
@@ -272,11 +276,13 @@ fn port_taken(error: &str, facts: Option<&Facts>) -> Finding {
         None => "A host port that it publishes is taken.".to_owned(),
     };
     let finding = Finding::new(Cause::PortTaken, summary);
-    match facts
-        .map(Facts::port_holders)
-        .unwrap_or_default()
-        .join("`, `")
-    {
+    let Some(facts) = facts else {
+        // The containers were not listed.
+        return finding.next(
+            "list_containers shows which container publishes which port: stop that one, or publish another port.",
+        );
+    };
+    match facts.port_holders().join("`, `") {
         none if none.is_empty() => finding.add("port_of_host", &[]),
         holders => finding.add("port_of_container", &[&holders]),
     }
@@ -698,7 +704,12 @@ mod tests {
         let error = "Bind for 0.0.0.0:18080 failed: port is already allocated";
         assert!(explain_start(error, None).summary.contains("0.0.0.0:18080"));
         let error = "listen tcp4 127.0.0.1:80: bind: address already in use";
-        assert!(explain_start(error, None).summary.contains("127.0.0.1:80"));
+        let finding = explain_start(error, None);
+        assert!(finding.summary.contains("127.0.0.1:80"));
+        assert!(
+            finding.next_steps[0].contains("list_containers"),
+            "nothing is known of others"
+        );
         let mut holders = Facts::default();
         let json = r#"{"Id":"b","Names":["/web"],"Ports":[{"PublicPort":80}]}"#;
         holders.others.push(serde_json::from_str(json).unwrap());

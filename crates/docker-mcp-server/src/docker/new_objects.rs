@@ -13,7 +13,7 @@ use crate::engine::{
     ContainerName, ImageName, Network, ObjectKind, ObjectName, Path, Volume, is_anonymous,
 };
 use crate::json::{items, members, text, texts};
-use crate::policy::{CREATED, MARK, Reach};
+use crate::policy::{CREATED, MARK, Reach, is_created};
 
 /// Members of `HostConfig` that stay inside of the container.
 const CONTAINED: &str = "AutoRemove BlkioWeight CapDrop ConsoleSize CpuPeriod CpuQuota CpuShares \
@@ -104,7 +104,7 @@ impl Docker {
             let Some(other) = mode.strip_prefix("container:") else {
                 continue;
             };
-            let other = ContainerName::new(other).map_err(invalid)?;
+            let other = ContainerName::new(other)?;
             self.mutable_container(&other).await?;
         }
         for network in &uses.networks {
@@ -112,21 +112,20 @@ impl Docker {
         }
         for (name, endpoint) in members(&body["NetworkingConfig"]["EndpointsConfig"]) {
             if !is_empty(&endpoint["Aliases"]) {
-                let network = self
-                    .network(&ObjectName::new(name).map_err(invalid)?)
-                    .await?;
+                let network = self.network(&ObjectName::new(name)?).await?;
                 self.permit_aliases(&network)?;
             }
         }
         let mut missing = Vec::new();
         for (volume, writable) in uses.volumes {
-            let name = ObjectName::new(volume).map_err(invalid)?;
+            let name = ObjectName::new(volume)?;
             match self.try_volume(&name).await? {
                 Some(found) => {
                     self.permit_host_volume(&found)?;
                     if is_anonymous(volume) {
                         // The removal of its container may remove it, too.
-                        self.policy.permit_change(volume, &found.labels)?;
+                        self.policy
+                            .permit_change(volume, is_created(&found.labels))?;
                     } else if writable {
                         self.policy.permit_write(volume, &found.labels)?;
                     }
@@ -139,7 +138,8 @@ impl Docker {
 
     /// Refuses further names in a network of others, who may look for one of their own by the same name.
     pub(crate) fn permit_aliases(&self, network: &Network) -> Result<(), ToolError> {
-        self.policy.permit_change(&network.name, &network.labels)
+        self.policy
+            .permit_change(&network.name, is_created(&network.labels))
     }
 
     /// Refuses a volume whose options make it a directory of the host, unless that may be mounted itself.
@@ -160,9 +160,7 @@ impl Docker {
             let (none, mut names) = (BTreeMap::new(), ["bridge", "podman"].into_iter());
             return names.try_for_each(|name| self.policy.permit_use(name, &none));
         }
-        let network = self
-            .network(&ObjectName::new(mode).map_err(invalid)?)
-            .await?;
+        let network = self.network(&ObjectName::new(mode)?).await?;
         let is_host = network.driver == "host" || network.name == "host";
         match is_host {
             true => self.policy.permit_create(&Reach::Namespace("host")),
@@ -326,10 +324,6 @@ fn is_empty(value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Object(members) => members.is_empty(),
     }
-}
-
-fn invalid(error: crate::engine::InvalidName) -> ToolError {
-    ToolError::invalid_argument(error.to_string())
 }
 
 /// The ranges of private networks.

@@ -35,8 +35,8 @@ pub(crate) struct RunningGroups {
 
 /// A process group that is killed when this is dropped, unless its leader has ended.
 pub(crate) struct ProcessGroup {
-    id: Option<u32>,
-    streams: Streams,
+    pub(crate) id: Option<u32>,
+    pub(crate) streams: Streams,
     ended: JoinHandle<io::Result<ExitStatus>>,
     _kill: DropGuard,
 }
@@ -78,9 +78,7 @@ impl ProcessGroup {
             child.stdout().take(),
             child.stderr().take(),
         );
-        let stop = all.stop.child_token();
-        let kill = stop.clone().drop_guard();
-        let ended = all.running.spawn(async move {
+        let (ended, kill) = all.spawn(|stop| async move {
             tokio::select! {
                 status = child.inner_mut().wait() => return status,
                 () = stop.cancelled() => {}
@@ -94,14 +92,6 @@ impl ProcessGroup {
             ended,
             _kill: kill,
         })
-    }
-
-    pub(crate) fn id(&self) -> Option<u32> {
-        self.id
-    }
-
-    pub(crate) fn streams(&mut self) -> Streams {
-        std::mem::take(&mut self.streams)
     }
 
     pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {

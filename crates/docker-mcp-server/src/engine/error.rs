@@ -5,7 +5,6 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use bollard::errors::Error;
 use mcp_core::tool::ToolErrorKind::{
     Conflict, NotFound, Timeout, Unauthorized, Unavailable, Upstream,
 };
@@ -30,8 +29,6 @@ pub(crate) enum EngineError {
         /// The engine's message in one line, redacted; empty if it was not plain text.
         message: String,
     },
-    /// The engine began the work, and then reported this, which is not redacted.
-    Failed(String),
     /// The reply did not arrive within this time.
     Timeout(Duration),
     /// The reply was incomplete, or not that of a Docker Engine.
@@ -86,7 +83,6 @@ impl EngineError {
     pub(crate) fn explain(self, address: &Address) -> ToolError {
         let (kind, text) = match &self {
             Self::Refused { status, message } => return refusal(*status, message),
-            Self::Failed(message) => return refusal(500, &one_line(message)),
             Self::Unreachable(problem @ ConnectProblem::Permission, _) => {
                 (Unauthorized, problem.advice().to_owned())
             }
@@ -213,7 +209,7 @@ impl fmt::Display for EngineError {
     }
 }
 
-/// bollard and hyper carry it as the cause of their errors.
+/// Readers carry it as the cause of their errors.
 impl StdError for EngineError {}
 
 impl From<hyper::Error> for EngineError {
@@ -229,24 +225,6 @@ impl From<hyper::Error> for EngineError {
             cause = inner.source();
         }
         Self::Unreadable(error.into())
-    }
-}
-
-impl From<Error> for EngineError {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::DockerResponseServerError {
-                status_code,
-                message,
-            } => Self::refused(status_code, &message),
-            Error::DockerStreamError { error } => Self::Failed(error),
-            Error::IOError { err } => match err.downcast::<Self>() {
-                Ok(failure) => failure,
-                Err(error) => Self::Unreadable(error.into()),
-            },
-            Error::HyperResponseError { err } => err.into(),
-            error => Self::Unreadable(error.into()),
-        }
     }
 }
 
@@ -276,12 +254,8 @@ mod tests {
     use super::*;
 
     /// The tool error of an engine's refusal.
-    fn refused(status_code: u16, message: &str) -> ToolError {
-        let message = message.to_owned();
-        let failure = EngineError::from(Error::DockerResponseServerError {
-            status_code,
-            message,
-        });
+    fn refused(status: u16, message: &str) -> ToolError {
+        let failure = EngineError::refused(status, message);
         failure.explain(&Address::parse("unix:///run/x.sock", None).unwrap())
     }
 

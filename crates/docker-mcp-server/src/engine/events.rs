@@ -3,14 +3,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use futures_util::StreamExt as _;
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-use crate::engine::connector::ByteStream;
+use crate::engine::connector::{ByteStream, Lines};
 use crate::engine::error::EngineError;
 
-const MAX_LINE_BYTES: u64 = 1 << 20;
 /// The kinds of objects whose events are requested.
 pub(super) const KINDS: [&str; 5] = ["container", "image", "network", "volume", "daemon"];
 /// The details that are shown and recorded; the others are labels.
@@ -107,37 +105,23 @@ impl Event {
 }
 
 /// A stream of events: one JSON object per line.
-pub(crate) struct EventStream {
-    reply: ByteStream,
-    /// Bytes of an incomplete line.
-    rest: Vec<u8>,
-}
+pub(crate) struct EventStream(Lines);
 
 impl EventStream {
     pub(super) fn new(reply: ByteStream) -> Self {
-        let rest = Vec::new();
-        Self { reply, rest }
+        Self(Lines::new(reply))
     }
 
     /// The next event with an effect; `None` after the last one. Skips invalid lines.
     /// Errors when the stream breaks.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, EngineError> {
-        loop {
-            while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.rest.drain(..=end).collect();
-                match serde_json::from_slice(&line) {
-                    Ok(event) if has_effect(&event) => return Ok(Some(event)),
-                    _ => {}
-                }
-            }
-            if self.rest.len() as u64 > MAX_LINE_BYTES {
-                return Err(EngineError::TooLarge(MAX_LINE_BYTES));
-            }
-            match self.reply.next().await {
-                Some(chunk) => self.rest.extend_from_slice(&chunk?),
-                None => return Ok(None),
+        while let Some(line) = self.0.next().await? {
+            match serde_json::from_slice(&line) {
+                Ok(event) if has_effect(&event) => return Ok(Some(event)),
+                _ => {}
             }
         }
+        Ok(None)
     }
 }
 
@@ -241,7 +225,7 @@ impl Recorded {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use futures_util::stream;
+    use futures_util::{StreamExt as _, stream};
     use serde_json::json;
 
     use super::*;

@@ -41,7 +41,7 @@ pub(crate) struct LogQuery {
 #[derive(Default)]
 pub(crate) struct Log {
     /// Oldest first. Neither cleaned nor redacted, but for what only the line before tells.
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: VecDeque<Line>,
     /// There are older lines than requested.
     pub(crate) cut: bool,
     /// There are older requested lines that do not fit.
@@ -143,13 +143,48 @@ impl Display for Line {
     }
 }
 
+/// Takes a reply apart into the streams of a process.
+#[derive(Default)]
+pub(crate) struct Frames {
+    /// The beginning of a frame.
+    rest: Vec<u8>,
+}
+
+impl Frames {
+    /// Adds a chunk, and calls `each` with the frames that end in it. Streams 0 and 1 are stdout, 2 is stderr.
+    pub(crate) fn push(
+        &mut self,
+        chunk: &[u8],
+        mut each: impl FnMut(usize, &[u8]),
+    ) -> Result<(), EngineError> {
+        self.rest.extend_from_slice(chunk);
+        let mut frames = &self.rest[..];
+        while let Some((header, more)) = frames.split_first_chunk::<HEADER>() {
+            let [source @ 0..=2, 0, 0, 0, length @ ..] = *header else {
+                return Err(EngineError::unreadable("a frame without a header"));
+            };
+            let length = u32::from_be_bytes(length) as usize;
+            if length > MAX_FRAME_BYTES {
+                return Err(EngineError::TooLarge(MAX_FRAME_BYTES as u64));
+            }
+            let Some((bytes, more)) = more.split_at_checked(length) else {
+                break;
+            };
+            each(source.into(), bytes);
+            frames = more;
+        }
+        let done = self.rest.len() - frames.len();
+        self.rest.drain(..done);
+        Ok(())
+    }
+}
+
 /// Makes lines of the chunks of a log.
 #[derive(Default)]
 pub(crate) struct LineReader {
     /// With a terminal, the stream has no frames.
     tty: bool,
-    /// The beginning of a frame.
-    rest: Vec<u8>,
+    frames: Frames,
     /// Every record begins with its time.
     timestamps: bool,
     /// Lines that have not ended yet, one per stream.
@@ -185,30 +220,13 @@ impl LineReader {
             self.add(1, false, chunk, each);
             return Ok(());
         }
-        let mut rest = std::mem::take(&mut self.rest);
-        rest.extend_from_slice(chunk);
-        let mut frames = &rest[..];
-        while let Some((header, more)) = frames.split_first_chunk::<HEADER>() {
-            let [source @ 0..=2, 0, 0, 0, length @ ..] = *header else {
-                return Err(EngineError::unreadable("a log frame without a header"));
-            };
-            let length = u32::from_be_bytes(length) as usize;
-            if length > MAX_FRAME_BYTES {
-                return Err(EngineError::TooLarge(MAX_FRAME_BYTES as u64));
-            }
-            let Some((bytes, more)) = more.split_at_checked(length) else {
-                break;
-            };
-            self.add(source.into(), true, bytes, each);
-            frames = more;
-        }
-        let done = rest.len() - frames.len();
-        rest.drain(..done);
-        self.rest = rest;
-        Ok(())
+        let mut frames = std::mem::take(&mut self.frames);
+        let pushed = frames.push(chunk, |source, bytes| self.add(source, true, bytes, each));
+        self.frames = frames;
+        pushed
     }
 
-    /// Adds bytes of a stream: 0 and 1 are stdout, 2 is stderr. A record may be a part of a long line.
+    /// Adds bytes of a stream. A record may be a part of a long line.
     fn add(&mut self, source: usize, is_record: bool, bytes: &[u8], each: &mut impl FnMut(Line)) {
         let (open, mut bytes) = (&mut self.open[source], bytes);
         // A line of several records has a timestamp in each; keep only the first.
@@ -264,17 +282,13 @@ impl OpenLine {
 /// Keeps the newest lines that fit.
 #[derive(Default)]
 pub(crate) struct Window {
-    lines: VecDeque<Line>,
-    /// The line before them.
+    log: Log,
+    /// The line before those that are kept.
     before: Line,
-    /// Bytes of them that are shown.
+    /// Bytes of the kept lines that are shown.
     bytes: usize,
     max_lines: usize,
     max_bytes: usize,
-    /// Older lines were dropped because of `max_lines`.
-    cut: bool,
-    /// Older lines were dropped because of `max_bytes`.
-    overflowed: bool,
 }
 
 impl Window {
@@ -289,15 +303,16 @@ impl Window {
 
     pub(crate) fn push(&mut self, line: Line) {
         self.bytes += shown_bytes(&line);
-        self.lines.push_back(line);
+        let log = &mut self.log;
+        log.lines.push_back(line);
         loop {
-            let too_many = self.lines.len() > self.max_lines;
+            let too_many = log.lines.len() > self.max_lines;
             if !too_many && self.bytes <= self.max_bytes {
                 break;
             }
-            self.cut |= too_many;
-            self.overflowed |= !too_many;
-            let Some(oldest) = self.lines.pop_front() else {
+            log.cut |= too_many;
+            log.overflowed |= !too_many;
+            let Some(oldest) = log.lines.pop_front() else {
                 break;
             };
             self.bytes -= shown_bytes(&oldest);
@@ -307,23 +322,17 @@ impl Window {
 
     /// The kept lines, redacted as far as one line depends on the line before it.
     pub(crate) fn into_log(mut self, redactor: Redactor) -> Log {
-        let (mut redactor, mut hidden) = (LineRedactor::new(redactor), 0);
+        let mut redactor = LineRedactor::new(redactor);
         redactor.line(&self.before.text);
-        for line in &mut self.lines {
+        for line in &mut self.log.lines {
             if let Some(shown) = redactor.line(&line.text)
                 && redactor.needs_previous()
             {
                 line.text = shown;
-                hidden += 1;
+                self.log.hidden += 1;
             }
         }
-        Log {
-            hidden,
-            lines: self.lines.into(),
-            cut: self.cut,
-            overflowed: self.overflowed,
-            ..Log::default()
-        }
+        self.log
     }
 }
 

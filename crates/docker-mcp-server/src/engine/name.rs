@@ -7,6 +7,7 @@ use std::ops::Deref;
 
 use http::Uri;
 use http::uri::PathAndQuery;
+use mcp_core::tool::ToolError;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -14,7 +15,7 @@ use crate::engine::error::EngineError;
 
 /// A name or an id of an object of the engine.
 ///
-/// bollard puts identifiers into URL paths unescaped: `../volumes/x` would reach another endpoint
+/// Identifiers go into URL paths unescaped: `../volumes/x` would reach another endpoint
 /// and `?` would add parameters. Every identifier of a caller has this type, which cannot hold a text
 /// that changes a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,6 +115,12 @@ impl fmt::Display for InvalidName {
 }
 
 impl std::error::Error for InvalidName {}
+
+impl From<InvalidName> for ToolError {
+    fn from(error: InvalidName) -> Self {
+        Self::invalid_argument(error.0)
+    }
+}
 
 impl<K> Serialize for Name<K> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

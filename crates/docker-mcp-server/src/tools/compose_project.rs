@@ -1,13 +1,9 @@
 //! Compose projects in a directory, resolved by the compose program and judged by the policy, and the tools that read
 //! compose files.
 
-use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::io;
 use std::path::{Component, Path, PathBuf};
-
-use serde_json::{Map, Value};
-use upstream::text::truncate_list;
 
 use super::prelude::*;
 use crate::cli::{self, BuildDirectory, COMPOSE, Cli, Output, Run};
@@ -427,20 +423,17 @@ impl ComposeUp {
             &self.profiles,
         )
         .await?;
-        let scale = self.scale.iter();
         let options = UpOptions {
             build: self.build,
             pull: self.pull,
-            scale: scale
-                .map(|(name, copies)| (name.clone(), copies.get()))
-                .collect(),
+            scale: self.scale.clone(),
         };
         let (is_own, taken) = project.permit(docker, &options).await?;
         // A label would recreate the containers of others.
         project.is_own = is_own;
-        let scale = options.scale.iter();
+        let scale = self.scale.iter();
         let scale: Vec<String> = scale
-            .map(|(name, copies)| format!("{name}={copies}"))
+            .map(|(name, copies)| format!("{name}={}", copies.get()))
             .collect();
         let mut arguments: Vec<&str> = Vec::new();
         arguments.extend(self.build.then_some("--build"));

@@ -1,7 +1,5 @@
 //! Compose projects that run: `list_compose_projects`, `compose_service`.
 
-use std::collections::BTreeSet;
-
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
@@ -11,7 +9,8 @@ use super::lifecycle::{self, StateChange};
 use super::list_containers::health;
 use super::prelude::*;
 use crate::compose::{self, NETWORK, PROJECT, VOLUME};
-use crate::engine::{ContainerSummary, ports_of_summary};
+use crate::engine::ports_of_summary;
+use crate::policy::is_created;
 
 /// Services of a project that are shown beside other projects.
 const MAX_SERVICES: usize = 20;
@@ -210,7 +209,7 @@ impl Tool for ComposeService {
             for name in images {
                 let done = match ImageName::new(name) {
                     Ok(image) => pull(docker, call, &deadline, &image, None).await,
-                    Err(error) => Err(ToolError::invalid_argument(error.to_string())),
+                    Err(error) => Err(error.into()),
                 };
                 match done {
                     Ok(is_new) => pulled.extend(is_new.then(|| name.to_owned())),
@@ -359,7 +358,7 @@ impl ComposeService {
         let dry = [&arguments[..], &["--dry-run"]].concat();
         let deadline = Deadline::new(call, None);
         let lost = of_running(docker, call, &deadline, &self.project, &dry).await?;
-        let loss = self.loss(&lost.text);
+        let loss = self.loss(&lost.text, &docker.volume_usage().await?);
         let target = self.project.as_str();
         let all: Vec<&str> = before.iter().flatten().map(String::as_str).collect();
         docker
@@ -407,38 +406,46 @@ impl ComposeService {
             let project = labels.get(PROJECT).map(String::as_str);
             if project == Some(self.project.as_str()) && labels.contains_key(label) {
                 docker.policy.permit(&name, &labels)?;
-                docker.policy.permit_change(&name, &labels)?;
+                docker.policy.permit_change(&name, is_created(&labels))?;
                 found[kind].insert(name);
             }
         }
         Ok(found)
     }
 
-    /// The sentence about what a dry run says.
-    fn loss(&self, dry_run: &str) -> String {
+    /// The sentence about what a dry run says, which does not look at the users of the volumes.
+    fn loss(&self, dry_run: &str, users: &BTreeMap<String, Vec<String>>) -> String {
         let mut lost: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (kind, name, _) in dry_run.lines().filter_map(told) {
             lost.entry(kind).or_default().insert(name);
         }
-        let names = |kind: &str| {
-            let names = lost.get(kind).into_iter().flatten().copied();
-            names.collect::<Vec<_>>().join(", ")
+        let containers = lost.remove("Container").unwrap_or_default();
+        let is_kept = |volume: &&str| {
+            let mut users = users.get(*volume).into_iter().flatten();
+            users.any(|user| !containers.contains(&**user))
         };
-        let containers = lost.get("Container").map_or(0, BTreeSet::len);
+        let volumes = lost.remove("Volume").unwrap_or_default().into_iter();
+        let (kept, gone): (Vec<&str>, Vec<&str>) = volumes.partition(is_kept);
+        let list = |before: &str, names: &[&str]| match names {
+            [] => String::new(),
+            names => format!("{before}{}", names.join(", ")),
+        };
         let data = match self.volumes {
             true => format!(
-                " All data in its volumes is permanently lost, also of those without a name: {}",
-                names("Volume")
+                " All data in its volumes is permanently lost, also of those without a name{}{}",
+                list(": ", &gone),
+                list(". These stay, in use by others: ", &kept)
             ),
             false => {
                 " Its volumes stay; those without a name are not found by a later call.".to_owned()
             }
         };
+        let names: Vec<&str> = containers.iter().copied().collect();
         format!(
-            "Stops and removes {containers} containers of `{}`, with their logs and the files they wrote: \
-             {}.{data}",
+            "Stops and removes {} containers of `{}`, with their logs and the files they wrote: {}.{data}",
+            names.len(),
             self.project,
-            names("Container"),
+            names.join(", "),
         )
     }
 }

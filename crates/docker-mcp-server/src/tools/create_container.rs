@@ -2,12 +2,9 @@
 
 use std::net::IpAddr;
 
-use serde_json::{Map, Value, json};
-
 use super::lifecycle;
 use super::prelude::*;
 use crate::engine::{HostConfig, ports_of_bindings};
-use crate::json::texts;
 use crate::policy::permit_marks;
 
 /// Create a container from an image and start it. Options that reach the host need the operator's
@@ -609,46 +606,6 @@ impl UpdateContainer {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn body(asked: &str) -> Result<Value, ToolError> {
-        let mut asked: Value = serde_json::from_str(asked).unwrap();
-        asked["image"] = "busybox".into();
-        let tool: CreateContainer = serde_json::from_value(asked).unwrap();
-        tool.body()
-    }
-
-    /// Arguments, a member of the request, and its value.
-    const ROWS: &str = r#"
-        {"env": {"A": "b=c"}} | /Env | ["A=b=c"]
-        {"mounts": ["d:/d:ro"]} | /HostConfig/Binds | ["d:/d:ro"]
-        {"ports": ["80"]} | /ExposedPorts | {"80/tcp": {}}
-        {"memory_mb": 64} | /HostConfig/Memory | 67108864
-        {"cpus": 0.5} | /HostConfig/NanoCpus | 500000000
-        {"tmpfs": ["/tmp:size=1m", "/run"]} | /HostConfig/Tmpfs | {"/tmp": "size=1m", "/run": ""}
-        {"network": "n", "aliases": ["a"]} | /NetworkingConfig/EndpointsConfig | {"n": {"Aliases": ["a"]}}
-        {"ulimits": {"nofile": 9}} | /HostConfig/Ulimits/0 | {"Name": "nofile", "Soft": 9, "Hard": 9}
-        {} |  | {"Image": "busybox", "Labels": {}, "HostConfig": {}}"#;
-
-    #[test]
-    fn arguments_become_the_engines_request() {
-        for row in ROWS.trim().lines() {
-            let [asked, pointer, expected] =
-                row.splitn(3, " | ").collect::<Vec<_>>().try_into().unwrap();
-            let expected: Value = serde_json::from_str(expected).unwrap();
-            assert_eq!(
-                body(asked).unwrap().pointer(pointer),
-                Some(&expected),
-                "{asked}"
-            );
-        }
-        for invalid in [
-            r#"{"restart_retries":3}"#,
-            r#"{"restart":"always","restart_retries":3}"#,
-            r#"{"aliases":["a"]}"#,
-        ] {
-            assert!(body(invalid).is_err(), "{invalid}");
-        }
-    }
 
     #[test]
     fn limit_of_swap_stays_what_it_means() {

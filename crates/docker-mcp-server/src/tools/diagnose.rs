@@ -3,14 +3,11 @@
 mod seen;
 
 use Severity::{High, Low, Medium};
-use serde_json::{Value, json};
-use upstream::text::truncate_list;
 
 use self::seen::{DAY_SECONDS, Seen, available_memory, full_disk, megabytes};
 use super::prelude::*;
 use super::system::{DiskUsage, disk_usage};
 use crate::diagnose::{self, Diagnosis};
-use crate::engine::Path;
 use crate::unix_time;
 
 /// Why a container is not running or healthy: cause, evidence, next steps.

@@ -4,18 +4,12 @@
 //! shell that first prints its process id, by which a second process kills it, with its whole session. In a container
 //! without a shell the command runs directly and cannot be killed.
 
-use std::collections::VecDeque;
-
-use bollard::container::LogOutput;
-use bollard::exec::StartExecResults;
-use futures_util::stream::BoxStream;
-use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::prelude::*;
-use crate::engine::{Engine, EngineError, within};
-use crate::json::{items, text};
+use crate::engine::ByteStream;
+use crate::engine::log::Frames;
 
 const DEFAULT_SECONDS: u32 = 20;
 /// The time for the end of a process that has to be killed.
@@ -183,7 +177,7 @@ fn without_middle(text: &mut String, max: usize) -> usize {
     omitted
 }
 
-fn report(redactor: &Redactor, container: String, end: ProcessEnd, seconds: u32) -> Executed {
+fn report(redactor: &Redactor, container: String, mut end: ProcessEnd, seconds: u32) -> Executed {
     let still_running = end.state.running;
     let exit_code = end.state.exit_code.filter(|_| !still_running);
     let note = if still_running {
@@ -228,8 +222,6 @@ const KILL_COMMAND: [&str; 4] = ["/bin/sh", "-c", "kill -9 -\"$1\"; kill -9 \"$1
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-type ExecOutput = BoxStream<'static, Result<LogOutput, bollard::errors::Error>>;
-
 /// A process that has ended, or that could not be killed.
 struct ProcessEnd {
     /// The id of its `exec`.
@@ -247,8 +239,9 @@ struct Process {
     container: ContainerName,
     /// The request that creates it without a shell.
     config: Value,
-    exec: String,
-    reply: ExecOutput,
+    exec: ObjectName,
+    reply: ByteStream,
+    frames: Frames,
     pid: PidLine,
 }
 
@@ -286,7 +279,8 @@ async fn run_process(
     wrapped["Cmd"] = before.chain(argv).collect();
     let exec = create(&engine, &container, &wrapped).await?;
     let mut process = Process {
-        reply: attach(&engine, &exec).await?,
+        reply: attach(&engine, &exec),
+        frames: Frames::default(),
         pid: PidLine::Incomplete(Vec::new()),
         engine,
         container,
@@ -312,7 +306,7 @@ async fn run_process(
         stderr,
         timed_out,
         has_shell: matches!(process.pid, PidLine::Pid(_)),
-        exec: process.exec,
+        exec: process.exec.to_string(),
     })
 }
 
@@ -321,10 +315,10 @@ impl Process {
     async fn read(&mut self, stdout: &mut Output, stderr: &mut Output) -> Result<(), EngineError> {
         loop {
             while let Some(chunk) = self.reply.next().await {
-                match chunk? {
-                    LogOutput::StdErr { message } => stderr.push(&message),
-                    message => stdout.push(self.pid.take(message.as_ref())),
-                }
+                self.frames.push(&chunk?, |source, bytes| match source {
+                    2 => stderr.push(bytes),
+                    _ => stdout.push(self.pid.take(bytes)),
+                })?;
             }
             if !matches!(self.pid, PidLine::Incomplete(_)) {
                 return Ok(());
@@ -332,7 +326,7 @@ impl Process {
             // The shell could not be run, nor the command, so this does not run it twice.
             *stderr = Output::new(stderr.room);
             self.exec = create(&self.engine, &self.container, &self.config).await?;
-            self.reply = attach(&self.engine, &self.exec).await?;
+            self.reply = attach(&self.engine, &self.exec);
             self.pid = PidLine::Missing;
         }
     }
@@ -362,9 +356,11 @@ impl Process {
         while let PidLine::Incomplete(_) = self.pid
             && let Some(chunk) = self.reply.next().await
         {
-            if let message @ (LogOutput::StdOut { .. } | LogOutput::Console { .. }) = chunk? {
-                self.pid.take(message.as_ref());
-            }
+            self.frames.push(&chunk?, |source, bytes| {
+                if source != 2 {
+                    self.pid.take(bytes);
+                }
+            })?;
         }
         let PidLine::Pid(pid) = self.pid else {
             return Ok(());
@@ -373,15 +369,13 @@ impl Process {
         let argv = [&KILL_COMMAND[..], &[&pid]].concat();
         let kill = config(&argv, &self.config["User"]);
         let killer = create(&self.engine, &self.container, &kill).await?;
-        let mut output = attach(&self.engine, &killer).await?;
+        let mut output = attach(&self.engine, &killer);
         while output.next().await.is_some() {}
         Ok(())
     }
 
     async fn state(&mut self) -> Result<ExecState, EngineError> {
-        let exec = ObjectName::new(&self.exec);
-        let exec = exec.map_err(|error| EngineError::unreadable(error.to_string()))?;
-        let path = Path::to("/exec").id(&exec).then("/json");
+        let path = Path::to("/exec").id(&self.exec).then("/json");
         self.engine.try_get(path).await
     }
 }
@@ -421,28 +415,24 @@ async fn create(
     engine: &Engine,
     container: &ContainerName,
     config: &Value,
-) -> Result<String, EngineError> {
+) -> Result<ObjectName, EngineError> {
     let path = Path::container(container, "/exec");
     let created = engine.try_post(path, Some(config), Duration::ZERO).await?;
-    Ok(text(&created["Id"]).to_owned())
+    ObjectName::new(text(&created["Id"])).map_err(EngineError::unreadable)
 }
 
-/// Starts a process that was created, and returns its output.
-async fn attach(engine: &Engine, exec: &str) -> Result<ExecOutput, EngineError> {
-    let start = async { Ok(engine.streams.start_exec(exec, None).await?) };
-    match within(engine.timeout(), start).await? {
-        StartExecResults::Attached { output, .. } => Ok(output),
-        StartExecResults::Detached => Err(EngineError::unreadable("a command without its output")),
-    }
+/// Starts a process that was created, once its output is read.
+fn attach(engine: &Engine, exec: &ObjectName) -> ByteStream {
+    let path = Path::to("/exec").id(exec).then("/start");
+    engine.begin(path, r#"{"Detach": false, "Tty": false}"#, None)
 }
 
 /// The beginning and the end of a stream.
 #[derive(Debug, Default)]
 struct Output {
     room: usize,
-    head: Vec<u8>,
-    tail: VecDeque<u8>,
-    /// Bytes between them that were not kept.
+    bytes: Vec<u8>,
+    /// Bytes behind the first quarter of the room that were not kept.
     omitted: usize,
 }
 
@@ -456,29 +446,27 @@ impl Output {
     }
 
     fn push(&mut self, bytes: &[u8]) {
-        let head = self.room / 4;
-        let tail = self.room - head;
-        let begin = (head - self.head.len()).min(bytes.len());
-        self.head.extend_from_slice(&bytes[..begin]);
-        // Of a large chunk only the end fits.
-        let rest = &bytes[begin..];
-        let skipped = rest.len().saturating_sub(tail);
-        self.omitted += skipped;
-        self.tail.extend(&rest[skipped..]);
-        let over = self.tail.len().saturating_sub(tail);
-        self.tail.drain(..over);
+        self.bytes.extend_from_slice(bytes);
+        if self.bytes.len() > 2 * self.room {
+            self.shrink();
+        }
+    }
+
+    fn shrink(&mut self) {
+        let over = self.bytes.len().saturating_sub(self.room);
+        let head = (self.room / 4).min(self.bytes.len());
+        self.bytes.drain(head..head + over);
         self.omitted += over;
     }
 
     /// The kept output, with a mark for omitted bytes.
-    fn text(&self) -> String {
-        let tail: Vec<u8> = self.tail.iter().copied().collect();
+    fn text(&mut self) -> String {
+        self.shrink();
         if self.omitted == 0 {
-            let whole = [self.head.as_slice(), &tail].concat();
-            return String::from_utf8_lossy(&whole).into_owned();
+            return String::from_utf8_lossy(&self.bytes).into_owned();
         }
-        let head = String::from_utf8_lossy(&self.head);
-        let tail = String::from_utf8_lossy(&tail);
+        let (head, tail) = self.bytes.split_at(self.room / 4);
+        let [head, tail] = [head, tail].map(String::from_utf8_lossy);
         format!("{head}\n… {} bytes left out …\n{tail}", self.omitted)
     }
 }

@@ -1,15 +1,17 @@
 //! Tools that read and write files of containers.
 
-use std::io::Read as _;
+use std::io::{self, Read};
 use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-
+use bytes::Bytes;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout_at};
 use upstream::redact::HIDDEN;
 
 use super::prelude::*;
-use crate::engine::{EngineError, within};
+use crate::engine::{ByteStream, within};
 
 /// Bytes of the file without `max_bytes`, and of one that is no text.
 const DEFAULT_BYTES: u32 = 7_000;
@@ -17,18 +19,15 @@ const DEFAULT_BINARY_BYTES: usize = 5_000;
 /// Bytes of its text in an answer without `max_bytes`.
 const MAX_TEXT: usize = 15_000;
 const MAX_ENTRIES: usize = 100;
-/// Bytes of the archive in addition to the file itself: its headers, and those of other entries.
-const MAX_ARCHIVE_OVERHEAD: usize = 256 << 10;
 /// Bytes after the last one that is shown: a secret is known by all of it, also where the text is cut.
 const SECRET_MARGIN_BYTES: usize = 16 << 10;
-/// Bytes of the archive of a directory, which contains all of its files, and of the headers in it.
-const MAX_DIRECTORY_BYTES: usize = 256 << 20;
-const MAX_HEADER_BYTES: usize = 8 << 20;
+/// Bytes of an archive: that of a directory contains all of its files.
+const MAX_ARCHIVE_BYTES: usize = 256 << 20;
 const MORE_ENTRIES: &str = "There are more entries, which are not listed. Give the path of one to read it, or list them \
     by execute_command.";
 
 /// Read a file of a container, or list a directory, also if it is stopped.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CopyFromContainer {
     /// Name or id.
@@ -78,23 +77,15 @@ impl Tool for CopyFromContainer {
         let limit = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
         let id = &details.id;
         let redactor = docker.redactor_of(&details);
-        let most = limit + SECRET_MARGIN_BYTES + MAX_ARCHIVE_OVERHEAD;
-        let bytes = match archive(docker, id, &self.path, most).await {
-            Ok(bytes) => bytes,
+        let archive = match Archive::open(docker, id, &self.path).await {
+            Ok(archive) => archive,
             Err(failure) => {
                 return Err(explain(docker, failure, &self.container, &self.path).await);
             }
         };
-        let mut file = self.read(&bytes, limit, &redactor)?;
-        // Only the archive shows whether it is a directory, whose archive is long.
-        if file.kind == "directory" && (file.truncated || bytes.len() == most) {
-            let (bytes, is_whole) = headers(docker, id, &self.path).await;
-            if !bytes.is_empty() {
-                file = self.read(&bytes, limit, &redactor)?;
-            }
-            file.truncated |= !is_whole;
-            file.note = file.truncated.then_some(MORE_ENTRIES);
-        }
+        let (asked, probe) = (self.clone(), redactor.clone());
+        let read = archive.read(move |archive| asked.read(archive, limit, &probe));
+        let mut file = read.await?;
         details.display_name().clone_into(&mut file.container);
         let is_content = file.text.is_some() || file.base64.is_some();
         if is_content && self.is_secret(docker, &details, &redactor).await {
@@ -144,17 +135,17 @@ impl CopyFromContainer {
             || files.any(|(name, file)| is_secret(name) && paths.contains(&normal(file)))
     }
 
-    /// Reads the beginning of an archive, which may be truncated. What is no text and holds a secret becomes text, in
-    /// which it can be hidden.
-    fn read(&self, bytes: &[u8], limit: usize, redactor: &Redactor) -> Result<File, ToolError> {
-        let unreadable = |error: std::io::Error| {
-            ToolError::upstream("The archive cannot be read.").caused_by(error)
-        };
-        let mut archive = tar::Archive::new(bytes);
-        let mut entries = archive.entries().map_err(unreadable)?;
-        let first = entries.next().transpose().map_err(unreadable)?;
-        let Some(mut entry) = first else {
-            return Err(ToolError::upstream("The archive is empty."));
+    /// Reads an archive as far as it is shown. What is no text and holds a secret becomes text, in which it can be
+    /// hidden. Blocks.
+    fn read(
+        &self,
+        archive: &mut tar::Archive<Archive>,
+        limit: usize,
+        redactor: &Redactor,
+    ) -> io::Result<File> {
+        let mut entries = archive.entries()?;
+        let Some(mut entry) = entries.next().transpose()? else {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         };
         let mode = entry.header().mode().unwrap_or_default();
         let mut file = File {
@@ -171,6 +162,7 @@ impl CopyFromContainer {
             let (names, truncated) = list(entries);
             let (names, omitted) = fit(names);
             file.truncated = truncated || omitted.is_some();
+            file.note = file.truncated.then_some(MORE_ENTRIES);
             file.entries = Some(names);
         } else if kind.is_symlink() {
             file.kind = "link";
@@ -182,9 +174,8 @@ impl CopyFromContainer {
             file.kind = "device";
         } else {
             let mut content = Vec::new();
-            // In a truncated archive this fails after the available bytes were read.
             let most = (limit + SECRET_MARGIN_BYTES) as u64;
-            let _ = entry.by_ref().take(most).read_to_end(&mut content);
+            entry.by_ref().take(most).read_to_end(&mut content)?;
             file.truncated = (content.len() as u64) < file.size_bytes;
             let text = text(&content, file.truncated).or_else(|| {
                 let (text, probe) = (readable(&content), redactor.clone());
@@ -218,9 +209,7 @@ fn shown(text: &str, redactor: &Redactor) -> (String, bool) {
 
 /// The names directly in a directory, and whether there are more. Its archive also contains everything
 /// below it.
-fn list<'a>(
-    entries: impl Iterator<Item = std::io::Result<tar::Entry<'a, &'a [u8]>>>,
-) -> (Vec<String>, bool) {
+fn list(entries: tar::Entries<'_, Archive>) -> (Vec<String>, bool) {
     let mut names = Vec::new();
     for entry in entries {
         let Ok(entry) = entry else {
@@ -279,7 +268,7 @@ fn shorten(text: &mut String, max: usize) -> bool {
 }
 
 /// Errors when `path` is not a valid path in a container.
-pub(super) fn check_path(path: &str) -> Result<(), ToolError> {
+fn check_path(path: &str) -> Result<(), ToolError> {
     if !path.starts_with('/') || path.contains('\0') {
         return Err(ToolError::invalid_argument(
             "path must be absolute, such as `/etc/hosts`.",
@@ -288,102 +277,62 @@ pub(super) fn check_path(path: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// The first `limit` bytes of the archive of `path`.
-pub(super) async fn archive(
-    docker: &Docker,
-    id: &ContainerName,
-    path: &str,
-    limit: usize,
-) -> Result<Vec<u8>, EngineError> {
-    let mut reply = docker.engine.download(id, path);
-    let read = async {
-        let mut bytes = Vec::new();
-        while bytes.len() < limit
-            && let Some(chunk) = reply.next().await
-        {
-            bytes.extend_from_slice(&chunk?);
-        }
-        bytes.truncate(limit);
-        Ok(bytes)
-    };
-    within(docker.engine.timeout(), read).await
+/// The archive of what is at a path, which is read as it arrives.
+struct Archive {
+    reply: ByteStream,
+    /// The part that has arrived and was not read yet.
+    chunk: Bytes,
+    /// Bytes that may still arrive, and the time until which they do.
+    room: usize,
+    deadline: Instant,
+    runtime: Handle,
 }
 
-/// The archive of the directory at `path` without the content of its files, as far as it can be read, and whether that
-/// is all.
-async fn headers(docker: &Docker, id: &ContainerName, path: &str) -> (Vec<u8>, bool) {
-    let mut reply = docker.engine.download(id, path);
-    let (mut headers, mut room) = (Headers::default(), MAX_DIRECTORY_BYTES);
-    let read = async {
-        while let Some(chunk) = reply.next().await {
-            let Ok(chunk) = chunk else { return false };
-            headers.push(&chunk);
-            room = room.saturating_sub(chunk.len());
-            if room == 0 || headers.kept.len() > MAX_HEADER_BYTES {
-                return false;
-            }
-        }
-        true
-    };
-    let read = tokio::time::timeout(docker.engine.timeout(), read).await;
-    (headers.kept, read.unwrap_or(false))
+impl Archive {
+    /// Errors when the engine does not send one.
+    async fn open(docker: &Docker, id: &ContainerName, path: &str) -> Result<Self, EngineError> {
+        let (limit, mut reply) = (docker.engine.timeout(), docker.engine.download(id, path));
+        let chunk = within(limit, async { reply.next().await.transpose() }).await?;
+        Ok(Self {
+            reply,
+            chunk: chunk.unwrap_or_default(),
+            room: MAX_ARCHIVE_BYTES,
+            deadline: Instant::now() + limit,
+            runtime: Handle::current(),
+        })
+    }
+
+    /// The result of `work`, which may block.
+    async fn read<T: Send + 'static>(
+        self,
+        work: impl FnOnce(&mut tar::Archive<Self>) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, ToolError> {
+        let read = tokio::task::spawn_blocking(move || work(&mut tar::Archive::new(self)));
+        let read = read.await.map_err(io::Error::from).flatten();
+        read.map_err(|error| ToolError::upstream("The archive cannot be read.").caused_by(error))
+    }
 }
 
-/// Bytes of a header, of which contents are multiples.
-const BLOCK: usize = 512;
-
-/// The headers of an archive that arrives in pieces.
-#[derive(Default)]
-struct Headers {
-    /// An archive of empty files.
-    kept: Vec<u8>,
-    /// The beginning of what follows.
-    next: Vec<u8>,
-    /// Bytes of content that are still to come.
-    content: usize,
-}
-
-impl Headers {
-    fn push(&mut self, chunk: &[u8]) {
-        self.next.extend_from_slice(chunk);
-        loop {
-            let skipped = self.content.min(self.next.len());
-            self.next.drain(..skipped);
-            self.content -= skipped;
-            let Some((head, rest)) = self.next.split_at_checked(BLOCK) else {
-                return;
+impl Read for Archive {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.chunk.is_empty() {
+            let next = async { timeout_at(self.deadline, self.reply.next()).await };
+            let Some(chunk) = self.runtime.block_on(next)? else {
+                return Ok(0);
             };
-            let mut header = tar::Header::new_old();
-            header.as_mut_bytes().copy_from_slice(head);
-            let kind = header.entry_type();
-            let size = header.entry_size().unwrap_or_default() as usize;
-            let size = size.next_multiple_of(BLOCK);
-            // The content of these is the name of the next one, or of where it leads to.
-            if kind.is_gnu_longname()
-                || kind.is_gnu_longlink()
-                || kind.is_pax_local_extensions()
-                || kind.is_pax_global_extensions()
-            {
-                if rest.len() < size {
-                    return;
-                }
-                self.kept.extend(self.next.drain(..BLOCK + size));
-                continue;
-            }
-            if size > 0 {
-                header.set_size(0);
-                header.set_cksum();
-            }
-            self.kept.extend_from_slice(header.as_bytes());
-            self.next.drain(..BLOCK);
-            self.content = size;
+            self.chunk = chunk.map_err(io::Error::other)?;
+            let room = self.room.checked_sub(self.chunk.len());
+            self.room = room.ok_or(io::ErrorKind::FileTooLarge)?;
         }
+        let length = self.chunk.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&self.chunk.split_to(length));
+        Ok(length)
     }
 }
 
 /// The tool error of reading or writing `path`, without the engine's message, which contains paths of
 /// the host.
-pub(super) async fn explain(
+async fn explain(
     docker: &Docker,
     failure: EngineError,
     container: &ContainerName,
@@ -405,8 +354,6 @@ pub(super) async fn explain(
     docker.explain(failure, action).await
 }
 
-/// Bytes of an archive that hold the first header, also with a long name.
-const HEADER_BYTES: usize = 4096;
 const DEFAULT_MODE: u32 = 0o644;
 const UPLOAD_CHECK: &str = "The file may be as before, new, or cut off, with its old content lost: compare its \
     size_bytes and its text by copy_from_container, and write it again if it is not whole.";
@@ -465,14 +412,14 @@ impl Tool for CopyToContainer {
             Ok(path) => path,
             Err(failure) => {
                 // That reply had no text.
-                let told = archive(docker, id, &self.path, HEADER_BYTES).await.err();
+                let told = Archive::open(docker, id, &self.path).await.err();
                 let failure = told.unwrap_or(failure);
                 return Err(explain(docker, failure, &self.container, &self.path).await);
             }
         };
         permit_place(docker, &details, &path).await?;
-        let before = match archive(docker, id, &path, HEADER_BYTES).await {
-            Ok(bytes) => first_header(&bytes).or_else(|| Some(tar::Header::new_gnu())),
+        let before = match Archive::open(docker, id, &path).await {
+            Ok(archive) => Some(archive.read(first_header).await?),
             Err(EngineError::Refused { status: 404, .. }) => None,
             Err(failure) => return Err(explain(docker, failure, &self.container, &path).await),
         };
@@ -576,11 +523,10 @@ async fn resolve(docker: &Docker, id: &ContainerName, path: &str) -> Result<Stri
     Ok(real)
 }
 
-/// The first header of an archive, which may be truncated.
-fn first_header(archive: &[u8]) -> Option<tar::Header> {
-    let mut archive = tar::Archive::new(archive);
-    let entry = archive.entries().ok()?.next()?.ok()?;
-    Some(entry.header().clone())
+/// The header of the first entry; an empty one if there is none.
+fn first_header(archive: &mut tar::Archive<Archive>) -> io::Result<tar::Header> {
+    let first = archive.entries()?.next().transpose()?;
+    Ok(first.map_or_else(tar::Header::new_gnu, |entry| entry.header().clone()))
 }
 
 /// Errors when the file would not be seen in the container: the engine writes below a file system in memory. Errors
@@ -654,47 +600,6 @@ mod tests {
             let mut short = text.clone();
             assert_eq!(shorten(&mut short, MAX_TEXT), is_shorter);
             assert!(text.starts_with(&short) && short.len() > 900 && weight(&short) <= MAX_TEXT);
-        }
-    }
-
-    #[test]
-    fn text_is_that_of_the_file_or_said_to_be_another() {
-        for (text, expected, cleaned) in [
-            ("\u{feff}a\r\nb\r\n", "\u{feff}a\r\nb\r\n", false),
-            ("a\tb\n", "a\tb\n", false),
-            ("\u{1b}[1mbold\u{1b}[0m", "bold", true),
-            ("a\u{200b}b", "ab", true),
-            ("line1\rline3", "line3", true),
-            ("PASSWORD=hunter2x\r\n", "PASSWORD=***\n", false),
-        ] {
-            let shown = shown(text, &Redactor::new(true));
-            assert_eq!(shown, (expected.to_owned(), cleaned), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn headers_of_an_archive_name_what_is_behind_large_files() {
-        let mut archive = tar::Builder::new(Vec::new());
-        let long = "l".repeat(200);
-        for (name, bytes) in [
-            ("d/big", 1_000_000),
-            (&*format!("d/{long}"), 700),
-            ("d/end", 0),
-        ] {
-            let mut header = tar::Header::new_gnu();
-            header.set_size(bytes as u64);
-            let content = vec![b'x'; bytes];
-            archive.append_data(&mut header, name, &*content).unwrap();
-        }
-        let archive = archive.into_inner().unwrap();
-        for piece in [1, 500, 512, 100_000] {
-            let mut headers = Headers::default();
-            archive.chunks(piece).for_each(|chunk| headers.push(chunk));
-            assert!(headers.kept.len() < 10 * BLOCK && headers.next.is_empty());
-            let mut kept = tar::Archive::new(&*headers.kept);
-            let listed = list(kept.entries().unwrap());
-            let expected = ["big", &*long, "end"].map(str::to_owned);
-            assert_eq!(listed, (expected.to_vec(), false), "{piece}");
         }
     }
 

@@ -3,12 +3,10 @@
 use futures_util::stream::{self, FuturesUnordered};
 use tokio::time::Instant;
 use upstream::redact::LineRedactor;
-use upstream::text::truncate_list;
 use upstream::time::{Since, parse_timestamp};
 
 use super::prelude::*;
 use crate::compose;
-use crate::engine::EngineError;
 use crate::engine::log::{self, Line, LineReader, Log, LogQuery, Pattern, Window, shorten, timed};
 use crate::unix_time;
 
@@ -32,23 +30,23 @@ pub(crate) struct GetContainerLogs {
     container: Option<ContainerName>,
     /// Compose project instead.
     project: Option<ObjectName>,
-    /// Only this service of it.
+    /// Only this service.
     service: Option<String>,
-    /// Lines of each; default 100, or 0 if it follows.
+    /// Lines of each; default 100, 0 if it follows.
     tail: Option<Bounded<0, 5000>>,
     /// Only newer than an age (`1h30m`) or RFC 3339 time.
     since: Option<Since>,
     /// Only older than this.
     until: Option<Since>,
-    /// Only lines that match this regex.
+    /// Only lines matching this regex.
     #[schemars(with = "Option<String>")]
     grep: Option<Pattern>,
     /// Follow so long, over restarts.
     follow_seconds: Option<Bounded<1, 86_400>>,
-    /// Follow (default 20 s) until this regex matches.
+    /// Follow (default 20 s) until this matches a new line or one of `tail`.
     #[schemars(with = "Option<String>")]
     until_match: Option<Pattern>,
-    /// Begin lines with their time.
+    /// Begin lines with times.
     #[serde(default)]
     timestamps: bool,
     /// Only this stream.
@@ -93,7 +91,6 @@ type End = (Option<&'static str>, Option<String>);
 /// A container and what was read of its log.
 struct Source {
     details: ContainerDetails,
-    name: String,
     log: Result<Log, ToolError>,
 }
 
@@ -195,11 +192,7 @@ impl GetContainerLogs {
                 Err(failure) => Err(explain(docker, failure, details.display_name()).await),
             }
         };
-        Source {
-            name: details.display_name().to_owned(),
-            details,
-            log,
-        }
+        Source { details, log }
     }
 
     /// Follows logs, with each line as progress. Returns them, why it stopped, and the line that matched.
@@ -238,7 +231,6 @@ impl GetContainerLogs {
         };
         let sources = containers.into_iter().zip(windows);
         let sources = sources.map(|(details, window)| Source {
-            name: details.display_name().to_owned(),
             log: Ok(window.into_log(docker.redactor_of(&details))),
             details,
         });
@@ -337,16 +329,17 @@ impl GetContainerLogs {
         let (mut all, mut lines) = (Log::default(), Vec::new());
         let (mut hidden, mut tty, mut container) = (0, false, None);
         let has_times = self.query().timestamps;
-        for source in sources {
-            let log = match source.log {
+        for Source { details, log } in sources {
+            let name = details.display_name();
+            let log = match log {
                 Ok(log) => log,
                 Err(error) if self.container.is_some() => return Err(error),
                 Err(_) => {
-                    failed.push(source.name);
+                    failed.push(name.to_owned());
                     continue;
                 }
             };
-            let redactor = docker.redactor_of(&source.details);
+            let redactor = docker.redactor_of(&details);
             let text = shorten(&redactor.text(&log.text()), self.grep.as_ref());
             hidden += log.hidden + redactor.hidden().unwrap_or(0);
             for line in text.lines() {
@@ -357,7 +350,7 @@ impl GetContainerLogs {
                 };
                 let shown_time = if self.timestamps { time } else { "" };
                 let shown = match &self.project {
-                    Some(_) => format!("{shown_time}{} | {text}", source.name),
+                    Some(_) => format!("{shown_time}{name} | {text}"),
                     None => format!("{shown_time}{text}"),
                 };
                 lines.push((time.to_owned(), shown));
@@ -367,8 +360,8 @@ impl GetContainerLogs {
             all.incomplete |= log.incomplete;
             all.searched += log.searched;
             all.is_partly_searched |= log.is_partly_searched;
-            tty |= source.details.config.tty;
-            container = self.container.is_some().then_some(source.name);
+            tty |= details.config.tty;
+            container = self.container.is_some().then(|| name.to_owned());
         }
         if self.project.is_some() {
             lines.sort_by(|a, b| a.0.cmp(&b.0));

@@ -3,12 +3,10 @@
 //! CPU usage is the difference between two samples. The engine can take both samples itself, which
 //! takes one to two seconds per container; two one-shot samples of all containers take less than one.
 
-use futures_util::stream;
-use serde_json::Value;
 use upstream::time::Timestamp;
 
 use super::prelude::*;
-use crate::engine::{Counters, Engine, Event};
+use crate::engine::{Counters, Event};
 
 const MAX_CONCURRENT_SAMPLES: usize = 16;
 const MAX_SAMPLES: u32 = 10;

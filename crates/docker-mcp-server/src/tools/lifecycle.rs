@@ -4,8 +4,9 @@ use tokio::time::Instant;
 
 use super::list_containers::has_ended;
 use super::prelude::*;
+use crate::diagnose;
+use crate::engine::exit_meaning;
 use crate::engine::log::{LogQuery, shorten};
-use crate::engine::{EngineError, exit_meaning};
 use crate::unix_time;
 
 /// The delays between the inspections of a started container: one that has nothing to run, or a
@@ -187,39 +188,17 @@ pub(super) async fn start(
     let Err(failure) = docker.engine.try_post(path, None, Duration::ZERO).await else {
         return Ok(());
     };
-    if let Some(error) = configuration_error(name, &failure) {
-        return Err(error);
+    // The status does not help: engines use those of a bad request and of an internal error.
+    if let EngineError::Refused { message, .. } = &failure
+        && !failure.is_no_such_container()
+        && let Some(cause) = diagnose::explain_start(message)
+    {
+        return Err(ToolError::conflict(format!(
+            "`{name}` cannot be started. {cause} The engine said: {message}."
+        )));
     }
     let action = Action::on_container("start", name.as_str());
     Err(docker.explain(failure, action).await)
-}
-
-/// The error of a start that fails because of the container's configuration, with advice. The status
-/// of the reply does not help: the engine uses those of a bad request and of an internal error.
-fn configuration_error(container: &ContainerName, failure: &EngineError) -> Option<ToolError> {
-    let EngineError::Refused { message, .. } = failure else {
-        return None;
-    };
-    let has = |text: &str| message.contains(text);
-    let is_port = has("port is already allocated") || has("address already in use");
-    let is_exec = has("exec:") || has("executable file");
-    let cause = if is_port {
-        "a host port that it publishes is taken. list_containers shows which container publishes \
-         which port: stop that one, or recreate this one with another port"
-    } else if is_exec && has("permission denied") {
-        "its command is not executable (exit code 126). get_container shows the command: make the \
-         file executable in the image, or recreate the container with another command"
-    } else if is_exec && (has("no such file") || has("not found")) {
-        "its command is not in the image (exit code 127). get_container shows the command: \
-         recreate the container with one that exists"
-    } else if has("bind source path does not exist") || has("error mounting") {
-        "something that it mounts does not exist or does not fit. get_container shows the mounts"
-    } else {
-        return None;
-    };
-    Some(ToolError::conflict(format!(
-        "`{container}` cannot be started: {cause}. The engine said: {message}."
-    )))
 }
 
 /// The engine's own default, in seconds.
@@ -273,10 +252,7 @@ impl Tool for StopContainer {
 }
 
 /// Seconds between SIGTERM and SIGKILL: as requested, or as configured in the container.
-pub(super) fn grace<const LEAST: u32, const MOST: u32>(
-    asked: Option<Bounded<LEAST, MOST>>,
-    container: &ContainerDetails,
-) -> u32 {
+pub(super) fn grace(asked: Option<Bounded<0, 600>>, container: &ContainerDetails) -> u32 {
     let own = container.config.stop_timeout.unwrap_or(DEFAULT_GRACE);
     asked.map_or(own, Bounded::get)
 }

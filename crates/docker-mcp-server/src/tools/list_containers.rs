@@ -1,15 +1,11 @@
 //! `list_containers` and `get_container`.
 
-use std::collections::BTreeSet;
-
-use upstream::text::truncate_list;
-
 use super::prelude::*;
 use crate::compose;
 use crate::docker::HIDDEN;
 use crate::engine::{
-    ContainerState, ContainerSummary, Health, HostConfig, MountPoint, exit_meaning,
-    ports_of_bindings, ports_of_summary,
+    ContainerState, Health, HostConfig, MountPoint, exit_meaning, ports_of_bindings,
+    ports_of_summary,
 };
 
 const DEFAULT_ROWS: usize = 50;

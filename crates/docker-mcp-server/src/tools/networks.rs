@@ -1,10 +1,8 @@
 //! Tools of networks and volumes.
 
-use serde_json::json;
-
 use super::prelude::*;
-use crate::engine::{EngineError, Network, is_anonymous};
-use crate::policy::{CREATED, MARK, permit_marks};
+use crate::engine::{Network, is_anonymous};
+use crate::policy::{CREATED, MARK, is_created, permit_marks};
 
 /// List networks; or inspect one, with the containers in it.
 #[derive(Deserialize, JsonSchema)]
@@ -248,7 +246,9 @@ impl Tool for RemoveNetwork {
     async fn call(self, docker: &Docker, call: &Call) -> Result<ObjectChange, ToolError> {
         let network = docker.network(&self.network).await?;
         let name = network.name.as_str();
-        docker.policy.permit_change(name, &network.labels)?;
+        docker
+            .policy
+            .permit_change(name, is_created(&network.labels))?;
         let users = docker.network_users(&network).await?;
         if !users.is_empty() {
             let users: Vec<String> = users.into_iter().map(|(name, _)| name).collect();
@@ -395,7 +395,9 @@ impl Tool for RemoveVolume {
     async fn call(self, docker: &Docker, call: &Call) -> Result<ObjectChange, ToolError> {
         let volume = docker.volume(&self.volume).await?;
         let name = volume.name.as_str();
-        docker.policy.permit_change(name, &volume.labels)?;
+        docker
+            .policy
+            .permit_change(name, is_created(&volume.labels))?;
         if let Some(users) = docker.volume_usage().await?.remove(name) {
             let users = users.join(", ");
             return Err(ToolError::conflict(format!(

@@ -1,20 +1,23 @@
 //! Imports and helpers of the tools.
 
-pub(super) use std::collections::BTreeMap;
+pub(super) use std::collections::{BTreeMap, BTreeSet};
 pub(super) use std::time::Duration;
 
 pub(super) use crate::engine::{
-    ContainerDetails, ContainerName, ImageName, ObjectKind, ObjectName, Path,
+    ContainerDetails, ContainerName, ContainerSummary, Engine, EngineError, ImageName, ObjectKind,
+    ObjectName, Path,
 };
-pub(super) use futures_util::StreamExt as _;
+pub(super) use crate::json::{items, text, texts};
+pub(super) use futures_util::{StreamExt as _, stream};
 pub(super) use mcp_core::tool::{
     Bounded, Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind,
 };
 pub(super) use schemars::JsonSchema;
 pub(super) use serde::{Deserialize, Serialize};
+pub(super) use serde_json::{Map, Value, json};
 pub(super) use serde_with::skip_serializing_none;
 pub(super) use upstream::redact::{Redactor, has_hidden_value};
-pub(super) use upstream::text::{fitting, newest_lines, truncate};
+pub(super) use upstream::text::{fitting, newest_lines, truncate, truncate_list};
 pub(super) use upstream::time::rfc3339;
 
 pub(super) use crate::deadline::{Deadline, Seconds, cancelled};
@@ -58,7 +61,7 @@ pub(super) fn page<T: Serialize>(
 
 /// Bytes of a text in an answer, which contains it as JSON, and that JSON as a text.
 pub(super) fn weight(text: &str) -> usize {
-    let json = serde_json::Value::from(text).to_string();
+    let json = Value::from(text).to_string();
     let escaped = json.bytes().filter(|byte| matches!(byte, b'"' | b'\\'));
     2 * json.len() + escaped.count()
 }

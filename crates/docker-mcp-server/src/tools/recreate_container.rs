@@ -13,16 +13,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures_util::stream;
-use serde_json::{Map, Value, json};
-
 use self::options::{Asked, Described, Request, differences, merge};
 use super::lifecycle::{self, grace, last_lines};
 use super::prelude::*;
 use crate::docker::HIDDEN;
-use crate::engine::{ContainerSummary, Engine, EngineError, exit_meaning};
-use crate::json::{self, items, text};
-use crate::policy::{KEPT, REPLACES};
+use crate::engine::exit_meaning;
+use crate::json;
+use crate::policy::{KEPT, REPLACES, is_created};
 use crate::unix_time;
 
 const DEFAULT_TIMEOUT: u32 = 60;
@@ -88,9 +85,7 @@ impl Tool for RecreateContainer {
         refuse_hidden(docker, given)?;
         let request = merge(&old.container, &old.defaults, changes)?;
         let new_image = text(&request.body["Image"]).to_owned();
-        let image = ImageName::new(&new_image);
-        let image = image.map_err(|error| ToolError::invalid_argument(error.to_string()))?;
-        let new_id = docker.image(&image).await?.id;
+        let new_id = docker.image(&ImageName::new(&new_image)?).await?.id;
         docker.permit_container(name, &request.body).await?;
         for (network, _) in &request.networks {
             docker.permit_network(network.as_str()).await?;
@@ -126,7 +121,7 @@ impl Tool for RecreateContainer {
             timeout: was_running.then(|| Duration::from_secs(seconds.into())),
             stop_was_sent: AtomicBool::new(false),
         };
-        let grace = grace::<0, 0>(None, &before);
+        let grace = grace(None, &before);
         // The way there, and the way back.
         call.extend_timeout(Duration::from_secs((seconds + 2 * grace + 30).into()));
         let (after, note) = whole(replacement.run(now, request, grace)).await?;
@@ -294,13 +289,18 @@ async fn roll_back_all(docker: &Docker) -> bool {
     is_done
 }
 
-/// Brings back an old container, or removes it if the new one has proved itself. Returns false if that is left to do.
+/// Brings back an old container, or removes it if the new one has proved itself. Leaves one alone that this server may
+/// not change. Returns false if that is left to do.
 async fn finish(docker: &Docker, container: &ContainerSummary) -> bool {
     let kept = container.display_name();
     let name = kept.rsplit_once(KEPT).map_or("", |(name, _)| name);
     let Ok(name) = ContainerName::new(name) else {
         return true;
     };
+    let (policy, labels) = (&docker.policy, &container.labels);
+    if !policy.permits(&name, labels) || !policy.may_change(is_created(labels)) {
+        return true;
+    }
     // A call that is under way ends by itself, unless its process is killed.
     let Ok(lock) = Lock::take(&container.id) else {
         return false;
@@ -477,9 +477,8 @@ impl Replacement {
         if self.timeout.is_none() {
             return Ok(());
         }
-        let path = Path::container(&self.old, "/stop").query("t", grace);
         self.stop_was_sent.store(true, Ordering::Relaxed);
-        self.post("stop", path, None, grace).await?;
+        lifecycle::stop(&self.docker, self.name.as_str(), &self.old, grace).await?;
         lifecycle::start(&self.docker, &self.name, &self.name).await
     }
 
@@ -573,7 +572,7 @@ impl Replacement {
     /// Whether the old container runs, and goes on after the time in which a stop that was sent would end it.
     async fn outlasts_a_stop(&self, old: &ContainerDetails) -> Result<bool, ToolError> {
         let seconds = match self.stop_was_sent.load(Ordering::Relaxed) {
-            true => grace::<0, 0>(None, old) + STOP_MARGIN_SECONDS,
+            true => grace(None, old) + STOP_MARGIN_SECONDS,
             false => 0,
         };
         let until = tokio::time::Instant::now() + Duration::from_secs(seconds.into());

@@ -1,13 +1,11 @@
 //! Tools of the engine as a whole: its description, its events, its unused objects.
 
-use futures_util::stream;
-use serde_json::Value;
 use upstream::time::Since;
 
 use super::prelude::*;
 use super::recreate_container::is_kept;
-use crate::engine::{Engine, Event, Path, SHOWN_DETAILS, is_anonymous};
-use crate::json::{items, text};
+use crate::engine::{Event, SHOWN_DETAILS, is_anonymous};
+use crate::policy::is_created;
 use crate::unix_time;
 
 /// The least timeout of disk usage, for which the engine reads the size of every file.
@@ -458,7 +456,7 @@ impl Prune {
         if self.apply {
             // It has no labels: the pieces of all are one.
             let what = self.what.as_str();
-            docker.policy.permit_change(what, &BTreeMap::new())?;
+            docker.policy.permit_change(what, false)?;
         }
         let cache = Share::build_cache(&disk_usage(&docker.engine).await?);
         let count = cache.unused();
@@ -515,8 +513,8 @@ async fn images(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
     for image in listed {
         let in_use = users.contains_key(&image.id);
         let mut names: Vec<&str> = image.tags().collect();
-        let may_change = docker.policy.permit_change_image("", image.is_built());
-        if in_use || (!all && !names.is_empty()) || may_change.is_err() {
+        let may_change = docker.policy.may_change(image.is_built());
+        if in_use || (!all && !names.is_empty()) || !may_change {
             continue;
         }
         if names.is_empty() {
@@ -540,7 +538,7 @@ async fn networks(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
     let mut unused = Vec::new();
     for network in docker.networks().await? {
         let is_predefined = matches!(&*network.name, "bridge" | "host" | "none" | "podman");
-        if is_predefined || !docker.policy.may_change(&network.labels) {
+        if is_predefined || !docker.policy.may_change(is_created(&network.labels)) {
             continue;
         }
         // The list does not contain the connected containers.
@@ -561,7 +559,7 @@ async fn volumes(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
     let unused = listed.iter().filter(|volume| {
         !users.contains_key(&volume.name)
             && (all || is_anonymous(&volume.name))
-            && docker.policy.may_change(&volume.labels)
+            && docker.policy.may_change(is_created(&volume.labels))
     });
     let unused = unused.filter_map(|volume| {
         let path = Path::to("/volumes").id(&ObjectName::new(&volume.name).ok()?);
@@ -577,8 +575,6 @@ async fn volumes(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -3,9 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use hyper::header::HeaderValue;
-use serde_json::{Value, json};
 
-use crate::docker::{call, calls_of, in_front_of, succeed};
+use crate::docker::prelude::*;
 use crate::harness::HttpServer;
 
 /// The newest version of the API that an engine has, and the oldest one that it accepts.

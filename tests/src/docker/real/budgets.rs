@@ -1,12 +1,8 @@
 //! Two hundred containers and a long log: answers are small, and mention omitted rows.
 
 use futures_util::{StreamExt as _, stream};
-use serde_json::{Value, json};
 
-use super::tools::cli_lab;
-use crate::docker::lab::{Lab, lab, of_compose};
-use crate::docker::{asked_for, call, calls_of, post};
-use crate::harness::assert_contains;
+use crate::docker::prelude::*;
 
 /// Most bytes of an answer.
 const MAX_ANSWER_BYTES: usize = 16_000;
@@ -50,9 +46,7 @@ get_container_stats | {"top": 100}
 
 #[tokio::test]
 async fn answers_with_200_containers_are_small() {
-    let Some(lab) = cli_lab(&[]).await else {
-        return;
-    };
+    let Some(lab) = lab().await else { return };
     lab.create_many(200).await;
     let listed = lab
         .weigh_tool("list_containers", json!({"all": true}))

@@ -4,12 +4,9 @@ use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
-use super::tools::program_path;
-use crate::docker::lab::{Folder, Lab, lab, merged, of_compose};
-use crate::docker::{asked_for, calls_of, in_front_of, post, succeed};
-use crate::harness::{Server, eventually};
+use crate::docker::prelude::*;
 
 /// Begins every secret; those of hexadecimal digits and of capital letters differ only in case and digits.
 const MARKS: [&str; 2] = ["c4n4ry", "c0ffee"];
@@ -159,7 +156,7 @@ resources/list resources/list | {}
 async fn no_output_shows_a_planted_secret() {
     let Some(lab) = lab().await else { return };
     let [runs, ends, fails] = plant(&lab).await;
-    let (folder, path) = (Folder::new(), program_path().unwrap_or_default());
+    let folder = Folder::new();
     let registry = "127.0.0.1:9";
     let login =
         json!({"auths": {registry: {"auth": STANDARD.encode(format!("bob:{}000Zq", MARKS[0]))}}});
@@ -167,11 +164,8 @@ async fn no_output_shows_a_planted_secret() {
     let config = folder.path().join("docker");
     let env = [
         ("DOCKER_CONFIG", config.to_str().unwrap()),
-        ("DOCKER_MCP_ALLOW_EXEC", "1"),
         ("DOCKER_MCP_PROJECT_DIR", folder.str()),
-        ("MCP_CALL_TIMEOUT", "120"),
         ("MCP_LOG", "trace"),
-        ("PATH", &path),
     ];
     let server = in_front_of(&lab.host, &env).await;
     server.wait_for_status("online").await;
@@ -303,13 +297,7 @@ async fn no_output_shows_a_planted_secret() {
     }
     let log = outputs.server.log();
     outputs.check("the log of the server", &log);
-    let shown: Vec<_> = outputs.shown.into_iter().collect();
-    assert!(
-        shown.is_empty(),
-        "{} shown:\n{}",
-        shown.len(),
-        shown.join("\n")
-    );
+    assert!(outputs.shown.is_empty(), "{:#?}", outputs.shown);
 }
 
 /// The outputs of one server, and the secrets in them.
@@ -377,20 +365,13 @@ async fn redacted_values_are_counted() {
         let answer = succeed!(lab, tool, {"container": ends});
         assert!(answer["redacted"].as_u64() >= Some(6), "{answer}");
     }
-    let name = lab
-        .create(
-            "open",
-            &["true"],
-            json!({"Env": ["MODE=open", "DB_PASSWORD=c4n4ry"]}),
-        )
-        .await;
+    let env = json!({"Env": ["MODE=open", "DB_PASSWORD=c4n4ry"]});
+    let name = lab.create("open", &["true"], env).await;
     let shown = succeed!(lab, "get_container", {"container": name});
     let env = shown["env"].as_array().unwrap();
     assert!(env.contains(&json!("MODE=open")) && env.contains(&json!("DB_PASSWORD=***")));
     let open = Lab::at(lab.host.clone(), &[("DOCKER_MCP_SHOW_SECRETS", "1")]).await;
-    let answer = succeed!(open, "get_container", {"container": name}).to_string();
-    assert!(
-        answer.contains("c4n4ry") && !answer.contains("redacted"),
-        "{answer}"
-    );
+    let answer = succeed!(open, "get_container", {"container": name});
+    assert_contains(&answer, "c4n4ry");
+    assert_lacks(&answer, "redacted");
 }

@@ -2,7 +2,6 @@
 //! evidence shows it, and a next step helps.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bollard::body_full;
@@ -11,12 +10,8 @@ use bollard::query_parameters::{
 };
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
-use serde_json::{Value, json};
 
-use crate::docker::lab::{Folder, Lab, ending_late, lab, of_compose, published};
-use crate::docker::proxy::Proxy;
-use crate::docker::{in_front_of, succeed};
-use crate::harness::{assert_contains, real, wait_until};
+use crate::docker::prelude::*;
 
 /// The table of containers that need no preparation.
 const BROKEN_CONTAINERS: &str = include_str!("broken_containers.txt");
@@ -242,7 +237,7 @@ fn archive(path: &str, bytes: &[u8]) -> Vec<u8> {
 
 /// The points of an engine: a table, and the rows with a wrong cause, evidence and next step.
 async fn score(host: String, is_podman: bool) -> (String, [usize; 3]) {
-    let lab = Lab::at(host, &[("MCP_TOOLSETS", "all")]).await;
+    let lab = Lab::at(host, &[]).await;
     let mut ward = Ward {
         lab,
         is_podman,
@@ -329,8 +324,7 @@ async fn stuck_absent_and_ended_containers_are_described() {
 
     // Of a container that does not exist there is no more than the error of its creation.
     let error = "invalid mount config for type \"bind\": bind source path does not exist: /x";
-    let asked = json!({"container": "that-was-never-created", "error": error});
-    let diagnosis = succeed(&lab, "diagnose_container", asked).await;
+    let diagnosis = succeed!(lab, "diagnose_container", {"container": "that-was-never-created", "error": error});
     assert_has!(diagnosis, {"cause": "bind_source_missing", "state": "absent"});
 
     let script = "echo first; sleep 0.5; echo 'FATAL: last' >&2; exit 3";

@@ -1,10 +1,6 @@
 //! Private keys in the log of a container: no window, filter or page shows a line of them.
 
-use serde_json::{Value, json};
-
-use crate::docker::call;
-use crate::docker::lab::{Lab, lab, merged, of_compose};
-use crate::harness::{assert_contains, assert_lacks};
+use crate::docker::prelude::*;
 
 /// Base64 of random bytes.
 fn random(length: usize) -> String {
@@ -73,10 +69,7 @@ impl KeyLog {
         let text = shown["content"][0]["text"].as_str().unwrap().to_owned();
         for secret in &self.secrets {
             let part = &secret[..secret.len().min(12)];
-            assert!(
-                !text.contains(part),
-                "{tool} {arguments} shows {secret}: {text}"
-            );
+            assert!(!text.contains(part), "{tool} {arguments}: {text}");
         }
         text
     }
@@ -99,16 +92,10 @@ async fn no_window_of_a_log_shows_a_line_of_a_key() {
         for tail in 1..=log.lines {
             let shown = log.ask("get_container_logs", json!({"tail": tail})).await;
             assert!(shown.contains("ready to serve"), "{shown}");
-            log.ask(
-                "get_container_logs",
-                json!({"tail": tail, "timestamps": true}),
-            )
-            .await;
-            log.ask_exactly(
-                "get_container_logs",
-                json!({"project": log.project, "tail": tail}),
-            )
-            .await;
+            let timed = json!({"tail": tail, "timestamps": true});
+            log.ask("get_container_logs", timed).await;
+            let project = json!({"project": log.project, "tail": tail});
+            log.ask_exactly("get_container_logs", project).await;
         }
         let patterns = log
             .secrets

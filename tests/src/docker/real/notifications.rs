@@ -1,14 +1,9 @@
 //! Notifications of changes: over HTTP and stdio, in both eras.
 
 use mcp_client::{Client, ClientInfo, Command, EraChoice};
-use serde_json::{Value, json};
 
-use crate::docker::lab::{Lab, lab};
-use crate::docker::proxy::Proxy;
-use crate::docker::{SERVER, in_front_of, succeed};
-use crate::harness::{
-    CALL_TIMEOUT, Messages, Server, binary, client_builder, recorder, wait_until,
-};
+use crate::docker::prelude::*;
+use crate::harness::{CALL_TIMEOUT, Messages, client_builder, recorder};
 
 const LIST: &str = "notifications/resources/list_changed";
 
@@ -80,25 +75,6 @@ impl Listener {
 
 fn uri(name: &str) -> String {
     format!("docker://containers/{name}")
-}
-
-#[tokio::test]
-async fn http_subscriber_is_notified_of_changes() {
-    for lab in Lab::everywhere(&[]).await {
-        lab.server.wait_for_status("online").await;
-        let name = lab.sleep("watched", json!({})).await;
-        let other = lab.sleep("other", json!({})).await;
-        let mut listener = Listener::http(&lab.server, EraChoice::Legacy).await;
-        listener.subscribe(&[&uri(&name)]).await;
-        listener.follow(json!({})).await;
-        lab.docker.pause_container(&other).await.unwrap();
-        lab.docker.pause_container(&name).await.unwrap();
-        let received = listener.until(&uri(&name)).await;
-        assert!(!received.contains(&uri(&other)), "{received:?}");
-        lab.docker.unpause_container(&name).await.unwrap();
-        lab.docker.unpause_container(&other).await.unwrap();
-        listener.until(&uri(&name)).await;
-    }
 }
 
 #[tokio::test]
@@ -190,24 +166,28 @@ async fn health_checks_without_a_change_send_no_notification() {
 }
 
 #[tokio::test]
-async fn broken_event_stream_is_reopened() {
-    let Some(lab) = lab().await else { return };
-    let name = lab.sleep("watched", json!({})).await;
-    let proxy = Proxy::start(&lab.host).await;
-    let server = in_front_of(&proxy.host, &[]).await;
-    server.wait_for_status("online").await;
-    let mut listener = Listener::http(&server, EraChoice::Legacy).await;
-    listener.subscribe(&[&uri(&name)]).await;
-    listener.follow(json!({})).await;
-    lab.docker.pause_container(&name).await.unwrap();
-    listener.until(&uri(&name)).await;
-    for cuts in 1..=3 {
-        // Wait until there is a stream to break.
-        wait_until("the stream", async || proxy.streams() >= cuts).await;
-        proxy.cut();
-        // Events in between are unknown, so everything counts as changed.
+async fn subscriber_is_notified_of_changes_also_after_the_stream_broke() {
+    for lab in labs(&[]).await {
+        let name = lab.sleep("watched", json!({})).await;
+        let other = lab.sleep("other", json!({})).await;
+        let proxy = Proxy::start(&lab.host).await;
+        let server = in_front_of(&proxy.host, &[]).await;
+        server.wait_for_status("online").await;
+        let mut listener = Listener::http(&server, EraChoice::Legacy).await;
+        listener.subscribe(&[&uri(&name)]).await;
+        listener.follow(json!({})).await;
+        lab.docker.pause_container(&other).await.unwrap();
+        lab.docker.pause_container(&name).await.unwrap();
+        let received = listener.until(&uri(&name)).await;
+        assert!(!received.contains(&uri(&other)), "{received:?}");
+        for cuts in 1..=3 {
+            // Wait until there is a stream to break.
+            wait_until("the stream", async || proxy.streams() >= cuts).await;
+            proxy.cut();
+            // Events in between are unknown, so everything counts as changed.
+            listener.until(&uri(&name)).await;
+        }
+        lab.docker.unpause_container(&name).await.unwrap();
         listener.until(&uri(&name)).await;
     }
-    lab.docker.unpause_container(&name).await.unwrap();
-    listener.until(&uri(&name)).await;
 }

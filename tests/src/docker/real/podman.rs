@@ -1,15 +1,10 @@
 //! Podman behind the interface of Docker: what works there as with an engine, and what does not.
 
-use serde_json::json;
+use crate::docker::prelude::*;
 
-use crate::docker::lab::Lab;
-use crate::docker::{fail, succeed};
-use crate::harness::real;
-
-/// A server with all tools for Podman; `None` if Podman is missing.
+/// A server for Podman; `None` if Podman is missing.
 async fn lab() -> Option<Lab> {
-    let env = [("MCP_TOOLSETS", "all"), ("DOCKER_MCP_ALLOW_EXEC", "1")];
-    Some(Lab::at(real::podman()?, &env).await)
+    Some(Lab::at(real::podman()?, &[]).await)
 }
 
 #[tokio::test]
@@ -21,16 +16,14 @@ async fn podman_containers_are_listed_and_changed() {
     let created = succeed!(lab, "create_container", {"image": "busybox:test", "name": name,
         "command": script, "env": {"WORD": "one"}});
     assert_eq!(created["state"], "running", "{created}");
-    let listed = succeed(&lab, "list_containers", json!({"name": name})).await;
-    assert_eq!(listed["containers"][0]["name"], name, "{listed}");
-    assert_eq!(listed["containers"][0]["state"], "running", "{listed}");
-    let shown = succeed(&lab, "get_container", json!({"container": name})).await;
-    assert_eq!(shown["state"]["status"], "running", "{shown}");
+    let listed = succeed!(lab, "list_containers", {"name": name});
+    assert_has!(listed["containers"][0], {"name": name, "state": "running"});
+    let shown = succeed!(lab, "get_container", {"container": name});
+    assert_has!(shown, {"state": {"status": "running"}});
     let log = succeed!(lab, "get_container_logs", {"container": name});
-    let log = log["log"].as_str().unwrap();
-    assert!(log.contains("hello") && log.contains("oops"), "{log}");
-    let arguments = json!({"container": name, "command": ["cat", "/proc/1/cmdline"]});
-    let ran = succeed(&lab, "execute_command", arguments).await;
+    assert_contains(&log["log"], "hello");
+    assert_contains(&log["log"], "oops");
+    let ran = succeed!(lab, "execute_command", {"container": name, "command": ["cat", "/proc/1/cmdline"]});
     assert_eq!(ran["exit_code"], 0, "{ran}");
     let now = json!({"container": name, "timeout_seconds": 0});
     let restarted = succeed(&lab, "restart_container", now.clone()).await;
@@ -61,7 +54,6 @@ async fn podman_images_and_other_objects_are_listed() {
 #[tokio::test]
 async fn podman_builds_need_the_network_of_the_host() {
     let Some(lab) = lab().await else { return };
-    let build = json!({"tag": "mcp-test-never:1", "dockerfile": "FROM scratch"});
-    let text = fail(&lab, "build_image", build).await;
+    let text = fail!(lab, "build_image", {"tag": "mcp-test-never:1", "dockerfile": "FROM scratch"});
     assert!(text.contains("or is Podman"), "{text}");
 }

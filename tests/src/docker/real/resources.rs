@@ -1,12 +1,6 @@
 //! The resources and the prompts, and what they hold.
 
-use serde_json::{Value, json};
-
-use super::tools::isolated_lab;
-use crate::docker::lab::{Lab, lab, of_compose};
-use crate::docker::proxy::Proxy;
-use crate::docker::{fail, in_front_of};
-use crate::harness::{Server, assert_contains, wait_until};
+use crate::docker::prelude::*;
 
 /// The content of a resource.
 async fn read(server: &Server, uri: &str) -> Value {
@@ -40,9 +34,7 @@ async fn container_resources_match_the_tools() {
 
 #[tokio::test]
 async fn other_resources_are_read_and_names_completed() {
-    let Some(lab) = isolated_lab().await else {
-        return;
-    };
+    let Some(lab) = own_lab().await else { return };
     let base = lab.create("base", &["true"], json!({})).await;
     lab.image("image", &base).await;
     let images = read(&lab.server, "docker://images").await;
@@ -103,24 +95,6 @@ async fn hostile_uris_reach_no_engine() {
     assert!(requests.is_empty(), "{requests:?}");
 }
 
-#[tokio::test]
-async fn hidden_container_is_in_no_resource() {
-    let Some(lab) = lab().await else { return };
-    let name = lab.create("hidden", &["true"], json!({})).await;
-    let rule = format!("name={name}");
-    let server = in_front_of(&lab.host, &[("DOCKER_MCP_DENY", &rule)]).await;
-    server.wait_for_status("online").await;
-    let listed = server.result("resources/list", json!({})).await;
-    assert!(!listed.to_string().contains(&name), "{listed}");
-    fails_with!(server, "diagnose_container", {"container": name}, "not accessible");
-    for end in ["", "/logs", "/stats"] {
-        let uri = format!("docker://containers/{name}{end}");
-        server.error("resources/read", json!({"uri": uri})).await;
-    }
-    let params = json!({"name": "troubleshoot_container", "arguments": {"container": name}});
-    server.error("prompts/get", params).await;
-}
-
 impl Lab {
     async fn prompt(&self, name: &str, arguments: Value) -> String {
         let params = json!({"name": name, "arguments": arguments});
@@ -138,9 +112,7 @@ impl Lab {
 
 #[tokio::test]
 async fn prompts_contain_what_is_there() {
-    let Some(lab) = isolated_lab().await else {
-        return;
-    };
+    let Some(lab) = own_lab().await else { return };
     let command = ["sh", "-c", "exit 7"];
     let name = lab.finish("broken", &command, json!({})).await;
     let arguments = json!({"container": name});

@@ -1,7 +1,6 @@
 //! Engines with mutual TLS. The engine is real; a TLS proxy is in front of it, since the tests cannot
 //! reach the engine's network.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -13,17 +12,13 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
-use serde_json::json;
 use tokio::io::copy_bidirectional;
 use tokio::net::UnixStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::tools::program_path;
-use crate::docker::lab::{Folder, Lab, lab};
+use crate::docker::prelude::*;
 use crate::docker::proxy::listen;
-use crate::docker::{SERVER, fail, in_front_of, succeed};
-use crate::harness::{Server, real};
 
 /// An engine behind TLS, on a free port of loopback.
 struct Encrypted {
@@ -88,19 +83,15 @@ async fn with_certificates(host: &str, dir: &Path) -> Server {
 
 /// Reads, changes and follows a container through this server.
 async fn works(lab: &Lab, server: &Server, name: &str) {
-    let name = lab
-        .run(name, &["sh", "-c", "echo hello; sleep 600"], json!({}))
-        .await;
-    let listed = succeed(server, "list_containers", json!({"name": name})).await;
+    let name = lab.run_script(name, "echo hello; sleep 600").await;
+    let listed = succeed!(*server, "list_containers", {"name": name});
     assert_eq!(listed["containers"][0]["name"], name, "{listed}");
-    let until =
-        json!({"container": name, "until_match": "hello", "tail": 10, "follow_seconds": 120});
-    succeed(server, "get_container_logs", until).await;
-    let arguments = json!({"container": name, "timeout_seconds": 0});
-    let stopped = succeed(server, "stop_container", arguments).await;
+    succeed!(*server, "get_container_logs", {"container": name, "until_match": "hello", "tail": 10,
+        "follow_seconds": 120});
+    let stopped = succeed!(*server, "stop_container", {"container": name, "timeout_seconds": 0});
     assert_eq!(stopped["after"], "exited", "{stopped}");
-    let log = succeed(server, "get_container_logs", json!({"container": name})).await;
-    assert!(log["log"].as_str().unwrap().contains("hello"), "{log}");
+    let log = succeed!(*server, "get_container_logs", {"container": name});
+    assert_contains(&log["log"], "hello");
     server.wait_for_status("online").await;
 }
 
@@ -110,7 +101,7 @@ async fn client_with_valid_certificate_is_accepted() {
         return;
     };
     let client = authority.client();
-    for lab in Lab::everywhere(&[]).await {
+    for lab in labs(&[]).await {
         for (name, version) in [("tls12", &TLS12), ("tls13", &TLS13)] {
             let engine = Encrypted::start(&lab.host, &authority, version).await;
             let server = with_certificates(&engine.host, client.path()).await;
@@ -178,17 +169,23 @@ async fn docker_context_has_its_own_certificates() {
     };
     let Some(lab) = lab().await else { return };
     let engine = Encrypted::start(&lab.host, &authority, &TLS13).await;
-    let config = Folder::new();
+    let (config, shop) = (Folder::new(), Folder::new());
     context(&config, &authority.client(), &engine.host, "remote");
-    let dir = config.str();
+    shop.write("compose.yml", &web_project("init: true", ""));
     let env = [
-        ("DOCKER_CONFIG", dir),
-        ("DOCKER_CLIENT_TIMEOUT", "60"),
-        ("DOCKER_CONTEXT", "remote"),
+        ("DOCKER_CONFIG", config.str()),
+        ("DOCKER_MCP_PROJECT_DIR", shop.str()),
     ];
-    for (name, env) in [("current", &env[..2]), ("named", &env[..])] {
-        let server = Server::start(SERVER, env).await;
+    // An empty one is none.
+    for (name, context) in [("current", ""), ("named", "remote")] {
+        let env = [&env[..], &[("DOCKER_CONTEXT", context)]].concat();
+        let server = in_front_of("", &env).await;
         works(&lab, &server, name).await;
+        // Its programs use the same engine.
+        let project = lab.name(name);
+        let up = succeed!(server, "compose_up", {"directory": shop.path(), "project": project});
+        assert_eq!(up["running"], 1, "{up}");
+        assert_eq!(lab.state(&format!("{project}-web-1")).await, "running");
     }
 }
 
@@ -264,31 +261,4 @@ impl Authority {
     fn file(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
-}
-
-#[tokio::test]
-async fn compose_uses_the_engine_of_a_context() {
-    let (Some(authority), Some(path)) = (Authority::new(), program_path()) else {
-        return;
-    };
-    let Some(lab) = lab().await else { return };
-    let engine = Encrypted::start(&lab.host, &authority, &TLS13).await;
-    let (config, shop) = (Folder::new(), Folder::new());
-    context(&config, &authority.client(), &engine.host, "remote");
-    let file = "services:\n  web:\n    image: busybox:test\n    command: [sleep, '600']\n";
-    fs::write(shop.path().join("compose.yml"), file).unwrap();
-    let env = [
-        ("PATH", path.as_str()),
-        ("DOCKER_CONFIG", config.str()),
-        ("DOCKER_MCP_PROJECT_DIR", shop.str()),
-        ("MCP_TOOLSETS", "all"),
-        ("DOCKER_CLIENT_TIMEOUT", "60"),
-        ("MCP_CALL_TIMEOUT", "120"),
-    ];
-    let server = Server::start(SERVER, &env).await;
-    let project = lab.name("far");
-    let web = lab.name("far-web-1");
-    let up = succeed!(server, "compose_up", {"directory": shop.path(), "project": project});
-    assert_eq!(up["running"], 1, "{up}");
-    assert_eq!(lab.state(&web).await, "running");
 }

@@ -1,17 +1,14 @@
 //! The facts about each container, and the checks of them.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use futures_util::stream;
-use serde_json::Value;
 use tokio::time::Instant;
 use upstream::text::first_line;
 
 use crate::compose;
-use crate::engine::{ContainerDetails, ContainerSummary, Counters, Engine, Event};
+use crate::engine::{Counters, Event};
 use crate::tools::get_container_stats as stats;
 use crate::tools::prelude::*;
 use crate::tools::recreate_container::is_kept;

@@ -3,12 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
-
-use super::super::super::lab::{Folder, Lab};
-use super::super::super::tool_calls::{Row, Use, rows, rows_on};
-use super::super::super::{call, calls_of};
-use super::{cli_lab, fail, lab, lab_with, refusal, succeed, texts};
+use crate::docker::prelude::*;
 use crate::surface;
 
 /// Tools that name no object; that they list no hidden one is checked with all others.
@@ -20,10 +15,6 @@ const LISTS: [&str; 6] = [
     "diagnose_host",
     "prune",
 ];
-/// Tools of compose projects, which have tests of their own.
-const COMPOSE: &str = "compose_up compose_config compose_service";
-/// Arguments that name no object of the engine.
-const NO_OBJECTS: [&str; 2] = ["labels", "network of create_network"];
 
 /// Objects that another program has made, by all names that they have.
 struct Theirs {
@@ -96,7 +87,6 @@ async fn bounds_hold_for_every_tool_and_every_name() {
     ] {
         let env = [
             (option, value),
-            ("DOCKER_MCP_ALLOW_EXEC", "1"),
             ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
         ];
         let bounded = lab_with(&env).await.unwrap();
@@ -143,11 +133,8 @@ async fn volumes_of_others_are_neither_read_nor_written_through_a_container() {
     succeed!(lab, "create_container", {"image": "busybox:test", "name": user,
         "command": ["sleep", "600"], "mounts": [format!("{volume}:/d")]});
     let deny = format!("name={volume}");
-    let exec = ("DOCKER_MCP_ALLOW_EXEC", "1");
-    let denying = lab_with(&[("DOCKER_MCP_DENY", &deny), exec]).await.unwrap();
-    let only_created = lab_with(&[("DOCKER_MCP_ONLY_CREATED", "1"), exec])
-        .await
-        .unwrap();
+    let denying = lab_with(&[("DOCKER_MCP_DENY", &deny)]).await.unwrap();
+    let only_created = lab_with(&[("DOCKER_MCP_ONLY_CREATED", "1")]).await.unwrap();
     for (tool, arguments) in calls_of(THROUGH, &[("@", &user)]) {
         fails_with!(denying.server, tool, arguments, "not accessible");
         if tool != "copy_from_container" {
@@ -227,7 +214,7 @@ async fn nothing_beside_a_container_is_reached_through_it() {
 /// Images and containers that others have made of those of this server have its label, too.
 #[tokio::test]
 async fn what_others_make_of_our_objects_is_theirs() {
-    let Some(lab) = cli_lab(&[("DOCKER_MCP_ONLY_CREATED", "1")]).await else {
+    let Some(lab) = lab_with(&[("DOCKER_MCP_ONLY_CREATED", "1")]).await else {
         return;
     };
     let ours = format!("{}:1", lab.name("ours"));
@@ -245,20 +232,12 @@ async fn what_others_make_of_our_objects_is_theirs() {
         let container = json!({"Image": image});
         let other = format!("other{number}");
         let other = lab.create(&other, &["true"], container).await;
-        for (tool, arguments) in [
-            ("build_image", build(&image)),
-            (
-                "tag_image",
-                json!({"image": "busybox:test", "new_name": image}),
-            ),
-            ("remove_image", json!({"image": image, "confirm": image})),
-            (
-                "remove_container",
-                json!({"container": other, "confirm": other}),
-            ),
-        ] {
-            fails_with!(lab, tool, arguments, "was not created by this server");
-        }
+        let refused = "was not created by this server";
+        let again = build(&image);
+        fails_with!(lab, "build_image", again, refused);
+        fails_with!(lab, "tag_image", {"image": "busybox:test", "new_name": image}, refused);
+        fails_with!(lab, "remove_image", {"image": image, "confirm": image}, refused);
+        fails_with!(lab, "remove_container", {"container": other, "confirm": other}, refused);
         for (what, name) in [("images", &image), ("containers", &other)] {
             let shown = succeed!(lab, "prune", {"what": what, "all": true});
             assert!(!texts(&shown["items"]).contains(&name.as_str()), "{shown}");
@@ -289,10 +268,12 @@ async fn only_what_this_server_created_is_changed() {
         json!({"image": "busybox:test", "name": web, "only_create": true,
         "network": network, "aliases": aliases})
     };
-    let refused = fail(&lab, "create_container", new(&theirs, &["db"])).await;
-    assert!(
-        refused.contains("was not created by this server"),
-        "{refused}"
+    let with_alias = new(&theirs, &["db"]);
+    fails_with!(
+        lab,
+        "create_container",
+        with_alias,
+        "was not created by this server"
     );
     succeed(&lab, "create_container", new(&theirs, &[])).await;
     for (network, is_refused) in [(&theirs, true), (&ours, false)] {
@@ -306,36 +287,28 @@ async fn only_what_this_server_created_is_changed() {
 /// A new tool has rows in the table.
 #[test]
 fn every_tool_has_a_row() {
-    let tools = surface::tools("docker-mcp-server", "all");
-    let mut covered: BTreeSet<(String, String)> = BTreeSet::new();
+    let mut covered: BTreeSet<(&str, String)> = BTreeSet::new();
     for (_, tool, _, arguments) in rows() {
         let named = arguments.as_object().unwrap().iter();
-        for (argument, _) in named.filter(|(_, value)| value.to_string().contains('@')) {
-            covered.insert((tool.to_owned(), argument.clone()));
-        }
+        let named = named.filter(|(_, value)| value.to_string().contains('@'));
+        covered.extend(named.map(|(argument, _)| (tool, argument.clone())));
     }
-    for tool in &tools {
+    let arguments =
+        "container containers image network networks volume volumes mounts tag new_name";
+    for tool in surface::tools("docker-mcp-server", "all") {
         let name = tool["name"].as_str().unwrap();
-        if LISTS.contains(&name) || COMPOSE.split(' ').any(|it| it == name) {
+        if LISTS.contains(&name) {
             continue;
         }
-        let has_row = covered.iter().any(|(tool, _)| tool == name);
-        assert!(
-            has_row || name == "create_network",
-            "{name} has no row in rows()"
-        );
-        for argument in "container containers image network networks volume volumes mounts tag \
-            new_name"
-            .split_whitespace()
-        {
-            let exists = tool["inputSchema"]["properties"].get(argument).is_some();
-            let row = (name.to_owned(), argument.to_owned());
-            let is_new = NO_OBJECTS.contains(&&*format!("{argument} of {name}"))
-                || tool["inputSchema"]["properties"][argument]["type"] == "boolean"
-                || row == ("update_container".to_owned(), "new_name".to_owned());
+        let has_row = covered.iter().any(|(tool, _)| *tool == name);
+        assert!(has_row, "{name} has no row");
+        for argument in arguments.split(' ') {
+            let schema = &tool["inputSchema"]["properties"][argument];
+            let names_an_object = !schema.is_null() && schema["type"] != "boolean";
+            let has_row = covered.contains(&(name, argument.to_owned()));
             assert!(
-                !exists || is_new || covered.contains(&row),
-                "{row:?} has no row in rows()"
+                !names_an_object || has_row,
+                "{argument} of {name} has no row"
             );
         }
     }

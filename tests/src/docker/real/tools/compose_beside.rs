@@ -1,12 +1,8 @@
 //! The action `down` beside the real `docker compose down`, on two equal projects.
 
 use futures_util::future::join_all;
-use serde_json::json;
 
-use super::super::super::lab::{Folder, Lab};
-use super::compose_cli::labs;
-use super::{succeed, texts};
-use crate::harness::real;
+use crate::docker::prelude::*;
 
 const YAML: &str = r#"services:
   db:
@@ -132,7 +128,7 @@ async fn down_leaves_what_the_real_one_leaves() {
     };
     let compose = format!("{compose}/docker-compose");
     let dir = Folder::new();
-    let labs = labs(&dir).await;
+    let labs = project_labs(&dir).await;
     let dir = &dir;
     let engines = labs.iter().map(async |lab| {
         // One after the other: an engine has addresses for about thirty networks.
@@ -157,22 +153,15 @@ async fn compare(lab: &Lab, docker: &str, compose: &str, dir: &Folder, volumes: 
     let all = all.await;
     let [real, ours] = &projects;
     let listed = succeed!(*lab, "list_compose_projects", {"project": ours});
-    let rows = listed["projects"][0]["services"].as_array().unwrap().iter();
-    let shown: Vec<&str> = rows.map(|row| row["container"].as_str().unwrap()).collect();
-    assert!(
-        !shown.iter().any(|name| name.ends_with("-foreign")),
-        "{shown:?}"
-    );
+    let shown = member_texts(&listed["projects"][0]["services"], "container");
     assert_eq!(shown.len(), 6, "{shown:?}");
+    assert_lacks(&listed, "-foreign");
     let found = succeed!(*lab, "list_containers", {"project": ours});
     assert_eq!(found["containers"].as_array().unwrap().len(), 5, "{found}");
-    let stopped =
+    let restarted =
         succeed!(*lab, "compose_service", {"project": ours, "service": "app", "action": "restart"});
-    assert_eq!(
-        stopped["containers"].as_array().unwrap().len(),
-        1,
-        "{stopped}"
-    );
+    let count = restarted["containers"].as_array().unwrap().len();
+    assert_eq!(count, 1, "{restarted}");
 
     let mut down = vec!["-p", real, "down"];
     down.extend(volumes.then_some("-v"));
@@ -184,20 +173,19 @@ async fn compare(lab: &Lab, docker: &str, compose: &str, dir: &Folder, volumes: 
     let real_left = left(lab, docker, real, &all[0]).await;
     let ours_left = left(lab, docker, ours, &all[1]).await;
     assert_eq!(ours_left, real_left, "volumes: {volumes}; {done}");
-    let is_kept = |what: &str| ours_left.iter().any(|line| line == what);
-    assert!(
-        is_kept("container/P-foreign") && is_kept("network/P_default"),
-        "{ours_left:?}"
-    );
-    assert!(
-        is_kept("volume/P-outside") && is_kept("network/P-outside"),
-        "{ours_left:?}"
-    );
-    assert_eq!(
-        is_kept("unnamed volumes: 4 of 4"),
-        !volumes,
-        "{ours_left:?}"
-    );
+    for (line, is_kept) in [
+        ("container/P-foreign", true),
+        ("network/P_default", true),
+        ("volume/P-outside", true),
+        ("network/P-outside", true),
+        ("unnamed volumes: 4 of 4", !volumes),
+    ] {
+        assert_eq!(
+            ours_left.contains(&line.to_owned()),
+            is_kept,
+            "{ours_left:?}"
+        );
+    }
     for volume in all.concat() {
         let _ = lab.command(docker, &["volume", "rm", &volume]).await;
     }

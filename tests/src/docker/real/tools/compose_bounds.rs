@@ -1,26 +1,11 @@
 //! `compose_up` stays within the operator's bounds.
 
-use std::fs;
-
-use serde_json::json;
-
-use super::super::super::calls_of;
-use super::super::super::lab::{Folder, Lab, merged, of_compose};
-use super::{call, cli_lab, fail, refusal, succeed};
-use crate::harness::{assert_contains, assert_lacks};
+use crate::docker::prelude::*;
 
 /// A server with the compose program and access to the directory; `None` if either is missing.
 async fn lab(shop: &Folder, env: &[(&str, &str)]) -> Option<Lab> {
     let directory = ("DOCKER_MCP_PROJECT_DIR", shop.str());
-    cli_lab(&[&[directory], env].concat()).await
-}
-
-/// A project of one service with these further lines, and with these lines at its end.
-fn project(service: &str, end: &str) -> String {
-    format!(
-        "services:\n  web:\n    image: busybox:test\n    command: [sleep, '600']\n    \
-         stop_grace_period: 0s\n    {service}\n{end}"
-    )
+    lab_with(&[&[directory], env].concat()).await
 }
 
 /// Lines of a service, up to `;`, and of the project, and the words of the refusal. OUT is a folder outside, HERE that of
@@ -80,15 +65,11 @@ async fn project_cannot_do_what_a_container_cannot() {
     let policy = outside.write("policy.json", &binds.to_string());
     let out = outside.str();
     std::os::unix::fs::symlink(out, shop.path().join("link")).unwrap();
-    let Some(bounded) = lab(
-        &shop,
-        &[
-            ("DOCKER_MCP_DENY", "name=*-prod,name=*-web-3"),
-            ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
-        ],
-    )
-    .await
-    else {
+    let env = [
+        ("DOCKER_MCP_DENY", "name=*-prod,name=*-web-3"),
+        ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
+    ];
+    let Some(bounded) = lab(&shop, &env).await else {
         return;
     };
     let theirs = bounded.volume("prod", json!({})).await;
@@ -96,31 +77,33 @@ async fn project_cannot_do_what_a_container_cannot() {
     let container = bounded.sleep("prod", json!({})).await;
 
     shop.write("secret", "x");
-    let (away, link) = ("outside of those", "symbolic link");
     for row in ROWS.trim().lines() {
         let (lines, reason) = row.rsplit_once(" | ").unwrap();
-        let lines = lines.replace("OUT", out).replace("HERE", shop.str());
-        let lines = lines
-            .replace("THEIRS", &theirs)
-            .replace("CONTAINER", &container);
-        let lines = lines.replace("PREFIX", &bounded.prefix);
+        let mut lines = lines.replace("OUT", out).replace("HERE", shop.str());
+        for (word, name) in [
+            ("THEIRS", &theirs),
+            ("CONTAINER", &container),
+            ("PREFIX", &bounded.prefix),
+        ] {
+            lines = lines.replace(word, name);
+        }
         let (service, end) = lines.split_once(';').unwrap_or((&lines, ""));
-        let file = project(service, &format!("{end}\n"));
+        let file = web_project(service, &format!("{end}\n"));
         shop.write("compose.yml", &file);
         let arguments = json!({"directory": shop.path(), "project": bounded.name("x")});
-        let text = fail(&bounded, "compose_up", arguments.clone()).await;
-        assert!(text.contains(reason), "{row}: {text}");
-        assert_lacks(&text, "canary");
+        let refused = fail(&bounded, "compose_up", arguments.clone()).await;
         // The same project as a text, and the same judgement without bringing it up.
         let text = merged(arguments, json!({"yaml": file}));
         let shown = call(&bounded, "compose_config", text).await.to_string();
-        assert!(shown.contains(reason), "{row}: {shown}");
-        assert_lacks(&shown, "canary");
+        for text in [refused, shown] {
+            assert!(text.contains(reason), "{row}: {text}");
+            assert_lacks(&text, "canary");
+        }
     }
     // The text stands for the file; what refers to that means the one on the disk.
     shop.write(
         "compose.yml",
-        &project(&format!("env_file: {out}/o.env"), ""),
+        &web_project(&format!("env_file: {out}/o.env"), ""),
     );
     for text in [
         "services: {b: {extends: {file: ./compose.yml, service: web}}}\n",
@@ -128,27 +111,24 @@ async fn project_cannot_do_what_a_container_cannot() {
     ] {
         let arguments =
             json!({"directory": shop.path(), "project": bounded.name("x"), "yaml": text});
-        let shown = call(&bounded, "compose_config", arguments)
-            .await
-            .to_string();
-        assert!(shown.contains(away), "{text}: {shown}");
+        let shown = call(&bounded, "compose_config", arguments).await;
+        assert_contains(&shown, "outside of those");
         assert_lacks(&shown, "canary");
     }
     // What is doubled in a file is one character in a path.
-    let file = project(&format!("volumes: ['{}/a$$$$b:/x']", shop.str()), "");
-    let arguments = json!({"directory": shop.path(), "project": bounded.name("x"), "yaml": file});
-    let shown = succeed(&bounded, "compose_config", arguments).await;
+    let file = web_project(&format!("volumes: ['{}/a$$$$b:/x']", shop.str()), "");
+    let shown = succeed!(bounded, "compose_config",
+        {"directory": shop.path(), "project": bounded.name("x"), "yaml": file});
     assert!(shown["refused"].is_null(), "{shown}");
     fs::remove_file(shop.path().join("compose.yml")).unwrap();
-    outside.write("compose.yml", &project("", ""));
+    outside.write("compose.yml", &web_project("", ""));
     for file in ["compose.yml", ".env"] {
         std::os::unix::fs::symlink(outside.path().join("compose.yml"), shop.path().join(file))
             .unwrap();
-        let arguments = json!({"directory": shop.path(), "project": bounded.name("x")});
-        let text = fail(&bounded, "compose_up", arguments).await;
-        assert!(text.contains(link), "{text}");
+        fails_with!(bounded, "compose_up", {"directory": shop.path(), "project": bounded.name("x")},
+            "symbolic link");
         fs::remove_file(shop.path().join(file)).unwrap();
-        shop.write("compose.yml", &project("", ""));
+        shop.write("compose.yml", &web_project("", ""));
     }
 }
 
@@ -157,39 +137,21 @@ async fn project_is_marked_as_created() {
     let shop = Folder::new();
     shop.write(
         "compose.yml",
-        &project("volumes: ['data:/d']", "volumes: {data: }\n"),
+        &web_project("volumes: ['data:/d']", "volumes: {data: }\n"),
     );
     let env = [("DOCKER_MCP_ONLY_CREATED", "1")];
     let Some(ours) = lab(&shop, &env).await else {
         return;
     };
     let name = ours.name("shop");
-    let web = ours.name("shop-web-1");
     let arguments = json!({"directory": shop.path(), "project": name, "confirm": name});
     for _ in 0..2 {
         let up = succeed(&ours, "compose_up", arguments.clone()).await;
         assert_eq!(up["running"], 1, "{up}");
     }
     let down = succeed!(ours, "compose_service", {"project": name, "action": "down", "volumes": true, "confirm": name});
-    assert!(down["failed"].is_null(), "{down}");
-    assert_eq!(
-        down["removed_volumes"],
-        json!([format!("{name}_data")]),
-        "{down}"
-    );
-    assert_eq!(
-        down["removed_networks"],
-        json!([format!("{name}_default")]),
-        "{down}"
-    );
-
-    // A project of another program is not recreated.
-    let labels = json!({"Labels": of_compose(&name, "web")});
-    ours.sleep("shop-web-1", labels).await;
-    let before = ours.id(&web).await;
-    let text = fail(&ours, "compose_up", arguments).await;
-    assert!(text.contains("was not created by this server"), "{text}");
-    assert_eq!(ours.id(&web).await, before);
+    assert_has!(down, {"failed": null, "removed_volumes": [format!("{name}_data")],
+        "removed_networks": [format!("{name}_default")]});
 }
 
 /// Calls of every tool that changes a project.
@@ -205,34 +167,41 @@ compose_service | {"project": "$P", "confirm": "$P", "action": "restart"}
 #[tokio::test]
 async fn projects_of_others_are_not_changed() {
     let shop = Folder::new();
-    shop.write("compose.yml", &project("", ""));
+    shop.write("compose.yml", &web_project("", ""));
     let Some(free) = lab(&shop, &[]).await else {
         return;
     };
     let name = free.name("shop");
     let labels = json!({"Labels": of_compose(&name, "web")});
     let web = free.sleep("shop-web-1", labels).await;
-    let yaml = json!(project("init: true", "")).to_string();
+    let yaml = json!(web_project("init: true", "")).to_string();
     let words = [("$DIR", shop.str()), ("$P", &name), ("$YAML", &yaml)];
-    for (option, value) in [
-        ("DOCKER_MCP_DENY", format!("name={web}")),
+    let id = free.id(&web).await;
+    let [by_name, by_label] = [
+        format!("name={web}"),
+        format!("label=com.docker.compose.project={name}"),
+    ];
+    for (option, value, reason) in [
+        ("DOCKER_MCP_DENY", &*by_name, ""),
+        ("DOCKER_MCP_DENY", &by_label, ""),
         (
-            "DOCKER_MCP_DENY",
-            format!("label=com.docker.compose.project={name}"),
+            "DOCKER_MCP_ONLY_CREATED",
+            "1",
+            "was not created by this server",
         ),
-        ("DOCKER_MCP_ONLY_CREATED", "1".to_owned()),
-        ("DOCKER_MCP_NO_DESTRUCTIVE", "1".to_owned()),
-        ("MCP_READ_ONLY", "1".to_owned()),
+        ("DOCKER_MCP_NO_DESTRUCTIVE", "1", ""),
+        ("MCP_READ_ONLY", "1", ""),
     ] {
-        let bounded = lab(&shop, &[(option, &value)]).await.unwrap();
+        let bounded = lab(&shop, &[(option, value)]).await.unwrap();
         for (tool, arguments) in calls_of(CHANGES, &words) {
             let text = refusal(&bounded, tool, &arguments).await;
             assert_ne!(text, "", "{option}={value} {tool} {arguments}");
+            assert_contains(&text, reason);
         }
     }
-    assert_eq!(free.state(&web).await, "running");
+    assert_has!(free.inspect(&web).await, {"Id": id, "State": {"Running": true}});
     let file = fs::read_to_string(shop.path().join("compose.yml")).unwrap();
-    assert_eq!(file, project("", ""));
+    assert_eq!(file, web_project("", ""));
 }
 
 #[tokio::test]
@@ -257,7 +226,7 @@ async fn networks_of_others_are_neither_replaced_nor_given_more_names() {
         (&free, "external: true, ", ""),
     ] {
         let networks = format!("networks: {{x: {{{option}name: {theirs}}}}}\n");
-        let file = project("networks: [x]", &networks);
+        let file = web_project("networks: [x]", &networks);
         let arguments = json!({"directory": shop.path(), "project": lab.name("x"), "yaml": file});
         let shown = succeed(lab, "compose_config", arguments).await;
         assert_eq!(shown["refused"].is_null(), reason.is_empty(), "{shown}");
@@ -282,19 +251,17 @@ async fn builds_and_pulls_take_no_names_of_others() {
         (format!("{inline}\n    pull_policy: build"), json!({})),
         (inline.to_owned(), json!({"build": true})),
     ] {
-        shop.write("compose.yml", &project(&lines, ""));
+        shop.write("compose.yml", &web_project(&lines, ""));
         let arguments = merged(more, json!({"directory": shop.path(), "project": name}));
-        let text = fail(&bounded, "compose_up", arguments.clone()).await;
-        assert!(
-            text.contains("was not created by this server"),
-            "{lines}: {text}"
+        fails_with!(
+            bounded,
+            "compose_up",
+            arguments,
+            "was not created by this server"
         );
         if lines.contains("build") {
             let asked = fail(&free, "compose_up", arguments).await;
-            assert!(
-                asked.contains("Takes these names from other images: busybox:test"),
-                "{asked}"
-            );
+            assert_contains(&asked, "Takes these names from other images: busybox:test");
         }
     }
 }

@@ -1,112 +1,20 @@
 //! Compose projects: those that are found by labels, and `compose_up` with the real compose program, of files and of texts,
 //! with the other actions after it.
 
-use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use serde_json::{Value, json};
-
-use super::super::super::lab::{Folder, Lab, merged, of_compose};
-use super::{confirmed, fail, isolated_lab, lab_with, succeed, texts};
-use crate::harness::{assert_contains, assert_lacks, assert_starts_with, wait_until};
-
-/// A server on each engine, with the compose program and access to the directory.
-pub(super) async fn labs(shop: &Folder) -> Vec<Lab> {
-    super::cli_labs(&[
-        ("DOCKER_MCP_PROJECT_DIR", shop.str()),
-        ("MCP_CALL_TIMEOUT", "120"),
-        ("APP_WORD", "canary-11"),
-    ])
-    .await
-}
-
-fn services(word: &str) -> String {
-    format!(
-        r#"services:
-  web:
-    image: busybox:test
-    command: [sh, -c, "echo $$WORD; sleep 600"]
-    stop_grace_period: 0s
-    environment: {{ WORD: {word}, LEAK: "${{APP_WORD:-}}" }}
-    volumes: ["data:/data"]
-  db:
-    image: busybox:test
-    command: [sleep, "600"]
-    stop_grace_period: 0s
-volumes:
-  data:
-"#
-    )
-}
+use crate::docker::prelude::*;
 
 async fn environment(lab: &Lab, container: &str) -> String {
     lab.inspect(container).await["Config"]["Env"].to_string()
-}
-
-#[tokio::test]
-async fn project_is_started_changed_and_removed() {
-    let shop = Folder::new();
-    for lab in labs(&shop).await {
-        shop.write("compose.yml", &services("one"));
-        let project = lab.name("shop");
-        let (web, db) = (lab.name("shop-web-1"), lab.name("shop-db-1"));
-        let arguments = json!({"directory": shop.path(), "project": project});
-        let up = succeed(&lab, "compose_up", arguments.clone()).await;
-        assert_eq!((&up["running"], &up["containers"]), (&json!(2), &json!(2)));
-        assert!(up["output"].as_str().unwrap().contains("Started"), "{up}");
-        let set = environment(&lab, &web).await;
-        assert_contains(&set, "\"WORD=one\"");
-        assert_lacks(&set, "canary");
-
-        let shown = json!({"project": project});
-        let listed = succeed(&lab, "list_compose_projects", shown.clone()).await;
-        let listed = &listed["projects"][0];
-        assert_has!(listed, {"directory": shop.path(), "running": 2});
-        wait_until("its log", async || {
-            let log = succeed!(lab, "get_container_logs", {"project": project, "service": "web"});
-            log["log"].as_str().unwrap().ends_with("| one")
-        })
-        .await;
-
-        // A call that changes nothing needs no confirmation.
-        succeed(&lab, "compose_up", arguments.clone()).await;
-        // A change of a running project needs one; the other service is not changed.
-        shop.write("compose.yml", &services("two"));
-        let untouched = lab.id(&db).await;
-        let (loss, up) = confirmed(&lab, "compose_up", arguments, &project).await;
-        assert!(loss.contains("are recreated"), "{loss}");
-        assert!(loss.contains(&web) && !loss.contains(&db), "{loss}");
-        assert_eq!(up["running"], 2, "{up}");
-        assert_contains(&environment(&lab, &web).await, "\"WORD=two\"");
-        assert_eq!(lab.id(&db).await, untouched);
-
-        let arguments = json!({"project": project, "action": "down", "volumes": true});
-        let (loss, down) = confirmed(&lab, "compose_service", arguments, &project).await;
-        assert!(
-            loss.contains("2 containers") && loss.contains("permanently lost"),
-            "{loss}"
-        );
-        assert_eq!(texts(&down["removed_containers"]), [db, web]);
-        let network = format!("{project}_default");
-        assert_eq!(texts(&down["removed_networks"]), [network.as_str()]);
-        let volume = format!("{project}_data");
-        assert_eq!(texts(&down["removed_volumes"]), [volume.as_str()]);
-        assert!(down["failed"].is_null(), "{down}");
-        fails_with!(
-            lab,
-            "list_compose_projects",
-            shown,
-            "There is no compose project"
-        );
-    }
 }
 
 /// Compose removes neither what a container of others uses, nor says so.
 #[tokio::test]
 async fn objects_that_stay_when_a_project_is_taken_down_are_named() {
     let shop = Folder::new();
-    for lab in labs(&shop).await.into_iter().take(1) {
-        shop.write("compose.yml", &services("one"));
+    for lab in project_labs(&shop).await.into_iter().take(1) {
+        shop.write("compose.yml", &yaml("one"));
         let project = lab.name("kept");
         succeed!(lab, "compose_up", {"directory": shop.path(), "project": project});
         let (volume, network) = (format!("{project}_data"), format!("{project}_default"));
@@ -114,7 +22,8 @@ async fn objects_that_stay_when_a_project_is_taken_down_are_named() {
             json!({"HostConfig": {"Binds": [format!("{volume}:/data")], "NetworkMode": network}});
         let user = lab.sleep("user", uses).await;
         let arguments = json!({"project": project, "action": "down", "volumes": true});
-        let (_, down) = confirmed(&lab, "compose_service", arguments, &project).await;
+        let (loss, down) = confirmed(&lab, "compose_service", arguments, &project).await;
+        assert_contains(&loss, &format!(". These stay, in use by others: {volume}"));
         assert!(down["removed_volumes"].is_null(), "{down}");
         for (kind, name) in [("volume", &volume), ("network", &network)] {
             let told = format!("The {kind} stayed, in use by {user}. remove_{kind} removes it");
@@ -140,15 +49,15 @@ async fn selected_services_are_built_and_started() {
     );
     shop.write("word", "built");
     // The other engine is too old for builds.
-    for lab in labs(&shop).await.into_iter().take(1) {
+    for lab in project_labs(&shop).await.into_iter().take(1) {
         let (project, image) = (lab.name("built"), format!("{}:1", lab.name("image")));
         shop.write("docker-compose.yml", &file.replace("IMAGE", &image));
         let web = lab.name("built-web-1");
         let up = succeed!(lab, "compose_up", {"directory": shop.path(), "project": project,
             "services": ["web"], "build": true});
-        assert_eq!((&up["running"], &up["containers"]), (&json!(1), &json!(1)));
+        assert_has!(up, {"running": 1, "containers": 1});
         let copied = succeed!(lab, "copy_from_container", {"container": web, "path": "/word"});
-        assert!(copied.to_string().contains("built"), "{copied}");
+        assert_has!(copied, {"text": "built"});
         // It has the labels of the project, which its image has, too.
         lab.create("foreign", &["true"], json!({"Image": image}))
             .await;
@@ -156,11 +65,7 @@ async fn selected_services_are_built_and_started() {
         assert_eq!(shown["projects"][0]["containers"], 1, "{shown}");
         let arguments = json!({"project": project, "action": "down"});
         let (_, down) = confirmed(&lab, "compose_service", arguments, &project).await;
-        assert_eq!(texts(&down["removed_containers"]), [web]);
-        assert!(
-            down["removed_volumes"].is_null() && down["failed"].is_null(),
-            "{down}"
-        );
+        assert_has!(down, {"removed_containers": [web], "removed_volumes": null, "failed": null});
     }
 }
 
@@ -178,14 +83,16 @@ async fn errors_of_compose_are_returned() {
         ),
         ("services: [", ["not valid", "line"]),
     ];
-    for lab in labs(&shop).await {
+    for lab in project_labs(&shop).await {
         for (file, [what, word]) in wrong {
             shop.write("compose.yml", file);
             let arguments = json!({"directory": shop.path(), "project": lab.name("bad")});
             fails_with!(lab, "compose_up", arguments, what, word);
         }
-        let listed = succeed(&lab, "list_compose_projects", json!({})).await;
-        assert!(!names(&listed).contains(&lab.name("bad")), "{listed}");
+        assert_lacks(
+            &succeed!(lab, "list_compose_projects", {}),
+            &lab.name("bad"),
+        );
     }
 }
 
@@ -199,15 +106,12 @@ async fn projects_of_odd_shapes_are_those_of_the_command() {
     shop.write("compose.yaml", yaml);
     shop.write("more.yaml", "services: {web: {environment: {A: more}}}\n");
     shop.write(".env", "COMPOSE_FILE=compose.yaml:more.yaml\n");
-    for lab in labs(&shop).await {
+    for lab in project_labs(&shop).await {
         let (project, web) = (lab.name("odd"), lab.name("odd-web-1"));
         let up = json!({"directory": shop.path(), "project": project});
         let shown = succeed(&lab, "compose_config", up.clone()).await;
         assert_contains(&shown["warnings"][0], "NOT_SET");
-        assert_eq!(
-            shown["config"]["configs"]["text"]["content"],
-            "written by ***"
-        );
+        assert_has!(shown["config"]["configs"], {"text": {"content": "written by ***"}});
         assert_lacks(&shown.to_string(), "canary");
         let done = succeed(&lab, "compose_up", up.clone()).await;
         assert_contains(&done["output"], "NOT_SET");
@@ -222,13 +126,6 @@ async fn projects_of_odd_shapes_are_those_of_the_command() {
     }
 }
 
-fn names(listed: &Value) -> Vec<String> {
-    let projects = listed["projects"].as_array().unwrap().iter();
-    projects
-        .map(|project| project["project"].to_string())
-        .collect()
-}
-
 /// The text of a compose file, with this word in the environment.
 fn yaml(word: &str) -> String {
     format!(
@@ -237,7 +134,8 @@ fn yaml(word: &str) -> String {
     image: busybox:test
     command: [sh, -c, "echo $$WORD; sleep 600"]
     stop_grace_period: 0s
-    environment: {{ WORD: "{word}", DB_PASSWORD: canary-41 }}
+    environment: {{ WORD: "{word}", DB_PASSWORD: canary-41, LEAK: "${{APP_WORD:-}}" }}
+    volumes: ["data:/data"]
     labels: {{ "a$b": "c$$d" }}
     healthcheck: {{ test: [CMD, "true"], interval: 1s }}
   tools:
@@ -245,6 +143,8 @@ fn yaml(word: &str) -> String {
     command: [sleep, "600"]
     stop_grace_period: 0s
     profiles: [debug]
+volumes:
+  data:
 "#
     )
 }
@@ -258,9 +158,9 @@ async fn states(lab: &Lab, project: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn project_is_deployed_from_text() {
+async fn project_is_deployed_from_text_changed_and_removed() {
     let dir = Folder::new();
-    for lab in labs(&dir).await {
+    for lab in project_labs(&dir).await {
         let project = lab.name("shop");
         let shop = dir.path().join(&project);
         let [web, second, tools] =
@@ -268,73 +168,63 @@ async fn project_is_deployed_from_text() {
         let named = json!({"directory": shop, "project": project});
         // What is not allowed leaves nothing behind.
         let bad = "services: {web: {image: 'busybox:test', privileged: true}}";
-        let text = fail(
-            &lab,
-            "compose_up",
-            merged(named.clone(), json!({"yaml": bad})),
-        )
-        .await;
-        assert!(text.contains("privileged") && !shop.exists(), "{text}");
+        let refused = merged(named.clone(), json!({"yaml": bad}));
+        fails_with!(lab, "compose_up", refused, "privileged");
+        assert!(!shop.exists());
 
         let deploy = merged(named.clone(), json!({"yaml": yaml("a$$b"), "wait": true}));
         let up = succeed(&lab, "compose_up", deploy.clone()).await;
-        assert_eq!(
-            (&up["running"], &up["containers"]),
-            (&json!(1), &json!(1)),
-            "{up}"
-        );
         let file = shop.join("compose.yaml");
-        assert_eq!(up["written"], file.to_str().unwrap());
+        assert_has!(up, {"running": 1, "containers": 1, "written": file});
         assert_eq!(fs::read_to_string(&file).unwrap(), yaml("a$$b"));
-        assert_contains(&environment(&lab, &web).await, "\"WORD=a$b\"");
-        let details = lab.inspect(&web).await;
-        assert_eq!(details["Config"]["Labels"]["a$b"], "c$d");
-        assert_eq!(details["State"]["Health"]["Status"], "healthy");
+        let set = environment(&lab, &web).await;
+        assert_contains(&set, "\"WORD=a$b\"");
+        // It is in the environment of the server.
+        assert_lacks(&set, "canary-11");
+        assert_has!(lab.inspect(&web).await, {"Config": {"Labels": {"a$b": "c$d"}},
+            "State": {"Health": {"Status": "healthy"}}});
 
         let shown = succeed(&lab, "compose_config", named.clone()).await;
-        assert_has!(shown, {"project": project});
-        assert_eq!(
-            shown["config"]["services"]["web"]["environment"]["WORD"], "a$b",
-            "{shown}"
-        );
-        assert!(
-            shown["refused"].is_null() && shown["redacted"] == 1,
-            "{shown}"
-        );
-        assert!(shown["config"]["services"]["tools"].is_null(), "{shown}");
-        assert_lacks(&shown.to_string(), "canary");
+        assert_has!(shown, {"project": project, "refused": null, "redacted": 1});
+        assert_has!(shown["config"]["services"], {"web": {"environment": {"WORD": "a$b"}}, "tools": null});
+        assert_lacks(&shown, "canary");
         let profile = json!({"profiles": ["debug"], "services": ["tools"]});
-        let shown = succeed(
-            &lab,
-            "compose_config",
-            merged(named.clone(), profile.clone()),
-        )
-        .await;
-        assert_eq!(
-            shown["config"]["services"]["tools"]["command"], "sleep 600",
-            "{shown}"
-        );
+        let chosen = merged(named.clone(), profile.clone());
+        let shown = succeed(&lab, "compose_config", chosen).await;
+        assert_has!(shown["config"]["services"], {"tools": {"command": "sleep 600"}});
 
+        let listed = succeed!(lab, "list_compose_projects", {"project": project});
+        assert_has!(listed["projects"][0], {"directory": shop, "running": 1});
+        wait_until("its log", async || {
+            let log = succeed!(lab, "get_container_logs", {"project": project, "service": "web"});
+            log["log"].as_str().unwrap().ends_with("| a$b")
+        })
+        .await;
+
+        // A call that changes nothing needs no confirmation, nor does a further service.
+        succeed(&lab, "compose_up", named.clone()).await;
+        let more = merged(named.clone(), profile);
+        let up = succeed(&lab, "compose_up", more).await;
+        assert_has!(up, {"running": 2});
+        assert_contains(&up["output"], "Started");
+        let untouched = lab.id(&tools).await;
         // Another text is written, and containers are replaced, once the user agrees.
         let other = merged(deploy, json!({"yaml": yaml("two"), "scale": {"web": 2}}));
         let (loss, up) = confirmed(&lab, "compose_up", other, &project).await;
-        assert!(
-            loss.contains("are recreated") && loss.contains("Overwrites"),
-            "{loss}"
-        );
-        assert_eq!(up["running"], 2, "{up}");
+        for part in ["are recreated", "Overwrites", &web] {
+            assert_contains(&loss, part);
+        }
+        assert_lacks(&loss, &tools);
+        assert_has!(up, {"running": 3});
+        assert_eq!(lab.id(&tools).await, untouched);
         assert_eq!(fs::read_to_string(&file).unwrap(), yaml("two"));
-        let confirm = json!({"confirm": project});
-        let more = merged(merged(named.clone(), profile), confirm.clone());
-        assert_eq!(succeed(&lab, "compose_up", more).await["running"], 3);
         let running = ["tools running", "web running", "web running"];
         assert_eq!(states(&lab, &project).await, running);
-        let wrong = merged(merged(named, confirm), json!({"scale": {"nope": 2}}));
+        let wrong = merged(named, json!({"confirm": project, "scale": {"nope": 2}}));
         fails_with!(lab, "compose_up", wrong, "nope");
 
         let act = async |action: &str, service: &str| {
-            let arguments = json!({"project": project, "service": service, "action": action});
-            let done = succeed(&lab, "compose_service", arguments).await;
+            let done = succeed!(lab, "compose_service", {"project": project, "service": service, "action": action});
             assert!(done["failed"].is_null(), "{done}");
             done["containers"].as_array().unwrap().len()
         };
@@ -350,21 +240,24 @@ async fn project_is_deployed_from_text() {
         assert_eq!(started(&tools).await, before[1]);
         let unknown = json!({"project": project, "service": "nope", "action": "stop"});
         fails_with!(lab, "compose_service", unknown, "no such service", "tools");
-        let pull = json!({"project": project, "service": "web", "action": "pull"});
-        let pulled = succeed(&lab, "compose_service", pull).await;
+        let pulled = succeed!(lab, "compose_service", {"project": project, "service": "web", "action": "pull"});
         // The engine of the tests reaches no registry.
         assert!(pulled["failed"]["busybox:test"].is_string(), "{pulled}");
 
-        let arguments = json!({"project": project, "action": "down"});
-        let (_, down) = confirmed(&lab, "compose_service", arguments, &project).await;
-        assert_eq!(texts(&down["removed_containers"]).len(), 3);
+        let arguments = json!({"project": project, "action": "down", "volumes": true});
+        let (loss, down) = confirmed(&lab, "compose_service", arguments, &project).await;
+        assert_contains(&loss, "3 containers");
+        assert_contains(&loss, "permanently lost");
+        assert_has!(down, {"removed_containers": [tools, web, second], "removed_networks": [format!("{project}_default")],
+            "removed_volumes": [format!("{project}_data")], "failed": null});
+        fails_with!(lab, "list_compose_projects", {"project": project}, "There is no compose project");
     }
 }
 
 #[tokio::test]
 async fn text_is_not_written_through_links_or_outside() {
     let (dir, outside) = (Folder::new(), Folder::new());
-    for lab in labs(&dir).await {
+    for lab in project_labs(&dir).await {
         let project = lab.name("shop");
         std::os::unix::fs::symlink(outside.path(), dir.path().join("link")).unwrap();
         let theirs = outside.write("theirs", "theirs");
@@ -378,8 +271,7 @@ async fn text_is_not_written_through_links_or_outside() {
             (dir.path().join("shop"), "symbolic link"),
         ] {
             let arguments = json!({"directory": folder, "project": project, "yaml": yaml("x")});
-            let text = fail(&lab, "compose_up", arguments).await;
-            assert!(text.contains(reason), "{folder:?}: {text}");
+            fails_with!(lab, "compose_up", arguments, reason);
         }
         assert_eq!(fs::read_to_string(&theirs).unwrap(), "theirs");
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
@@ -407,18 +299,13 @@ async fn project(lab: &Lab) -> String {
 
 #[tokio::test]
 async fn projects_and_their_logs_are_shown_without_compose() {
-    let Some(lab) = isolated_lab().await else {
-        return;
-    };
+    let Some(lab) = own_lab().await else { return };
     let name = project(&lab).await;
-    let listed = succeed(&lab, "list_compose_projects", json!({})).await;
-    assert!(listed.to_string().contains(&name), "{listed}");
+    assert_contains(&succeed!(lab, "list_compose_projects", {}), &name);
     let one = succeed!(lab, "list_compose_projects", {"project": name});
     let one = &one["projects"][0];
     assert_has!(one, {"running": 2, "containers": 2, "directory": "/srv/shop"});
-    let services = one["services"].as_array().unwrap().iter();
-    let services: Vec<_> = services.map(|row| &row["service"]).collect();
-    assert_eq!(services, ["db", "web"]);
+    assert_eq!(member_texts(&one["services"], "service"), ["db", "web"]);
     fails_with!(lab, "list_compose_projects", {"project": "nope"}, "There is no compose project");
 
     let logs = async |more: Value| -> Vec<String> {
@@ -445,11 +332,11 @@ async fn compose_up_needs_a_program_and_a_directory() {
     let shop = dir.path().join("Shop_1");
     dir.write("Shop_1/compose.yml", "services: {}");
     let text = dir.str();
-    let Some(lab) = lab_with(&[("DOCKER_MCP_PROJECT_DIR", text)]).await else {
+    let env = [("DOCKER_MCP_PROJECT_DIR", text), ("PATH", "/nowhere")];
+    let Some(lab) = lab_with(&env).await else {
         return;
     };
-    let missing = fail!(lab, "compose_up", {"directory": shop, "project": lab.name("shop")});
-    assert!(missing.contains("There is no compose program"), "{missing}");
+    fails_with!(lab, "compose_up", {"directory": shop, "project": lab.name("shop")}, "There is no compose program");
     fails_with!(lab, "compose_up", {"directory": "/etc"}, "outside");
 
     // A program that prints its arguments and its environment, without secrets of the server.
@@ -462,16 +349,19 @@ async fn compose_up_needs_a_program_and_a_directory() {
     let env = [
         ("PATH", path.as_str()),
         ("DOCKER_MCP_PROJECT_DIR", text),
-        ("MCP_TOOLSETS", "all"),
         ("APP_WORD", "canary-10"),
     ];
     let lab = Lab::at(lab.host.clone(), &env).await;
     let up = succeed!(lab, "compose_up", {"directory": shop, "services": ["web"], "build": true});
     let output = up["output"].as_str().unwrap();
-    assert!(output.contains("-p shop_1 --project-directory"), "{output}");
-    assert_contains(&output, "-f - up -d --build web");
-    assert_contains(&output, "/Shop_1\n");
-    assert_contains(&output, "DOCKER_HOST=unix://");
-    assert!(!output.contains("canary-10"), "{output}");
+    for part in [
+        "-p shop_1 --project-directory",
+        "-f - up -d --build web",
+        "/Shop_1\n",
+        "DOCKER_HOST=unix://",
+    ] {
+        assert_contains(output, part);
+    }
+    assert_lacks(output, "canary-10");
     fails_with!(lab, "compose_up", {"directory": shop, "project": "bad"}, "did not come up");
 }

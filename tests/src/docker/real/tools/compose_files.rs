@@ -2,12 +2,8 @@
 //! outside of the allowed directories, or run for long.
 
 use base64::prelude::{BASE64_STANDARD as STANDARD, Engine as _};
-use serde_json::json;
 
-use super::super::super::lab::{Folder, merged};
-use super::compose_cli::labs;
-use super::{call, fail};
-use crate::harness::assert_lacks;
+use crate::docker::prelude::*;
 
 /// The lines that read the file at `PATH`, which are a service's up to `|` and the project's after it.
 /// `BASE64` is the same path; `DIR` is the directory of the file.
@@ -88,7 +84,7 @@ async fn no_line_of_a_project_reads_a_file_outside() {
     let base64 = STANDARD.encode(path);
     dir.write("shop/Dockerfile", "FROM scratch\n");
     dir.write("shop/inner.yml", "services: {b: {image: 'busybox:test'}}\n");
-    let Some(lab) = labs(&dir).await.into_iter().next() else {
+    let Some(lab) = project_labs(&dir).await.into_iter().next() else {
         return;
     };
     let directory = dir.path().join("shop");
@@ -138,7 +134,7 @@ async fn no_line_of_a_project_reads_a_file_outside() {
 #[tokio::test]
 async fn no_project_repeats_without_end() {
     let dir = Folder::new();
-    let Some(lab) = labs(&dir).await.into_iter().next() else {
+    let Some(lab) = project_labs(&dir).await.into_iter().next() else {
         return;
     };
     let nested = "x-0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned()
@@ -170,8 +166,7 @@ async fn no_project_repeats_without_end() {
         "services: {w: {extends: {file: services0.yml, service: a}}}".to_owned(),
         format!("include: [self.yml]\n{web}"),
     ] {
-        let arguments = json!({"directory": dir.path(), "project": lab.name("x"), "yaml": text});
-        let text = fail(&lab, "compose_config", arguments).await;
+        let text = fail!(lab, "compose_config", {"directory": dir.path(), "project": lab.name("x"), "yaml": text});
         let is_ended = [
             "did not end within 20 s",
             "memory",

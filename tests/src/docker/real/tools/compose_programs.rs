@@ -1,21 +1,10 @@
 //! The programs that `compose_up` and `compose_service` start: they end with the call and with the server, and a restart
 //! is ended without its caller.
 
-use serde_json::json;
+use crate::docker::prelude::*;
 
-use super::super::super::lab::{Folder, Lab, merged, of_compose};
-use super::stdio_session::StdioSession;
-use super::{fail, lab, processes_with, program_path, succeed};
-use crate::harness::{real, wait_until};
-
-/// A project that never becomes healthy.
-const NEVER: &str = "services:
-  web:
-    image: busybox:test
-    command: [sleep, '600']
-    stop_grace_period: 0s
-    healthcheck: {test: ['CMD', 'false'], interval: 1s, retries: 1000}
-";
+/// The health check of a project that never becomes healthy.
+const NEVER: &str = "healthcheck: {test: ['CMD', 'false'], interval: 1s, retries: 1000}";
 
 /// The number of programs of this project that run.
 fn programs(project: &str) -> usize {
@@ -31,7 +20,7 @@ async fn programs_end_with_the_call_and_with_the_server() {
         return;
     };
     let dir = Folder::new();
-    dir.write("shop/compose.yml", NEVER);
+    dir.write("shop/compose.yml", &web_project(NEVER, ""));
     dir.write("config/config.json", "{}");
     dir.write("bin/x", "");
     std::os::unix::fs::symlink(docker, dir.path().join("bin/docker")).unwrap();
@@ -47,7 +36,6 @@ async fn programs_end_with_the_call_and_with_the_server() {
             ("PATH", path.as_str()),
             ("DOCKER_CONFIG", config.to_str().unwrap()),
             ("DOCKER_MCP_PROJECT_DIR", dir.str()),
-            ("MCP_TOOLSETS", "all"),
         ];
         let lab = Lab::at(host.clone(), &env).await;
         let project = lab.name("never");
@@ -77,9 +65,7 @@ async fn programs_end_with_the_call_and_with_the_server() {
 /// It is stopped and started in two steps, since it mounts a path of the host.
 #[tokio::test]
 async fn restart_ends_without_its_caller() {
-    let (Some(lab), Some(path)) = (lab().await, program_path()) else {
-        return;
-    };
+    let Some(lab) = lab().await else { return };
     let (project, dir) = (lab.name("shop"), Folder::new());
     let bind = format!("{}:/x", dir.str());
     let more = json!({"StopTimeout": 9, "HostConfig": {"Binds": [bind]},
@@ -96,8 +82,7 @@ async fn restart_ends_without_its_caller() {
     for (number, (tool, arguments)) in (1..).zip(calls) {
         lab.until_written(&name, "ready", number).await;
         let before = lab.inspect(&name).await;
-        let env = [("MCP_TOOLSETS", "all"), ("PATH", &*path)];
-        let mut session = StdioSession::open(&lab.host, &env).await;
+        let mut session = StdioSession::open(&lab.host, &[]).await;
         let id = session.start(tool, arguments).await;
         lab.until_written(&name, "stopping", number).await;
         session.cancel(id).await;

@@ -2,13 +2,8 @@
 
 use bollard::query_parameters::TagImageOptionsBuilder;
 use mcp_client::{Client, EraChoice};
-use serde_json::{Value, json};
 
-use super::super::super::lab::{Folder, Lab, merged, of_compose};
-use super::super::super::{calls_of, in_front_of};
-use super::stdio_session::StdioSession;
-use super::{call, cli_lab, program_path, succeed};
-use crate::harness::{Server, assert_contains, response, wait_until};
+use crate::docker::prelude::*;
 
 /// The objects that the asking tools would stop, remove or overwrite.
 async fn plant(lab: &Lab) -> Folder {
@@ -162,14 +157,10 @@ fn is_refused(result: &Value) -> bool {
 /// what was shown: a name that was moved to another image meanwhile is not taken from that.
 #[tokio::test]
 async fn only_the_users_yes_lets_a_tool_lose_data() {
-    let Some(lab) = cli_lab(&[]).await else {
-        return;
-    };
+    let Some(lab) = lab().await else { return };
     let folder = plant(&lab).await;
-    let path = program_path().unwrap_or_default();
     let rule = format!("name={}*,name=busybox", lab.prefix);
     let env = [
-        ("PATH", &*path),
         ("DOCKER_MCP_PROJECT_DIR", folder.str()),
         ("DOCKER_MCP_ALLOW", &rule),
     ];

@@ -1,10 +1,6 @@
 //! Containers: create, inspect, change, remove, wait for them, follow and search their logs, measure what they use.
 
-use serde_json::json;
-
-use super::stdio_session::StdioSession;
-use super::{confirmed, fail, lab, succeed, texts};
-use crate::harness::{assert_contains, eventually, wait_until};
+use crate::docker::prelude::*;
 
 #[tokio::test]
 async fn early_exit_and_failed_start_are_explained() {
@@ -25,15 +21,8 @@ async fn early_exit_and_failed_start_are_explained() {
     assert_has!(created, {"exit_code": 3, "log": "no"});
     fails_with!(lab, "create_container", arguments, "already in use");
 
-    let name = lab.name("broken");
-    let arguments = json!({"image": "busybox:test", "name": name, "command": ["/nope"]});
-    fails_with!(
-        lab,
-        "create_container",
-        arguments,
-        "exit code 127",
-        "remove_container"
-    );
+    fails_with!(lab, "create_container", {"image": "busybox:test", "name": lab.name("broken"),
+        "command": ["/nope"]}, "not in the image", "remove_container");
     fails_with!(lab, "create_container", {"image": "busybox:tset"}, "Did you mean `busybox:test`");
 }
 
@@ -63,6 +52,15 @@ async fn container_is_changed_while_it_runs() {
     assert_has!(details["HostConfig"], {"Memory": 64 << 20, "MemorySwap": 64 << 20,
         "NanoCpus": 250_000_000, "PidsLimit": 20});
     fails_with!(lab, "update_container", {"container": new_name}, "Nothing to change");
+    // A refused change changes nothing.
+    let other = lab.create("other", &["true"], json!({})).await;
+    fails_with!(lab, "update_container", {"container": new_name, "memory_mb": 20, "new_name": other},
+        "Another container has the name");
+    fails_with!(lab, "update_container",
+        {"container": other, "memory_mb": 20, "new_name": lab.name("x"), "paused": true}, "does not run");
+    for (name, memory) in [(&new_name, 64 << 20), (&other, 0)] {
+        assert_has!(lab.inspect(name).await, {"HostConfig": {"Memory": memory}});
+    }
 }
 
 #[tokio::test]
@@ -201,8 +199,7 @@ async fn lines_before_a_time_are_found_behind_many_newer_ones() {
     let Some(lab) = lab().await else { return };
     let script = "for i in 1 2 3; do echo old $i; done; sleep 2; for i in $(seq 1 300); do echo new $i; done";
     let name = lab.finish("job", &["sh", "-c", script], json!({})).await;
-    let arguments = json!({"container": name, "grep": "new 1$", "timestamps": true});
-    let first = succeed(&lab, "get_container_logs", arguments).await;
+    let first = succeed!(lab, "get_container_logs", {"container": name, "grep": "new 1$", "timestamps": true});
     let until = format!("{}Z", &first["log"].as_str().unwrap()[..19]);
     let log = succeed!(lab, "get_container_logs", {"container": name, "until": until, "tail": 2});
     assert_has!(log, {"log": "old 2\nold 3", "truncated": true});

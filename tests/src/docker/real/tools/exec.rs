@@ -2,13 +2,8 @@
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::{Value, json};
 
-use super::super::super::lab::{Lab, merged};
-use super::stdio_session::StdioSession;
-use super::{cli_lab, exec_lab as lab, fail, lab_with, post, succeed};
-use crate::docker::in_front_of;
-use crate::harness::{assert_contains, wait_until};
+use crate::docker::prelude::*;
 
 async fn execute(lab: &Lab, container: &str, more: Value) -> Value {
     let arguments = merged(more, json!({"container": container}));
@@ -25,9 +20,8 @@ async fn processes(lab: &Lab, container: &str) -> Vec<String> {
 /// Its own bound, which may be longer than that of other calls.
 #[tokio::test]
 async fn the_time_of_a_call_is_what_its_arguments_ask_for() {
-    let env = [("DOCKER_MCP_ALLOW_EXEC", "1"), ("MCP_CALL_TIMEOUT", "15")];
     // A busy engine needs some seconds more than it was asked for.
-    let Some(lab) = cli_lab(&env).await else {
+    let Some(lab) = lab_with(&[("MCP_CALL_TIMEOUT", "15")]).await else {
         return;
     };
     let deaf = lab
@@ -63,7 +57,7 @@ async fn the_time_of_a_call_is_what_its_arguments_ask_for() {
 async fn commands_end_with_the_server() {
     let Some(lab) = lab().await else { return };
     let name = lab.sleep("web", json!({})).await;
-    let mut server = in_front_of(&lab.host, &[("DOCKER_MCP_ALLOW_EXEC", "1")]).await;
+    let mut server = in_front_of(&lab.host, &[]).await;
     let call = json!({"name": "execute_command", "arguments": {"container": name,
         "command": ["sleep", "557"], "timeout_seconds": 500}});
     let runs = async || {
@@ -81,12 +75,11 @@ async fn commands_end_with_the_server() {
 
 #[tokio::test]
 async fn execute_command_is_off_by_default() {
-    let Some(lab) = lab_with(&[]).await else {
+    let Some(lab) = lab_with(&[("DOCKER_MCP_ALLOW_EXEC", "0")]).await else {
         return;
     };
     let name = lab.sleep("web", json!({})).await;
-    let refused = fail!(lab, "execute_command", {"container": name, "command": ["touch", "/x"]});
-    assert!(refused.contains("--allow-exec"), "{refused}");
+    fails_with!(lab, "execute_command", {"container": name, "command": ["touch", "/x"]}, "--allow-exec");
     assert!(lab.docker.container_changes(&name).await.unwrap().is_none());
 }
 
@@ -170,7 +163,7 @@ async fn timeout_and_cancellation_leave_no_process_behind() {
     let is_alone = async || processes(&lab, &name).await == ["sleep 600"];
     wait_until("the end of the processes", is_alone).await;
 
-    let mut session = StdioSession::open(&lab.host, &[("DOCKER_MCP_ALLOW_EXEC", "1")]).await;
+    let mut session = StdioSession::open(&lab.host, &[]).await;
     let command = json!(["sh", "-c", "sleep 605"]);
     let arguments = json!({"container": name, "command": command});
     let id = session.start("execute_command", arguments).await;
@@ -186,9 +179,7 @@ async fn timeout_and_cancellation_leave_no_process_behind() {
 
 #[tokio::test]
 async fn process_without_a_shell_is_reported_as_still_running() {
-    let Some(lab) = cli_lab(&[("DOCKER_MCP_ALLOW_EXEC", "1")]).await else {
-        return;
-    };
+    let Some(lab) = lab().await else { return };
     let tag = format!("{}:1", lab.name("bare"));
     let dockerfile =
         "FROM scratch\nCOPY --from=busybox:test /bin/busybox /sleep\nCMD [\"/sleep\", \"600\"]";

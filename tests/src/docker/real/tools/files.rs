@@ -1,10 +1,6 @@
 //! Files of containers, networks and volumes.
 
-use serde_json::{Value, json};
-
-use super::super::super::lab::Lab;
-use super::{call, confirmed, fail, lab, lab_with, succeed, texts};
-use crate::harness::{assert_contains, member_texts, wait_until};
+use crate::docker::prelude::*;
 
 async fn read(lab: &Lab, container: &str, path: &str) -> Value {
     let arguments = json!({"container": container, "path": path});
@@ -16,16 +12,15 @@ async fn files_are_copied_in_and_out() {
     let Some(lab) = lab().await else { return };
     let secret = json!({"Env": ["PASSWORD=Wolkenbruch77", "DB_PASSWORD_FILE=/etc/./key"]});
     let name = lab.create("web", &["true"], secret).await;
-    let arguments =
+    let mut arguments =
         json!({"container": name, "path": "/etc/app.conf", "text": "a=1\n", "mode": 600});
     let written = succeed(&lab, "copy_to_container", arguments.clone()).await;
     assert_eq!(written["overwritten"], false);
     let file = read(&lab, &name, "/etc/app.conf").await;
     assert_has!(file, {"text": "a=1\n", "mode": "600"});
-    let mut arguments = arguments;
     arguments["text"] = json!("a=2\n");
     let (loss, written) = confirmed(&lab, "copy_to_container", arguments, "/etc/app.conf").await;
-    assert!(loss.contains("Overwrites"), "{loss}");
+    assert_contains(&loss, "Overwrites");
     assert_eq!(written["overwritten"], true);
     // What the file was allowed to do, it still is.
     succeed!(lab, "copy_to_container", {"container": name, "path": "/etc/app.conf", "text": "a=2\n",
@@ -33,13 +28,8 @@ async fn files_are_copied_in_and_out() {
     let file = read(&lab, &name, "/etc/app.conf").await;
     assert_has!(file, {"text": "a=2\n", "mode": "600"});
     fails_with!(lab, "copy_to_container", {"container": name, "path": "/etc", "text": ""}, "is a directory");
-    let arguments = json!({"container": name, "path": "/nowhere/x", "text": ""});
-    fails_with!(
-        lab,
-        "copy_to_container",
-        arguments,
-        "There is no \"/nowhere\""
-    );
+    fails_with!(lab, "copy_to_container", {"container": name, "path": "/nowhere/x", "text": ""},
+        "There is no \"/nowhere\"");
 
     succeed!(lab, "copy_to_container", {"container": name, "path": "/etc/blob", "base64": "AAH/"});
     assert_eq!(read(&lab, &name, "/etc/blob").await["base64"], "AAH/");
@@ -48,8 +38,7 @@ async fn files_are_copied_in_and_out() {
     let file = read(&lab, &name, "/etc/long").await;
     assert_has!(file, {"size_bytes": 50_000, "truncated": true});
     assert!(file["text"].as_str().unwrap().len() <= 7_000);
-    let arguments = json!({"container": name, "path": "/etc/long", "max_bytes": 60_000});
-    let file = succeed(&lab, "copy_from_container", arguments).await;
+    let file = succeed!(lab, "copy_from_container", {"container": name, "path": "/etc/long", "max_bytes": 60_000});
     assert_eq!(file["text"], json!(long));
 
     let root = read(&lab, &name, "/").await;
@@ -73,26 +62,19 @@ async fn files_are_copied_in_and_out() {
     succeed!(lab, "copy_to_container", {"container": name, "path": "/etc/key", "text": "so be it"});
     assert_eq!(read(&lab, &name, "/etc/key").await["text"], "***");
     succeed!(lab, "copy_to_container", {"container": name, "path": "/etc/secret", "text": "Wolkenbruch77\n"});
-    let arguments = json!({"container": name, "path": "/etc/secret", "max_bytes": 12});
-    let file = succeed(&lab, "copy_from_container", arguments).await;
+    let file = succeed!(lab, "copy_from_container", {"container": name, "path": "/etc/secret", "max_bytes": 12});
     assert_eq!(file["text"], "***\n");
 
     for path in ["", "etc/passwd", "../x", "\0", "/etc/\0"] {
-        for tool in ["copy_from_container", "copy_to_container"] {
-            let mut arguments = json!({"container": name, "path": path});
-            if tool == "copy_to_container" {
-                arguments["text"] = json!("x");
-            }
-            fails_with!(lab, tool, arguments, "absolute");
-        }
+        fails_with!(lab, "copy_from_container", {"container": name, "path": path}, "absolute");
+        fails_with!(lab, "copy_to_container", {"container": name, "path": path, "text": "x"}, "absolute");
     }
     for path in ["/", "/etc/", "/etc/.."] {
-        let arguments = json!({"container": name, "path": path, "text": "x"});
-        fails_with!(lab, "copy_to_container", arguments, "name of the file");
+        fails_with!(lab, "copy_to_container", {"container": name, "path": path, "text": "x"}, "name of the file");
     }
     // A text like another parameter or endpoint is a plain path in the container.
-    let arguments = json!({"container": name, "path": "/x?force=true&path=/etc#../../volumes"});
-    fails_with!(lab, "copy_from_container", arguments, "There is no");
+    fails_with!(lab, "copy_from_container", {"container": name, "path": "/x?force=true&path=/etc#../../volumes"},
+        "There is no");
 }
 
 #[tokio::test]
@@ -110,33 +92,31 @@ async fn entries_of_a_directory_are_listed_behind_a_large_file() {
     let listed = read(&lab, &name, "/d").await;
     assert_has!(listed, {"entries": ["big", "pipe", "sub/", "text"], "truncated": false});
     let pipe = read(&lab, &name, "/d/pipe").await;
-    assert_eq!(
-        (&pipe["kind"], &pipe["text"]),
-        (&json!("fifo"), &json!(null))
-    );
+    assert_has!(pipe, {"kind": "fifo", "text": null});
 }
 
 #[tokio::test]
 async fn network_is_created_used_and_removed() {
-    let Some(lab) = lab_with(&[("DOCKER_MCP_ALLOW_EXEC", "1")]).await else {
-        return;
-    };
+    let Some(lab) = lab().await else { return };
     let network = lab.name("net");
     let arguments = json!({"network": network, "labels": {"tier": "web"}});
     succeed(&lab, "create_network", arguments.clone()).await;
     fails_with!(lab, "create_network", arguments, "already exists");
     let server = lab.name("server");
-    let arguments = json!({"image": "busybox:test", "name": server, "command": ["sleep", "600"], "network": network});
-    succeed(&lab, "create_container", arguments).await;
+    succeed!(lab, "create_container", {"image": "busybox:test", "name": server, "command": ["sleep", "600"],
+        "network": network, "aliases": ["served"]});
     let client = lab.sleep("client", json!({})).await;
     let connect = json!({"network": network, "container": client, "aliases": ["caller"]});
     succeed(&lab, "connect_network", connect.clone()).await;
     let again = succeed(&lab, "connect_network", connect).await;
     assert_eq!(again["note"], "It was connected already.");
     // They find each other by name.
-    let arguments = json!({"container": client, "command": ["nslookup", server]});
-    let found = succeed(&lab, "execute_command", arguments).await;
-    assert_contains(&found["stdout"], "Address");
+    for name in [&*server, "served"] {
+        let found =
+            succeed!(lab, "execute_command", {"container": client, "command": ["nslookup", name]});
+        assert_has!(found, {"exit_code": 0});
+        assert_contains(&found["stdout"], "Address");
+    }
     let shown = succeed(&lab, "list_networks", json!({"network": network})).await;
     let inside = shown["networks"][0]["containers"].as_object().unwrap();
     assert!(inside.contains_key(&server), "{shown}");
@@ -179,8 +159,7 @@ async fn volume_is_created_used_and_removed() {
     // Other tests leave so many for a moment that one page does not hold them.
     let mut offset = 0;
     loop {
-        let arguments = json!({"unused": true, "offset": offset});
-        let unused = succeed(&lab, "list_volumes", arguments).await;
+        let unused = succeed!(lab, "list_volumes", {"unused": true, "offset": offset});
         let shown = unused["volumes"].as_array().unwrap();
         if shown.iter().any(|shown| shown["name"] == volume.as_str()) {
             break;

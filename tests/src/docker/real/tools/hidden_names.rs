@@ -1,13 +1,8 @@
 //! Names of hidden objects: no tool mentions one that its caller did not.
 
 use bollard::query_parameters::RemoveContainerOptionsBuilder;
-use serde_json::{Value, json};
 
-use super::super::super::calls_of;
-use super::super::super::lab::{Lab, merged, published};
-use super::super::super::tool_calls::rows_on;
-use super::{fail, lab, lab_with, post};
-use crate::harness::assert_lacks;
+use crate::docker::prelude::*;
 
 /// Tools without an argument that names one object.
 const LISTS: [&str; 9] = [
@@ -120,13 +115,12 @@ async fn remove(lab: &Lab, name: &str) {
 }
 
 #[tokio::test]
-async fn no_tool_mentions_a_hidden_object() {
+async fn no_tool_resource_or_prompt_mentions_a_hidden_object() {
     let Some(lab) = lab().await else { return };
     let visible = plant(&lab).await;
     let pattern = lab.name("hidden-*");
     let deny = format!("name={pattern}");
-    let env = [("DOCKER_MCP_DENY", &*deny), ("DOCKER_MCP_ALLOW_EXEC", "1")];
-    let bounded = lab_with(&env).await.unwrap();
+    let bounded = lab_with(&[("DOCKER_MCP_DENY", &deny)]).await.unwrap();
     let hidden = lab.name("hidden-");
     let taken = lab.name("taken");
     for (tool, arguments) in calls(&lab, &visible) {
@@ -137,6 +131,17 @@ async fn no_tool_mentions_a_hidden_object() {
         let answer = post(&bounded, "tools/call", call).await;
         assert_lacks(&answer.body, &hidden);
     }
+    bounded.wait_for_status("online").await;
+    let listed = bounded.result("resources/list", json!({})).await;
+    assert_lacks(&listed, &hidden);
+    let web = lab.name("hidden-web");
+    fails_with!(bounded, "diagnose_container", {"container": web}, "not accessible");
+    for end in ["", "/logs", "/stats"] {
+        let uri = json!({"uri": format!("docker://containers/{web}{end}")});
+        bounded.error("resources/read", uri).await;
+    }
+    let prompt = json!({"name": "troubleshoot_container", "arguments": {"container": web}});
+    bounded.error("prompts/get", prompt).await;
     let project = lab.name("hidden-project");
     for (_, tool, _, arguments) in rows_on(&["project"], &project, "").into_iter().take(2) {
         fails_with!(bounded, tool, arguments, "There is no compose project");

@@ -1,10 +1,6 @@
 //! Builds and networks leave the network of the engine's host alone.
 
-use serde_json::{Value, json};
-
-use super::super::super::lab::{Folder, Lab, merged};
-use super::compose_cli::labs;
-use super::{call, cli_labs, fail, succeed};
+use crate::docker::prelude::*;
 
 /// Dockerfiles by which the builder would reach the host's network; `;` ends a line.
 const FETCHES: [&str; 13] = [
@@ -33,7 +29,7 @@ async fn pairs(folder: &Folder) -> Vec<(Lab, Lab)> {
         ("DOCKER_MCP_PROJECT_DIR", folder.str()),
         ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
     ];
-    let (free, bounded) = (cli_labs(&env).await, cli_labs(&env[..1]).await);
+    let (free, bounded) = (labs(&env).await, labs(&env[..1]).await);
     free.into_iter().zip(bounded).collect()
 }
 
@@ -57,8 +53,7 @@ async fn builder_fetches_nothing() {
         };
         for row in FETCHES {
             let dockerfile = row.replace(';', "\n").replace("BASE", &base);
-            let arguments = json!({"tag": tag, "dockerfile": dockerfile});
-            let text = fail(&bounded, "build_image", arguments).await;
+            let text = fail!(bounded, "build_image", {"tag": tag, "dockerfile": dockerfile});
             assert!(text.contains(reason), "{row}: {text}");
             assert!(text.contains("host_namespaces"), "{row}: {text}");
             // Compose replaces variables in its files.
@@ -67,9 +62,8 @@ async fn builder_fetches_nothing() {
             let yaml = json!({"services": {"web": web}})
                 .to_string()
                 .replace('$', "$$");
-            let arguments = json!({"directory": folder.path(), "project": free.name("x"),
+            let text = fail!(bounded, "compose_up", {"directory": folder.path(), "project": free.name("x"),
                 "yaml": yaml, "build": true, "confirm": free.name("x")});
-            let text = fail(&bounded, "compose_up", arguments).await;
             assert!(text.contains(reason), "{row}: {text}");
         }
         // The same, where the operator allows it: it reaches a port on which no program listens.
@@ -110,7 +104,7 @@ const RANGES: [(&str, &str); 14] = [
 #[tokio::test]
 async fn networks_take_no_addresses_of_the_host() {
     let dir = Folder::new();
-    for lab in labs(&dir).await {
+    for lab in project_labs(&dir).await {
         let network = lab.name("net");
         let project = |range: Value| {
             json!({"services": {"web": {"image": "busybox:test", "networks": ["n"],
@@ -124,8 +118,7 @@ async fn networks_take_no_addresses_of_the_host() {
                 "private" => "does not create networks with the subnet",
                 reason => reason,
             };
-            let arguments = json!({"network": network, "subnet": range});
-            let text = fail(&lab, "create_network", arguments).await;
+            let text = fail!(lab, "create_network", {"network": network, "subnet": range});
             assert!(text.contains(reason), "{range}: {text}");
             let shown = call(&lab, "compose_config", deploy(json!({"subnet": range}))).await;
             assert!(shown.to_string().contains(reason), "{range}: {shown}");

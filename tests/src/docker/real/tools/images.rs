@@ -1,15 +1,7 @@
 //! Images: list, inspect, build, pull, tag, remove.
 
-use std::fs;
-
-use serde_json::{Value, json};
-
-use super::super::super::lab::{Folder, merged};
-use super::stdio_session::StdioSession;
-use super::{
-    cli_lab, confirmed, fail, lab, processes_with, program_path, registry, succeed, texts,
-};
-use crate::harness::{assert_contains, assert_lacks, real, wait_until};
+use super::registry;
+use crate::docker::prelude::*;
 
 const COPY_ALL: &str = "FROM busybox:test\nCOPY . /all\nRUN find /all\n";
 
@@ -31,9 +23,7 @@ async fn images_are_listed_and_inspected() {
 
 #[tokio::test]
 async fn an_image_is_built_named_and_removed() {
-    let Some(lab) = cli_lab(&[]).await else {
-        return;
-    };
+    let Some(lab) = lab().await else { return };
     let [tag, other] = [1, 2].map(|number| format!("{}:{number}", lab.name("app")));
     let dockerfile = "FROM busybox:test AS app\nARG GREETING\nRUN echo $GREETING\nENV API_KEY=canary-9\n\
         COPY --chmod=755 conf/a.txt /a.txt\nUSER 1000\nFROM app\nUSER 7";
@@ -55,14 +45,7 @@ async fn an_image_is_built_named_and_removed() {
     let (loss, _) = confirmed(&lab, "remove_image", json!({"image": tag}), &tag).await;
     assert!(loss.contains("pulled or built again"), "{loss}");
     fail(&lab, "list_images", json!({"image": tag})).await;
-}
 
-#[tokio::test]
-async fn failed_build_returns_its_last_output() {
-    let Some(lab) = cli_lab(&[]).await else {
-        return;
-    };
-    let tag = format!("{}:1", lab.name("app"));
     let dockerfile = "FROM busybox:test\nRUN echo no luck; exit 7";
     fails_with!(lab, "build_image", {"tag": tag, "dockerfile": dockerfile}, "no luck", "exit code: 7");
     fails_with!(lab, "build_image", {"tag": tag}, "Give dockerfile or directory");
@@ -79,7 +62,7 @@ async fn only_allowed_directories_are_built() {
         dir.write(&format!("in/{file}"), "x");
     }
     std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
-    let Some(lab) = cli_lab(&[("DOCKER_MCP_PROJECT_DIR", inside.to_str().unwrap())]).await else {
+    let Some(lab) = lab_with(&[("DOCKER_MCP_PROJECT_DIR", inside.to_str().unwrap())]).await else {
         return;
     };
     let tag = format!("{}:1", lab.name("app"));
@@ -138,12 +121,9 @@ async fn cancelled_pull_stops() {
 
 #[tokio::test]
 async fn build_reports_progress_and_can_be_cancelled() {
-    let Some(lab) = cli_lab(&[]).await else {
-        return;
-    };
+    let Some(lab) = lab().await else { return };
     let tag = format!("{}:1", lab.name("slow"));
-    let path = program_path().unwrap();
-    let mut session = StdioSession::open(&lab.host, &[("PATH", &path)]).await;
+    let mut session = StdioSession::open(&lab.host, &[]).await;
     let seconds = 100_000 + u32::from(uuid::Uuid::new_v4().as_fields().1);
     let dockerfile = format!("FROM busybox:test\nRUN sleep {seconds}");
     let arguments = json!({"tag": tag, "dockerfile": dockerfile, "no_cache": true});
@@ -171,7 +151,7 @@ async fn built_images_are_those_of_the_command() {
          RUN --mount=type=cache,target=/cache touch /cache/x\nCOPY <<E /note\nhello\nE\nFROM one\nUSER 7\n",
     );
     let app = dir.path().join("app");
-    let Some(lab) = cli_lab(&[("DOCKER_MCP_PROJECT_DIR", dir.str())]).await else {
+    let Some(lab) = lab_with(&[("DOCKER_MCP_PROJECT_DIR", dir.str())]).await else {
         return;
     };
     let program = format!("{}/docker-buildx", real::compose_dir().unwrap());

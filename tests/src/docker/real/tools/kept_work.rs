@@ -1,18 +1,10 @@
 //! Work of users and others stays: in files that are read and written back, in a replacement that has proved
 //! itself, beside a call that fails half way.
 
-use std::fs;
 use std::time::Duration;
 
-use serde_json::json;
-
-use super::super::super::lab::Folder;
-use super::super::super::proxy::Proxy;
-use super::super::super::{asked_for, calls_of, in_front_of};
 use super::recreate::{held_check, locked, replace, until_runs};
-use super::stdio_session::StdioSession;
-use super::{call, compose_cli, exec_lab, fail, lab, refusal, succeed};
-use crate::harness::{assert_contains, wait_until};
+use crate::docker::prelude::*;
 
 /// As a call leaves it that is killed after it has started the new container.
 #[tokio::test]
@@ -117,9 +109,7 @@ execute_command | {"container": "WEB", "command": ["env"], "env": {"PASSWORD": "
 
 #[tokio::test]
 async fn values_that_were_hidden_are_not_written() {
-    let Some(lab) = exec_lab().await else {
-        return;
-    };
+    let Some(lab) = lab().await else { return };
     let web = lab.create("web", &["true"], json!({})).await;
     let text = "API_KEY=Wolkenbruch77\nPORT=80\n";
     let file = json!({"container": web, "path": "/env", "text": text});
@@ -132,56 +122,30 @@ async fn values_that_were_hidden_are_not_written() {
     ];
     for (tool, arguments) in calls_of(WITH_HIDDEN, &words) {
         let refused = refusal(&lab.server, tool, &arguments).await;
-        assert!(
-            refused.contains("the secret there would be lost"),
-            "{tool} {arguments}: {refused}"
-        );
+        assert_contains(&refused, "the secret there would be lost");
     }
-    let whole = json!({"container": web, "path": "/env", "text": "API_KEY=x\n", "confirm": "/env"});
-    succeed(&lab, "copy_to_container", whole).await;
+    succeed!(lab, "copy_to_container", {"container": web, "path": "/env", "text": "API_KEY=x\n", "confirm": "/env"});
     // Neither is a text that lacks characters taken for the file.
     for (text, expected, cleaned) in [
         ("\u{feff}a\r\nb\r\n", "\u{feff}a\r\nb\r\n", false),
+        ("a\tb\n", "a\tb\n", false),
+        ("\u{1b}[1mbold\u{1b}[0m", "bold", true),
+        ("a\u{200b}b", "ab", true),
         ("line1\rline3", "line3", true),
+        ("PASSWORD=hunter2x\r\n", "PASSWORD=***\n", false),
     ] {
         succeed!(lab, "copy_to_container", {"container": web, "path": "/env", "text": text, "confirm": "/env"});
         let read = succeed!(lab, "copy_from_container", {"container": web, "path": "/env"});
-        assert_eq!(
-            (&read["text"], read["cleaned"] == true),
-            (&json!(expected), cleaned)
-        );
-    }
-}
-
-#[tokio::test]
-async fn refused_change_of_a_container_changes_nothing() {
-    let Some(lab) = lab().await else { return };
-    let web = lab.run("web", &["sleep", "600"], json!({})).await;
-    let other = lab.create("other", &["true"], json!({})).await;
-    let arguments = json!({"container": web, "memory_mb": 20, "new_name": other});
-    fails_with!(
-        lab,
-        "update_container",
-        arguments,
-        "Another container has the name"
-    );
-    let arguments =
-        json!({"container": other, "memory_mb": 20, "new_name": lab.name("x"), "paused": true});
-    fails_with!(lab, "update_container", arguments, "does not run");
-    for name in [&web, &other] {
-        assert_has!(lab.inspect(name).await, {"HostConfig": {"Memory": 0}});
+        assert_eq!(read["text"], expected);
+        assert_eq!(read["cleaned"] == true, cleaned);
     }
 }
 
 #[tokio::test]
 async fn compose_file_is_overwritten_only_by_the_text_that_was_agreed_to() {
     let shop = Folder::new();
-    let text = |service: &str| {
-        format!(
-            "services:\n  {service}:\n    image: busybox:test\n    command: [sleep, '600']\n    stop_grace_period: 0s\n"
-        )
-    };
-    let labs = compose_cli::labs(&shop).await;
+    let text = |host: &str| web_project(&format!("hostname: {host}"), "");
+    let labs = project_labs(&shop).await;
     let Some(lab) = labs.first() else { return };
     let project = lab.name("shop");
     let file = shop.write("compose.yml", &text("web"));

@@ -1,27 +1,14 @@
 //! `recreate_container`, and the options of `create_container` that it takes, too.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 use bollard::query_parameters::ListVolumesOptions;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt as _, stream};
-use serde_json::{Value, json};
 
-use super::super::super::lab::{Folder, Lab};
-use super::super::super::proxy::Proxy;
-use super::super::super::{calls_of, in_front_of};
-use super::stdio_session::StdioSession;
-use super::{confirmed, fail, isolated_lab, lab, refusal, succeed, texts};
-use crate::harness::{
-    assert_contains, assert_lacks, assert_starts_with, free_port, real, wait_until,
-};
-
-/// A server with all tools on each engine.
-async fn labs() -> Vec<Lab> {
-    super::cli_labs(&[]).await
-}
+use crate::docker::prelude::*;
+use crate::harness::free_port;
 
 /// Waits until the container of this name runs and is the one with this id, or another one.
 pub(super) async fn until_runs(lab: &Lab, name: &str, id: &str, is_same: bool) {
@@ -43,18 +30,17 @@ pub(super) fn locked(id: &str) -> fs::File {
 /// The names of the containers of this test.
 async fn names(lab: &Lab) -> Vec<String> {
     let listed = succeed!(lab, "list_containers", {"name": lab.name(""), "all": true});
-    let listed = listed["containers"].as_array().unwrap().iter();
-    listed
-        .map(|row| row["name"].as_str().unwrap().to_owned())
-        .collect()
+    let names = member_texts(&listed["containers"], "name").into_iter();
+    names.map(str::to_owned).collect()
 }
 
 #[tokio::test]
 async fn options_of_a_new_container_reach_the_engine() {
-    for lab in labs().await {
+    for lab in labs(&[]).await {
         let name = lab.name("options");
         let created = succeed!(lab, "create_container", {"image": "busybox:test", "name": name,
-            "command": ["sleep", "600"], "read_only": true, "tmpfs": ["/tmp:size=1m"],
+            "command": ["sleep", "600"], "read_only": true, "tmpfs": ["/tmp:size=1m", "/run"],
+            "mounts": [format!("{name}:/data:ro")],
             "cap_drop": ["ALL"], "no_new_privileges": true, "ulimits": {"nofile": 99}, "pids": 50,
             "dns": ["127.0.0.9"], "extra_hosts": ["db:127.0.0.8"], "init": false, "hostname": "box",
             "stop_signal": "SIGINT", "log_max_mb": 1, "log_max_files": 2, "restart": "on-failure",
@@ -67,27 +53,38 @@ async fn options_of_a_new_container_reach_the_engine() {
         let made = lab.inspect(&name).await;
         let (config, host) = (&made["Config"], &made["HostConfig"]);
         assert_has!(host, {"Memory": 32 << 20, "NanoCpus": 500_000_000, "ReadonlyRootfs": true, "PidsLimit": 50, "Dns": ["127.0.0.9"],
-            "ExtraHosts": ["db:127.0.0.8"], "RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": 4}});
+            "ExtraHosts": ["db:127.0.0.8"], "RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": 4},
+            "Binds": [format!("{name}:/data:ro")], "Tmpfs": {"/tmp": "size=1m", "/run": ""},
+            "Ulimits": [{"Name": "nofile", "Soft": 99, "Hard": 99}]});
         assert_eq!(host["LogConfig"]["Config"]["max-size"], "1m", "{host}");
         assert_starts_with(&host["SecurityOpt"][0], "no-new-privileges");
-        assert_contains(&host["Ulimits"], "99");
         assert_contains(&config["Env"], "GREETING=a=b c");
         assert_has!(config, {"Hostname": "box", "User": "1000", "WorkingDir": "/bin",
             "Labels": {"docker-mcp-server.created": "true"}});
-        let later =
-            json!({"image": "busybox:test", "name": lab.name("later"), "only_create": true});
-        let created = succeed(&lab, "create_container", later).await;
+        let created = succeed!(lab, "create_container",
+            {"image": "busybox:test", "name": lab.name("later"), "only_create": true});
         assert_eq!(created["state"], "created", "{created}");
         assert_eq!(config["Healthcheck"]["Test"], json!(["CMD-SHELL", "true"]));
+        for (wrong, reason) in [
+            (json!({"restart_retries": 3}), "restart: on-failure"),
+            (
+                json!({"restart": "always", "restart_retries": 3}),
+                "restart: on-failure",
+            ),
+            (json!({"aliases": ["a"]}), "give network"),
+        ] {
+            let arguments = merged(wrong, json!({"image": "busybox:test"}));
+            fails_with!(lab, "create_container", arguments, reason);
+        }
     }
 }
 
 #[tokio::test]
 async fn container_is_replaced_with_its_options_and_data() {
     let podman = real::podman();
-    let mut labs = labs().await;
+    let mut labs = labs(&[]).await;
     if let Some(host) = podman.clone() {
-        labs.push(Lab::at(host, &[("MCP_TOOLSETS", "all")]).await);
+        labs.push(Lab::at(host, &[]).await);
     }
     for lab in labs {
         let script = "test -e /data/old || echo kept > /data/old; exec sleep 600";
@@ -109,28 +106,24 @@ async fn container_is_replaced_with_its_options_and_data() {
         assert_eq!(done["health"] == "healthy", has_health, "{done}");
         let after = lab.inspect(&web).await;
         assert_ne!(after["Id"], before["Id"]);
-        let env = after["Config"]["Env"].to_string();
-        assert!(
-            env.contains("B=9") && env.contains("C=3") && !env.contains("A=1"),
-            "{env}"
-        );
-        assert_eq!(after["HostConfig"]["Memory"], 32 << 20);
-        assert_eq!(
-            after["HostConfig"]["RestartPolicy"]["Name"],
-            "unless-stopped"
-        );
+        let env = &after["Config"]["Env"];
+        assert_contains(env, "B=9");
+        assert_contains(env, "C=3");
+        assert_lacks(env, "A=1");
+        assert_has!(after["HostConfig"], {"Memory": 32 << 20, "RestartPolicy": {"Name": "unless-stopped"}});
         let volume = |at: &Value| at["Mounts"][0]["Name"].clone();
         assert_eq!(volume(&after), volume(&before));
-        assert!(
-            after["NetworkSettings"]["Ports"]["80/tcp"][0].is_object(),
-            "{after}"
-        );
+        let ports = &after["NetworkSettings"]["Ports"];
+        assert!(ports["80/tcp"][0].is_object(), "{ports}");
         assert_eq!(names(&lab).await, [web]);
     }
 }
 
-/// Changes with which a container is not replaced, and the reason.
+/// Changes with which a container is not replaced, and the reason. The log of the new one may say what its environment
+/// holds, which has no shape of a secret.
 const FAILING: &str = r#"
+{"command": ["sh", "-c", "echo got $SIGNING; sleep 1; exit 3"]} | got ***
+{"healthcheck": {"command": ["echo saw $SIGNING; false"], "interval_seconds": 1, "retries": 1}} | saw ***
 {"command": ["sh", "-c", "echo broken; exit 3"]} | exit code 3
 {"command": ["/nowhere"]} | not in the image
 {"healthcheck": {"command": ["echo not yet; false"], "interval_seconds": 1, "retries": 1}} | not yet
@@ -144,55 +137,34 @@ const FAILING: &str = r#"
 
 #[tokio::test]
 async fn old_container_comes_back_if_the_new_one_fails() {
-    for lab in labs().await {
-        let web = lab.sleep("web", json!({"StopTimeout": 0})).await;
+    for lab in labs(&[]).await {
+        let options = json!({"StopTimeout": 0, "Env": ["SIGNING=Wolkenbruch77"]});
+        let web = lab.sleep("web", options).await;
         let id = lab.id(&web).await;
         for row in FAILING.trim().lines() {
             let (changes, reason) = row.split_once(" | ").unwrap();
             let changes: Value = serde_json::from_str(changes).unwrap();
-            let arguments = json!({"container": web, "changes": changes, "confirm": web, "timeout_seconds": 60});
-            fails_with!(lab, "recreate_container", arguments, reason);
+            let error = fail!(lab, "recreate_container",
+                {"container": web, "changes": changes, "confirm": web, "timeout_seconds": 60});
+            assert_contains(&error, reason);
+            assert_lacks(&error, "Wolkenbruch77");
             let now = lab.inspect(&web).await;
             let is_back = now["Id"] == id && now["State"]["Running"] == true;
             assert!(is_back, "{changes}: {now}");
             assert_eq!(names(&lab).await, std::slice::from_ref(&web), "{changes}");
         }
-        let removed = lab
-            .sleep("once", json!({"HostConfig": {"AutoRemove": true}}))
-            .await;
+        let of_host = |option: &str, value: Value| json!({"HostConfig": {option: value}});
+        let removed = lab.sleep("once", of_host("AutoRemove", json!(true))).await;
         fails_with!(lab, "recreate_container", {"container": removed}, "--rm");
-        let host = lab
-            .sleep("host", json!({"HostConfig": {"PidMode": "host"}}))
-            .await;
+        let host = lab.sleep("host", of_host("PidMode", json!("host"))).await;
         fails_with!(lab, "recreate_container", {"container": host, "confirm": host}, "namespace of the host");
-    }
-}
-
-/// The log of the new one says what its environment holds, which has no shape of a secret.
-#[tokio::test]
-async fn log_of_a_failed_container_is_redacted_by_its_environment() {
-    for lab in labs().await {
-        let options = json!({"StopTimeout": 0, "Env": ["SIGNING=Wolkenbruch77"]});
-        let web = lab.sleep("web", options).await;
-        let command = json!(["sh", "-c", "echo got $SIGNING; sleep 1; exit 3"]);
-        let health =
-            json!({"command": ["echo saw $SIGNING; false"], "interval_seconds": 1, "retries": 1});
-        for (changes, shown) in [
-            (json!({"command": command}), "got ***"),
-            (json!({"healthcheck": health}), "saw ***"),
-        ] {
-            let arguments = json!({"container": web, "changes": changes, "confirm": web});
-            let error = fail(&lab, "recreate_container", arguments).await;
-            assert_contains(&error, shown);
-            assert_lacks(&error, "Wolkenbruch77");
-        }
     }
 }
 
 /// Anonymous volumes have no name that a rule could allow and no label; they go with their container.
 #[tokio::test]
 async fn anonymous_volumes_are_kept_under_every_rule_and_as_they_were() {
-    for lab in labs().await {
+    for lab in labs(&[]).await {
         let rule = format!("name={}*", lab.prefix);
         for (number, option) in [
             ("DOCKER_MCP_ALLOW", &*rule),
@@ -224,11 +196,9 @@ async fn anonymous_volumes_are_kept_under_every_rule_and_as_they_were() {
             succeed!(bounded, "remove_container", {"container": web, "force": true, "volumes": true, "confirm": web});
             let used = lab.docker.list_volumes(None::<ListVolumesOptions>).await;
             let left = used.unwrap().volumes.unwrap_or_default();
-            let is_left = |name: &str| before.iter().any(|mount| mount.contains(name));
-            assert!(
-                !left.iter().any(|volume| is_left(&volume.name)),
-                "{before:?}"
-            );
+            for volume in left {
+                assert_lacks(&format!("{before:?}"), &volume.name);
+            }
         }
     }
 }
@@ -263,36 +233,10 @@ async fn question_says_that_the_image_is_another_one_by_now() {
     let web = lab.create("web", &["true"], image).await;
     for (by_now, is_said) in [("first", false), ("second", true)] {
         let question = fail!(lab, "recreate_container", {"container": web});
-        assert_eq!(
-            question.contains("another image by now"),
-            is_said,
-            "{by_now}: {question}"
-        );
+        let says_so = question.contains("another image by now");
+        assert_eq!(says_so, is_said, "{by_now}: {question}");
         lab.image("image", &web).await;
     }
-}
-
-/// A replacement that has not ended may need its old container.
-#[tokio::test]
-async fn prune_leaves_the_old_container_of_a_replacement() {
-    let Some(lab) = isolated_lab().await else {
-        return;
-    };
-    let web = lab.create("web", &["true"], json!({})).await;
-    let id = lab.id(&web).await;
-    let kept = format!("{web}.before-{}", &id[..12]);
-    let _lock = locked(&id);
-    let other = lab
-        .create("other.before-0123456789ab", &["true"], json!({}))
-        .await;
-    lab.rename(&web, &kept).await;
-    let pruned = succeed!(lab, "prune", {"what": "containers"});
-    let items = texts(&pruned["items"]);
-    assert!(
-        !items.contains(&&*kept) && items.contains(&&*other),
-        "{items:?}"
-    );
-    lab.remove(&kept).await;
 }
 
 const ROWS: &str = include_str!("recreate/kept.txt");
@@ -435,10 +379,7 @@ async fn nothing_differs_that_was_not_asked_for() {
         "capabilities": ["NET_ADMIN"]}})
     .to_string();
     let policy = dir.write("policy.json", &policy);
-    let env = [
-        ("MCP_TOOLSETS", "all"),
-        ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
-    ];
+    let env = [("DOCKER_MCP_POLICY", policy.to_str().unwrap())];
     let engines = real::docker_engines().into_iter();
     let engines = engines.map(async |host| check_all(Lab::at(host, &env).await, &docker).await);
     let failed = join_all(engines).await.concat();
@@ -482,7 +423,7 @@ async fn check_all(lab: Lab, docker: &str) -> Vec<String> {
 /// One of five calls replaces it; the others are refused, and undo nothing.
 #[tokio::test]
 async fn container_is_replaced_by_one_call_at_a_time() {
-    for lab in labs().await {
+    for lab in labs(&[]).await {
         let web = lab.sleep("web", json!({"StopTimeout": 0})).await;
         let id = lab.id(&web).await;
         let arguments = json!({"container": web, "confirm": web, "timeout_seconds": 600,
@@ -509,22 +450,14 @@ async fn container_is_replaced_by_one_call_at_a_time() {
 
 #[tokio::test]
 async fn container_whose_namespaces_others_share_is_not_replaced() {
-    for lab in labs().await {
-        let vpn = lab
-            .sleep(
-                "vpn",
-                json!({"StopTimeout": 0, "HostConfig": {"IpcMode": "shareable"}}),
-            )
-            .await;
+    for lab in labs(&[]).await {
+        let options = json!({"StopTimeout": 0, "HostConfig": {"IpcMode": "shareable"}});
+        let vpn = lab.sleep("vpn", options).await;
         let id = lab.id(&vpn).await;
-        for (number, option) in ["NetworkMode", "PidMode", "IpcMode"]
-            .into_iter()
-            .enumerate()
-        {
+        for option in ["NetworkMode", "PidMode", "IpcMode"] {
             let host = json!({"HostConfig": {option: format!("container:{vpn}")}});
-            let app = lab.sleep(&format!("app{number}"), host).await;
-            let arguments = json!({"container": vpn, "confirm": vpn});
-            fails_with!(lab, "recreate_container", arguments, &format!("`{app}`"));
+            let app = lab.sleep(option, host).await;
+            fails_with!(lab, "recreate_container", {"container": vpn, "confirm": vpn}, &format!("`{app}`"));
             assert_eq!(lab.id(&vpn).await, id);
             lab.remove(&app).await;
         }
@@ -555,7 +488,7 @@ pub(super) async fn replace(session: &mut StdioSession, arguments: Value) -> u64
 /// Killed between two steps of the way back: the next server goes the rest of it.
 #[tokio::test]
 async fn way_back_is_finished_after_a_kill() {
-    for lab in labs().await {
+    for lab in labs(&[]).await {
         for (number, step) in ["start", "rename"].into_iter().enumerate() {
             let name = format!("web{number}");
             let options = json!({"StopTimeout": 0});

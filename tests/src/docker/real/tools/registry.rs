@@ -1,15 +1,11 @@
 //! Registries: logins of a real one with a password, on the engine's own loopback, and one without.
 
-use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use base64::Engine as _;
 use bollard::query_parameters::RemoveImageOptionsBuilder;
-use serde_json::{Value, json};
 
-use super::super::super::lab::{Folder, Lab};
-use super::{confirmed, fail, succeed};
-use crate::harness::{assert_contains, real};
+use crate::docker::prelude::*;
 
 /// Starts one that takes `seconds` between the 21 parts of a layer; the name of its image, whose
 /// tag is `1`.
@@ -73,11 +69,7 @@ async fn logins_are_those_of_the_docker_configuration() {
     for host in real::docker_engines() {
         let dir = Folder::new();
         let path = format!("{}/bin:{programs}:/usr/bin:/bin", dir.str());
-        let env = [
-            ("DOCKER_CONFIG", dir.str()),
-            ("MCP_TOOLSETS", "all"),
-            ("PATH", &path),
-        ];
+        let env = [("DOCKER_CONFIG", dir.str()), ("PATH", &path)];
         let lab = Lab::at(host, &env).await;
         let registry = start_registry(&lab, &dir, &program).await;
         let helper = HELPER
@@ -95,14 +87,10 @@ async fn logins_are_those_of_the_docker_configuration() {
         let image = format!("{registry}/app:1");
         succeed!(lab, "tag_image", {"image": "busybox:test", "new_name": image});
         let push = json!({"image": image, "confirm": image});
-        fails_with!(
-            lab.server,
-            "push_image",
-            push,
-            "has no login",
-            "docker login",
-            &registry
-        );
+        let refused = fail(&lab, "push_image", push.clone()).await;
+        for part in ["has no login", "docker login", &registry] {
+            assert_contains(&refused, part);
+        }
         configure(&login("wrong"));
         fails_with!(lab.server, "push_image", push, "is not enough");
         configure(&login(PASSWORD));

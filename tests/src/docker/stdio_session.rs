@@ -4,7 +4,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::super::super::SERVER;
+use super::{SERVER, variables};
 use crate::harness::{binary, initialize, response, rpc};
 use crate::stdio::StdioServer;
 
@@ -23,13 +23,7 @@ impl StdioSession {
 
     /// The same with a server that is started otherwise.
     pub(super) async fn with(command: Command, host: &str, env: &[(&str, &str)]) -> Self {
-        let own = [
-            ("DOCKER_HOST", host),
-            ("MCP_TOOLSETS", "all"),
-            ("DOCKER_CLIENT_TIMEOUT", "60"),
-            ("MCP_CALL_TIMEOUT", "120"),
-        ];
-        let server = StdioServer::spawn(command, &[&own, env].concat());
+        let server = StdioServer::spawn(command, &variables(host, env));
         let mut session = Self { server, last: 0 };
         let hello = initialize("2025-11-25")["params"].take();
         let id = session.ask("initialize", hello).await;
