@@ -85,6 +85,10 @@ impl OwnTexts {
             let end = end_of_string(&rest[start..]);
             let (text, after) = rest[start..].split_at(end);
             let text = string(text).unwrap_or_else(|| text.trim_matches('"').into());
+            // The failure is searched without escapes.
+            if let Cow::Owned(plain) = unescaped(&text) {
+                self.texts.push(plain);
+            }
             self.texts.push(text.into_owned());
             rest = after;
         }
@@ -282,6 +286,7 @@ mod tests {
             "symbols": "p@$$!#",
             "city": "東京タワー",
             "pin": 471_199,
+            "path": "a%2Fhedge%68og",
             "text": r#"{"inner":"swordfish"}"#,
         }, "_meta": {"custom": "hunter2", "io.modelcontextprotocol/clientInfo": {"name": "browser"}}});
         for (text, expected) in [
@@ -303,6 +308,7 @@ mod tests {
             ("在東京找不到", "在***找不到"),
             (r"\u6771\u4eac failed", "*** failed"),
             ("swordfish, hunter2", "***"),
+            ("no hedgehog, no hedge%68og", "no ***, no ***"),
             // Of the event, of the client, and of any error.
             (
                 "b__greet: web-7 not found by the browser",
