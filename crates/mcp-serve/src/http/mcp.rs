@@ -9,11 +9,10 @@ use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use http::StatusCode;
 use http::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::body::Body as _;
-use mcp_core::era::{Era, Hints};
+use mcp_core::era::Era;
 use mcp_core::error::{Credentials, Error};
 use mcp_core::server::{Caller, FrameReply, IncomingFrame, Negotiated, Peer};
 use mcp_core::tool::ToolError;
-use mcp_core::trace::TraceFields;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
@@ -208,7 +207,7 @@ impl App {
     }
 
     /// Opens the session that a request names, unless it has ended here or at another process.
-    async fn session(&self, request: &HttpRequest) -> Option<Session> {
+    async fn session(&self, request: &HttpRequest) -> Option<Arc<Session>> {
         let id = session_id(&request.headers)?;
         let owner = request.owner();
         let session = self.sessions.open(id, &owner, || request.limit_key())?;
@@ -233,7 +232,7 @@ fn is_of_this_process(event: &str) -> bool {
 
 /// A request whose body was read.
 pub(super) struct Received {
-    session: Option<Session>,
+    session: Option<Arc<Session>>,
     pub(super) message: Bytes,
     pub(super) permit: RequestPermit,
 }
@@ -284,7 +283,10 @@ impl App {
     }
 
     /// Opens the session that the request names. The modern era has no sessions and ignores their ids.
-    async fn session_of_post(&self, request: &HttpRequest) -> Result<Option<Session>, Refusal> {
+    async fn session_of_post(
+        &self,
+        request: &HttpRequest,
+    ) -> Result<Option<Arc<Session>>, Refusal> {
         let id = headers::session_id(&request.headers);
         if id.is_none() || headers::era(&request.headers) == Era::Modern {
             return Ok(None);
@@ -383,31 +385,14 @@ impl App {
             false => (headers, message),
         };
         let headers = Arc::new(headers);
-        if server.relays() {
-            let headers = Arc::clone(&headers);
-            let header = move |name: &str| Some(headers.get(name)?.as_bytes().to_vec());
-            caller.headers = Some(Arc::new(header));
-        }
+        caller.headers = server.relays().then(|| Arc::clone(&headers));
         let answer = async move {
-            let params = headers::params(&headers);
-            let lists = ["tracestate", "baggage"].map(|name| headers::list(&headers, name));
-            let [state, baggage] = lists.each_ref().map(Option::as_deref);
-            let parent = headers.get("traceparent").map(headers::text);
-            let hints = Hints {
-                params: &params,
-                trace: TraceFields {
-                    parent,
-                    state,
-                    baggage,
-                },
-                has_headers: true,
-                ..headers::hints(&headers)
-            };
             let connection = session.as_ref();
             let connection = connection.map(|session| Arc::clone(&session.connection));
             let frame = IncomingFrame {
                 frame: &message,
-                hints,
+                headers: Some(&headers),
+                is_old_transport: false,
                 connection,
                 caller,
             };

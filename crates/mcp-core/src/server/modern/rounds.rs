@@ -16,7 +16,6 @@ use crate::clock::unix_time;
 use crate::error::Error;
 use crate::jsonrpc::Json;
 use crate::server::answer::Questions;
-use crate::server::clients::ModernClient;
 use crate::server::context::RequestContext;
 use crate::server::params::{Params, wrong};
 use crate::server::{Caller, PreviousRounds, Server};
@@ -83,7 +82,7 @@ impl Server {
         questions: Questions,
     ) -> Json {
         let method = &context.record.request.method;
-        let round = context.client.as_deref().and_then(ModernClient::round);
+        let round = context.client.round();
         let state = RequestState {
             expires: (unix_time() + ANSWER_TIMEOUT).as_secs(),
             request: identity(method, context.params),

@@ -19,7 +19,6 @@ use crate::era::Era;
 use crate::error::Error;
 use crate::jsonrpc::Json;
 use crate::server::answer::Answer;
-use crate::server::clients::ModernClient;
 use crate::server::context::RequestContext;
 use crate::server::params::wrong;
 use crate::server::results::conclude;
@@ -64,7 +63,7 @@ impl Server {
     ) -> Result<Answer, Error> {
         let task = self.task(context).await?;
         Ok(match context.era {
-            Era::Modern => Json::Owned(format!("{{{}}}", task.detailed())).into(),
+            Era::Modern => Json::Owned(task.detailed()).into(),
             _ => task.legacy().into(),
         })
     }
@@ -164,7 +163,7 @@ impl Server {
             Ok(found) => found,
             Err(error) if error.kind() == ToolErrorKind::NotFound => return Ok(None),
             Err(error) => {
-                let asked = ModernClient::questions_of(context.client.as_deref(), &error);
+                let asked = context.client.questions_of(&error);
                 return asked.map_or(Err(error.into()), |_| Ok(None));
             }
         };
@@ -184,15 +183,14 @@ impl Server {
         // The request that asks for it is not that of the call.
         let call = in_task(&context.call, &task, false);
         let (name, max_bytes) = (definition.name.clone(), definition.max_bytes);
-        let (era, client) = (context.era, context.client.clone());
-        let capabilities = context.call.capabilities();
+        let (era, client) = (context.era, Arc::clone(&context.client));
         let failures = Arc::clone(&self.failures);
         let work = catch_panic(async move {
             let result = limited(max_bytes, found(call).await);
             if let Err(error) = &result {
                 failures.log(&name, error);
             }
-            conclude(era, capabilities, client.as_deref(), result)
+            conclude(era, &client, result)
         });
         drop(self.spawn_task(Arc::clone(&task), work));
         Ok(Some(task))
@@ -286,8 +284,8 @@ impl Server {
 }
 
 impl TaskSubscription {
-    /// The `DetailedTask` of the next task that has changed, without braces. At first every task
-    /// counts as changed: it may have ended before the subscription.
+    /// The `DetailedTask` of the next task that has changed. At first every task counts as changed: it may have ended
+    /// before the subscription.
     pub(in crate::server) async fn next(&mut self) -> String {
         match self.changes.next().await {
             Some(task) => task.detailed(),
@@ -334,10 +332,7 @@ fn result(task: &Arc<Task>, end: TaskOutcome) -> Result<Answer, Error> {
     let is_empty = members.trim_end().ends_with('{');
     let comma = if is_empty { "" } else { "," };
     let json = Json::Owned(format!(r#"{members}{comma}"_meta":{}}}"#, task.related()));
-    Ok(match is_error {
-        true => Answer::ToolFailed(json, String::new()),
-        false => json.into(),
-    })
+    Ok(Answer::of_tool(json, is_error))
 }
 
 /// A result without members.
