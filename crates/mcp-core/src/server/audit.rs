@@ -93,7 +93,8 @@ pub struct AuditedRequest<'a> {
 /// Facts that the handler of a request adds to its audit, of which the first ones count.
 #[derive(Debug, Default)]
 pub struct AuditNotes {
-    is_recorded: AtomicBool,
+    /// True if the handler writes the record itself.
+    pub(super) is_taken_over: AtomicBool,
     /// The part of the service that the request concerns, such as a backend.
     pub target: OnceLock<Arc<str>>,
     /// The reason why the caller may not use what it asked for, for the operator.
@@ -105,11 +106,6 @@ pub struct AuditNotes {
 impl AuditNotes {
     /// Takes over the record: the handler writes its own, with more details.
     pub fn take_over(&self) {
-        self.is_recorded.store(true, Ordering::Relaxed);
-    }
-
-    /// True if the handler writes the record itself.
-    pub(super) fn is_taken_over(&self) -> bool {
-        self.is_recorded.load(Ordering::Relaxed)
+        self.is_taken_over.store(true, Ordering::Relaxed);
     }
 }

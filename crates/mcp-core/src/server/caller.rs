@@ -86,11 +86,6 @@ impl Caller {
         }
     }
 
-    /// True if messages can be sent to it.
-    pub(super) fn has_peer(&self) -> bool {
-        self.peer.is_some()
-    }
-
     /// Sends an encoded notification; false if the caller has no peer.
     pub(super) fn send(&self, message: String) -> bool {
         let Some(peer) = &self.peer else { return false };

@@ -185,10 +185,6 @@ impl Connection {
         self.state().subscriptions.remove(uri);
     }
 
-    pub(super) fn is_subscribed(&self, uri: &str) -> bool {
-        self.state().subscriptions.contains_key(uri)
-    }
-
     /// The URIs of the subscribed resources.
     pub(super) fn subscribed(&self) -> Vec<String> {
         self.state().subscriptions.keys().cloned().collect()
@@ -318,7 +314,7 @@ impl Server {
             for change in changes {
                 let is_wanted = match &change {
                     ServerChange::Resource(uri) => {
-                        connection.is_subscribed(uri)
+                        connection.state().subscriptions.contains_key(uri)
                             // It may have been allowed when the client subscribed.
                             && self.catalog_of(caller).allows_uri(uri)
                     }

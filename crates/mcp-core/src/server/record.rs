@@ -162,7 +162,7 @@ impl<'a> RequestRecord<'a> {
         else {
             return;
         };
-        if notes.is_taken_over() {
+        if notes.is_taken_over.load(Ordering::Relaxed) {
             return;
         }
         let caller = &self.from.caller;

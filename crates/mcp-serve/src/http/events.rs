@@ -710,19 +710,6 @@ mod tests {
         assert!(gone.is_cancelled());
     }
 
-    #[tokio::test]
-    async fn message_queued_together_with_the_answer_comes_first() {
-        let (sender, messages) = MessageSender::new();
-        let call = async move {
-            sender.notify("{}".into());
-            answer()
-        };
-        let mut call = InFlightCall::new(call, Some(messages), None);
-        assert!(matches!(call.next().await, Some(Output::Message(_))));
-        assert!(matches!(call.next().await, Some(Output::Reply(_))));
-        assert!(call.next().await.is_none());
-    }
-
     #[tokio::test(start_paused = true)]
     async fn messages_precede_the_answer_and_keep_alive_comments_are_sent() {
         let (sender, messages) = MessageSender::new();

@@ -110,7 +110,8 @@ impl App {
             return self.refuse(request, None, Error::SessionNotFound.into());
         };
         let last = last_event_id(&request.headers);
-        let lost = last.filter(|last| !is_of_this_process(last));
+        let own = format!("{:08x}", process_id());
+        let lost = last.filter(|last| !last.starts_with(&own));
         if let Some(id) = lost.and_then(lost_request) {
             return self.lost(&id, request);
         }
@@ -225,11 +226,6 @@ impl App {
     }
 }
 
-/// Returns true if this process has made the event with this id.
-fn is_of_this_process(event: &str) -> bool {
-    event.starts_with(&format!("{:08x}", process_id()))
-}
-
 /// A request whose body was read.
 pub(super) struct Received {
     session: Option<Arc<Session>>,
@@ -261,13 +257,21 @@ impl App {
                 "send the message without Content-Encoding",
             ));
         }
-        let session = self.session_of_post(request).await?;
+        // The modern era has no sessions and ignores their ids.
+        let session = match session_id(&request.headers) {
+            Some(_) if era(&request.headers) != Era::Modern => {
+                let session = self.session(request).await;
+                Some(session.ok_or(Error::SessionNotFound)?)
+            }
+            _ => None,
+        };
         let expected = request.body().size_hint().upper().unwrap_or(u64::MAX);
         let mut memory = self.body_permit(expected).ok_or(Refusal::Busy)?;
         let message = read_body(request.body(), &self.limits).await?;
         memory.keep(message.len());
         // The body may have taken longer than its token was valid.
-        if request.is_revoked() {
+        let credential = request.credential.as_ref();
+        if credential.is_some_and(|credential| credential.revoked.is_cancelled()) {
             return Err(Refusal::Error(Error::Unauthorized(Credentials::Invalid)));
         }
         // After the body: a slow body must not take the permit of another request.
@@ -280,19 +284,6 @@ impl App {
                 _body: memory,
             },
         })
-    }
-
-    /// Opens the session that the request names. The modern era has no sessions and ignores their ids.
-    async fn session_of_post(
-        &self,
-        request: &HttpRequest,
-    ) -> Result<Option<Arc<Session>>, Refusal> {
-        let id = headers::session_id(&request.headers);
-        if id.is_none() || headers::era(&request.headers) == Era::Modern {
-            return Ok(None);
-        }
-        let session = self.session(request).await;
-        session.map(Some).ok_or(Error::SessionNotFound.into())
     }
 
     /// Calls the server. Replies with JSON if the answer comes first and the client accepts JSON; with a stream of events

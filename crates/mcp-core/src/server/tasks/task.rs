@@ -62,6 +62,9 @@ pub(super) struct TaskState {
     pub(super) outcome: Option<TaskOutcome>,
 }
 
+/// The member of `_meta` that names the task of a message (2025-11-25, "Related Task Metadata").
+pub(super) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
 pub(super) fn as_millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
@@ -327,7 +330,7 @@ impl Task {
 
     /// The `_meta` that relates a message of 2025-11-25 to its task.
     pub(super) fn related(&self) -> Value {
-        json!({"io.modelcontextprotocol/related-task": {"taskId": self.id}})
+        json!({RELATED_TASK: {"taskId": self.id}})
     }
 }
 
