@@ -70,7 +70,7 @@ async fn token_is_set_by_flag_variable_or_file() {
 #[tokio::test]
 async fn wrong_tokens_get_identical_answers() {
     let server = guarded().await;
-    let long = format!("Bearer {}", "x".repeat(20_000));
+    let long = format!("Authorization: Bearer {}", "x".repeat(20_000));
     let lines: [&[u8]; 11] = [
         b"X-None: 1",
         b"Authorization:",
@@ -85,22 +85,19 @@ async fn wrong_tokens_get_identical_answers() {
         long.as_bytes(),
     ];
     for dialect in Dialect::ALL {
+        let mut fields: Vec<String> = Vec::new();
+        for (name, value) in dialect.headers() {
+            fields.push(format!("{name}: {value}"));
+        }
+        fields.push("AUTHORIZATION-LINE".to_owned());
+        let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+        let text = post(&fields, &dialect.request("1", "ping", ""));
+        let (before, after) = text.split_once("AUTHORIZATION-LINE").unwrap();
         let mut answers = Vec::new();
         for line in lines {
-            let fields = dialect.headers().into_iter();
-            let fields: Vec<String> = fields
-                .map(|(name, value)| format!("{name}: {value}"))
-                .collect();
-            let mut fields: Vec<&str> = fields.iter().map(String::as_str).collect();
-            fields.push("AUTHORIZATION-LINE");
-            let text = post(&fields, &dialect.request("1", "ping", ""));
-            let (before, after) = text.split_once("AUTHORIZATION-LINE").unwrap();
-            let line = line.strip_prefix(b"Bearer x").map_or(line.to_vec(), |_| {
-                [b"Authorization: ".as_slice(), line].concat()
-            });
-            let request = [before.as_bytes(), &line, after.as_bytes()].concat();
+            let request = [before.as_bytes(), line, after.as_bytes()].concat();
             let reply = RawConnection::round_trip(&server.url, request).await;
-            assert_eq!(reply.status, 401, "{}", String::from_utf8_lossy(&line));
+            assert_eq!(reply.status, 401, "{}", String::from_utf8_lossy(line));
             assert_eq!(reply.headers["www-authenticate"], "Bearer");
             let error = json!({"code": 40100, "data": {"kind": "unauthorized"}});
             assert_has!(reply.json(), {"error": error, "id": null});
