@@ -3,9 +3,6 @@
 mod codes;
 mod elicitation;
 mod envelope;
-mod eras;
-mod overload;
-mod panics;
 mod subscriptions;
 mod transport;
 mod values;

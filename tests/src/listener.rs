@@ -3,11 +3,9 @@
 mod concurrency;
 mod cors;
 mod limits;
-mod room;
 mod shutdown;
 mod smuggling;
 mod sse;
-mod streams;
 mod tls;
 
 use std::net::Ipv4Addr;

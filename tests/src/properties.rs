@@ -5,7 +5,10 @@ mod headers;
 mod text;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
+use http::HeaderMap;
+use mcp_core::server::{Caller, FrameReply, IncomingFrame, Server};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 
@@ -25,11 +28,17 @@ where
     }
 }
 
-/// Runs a future to its end, in a runtime of its own.
-fn run<T>(future: impl Future<Output = T>) -> T {
+/// The answer of a server to a frame with these headers, in a runtime of its own.
+fn answer(server: &Server, frame: &[u8], headers: Option<&HeaderMap>) -> FrameReply {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    runtime.block_on(future)
+    runtime.block_on(server.handle(IncomingFrame {
+        frame,
+        headers,
+        is_old_transport: false,
+        connection: Some(Arc::default()),
+        caller: Caller::default(),
+    }))
 }

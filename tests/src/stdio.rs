@@ -254,26 +254,6 @@ async fn carriage_returns_are_removed_from_results() {
 }
 
 #[tokio::test]
-async fn line_breaks_in_results_become_spaces() {
-    use mcp_core::server::{Connection, IncomingFrame};
-    // A frame of several lines cannot come over stdio, so the server is called in memory.
-    let server = crate::harness::in_memory(std::iter::once("mcp-conformance"));
-    let members = "\"name\":\"echo\",\"arguments\":{\"value\":[1,\n2,\r\n3]}";
-    let frame = Dialect::Unversioned.request("1", "mcp.callTool", members);
-    let answer = server
-        .handle(IncomingFrame {
-            frame: frame.as_bytes(),
-            hints: mcp_core::era::Hints::default(),
-            connection: Some(std::sync::Arc::new(Connection::default())),
-            caller: mcp_core::server::Caller::default(),
-        })
-        .await;
-    let line = String::from_utf8(answer.into_line().unwrap()).unwrap();
-    let expected = r#"{"jsonrpc":"2.0","id":1,"result":{"value":[1, 2,  3]}}"#;
-    assert_eq!(line, expected);
-}
-
-#[tokio::test]
 async fn each_of_20_000_requests_gets_one_answer() {
     const COUNT: usize = 20_000;
     let mut peer = StdioServer::start(&[]);

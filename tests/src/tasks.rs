@@ -5,7 +5,6 @@ mod bounds;
 mod client;
 mod experimental;
 mod extension;
-mod subscription;
 
 use serde_json::{Value, json};
 

@@ -107,12 +107,12 @@ impl Admission {
             return Ok(());
         };
         let origin = call.extension::<OriginalRequest>();
-        let principal = origin.and_then(|origin| origin.principal.as_deref());
+        let principal = origin.and_then(|origin| origin.caller.info.principal.as_deref());
         let role = roles.role(principal);
         let refused = |by, denial: String, error| {
             if let Some(origin) = origin {
                 let reason = format!("role {}: {denial}", role.name);
-                origin.notes.set_denial(Denial::new(by, reason));
+                let _ = origin.notes.denial.set(Denial::new(by, reason));
             }
             Err(error)
         };
@@ -151,7 +151,7 @@ impl Admission {
             let of_name = || role.decide(AccessItem::of_tool(tool), None);
             let decision = rule.map_or_else(of_name, Decision::Allowed);
             let permission = format!("role {}: {decision}", role.name);
-            origin.notes.set_permission(permission.into());
+            let _ = origin.notes.permission.set(permission.into());
         }
         Ok(())
     }
@@ -165,8 +165,8 @@ impl Admission {
         effect: Effect,
         arguments: &str,
     ) -> bool {
-        let principal = origin.principal.as_deref();
-        let Some(group) = self.group(principal, origin.view.as_deref()) else {
+        let principal = origin.caller.info.principal.as_deref();
+        let Some(group) = self.group(principal, origin.caller.view.as_deref()) else {
             return false;
         };
         let effect = Some(effect);
@@ -280,8 +280,8 @@ impl Viewer {
         let origin = call.extension::<OriginalRequest>();
         Self {
             admission,
-            principal: origin.and_then(|origin| origin.principal.clone()),
-            view: origin.and_then(|origin| origin.view.clone()),
+            principal: origin.and_then(|origin| origin.caller.info.principal.clone()),
+            view: origin.and_then(|origin| origin.caller.view.clone()),
         }
     }
 

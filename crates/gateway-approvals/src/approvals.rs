@@ -135,7 +135,7 @@ impl GuardedCall<'_> {
 
     /// The name of the caller's token.
     fn caller(&self) -> Option<&str> {
-        let principal = self.origin()?.principal.as_ref();
+        let principal = self.origin()?.caller.info.principal.as_ref();
         principal.map(|principal| &*principal.name)
     }
 
@@ -143,8 +143,8 @@ impl GuardedCall<'_> {
     fn ends(&self) -> [Option<&CancellationToken>; 2] {
         let origin = self.origin();
         [
-            origin.and_then(|origin| origin.left.as_deref()),
-            origin.and_then(|origin| origin.revoked.as_deref()),
+            origin.and_then(|origin| origin.caller.disconnected.as_deref()),
+            origin.and_then(|origin| origin.caller.revoked.as_deref()),
         ]
     }
 
@@ -233,7 +233,7 @@ impl Approvals {
                 return true;
             };
             match &self.rules().admission {
-                None => origin.view.is_none(),
+                None => origin.caller.view.is_none(),
                 Some(admission) => {
                     let GuardedCall { tool, effect, .. } = *guarded;
                     admission.still_allows(origin, tool, effect, guarded.arguments)
@@ -319,7 +319,7 @@ impl Approvals {
         let rules = self.rules();
         let principal = guarded
             .origin()
-            .and_then(|origin| origin.principal.as_deref());
+            .and_then(|origin| origin.caller.info.principal.as_deref());
         let role = rules.roles.as_ref().map(|roles| roles.role(principal));
         let find = |of_role: Option<&[Rule]>, of_all: &[Rule]| {
             let mut all = of_role.unwrap_or_default().iter().chain(of_all);

@@ -1,10 +1,7 @@
 //! Decides which era each request belongs to.
 
-use serde_json::value::RawValue;
-
 use crate::meta::Meta;
 use crate::revision::{MODERN, Revision};
-use crate::trace::TraceFields;
 
 /// The three dialects on one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,48 +15,27 @@ pub enum Era {
     Modern,
 }
 
-/// Facts that a transport knows about a request, apart from its body.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Hints<'a> {
-    /// `MCP-Protocol-Version`.
-    pub protocol_version: Option<&'a str>,
-    /// `Mcp-Method`.
-    pub method: Option<&'a str>,
-    /// `Mcp-Name`.
-    pub name: Option<&'a str>,
-    /// `Mcp-Param-…`: the rest of the name, and the raw value.
-    pub params: &'a [(&'a str, &'a [u8])],
-    /// The trace that the client continues.
-    pub trace: TraceFields<'a>,
-    /// The revision that `initialize` negotiated on this connection (stdio) or in this session.
-    pub negotiated: Option<Revision>,
-    /// True over HTTP, where the modern era repeats the envelope in headers.
-    pub has_headers: bool,
-    /// True over HTTP+SSE, the transport of 2024-11-05, on which requests of the modern era are refused.
-    pub is_old_transport: bool,
-}
-
 impl Era {
-    /// Decides by the headers alone, for a body that cannot be read.
-    pub fn from_headers(hints: &Hints<'_>) -> Self {
-        Self::decide_by_meta(hints, "", None)
-    }
-
-    /// Decides for one request or notification with these parameters.
-    pub fn decide(hints: &Hints<'_>, method: &str, params: Option<&RawValue>) -> Self {
-        Self::decide_by_meta(hints, method, params.and_then(Meta::of_params))
+    /// Decides for a body that cannot be read, by the version that its `MCP-Protocol-Version` names, and the revision
+    /// that `initialize` has negotiated on this connection (stdio) or in this session.
+    pub fn without_body(version: Option<&str>, negotiated: Option<Revision>) -> Self {
+        Self::decide(version, negotiated, "", None)
     }
 
     /// Decides for one request whose parameters have this `_meta`.
-    pub(crate) fn decide_by_meta(hints: &Hints<'_>, method: &str, meta: Option<Meta<'_>>) -> Self {
-        let named = hints.protocol_version.map(Revision::parse);
-        // `Mcp-Method` alone decides nothing: real clients send it in every era (mcp-remote 0.15 with
-        // its `initialize`).
+    pub(crate) fn decide(
+        version: Option<&str>,
+        negotiated: Option<Revision>,
+        method: &str,
+        meta: Option<Meta<'_>>,
+    ) -> Self {
+        let named = version.map(Revision::parse);
+        // `Mcp-Method` decides nothing: real clients send it in every era (mcp-remote 0.15 with its `initialize`).
         // Only modern clients name a version in `_meta`.
         if named == Some(None) || meta.is_some_and(|meta| meta.version.is_some()) {
             return Self::Modern;
         }
-        match named.flatten().or(hints.negotiated) {
+        match named.flatten().or(negotiated) {
             Some(revision) => Self::Legacy(revision),
             None if method == "initialize" => Self::Legacy(Revision::LATEST),
             None => Self::Unversioned,
@@ -97,62 +73,46 @@ impl Era {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jsonrpc::member;
 
     const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
     const META: &str = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;
 
     #[test]
     fn every_request_has_one_era() {
-        let none = Hints::default();
-        let version = |date| Hints {
-            protocol_version: Some(date),
-            ..none
-        };
-        let named = |hints| Hints {
-            method: Some("tools/list"),
-            ..hints
-        };
-        let negotiated = Hints {
-            negotiated: Some(Revision::V2024_11_05),
-            ..none
-        };
+        let old = Some(Revision::V2024_11_05);
         let in_array = format!("[{META}]");
+        let escaped = META.replace("io.m", r"\u0069o.\u006d");
         let as_item = format!(r#"{{"_meta":["{VERSION}"]}}"#);
         let as_value = format!(r#"{{"x":"{VERSION}"}}"#);
         let (list, legacy, unversioned) = ("tools/list", Era::Legacy, Era::Unversioned);
         let (june, november) = (Revision::V2025_06_18, Revision::V2025_11_25);
-        for (hints, method, params, expected) in [
-            (none, list, "", unversioned),
-            (none, "mcp.listTools", "{}", unversioned),
-            (none, "initialize", "", legacy(Revision::LATEST)),
-            (negotiated, list, "", legacy(Revision::V2024_11_05)),
-            (version("2025-06-18"), list, "", legacy(june)),
-            (version("2026-07-28"), list, "", Era::Modern),
-            (version("2026-07-28"), "initialize", "", Era::Modern),
-            (version("1999-01-01"), list, "", Era::Modern),
-            (none, list, META, Era::Modern),
-            (negotiated, list, META, Era::Modern),
-            (version("2025-06-18"), list, META, Era::Modern),
-            (named(none), list, "", unversioned),
-            (named(none), "initialize", "", legacy(Revision::LATEST)),
-            (named(version("2025-11-25")), list, "", legacy(november)),
-            (none, list, &META.replace('/', r"\/"), Era::Modern),
-            (
-                none,
-                list,
-                &META.replace("io.m", r"\u0069o.\u006d"),
-                Era::Modern,
-            ),
+        for (version, negotiated, method, params, expected) in [
+            (None, None, list, "", unversioned),
+            (None, None, "mcp.listTools", "{}", unversioned),
+            (None, None, "initialize", "", legacy(Revision::LATEST)),
+            (None, old, list, "", legacy(Revision::V2024_11_05)),
+            (Some("2025-06-18"), None, list, "", legacy(june)),
+            (Some("2025-11-25"), old, list, "", legacy(november)),
+            (Some("2026-07-28"), None, list, "", Era::Modern),
+            (Some("2026-07-28"), None, "initialize", "", Era::Modern),
+            (Some("1999-01-01"), None, list, "", Era::Modern),
+            (None, None, list, META, Era::Modern),
+            (None, old, list, META, Era::Modern),
+            (Some("2025-06-18"), None, list, META, Era::Modern),
+            (None, None, list, &META.replace('/', r"\/"), Era::Modern),
+            (None, None, list, &escaped, Era::Modern),
             // The name as a value, or in an array, decides nothing.
-            (none, list, &in_array, unversioned),
-            (none, list, &as_item, unversioned),
-            (none, "tools/call", &as_value, unversioned),
+            (None, None, list, &in_array, unversioned),
+            (None, None, list, &as_item, unversioned),
+            (None, None, "tools/call", &as_value, unversioned),
         ] {
-            let raw = RawValue::from_string(params.to_owned()).ok();
-            let era = Era::decide(&hints, method, raw.as_deref());
+            let meta = member(params, "_meta");
+            let meta = meta.map(|meta| serde_json::from_str(meta).unwrap());
+            let era = Era::decide(version, negotiated, method, meta.map(Meta::read));
             assert_eq!(era, expected, "{method} {params}");
             if method == list && params.is_empty() {
-                assert_eq!(Era::from_headers(&hints), expected);
+                assert_eq!(Era::without_body(version, negotiated), expected);
             }
         }
     }

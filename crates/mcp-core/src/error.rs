@@ -1,17 +1,16 @@
-//! Errors of requests, and their form on the wire.
-
-mod codes;
+//! Errors of requests, and their form on the wire: code, words and data by era and profile, and HTTP status.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::era::Era;
-use crate::jsonrpc::{ErrorObject, Fault};
+use crate::jsonrpc::{
+    ErrorObject, Fault, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND,
+    PARSE_ERROR,
+};
 use crate::revision::{MODERN, Revision};
-use crate::tool::{ArgumentError, RpcError, ToolError};
-
-pub(crate) use codes::{one_line, truncated};
+use crate::tool::{ArgumentError, RpcError, ToolError, ToolErrorKind};
 
 /// The page that says of each kind what it means and what to do. A branch that is never renamed, since the address
 /// is in programs. Results with `isError` have no such address: a model reads them, and pays for each word.
@@ -128,41 +127,19 @@ impl Credentials {
 impl Error {
     /// The stable name, sent as `data.kind` in every dialect.
     pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Parse(_) => "parse_error",
-            Self::InvalidRequest { .. } => "invalid_request",
-            Self::MethodNotFound { .. } => "method_not_found",
-            Self::InvalidParams(_) | Self::Malformed(_) => "invalid_params",
-            Self::MissingCapability(_) => "missing_client_capability",
-            Self::ToolNotFound { .. } => "tool_not_found",
-            Self::ResourceNotFound(_) => "resource_not_found",
-            Self::PromptNotFound(_) => "prompt_not_found",
-            Self::ToolFailed(error) => error.kind().as_str(),
-            Self::TaskSupport(_) => "task_support",
-            Self::Relayed(_) => "upstream",
-            Self::Internal => "internal",
-            Self::Unauthorized(_) => "unauthorized",
-            Self::SessionNotFound => "session_not_found",
-            Self::Forbidden(_) => "forbidden",
-            Self::InsufficientScope(_) => "insufficient_scope",
-            Self::RateLimited(_) => "rate_limited",
-            Self::TooManyInFlight(_) => "too_many_in_flight",
-            Self::TooLarge(_) => "too_large",
-            Self::UnsupportedVersion { .. } => "unsupported_version",
-            Self::HeaderMismatch(_) => "header_mismatch",
-        }
+        self.words().0
     }
 
     /// The error with the code and the words of a dialect.
     pub fn render(&self, era: Era, profile: ErrorCodes) -> ErrorObject {
         if let Self::Relayed(error) = self {
-            return codes::render_relayed(error, era);
+            return render_relayed(error, era);
         }
         let profile = match era {
             Era::Unversioned => profile,
             _ => ErrorCodes::Spec,
         };
-        let (title, detail) = self.words();
+        let (_, title, detail) = self.words();
         let message = match (profile, detail) {
             (_, Some(detail)) if title.is_empty() => detail,
             (ErrorCodes::Spec, Some(detail)) => format!("{title}: {detail}"),
@@ -185,65 +162,85 @@ impl Error {
         }
     }
 
-    /// The standard title, and the detail of this case.
-    fn words(&self) -> (&'static str, Option<String>) {
+    /// The kind, its standard title, and the detail of this case.
+    fn words(&self) -> (&'static str, &'static str, Option<String>) {
+        let some = |detail: &str| Some(detail.to_owned());
         match self {
-            Self::Parse(detail) => ("Parse error", Some(detail.clone())),
-            Self::InvalidRequest { detail, .. } => ("Invalid Request", Some(detail.clone())),
+            Self::Parse(detail) => ("parse_error", "Parse error", some(detail)),
+            Self::InvalidRequest { detail, .. } => {
+                ("invalid_request", "Invalid Request", some(detail))
+            }
             Self::MethodNotFound { method, similar } => {
                 let similar = similar.as_ref();
                 let hint = similar.map(|name| format!("; did you mean {name:?}?"));
                 let detail = format!("{method}{}", hint.unwrap_or_default());
-                ("Method not found", Some(detail))
+                ("method_not_found", "Method not found", Some(detail))
             }
             Self::InvalidParams(bad) | Self::Malformed(bad) => {
-                ("Invalid params", Some(one_line(bad)))
+                ("invalid_params", "Invalid params", Some(one_line(bad)))
             }
-            Self::MissingCapability(_) => ("Missing required client capability", None),
+            Self::MissingCapability(_) => {
+                let title = "Missing required client capability";
+                ("missing_client_capability", title, None)
+            }
             Self::ToolNotFound {
                 name, is_internal, ..
             } => match is_internal {
-                true => ("", Some(format!("Internal error: Tool not found: {name}"))),
-                false => ("Tool not found", Some(name.clone())),
+                true => {
+                    let detail = format!("Internal error: Tool not found: {name}");
+                    ("tool_not_found", "", Some(detail))
+                }
+                false => ("tool_not_found", "Tool not found", some(name)),
             },
-            Self::ResourceNotFound(uri) => ("Resource not found", Some(uri.clone())),
-            Self::PromptNotFound(name) => ("Prompt not found", Some(name.clone())),
-            Self::ToolFailed(error) => ("", Some(error.message().to_owned())),
-            Self::TaskSupport(detail) => ("Method not found", Some(detail.clone())),
-            Self::Relayed(error) => ("", Some(error.message.clone())),
-            Self::Internal => ("Internal error", None),
-            Self::Unauthorized(found) => {
-                ("Authentication failed", Some(found.problem().to_owned()))
+            Self::ResourceNotFound(uri) => ("resource_not_found", "Resource not found", some(uri)),
+            Self::PromptNotFound(name) => ("prompt_not_found", "Prompt not found", some(name)),
+            Self::ToolFailed(error) => (error.kind().as_str(), "", some(error.message())),
+            Self::TaskSupport(detail) => ("task_support", "Method not found", some(detail)),
+            Self::Relayed(error) => ("upstream", "", some(&error.message)),
+            Self::Internal => ("internal", "Internal error", None),
+            Self::Unauthorized(found) => (
+                "unauthorized",
+                "Authentication failed",
+                some(found.problem()),
+            ),
+            Self::SessionNotFound => (
+                "session_not_found",
+                "Session not found",
+                some("initialize again"),
+            ),
+            Self::Forbidden(detail) => ("forbidden", "Forbidden", some(detail)),
+            Self::InsufficientScope(scopes) => {
+                let detail = format!("the token needs: {scopes}");
+                ("insufficient_scope", "Insufficient scope", Some(detail))
             }
-            Self::SessionNotFound => ("Session not found", Some("initialize again".to_owned())),
-            Self::Forbidden(detail) => ("Forbidden", Some(detail.clone())),
-            Self::InsufficientScope(scopes) => (
-                "Insufficient scope",
-                Some(format!("the token needs: {scopes}")),
-            ),
-            Self::RateLimited(_) => ("Rate limit exceeded", None),
-            Self::TooManyInFlight(limit) => (
-                "Too many requests in flight",
-                Some(format!(
-                    "the limit is {limit}; try again when one of them is answered"
-                )),
-            ),
-            Self::TooLarge(limit) => (
-                "Request too large",
-                Some(format!("the limit is {limit} bytes")),
-            ),
+            Self::RateLimited(_) => ("rate_limited", "Rate limit exceeded", None),
+            Self::TooManyInFlight(limit) => {
+                let detail =
+                    format!("the limit is {limit}; try again when one of them is answered");
+                (
+                    "too_many_in_flight",
+                    "Too many requests in flight",
+                    Some(detail),
+                )
+            }
+            Self::TooLarge(limit) => {
+                let detail = format!("the limit is {limit} bytes");
+                ("too_large", "Request too large", Some(detail))
+            }
             Self::UnsupportedVersion {
                 requested,
                 is_old_transport,
             } => {
                 let advice = " on the transport of 2024-11-05: send initialize, or POST to /mcp";
                 let advice = if *is_old_transport { advice } else { "" };
+                let detail = format!("{requested}{advice}");
                 (
+                    "unsupported_version",
                     "Unsupported protocol version",
-                    Some(format!("{requested}{advice}")),
+                    Some(detail),
                 )
             }
-            Self::HeaderMismatch(detail) => ("Header mismatch", Some(detail.clone())),
+            Self::HeaderMismatch(detail) => ("header_mismatch", "Header mismatch", some(detail)),
         }
     }
 
@@ -331,6 +328,104 @@ impl From<Fault> for Error {
             },
         }
     }
+}
+
+impl Error {
+    /// The code of the kind in a dialect. Kinds that the specification has no code for have one outside of the range
+    /// that it reserves.
+    fn code(&self, era: Era, profile: ErrorCodes) -> i32 {
+        // In the order of the profiles.
+        let of = |codes: [i32; 3]| codes[profile as usize];
+        match self {
+            Self::Parse(_) => PARSE_ERROR,
+            Self::InvalidRequest { .. } => INVALID_REQUEST,
+            Self::MethodNotFound { .. } | Self::TaskSupport(_) => METHOD_NOT_FOUND,
+            Self::Relayed(error) => error.code,
+            Self::Malformed(_) => INVALID_PARAMS,
+            Self::InvalidParams(_) => of([INVALID_PARAMS, INVALID_PARAMS, -32001]),
+            Self::MissingCapability(_) => -32021,
+            Self::ToolNotFound { is_internal, .. } if *is_internal => INTERNAL_ERROR,
+            Self::ToolNotFound { .. } => of([INVALID_PARAMS, INVALID_PARAMS, -32007]),
+            // The code of the legacy era, which the modern era forbids.
+            Self::ResourceNotFound(_) if matches!(era, Era::Legacy(_)) => -32002,
+            Self::ResourceNotFound(_) => of([INVALID_PARAMS, -32003, -32006]),
+            Self::PromptNotFound(_) => of([INVALID_PARAMS, INVALID_PARAMS, -32008]),
+            Self::ToolFailed(_) if era != Era::Unversioned => INTERNAL_ERROR,
+            Self::ToolFailed(error) => match error.kind() {
+                ToolErrorKind::Timeout => of([50400, 50400, -32012]),
+                _ => -32000,
+            },
+            Self::Internal => of([INTERNAL_ERROR, INTERNAL_ERROR, -32002]),
+            Self::Unauthorized(_) => of([40100, -32001, -32009]),
+            Self::SessionNotFound => 40400,
+            Self::Forbidden(_) | Self::InsufficientScope(_) => of([40300, -32002, -32010]),
+            Self::RateLimited(_) | Self::TooManyInFlight(_) => of([42900, -32000, -32011]),
+            Self::TooLarge(_) => 41300,
+            Self::UnsupportedVersion { .. } => -32022,
+            Self::HeaderMismatch(_) => -32020,
+        }
+    }
+
+    /// The HTTP status in the modern era, by the specification's table; 200 for errors that could
+    /// also have been a result.
+    pub(crate) fn modern_status(&self) -> u16 {
+        match self {
+            Self::MethodNotFound { .. } => 404,
+            Self::Parse(_)
+            | Self::InvalidRequest { .. }
+            | Self::Malformed(_)
+            | Self::MissingCapability(_)
+            | Self::UnsupportedVersion { .. }
+            | Self::HeaderMismatch(_) => 400,
+            Self::Relayed(error) => relayed_status(error),
+            _ => 200,
+        }
+    }
+}
+
+/// The error of another server, with a code that the client's era allows: 2026-07-28 has removed the
+/// code for a missing resource, and the earlier revisions do not know the codes that it has added.
+fn render_relayed(error: &ErrorObject, era: Era) -> ErrorObject {
+    let code = match (error.code, era) {
+        (-32002, Era::Modern) => INVALID_PARAMS,
+        (-32029..=-32020, Era::Unversioned | Era::Legacy(_)) => INTERNAL_ERROR,
+        (code, _) => code,
+    };
+    ErrorObject {
+        code,
+        ..error.clone()
+    }
+}
+
+/// The HTTP status that the specification's table gives the code.
+fn relayed_status(error: &ErrorObject) -> u16 {
+    match error.code {
+        METHOD_NOT_FOUND => 404,
+        PARSE_ERROR | INVALID_REQUEST | -32029..=-32020 => 400,
+        _ => 200,
+    }
+}
+
+/// Bytes of a request that its error repeats: enough to recognise it.
+const MAX_QUOTE: usize = 1000;
+
+/// Truncates text that may come from the peer: a request of megabytes must not be answered with
+/// megabytes.
+pub(crate) fn truncated(mut text: String) -> String {
+    if text.len() > MAX_QUOTE {
+        text.truncate(text.floor_char_boundary(MAX_QUOTE));
+        text.push('…');
+    }
+    text
+}
+
+/// One line that names the invalid field, unless the reason already does.
+pub(crate) fn one_line(error: &ArgumentError) -> String {
+    let ArgumentError { field, reason, .. } = error;
+    truncated(match field.is_empty() || reason.contains(field) {
+        true => reason.clone(),
+        false => format!("{field}: {reason}"),
+    })
 }
 
 #[cfg(test)]

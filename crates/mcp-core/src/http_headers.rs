@@ -9,9 +9,46 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::header::{AsHeaderName, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
+/// The version of the protocol, in every era.
+pub const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// The method of a request of the modern era.
+pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+/// The member of the parameters that [`named_member`] names.
+pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
 const KEYWORD: &str = "x-mcp-header";
+
+/// Returns the value of a header as text; one that is not ASCII becomes empty and equals no valid value.
+pub fn text(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
+    headers.get(name).map(ascii)
+}
+
+fn ascii(value: &HeaderValue) -> &str {
+    let bytes = value.as_bytes();
+    match bytes.is_ascii() {
+        true => str::from_utf8(bytes).unwrap_or_default(),
+        false => "",
+    }
+}
+
+/// Returns a header of W3C Trace Context or W3C Baggage. Its value is a list that may be on several lines (3.3.1.1;
+/// 3.3). A line that is there twice counts once: some clients send every header twice.
+pub(crate) fn list<'a>(headers: &'a HeaderMap, name: &str) -> Option<Cow<'a, str>> {
+    let mut lines: Vec<&str> = Vec::new();
+    for line in headers.get_all(name).iter().map(ascii) {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    let value = match lines[..] {
+        [line] => Cow::Borrowed(line),
+        _ => Cow::Owned(lines.join(",")),
+    };
+    Some(value).filter(|value| !value.is_empty())
+}
 
 /// True if this JSON may declare an argument with a header.
 pub fn may_declare(schema: &str) -> bool {
@@ -157,6 +194,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn lists_of_a_trace_on_several_lines_are_one() {
+        for (lines, joined) in [
+            (&["a=1"][..], Some("a=1")),
+            (&["a=1", "b=2"], Some("a=1,b=2")),
+            (&["a=1", "a=1"], Some("a=1")),
+            (&["", "a=1"], Some(",a=1")),
+            (&["", ""], None),
+            (&[], None),
+        ] {
+            let name = HeaderName::from_static("baggage");
+            let lines = lines.iter().copied().map(HeaderValue::from_static);
+            let headers = HeaderMap::from_iter(lines.map(|line| (name.clone(), line)));
+            assert_eq!(list(&headers, "baggage").as_deref(), joined);
+        }
+    }
 
     #[test]
     fn argument_is_found_by_its_path() {

@@ -11,7 +11,7 @@ mod message;
 
 pub use build::{ErrorObject, Json, Response};
 pub use decode::{DecodeError, Fault, Frame, MAX_BATCH, decode};
-pub(crate) use members::Known;
+pub(crate) use members::Entries;
 pub use members::{MAX_NESTING, Members, is_too_deep, member, members, quoted, string};
 pub use message::{Id, Message, Notification, Request, ResponseIn};
 

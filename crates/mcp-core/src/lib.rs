@@ -23,7 +23,6 @@ pub mod completion;
 pub mod duration;
 pub mod era;
 pub mod error;
-pub mod health;
 pub mod http_headers;
 pub mod jsonrpc;
 mod meta;

@@ -2,20 +2,8 @@
 
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::{Id, Known, string};
+use crate::jsonrpc::{Entries, Id, string};
 use crate::trace::{TraceContext, TraceFields};
-
-/// The names of the known members of `_meta`.
-const NAMES: [&str; 8] = [
-    "progressToken",
-    "io.modelcontextprotocol/protocolVersion",
-    "io.modelcontextprotocol/clientCapabilities",
-    "io.modelcontextprotocol/logLevel",
-    "io.modelcontextprotocol/clientInfo",
-    "traceparent",
-    "tracestate",
-    "baggage",
-];
 
 /// The known members of `_meta`, each not parsed yet. `null` is as absent: some clients write members that are not set.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,40 +21,24 @@ pub(crate) struct Meta<'a> {
 }
 
 impl<'a> Meta<'a> {
-    /// The `_meta` of these parameters, if they are an object that has it once.
-    pub(crate) fn of_params(params: &'a RawValue) -> Option<Self> {
-        let known = Known::read(params.get(), &["_meta"]).ok()?;
-        let [meta] = known.present();
-        meta.filter(|_| known.is_twice == [false]).map(Self::read)
-    }
-
     pub(crate) fn read(meta: &'a RawValue) -> Self {
-        let Ok(known) = Known::read(meta.get(), &NAMES) else {
+        let Ok(mut members) = Entries::read(meta.get()) else {
             return Self {
                 fault: Some("must be an object"),
                 ..Self::default()
             };
         };
-        let [
-            progress_token,
-            version,
-            capabilities,
-            log_level,
-            client_info,
-            traceparent,
-            tracestate,
-            baggage,
-        ] = known.present();
         Self {
-            progress_token,
-            version,
-            capabilities,
-            log_level,
-            client_info,
-            traceparent,
-            tracestate,
-            baggage,
-            fault: known.twice(&NAMES).map(|_| "has a member twice"),
+            progress_token: members.get("progressToken"),
+            version: members.get("io.modelcontextprotocol/protocolVersion"),
+            capabilities: members.get("io.modelcontextprotocol/clientCapabilities"),
+            log_level: members.get("io.modelcontextprotocol/logLevel"),
+            client_info: members.get("io.modelcontextprotocol/clientInfo"),
+            traceparent: members.get("traceparent"),
+            tracestate: members.get("tracestate"),
+            baggage: members.get("baggage"),
+            // After all of them.
+            fault: members.twice.map(|_| "has a member twice"),
         }
     }
 

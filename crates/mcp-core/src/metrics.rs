@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeLabelSet, EncodeMetric, LabelSetEncoder,
 };
@@ -82,13 +83,12 @@ impl Durations {
         self.family
             .get_or_create(&labels)
             .observe(took.as_secs_f64());
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(labels);
+        self.known.lock().insert(labels);
     }
 
     /// Forgets the requests to this backend, which is gone.
     pub fn forget(&self, backend: &str) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         for labels in known.extract_if(|labels| labels.backend.as_deref() == Some(backend)) {
             self.family.remove(&labels);
         }
@@ -135,7 +135,7 @@ impl Labels {
     /// The label of `name`: itself, or [`OTHER`].
     pub fn label(&self, name: &str) -> Arc<str> {
         let prefix = name.split_once("__").map_or("", |(prefix, _)| prefix);
-        let mut shares = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shares = self.names.lock();
         if shares.len() >= MAX_SHARES && !shares.contains_key(prefix) {
             return OTHER.into();
         }

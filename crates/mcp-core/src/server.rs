@@ -22,23 +22,26 @@ mod results;
 mod seed_001;
 mod tasks;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use http::HeaderMap;
+use parking_lot::{Mutex, RwLock};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::era::Hints;
+use crate::era::Era;
 use crate::error::ErrorCodes;
-use crate::health::Health;
+use crate::http_headers::{VERSION, text};
+use crate::meta::Meta;
 use crate::sign::Signer;
 pub use crate::tool::Principal;
 
 pub use access::{Access, AccessItem, Denial, DeniedBy};
 pub use answer::{FrameReply, RequestEnd};
 pub use audit::{Audit, AuditNotes, AuditedRequest, Sender};
-pub use caller::{Caller, ClientName, Peer, RequestHeaders};
+pub use caller::{Caller, ClientName, Peer};
 use catalog::Published;
 pub use changes::{ChangeNotifier, ServerChange, SubscribedUris, Subscription};
 pub use clients::PreviousRounds;
@@ -48,6 +51,7 @@ pub use features::{ServerFeatures, ServerItems, WhyMissing};
 use limits::FailureLog;
 pub use method::known_method;
 use record::Operations;
+use seed_001::Health;
 use tasks::Tasks;
 pub use tasks::{StoredTask, TaskOwner, TaskStore};
 
@@ -118,12 +122,28 @@ pub struct Server {
 pub struct IncomingFrame<'a> {
     /// The bytes of a line or a body.
     pub frame: &'a [u8],
-    /// Facts from the headers.
-    pub hints: Hints<'a>,
+    /// The headers over HTTP, where the modern era repeats the envelope in them.
+    pub headers: Option<&'a HeaderMap>,
+    /// True over HTTP+SSE, the transport of 2024-11-05, on which requests of the modern era are refused.
+    pub is_old_transport: bool,
     /// The connection or session of the frame, if it has one.
     pub connection: Option<Arc<Connection>>,
     /// The client that has sent it.
     pub caller: Caller,
+}
+
+impl IncomingFrame<'_> {
+    /// The value of `MCP-Protocol-Version`.
+    fn version(&self) -> Option<&str> {
+        text(self.headers?, VERSION)
+    }
+
+    /// The era of a request of the frame.
+    fn era(&self, method: &str, meta: Option<Meta<'_>>) -> Era {
+        let negotiated = self.connection.as_ref().and_then(|it| it.negotiated());
+        let negotiated = negotiated.map(|negotiated| negotiated.revision);
+        Era::decide(self.version(), negotiated, method, meta)
+    }
 }
 
 impl Server {
@@ -159,11 +179,6 @@ impl Server {
         self.settings.error_codes
     }
 
-    /// Its counters.
-    pub fn health(&self) -> &Health {
-        &self.health
-    }
-
     /// The durations of its requests.
     pub fn durations(&self) -> &crate::metrics::Durations {
         &self.operations.durations
@@ -176,7 +191,7 @@ impl Server {
 
     /// Sets the reason why the service cannot be used, or `None`. Returns true if that has changed.
     pub fn set_degraded(&self, reason: Option<String>) -> bool {
-        let mut degraded = lock(&self.degraded);
+        let mut degraded = self.degraded.lock();
         let changed = *degraded != reason;
         *degraded = reason;
         changed
@@ -189,7 +204,7 @@ impl Server {
 
     /// The reason why the service cannot be used; `None` while it can.
     pub fn degraded(&self) -> Option<String> {
-        lock(&self.degraded).clone()
+        self.degraded.lock().clone()
     }
 
     /// Records a request of `caller` that its transport has refused because of an error of this kind.
@@ -213,11 +228,6 @@ impl Server {
     pub async fn closed(&self) {
         self.closing.cancelled().await;
     }
-}
-
-/// Locks a mutex whose data is valid even after a panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs the closure when it is dropped, for example with the future of a request.

@@ -75,7 +75,7 @@ impl Audit for RequestAudit {
             principal: request.caller.cloned(),
             view: request.view.cloned(),
             permission: request.permission.cloned(),
-            sender: request.sender,
+            sender: request.sender.clone(),
             backend: request.target.cloned(),
             duration: request.took,
             request_bytes: request.params.len(),

@@ -277,11 +277,11 @@ impl Backend {
             return Vec::new();
         };
         let given = remote.forward_headers.iter().filter_map(|name| {
-            let value = origin.headers.as_ref()?(name.as_str())?;
-            Some((name.clone(), HeaderValue::from_bytes(&value).ok()?))
+            let value = origin.caller.headers.as_ref()?.get(name)?;
+            Some((name.clone(), value.clone()))
         });
         let identity = remote.identity_header.iter().filter_map(|name| {
-            let principal = origin.principal.as_ref()?;
+            let principal = origin.caller.info.principal.as_ref()?;
             let value = HeaderValue::from_bytes(principal.name.as_bytes()).ok()?;
             Some((name.clone(), value))
         });
@@ -544,7 +544,7 @@ impl BackendCaller {
     /// `isolation = "principal"`. `None` if it has neither.
     pub(crate) fn new(call: &Call, isolation: Isolation) -> Option<Self> {
         let origin = call.extension::<OriginalRequest>()?;
-        let principal = origin.principal.as_ref();
+        let principal = origin.caller.info.principal.as_ref();
         let connection = origin.connection.as_ref();
         let is_one = isolation == Isolation::Principal;
         let isolation = isolation.of_caller(principal.is_some());
@@ -560,7 +560,7 @@ impl BackendCaller {
         };
         Some(Self {
             connection: connection.cloned(),
-            revoked: origin.revoked.clone(),
+            revoked: origin.caller.revoked.clone(),
             attributed: match is_one {
                 true => Some(id.clone()),
                 false => of_session,
@@ -601,6 +601,8 @@ pub(crate) async fn cancelled(token: Option<&CancellationToken>) {
 mod tests {
     use std::time::Duration;
 
+    use mcp_core::server::Caller;
+
     use super::*;
 
     #[test]
@@ -618,18 +620,18 @@ mod tests {
     }
 
     fn call(principal: Option<&str>, connection: Option<&Arc<Connection>>) -> Call {
+        let principal = principal.map(|name| Arc::new(mcp_core::server::Principal::new(name)));
         Call::default().with_extension(Arc::new(OriginalRequest {
             params: Box::default(),
             trace: mcp_core::trace::TraceContext::for_request(None),
             era: Era::Modern,
             timeout: Duration::ZERO,
             connection: connection.cloned(),
-            principal: principal.map(|name| Arc::new(mcp_core::server::Principal::new(name))),
-            view: None,
+            caller: Caller {
+                revoked: principal.as_ref().map(|_| Arc::default()),
+                ..Caller::default().with_principal(principal)
+            },
             sender: mcp_core::server::Sender::default(),
-            headers: None,
-            revoked: principal.map(|_| Arc::default()),
-            left: None,
             notes: Arc::default(),
         }))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gateway_store::events::StoreLocation;
 use mcp_core::suggestion::suggestion;
-use mcp_serve::{Problem, Product};
+use mcp_serve::{Configuration, Problem, Product};
 use serde_json::{Map, json};
 
 use crate::backend;
@@ -51,9 +51,13 @@ fn product() -> Product<Gateway, GatewayOptions> {
     .experimental(Map::from_iter([("mcp-gateway".to_owned(), own)]))
     .port(3455)
     .tools(|_| tools::own())
-    .check(problems, unused, connect_for_doctor)
-    .shares_key(GatewayOptions::is_shared)
-    .schema(config::schema);
+    .configuration(Configuration {
+        problems,
+        unused,
+        connect: connect_for_doctor,
+        shares_key: GatewayOptions::is_shared,
+        schema: config::schema,
+    });
     commands::add(product)
 }
 

@@ -83,7 +83,7 @@ impl RelayedItem {
         // A subscription is recorded by the audit, when it is accepted or refused.
         let is_audited = check.is_some_and(|check| check.method == "resources/subscribe");
         if is_audited && let Some(origin) = call.extension::<OriginalRequest>() {
-            origin.notes.set_target(self.backend.key.shared());
+            let _ = origin.notes.target.set(self.backend.key.shared());
         }
         let mut record = (!is_audited).then(|| {
             let labels = self.backend.labels(method, None);

@@ -72,7 +72,7 @@ impl Tool for CallTool {
         let Some((definition, tool)) = found.filter(|(tool, _)| viewer.allows(tool)) else {
             let denial = scope.and_then(|scope| scope.denial(&self.name, &viewer));
             if let (Some(denial), Some(origin)) = (denial, call.extension::<OriginalRequest>()) {
-                origin.notes.set_denial(denial);
+                let _ = origin.notes.denial.set(denial);
             }
             let may_call = viewer.allows_missing(&self.name);
             let missing = may_call.then(|| gateway.why_missing(&self.name, viewer.view()));
@@ -136,7 +136,7 @@ impl Tool for GatewayRestart {
             ToolError::not_found(format!("There is no backend {wanted:?}{hint}"))
         })?;
         if let Some(origin) = call.extension::<OriginalRequest>() {
-            origin.notes.set_target(backend.key.shared());
+            let _ = origin.notes.target.set(backend.key.shared());
         }
         let arguments = json!({"backend": &*self.backend}).to_string();
         let guarded = GuardedCall {

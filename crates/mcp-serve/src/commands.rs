@@ -13,7 +13,6 @@ use crate::{Product, Service};
 
 mod connect;
 mod doctor;
-mod man;
 mod schema;
 mod token;
 
@@ -35,10 +34,13 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
                 |command, product: Self, args| doctor::run(product, command, args),
             ),
             Subcommand::new("man", |man, product: Self| {
-                man::run(&man, product.command_line())
+                print_page(&man, product.command_line())
             }),
             Subcommand::new("schema", |_: schema::Schema, product: Self| {
-                schema::run(product.options_command(), product.schema)
+                schema::run(
+                    product.options_command(),
+                    product.configuration.map(|own| own.schema),
+                )
             }),
             Subcommand::new("token", |token, product: Self| {
                 token::run(token, &product.identity.name)
@@ -73,4 +75,46 @@ fn complete(completions: &Completions, mut command: clap::Command) -> ExitCode {
     let (name, mut script) = (command.get_name().to_owned(), Vec::new());
     clap_complete::generate(completions.shell, &mut command, name, &mut script);
     print(&script)
+}
+
+/// Prints the manual page of the program or of a command: PROGRAM man | man -l -
+#[derive(Parser)]
+struct Man {
+    /// Names of the command, such as `token add`.
+    command: Vec<String>,
+}
+
+/// `program` is the whole command line.
+fn print_page(man: &Man, mut program: clap::Command) -> ExitCode {
+    // Sets the names of the commands.
+    program.build();
+    let mut page = &program;
+    for name in &man.command {
+        let Some(found) = page.find_subcommand(name) else {
+            return fail(program.get_name(), format!("there is no command {name:?}"));
+        };
+        page = found;
+    }
+    let name = page
+        .get_display_name()
+        .unwrap_or(page.get_name())
+        .to_owned();
+    let command = page.clone().name(name).disable_help_flag(true);
+    let mut text = Vec::new();
+    if let Err(error) = clap_mangen::Man::new(command).render(&mut text) {
+        return fail(program.get_name(), error);
+    }
+    print(escaped(&String::from_utf8_lossy(&text)).as_bytes())
+}
+
+/// The page in ASCII: readers of other text need an option.
+fn escaped(page: &str) -> String {
+    let mut text = String::with_capacity(page.len());
+    for letter in page.chars() {
+        match letter.is_ascii() {
+            true => text.push(letter),
+            false => text.push_str(&format!("\\[u{:04X}]", u32::from(letter))),
+        }
+    }
+    text
 }

@@ -560,8 +560,9 @@ pub(crate) struct Setting<'a> {
     pub(crate) key: String,
 }
 
-/// The type of one value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The type of one value, as `--print-options` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
     Flag,
     Integer,
@@ -580,18 +581,6 @@ pub(crate) fn settings(command: &clap::Command) -> Vec<Setting<'_>> {
     let options = command.get_arguments().filter(is_setting);
     let named = options.filter(|arg| arg.get_long().is_some());
     named.map(Setting::new).collect()
-}
-
-impl Kind {
-    /// The name in `--print-options`.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Flag => "flag",
-            Self::Integer => "integer",
-            Self::Number => "number",
-            Self::Text => "text",
-        }
-    }
 }
 
 impl<'a> Setting<'a> {

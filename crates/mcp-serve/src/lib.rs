@@ -29,7 +29,7 @@ pub use followed_files::FollowedFiles;
 pub use http::{Guard, HttpService, Limits, Listener};
 pub use key::{Key, process_id};
 pub use options::{Command, Options};
-pub use product::{NoOptions, Product};
+pub use product::{Configuration, NoOptions, Product};
 pub use run::Running;
 pub use secret::Secret;
 pub use service::{OwnPaths, PageData, Service, SharedSessions, TokenOwners};

@@ -187,12 +187,13 @@ impl ResourceServer {
     pub(crate) fn challenge_in(&self, error: &Error, view: Option<&str>) -> Option<HeaderValue> {
         let of_view = view.and_then(|name| self.metadata.of_view(name));
         let metadata = of_view.as_ref().unwrap_or(&self.metadata);
-        match error {
-            Error::Unauthorized(Credentials::Invalid) => Some(metadata.invalid.clone()),
-            Error::Unauthorized(_) => Some(metadata.unauthorized.clone()),
-            Error::InsufficientScope(_) => Some(metadata.insufficient.clone()),
-            _ => None,
-        }
+        let kind = match error {
+            Error::Unauthorized(Credentials::Invalid) => "error=\"invalid_token\", ",
+            Error::Unauthorized(_) => "",
+            Error::InsufficientScope(_) => "error=\"insufficient_scope\", ",
+            _ => return None,
+        };
+        HeaderValue::try_from(format!("Bearer {kind}{}", metadata.challenge)).ok()
     }
 }
 
@@ -227,10 +228,8 @@ pub(super) struct Metadata {
     pub(super) origin: String,
     /// The host name of the resource.
     pub(super) host: String,
-    /// `WWW-Authenticate` of an answer 401 without and with a token, and 403.
-    pub(super) unauthorized: HeaderValue,
-    pub(super) invalid: HeaderValue,
-    pub(super) insufficient: HeaderValue,
+    /// The end of `WWW-Authenticate` of an answer 401 or 403.
+    challenge: String,
 }
 
 impl Metadata {
@@ -255,7 +254,7 @@ impl Metadata {
             document["scopes_supported"] = json!(scopes);
             challenge += &format!(", scope=\"{}\"", scopes.join(" "));
         }
-        let header = |text: String| HeaderValue::from_str(&text).context("is not ASCII");
+        HeaderValue::from_str(&challenge).context("is not ASCII")?;
         Ok(Self {
             resource: resource.to_owned(),
             issuers: issuers.to_vec(),
@@ -264,9 +263,7 @@ impl Metadata {
             path,
             origin,
             host: uri.host().unwrap_or_default().to_owned(),
-            invalid: header(format!("Bearer error=\"invalid_token\", {challenge}"))?,
-            unauthorized: header(format!("Bearer {challenge}"))?,
-            insufficient: header(format!("Bearer error=\"insufficient_scope\", {challenge}"))?,
+            challenge,
         })
     }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::{Args, Parser, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use mcp_core::error::ErrorCodes;
@@ -186,10 +187,11 @@ pub struct Options {
         long,
         env = "MCP_ERROR_PROFILE",
         value_name = "PROFILE",
-        default_value = "spec"
+        default_value = "spec",
+        value_parser = error_profiles()
     )]
     #[arg(help_heading = "Compatibility", hide_short_help = true)]
-    pub error_profile: ErrorProfile,
+    pub error_profile: ErrorCodes,
 
     /// Log level on stderr: error, warn, info, debug or trace.
     ///
@@ -210,25 +212,19 @@ pub struct Options {
     pub print_options: bool,
 }
 
-/// The error numbers for clients that call without a handshake.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum ErrorProfile {
-    /// JSON-RPC's own numbers.
-    Spec,
-    /// -32000 to -32004, as CODEFLUSS has them.
-    Codefluss,
-    /// -32001 to -32012.
-    Extended,
-}
-
-impl From<ErrorProfile> for ErrorCodes {
-    fn from(profile: ErrorProfile) -> Self {
-        match profile {
-            ErrorProfile::Spec => Self::Spec,
-            ErrorProfile::Codefluss => Self::Codefluss,
-            ErrorProfile::Extended => Self::Extended,
-        }
-    }
+/// Parses the error numbers for clients that call without a handshake.
+fn error_profiles() -> impl TypedValueParser<Value = ErrorCodes> {
+    let profiles = [
+        ("spec", "JSON-RPC's own numbers"),
+        ("codefluss", "-32000 to -32004, as CODEFLUSS has them"),
+        ("extended", "-32001 to -32012"),
+    ];
+    let profiles = profiles.map(|(name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(profiles).map(|name| match name.as_str() {
+        "codefluss" => ErrorCodes::Codefluss,
+        "extended" => ErrorCodes::Extended,
+        _ => ErrorCodes::Spec,
+    })
 }
 
 /// The tokens of a server, and the tasks that follow them.

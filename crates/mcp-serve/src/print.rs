@@ -47,7 +47,7 @@ fn option(arg: &Arg) -> Value {
         "values": values.iter().map(|value| value.get_name()).collect::<Vec<_>>(),
         "env": arg.get_env().map(|env| env.to_string_lossy()),
         "default": default.filter(|_| takes_value).map(|value| value.to_string_lossy()),
-        "type": setting.kind().name(),
+        "type": setting.kind(),
         "repeatable": setting.is_list(),
         "required": arg.is_required_set(),
         "secret": setting.is_secret(),

@@ -35,17 +35,23 @@ pub struct Product<S = (), O = NoOptions> {
     pub(crate) prompts: PromptSet<S>,
     pub(crate) methods: MethodSet<S>,
     pub(crate) experimental: Map<String, Value>,
-    pub(crate) check: Option<Check<S, O>>,
-    pub(crate) shares_key: fn(&O) -> bool,
-    pub(crate) schema: Option<fn(Value) -> Value>,
+    pub(crate) configuration: Option<Configuration<S, O>>,
     pub(crate) commands: Vec<Arc<Subcommand<Self>>>,
 }
 
-/// The product's part of the command `doctor`.
-pub(crate) struct Check<S, O> {
-    pub(crate) problems: fn(&O) -> Vec<Problem>,
-    pub(crate) unused: fn(&O) -> Vec<Problem>,
-    pub(crate) connect: fn(O) -> anyhow::Result<S>,
+/// The configuration of a product whose option `config` names a file of another form. `problems` and `unused` open
+/// nothing.
+pub struct Configuration<S, O> {
+    /// Returns every problem with which the server does not start.
+    pub problems: fn(&O) -> Vec<Problem>,
+    /// Returns the problems of parts that the server leaves out.
+    pub unused: fn(&O) -> Vec<Problem>,
+    /// Makes the service that the command `doctor` asks, which keeps nothing.
+    pub connect: fn(O) -> anyhow::Result<S>,
+    /// True if processes trust each other by their session key, which must be a long one then.
+    pub shares_key: fn(&O) -> bool,
+    /// Makes the JSON Schema of the file of that of the options of every server, which are its table `server`.
+    pub schema: fn(Value) -> Value,
 }
 
 /// No options beside those of every server.
@@ -87,9 +93,7 @@ impl<S, O> Product<S, O> {
             prompts: PromptSet::new(),
             methods: MethodSet::new(),
             experimental: Map::new(),
-            check: None,
-            shares_key: |_| false,
-            schema: None,
+            configuration: None,
             commands: Vec::new(),
         }
     }
@@ -168,37 +172,15 @@ impl<S, O> Product<S, O> {
         }
     }
 
-    /// Sets how the command `doctor` finds the problems: `problems` returns every one with which the server does not start,
-    /// `unused` those of parts that it leaves out, and both open nothing; `connect` makes the service that is asked, which keeps nothing. Without them `doctor` makes the service as
-    /// the server does, and tells the first problem.
+    /// Sets how its configuration is read. Without it the command `doctor` makes the service as the server does, and
+    /// tells the first problem.
     #[must_use]
-    pub fn check(
-        self,
-        problems: fn(&O) -> Vec<Problem>,
-        unused: fn(&O) -> Vec<Problem>,
-        connect: fn(O) -> anyhow::Result<S>,
-    ) -> Self {
-        let check = Some(Check {
-            problems,
-            unused,
-            connect,
-        });
-        Self { check, ..self }
-    }
-
-    /// Sets which options make processes trust each other by their session key, which must be a long one then.
-    #[must_use]
-    pub fn shares_key(self, shares_key: fn(&O) -> bool) -> Self {
-        Self { shares_key, ..self }
-    }
-
-    /// Sets the JSON Schema of its configuration file, made from that of the options of every server. For a
-    /// server whose option `config` names a file of another form: in it the options of every server are the
-    /// table `server`.
-    #[must_use]
-    pub fn schema(self, schema: fn(Value) -> Value) -> Self {
-        let schema = Some(schema);
-        Self { schema, ..self }
+    pub fn configuration(self, configuration: Configuration<S, O>) -> Self {
+        let configuration = Some(configuration);
+        Self {
+            configuration,
+            ..self
+        }
     }
 
     /// Adds a command of its own, which works without the server: `PROGRAM NAME …`. The documentation of `C` is

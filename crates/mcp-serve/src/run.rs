@@ -80,11 +80,11 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             Ok(command) => command,
             Err(error) => error.exit(),
         };
-        let problems = self.check.as_ref();
-        let problems = problems.map(|check| (check.problems)(&command.product));
-        let problems = problems.unwrap_or_default();
-        if !problems.is_empty() {
-            return config::refuse(&self.identity.name, &problems);
+        if let Some(configuration) = &self.configuration {
+            let problems = (configuration.problems)(&command.product);
+            if !problems.is_empty() {
+                return config::refuse(&self.identity.name, &problems);
+            }
         }
         let name = self.identity.name.clone();
         match self.serve(command, options) {
@@ -152,7 +152,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
     pub fn assemble(mut self, command: Command<O>, key: &Key) -> anyhow::Result<Running<S>> {
         let options = &command.common;
         let settings = ServerSettings {
-            error_codes: options.error_profile.into(),
+            error_codes: options.error_profile,
             call_timeout: options.call_timeout(),
             signer: key.signer(),
             random: key::handle,
@@ -219,9 +219,11 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
     /// Checks that the session key is not to be guessed where other processes trust it.
     pub(crate) fn check_key(&self, command: &Command<O>) -> anyhow::Result<()> {
         let set = command.common.session_key.as_deref().unwrap_or_default();
+        let configuration = self.configuration.as_ref();
+        let is_shared = configuration.is_some_and(|own| (own.shares_key)(&command.product));
         let is_long = set.trim().chars().count() >= MIN_SHARED_KEY_CHARS;
         anyhow::ensure!(
-            is_long || !(self.shares_key)(&command.product),
+            is_long || !is_shared,
             "--session-key: the processes that serve the same clients trust each other by it, so it must be set, the \
              same at all of them, and have at least {MIN_SHARED_KEY_CHARS} characters: openssl rand -hex 32"
         );

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use mcp_core::era::{Era, Hints};
+use mcp_core::era::Era;
 use mcp_core::error::{Error, ErrorCodes};
 use mcp_core::server::{Caller, Connection, FrameReply, IncomingFrame, Peer, Server};
 use tokio::runtime::Handle;
@@ -164,7 +164,8 @@ impl StdioClient {
                 .server
                 .handle(IncomingFrame {
                     frame: &line,
-                    hints: Hints::default(),
+                    headers: None,
+                    is_old_transport: false,
                     connection: Some(Arc::clone(&client.connection)),
                     caller: Caller {
                         view: client.view.clone(),

@@ -18,24 +18,18 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The certificate of a listener. Connections that are open keep the one that they began with.
 pub struct Tls {
-    files: Files,
+    files: Files<PathBuf>,
     config: RwLock<Arc<ServerConfig>>,
     /// The contents of the first configuration.
-    first: Contents,
+    first: Files<Vec<u8>>,
 }
 
-/// The files, in PEM.
-struct Files {
-    certificate: PathBuf,
-    key: PathBuf,
-    client_ca: Option<PathBuf>,
-}
-
+/// The paths of files in PEM, or their contents.
 #[derive(Clone, PartialEq)]
-struct Contents {
-    certificate: Vec<u8>,
-    key: Vec<u8>,
-    client_ca: Option<Vec<u8>>,
+struct Files<T> {
+    certificate: T,
+    key: T,
+    client_ca: Option<T>,
 }
 
 impl Tls {
@@ -55,7 +49,7 @@ impl Tls {
             client_ca,
         };
         let first = files.read()?;
-        let config = RwLock::new(Arc::new(files.config(&first)?));
+        let config = RwLock::new(Arc::new(first.config()?));
         Ok(Self {
             files,
             config,
@@ -78,18 +72,18 @@ impl Tls {
             "the TLS certificate has changed and is used",
             "the files of TLS are unusable; the last certificate stays in use",
         ];
-        let apply = |contents| {
-            *self.config.write() = Arc::new(self.files.config(&contents)?);
+        let apply = |contents: Files<Vec<u8>>| {
+            *self.config.write() = Arc::new(contents.config()?);
             Ok(())
         };
         files.follow(sentences, apply).await;
     }
 }
 
-impl Files {
-    fn read(&self) -> anyhow::Result<Contents> {
+impl Files<PathBuf> {
+    fn read(&self) -> anyhow::Result<Files<Vec<u8>>> {
         let client_ca = self.client_ca.as_deref();
-        Ok(Contents {
+        Ok(Files {
             certificate: read("--tls-cert", &self.certificate)?,
             key: read("--tls-key", &self.key)?,
             client_ca: client_ca
@@ -97,12 +91,14 @@ impl Files {
                 .transpose()?,
         })
     }
+}
 
-    fn config(&self, contents: &Contents) -> anyhow::Result<ServerConfig> {
+impl Files<Vec<u8>> {
+    fn config(&self) -> anyhow::Result<ServerConfig> {
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()?;
-        let builder = match &contents.client_ca {
+        let builder = match &self.client_ca {
             None => builder.with_no_client_auth(),
             Some(text) => {
                 let mut roots = RootCertStore::empty();
@@ -116,8 +112,8 @@ impl Files {
                 builder.with_client_cert_verifier(verifier.build()?)
             }
         };
-        let chain = certificates("--tls-cert", &contents.certificate)?;
-        let key = PrivateKeyDer::from_pem_slice(&contents.key);
+        let chain = certificates("--tls-cert", &self.certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key);
         let key =
             key.map_err(|_| anyhow!("--tls-key has no private key in PEM without a password"))?;
         let mut config = builder

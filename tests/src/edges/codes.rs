@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{FIXTURE, fixture, refused, still_works};
 use crate::harness::{Dialect, Reply, Server, assert_contains};
+use crate::stdio::StdioServer;
 
 #[tokio::test]
 async fn error_names_the_unknown_method_and_the_one_that_was_meant() {
@@ -114,6 +115,14 @@ async fn arguments_are_an_object_or_absent() {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
         refused(&server.post(body).await, 200, -32602, json!(1));
     }
+    let method = "completion/complete";
+    for members in [
+        r#""ref":["ref/resource","test://template/{id}/data"],"argument":{"name":"id","value":"1"}"#,
+        r#""ref":{"type":"ref/resource","uri":"test://template/{id}/data"},"argument":["id","1"]"#,
+    ] {
+        let reply = server.request_as(Dialect::Unversioned, method, "", members);
+        refused(&reply.await, 200, -32602, json!(1));
+    }
 }
 
 /// The message about invalid arguments: a failed result if the revision has SEP-1303, so that the model
@@ -210,11 +219,58 @@ async fn profiles_apply_to_unversioned_requests_only() {
             refused(&reply, 200, tool, json!(1));
             let reply = server.call_as(dialect, "web_search", "[]").await;
             refused(&reply, 200, arguments, json!(1));
-            let mut headers = dialect.headers();
-            headers.push(("origin", "http://evil.example"));
-            let ping = dialect.request("1", "ping", "");
-            let reply = server.post_with(&headers, ping).await;
-            refused(&reply, 403, forbidden, Value::Null);
+            // Even with a valid host.
+            for origin in [
+                "http://evil.example",
+                "https://localhost.evil.example",
+                "null",
+            ] {
+                let headers = [dialect.headers(), vec![("origin", origin)]].concat();
+                let ping = dialect.request("1", "ping", "");
+                let reply = server.post_with(&headers, ping).await;
+                let error = refused(&reply, 403, forbidden, Value::Null);
+                assert_eq!(error["data"]["kind"], "forbidden");
+                let is_spec = forbidden == profiles[0].1[2];
+                assert!(!is_spec || error["message"].to_string().contains("--allowed-hosts"));
+            }
+        }
+    }
+}
+
+/// A panic of a tool fails only its own call, on every transport.
+#[tokio::test]
+async fn panic_is_an_internal_error() {
+    let members = r#""name":"protocol_error_job","arguments":{}"#;
+    let mut peer = StdioServer::start(&[]);
+    for dialect in Dialect::ALL {
+        let answer = peer.ask(dialect, "1", "tools/call", members).await;
+        assert_eq!(answer["error"]["code"], -32603, "{dialect:?} {answer}");
+    }
+    let server = fixture().await;
+    for dialect in Dialect::ALL {
+        let reply = server.call_as(dialect, "protocol_error_job", "{}").await;
+        refused(&reply, 200, -32603, json!(1));
+    }
+    let batch = [
+        Dialect::Unversioned.request("1", "tools/call", members),
+        Dialect::Unversioned.request("2", "ping", ""),
+    ];
+    let replies = server.post(format!("[{}]", batch.join(","))).await.json();
+    assert_eq!(replies[0]["error"]["code"], -32603);
+    assert_eq!(replies[1]["result"], json!({}));
+    server.wait_for_log("panicked").await;
+    still_works(&server).await;
+}
+
+/// A client that cached a list would not see its changes.
+#[tokio::test]
+async fn lists_that_can_change_are_not_cached() {
+    let products = ["n8n-mcp-server", "docker-mcp-server", "mcp-gateway"];
+    for program in products.into_iter().chain([FIXTURE]) {
+        let server = Server::start(program, &[]).await;
+        for method in ["server/discover", "tools/list"] {
+            let reply = server.request_as(Dialect::Modern, method, "", "").await;
+            assert_has!(reply.json()["result"], {"ttlMs": 0, "cacheScope": "private"});
         }
     }
 }

@@ -3,7 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{accepted, fixture, refused, still_works};
-use crate::harness::Dialect;
+use crate::harness::{Dialect, assert_contains};
+
+/// The size of the largest body.
+const MAX_BODY: usize = 4 << 20;
+/// The memory that it may cost: its bytes, and room for the chunks from the socket.
+const MAX_GROWTH_KIB: u64 = 3 * (MAX_BODY as u64 >> 10);
 
 #[tokio::test]
 async fn invalid_json_is_a_parse_error() {
@@ -59,8 +64,13 @@ async fn json_that_is_no_message_is_an_invalid_request() {
         (body, id, field)
     });
     let bodies = bodies.map(|(body, id, field)| (body.to_owned(), id, field));
+    // An id must be a string or an integer.
+    let ids = ["null", "1.5", "1e3", "-0.0", "true", "false", "{}", "[1]"].map(|id| {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+        (body, 0, "id")
+    });
     for dialect in Dialect::ALL {
-        for (body, id, field) in bodies.iter().chain(&rests) {
+        for (body, id, field) in bodies.iter().chain(&rests).chain(&ids) {
             let reply = server.post_as(dialect, body.clone()).await;
             let or_null = |value: Value, is_null: bool| if is_null { Value::Null } else { value };
             let id = or_null(json!(id), *id == 0);
@@ -70,19 +80,6 @@ async fn json_that_is_no_message_is_an_invalid_request() {
         }
     }
     still_works(&server).await;
-}
-
-#[tokio::test]
-async fn id_must_be_a_string_or_an_integer() {
-    let server = fixture().await;
-    for dialect in Dialect::ALL {
-        for id in ["null", "1.5", "1e3", "-0.0", "true", "false", "{}", "[1]"] {
-            let ping = dialect.request(id, "ping", "");
-            let reply = server.post_as(dialect, ping).await;
-            let error = refused(&reply, dialect.malformed_status(), -32600, Value::Null);
-            assert_eq!(error["data"]["field"], "id", "{id}");
-        }
-    }
 }
 
 #[tokio::test]
@@ -251,4 +248,22 @@ async fn deep_nesting_does_no_harm() {
         assert_eq!(reply.status, 200, "{start}");
     }
     still_works(&server).await;
+}
+
+/// A body that would cost far more memory than its bytes.
+#[tokio::test]
+async fn large_batch_is_refused_without_reading_its_messages() {
+    let ping = r#"{"id":1,"method":"ping","jsonrpc":"2.0"}"#;
+    for item in ["{}", "1", "[]", r#""a""#, ping] {
+        let server = fixture().await;
+        server.post_as(Dialect::Unversioned, "[]").await;
+        let before = server.peak_memory_kib();
+        let items = vec![item; (MAX_BODY - 2) / (item.len() + 1)].join(",");
+        let reply = server.post(format!("[{items}]")).await;
+        let error = refused(&reply, 200, -32600, Value::Null);
+        assert_contains(error["message"].as_str().unwrap(), "at most 50");
+        let grown = server.peak_memory_kib() - before;
+        assert!(grown <= MAX_GROWTH_KIB, "{item}: {grown} KiB more");
+        still_works(&server).await;
+    }
 }

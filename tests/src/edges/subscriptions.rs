@@ -69,20 +69,6 @@ async fn wrong_filters_and_missing_resources_cannot_be_listened_to() {
     assert_contains(&error["data"]["reason"], "100");
 }
 
-/// Arrays in place of objects are refused elsewhere, too.
-#[tokio::test]
-async fn completion_refuses_arrays() {
-    let server = fixture().await;
-    for members in [
-        r#""ref":["ref/resource","test://template/{id}/data"],"argument":{"name":"id","value":"1"}"#,
-        r#""ref":{"type":"ref/resource","uri":"test://template/{id}/data"},"argument":["id","1"]"#,
-    ] {
-        let method = "completion/complete";
-        let reply = server.request_as(Dialect::Unversioned, method, "", members);
-        refused(&reply.await, 200, -32602, json!(1));
-    }
-}
-
 #[tokio::test]
 async fn id_of_a_request_in_flight_is_refused_in_its_session() {
     let server = fixture().await;

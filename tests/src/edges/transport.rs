@@ -3,24 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{FIXTURE, accepted, fixture, refused};
-use crate::harness::{Dialect, RawConnection, Server, assert_contains, assert_starts_with, post};
-
-#[tokio::test]
-async fn foreign_origin_is_refused_even_with_a_valid_host() {
-    let server = fixture().await;
-    let origins = "http://evil.example https://localhost.evil.example null";
-    for dialect in Dialect::ALL {
-        for origin in origins.split(' ') {
-            let mut headers = dialect.headers();
-            headers.push(("origin", origin));
-            let body = dialect.request("1", "tools/list", "");
-            let reply = server.post_with(&headers, body).await;
-            let error = refused(&reply, 403, 40300, Value::Null);
-            assert_eq!(error["data"]["kind"], "forbidden");
-            assert_contains(&error["message"], "--allowed-hosts");
-        }
-    }
-}
+use crate::harness::{Dialect, RawConnection, Server, assert_starts_with, initialize, post};
 
 #[tokio::test]
 async fn client_that_accepts_json_gets_json() {
@@ -94,11 +77,6 @@ async fn error_for_an_unknown_version_lists_the_supported_ones() {
             assert_eq!(error["data"]["supported"], json!(supported));
         }
     }
-}
-
-#[tokio::test]
-async fn version_that_is_not_utf8_is_unknown() {
-    let server = fixture().await;
     let body = Dialect::Unversioned.request("1", "tools/list", "");
     let mut request = post(&["MCP-Protocol-Version: \u{1}"], &body).into_bytes();
     let at = request.iter().position(|byte| *byte == 1);
@@ -135,18 +113,9 @@ async fn modern_headers_must_match_the_body() {
         let reply = server.post_with(headers, body.clone()).await;
         refused(&reply, 400, -32020, json!(1));
     }
-}
 
-#[tokio::test]
-async fn contradicting_duplicate_headers_are_refused() {
-    let server = fixture().await;
-    let members = r#""name":"echo","arguments":{"value":1}"#;
-    let body = Dialect::Modern.request("1", "tools/call", members);
-    let good = [
-        ("mcp-protocol-version", "2026-07-28"),
-        ("mcp-method", "tools/call"),
-        ("mcp-name", "echo"),
-    ];
+    // Headers that contradict each other are refused without the body.
+    let good = [version, method, name];
     for (name, second) in [
         ("mcp-protocol-version", "2025-11-25"),
         ("mcp-method", "tools/list"),
@@ -194,4 +163,33 @@ async fn product_without_its_service_gives_the_same_errors() {
         let reply = server.call_as(dialect, "list_containers", "{}").await;
         assert_eq!(reply.json()["result"]["isError"], true, "{reply:?}");
     }
+}
+
+/// mcp-remote sends `Mcp-Method` with its `initialize`, other clients with every request.
+#[tokio::test]
+async fn mcp_method_header_does_not_make_a_request_modern() {
+    let server = fixture().await;
+    let members = r#""protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}"#;
+    let older = |dialect: &Dialect| *dialect != Dialect::Modern;
+    for dialect in Dialect::ALL.into_iter().filter(older) {
+        for (method, members) in [("initialize", members), ("ping", ""), ("tools/list", "")] {
+            let mut headers = dialect.headers();
+            headers.push(("mcp-method", method));
+            let body = dialect.request("1", method, members);
+            let reply = server.post_with(&headers, body).await;
+            assert_eq!(reply.status, 200, "{dialect:?} {method}: {reply:?}");
+            assert_eq!(reply.json()["result"].get("resultType"), None, "{reply:?}");
+        }
+    }
+    // Nor does it change the revision of a session.
+    let hello = initialize("2025-03-26").to_string();
+    let reply = server
+        .post_with(&[("mcp-method", "initialize")], hello)
+        .await;
+    assert_eq!(reply.json()["result"]["protocolVersion"], "2025-03-26");
+    let session = reply.headers["mcp-session-id"].to_str().unwrap();
+    let headers = [("mcp-session-id", session), ("mcp-method", "tools/list")];
+    let body = Dialect::Unversioned.request("2", "tools/list", "");
+    let reply = server.post_with(&headers, body).await;
+    assert!(reply.json()["result"]["tools"].is_array(), "{reply:?}");
 }

@@ -38,14 +38,7 @@ async fn values_keep_their_bytes() {
             let is_structured = reply.body.contains(&structured);
             assert_eq!(is_structured, dialect.supports("2025-06-18"), "{reply:?}");
         }
-    }
-}
-
-/// Some clients send the object of all arguments as a text.
-#[tokio::test]
-async fn arguments_in_a_text_keep_their_bytes() {
-    let server = fixture().await;
-    for dialect in Dialect::ALL {
+        // Some clients send the object of all arguments as a text.
         let arguments = r#"{"value": [1e400, "ä"]}"#;
         let as_text = serde_json::to_string(&format!(" {arguments}\n")).unwrap();
         let [reply, expected] = [&*as_text, arguments]

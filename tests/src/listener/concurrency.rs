@@ -1,12 +1,13 @@
-//! Many clients at once: limits, order, fairness, and leaks.
+//! Many clients at once: limits, room at the limit, order, fairness, and leaks.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use mcp_serve::Tokens;
 use serde_json::json;
 
-use super::{BODY_BEGUN, HEALTH, TestListener, ping, slow, start_slow};
-use crate::auth::file;
+use super::{BODY_BEGUN, HEALTH, TestListener, ping, slow, start_slow, subscribe};
+use crate::auth::{self, file};
 use crate::harness::{Dialect, RawConnection, Server, post, wait_until};
 
 /// So many connections that have been served and stay open.
@@ -282,4 +283,101 @@ async fn listener_survives_running_out_of_file_descriptors() {
     server.wait_for_log("cannot accept a connection").await;
     drop(connections);
     served(&server.url, 1).await;
+}
+
+/// Opens a subscription with `token`.
+async fn listen(server: &Server, token: &str) -> (RawConnection, u16) {
+    subscribe(&server.url, &[&format!("Authorization: Bearer {token}")]).await
+}
+
+#[tokio::test]
+async fn streams_of_a_client_are_limited() {
+    let tokens = file("alice a-s3cret-of-16-chars\nbob b-s3cret-of-16-chars\n");
+    let tokens = tokens.to_str().unwrap();
+    let args = ["--token-file", tokens, "--stream-limit", "3"];
+    let server = Server::with_args("mcp-conformance", &args, &[]).await;
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let (wire, status) = listen(&server, "a-s3cret-of-16-chars").await;
+        assert_eq!(status, 200);
+        open.push(wire);
+    }
+    let (_, status) = listen(&server, "a-s3cret-of-16-chars").await;
+    assert_eq!(status, 429);
+    // Other clients, and calls of this one, are not affected.
+    let (_bob, status) = listen(&server, "b-s3cret-of-16-chars").await;
+    assert_eq!(status, 200);
+    assert_eq!(auth::status(&server, "a-s3cret-of-16-chars").await, 200);
+    drop(open.pop());
+    wait_until("a stream is free again", async || {
+        listen(&server, "a-s3cret-of-16-chars").await.1 == 200
+    })
+    .await;
+}
+
+/// Connections without a valid token make room for others; those with one stay, and are never made to.
+#[tokio::test]
+async fn connections_without_a_token_do_not_lock_out_clients_with_one() {
+    const MAX_CONNECTIONS: usize = 4;
+    let start = async |reserved: usize| {
+        let tokens = Tokens::parse("alice alice-has-a-token-of-32-characters").unwrap();
+        let started = TestListener::start_guarded(tokens, None, |limits| {
+            limits.max_connections = MAX_CONNECTIONS;
+            limits.reserved_connections = reserved;
+        });
+        started.await
+    };
+    let with_token = |token: &str| {
+        let body = Dialect::Unversioned.request("1", "ping", "");
+        post(&[&format!("Authorization: Bearer {token}")], &body)
+    };
+    let authorized = &with_token("alice-has-a-token-of-32-characters");
+    for (name, reserved, sent, status) in [
+        ("health checks", 1, HEALTH, Some(200)),
+        ("health checks, no reserve", 0, HEALTH, Some(200)),
+        ("silent", 1, "", None),
+        (
+            "a part of a head",
+            0,
+            "POST /mcp HTTP/1.1\r\nHost: local",
+            None,
+        ),
+        ("a wrong token", 1, &with_token("wrong"), Some(401)),
+    ] {
+        let listener = start(reserved).await;
+        let flood = async |count: usize| {
+            let mut open = Vec::new();
+            for _ in 0..count {
+                let mut wire = RawConnection::sending(&listener.url, sent).await;
+                if let Some(status) = status {
+                    assert_eq!(wire.reply().await.unwrap().status, status, "{name}");
+                }
+                open.push(wire);
+            }
+            open
+        };
+        let first = flood(2 * MAX_CONNECTIONS).await;
+        let mut alice = RawConnection::connect(&listener.url).await;
+        for more in [0, 2 * MAX_CONNECTIONS] {
+            let others = flood(more).await;
+            alice.send(authorized).await;
+            assert_eq!(alice.reply().await.unwrap().status, 200, "{name}");
+            drop(others);
+        }
+        drop(first);
+    }
+    // Those with a token do not end each other.
+    let listener = start(1).await;
+    let mut clients = Vec::new();
+    for _ in 0..MAX_CONNECTIONS {
+        let mut wire = RawConnection::sending(&listener.url, authorized).await;
+        assert_eq!(wire.reply().await.unwrap().status, 200);
+        clients.push(wire);
+    }
+    let reply = RawConnection::round_trip(&listener.url, authorized).await;
+    assert_eq!(reply.status, 503);
+    for wire in &mut clients {
+        wire.send(authorized).await;
+        assert_eq!(wire.reply().await.unwrap().status, 200);
+    }
 }

@@ -1,17 +1,14 @@
 //! Properties of the codec: round trips, exact bytes, a response to any input.
 
-use std::sync::Arc;
-
-use mcp_core::era::Hints;
 use mcp_core::jsonrpc::{self, Id, Json, Message, Response};
-use mcp_core::server::{Caller, Connection, IncomingFrame, Server};
+use mcp_core::server::Server;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use serde_json::value::RawValue;
 
 use super::text::{id, space, string, structure, value};
-use super::{for_all, run};
+use super::{answer, for_all};
 use crate::harness::in_memory;
 
 fn raw(text: &str) -> Box<RawValue> {
@@ -94,14 +91,8 @@ fn encoded_response_is_one_line_and_decodes_to_itself() {
 }
 
 /// Checks that the response to `frame` is absent, or JSON-RPC in one line.
-fn check_response(server: &Arc<Server>, frame: &[u8]) -> TestCaseResult {
-    let answer = run(server.handle(IncomingFrame {
-        frame,
-        hints: Hints::default(),
-        connection: Some(Arc::new(Connection::default())),
-        caller: Caller::default(),
-    }));
-    let Some(line) = answer.into_line() else {
+fn check_response(server: &Server, frame: &[u8]) -> TestCaseResult {
+    let Some(line) = answer(server, frame, None).into_line() else {
         return Ok(());
     };
     prop_assert!(!line.contains(&b'\n') && !line.contains(&b'\r'));
@@ -191,13 +182,8 @@ fn echoed_values_keep_their_bytes() {
         let frame = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"mcp.callTool","params":{{"name":"echo","arguments":{{"value":{value}}}}}}}"#
         );
-        let answer = run(server.handle(IncomingFrame {
-            frame: frame.as_bytes(),
-            hints: Hints::default(),
-            connection: None,
-            caller: Caller::default(),
-        }));
-        let body = String::from_utf8(answer.body.unwrap()).unwrap();
+        let body = answer(&server, frame.as_bytes(), None).body.unwrap();
+        let body = String::from_utf8(body).unwrap();
         let expected = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"value":{value}}}}}"#);
         prop_assert_eq!(body, expected);
         Ok(())

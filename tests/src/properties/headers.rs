@@ -1,37 +1,34 @@
 //! Headers and body of a modern request must match, for any value.
 
-use std::sync::Arc;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mcp_core::era::Hints;
-use mcp_core::server::{Caller, IncomingFrame, Server};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use mcp_core::server::Server;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{for_all, run};
+use super::{answer, for_all};
 use crate::harness::in_memory;
 
 /// The error code of a call of the tool `body` with these headers.
-fn code(server: &Arc<Server>, body: &str, method: Option<&str>, header: Option<&str>) -> Value {
+fn code(server: &Server, body: &str, method: Option<&str>, header: Option<&str>) -> Value {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
     });
     let params = json!({"name": body, "arguments": {}, "_meta": meta});
     let frame = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-    let answer = run(server.handle(IncomingFrame {
-        frame: frame.to_string().as_bytes(),
-        hints: Hints {
-            protocol_version: Some("2026-07-28"),
-            method,
-            name: header,
-            has_headers: true,
-            ..Hints::default()
-        },
-        connection: None,
-        caller: Caller::default(),
+    let fields = [
+        ("mcp-protocol-version", Some("2026-07-28")),
+        ("mcp-method", method),
+        ("mcp-name", header),
+    ];
+    // No client can send any other value.
+    let headers = HeaderMap::from_iter(fields.into_iter().filter_map(|(name, value)| {
+        let value = HeaderValue::from_bytes(value?.as_bytes()).ok()?;
+        Some((HeaderName::from_static(name), value))
     }));
+    let answer = answer(server, frame.to_string().as_bytes(), Some(&headers));
     let body: Value = serde_json::from_slice(&answer.body.unwrap()).unwrap();
     body["error"]["code"].clone()
 }

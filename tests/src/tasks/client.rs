@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use mcp_core::era::Hints;
 use mcp_core::server::{Caller, Connection, IncomingFrame};
 use serde_json::{Value, json};
 
@@ -11,10 +10,12 @@ use crate::harness::{EventStream, Server, http_client, in_memory, initialize, mo
 use crate::stdio::StdioServer;
 
 pub(super) struct Client {
-    pub(super) over: Over,
+    over: Over,
     /// The declared capabilities, in the modern era.
     capabilities: Option<Value>,
     next_id: u64,
+    /// The stream of the last request that has one, over HTTP.
+    stream: Option<EventStream>,
 }
 
 /// The connection to a server.
@@ -39,6 +40,7 @@ impl Client {
             over,
             capabilities: Some(serde_json::from_str(CAPABILITIES).unwrap()),
             next_id: 0,
+            stream: None,
         }
     }
 
@@ -54,6 +56,7 @@ impl Client {
             over,
             capabilities: None,
             next_id: 0,
+            stream: None,
         };
         if let Over::Http { server, headers } = &mut client.over {
             let session = server.session(revision, &borrowed(headers)).await;
@@ -89,7 +92,8 @@ impl Client {
                 let frame = frame.to_string();
                 let incoming = IncomingFrame {
                     frame: frame.as_bytes(),
-                    hints: Hints::default(),
+                    headers: None,
+                    is_old_transport: false,
                     connection: Some(Arc::clone(connection)),
                     caller,
                 };
@@ -142,8 +146,11 @@ impl Client {
         reply.json()
     }
 
-    /// Sends a request over HTTP whose response is a stream.
-    pub(super) async fn open_stream(&self, frame: &Value) -> EventStream {
+    /// Sends a request whose response is a stream over HTTP.
+    pub(super) async fn open(&mut self, frame: &Value) {
+        if let Over::Stdio(line) = &mut self.over {
+            return line.send(frame.to_string()).await;
+        }
         let accept = "application/json, text/event-stream";
         let mut request = http_client()
             .post(&self.server().url)
@@ -153,7 +160,27 @@ impl Client {
         for (name, value) in self.headers(frame) {
             request = request.header(name, value);
         }
-        EventStream::new(request.send().await.unwrap())
+        self.stream = Some(EventStream::new(request.send().await.unwrap()));
+    }
+
+    /// The next message of the server, on the stream that is open.
+    pub(super) async fn next(&mut self) -> Value {
+        match (&mut self.over, &mut self.stream) {
+            (Over::Stdio(line), _) => line.message().await,
+            (_, Some(stream)) => stream.message().await.json(),
+            _ => panic!("no stream is open"),
+        }
+    }
+
+    /// Answers a question of the server.
+    pub(super) async fn answer(&mut self, answer: &Value) {
+        if let Over::Stdio(line) = &mut self.over {
+            return line.send(answer.to_string()).await;
+        }
+        let headers = self.headers(answer);
+        let headers = borrowed(&headers);
+        let reply = self.server().post_with(&headers, answer.to_string()).await;
+        assert_eq!(reply.status, 202);
     }
 }
 
@@ -193,13 +220,6 @@ impl Over {
                     .collect(),
             },
             Self::Stdio(_) => panic!("there is only one"),
-        }
-    }
-
-    pub(super) fn stdio_connection(&mut self) -> &mut StdioServer {
-        match self {
-            Self::Stdio(line) => line,
-            _ => panic!("not over stdio"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::client::{Client, Over, borrowed};
+use super::client::{Client, Over};
 use super::{accept, text};
 use crate::harness::response;
 
@@ -129,48 +129,27 @@ async fn only_2025_11_25_declares_tasks() {
     }
 }
 
-/// Starts a task that asks; returns its id and the request for its result.
-async fn asking_task(client: &mut Client) -> (Value, u64, Value) {
-    let file = json!({"filename": "a.txt"});
-    let task = client.start("confirm_delete", file).await["taskId"].clone();
-    client.until(&task, "input_required").await;
-    let (id, frame) = client.request("tasks/result", json!({"taskId": task}));
-    (task, id, frame)
-}
-
 /// The question arrives over the request that waits for the result.
 #[tokio::test]
-async fn question_over_stdio() {
-    let mut client = Client::legacy(Over::stdio(), REVISION).await;
-    let (task, id, frame) = asking_task(&mut client).await;
-    let connection = client.over.stdio_connection();
-    connection.send(frame.to_string()).await;
-    let question = connection.message().await;
-    let answer = answer_to(&question, &task).to_string();
-    connection.send(answer).await;
-    let result = connection.message().await;
-    assert_eq!(result["id"], id);
-    assert_eq!(text(&result["result"]), "a.txt is deleted.");
-}
-
-#[tokio::test]
-async fn question_over_http() {
-    let mut client = Client::legacy(Over::http().await, REVISION).await;
-    let (task, id, frame) = asking_task(&mut client).await;
-    let mut stream = client.open_stream(&frame).await;
-    let question = stream.message().await.json();
-    let answer = answer_to(&question, &task).to_string();
-    let headers = client.headers(&frame);
-    let reply = client.server().post_with(&borrowed(&headers), answer).await;
-    assert_eq!(reply.status, 202);
-    let result = stream.response(id).await;
-    assert_eq!(text(&result["result"]), "a.txt is deleted.");
-}
-
-fn answer_to(question: &Value, task: &Value) -> Value {
-    assert_eq!(question["method"], "elicitation/create");
-    assert_eq!(question["params"]["_meta"][RELATED]["taskId"], *task);
-    response(&question["id"], "result", accept(json!({"confirm": true})))
+async fn question_over_http_and_stdio() {
+    for over in [Over::http().await, Over::stdio()] {
+        let mut client = Client::legacy(over, REVISION).await;
+        let file = json!({"filename": "a.txt"});
+        let task = client.start("confirm_delete", file).await["taskId"].clone();
+        client.until(&task, "input_required").await;
+        let (id, frame) = client.request("tasks/result", json!({"taskId": task}));
+        client.open(&frame).await;
+        let question = client.next().await;
+        assert_eq!(question["method"], "elicitation/create");
+        assert_eq!(question["params"]["_meta"][RELATED]["taskId"], task);
+        let yes = accept(json!({"confirm": true}));
+        client
+            .answer(&response(&question["id"], "result", yes))
+            .await;
+        let result = client.next().await;
+        assert_eq!(result["id"], id);
+        assert_eq!(text(&result["result"]), "a.txt is deleted.");
+    }
 }
 
 /// The progress token of the request is valid as long as its task runs.
@@ -180,11 +159,10 @@ async fn progress_names_its_task() {
     let params = json!({"name": "slow_compute", "arguments": {"seconds": 2}, "task": {},
         "_meta": {"progressToken": "t"}});
     let (id, frame) = client.request("tools/call", params);
-    let connection = client.over.stdio_connection();
-    connection.send(frame.to_string()).await;
+    client.open(&frame).await;
     let (mut created, mut progress) = (Value::Null, Vec::new());
     while progress.len() < 2 || created.is_null() {
-        let message = connection.message().await;
+        let message = client.next().await;
         if message["id"] == id {
             created = message["result"]["task"].clone();
         } else {

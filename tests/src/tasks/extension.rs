@@ -144,6 +144,8 @@ async fn client_without_the_extension_gets_no_task() {
             let params = json!({"taskId": "x", "inputResponses": {}});
             client.refused(-32021, method, params).await;
         }
+        let filter = filter(&json!("x"));
+        client.refused(-32021, "subscriptions/listen", filter).await;
     }
 }
 
@@ -196,4 +198,45 @@ async fn check(client: &Client, headers: &[(&str, String)], frame: &Value, statu
     let reply = client.server().post_with(&headers, frame.to_string()).await;
     assert_eq!(reply.status, status, "{reply:?}");
     assert_eq!(reply.json()["error"]["code"], code, "{reply:?}");
+}
+
+#[tokio::test]
+async fn notifications_over_http_and_stdio() {
+    for over in [Over::http().await, Over::stdio()] {
+        let mut client = Client::modern(over);
+        let arguments = json!({"seconds": 1, "label": "sum"});
+        let task = client.call("slow_compute", arguments).await["taskId"].clone();
+        let (id, frame) = client.request("subscriptions/listen", filter(&task));
+        client.open(&frame).await;
+        acknowledged(&client.next().await, id, &task);
+        while !has_ended(&client.next().await, id, &task) {}
+    }
+}
+
+fn filter(task: &Value) -> Value {
+    json!({"notifications": {"taskIds": [task, "unknown"]}})
+}
+
+fn acknowledged(message: &Value, id: u64, task: &Value) {
+    let params = params(message, "notifications/subscriptions/acknowledged", id);
+    assert_eq!(params["notifications"]["taskIds"], json!([task]));
+}
+
+fn has_ended(message: &Value, id: u64, task: &Value) -> bool {
+    let params = params(message, "notifications/tasks", id);
+    assert_eq!(params["taskId"], *task);
+    let has_ended = params["status"] == "completed";
+    if has_ended {
+        assert_eq!(text(&params["result"]), "sum: 1 s");
+    }
+    has_ended
+}
+
+/// The parameters of a notification of the subscription `id`.
+fn params<'a>(message: &'a Value, method: &str, id: u64) -> &'a Value {
+    let params = &message["params"];
+    assert_eq!(message["method"], method);
+    let subscription = &params["_meta"]["io.modelcontextprotocol/subscriptionId"];
+    assert_eq!(*subscription, id);
+    params
 }

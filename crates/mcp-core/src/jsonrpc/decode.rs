@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Deserializer as _, Error as _, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::members::{Known, string};
+use super::members::{Entries, string};
 use super::message::{Id, Message, Notification, Request, ResponseIn};
 
 /// The most messages of one batch.
@@ -72,80 +72,75 @@ impl fmt::Display for Fault {
     }
 }
 
-impl From<serde_json::Error> for DecodeError<'_> {
-    fn from(error: serde_json::Error) -> Self {
-        Self::invalid(None, Fault::NotJson(error.to_string()))
+impl From<Fault> for DecodeError<'_> {
+    fn from(fault: Fault) -> Self {
+        Self { id: None, fault }
     }
 }
 
-impl<'a> DecodeError<'a> {
-    fn invalid(id: Option<Id<'a>>, fault: Fault) -> Self {
-        Self { id, fault }
+impl From<serde_json::Error> for DecodeError<'_> {
+    fn from(error: serde_json::Error) -> Self {
+        Fault::NotJson(error.to_string()).into()
     }
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str, DecodeError<'_>> {
-    std::str::from_utf8(bytes)
-        .map_err(|error| DecodeError::invalid(None, Fault::NotJson(format!("not UTF-8: {error}"))))
-}
-
-fn decode_str(text: &str) -> Result<Message<'_>, DecodeError<'_>> {
-    match Known::read(text, &FIELDS) {
-        Ok(known) => Envelope(known).decode(),
-        // Every object has entries.
-        Err(error) if error.is_data() => Err(DecodeError::invalid(None, Fault::NotAnObject)),
-        Err(error) => Err(error.into()),
-    }
+    std::str::from_utf8(bytes).map_err(|error| Fault::NotJson(format!("not UTF-8: {error}")).into())
 }
 
 /// The names of the fields of a message.
 const FIELDS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// The fields of a message, not parsed yet. A repeated field is no error yet, so that the id is still found.
-struct Envelope<'a>(Known<'a, 6>);
+fn decode_str(text: &str) -> Result<Message<'_>, DecodeError<'_>> {
+    let mut entries = match Entries::read(text) {
+        Ok(entries) => entries,
+        // Every object has entries.
+        Err(error) if error.is_data() => return Err(Fault::NotAnObject.into()),
+        Err(error) => return Err(error.into()),
+    };
+    let fields = FIELDS.map(|name| entries.raw(name));
+    // Also of a request that is invalid.
+    let id = fields[1].and_then(Id::new);
+    let message = match entries.twice {
+        Some(field) => Err(Fault::Duplicate(field)),
+        None => message(fields, id),
+    };
+    message.map_err(|fault| DecodeError { id, fault })
+}
 
-impl<'a> Envelope<'a> {
-    fn decode(self) -> Result<Message<'a>, DecodeError<'a>> {
-        let [_, id, ..] = self.0.values;
-        let id = id.and_then(Id::new);
-        self.into_message(id)
-            .map_err(|fault| DecodeError::invalid(id, fault))
+/// The message with these fields, each of which is there once at most.
+fn message<'a>(
+    [jsonrpc, written_id, method, params, result, error]: [Option<&'a RawValue>; 6],
+    id: Option<Id<'a>>,
+) -> Result<Message<'a>, Fault> {
+    match jsonrpc.map(RawValue::get) {
+        Some(r#""2.0""#) => {}
+        Some(_) => return Err(Fault::Wrong("jsonrpc", "\"2.0\"")),
+        None => return Err(Fault::Missing("jsonrpc")),
     }
-
-    fn into_message(self, id: Option<Id<'a>>) -> Result<Message<'a>, Fault> {
-        if let Some(field) = self.0.twice(&FIELDS) {
-            return Err(Fault::Duplicate(field));
-        }
-        let [jsonrpc, written_id, method, params, result, error] = self.0.values;
-        match jsonrpc.map(RawValue::get) {
-            Some(r#""2.0""#) => {}
-            Some(_) => return Err(Fault::Wrong("jsonrpc", "\"2.0\"")),
-            None => return Err(Fault::Missing("jsonrpc")),
-        }
-        let Some(method) = method else {
-            let outcome = match (result, error) {
-                (Some(result), None) => Ok(result),
-                (None, Some(error)) => Err(error),
-                (Some(_), Some(_)) => {
-                    return Err(Fault::Wrong("result", "absent if error is present"));
-                }
-                (None, None) => return Err(Fault::Missing("method")),
-            };
-            return Ok(Message::Response(ResponseIn { id, outcome }));
+    let Some(method) = method else {
+        let outcome = match (result, error) {
+            (Some(result), None) => Ok(result),
+            (None, Some(error)) => Err(error),
+            (Some(_), Some(_)) => {
+                return Err(Fault::Wrong("result", "absent if error is present"));
+            }
+            (None, None) => return Err(Fault::Missing("method")),
         };
-        if written_id.is_some() && id.is_none() {
-            return Err(Fault::Wrong("id", "a string or an integer"));
-        }
-        let method = string(method.get()).ok_or(Fault::Wrong("method", "a string"))?;
-        let params = params.filter(|params| params.get() != "null");
-        if params.is_some_and(|params| !params.get().starts_with(['{', '['])) {
-            return Err(Fault::Wrong("params", "an object"));
-        }
-        Ok(match id {
-            Some(id) => Message::Request(Request { id, method, params }),
-            None => Message::Notification(Notification { method, params }),
-        })
+        return Ok(Message::Response(ResponseIn { id, outcome }));
+    };
+    if written_id.is_some() && id.is_none() {
+        return Err(Fault::Wrong("id", "a string or an integer"));
     }
+    let method = string(method.get()).ok_or(Fault::Wrong("method", "a string"))?;
+    let params = params.filter(|params| params.get() != "null");
+    if params.is_some_and(|params| !params.get().starts_with(['{', '['])) {
+        return Err(Fault::Wrong("params", "an object"));
+    }
+    Ok(match id {
+        Some(id) => Message::Request(Request { id, method, params }),
+        None => Message::Notification(Notification { method, params }),
+    })
 }
 
 /// The content of one line or one HTTP body.
@@ -179,11 +174,9 @@ fn items(text: &str) -> Result<Vec<&RawValue>, DecodeError<'_>> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let read = deserializer.deserialize_seq(Items(&mut items));
     match read.and_then(|()| deserializer.end()) {
-        Ok(()) if items.is_empty() => Err(DecodeError::invalid(None, Fault::EmptyBatch)),
+        Ok(()) if items.is_empty() => Err(Fault::EmptyBatch.into()),
         Ok(()) => Ok(items),
-        Err(error) if error.is_data() && items.len() == MAX_BATCH => {
-            Err(DecodeError::invalid(None, Fault::LargeBatch))
-        }
+        Err(error) if error.is_data() && items.len() == MAX_BATCH => Err(Fault::LargeBatch.into()),
         Err(error) => Err(error.into()),
     }
 }
@@ -235,57 +228,40 @@ mod tests {
     }
 
     #[test]
-    fn params_are_structured_or_absent() {
-        for (params, expected) in [
-            ("", None),
-            (r#","params":null"#, None),
-            (r#","params":{"a":1}"#, Some(r#"{"a":1}"#)),
-            (r#","params":[1]"#, Some("[1]")),
-        ] {
-            let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m"{params}}}"#);
-            let Message::Request(request) = decode(line.as_bytes()).unwrap() else {
-                panic!("not a request")
-            };
-            assert_eq!(request.params.map(RawValue::get), expected, "{line}");
-        }
-    }
-
-    #[test]
-    fn method_and_id_tell_the_kind_of_a_message() {
-        for (members, expected) in [
-            (r#""id":1,"method":"m""#, "Request"),
-            (r#""method":"m""#, "Notification"),
-            (r#""id":1,"result":{}"#, "Response"),
-        ] {
-            let line = format!(r#"{{"jsonrpc":"2.0",{members}}}"#);
-            let message = format!("{:?}", decode(line.as_bytes()).unwrap());
-            assert!(message.starts_with(expected), "{message}");
-        }
-    }
-
-    #[test]
-    fn response_has_a_result_or_an_error() {
-        let response = |rest: &str| {
-            let line = format!(r#"{{"jsonrpc":"2.0"{rest}}}"#);
-            match decode(line.as_bytes()) {
-                Ok(Message::Response(response)) => {
-                    let id = response.id.map(|id| id.as_json().to_owned());
-                    let text = |json: &RawValue| json.get().to_owned();
-                    Ok((id, response.outcome.map(text).map_err(text)))
-                }
-                Ok(_) => panic!("not a response: {line}"),
-                Err(error) => Err(error.fault),
-            }
+    fn fields_tell_the_kind_of_a_message() {
+        let request = r#"Ok(Request(Request { id: Id(RawValue(1)), method: "m", params: None }))"#;
+        let with = |params: &str| request.replace("None", &format!("Some(RawValue({params}))"));
+        let notification = r#"Ok(Notification(Notification { method: "m", params: None }))"#;
+        let response = |id: &str, outcome: &str| {
+            format!("Ok(Response(ResponseIn {{ id: {id}, outcome: {outcome} }}))")
         };
-        let id = Some("1".to_owned());
-        let result = response(r#","id":1,"result":null"#).unwrap();
-        assert_eq!(result, (id.clone(), Ok("null".to_owned())));
-        let error = response(r#","id":1,"error":{}"#).unwrap();
-        assert_eq!(error, (id, Err("{}".to_owned())));
-        // The peer could not read the id of our request.
-        let unknown = response(r#","id":null,"error":{}"#).unwrap();
-        assert_eq!(unknown.0, None);
-        let both = Fault::Wrong("result", "absent if error is present");
-        assert_eq!(response(r#","id":1,"result":1,"error":{}"#), Err(both));
+        let id = "Some(Id(RawValue(1)))";
+        for (fields, expected) in [
+            (r#""id":1,"method":"m""#, request.to_owned()),
+            (r#""id":1,"method":"m","params":null"#, request.to_owned()),
+            (
+                r#""id":1,"method":"m","params":{"a":1}"#,
+                with(r#"{"a":1}"#),
+            ),
+            (r#""id":1,"method":"m","params":[1]"#, with("[1]")),
+            (r#""method":"m""#, notification.to_owned()),
+            (r#""id":1,"result":{}"#, response(id, "Ok(RawValue({}))")),
+            (
+                r#""id":1,"result":null"#,
+                response(id, "Ok(RawValue(null))"),
+            ),
+            (r#""id":1,"error":{}"#, response(id, "Err(RawValue({}))")),
+            // The peer could not read the id of our request.
+            (
+                r#""id":null,"error":{}"#,
+                response("None", "Err(RawValue({}))"),
+            ),
+        ] {
+            let line = format!(r#"{{"jsonrpc":"2.0",{fields}}}"#);
+            assert_eq!(format!("{:?}", decode(line.as_bytes())), expected);
+        }
+        let both = decode(br#"{"jsonrpc":"2.0","id":1,"result":1,"error":{}}"#);
+        let fault = Fault::Wrong("result", "absent if error is present");
+        assert_eq!(both.unwrap_err().fault, fault);
     }
 }

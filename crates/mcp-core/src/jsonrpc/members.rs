@@ -7,39 +7,31 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The members of an object in their order, also those with the same name.
-struct Entries<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-/// The members of an object that have one of these names.
-pub(crate) struct Known<'a, const N: usize> {
-    /// Their values, by the places of the names; the last one of those with the same name.
-    pub(crate) values: [Option<&'a RawValue>; N],
-    /// Whether there are several with the name.
-    pub(crate) is_twice: [bool; N],
+pub(crate) struct Entries<'a> {
+    all: Vec<(Cow<'a, str>, &'a RawValue)>,
+    /// The first name that was asked for and that several members have.
+    pub(crate) twice: Option<&'static str>,
 }
 
-impl<'a, const N: usize> Known<'a, N> {
-    /// Reads them from an object.
-    pub(crate) fn read(object: &'a str, names: &[&str; N]) -> serde_json::Result<Self> {
-        let Entries(entries) = serde_json::from_str(object)?;
-        let (mut values, mut is_twice) = ([None; N], [false; N]);
-        for (name, value) in entries {
-            if let Some(at) = names.iter().position(|known| *known == name) {
-                is_twice[at] |= values[at].replace(value).is_some();
-            }
+impl<'a> Entries<'a> {
+    /// Reads an object.
+    pub(crate) fn read(object: &'a str) -> serde_json::Result<Self> {
+        serde_json::from_str(object)
+    }
+
+    /// The value of the member `name`; the last one of those with this name.
+    pub(crate) fn raw(&mut self, name: &'static str) -> Option<&'a RawValue> {
+        let mut named = self.all.iter().rev().filter(|(key, _)| key == name);
+        let last = named.next().map(|(_, value)| *value);
+        if named.next().is_some() {
+            self.twice.get_or_insert(name);
         }
-        Ok(Self { values, is_twice })
+        last
     }
 
-    /// The values, of which `null` counts as absent.
-    pub(crate) fn present(&self) -> [Option<&'a RawValue>; N] {
-        self.values
-            .map(|value| value.filter(|value| value.get() != "null"))
-    }
-
-    /// The first of the names that several members have.
-    pub(crate) fn twice<'n>(&self, names: &[&'n str; N]) -> Option<&'n str> {
-        let mut names = names.iter().zip(self.is_twice);
-        names.find_map(|(name, is_twice)| is_twice.then_some(*name))
+    /// The value of the member `name`, of which `null` counts as absent.
+    pub(crate) fn get(&mut self, name: &'static str) -> Option<&'a RawValue> {
+        self.raw(name).filter(|value| value.get() != "null")
     }
 }
 
@@ -58,11 +50,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut entries = Vec::new();
+                let mut all = Vec::new();
                 while let Some((Name(name), value)) = map.next_entry()? {
-                    entries.push((name, value));
+                    all.push((name, value));
                 }
-                Ok(Entries(entries))
+                Ok(Entries { all, twice: None })
             }
         }
         deserializer.deserialize_map(Object)
@@ -77,8 +69,8 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
 
 /// The names and the JSON of the members of an object; `None` if it is no object.
 pub fn members(object: &str) -> Option<impl Iterator<Item = (Cow<'_, str>, &str)>> {
-    let Entries(entries) = serde_json::from_str(object).ok()?;
-    Some(entries.into_iter().map(|(name, value)| (name, value.get())))
+    let entries = Entries::read(object).ok()?.all.into_iter();
+    Some(entries.map(|(name, value)| (name, value.get())))
 }
 
 /// The members of an object, in their order, each as its original JSON text.

@@ -10,10 +10,14 @@ use crate::jsonrpc::{Id, Json, Response};
 
 /// The answer to a request that has not failed. It gets the form of its era by the methods of that era.
 pub(super) enum Answer {
-    /// A result, and the members of its `_meta`: JSON without braces, which may be empty.
-    Result(Json, String),
-    /// The result of a tool that has failed, and the members of its `_meta`.
-    ToolFailed(Json, String),
+    /// A result.
+    Result {
+        json: Json,
+        /// The members of its `_meta`: JSON without braces, which may be empty.
+        meta: String,
+        /// True if it says that a tool has failed.
+        failed: bool,
+    },
     /// The result of `initialize`.
     Initialized(Json, Negotiated),
     /// A result that already has the form of the modern era.
@@ -30,9 +34,17 @@ pub(super) struct Questions {
     pub(super) memo: Value,
 }
 
+impl Answer {
+    /// The result of a tool, which may have failed.
+    pub(super) fn of_tool(json: Json, failed: bool) -> Self {
+        let meta = String::new();
+        Self::Result { json, meta, failed }
+    }
+}
+
 impl From<Json> for Answer {
     fn from(json: Json) -> Self {
-        Self::Result(json, String::new())
+        Self::of_tool(json, false)
     }
 }
 
@@ -119,7 +131,6 @@ impl FrameReply {
         Self::with(body)
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "a reply is sent once")]
     pub(super) fn single(reply: MessageReply<'_>) -> Self {
         let mut body = Vec::new();
         reply.response.write(&mut body);

@@ -25,7 +25,7 @@ pub trait Audit: Send + Sync {
 }
 
 /// The name and the address of the client that has sent a request, for the audit.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Sender {
     /// The name that it gives itself.
     pub client: ClientName,
@@ -69,11 +69,11 @@ pub struct AuditedRequest<'a> {
     pub sender: Sender,
     /// Its span, if it belongs to a trace.
     pub trace: Option<&'a TraceContext>,
-    /// The part of the service that it concerned, as [`AuditNotes::set_target`] has set it.
+    /// The part of the service that it concerned, as [`AuditNotes`] have it.
     pub target: Option<&'a Arc<str>>,
-    /// Why the caller may not use the item, as [`AuditNotes::set_denial`] has set it.
+    /// Why the caller may not use the item, as [`AuditNotes`] have it.
     pub denial: Option<&'a Denial>,
-    /// The rule that allows the item, as [`AuditNotes::set_permission`] has set it.
+    /// The rule that allows the item, as [`AuditNotes`] have it.
     pub permission: Option<&'a Arc<str>>,
     /// From the request to its end.
     pub took: Duration,
@@ -90,54 +90,22 @@ pub struct AuditedRequest<'a> {
     pub failure: Option<&'a str>,
 }
 
-/// Facts that the handler of a request adds to its audit.
+/// Facts that the handler of a request adds to its audit, of which the first ones count.
 #[derive(Debug, Default)]
 pub struct AuditNotes {
-    is_recorded: AtomicBool,
-    target: OnceLock<Arc<str>>,
-    denial: OnceLock<Denial>,
-    permission: OnceLock<Arc<str>>,
+    /// True if the handler writes the record itself.
+    pub(super) is_taken_over: AtomicBool,
+    /// The part of the service that the request concerns, such as a backend.
+    pub target: OnceLock<Arc<str>>,
+    /// The reason why the caller may not use what it asked for, for the operator.
+    pub denial: OnceLock<Denial>,
+    /// The rule that allows the caller what it asked for, for the operator.
+    pub permission: OnceLock<Arc<str>>,
 }
 
 impl AuditNotes {
     /// Takes over the record: the handler writes its own, with more details.
     pub fn take_over(&self) {
-        self.is_recorded.store(true, Ordering::Relaxed);
-    }
-
-    /// Sets the reason why the caller may not use what it asked for, for the operator.
-    pub fn set_denial(&self, denial: Denial) {
-        let _ = self.denial.set(denial);
-    }
-
-    /// Sets the rule that allows the caller what it asked for, for the operator.
-    pub fn set_permission(&self, rule: Arc<str>) {
-        let _ = self.permission.set(rule);
-    }
-
-    /// True if the handler writes the record itself.
-    pub(super) fn is_taken_over(&self) -> bool {
-        self.is_recorded.load(Ordering::Relaxed)
-    }
-
-    /// The part of the service that [`AuditNotes::set_target`] has set.
-    pub(super) fn target(&self) -> Option<&Arc<str>> {
-        self.target.get()
-    }
-
-    /// The reason that [`AuditNotes::set_denial`] has set.
-    pub(super) fn denial(&self) -> Option<&Denial> {
-        self.denial.get()
-    }
-
-    /// The rule that [`AuditNotes::set_permission`] has set.
-    pub fn permission(&self) -> Option<&Arc<str>> {
-        self.permission.get()
-    }
-
-    /// Sets the part of the service that the request concerns, such as a backend.
-    pub fn set_target(&self, target: Arc<str>) {
-        // Only the first one counts.
-        let _ = self.target.set(target);
+        self.is_taken_over.store(true, Ordering::Relaxed);
     }
 }

@@ -1,12 +1,12 @@
 //! The client that has sent a frame, as its transport knows it, and the receiver of messages to it.
 
 use core::net::IpAddr;
-use std::fmt;
 use std::sync::Arc;
 
+use http::HeaderMap;
 use tokio_util::sync::CancellationToken;
 
-use crate::tool::{Client, ClientInfo, Principal};
+use crate::tool::{ClientInfo, Principal};
 
 /// The receiver of messages to the caller while its call runs.
 ///
@@ -21,11 +21,7 @@ pub trait Peer: Send + Sync {
     fn disconnect(&self) {}
 }
 
-/// Returns the value of a header of an HTTP request by its name in lower case.
-pub type RequestHeaders = Arc<dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync>;
-
-/// The client that has sent a frame, as its transport knows it. In the unversioned era a caller is also the [`Client`] of
-/// its calls, which can be asked nothing.
+/// The client that has sent a frame, as its transport knows it.
 #[derive(Clone, Default)]
 pub struct Caller {
     /// Facts about it.
@@ -42,7 +38,7 @@ pub struct Caller {
     /// The address that its requests come from; `None` over stdio.
     pub address: Option<IpAddr>,
     /// The headers of its request; `None` over stdio, and at a server that relays nothing.
-    pub headers: Option<RequestHeaders>,
+    pub headers: Option<Arc<HeaderMap>>,
     /// The name of the view that it uses; `None` for the server itself. A task belongs to it in this view only.
     pub view: Option<Arc<str>>,
 }
@@ -90,11 +86,6 @@ impl Caller {
         }
     }
 
-    /// True if messages can be sent to it.
-    pub(super) fn has_peer(&self) -> bool {
-        self.peer.is_some()
-    }
-
     /// Sends an encoded notification; false if the caller has no peer.
     pub(super) fn send(&self, message: String) -> bool {
         let Some(peer) = &self.peer else { return false };
@@ -103,67 +94,25 @@ impl Caller {
     }
 }
 
-impl Client for Caller {
-    fn info(&self) -> &ClientInfo {
-        &self.info
-    }
-
-    fn notify(&self, message: String) {
-        self.send(message);
-    }
-
-    fn disconnect(&self) {
-        if let Some(peer) = &self.peer {
-            peer.disconnect();
-        }
-    }
-}
-
 /// Limit for the bytes of a name. Each session id has it.
 const MAX_NAME_BYTES: usize = 40;
 
 /// The name that a client gives itself, such as `claude-code`, or the start of it; empty if it gives none. Anybody can
 /// give any name.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct ClientName {
-    length: u8,
-    bytes: [[u8; 8]; MAX_NAME_BYTES / 8],
-}
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientName(Arc<str>);
 
 impl ClientName {
-    /// The name of a client that gives none.
-    pub const NONE: Self = Self {
-        length: 0,
-        bytes: [[0; 8]; MAX_NAME_BYTES / 8],
-    };
-
     /// The printable part of `text`, up to the limit.
     pub fn new(text: &str) -> Self {
-        let mut name = Self::default();
-        for char in text.trim().chars().filter(|char| !char.is_control()) {
-            let at = usize::from(name.length);
-            let end = at + char.len_utf8();
-            let Some(room) = name.bytes.as_flattened_mut().get_mut(at..end) else {
-                break;
-            };
-            char.encode_utf8(room);
-            name.length += char.len_utf8() as u8;
-        }
-        name
+        let printable = text.trim().chars().filter(|char| !char.is_control());
+        let name: String = printable.collect();
+        Self(name[..name.floor_char_boundary(MAX_NAME_BYTES)].into())
     }
 
     /// The name.
     pub fn as_str(&self) -> &str {
-        let bytes = self.bytes.as_flattened().get(..usize::from(self.length));
-        bytes
-            .and_then(|bytes| str::from_utf8(bytes).ok())
-            .unwrap_or_default()
-    }
-}
-
-impl fmt::Debug for ClientName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self.as_str(), f)
+        &self.0
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
 use serde_json::value::RawValue;
@@ -368,11 +368,7 @@ impl Server {
         };
         items.access = more.access;
         items.instructions = joined(&items.instructions, &more.instructions);
-        let published = Arc::new(Published::new(items, &self.identity));
-        *self
-            .published
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = published;
+        *self.published.write() = Arc::new(Published::new(items, &self.identity));
         if let Some(changes) = &self.features.changes {
             changes.published();
         }
@@ -435,12 +431,7 @@ impl Server {
     }
 
     fn published(&self) -> Arc<Published> {
-        Arc::clone(
-            &self
-                .published
-                .read()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        Arc::clone(&self.published.read())
     }
 
     /// The current catalog with all items.

@@ -1,114 +1,102 @@
-//! The client of a call, by its era. The client of an unversioned call is its caller, who can be asked nothing.
+//! The client of a call, by its era.
 //!
 //! In the legacy era a question is a request over the client's connection, and the call waits for the response. In the
 //! modern era there are no requests to a client: a call that asks ends with the question, and the client repeats it with
 //! the answer.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use futures_util::future::try_join_all;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use super::answer::Questions;
-use super::{Caller, Connection, lock};
+use super::{Caller, Connection};
 use crate::tool::{AnswersFuture, Client, ClientInfo, InputRequest, ToolError, ToolErrorKind};
 
-/// A client that stays connected.
-pub(super) struct LegacyClient {
+/// The client of a request.
+pub(super) struct RequestClient {
     caller: Caller,
-    connection: Arc<Connection>,
     info: ClientInfo,
-    /// True while the call waits for a person, who may take longer than a service.
-    is_asking: AtomicBool,
+    asking: Asking,
 }
 
-impl LegacyClient {
-    pub(super) fn new(caller: &Caller, connection: &Arc<Connection>) -> Self {
-        let info = ClientInfo {
-            capabilities: connection.capabilities(),
-            log_level: Some(connection.log_level()),
-            ..caller.info().clone()
-        };
+/// The way in which a client is asked.
+enum Asking {
+    /// It can be asked nothing.
+    Never,
+    /// It stays connected.
+    Legacy {
+        connection: Arc<Connection>,
+        /// True while the call waits for a person, who may take longer than a service.
+        is_waiting: AtomicBool,
+    },
+    /// It describes itself in every request.
+    Modern {
+        /// The state of earlier rounds; `None` for methods without rounds.
+        round: Option<Arc<PreviousRounds>>,
+        /// The questions with which the call ends.
+        questions: Mutex<Option<Questions>>,
+    },
+}
+
+impl RequestClient {
+    pub(super) fn unversioned(caller: &Caller) -> Self {
         Self {
             caller: caller.clone(),
-            connection: Arc::clone(connection),
-            info,
-            is_asking: AtomicBool::new(false),
+            info: caller.info.clone(),
+            asking: Asking::Never,
         }
     }
-}
 
-impl Client for LegacyClient {
-    fn info(&self) -> &ClientInfo {
-        &self.info
+    pub(super) fn legacy(caller: &Caller, connection: &Arc<Connection>) -> Self {
+        Self {
+            caller: caller.clone(),
+            info: ClientInfo {
+                capabilities: connection.capabilities(),
+                log_level: Some(connection.log_level()),
+                ..caller.info.clone()
+            },
+            asking: Asking::Legacy {
+                connection: Arc::clone(connection),
+                is_waiting: AtomicBool::new(false),
+            },
+        }
     }
 
-    fn notify(&self, message: String) {
-        self.caller.send(message);
-    }
-
-    fn disconnect(&self) {
-        self.caller.disconnect();
-    }
-
-    fn ask<'a>(&'a self, questions: &'a [(&'a str, InputRequest)]) -> AnswersFuture<'a> {
-        Box::pin(async move {
-            self.is_asking.store(true, Ordering::Relaxed);
-            let send = |message| self.caller.send(message);
-            let answers = try_join_all(questions.iter().map(|(_, question)| {
-                let (method, params) = (question.method(), question.params());
-                self.connection.ask(send, method, params)
-            }));
-            let answers = answers.await.map_err(ToolError::upstream);
-            self.is_asking.store(false, Ordering::Relaxed);
-            answers
-        })
-    }
-
-    fn is_asking(&self) -> bool {
-        self.is_asking.load(Ordering::Relaxed)
-    }
-}
-
-/// A client that describes itself in every request.
-pub(super) struct ModernClient {
-    caller: Caller,
-    info: ClientInfo,
-    /// The state of earlier rounds; `None` for methods without rounds.
-    round: Option<Arc<PreviousRounds>>,
-    /// The questions with which the call ends.
-    questions: Mutex<Option<Questions>>,
-}
-
-impl ModernClient {
-    pub(super) fn new(
+    pub(super) fn modern(
         caller: &Caller,
         info: ClientInfo,
         round: Option<Arc<PreviousRounds>>,
     ) -> Self {
+        let questions = Mutex::default();
         Self {
             caller: caller.clone(),
             info,
-            round,
-            questions: Mutex::default(),
+            asking: Asking::Modern { round, questions },
         }
     }
 
     pub(super) fn round(&self) -> Option<&Arc<PreviousRounds>> {
-        self.round.as_ref()
+        match &self.asking {
+            Asking::Modern { round, .. } => round.as_ref(),
+            Asking::Never | Asking::Legacy { .. } => None,
+        }
     }
 
-    /// Takes the questions with which a call has ended, if `error` says that it has asked `client`.
-    pub(super) fn questions_of(client: Option<&Self>, error: &ToolError) -> Option<Questions> {
-        let client = client.filter(|_| error.asks_client())?;
-        lock(&client.questions).take()
+    /// Takes the questions with which a call has ended, if `error` says that it has asked this client.
+    pub(super) fn questions_of(&self, error: &ToolError) -> Option<Questions> {
+        match &self.asking {
+            Asking::Modern { questions, .. } if error.asks_client() => questions.lock().take(),
+            _ => None,
+        }
     }
 
     /// Returns the answers of earlier rounds, in the order of the questions; if one is missing, the
     /// error that starts the next round.
-    fn answers(&self, questions: &[(&str, InputRequest)]) -> Result<Vec<Value>, ToolError> {
-        let Some(round) = &self.round else {
+    fn earlier_answers(&self, questions: &[(&str, InputRequest)]) -> Result<Vec<Value>, ToolError> {
+        let Some(round) = self.round() else {
             return Ok(Vec::new());
         };
         let answers = questions.iter().map(|(key, _)| round.answers.get(*key));
@@ -123,7 +111,7 @@ impl ModernClient {
     }
 }
 
-impl Client for ModernClient {
+impl Client for RequestClient {
     fn info(&self) -> &ClientInfo {
         &self.info
     }
@@ -133,15 +121,40 @@ impl Client for ModernClient {
     }
 
     fn disconnect(&self) {
-        self.caller.disconnect();
+        if let Some(peer) = &self.caller.peer {
+            peer.disconnect();
+        }
     }
 
     fn ask<'a>(&'a self, questions: &'a [(&'a str, InputRequest)]) -> AnswersFuture<'a> {
-        Box::pin(std::future::ready(self.answers(questions)))
+        Box::pin(async move {
+            let Asking::Legacy {
+                connection,
+                is_waiting,
+            } = &self.asking
+            else {
+                return self.earlier_answers(questions);
+            };
+            is_waiting.store(true, Ordering::Relaxed);
+            let send = |message| self.caller.send(message);
+            let answers = try_join_all(questions.iter().map(|(_, question)| {
+                let (method, params) = (question.method(), question.params());
+                connection.ask(send, method, params)
+            }));
+            let answers = answers.await.map_err(ToolError::upstream);
+            is_waiting.store(false, Ordering::Relaxed);
+            answers
+        })
+    }
+
+    fn is_asking(&self) -> bool {
+        matches!(&self.asking, Asking::Legacy { is_waiting, .. } if is_waiting.load(Ordering::Relaxed))
     }
 
     fn require_input(&self, by_key: Map<String, Value>, memo: Value) -> ToolError {
-        *lock(&self.questions) = Some(Questions { by_key, memo });
+        if let Asking::Modern { questions, .. } = &self.asking {
+            *questions.lock() = Some(Questions { by_key, memo });
+        }
         ToolError::new(
             ToolErrorKind::Interrupted,
             "The client must answer the question first.",
@@ -149,7 +162,7 @@ impl Client for ModernClient {
     }
 
     fn waits_for_answers(&self) -> bool {
-        self.round.is_none()
+        self.round().is_none()
     }
 }
 

@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::changes::{ChangeNotifier, ServerChange, Subscription};
-use super::{Caller, ClientName, OnDrop, Peer, Server, lock};
+use super::{Caller, ClientName, OnDrop, Peer, Server};
 use crate::error::Error;
 use crate::jsonrpc::{Id, ResponseIn, member, string};
 use crate::revision::Revision;
@@ -50,7 +50,7 @@ struct InFlightRequest {
 }
 
 /// The result of `initialize`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Negotiated {
     /// The negotiated revision.
     pub revision: Revision,
@@ -83,17 +83,17 @@ impl Default for Connection {
 }
 
 impl Connection {
-    /// The same connection with the id that every object of this session has. The objects of a session over
-    /// HTTP come and go with its requests.
-    pub fn with_id(self, id: u64) -> Self {
-        Self { id, ..self }
-    }
-
-    /// The same connection, whose questions name this process: the client of a session may send the answer to another
+    /// A connection of a session over HTTP, which its id has negotiated. The objects of a session come and go with its
+    /// requests, so they all have one id. Their questions name this process: the client may send the answer to another
     /// one, which has asked something else.
-    pub fn of_process(self, process: u32) -> Self {
-        let process = Some(process);
-        Self { process, ..self }
+    pub fn of_session(id: u64, process: u32, negotiated: Negotiated) -> Self {
+        let connection = Self {
+            id,
+            process: Some(process),
+            ..Self::default()
+        };
+        connection.set_negotiated(negotiated);
+        connection
     }
 
     /// Distinguishes connections and sessions of this process, also after the object is gone.
@@ -101,16 +101,9 @@ impl Connection {
         self.id
     }
 
-    /// A connection after its handshake.
-    pub fn from_negotiated(negotiated: Negotiated) -> Self {
-        let connection = Self::default();
-        connection.set_negotiated(negotiated);
-        connection
-    }
-
     /// The result of `initialize`; `None` before it.
     pub fn negotiated(&self) -> Option<Negotiated> {
-        self.state().negotiated
+        self.state().negotiated.clone()
     }
 
     /// True if the object can be dropped: what was negotiated is stored in the session id.
@@ -190,10 +183,6 @@ impl Connection {
 
     pub(super) fn unsubscribe(&self, uri: &str) {
         self.state().subscriptions.remove(uri);
-    }
-
-    pub(super) fn is_subscribed(&self, uri: &str) -> bool {
-        self.state().subscriptions.contains_key(uri)
     }
 
     /// The URIs of the subscribed resources.
@@ -308,7 +297,7 @@ impl Connection {
     }
 
     fn state(&self) -> MutexGuard<'_, ConnectionState> {
-        lock(&self.state)
+        self.state.lock()
     }
 }
 
@@ -325,7 +314,7 @@ impl Server {
             for change in changes {
                 let is_wanted = match &change {
                     ServerChange::Resource(uri) => {
-                        connection.is_subscribed(uri)
+                        connection.state().subscriptions.contains_key(uri)
                             // It may have been allowed when the client subscribed.
                             && self.catalog_of(caller).allows_uri(uri)
                     }

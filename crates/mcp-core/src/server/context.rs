@@ -4,18 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tokio_util::sync::CancellationToken;
 
 use super::answer::Answer;
 use super::audit::{AuditNotes, Sender};
-use super::clients::ModernClient;
+use super::clients::RequestClient;
 use super::params::{Params, wrong};
 use super::record::RequestRecord;
-use super::{Caller, Connection, RequestHeaders};
+use super::{Caller, Connection};
 use crate::era::Era;
 use crate::error::Error;
 use crate::jsonrpc::Id;
-use crate::tool::{Call, Principal, ToolError};
+use crate::tool::{Call, ToolError};
 use crate::trace::TraceContext;
 
 /// A request that has passed the checks of its era.
@@ -30,8 +29,8 @@ pub(super) struct RequestContext<'a> {
     pub(super) call: Call,
     /// The request as audit, metrics and traces see it.
     pub(super) record: &'a RequestRecord<'a>,
-    /// The client of `call`, in the modern era.
-    pub(super) client: Option<Arc<ModernClient>>,
+    /// The client of `call`.
+    pub(super) client: Arc<RequestClient>,
 }
 
 impl<'a> RequestContext<'a> {
@@ -49,7 +48,7 @@ impl<'a> RequestContext<'a> {
     ) -> Result<Answer, Error> {
         match result {
             Ok(result) => Ok(done(result)),
-            Err(error) => match ModernClient::questions_of(self.client.as_deref(), &error) {
+            Err(error) => match self.client.questions_of(&error) {
                 Some(questions) => Ok(Answer::NeedsInput(questions)),
                 None => Err(error.into()),
             },
@@ -70,19 +69,10 @@ pub struct OriginalRequest {
     pub timeout: Duration,
     /// Its connection or session, if it has one.
     pub connection: Option<Arc<Connection>>,
-    /// The owner of the bearer token of its caller; `None` if it has none.
-    pub principal: Option<Arc<Principal>>,
-    /// The name of the view that its caller uses; `None` for the server itself.
-    pub view: Option<Arc<str>>,
+    /// Its caller.
+    pub caller: Caller,
     /// The client and its address.
     pub sender: Sender,
-    /// Its headers; `None` over stdio.
-    pub headers: Option<RequestHeaders>,
-    /// Cancelled when the bearer token of its caller is revoked; `None` if it has none.
-    pub revoked: Option<Arc<CancellationToken>>,
-    /// Cancelled when its client has left before the answer and cannot resume the stream. Before the modern era that
-    /// does not cancel the call.
-    pub left: Option<Arc<CancellationToken>>,
     /// Facts for the audit.
     pub notes: Arc<AuditNotes>,
 }

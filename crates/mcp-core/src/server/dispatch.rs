@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::{Answer, FrameReply, MessageReply};
 use super::catalog::Catalog;
-use super::clients::{LegacyClient, ModernClient};
+use super::clients::RequestClient;
 use super::context::{OriginalRequest, RequestContext};
 use super::method::McpMethod;
 use super::params::{Params, or_empty, wrong};
@@ -24,7 +24,7 @@ use crate::jsonrpc::{
     DecodeError, Frame, Id, Json, MAX_NESTING, Message, Notification, Request, Response,
     is_too_deep,
 };
-use crate::tool::{Call, Client, Detail};
+use crate::tool::{Call, Detail};
 use crate::trace::{self, TraceContext};
 
 /// The kind of a failure of which only the result of a tool tells, as the conventions of OpenTelemetry name it.
@@ -34,12 +34,9 @@ impl Server {
     /// Answers one frame: a message or a batch.
     ///
     /// Boxed, so that the code of all methods is compiled here, once, and not where it is called.
-    pub fn handle<'a>(&'a self, mut from: IncomingFrame<'a>) -> BoxFuture<'a, FrameReply> {
+    pub fn handle<'a>(&'a self, from: IncomingFrame<'a>) -> BoxFuture<'a, FrameReply> {
         // A block, since the future of an `async fn` has its arguments twice.
         Box::pin(async move {
-            let negotiated = from.connection.as_ref().and_then(|it| it.negotiated());
-            let hints = &mut from.hints;
-            hints.negotiated = hints.negotiated.or(negotiated.map(|found| found.revision));
             let message = match Frame::decode(from.frame) {
                 // Boxed: few frames are batches.
                 Ok(Frame::Batch(messages)) => {
@@ -60,7 +57,7 @@ impl Server {
         messages: Vec<Result<Message<'a>, DecodeError<'a>>>,
         from: &IncomingFrame<'_>,
     ) -> FrameReply {
-        let era = Era::from_headers(&from.hints);
+        let era = from.era("", None);
         if !era.allows_batch() {
             return FrameReply::single(self.refuse(None, era, &no_batches(era)));
         }
@@ -92,7 +89,7 @@ impl Server {
                 None
             }
             Err(error) => {
-                let era = Era::from_headers(&from.hints);
+                let era = from.era("", None);
                 Some(self.refuse_at_once(error.id, era, &error.fault.into()))
             }
         }
@@ -106,7 +103,7 @@ impl Server {
         from: &IncomingFrame<'_>,
         in_batch: bool,
     ) -> Option<MessageReply<'a>> {
-        let era = Era::decide_by_meta(&from.hints, &request.method, params.meta);
+        let era = from.era(&request.method, params.meta);
         // Cancelling by request id needs a connection.
         let cancelled = from.caller.cancelled.as_deref();
         let request_token = from.connection.as_ref().map(|_| {
@@ -132,8 +129,8 @@ impl Server {
             return None;
         }
         let reply = self.reply(request.id, era, answer);
-        if let (Some(connection), Some(found)) = (&from.connection, reply.negotiated) {
-            connection.set_negotiated(found);
+        if let (Some(connection), Some(found)) = (&from.connection, &reply.negotiated) {
+            connection.set_negotiated(found.clone());
         }
         record.answered(&reply);
         Some(reply)
@@ -174,21 +171,16 @@ impl Server {
             from,
             ..
         } = *record;
-        let mut modern = None;
         let caller = &from.caller;
-        let (client, meta): (Arc<dyn Client>, _) = match (era, &from.connection) {
-            (Era::Modern, _) => {
-                let (client, meta) = self.modern_client(record)?;
-                modern = Some(Arc::clone(&client));
-                (client, meta)
-            }
+        let (client, meta) = match (era, &from.connection) {
+            (Era::Modern, _) => self.modern_client(record)?,
             (Era::Legacy(_), Some(connection)) => {
-                let client = LegacyClient::new(caller, connection);
-                (Arc::new(client), params.meta())
+                (RequestClient::legacy(caller, connection), params.meta())
             }
-            _ => (Arc::new(caller.clone()), params.meta()),
+            _ => (RequestClient::unversioned(caller), params.meta()),
         };
-        let mut call = Call::new(client, cancelled.cloned());
+        let client = Arc::new(client);
+        let mut call = Call::new(Arc::<RequestClient>::clone(&client), cancelled.cloned());
         let token = meta.progress_token();
         if let Some(token) = token.filter(|_| record.method.calls_tool()) {
             call = call.with_progress(token.to_owned());
@@ -197,8 +189,7 @@ impl Server {
             let original = self.original(record)?;
             call = call.with_extension(Arc::new(original));
         }
-        let round = modern.as_deref().and_then(ModernClient::round);
-        if let Some(round) = round.filter(|round| !round.is_empty()) {
+        if let Some(round) = client.round().filter(|round| !round.is_empty()) {
             call = call.with_extension(Arc::clone(round));
         }
         Ok(RequestContext {
@@ -209,7 +200,7 @@ impl Server {
             caller,
             call,
             record,
-            client: modern,
+            client,
         })
     }
 
@@ -230,12 +221,8 @@ impl Server {
             era: record.era,
             timeout: self.settings.call_timeout,
             connection: connection.clone(),
-            principal: caller.principal().cloned(),
-            view: caller.view.clone(),
-            sender: record.sender,
-            headers: caller.headers.clone(),
-            revoked: caller.revoked.clone(),
-            left: caller.disconnected.clone(),
+            caller: caller.clone(),
+            sender: record.sender.clone(),
             notes: record.notes.clone().unwrap_or_default(),
         })
     }
@@ -306,10 +293,8 @@ impl Server {
     /// Builds the reply to a request.
     fn reply<'a>(&self, id: Id<'a>, era: Era, answer: Result<Answer, Error>) -> MessageReply<'a> {
         let (json, error, negotiated) = match answer {
-            Ok(Answer::Result(json, _) | Answer::Whole(json) | Answer::Task(json)) => {
-                (json, None, None)
-            }
-            Ok(Answer::ToolFailed(json, _)) => (json, Some(TOOL_ERROR), None),
+            Ok(Answer::Whole(json) | Answer::Task(json)) => (json, None, None),
+            Ok(Answer::Result { json, failed, .. }) => (json, failed.then_some(TOOL_ERROR), None),
             Ok(Answer::Initialized(json, negotiated)) => (json, None, Some(negotiated)),
             // Only calls of the modern era end with questions, which are a result by now.
             Ok(Answer::NeedsInput(_)) => return self.refuse(Some(id), era, &Error::Internal),

@@ -29,10 +29,7 @@ use crate::tool::{
 impl Server {
     pub(super) async fn call_tool(&self, context: &RequestContext<'_>) -> Result<Answer, Error> {
         let (name, arguments) = context.params.named_call()?;
-        let answer = |result| {
-            let capabilities = context.call.capabilities();
-            conclude(context.era, capabilities, context.client.as_deref(), result)
-        };
+        let answer = |result| conclude(context.era, &context.client, result);
         let refused = |error: ToolError| {
             context.record.failed(error.kind().as_str());
             answer(Err(error))

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::Server;
@@ -110,7 +110,7 @@ impl FailureLog {
 
     /// Counts a failure. Returns the number of those that were not warned of, if a warning is due.
     fn count(&self, name: &str, kind: &'static str, now: Instant) -> Option<u64> {
-        let mut warnings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warnings = self.0.lock();
         if warnings.len() >= MAX_WARNINGS {
             warnings.clear();
         }
@@ -147,6 +147,6 @@ mod tests {
         for tool in 0..2 * MAX_WARNINGS {
             log.count(&tool.to_string(), "timeout", at(62));
         }
-        assert!(log.0.lock().unwrap().len() <= MAX_WARNINGS);
+        assert!(log.0.lock().len() <= MAX_WARNINGS);
     }
 }

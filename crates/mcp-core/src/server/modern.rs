@@ -4,25 +4,23 @@ mod headers;
 mod rounds;
 mod subscriptions;
 
-use std::sync::Arc;
-
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
-use super::clients::ModernClient;
+use super::clients::RequestClient;
 use super::context::RequestContext;
 use super::method::McpMethod;
 use super::params::{Params, wrong};
 use super::record::RequestRecord;
 use super::tasks::EXTENSION;
 use super::{Caller, IncomingFrame, Server};
-use crate::era::{Era, Hints};
+use crate::era::Era;
 use crate::error::{Error, supported_versions};
 use crate::jsonrpc::{Json, string};
 use crate::meta::Meta;
 use crate::revision::MODERN;
-use crate::tool::{ArgumentError, Client as _, ClientCapabilities, ClientInfo};
+use crate::tool::{ArgumentError, ClientCapabilities, ClientInfo};
 
 const VERSION: &str = "_meta[\"io.modelcontextprotocol/protocolVersion\"]";
 const CAPABILITIES: &str = "_meta[\"io.modelcontextprotocol/clientCapabilities\"]";
@@ -41,7 +39,7 @@ impl Server {
     pub(super) fn modern_client<'a>(
         &self,
         record: &RequestRecord<'a>,
-    ) -> Result<(Arc<ModernClient>, Meta<'a>), Error> {
+    ) -> Result<(RequestClient, Meta<'a>), Error> {
         let RequestRecord {
             request,
             params,
@@ -49,16 +47,18 @@ impl Server {
             method,
             ..
         } = *record;
-        let IncomingFrame { hints, caller, .. } = from;
-        let meta = check(params, hints)?;
-        let mut info = client_info(&meta, caller.info())?;
-        headers::check(&request.method, params, hints)?;
-        if method == McpMethod::CallTool && hints.has_headers {
+        let IncomingFrame {
+            headers, caller, ..
+        } = from;
+        let meta = check(params, from)?;
+        let mut info = client_info(&meta, &caller.info)?;
+        headers::check(&request.method, params, *headers)?;
+        if let (McpMethod::CallTool, Some(headers)) = (method, headers) {
             let catalog = self.catalog_of(caller);
             let name = params.name.and_then(|name| string(name.get()));
             let tool = name.and_then(|name| catalog.tool(&name));
             let declared = tool.map(|(tool, _)| tool.header_params());
-            headers::check_arguments(declared.unwrap_or_default(), params, hints)?;
+            headers::check_arguments(declared.unwrap_or_default(), params, headers)?;
         }
         let round = match method.has_rounds() {
             true => Some(self.open_round(&request.method, params, caller)?),
@@ -70,8 +70,7 @@ impl Server {
                 None
             }
         };
-        let client = ModernClient::new(caller, info, round);
-        Ok((Arc::new(client), meta))
+        Ok((RequestClient::modern(caller, info, round), meta))
     }
 
     /// The answer to a request in the form of this era.
@@ -90,12 +89,9 @@ impl Server {
             _ => "",
         };
         match answer {
-            Answer::Result(json, meta) => self
-                .with_type("complete", cache, &json, &meta, caller)
-                .into(),
-            Answer::ToolFailed(json, meta) => {
+            Answer::Result { json, meta, failed } => {
                 let json = self.with_type("complete", cache, &json, &meta, caller);
-                Answer::ToolFailed(json, String::new())
+                Answer::of_tool(json, failed)
             }
             Answer::Task(json) => self.with_type("task", cache, &json, "", caller).into(),
             Answer::NeedsInput(questions) => {
@@ -151,10 +147,10 @@ impl Server {
     }
 }
 
-fn unsupported(version: impl Into<String>, hints: &Hints<'_>) -> Error {
+fn unsupported(version: impl Into<String>, from: &IncomingFrame<'_>) -> Error {
     Error::UnsupportedVersion {
         requested: version.into(),
-        is_old_transport: hints.is_old_transport,
+        is_old_transport: from.is_old_transport,
     }
 }
 
@@ -163,24 +159,25 @@ fn malformed(field: &str, reason: &str) -> Error {
 }
 
 /// Returns the `_meta` of a request, after a check of its version.
-fn check<'a>(params: &Params<'a>, hints: &Hints<'_>) -> Result<Meta<'a>, Error> {
+fn check<'a>(params: &Params<'a>, from: &IncomingFrame<'_>) -> Result<Meta<'a>, Error> {
+    let named = from.version();
     let missing = |field: &str| malformed(field, "is required");
     let meta = params.modern_meta()?.ok_or_else(|| {
         // A client of an unknown version may have no such `_meta`: the list of versions helps more.
-        let unknown = hints.protocol_version.filter(|version| *version != MODERN);
-        unknown.map_or_else(|| missing("_meta"), |version| unsupported(version, hints))
+        let unknown = named.filter(|version| *version != MODERN);
+        unknown.map_or_else(|| missing("_meta"), |version| unsupported(version, from))
     })?;
     let version = meta.version.ok_or_else(|| missing(VERSION))?;
     let version = string(version.get()).ok_or_else(|| malformed(VERSION, "must be a string"))?;
-    if hints.has_headers && hints.protocol_version != Some(&*version) {
-        let header = hints.protocol_version.unwrap_or("absent");
+    if from.headers.is_some() && named != Some(&*version) {
+        let header = named.unwrap_or("absent");
         return Err(Error::HeaderMismatch(format!(
             "MCP-Protocol-Version is {header:?} but the body says {version:?}"
         )));
     }
-    match version == MODERN && !hints.is_old_transport {
+    match version == MODERN && !from.is_old_transport {
         true => Ok(meta),
-        false => Err(unsupported(version, hints)),
+        false => Err(unsupported(version, from)),
     }
 }
 

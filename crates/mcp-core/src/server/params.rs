@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::error::Error;
-use crate::jsonrpc::{Known, string};
+use crate::jsonrpc::{Entries, string};
 use crate::meta::Meta;
 use crate::tool::{ArgumentError, is_longer, too_long};
 
@@ -17,19 +17,6 @@ pub(super) const MAX_NAME: usize = 128;
 pub(super) const MAX_URI: usize = 8 * 1024;
 /// Characters of the id of a task.
 pub(super) const MAX_TASK_ID: usize = 1024;
-
-/// The names of the known members.
-const NAMES: [&str; 9] = [
-    "_meta",
-    "name",
-    "uri",
-    "taskId",
-    "arguments",
-    "task",
-    "cursor",
-    "inputResponses",
-    "requestState",
-];
 
 /// The known members, each not parsed yet. All are absent if the parameters cannot be parsed.
 #[derive(Default)]
@@ -53,46 +40,42 @@ pub(super) struct Params<'a> {
 
 impl<'a> Params<'a> {
     pub(super) fn read(params: Option<&'a RawValue>) -> Self {
-        let mut read = Self {
-            raw: params,
-            ..Self::default()
+        let Some(raw) = params else {
+            return Self::default();
         };
-        let Some(params) = params else {
-            return read;
+        let Ok(mut members) = Entries::read(raw.get()) else {
+            return Self {
+                raw: params,
+                fault: Some("params must be an object".to_owned()),
+                ..Self::default()
+            };
         };
-        let Ok(known) = Known::read(params.get(), &NAMES) else {
-            read.fault = Some("params must be an object".to_owned());
-            return read;
-        };
-        let [
+        let meta = members.get("_meta");
+        let meta = meta.filter(|_| members.twice.is_none()).map(Meta::read);
+        let read = Self {
+            name: members.get("name"),
+            uri: members.get("uri"),
+            task_id: members.get("taskId"),
+            arguments: members.get("arguments").map(object_of_text),
+            task: members.get("task"),
+            cursor: members.get("cursor"),
             meta,
-            name,
-            uri,
-            task_id,
-            arguments,
-            task,
-            cursor,
-            responses,
-            state,
-        ] = known.present();
-        let [is_meta_twice, ..] = known.is_twice;
-        // The era is decided by `_meta`, also if something else is wrong.
-        read.meta = meta.filter(|_| !is_meta_twice).map(Meta::read);
-        read.is_object = true;
-        if let Some(name) = known.twice(&NAMES) {
-            read.fault = Some(format!("duplicate field `{name}`"));
-            return read;
-        }
-        Self {
-            name,
-            uri,
-            task_id,
-            arguments: arguments.map(object_of_text),
-            task,
-            cursor,
-            responses,
-            state,
-            ..read
+            responses: members.get("inputResponses"),
+            state: members.get("requestState"),
+            raw: params,
+            fault: None,
+            is_object: true,
+        };
+        match members.twice {
+            None => read,
+            // The era is decided by `_meta`, also if something else is wrong.
+            Some(name) => Self {
+                meta,
+                raw: params,
+                fault: Some(format!("duplicate field `{name}`")),
+                is_object: true,
+                ..Self::default()
+            },
         }
     }
 

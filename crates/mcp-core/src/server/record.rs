@@ -1,6 +1,7 @@
 //! The record of a request: its audit, its metrics and its span, which are all written when it ends.
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -24,8 +25,8 @@ pub(super) struct Operations {
     labels: Labels,
 }
 
-/// The record of one request, which is written when it is dropped: so is that of a request whose client has
-/// disconnected.
+/// The record of one request, which is written when it is answered, and else when it is dropped: so is that of a request
+/// whose client has disconnected.
 pub(super) struct RequestRecord<'a> {
     server: &'a Server,
     pub(super) request: &'a Request<'a>,
@@ -48,20 +49,8 @@ pub(super) struct RequestRecord<'a> {
     tool: OnceLock<String>,
     /// The kind of the tool's error, which is not in every result.
     failed: OnceLock<&'static str>,
-    /// `None` while it was not answered.
-    answered: OnceLock<Answered>,
-}
-
-/// Facts about the answer to a request.
-struct Answered {
-    end: RequestEnd,
-    /// The kind of its error.
-    error: Option<&'static str>,
-    took: Duration,
-    /// Bytes of its result.
-    bytes: usize,
-    /// The message of its error, or the content of a result that says that it has failed, as JSON.
-    failure: Option<Box<str>>,
+    /// True once it was answered.
+    is_answered: AtomicBool,
 }
 
 impl<'a> RequestRecord<'a> {
@@ -77,7 +66,7 @@ impl<'a> RequestRecord<'a> {
         let relays = server.features.relays;
         let is_recorded = relays || server.features.audit.is_some();
         let parent = meta.trace();
-        let parent = parent.or_else(|| TraceContext::parse(from.hints.trace));
+        let parent = parent.or_else(|| TraceContext::of_headers(from.headers?));
         let (span, trace) = match trace::tracer() {
             Some(tracer) => {
                 let span = span(server, request, params, era, from);
@@ -107,7 +96,7 @@ impl<'a> RequestRecord<'a> {
             trace,
             tool: OnceLock::new(),
             failed: OnceLock::new(),
-            answered: OnceLock::new(),
+            is_answered: AtomicBool::new(false),
         }
     }
 
@@ -130,45 +119,50 @@ impl<'a> RequestRecord<'a> {
         }
     }
 
-    /// Notes the reply to the request.
+    /// Writes the record of the request, which has this reply.
     pub(super) fn answered(&self, reply: &MessageReply<'_>) {
         let end = reply.end();
         let text: &str = match &reply.response.outcome {
             Ok(result) => result.as_str(),
             Err(error) => &error.message,
         };
-        let is_audited = self.server.features.audit.is_some();
         let failure = match end {
             RequestEnd::Failed(None) => member(text, "content"),
             RequestEnd::Failed(Some(_)) => Some(text),
             RequestEnd::Done | RequestEnd::Cancelled => None,
         };
-        let answered = Answered {
-            end,
-            error: reply.error,
-            took: self.took(),
-            bytes: text.len(),
-            failure: failure.filter(|_| is_audited).map(Into::into),
-        };
-        self.server
-            .health
-            .record(reply.error.is_none(), answered.took);
-        // It is answered once.
-        let _ = self.answered.set(answered);
+        self.is_answered.store(true, Ordering::Relaxed);
+        let health = &self.server.health;
+        health.record(reply.error.is_none(), self.took());
+        self.write(end, reply.error, text.len(), failure);
+    }
+
+    /// Writes the record of a request with this end, the kind of its error, the bytes of its result, and the message of
+    /// its error, or the content of a result that says that it has failed.
+    fn write(
+        &self,
+        end: RequestEnd,
+        error: Option<&'static str>,
+        bytes: usize,
+        failure: Option<&str>,
+    ) {
+        self.audit(end, bytes, failure);
+        self.count(end, error);
+        self.end_span(end);
     }
 
     fn took(&self) -> Duration {
         self.server.uptime().saturating_sub(self.started)
     }
 
-    fn audit(&self, answered: &Answered) {
+    fn audit(&self, end: RequestEnd, response_bytes: usize, failure: Option<&str>) {
         let audited = McpMethod::audited(&self.request.method);
         let (Some(audit), Some(notes), Some(method)) =
             (&self.server.features.audit, &self.notes, audited)
         else {
             return;
         };
-        if notes.is_taken_over() {
+        if notes.is_taken_over.load(Ordering::Relaxed) {
             return;
         }
         let caller = &self.from.caller;
@@ -177,10 +171,10 @@ impl<'a> RequestRecord<'a> {
         let mut item = self.item(method).filter(is_short);
         if let Some(name) = &mut item {
             let catalog = self.server.catalog_of(caller);
-            if let RequestEnd::Failed(Some(_)) = answered.end
+            if let RequestEnd::Failed(Some(_)) = end
                 && let Some(denial) = catalog.denial(method, name)
             {
-                notes.set_denial(denial);
+                let _ = notes.denial.set(denial);
             }
             let published = catalog.published(method, name);
             if *published != **name {
@@ -193,17 +187,17 @@ impl<'a> RequestRecord<'a> {
             item,
             caller: caller.principal().map(|principal| &principal.name),
             view: caller.view.as_ref(),
-            sender: self.sender,
+            sender: self.sender.clone(),
             trace: self.trace.as_ref(),
-            target: notes.target(),
-            denial: notes.denial(),
-            permission: notes.permission(),
-            took: answered.took,
+            target: notes.target.get(),
+            denial: notes.denial.get(),
+            permission: notes.permission.get(),
+            took: self.took(),
             arguments: calls_tool.then(|| self.params.arguments().ok()).flatten(),
             params: self.params.text().unwrap_or_default(),
-            response_bytes: answered.bytes,
-            end: answered.end,
-            failure: answered.failure.as_deref(),
+            response_bytes,
+            end,
+            failure,
         });
     }
 
@@ -224,7 +218,7 @@ impl<'a> RequestRecord<'a> {
         string(field?.get())
     }
 
-    fn count(&self, answered: &Answered) {
+    fn count(&self, end: RequestEnd, error: Option<&'static str>) {
         if self.method == McpMethod::Listen {
             // It lasts as long as its client listens.
             return;
@@ -239,12 +233,12 @@ impl<'a> RequestRecord<'a> {
                 None => self.method.name(),
             },
             tool,
-            error: match answered.end {
-                RequestEnd::Failed(_) => self.failed.get().copied().or(answered.error),
-                RequestEnd::Done | RequestEnd::Cancelled => answered.error,
+            error: match end {
+                RequestEnd::Failed(_) => self.failed.get().copied().or(error),
+                RequestEnd::Done | RequestEnd::Cancelled => error,
             },
         };
-        durations.record(labels, answered.took);
+        durations.record(labels, self.took());
     }
 
     fn end_span(&self, end: RequestEnd) {
@@ -262,19 +256,14 @@ impl<'a> RequestRecord<'a> {
 
 impl Drop for RequestRecord<'_> {
     fn drop(&mut self) {
-        let answered = self.answered.take().unwrap_or_else(|| Answered {
-            end: RequestEnd::Cancelled,
-            error: Some(match std::thread::panicking() {
-                true => "internal",
-                false => "cancelled",
-            }),
-            took: self.took(),
-            bytes: 0,
-            failure: None,
-        });
-        self.audit(&answered);
-        self.count(&answered);
-        self.end_span(answered.end);
+        if *self.is_answered.get_mut() {
+            return;
+        }
+        let error = match std::thread::panicking() {
+            true => "internal",
+            false => "cancelled",
+        };
+        self.write(RequestEnd::Cancelled, Some(error), 0, None);
     }
 }
 

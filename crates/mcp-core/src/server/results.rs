@@ -6,27 +6,24 @@ use serde_json::{Value, json};
 
 use super::SERVER_INFO;
 use super::answer::Answer;
-use super::clients::ModernClient;
+use super::clients::RequestClient;
 use crate::era::Era;
 use crate::error::{Error, one_line};
 use crate::jsonrpc::{Json, Members, members, quoted};
 use crate::revision::Revision;
-use crate::tool::{
-    ArgumentError, ClientCapabilities, Content, ToolDefinition, ToolError, ToolResult,
-};
+use crate::tool::{ArgumentError, Client as _, Content, ToolDefinition, ToolError, ToolResult};
 
-/// Returns the answer to a call whose tool has ended. `client` is that of the call, in the modern era.
+/// Returns the answer to a call of `client` whose tool has ended.
 pub(super) fn conclude(
     era: Era,
-    capabilities: ClientCapabilities,
-    client: Option<&ModernClient>,
+    client: &RequestClient,
     result: Result<ToolResult, ToolError>,
 ) -> Result<Answer, Error> {
-    let has_text = !capabilities.structured_only;
+    let has_text = !client.info().capabilities.structured_only;
     match result {
         Ok(ToolResult::Relayed(result)) => Ok(relayed_tool(result, era, has_text)),
         Ok(result) => Ok(render(&result, era, has_text)?.into()),
-        Err(error) => match ModernClient::questions_of(client, &error) {
+        Err(error) => match client.questions_of(&error) {
             Some(questions) => Ok(Answer::NeedsInput(questions)),
             None if error.is_rpc_error(era) => Err(error.into()),
             None => Ok(failed(error.message())),
@@ -85,7 +82,7 @@ fn render(result: &ToolResult, era: Era, has_text: bool) -> Result<Json, Error> 
 
 pub(super) fn failed(message: &str) -> Answer {
     let result = json!({"content": [Content::text(message)], "isError": true});
-    Answer::ToolFailed(result.into(), String::new())
+    Answer::of_tool(result.into(), true)
 }
 
 /// The `CallToolResult` of another server, without members that `era` does not know; without `has_text`
@@ -101,12 +98,7 @@ fn relayed_tool(mut result: Members, era: Era, has_text: bool) -> Answer {
     } else if !has_text && repeats_structure(&result) {
         result.set("content", "[]");
     }
-    let is_error = result.get("isError") == Some("true");
-    let (json, meta) = with_meta(&result, era);
-    match is_error {
-        true => Answer::ToolFailed(json, meta),
-        false => Answer::Result(json, meta),
-    }
+    with_meta(&result, era)
 }
 
 /// True if the content is one text: the JSON of the structure.
@@ -125,9 +117,9 @@ fn repeats_structure(result: &Members) -> bool {
     read().unwrap_or_default()
 }
 
-/// A result with the `_meta` of another server, without its `serverInfo`, and the members of `_meta` that it gets
-/// later: in the modern era these stand beside this server's `serverInfo`.
-fn with_meta(result: &Members, era: Era) -> (Json, String) {
+/// The answer with the result of another server, whose `_meta` has no `serverInfo`: in the modern era the other members
+/// stand beside this server's `serverInfo`.
+fn with_meta(result: &Members, era: Era) -> Answer {
     // Most results have nothing else in it.
     let has_more = |meta: &&str| {
         members(meta).is_some_and(|mut members| members.any(|(name, _)| name != SERVER_INFO))
@@ -135,13 +127,17 @@ fn with_meta(result: &Members, era: Era) -> (Json, String) {
     let meta = result.get("_meta").filter(has_more);
     let mut meta = meta.and_then(Members::read).unwrap_or_default();
     meta.remove(SERVER_INFO);
+    let failed = result.get("isError") == Some("true");
     let (ours, theirs) = match era {
         Era::Modern => (meta.inner(), None),
         _ if meta.is_empty() => (String::new(), None),
         _ => (String::new(), Some(meta.encode())),
     };
-    let result = result.encode_with("_meta", theirs.as_deref());
-    (Json::Owned(result), ours)
+    Answer::Result {
+        json: Json::Owned(result.encode_with("_meta", theirs.as_deref())),
+        meta: ours,
+        failed,
+    }
 }
 
 /// Replaces content of types that `era` does not know; `None` if nothing has to be replaced.
@@ -168,6 +164,5 @@ pub(super) fn relayed(result: &RawValue, era: Era) -> Answer {
     for added in ["resultType", "ttlMs", "cacheScope"] {
         members.remove(added);
     }
-    let (json, meta) = with_meta(&members, era);
-    Answer::Result(json, meta)
+    with_meta(&members, era)
 }

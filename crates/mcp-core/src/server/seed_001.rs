@@ -1,4 +1,7 @@
-//! The three `mcp.*` methods of seed 001, which only this file knows.
+//! The three `mcp.*` methods of seed 001, which only this file knows, and the counters that one of them shows.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -45,7 +48,6 @@ impl Server {
     /// `mcp.getServerInfo`. `uptime` is in seconds, `average_response_time` in seconds per request;
     /// the counters do not include the current request.
     pub(super) fn seed_001_server_info(&self, caller: &Caller) -> Value {
-        let metrics = self.health.metrics();
         let degraded = self.degraded();
         let catalog = self.catalog_of(caller);
         let mut info = json!({
@@ -54,9 +56,9 @@ impl Server {
             "description": self.identity.description,
             "status": if degraded.is_none() { "online" } else { "degraded" },
             "uptime": self.uptime().as_secs(),
-            "request_count": metrics.total_requests,
+            "request_count": self.health.requests(),
             "tools_count": catalog.tool_names().len(),
-            "health_metrics": metrics,
+            "health_metrics": self.health.metrics(),
         });
         // It may name what this caller may not see.
         if let Some(reason) = degraded.filter(|_| catalog.is_open()) {
@@ -90,5 +92,57 @@ fn content_value(content: &[Content]) -> Value {
     match content {
         [Content::Text { text }] => json!(text),
         _ => json!(content),
+    }
+}
+
+/// Counts the answered requests of every dialect and transport.
+#[derive(Debug, Default)]
+pub(super) struct Health {
+    successful: AtomicU64,
+    failed: AtomicU64,
+    microseconds: AtomicU64,
+}
+
+impl Health {
+    /// Counts one answered request.
+    pub(super) fn record(&self, succeeded: bool, took: Duration) {
+        let counter = [&self.failed, &self.successful][usize::from(succeeded)];
+        counter.fetch_add(1, Relaxed);
+        let microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.microseconds.fetch_add(microseconds, Relaxed);
+    }
+
+    /// The requests that were answered, without the current one. Notifications do not count.
+    pub(super) fn requests(&self) -> u64 {
+        self.successful.load(Relaxed) + self.failed.load(Relaxed)
+    }
+
+    /// The counters now (seed 001, `health_metrics`). A request that was answered with a JSON-RPC error or an `isError`
+    /// result has failed; the time is in seconds per request, over all of them.
+    pub(super) fn metrics(&self) -> Value {
+        let spent = Duration::from_micros(self.microseconds.load(Relaxed)).as_secs_f64();
+        #[expect(clippy::cast_precision_loss, reason = "an average")]
+        let average = spent / self.requests().max(1) as f64;
+        json!({
+            "total_requests": self.requests(),
+            "successful_requests": self.successful.load(Relaxed),
+            "failed_requests": self.failed.load(Relaxed),
+            "average_response_time": average,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn average_covers_all_requests() {
+        let health = Health::default();
+        health.record(true, Duration::from_millis(100));
+        health.record(false, Duration::from_millis(300));
+        let expected = json!({"total_requests": 2, "successful_requests": 1, "failed_requests": 1,
+            "average_response_time": 0.2});
+        assert_eq!(health.metrics(), expected);
     }
 }

@@ -15,15 +15,16 @@ mod store;
 mod task;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 
 pub(super) use self::run::Mode;
 pub use self::store::{StoredTask, TaskOwner, TaskStore};
 use self::task::Task;
-use super::{Caller, lock};
+use super::Caller;
 use crate::tool::ToolError;
 
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -128,7 +129,7 @@ impl Tasks {
     }
 
     fn tasks(&self) -> MutexGuard<'_, TaskMap> {
-        lock(&self.by_id)
+        self.by_id.lock()
     }
 }
 

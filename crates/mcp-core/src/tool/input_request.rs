@@ -125,11 +125,6 @@ impl InputRequest {
         self.params["mode"] == "url"
     }
 
-    /// The schema of the answer to a form.
-    fn requested_schema(&self) -> Option<&Value> {
-        self.params.get("requestedSchema")
-    }
-
     fn is_allowed(&self, capabilities: ClientCapabilities) -> bool {
         match self.capability() {
             "elicitation" if self.opens_url() => capabilities.url_elicitation,
@@ -176,7 +171,7 @@ impl InputRequest {
             Some("accept") => {}
             _ => return Err("action must be accept, decline or cancel".to_owned()),
         }
-        let Some(schema) = self.requested_schema() else {
+        let Some(schema) = self.params.get("requestedSchema") else {
             return Ok(());
         };
         let Some(content) = answer["content"].as_object() else {

@@ -226,22 +226,11 @@ impl<const MAX_CHARS: usize> Deref for ShortText<MAX_CHARS> {
 
 impl<'de, const MAX_CHARS: usize> Deserialize<'de> for ShortText<MAX_CHARS> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Short<const MAX_CHARS: usize>;
-        impl<const MAX_CHARS: usize> de::Visitor<'_> for Short<MAX_CHARS> {
-            type Value = ShortText<MAX_CHARS>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                match is_longer(text, MAX_CHARS) {
-                    true => Err(E::custom(too_long(MAX_CHARS))),
-                    false => Ok(ShortText(text.to_owned())),
-                }
-            }
+        let text = String::deserialize(deserializer)?;
+        match is_longer(&text, MAX_CHARS) {
+            true => Err(de::Error::custom(too_long(MAX_CHARS))),
+            false => Ok(Self(text)),
         }
-        deserializer.deserialize_str(Short)
     }
 }
 

@@ -146,6 +146,11 @@ impl<S: Send + Sync + 'static> Toolset<S> {
     }
 }
 
+async fn run<T: Tool>(tool: T, service: &T::Service, call: &Call) -> Result<ToolResult, ToolError> {
+    let output = tool.call(service, call).await?;
+    output.into_result().map_err(ToolError::unwritable)
+}
+
 impl<T: Tool> BoundTool for Bound<ToolKind, T, T::Service> {
     fn start<'a>(
         &'a self,
@@ -153,10 +158,7 @@ impl<T: Tool> BoundTool for Bound<ToolKind, T, T::Service> {
         call: &'a Call,
     ) -> Result<ToolFuture<'a>, ArgumentError> {
         let tool = parse_arguments::<T>(arguments)?;
-        Ok(Box::pin(async move {
-            let output = tool.call(&self.service, call).await?;
-            output.into_result().map_err(ToolError::unwritable)
-        }))
+        Ok(Box::pin(run(tool, &self.service, call)))
     }
 
     fn task_reference(&self, arguments: &RawValue, call: &Call) -> Option<String> {
@@ -172,12 +174,8 @@ impl<T: Tool> BoundTool for Bound<ToolKind, T, T::Service> {
         Box::pin(async move {
             let tool = T::find_task(&self.service, task, call).await?;
             let service = Arc::clone(&self.service);
-            let found: FoundCall = Box::new(|call| {
-                Box::pin(async move {
-                    let output = tool.call(&service, &call).await?;
-                    output.into_result().map_err(ToolError::unwritable)
-                })
-            });
+            let found: FoundCall =
+                Box::new(|call| Box::pin(async move { run(tool, &service, &call).await }));
             Ok(found)
         })
     }

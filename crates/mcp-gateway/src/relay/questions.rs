@@ -52,7 +52,7 @@ pub(super) struct Asker {
 impl Asker {
     pub(super) fn new(relay: &Relay, backend: &Backend, call: &Call) -> Self {
         let origin = call.extension::<OriginalRequest>();
-        let principal = origin.and_then(|origin| origin.principal.as_deref());
+        let principal = origin.and_then(|origin| origin.caller.info.principal.as_deref());
         let refusal = match backend.config.questions {
             false => Some("`questions = false` is set for this backend"),
             true if !relay.approvals.may_be_asked(principal) => {

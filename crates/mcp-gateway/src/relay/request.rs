@@ -188,7 +188,7 @@ impl RelayedRequest<'_> {
         let mut timeout = pin!(self.timeout(Arc::clone(&sent.handler)));
         // The client may leave without cancelling the call, and not be able to resume its stream.
         let origin = self.client.call.extension::<OriginalRequest>();
-        let left = origin.and_then(|origin| origin.left.as_deref());
+        let left = origin.and_then(|origin| origin.caller.disconnected.as_deref());
         let mut left = pin!(cancelled(left));
         let mut has_left = false;
         let result = loop {
@@ -589,7 +589,7 @@ impl EventRecord {
         if let Some(origin) = origin {
             origin.notes.take_over();
         }
-        let principal = origin.and_then(|origin| origin.principal.as_ref());
+        let principal = origin.and_then(|origin| origin.caller.info.principal.as_ref());
         let now = Instant::now();
         Self {
             backend: Arc::clone(backend),
@@ -603,9 +603,11 @@ impl EventRecord {
             answers: client.answers.clone(),
             event: Some(FinishedRequest {
                 principal: principal.map(|principal| Arc::clone(&principal.name)),
-                view: origin.and_then(|origin| origin.view.clone()),
-                permission: origin.and_then(|origin| origin.notes.permission().cloned()),
-                sender: origin.map(|origin| origin.sender).unwrap_or_default(),
+                view: origin.and_then(|origin| origin.caller.view.clone()),
+                permission: origin.and_then(|origin| origin.notes.permission.get().cloned()),
+                sender: origin
+                    .map(|origin| origin.sender.clone())
+                    .unwrap_or_default(),
                 backend: Some(backend.key.shared()),
                 ..event
             }),

@@ -162,12 +162,12 @@ fn make<S: Service, O: Args + 'static>(
     command: Command<O>,
     is_offline: bool,
 ) -> Option<Running<S>> {
-    let check = product.check.take();
-    if report.has_failed() || is_offline && check.is_some() {
+    let configuration = product.configuration.take();
+    if report.has_failed() || is_offline && configuration.is_some() {
         return None;
     }
-    if let Some(check) = check {
-        product.connect = check.connect;
+    if let Some(configuration) = configuration {
+        product.connect = configuration.connect;
     }
     let tokens = command.common.tokens();
     let running = Key::random().and_then(|key| product.assemble(command, &key));
@@ -345,10 +345,9 @@ fn examine_configuration<S: Service, O: Args + 'static>(
             .collect()
     });
     let tools = tools.map_err(&mut fail).unwrap_or_default();
-    if let Some(check) = &product.check {
-        let (problems, unused) = (check.problems, check.unused);
-        let found = problems(&command.product).into_iter();
-        for problem in found.chain(unused(&command.product)) {
+    if let Some(own) = &product.configuration {
+        let found = (own.problems)(&command.product).into_iter();
+        for problem in found.chain((own.unused)(&command.product)) {
             report.fail("config", problem.to_string(), "");
         }
     }

@@ -138,10 +138,6 @@ impl App {
         self.server.has_views().then_some(name)
     }
 
-    fn refuse_path(&self, request: &HttpRequest, refusal: Refusal) -> Response {
-        self.refuse(request, self.view_name(request.uri.path()), refusal)
-    }
-
     pub(super) fn unknown(&self, request: &HttpRequest) -> Response {
         let help = format!("{:#}\n", self.help(request));
         let mut response = reply::json(StatusCode::NOT_FOUND, help);
@@ -194,7 +190,7 @@ impl FromRequest<Arc<App>> for HttpRequest {
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Response> {
         let mut request = Self::new(request);
         let refused = match app.admit(&mut request).await {
-            Err(refusal) => app.refuse_path(&request, refusal),
+            Err(refusal) => app.refuse(&request, app.view_name(request.uri.path()), refusal),
             Ok(()) if reply::is_preflight(&request.method, &request.headers) => {
                 reply::preflight(&request.headers)
             }

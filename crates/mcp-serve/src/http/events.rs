@@ -9,10 +9,10 @@ use std::collections::{HashMap, VecDeque};
 use std::future::{Future, ready};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt as _, stream};
 use mcp_core::server::{FrameReply, Peer};
 use parking_lot::Mutex;
@@ -200,9 +200,7 @@ struct StreamLog {
     id: String,
     /// True if the client expects to be disconnected.
     polls: bool,
-    state: Mutex<LogState>,
-    /// True while there is a reader.
-    is_read: watch::Sender<bool>,
+    state: watch::Sender<LogState>,
 }
 
 #[derive(Default)]
@@ -215,11 +213,19 @@ struct LogState {
     is_over: bool,
     /// The number of the latest reader. Earlier readers stop.
     reader: u64,
+    /// True while there is that reader.
+    is_read: bool,
     /// True if the latest reader is to be disconnected once it has all events.
     is_disconnecting: bool,
-    /// True once a reader has the last event.
+    /// True once a reader has the last event. The client may not have received it.
     is_delivered: bool,
-    waker: Option<Waker>,
+}
+
+impl LogState {
+    /// The number of the next event.
+    fn end(&self) -> u64 {
+        self.first + self.events.len() as u64
+    }
 }
 
 impl StreamLog {
@@ -231,12 +237,8 @@ impl StreamLog {
             Some(request) => format!("{handle:032x}.{request}"),
             None => format!("{handle:032x}"),
         };
-        let log = Self {
-            id,
-            polls,
-            state: Mutex::default(),
-            is_read: watch::Sender::new(true),
-        };
+        let state = watch::Sender::default();
+        let log = Self { id, polls, state };
         if polls {
             // An event without data gives the client an id to resume from.
             log.push(format!("retry: {RETRY_INTERVAL_MS}\ndata:\n\n").as_bytes());
@@ -244,21 +246,16 @@ impl StreamLog {
         Some(log)
     }
 
-    fn id(&self) -> &str {
-        &self.id
-    }
-
     /// Appends a part of what the call sends.
     fn append(&self, output: Output) {
         match output {
             Output::Disconnect if self.polls => {
-                let mut state = self.state.lock();
-                state.is_disconnecting = true;
-                state.wake();
+                self.state
+                    .send_modify(|state| state.is_disconnecting = true);
             }
             output => {
                 if let Some(line) = output.into_line() {
-                    self.push(&self::event(&line));
+                    self.push(&event(&line));
                 }
             }
         }
@@ -266,123 +263,98 @@ impl StreamLog {
 
     /// Closes the log: no event follows.
     fn end(&self) {
-        let mut state = self.state.lock();
-        state.is_over = true;
-        state.wake();
+        self.state.send_modify(|state| state.is_over = true);
     }
 
     /// Completes once there was no reader for `timeout`.
     async fn abandoned(&self, timeout: Duration) {
-        let mut is_read = self.is_read.subscribe();
+        let mut state = self.state.subscribe();
         // Always `Ok`: `self` owns the sender.
-        while is_read.wait_for(|is_read| !is_read).await.is_ok() {
-            let back = is_read.wait_for(|is_read| *is_read);
+        while state.wait_for(|state| !state.is_read).await.is_ok() {
+            let back = state.wait_for(|state| state.is_read);
             if tokio::time::timeout(timeout, back).await.is_err() {
                 return;
             }
         }
     }
 
-    /// Returns true once a reader has the last event. The client may not have received it.
-    fn is_delivered(&self) -> bool {
-        self.state.lock().is_delivered
-    }
-
-    /// The bytes of the events that are kept.
-    fn bytes(&self) -> usize {
-        self.state.lock().bytes
-    }
-
     fn push(&self, content: &[u8]) {
-        let mut state = self.state.lock();
-        let number = state.end();
-        let mut event = format!("id: {}-{number}\n", self.id).into_bytes();
-        event.extend_from_slice(content);
-        state.bytes += event.len();
-        state.events.push_back(event.into());
-        while state.events.len() > MAX_KEPT_EVENTS
-            || state.bytes > MAX_LOG_BYTES && state.events.len() > 1
-        {
-            let removed = state.events.pop_front();
-            state.bytes -= removed.map_or(0, |event| event.len());
-            state.first += 1;
-        }
-        state.wake();
+        self.state.send_modify(|state| {
+            let mut event = format!("id: {}-{}\n", self.id, state.end()).into_bytes();
+            event.extend_from_slice(content);
+            state.bytes += event.len();
+            state.events.push_back(event.into());
+            while state.events.len() > MAX_KEPT_EVENTS
+                || state.bytes > MAX_LOG_BYTES && state.events.len() > 1
+            {
+                let removed = state.events.pop_front();
+                state.bytes -= removed.map_or(0, |event| event.len());
+                state.first += 1;
+            }
+        });
+    }
+
+    /// Reads from the event `next` on. The previous reader stops.
+    fn read(self: &Arc<Self>, next: u64) -> Replay {
+        let mut number = 0;
+        self.state.send_modify(|state| {
+            state.reader += 1;
+            state.is_disconnecting &= state.reader == 1;
+            state.is_read = true;
+            number = state.reader;
+        });
+        let reader = LogReader {
+            log: Arc::clone(self),
+            state: self.state.subscribe(),
+            number,
+            next,
+        };
+        let chunks = stream::unfold(reader, |mut reader| async move {
+            let chunk = reader.chunk().await?;
+            Some((chunk, reader))
+        });
+        chunks.boxed()
     }
 }
 
-impl LogState {
-    /// The number of the next event.
-    fn end(&self) -> u64 {
-        self.first + self.events.len() as u64
-    }
-
-    fn wake(&mut self) {
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
-    }
-}
+/// The events of a log on one connection, in chunks of all that are there.
+pub(super) type Replay = BoxStream<'static, Bytes>;
 
 /// The reader of a log on one connection.
-pub(super) struct Replay {
+struct LogReader {
     log: Arc<StreamLog>,
+    state: watch::Receiver<LogState>,
     number: u64,
     /// The number of the first event that it has not read.
     next: u64,
 }
 
-impl Replay {
-    /// Reads from the event `next` on. The previous reader stops.
-    fn new(log: &Arc<StreamLog>, next: u64) -> Self {
-        let mut state = log.state.lock();
-        state.reader += 1;
-        state.is_disconnecting &= state.reader == 1;
-        state.wake();
-        log.is_read.send_replace(true);
-        Self {
-            log: Arc::clone(log),
-            number: state.reader,
-            next,
+impl LogReader {
+    /// Waits for further events; `None` at the end of the connection.
+    async fn chunk(&mut self) -> Option<Bytes> {
+        let (number, next) = (self.number, self.next);
+        let is_ready = |state: &LogState| {
+            let is_last = state.is_over || state.is_disconnecting;
+            state.reader != number || next < state.end() || is_last
+        };
+        // Always `Ok`: the log owns the sender.
+        let state = self.state.wait_for(is_ready).await.ok()?;
+        if state.reader != number {
+            return None;
         }
+        let seen = usize::try_from(next.saturating_sub(state.first)).unwrap_or(usize::MAX);
+        let unread: Vec<Bytes> = state.events.iter().skip(seen).cloned().collect();
+        self.next = next.max(state.end());
+        (!unread.is_empty()).then(|| unread.concat().into())
     }
 }
 
-impl Stream for Replay {
-    type Item = Bytes;
-
-    /// The next chunk of the body: all available events.
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let log = Arc::clone(&self.log);
-        let mut state = log.state.lock();
-        if state.reader != self.number {
-            return Poll::Ready(None);
-        }
-        let seen = usize::try_from(self.next.saturating_sub(state.first)).unwrap_or(usize::MAX);
-        let mut unread = state.events.iter().skip(seen);
-        if let Some(first) = unread.next() {
-            let mut piece = first.to_vec();
-            unread.for_each(|event| piece.extend_from_slice(event));
-            self.next = state.end();
-            state.is_delivered |= state.is_over;
-            return Poll::Ready(Some(piece.into()));
-        }
-        if state.is_over || state.is_disconnecting {
-            state.is_delivered |= state.is_over;
-            return Poll::Ready(None);
-        }
-        state.waker = Some(cx.waker().clone());
-        Poll::Pending
-    }
-}
-
-impl Drop for Replay {
+impl Drop for LogReader {
     fn drop(&mut self) {
-        let mut state = self.log.state.lock();
-        state.is_delivered |= state.is_over && self.next >= state.end();
-        if state.reader == self.number {
-            self.log.is_read.send_replace(false);
-        }
+        self.log.state.send_modify(|state| {
+            state.is_delivered |= state.is_over && self.next >= state.end();
+            state.is_read &= state.reader != self.number;
+        });
     }
 }
 
@@ -405,6 +377,13 @@ struct KeptStream {
     log: Arc<StreamLog>,
     /// Ends the task that would remove it later.
     _removed: DropGuard,
+}
+
+impl KeptStream {
+    /// The bytes of the events that are kept.
+    fn bytes(&self) -> usize {
+        self.log.state.borrow().bytes
+    }
 }
 
 /// The session of a stream, and how its events are sent.
@@ -447,10 +426,12 @@ impl ResumableStreams {
     /// there is no room.
     pub(super) fn make_room(&self) -> bool {
         let mut kept = self.kept.lock();
-        let mut bytes: usize = kept.values().map(|kept| kept.log.bytes()).sum();
+        let mut bytes: usize = kept.values().map(KeptStream::bytes).sum();
         while kept.len() >= MAX_KEPT_STREAMS || bytes >= MAX_KEPT_BYTES {
-            let sent = kept.iter().find(|(_, kept)| kept.log.is_delivered());
-            let Some((id, size)) = sent.map(|(id, kept)| (id.clone(), kept.log.bytes())) else {
+            let sent = kept
+                .iter()
+                .find(|(_, kept)| kept.log.state.borrow().is_delivered);
+            let Some((id, size)) = sent.map(|(id, kept)| (id.clone(), kept.bytes())) else {
                 return false;
             };
             kept.remove(&id);
@@ -476,14 +457,14 @@ impl ResumableStreams {
             log: Arc::clone(&log),
             _removed: removed.clone().drop_guard(),
         };
-        self.kept.lock().insert(log.id().to_owned(), kept);
-        let replay = Replay::new(&log, 0);
+        self.kept.lock().insert(log.id.clone(), kept);
+        let replay = log.read(0);
         let streams = Arc::clone(self);
         tokio::spawn(async move {
             record(&log, call).await;
             // Even after the last event was written: the connection may have broken before it arrived.
             // The log itself is kept by the table alone, so that a stream that made room is freed at once.
-            let id = log.id().to_owned();
+            let id = log.id.clone();
             drop(log);
             tokio::select! {
                 () = removed.cancelled() => {}
@@ -503,7 +484,7 @@ impl ResumableStreams {
         let kept = self.kept.lock();
         let kept = kept.get(id).filter(|kept| *kept.session == *session)?;
         let next = number.checked_add(1)?;
-        Some(Replay::new(&kept.log, next))
+        Some(kept.log.read(next))
     }
 
     /// Removes the streams of an ended session.
@@ -555,13 +536,13 @@ mod tests {
         for request in ["1", "\"a-b.c\"", "\"\u{e4}\""] {
             let digits = request_digits(&frame(request));
             let log = StreamLog::new(true, digits.as_deref()).unwrap();
-            let event = format!("{}-0", log.id());
+            let event = format!("{}-0", log.id);
             assert!(event.starts_with(&format!("{:08x}", crate::process_id())));
             assert_eq!(lost_request(&event).as_deref(), Some(request));
         }
         assert!(request_digits(&frame(&"1".repeat(MAX_REQUEST_BYTES + 1))).is_none());
         let log = StreamLog::new(true, None).unwrap();
-        assert!(lost_request(&format!("{}-0", log.id())).is_none());
+        assert!(lost_request(&format!("{}-0", log.id)).is_none());
     }
 
     fn answer() -> FrameReply {
@@ -647,7 +628,9 @@ mod tests {
         rest(open.remove(0)).await;
         let log = {
             let kept = streams.kept.lock();
-            let sent = kept.values().find(|kept| kept.log.is_delivered());
+            let sent = kept
+                .values()
+                .find(|kept| kept.log.state.borrow().is_delivered);
             Arc::downgrade(&sent.unwrap().log)
         };
         assert!(streams.make_room());
@@ -672,7 +655,7 @@ mod tests {
             .kept
             .lock()
             .values()
-            .map(|kept| kept.log.bytes())
+            .map(KeptStream::bytes)
             .sum::<usize>();
         assert!(kept < MAX_KEPT_BYTES / 2 + 1000, "{kept}");
         let call = answered(repeated("z", MAX_KEPT_BYTES / 2));
@@ -725,19 +708,6 @@ mod tests {
         drop(replay);
         tokio::time::sleep(RESUME_TIMEOUT + Duration::from_secs(1)).await;
         assert!(gone.is_cancelled());
-    }
-
-    #[tokio::test]
-    async fn message_queued_together_with_the_answer_comes_first() {
-        let (sender, messages) = MessageSender::new();
-        let call = async move {
-            sender.notify("{}".into());
-            answer()
-        };
-        let mut call = InFlightCall::new(call, Some(messages), None);
-        assert!(matches!(call.next().await, Some(Output::Message(_))));
-        assert!(matches!(call.next().await, Some(Output::Reply(_))));
-        assert!(call.next().await.is_none());
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,22 +1,15 @@
 //! The headers of a request.
 
-use std::borrow::Cow;
-
 use http::header::{
     ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
     TRANSFER_ENCODING,
 };
-use mcp_core::era::{Era, Hints};
+use mcp_core::era::Era;
 use mcp_core::error::Error;
+use mcp_core::http_headers::{METHOD, NAME, VERSION, text};
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Header names come in lower case.
-const PARAM_PREFIX: &str = "mcp-param-";
-
 /// Rejects a header of the protocol that is repeated with another value: a proxy may route by one value
 /// and this server by the other. Some clients send every header twice.
 pub(super) fn check_unambiguous(headers: &HeaderMap) -> Result<(), Error> {
@@ -64,60 +57,22 @@ pub(super) fn is_unencoded(headers: &HeaderMap) -> bool {
 }
 
 pub(super) fn era(headers: &HeaderMap) -> Era {
-    Era::from_headers(&hints(headers))
+    Era::without_body(text(headers, VERSION), None)
 }
 
 /// True for a request that only waits (2026-07-28, "subscriptions/listen").
 pub(super) fn is_subscription(headers: &HeaderMap) -> bool {
-    era(headers) == Era::Modern
-        && headers
-            .get(METHOD)
-            .is_some_and(|method| method == "subscriptions/listen")
-}
-
-/// The headers that decide the era, and those that repeat the body.
-pub(super) fn hints(headers: &HeaderMap) -> Hints<'_> {
-    Hints {
-        protocol_version: headers.get(VERSION).map(text),
-        method: headers.get(METHOD).map(text),
-        name: headers.get(NAME).map(text),
-        ..Hints::default()
-    }
+    era(headers) == Era::Modern && text(headers, METHOD) == Some("subscriptions/listen")
 }
 
 /// Returns the id of the session that the request names.
 pub(super) fn session_id(headers: &HeaderMap) -> Option<&str> {
-    headers.get(SESSION).map(text)
+    text(headers, SESSION)
 }
 
 /// Returns the id of the last event that the client has of the stream that it resumes.
 pub(super) fn last_event_id(headers: &HeaderMap) -> Option<&str> {
-    headers.get(LAST_EVENT_ID).map(text)
-}
-
-/// Returns the headers that repeat arguments of a call.
-pub(super) fn params(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
-    let named = headers.iter().filter_map(|(name, value)| {
-        let name = name.as_str().strip_prefix(PARAM_PREFIX)?;
-        Some((name, value.as_bytes()))
-    });
-    named.collect()
-}
-
-/// Returns a header of W3C Trace Context or W3C Baggage. Its value is a list that may be on several lines (3.3.1.1;
-/// 3.3). A line that is there twice counts once: some clients send every header twice.
-pub(super) fn list<'a>(headers: &'a HeaderMap, name: &str) -> Option<Cow<'a, str>> {
-    let mut lines: Vec<&str> = Vec::new();
-    for line in headers.get_all(name).iter().map(text) {
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
-    }
-    let value = match lines[..] {
-        [line] => Cow::Borrowed(line),
-        _ => Cow::Owned(lines.join(",")),
-    };
-    Some(value).filter(|value| !value.is_empty())
+    text(headers, LAST_EVENT_ID)
 }
 
 /// Returns a copy that shares no memory.
@@ -129,15 +84,6 @@ pub(super) fn copied(headers: &HeaderMap) -> HeaderMap {
     let mut headers = HeaderMap::new();
     copied.for_each(|(name, value)| _ = headers.append(name, value));
     headers
-}
-
-/// Returns a value as text; one that is not ASCII becomes empty and equals no valid value.
-pub(super) fn text(value: &HeaderValue) -> &str {
-    let bytes = value.as_bytes();
-    match bytes.is_ascii() {
-        true => str::from_utf8(bytes).unwrap_or_default(),
-        false => "",
-    }
 }
 
 /// A media type without its parameters.
@@ -175,21 +121,6 @@ mod tests {
     fn headers(name: &HeaderName, values: &[&'static str]) -> HeaderMap {
         let values = values.iter().copied().map(HeaderValue::from_static);
         HeaderMap::from_iter(values.map(|value| (name.clone(), value)))
-    }
-
-    #[test]
-    fn lists_of_a_trace_on_several_lines_are_one() {
-        for (lines, joined) in [
-            (&["a=1"][..], Some("a=1")),
-            (&["a=1", "b=2"], Some("a=1,b=2")),
-            (&["a=1", "a=1"], Some("a=1")),
-            (&["", "a=1"], Some(",a=1")),
-            (&["", ""], None),
-            (&[], None),
-        ] {
-            let headers = headers(&HeaderName::from_static("baggage"), lines);
-            assert_eq!(list(&headers, "baggage").as_deref(), joined, "{lines:?}");
-        }
     }
 
     #[test]

@@ -9,11 +9,10 @@ use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use http::StatusCode;
 use http::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::body::Body as _;
-use mcp_core::era::{Era, Hints};
+use mcp_core::era::Era;
 use mcp_core::error::{Credentials, Error};
 use mcp_core::server::{Caller, FrameReply, IncomingFrame, Negotiated, Peer};
 use mcp_core::tool::ToolError;
-use mcp_core::trace::TraceFields;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
@@ -111,7 +110,8 @@ impl App {
             return self.refuse(request, None, Error::SessionNotFound.into());
         };
         let last = last_event_id(&request.headers);
-        let lost = last.filter(|last| !is_of_this_process(last));
+        let own = format!("{:08x}", process_id());
+        let lost = last.filter(|last| !last.starts_with(&own));
         if let Some(id) = lost.and_then(lost_request) {
             return self.lost(&id, request);
         }
@@ -208,7 +208,7 @@ impl App {
     }
 
     /// Opens the session that a request names, unless it has ended here or at another process.
-    async fn session(&self, request: &HttpRequest) -> Option<Session> {
+    async fn session(&self, request: &HttpRequest) -> Option<Arc<Session>> {
         let id = session_id(&request.headers)?;
         let owner = request.owner();
         let session = self.sessions.open(id, &owner, || request.limit_key())?;
@@ -226,14 +226,9 @@ impl App {
     }
 }
 
-/// Returns true if this process has made the event with this id.
-fn is_of_this_process(event: &str) -> bool {
-    event.starts_with(&format!("{:08x}", process_id()))
-}
-
 /// A request whose body was read.
 pub(super) struct Received {
-    session: Option<Session>,
+    session: Option<Arc<Session>>,
     pub(super) message: Bytes,
     pub(super) permit: RequestPermit,
 }
@@ -262,13 +257,21 @@ impl App {
                 "send the message without Content-Encoding",
             ));
         }
-        let session = self.session_of_post(request).await?;
+        // The modern era has no sessions and ignores their ids.
+        let session = match session_id(&request.headers) {
+            Some(_) if era(&request.headers) != Era::Modern => {
+                let session = self.session(request).await;
+                Some(session.ok_or(Error::SessionNotFound)?)
+            }
+            _ => None,
+        };
         let expected = request.body().size_hint().upper().unwrap_or(u64::MAX);
         let mut memory = self.body_permit(expected).ok_or(Refusal::Busy)?;
         let message = read_body(request.body(), &self.limits).await?;
         memory.keep(message.len());
         // The body may have taken longer than its token was valid.
-        if request.is_revoked() {
+        let credential = request.credential.as_ref();
+        if credential.is_some_and(|credential| credential.revoked.is_cancelled()) {
             return Err(Refusal::Error(Error::Unauthorized(Credentials::Invalid)));
         }
         // After the body: a slow body must not take the permit of another request.
@@ -281,16 +284,6 @@ impl App {
                 _body: memory,
             },
         })
-    }
-
-    /// Opens the session that the request names. The modern era has no sessions and ignores their ids.
-    async fn session_of_post(&self, request: &HttpRequest) -> Result<Option<Session>, Refusal> {
-        let id = headers::session_id(&request.headers);
-        if id.is_none() || headers::era(&request.headers) == Era::Modern {
-            return Ok(None);
-        }
-        let session = self.session(request).await;
-        session.map(Some).ok_or(Error::SessionNotFound.into())
     }
 
     /// Calls the server. Replies with JSON if the answer comes first and the client accepts JSON; with a stream of events
@@ -383,31 +376,14 @@ impl App {
             false => (headers, message),
         };
         let headers = Arc::new(headers);
-        if server.relays() {
-            let headers = Arc::clone(&headers);
-            let header = move |name: &str| Some(headers.get(name)?.as_bytes().to_vec());
-            caller.headers = Some(Arc::new(header));
-        }
+        caller.headers = server.relays().then(|| Arc::clone(&headers));
         let answer = async move {
-            let params = headers::params(&headers);
-            let lists = ["tracestate", "baggage"].map(|name| headers::list(&headers, name));
-            let [state, baggage] = lists.each_ref().map(Option::as_deref);
-            let parent = headers.get("traceparent").map(headers::text);
-            let hints = Hints {
-                params: &params,
-                trace: TraceFields {
-                    parent,
-                    state,
-                    baggage,
-                },
-                has_headers: true,
-                ..headers::hints(&headers)
-            };
             let connection = session.as_ref();
             let connection = connection.map(|session| Arc::clone(&session.connection));
             let frame = IncomingFrame {
                 frame: &message,
-                hints,
+                headers: Some(&headers),
+                is_old_transport: false,
                 connection,
                 caller,
             };

@@ -147,7 +147,10 @@ impl Page {
         match path(&request.uri) {
             "me" => self.me(app, &request),
             "hosts" => match serde_json::from_slice(&read) {
-                Ok(address) => host_entries(&address),
+                Ok(address) => {
+                    let entries = HOSTS.iter().map(|host| entry(host, &address));
+                    reply::json(StatusCode::OK, entries.collect::<Value>().to_string())
+                }
                 Err(error) => failure(StatusCode::BAD_REQUEST, &error.to_string()),
             },
             path => self.of_service(app, path, &request, &read).await,
@@ -195,19 +198,15 @@ impl Page {
             return reply::busy();
         };
         let (status, mut json) = data.answer(topic, caller, body).await;
-        if topic == SETTINGS && status == 200 {
-            json = self.with_options(json);
+        if topic == SETTINGS
+            && status == 200
+            && let Ok(mut settings) = serde_json::from_str::<Value>(&json)
+        {
+            // Beside the configuration of the service, for a caller who may see that.
+            settings["server"] = json!(self.options);
+            json = settings.to_string();
         }
         reply::json(StatusCode::from_u16(status).unwrap_or_default(), json)
-    }
-
-    /// Adds the options of the server to the configuration of its service, for a caller who may see that.
-    fn with_options(&self, json: String) -> String {
-        let Ok(mut settings) = serde_json::from_str::<Value>(&json) else {
-            return json;
-        };
-        settings["server"] = json!(self.options);
-        settings.to_string()
     }
 
     /// A stream that says when something has changed, until the token ends or the server closes.
@@ -304,12 +303,6 @@ struct Address {
     name: String,
     url: String,
     needs_token: bool,
-}
-
-/// Answers with a list of all hosts.
-fn host_entries(address: &Address) -> Response {
-    let entries: Vec<_> = HOSTS.iter().map(|host| entry(host, address)).collect();
-    reply::json(StatusCode::OK, Value::from(entries).to_string())
 }
 
 fn entry(host: &Host, address: &Address) -> Value {

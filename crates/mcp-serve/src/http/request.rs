@@ -96,12 +96,6 @@ impl HttpRequest {
         }
     }
 
-    /// True once its token is not valid any more.
-    pub(super) fn is_revoked(&self) -> bool {
-        let credential = self.credential.as_ref();
-        credential.is_some_and(|credential| credential.revoked.is_cancelled())
-    }
-
     /// Completes once its token is not valid any more.
     pub(super) fn revoked(&self) -> impl Future<Output = ()> + Send + use<> {
         let credential = self.credential.clone();

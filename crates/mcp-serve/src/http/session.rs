@@ -47,13 +47,14 @@ pub(super) struct Sessions {
 
 #[derive(Default)]
 struct LiveSessions {
-    /// By session id.
-    connections: HashMap<Arc<str>, Arc<LiveSession>>,
+    by_id: HashMap<Arc<str>, Arc<Session>>,
     next_serial: u64,
     ended: EndedSessions,
 }
 
-struct LiveSession {
+/// A session that is open. As long as it or its connection is held, the session is in use.
+pub(super) struct Session {
+    id: Arc<str>,
     /// Ascending with the time at which it was opened.
     serial: u64,
     /// The client that its place counts for: its token, or its address where no token is required.
@@ -62,7 +63,7 @@ struct LiveSession {
     verified: VerifiedId,
     /// True if this process may serve it; set once that is known, where other processes may serve it, too.
     is_claimed: OnceCell<bool>,
-    connection: Arc<Connection>,
+    pub(super) connection: Arc<Connection>,
 }
 
 /// The content of a session id.
@@ -75,13 +76,6 @@ struct VerifiedId {
     /// Seconds since 1970, and random bits that begin with the id of the process that has made it.
     issued: u64,
     handle: u128,
-}
-
-/// A session that is open. As long as the connection is held, the session is in use.
-pub(super) struct Session {
-    id: Arc<str>,
-    live: Arc<LiveSession>,
-    pub(super) connection: Arc<Connection>,
 }
 
 impl Sessions {
@@ -101,7 +95,7 @@ impl Sessions {
 
     /// The number of sessions in memory.
     pub(super) fn len(&self) -> usize {
-        self.live.lock().connections.len()
+        self.live.lock().by_id.len()
     }
 
     /// Returns the id of a new session of `principal`.
@@ -153,7 +147,7 @@ impl Sessions {
         id: &str,
         principal: &str,
         client: impl FnOnce() -> String,
-    ) -> Option<Session> {
+    ) -> Option<Arc<Session>> {
         let known = self.live.lock().find(id, principal);
         if known.is_some() {
             return known;
@@ -226,20 +220,23 @@ impl VerifiedId {
 
 impl LiveSessions {
     /// Returns the session with this id if it is in memory and belongs to `principal`.
-    fn find(&self, id: &str, principal: &str) -> Option<Session> {
-        let (id, live) = self.connections.get_key_value(id)?;
-        let is_open =
-            live.verified.principal == principal && live.verified.is_valid_at(unix_time());
-        is_open.then(|| live.opened(id))
+    fn find(&self, id: &str, principal: &str) -> Option<Arc<Session>> {
+        let session = self.by_id.get(id)?;
+        let VerifiedId {
+            principal: owner, ..
+        } = &session.verified;
+        let is_open = owner == principal && session.verified.is_valid_at(unix_time());
+        is_open.then(|| Arc::clone(session))
     }
 
-    fn add(&mut self, id: &str, client: String, verified: VerifiedId) -> Session {
-        let connection = Connection::from_negotiated(verified.negotiated)
-            .with_id(verified.number)
-            .of_process(process_id());
-        let id: Arc<str> = id.into();
+    fn add(&mut self, id: &str, client: String, verified: VerifiedId) -> Arc<Session> {
+        let VerifiedId {
+            number, negotiated, ..
+        } = &verified;
+        let connection = Connection::of_session(*number, process_id(), negotiated.clone());
         self.next_serial += 1;
-        let session = Arc::new(LiveSession {
+        let session = Arc::new(Session {
+            id: id.into(),
             serial: self.next_serial,
             client,
             verified,
@@ -247,12 +244,12 @@ impl LiveSessions {
             connection: Arc::new(connection),
         });
         // In use from now on.
-        let opened = session.opened(&id);
-        self.connections.insert(id, session);
-        if self.connections.len() > MAX_LIVE_SESSIONS {
+        let opened = Arc::clone(&session);
+        self.by_id.insert(Arc::clone(&session.id), session);
+        if self.by_id.len() > MAX_LIVE_SESSIONS {
             self.remove_unused();
         }
-        if self.connections.len() > MAX_LIVE_SESSIONS
+        if self.by_id.len() > MAX_LIVE_SESSIONS
             && let Some(oldest) = self.oldest_of_the_largest_client()
         {
             self.end(&oldest);
@@ -262,7 +259,7 @@ impl LiveSessions {
 
     /// Removes a session from memory. Its stream would otherwise stay open after the end of the session.
     fn end(&mut self, id: &str) {
-        if let Some(removed) = self.connections.remove(id) {
+        if let Some(removed) = self.by_id.remove(id) {
             removed.connection.end();
         }
     }
@@ -270,54 +267,44 @@ impl LiveSessions {
     /// Removes all sessions that lose nothing by that, and expired ones.
     fn remove_unused(&mut self) {
         let now = unix_time();
-        let unused = |live: &LiveSession| live.is_unused() || !live.verified.is_valid_at(now);
-        for (_, removed) in self.connections.extract_if(|_, live| unused(live)) {
+        let unused =
+            |live: &Arc<Session>| Session::is_unused(live) || !live.verified.is_valid_at(now);
+        for (_, removed) in self.by_id.extract_if(|_, live| unused(live)) {
             removed.connection.end();
         }
     }
 
     fn oldest_of_the_largest_client(&self) -> Option<Arc<str>> {
         let mut counts: HashMap<&str, usize> = HashMap::new();
-        for session in self.connections.values() {
+        for session in self.by_id.values() {
             *counts.entry(&session.client).or_default() += 1;
         }
         let (largest, _) = counts.into_iter().max_by_key(|(_, count)| *count)?;
-        let of_client = self
-            .connections
-            .iter()
-            .filter(|(_, session)| session.client == largest);
-        let (oldest, _) = of_client.min_by_key(|(_, session)| session.serial)?;
-        Some(Arc::clone(oldest))
-    }
-}
-
-impl LiveSession {
-    fn opened(self: &Arc<Self>, id: &Arc<str>) -> Session {
-        Session {
-            id: Arc::clone(id),
-            connection: Arc::clone(&self.connection),
-            live: Arc::clone(self),
-        }
-    }
-
-    /// True if no request uses it, and its id says everything about it.
-    fn is_unused(&self) -> bool {
-        Arc::strong_count(&self.connection) <= 1 && self.connection.is_idle()
+        let sessions = self.by_id.values();
+        let of_client = sessions.filter(|session| session.client == largest);
+        let oldest = of_client.min_by_key(|session| session.serial)?;
+        Some(Arc::clone(&oldest.id))
     }
 }
 
 impl Session {
+    /// True if no request uses it, and its id says everything about it.
+    fn is_unused(self: &Arc<Self>) -> bool {
+        let is_held = Arc::strong_count(self) > 1 || Arc::strong_count(&self.connection) > 1;
+        !is_held && self.connection.is_idle()
+    }
+
     pub(super) fn id(&self) -> &Arc<str> {
         &self.id
     }
 
     pub(super) fn handle(&self) -> u128 {
-        self.live.verified.handle
+        self.verified.handle
     }
 
     /// Returns true if this process may serve it, by `claim`, which is asked once.
     pub(super) async fn is_claimed<'a>(&self, claim: impl FnOnce() -> BoxFuture<'a, bool>) -> bool {
-        *self.live.is_claimed.get_or_init(claim).await
+        *self.is_claimed.get_or_init(claim).await
     }
 
     /// Returns the policy for streams of this session.

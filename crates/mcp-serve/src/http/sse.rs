@@ -9,7 +9,6 @@ use std::time::Duration;
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use http::StatusCode;
-use mcp_core::era::Hints;
 use mcp_core::error::Error;
 use mcp_core::server::{Caller, Connection, FrameReply, IncomingFrame, Peer, Server};
 use parking_lot::Mutex;
@@ -123,10 +122,8 @@ impl SseSession {
         let answer = server
             .handle(IncomingFrame {
                 frame: &received.message,
-                hints: Hints {
-                    is_old_transport: true,
-                    ..Hints::default()
-                },
+                headers: None,
+                is_old_transport: true,
                 connection: Some(self.connection),
                 caller,
             })

@@ -3,20 +3,24 @@
 
 use std::borrow::Cow;
 
+use http::HeaderMap;
 use serde_json::Value;
 
-use crate::era::Hints;
 use crate::error::Error;
-use crate::http_headers::{HeaderParam, decode, named_member};
+use crate::http_headers::{HeaderParam, METHOD, NAME, decode, named_member, text};
 use crate::jsonrpc::string;
 use crate::server::params::Params;
 
 /// Compares `Mcp-Method` and `Mcp-Name` with the body; over stdio there are no headers.
-pub(super) fn check(method: &str, params: &Params<'_>, hints: &Hints<'_>) -> Result<(), Error> {
-    if !hints.has_headers {
+pub(super) fn check(
+    method: &str,
+    params: &Params<'_>,
+    headers: Option<&HeaderMap>,
+) -> Result<(), Error> {
+    let Some(headers) = headers else {
         return Ok(());
-    }
-    equal("Mcp-Method", hints.method, method)?;
+    };
+    equal("Mcp-Method", text(headers, METHOD), method)?;
     let named = match named_member(method) {
         Some("name") => params.name,
         Some("uri") => params.uri,
@@ -28,7 +32,7 @@ pub(super) fn check(method: &str, params: &Params<'_>, hints: &Hints<'_>) -> Res
         return Ok(());
     };
     let decoded = |value| decoded("Mcp-Name", value);
-    let header = hints.name.map(decoded).transpose()?;
+    let header = text(headers, NAME).map(decoded).transpose()?;
     equal("Mcp-Name", header.as_deref(), &value)
 }
 
@@ -36,14 +40,14 @@ pub(super) fn check(method: &str, params: &Params<'_>, hints: &Hints<'_>) -> Res
 pub(super) fn check_arguments(
     declared: &[HeaderParam],
     params: &Params<'_>,
-    hints: &Hints<'_>,
+    headers: &HeaderMap,
 ) -> Result<(), Error> {
     if declared.is_empty() {
         return Ok(());
     }
     let arguments = serde_json::from_str(params.arguments()?.get()).unwrap_or_default();
     let mut declared = declared.iter();
-    declared.try_for_each(|param| check_argument(param, &arguments, hints.params))
+    declared.try_for_each(|param| check_argument(param, &arguments, headers))
 }
 
 fn equal(header: &str, found: Option<&str>, body: &str) -> Result<(), Error> {
@@ -65,16 +69,12 @@ fn decoded<'a>(header: &str, value: &'a str) -> Result<Cow<'a, str>, Error> {
 fn check_argument(
     declared: &HeaderParam,
     arguments: &Value,
-    headers: &[(&str, &[u8])],
+    headers: &HeaderMap,
 ) -> Result<(), Error> {
     let name = format!("Mcp-Param-{}", declared.header);
     let wrong = |what: &str| Err(Error::HeaderMismatch(format!("the {name} header {what}")));
     let argument = declared.find(arguments);
-    let mut values = headers
-        .iter()
-        .filter(|(header, _)| header.eq_ignore_ascii_case(&declared.header))
-        .map(|(_, value)| *value)
-        .peekable();
+    let mut values = headers.get_all(&name).iter().peekable();
     match argument {
         Some(_) if values.peek().is_none() => {
             return wrong("is missing, but the argument is present");
@@ -83,7 +83,7 @@ fn check_argument(
         _ => {}
     }
     for value in values {
-        let Some(value) = visible(value) else {
+        let Some(value) = visible(value.as_bytes()) else {
             return wrong("has characters that must be sent as base64");
         };
         let value = decoded(&name, value)?;
@@ -115,6 +115,7 @@ fn equals(text: &str, argument: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderName, HeaderValue};
     use serde_json::json;
 
     use super::*;
@@ -126,10 +127,11 @@ mod tests {
             "limit": {"type": "integer", "x-mcp-header": "Limit"},
             "dry": {"type": "boolean", "x-mcp-header": "Dry"},
         }});
-        let headers = headers.iter();
-        let headers: Vec<_> = headers
-            .map(|(name, value)| (*name, value.as_bytes()))
-            .collect();
+        let headers = headers.iter().map(|(name, value)| {
+            let name: HeaderName = format!("mcp-param-{name}").parse().unwrap();
+            (name, HeaderValue::from_bytes(value.as_bytes()).unwrap())
+        });
+        let headers = HeaderMap::from_iter(headers);
         let mut all = header_params(&schema).unwrap().into_iter();
         all.all(|declared| check_argument(&declared, arguments, &headers).is_ok())
     }

@@ -16,7 +16,6 @@ use crate::clock::unix_time;
 use crate::error::Error;
 use crate::jsonrpc::Json;
 use crate::server::answer::Questions;
-use crate::server::clients::ModernClient;
 use crate::server::context::RequestContext;
 use crate::server::params::{Params, wrong};
 use crate::server::{Caller, PreviousRounds, Server};
@@ -83,12 +82,12 @@ impl Server {
         questions: Questions,
     ) -> Json {
         let method = &context.record.request.method;
-        let round = context.client.as_deref().and_then(ModernClient::round);
+        let round = context.client.round();
         let state = RequestState {
             expires: (unix_time() + ANSWER_TIMEOUT).as_secs(),
             request: identity(method, context.params),
-            principal: principal(context.caller),
-            view: view(context.caller),
+            principal: context.caller.name().map(ToString::to_string),
+            view: context.caller.view.as_ref().map(ToString::to_string),
             id: (self.settings.random)().map(|random| format!("{random:032x}")),
             answers: round.map(|round| round.answers.clone()).unwrap_or_default(),
             memo: questions.memo,
@@ -108,22 +107,14 @@ impl Server {
         let state: RequestState = serde_json::from_slice(&payload).ok()?;
         let has_expired = state.expires < unix_time().as_secs();
         let is_same = state.request? == request?
-            && state.principal == principal(caller)
-            && state.view == view(caller);
+            && state.principal.as_deref() == caller.name().map(|name| &**name)
+            && state.view.as_deref() == caller.view.as_deref();
         (is_same && !has_expired).then_some(PreviousRounds {
             answers: state.answers,
             memo: state.memo,
             state: state.id,
         })
     }
-}
-
-fn principal(caller: &Caller) -> Option<String> {
-    caller.name().map(ToString::to_string)
-}
-
-fn view(caller: &Caller) -> Option<String> {
-    caller.view.as_ref().map(ToString::to_string)
 }
 
 /// Returns a text that identifies the request; `None` if its arguments cannot be read, so that these are not all

@@ -78,10 +78,8 @@ impl Server {
         };
         let _subscriptions = self.features.changes.as_ref().map(subscribe);
         let id = context.id.as_json();
-        let send = |method: &str, params: Value| {
-            let params = params.to_string();
-            caller.send(tagged(method, members(&params), id))
-        };
+        let send =
+            |method: &str, params: Value| caller.send(tagged(method, &params.to_string(), id));
         let supported = Filter {
             task_ids: tasks.ids.iter().cloned().collect(),
             ..self.supported(&filter)
@@ -137,18 +135,11 @@ impl Server {
     }
 }
 
-/// A notification with the id of its subscription. `members` are those of its parameters; both are
-/// JSON.
-fn tagged(method: &str, members: &str, id: &str) -> String {
-    let comma = if members.is_empty() { "" } else { "," };
+/// A notification with the id of its subscription in its parameters, which are an object as JSON.
+fn tagged(method: &str, params: &str, id: &str) -> String {
+    let members = params.strip_prefix('{').unwrap_or("}");
+    let comma = if members == "}" { "" } else { "," };
     format!(
-        r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}{comma}{members}}}}}"#
+        r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}{comma}{members}}}"#
     )
-}
-
-/// The JSON of an object without its braces.
-fn members(object: &str) -> &str {
-    let inner = object.strip_prefix('{');
-    let inner = inner.and_then(|rest| rest.strip_suffix('}'));
-    inner.unwrap_or_default()
 }

@@ -13,13 +13,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::run::{catch_panic, in_task, missing_extension};
-use super::task::{Task, TaskOutcome};
+use super::task::{RELATED_TASK, Task, TaskOutcome};
 use super::{MAX_STORED_BYTES, POLL_INTERVAL, TTL};
 use crate::era::Era;
 use crate::error::Error;
-use crate::jsonrpc::Json;
+use crate::jsonrpc::{Json, Members};
 use crate::server::answer::Answer;
-use crate::server::clients::ModernClient;
 use crate::server::context::RequestContext;
 use crate::server::params::wrong;
 use crate::server::results::conclude;
@@ -64,7 +63,7 @@ impl Server {
     ) -> Result<Answer, Error> {
         let task = self.task(context).await?;
         Ok(match context.era {
-            Era::Modern => Json::Owned(format!("{{{}}}", task.detailed())).into(),
+            Era::Modern => Json::Owned(task.detailed()).into(),
             _ => task.legacy().into(),
         })
     }
@@ -164,7 +163,7 @@ impl Server {
             Ok(found) => found,
             Err(error) if error.kind() == ToolErrorKind::NotFound => return Ok(None),
             Err(error) => {
-                let asked = ModernClient::questions_of(context.client.as_deref(), &error);
+                let asked = context.client.questions_of(&error);
                 return asked.map_or(Err(error.into()), |_| Ok(None));
             }
         };
@@ -184,15 +183,14 @@ impl Server {
         // The request that asks for it is not that of the call.
         let call = in_task(&context.call, &task, false);
         let (name, max_bytes) = (definition.name.clone(), definition.max_bytes);
-        let (era, client) = (context.era, context.client.clone());
-        let capabilities = context.call.capabilities();
+        let (era, client) = (context.era, Arc::clone(&context.client));
         let failures = Arc::clone(&self.failures);
         let work = catch_panic(async move {
             let result = limited(max_bytes, found(call).await);
             if let Err(error) = &result {
                 failures.log(&name, error);
             }
-            conclude(era, capabilities, client.as_deref(), result)
+            conclude(era, &client, result)
         });
         drop(self.spawn_task(Arc::clone(&task), work));
         Ok(Some(task))
@@ -242,7 +240,7 @@ impl Server {
                 return Err(Error::RateLimited(POLL_INTERVAL));
             }
             // Without a stream to this caller, the question waits for another request.
-            if let Some(connection) = context.connection.filter(|_| caller.has_peer()) {
+            if let Some(connection) = context.connection.filter(|_| caller.peer.is_some()) {
                 let open = open.into_iter();
                 let new = open.filter(|(key, _)| asked.insert(key.clone()));
                 let ask = |(key, question)| ask(&task, connection, caller, key, question);
@@ -286,8 +284,8 @@ impl Server {
 }
 
 impl TaskSubscription {
-    /// The `DetailedTask` of the next task that has changed, without braces. At first every task
-    /// counts as changed: it may have ended before the subscription.
+    /// The `DetailedTask` of the next task that has changed. At first every task counts as changed: it may have ended
+    /// before the subscription.
     pub(in crate::server) async fn next(&mut self) -> String {
         match self.changes.next().await {
             Some(task) => task.detailed(),
@@ -319,7 +317,7 @@ async fn ask(task: &Task, connection: &Connection, caller: &Caller, key: String,
     task.answer(&key, answer);
 }
 
-/// The result of the call, with the id of its task in `_meta`.
+/// The result of the call, with the id of its task in its `_meta`, beside what a relayed result has there.
 fn result(task: &Arc<Task>, end: TaskOutcome) -> Result<Answer, Error> {
     let (json, is_error) = match end {
         TaskOutcome::Result { json, is_error } => (json, is_error),
@@ -330,14 +328,12 @@ fn result(task: &Arc<Task>, end: TaskOutcome) -> Result<Answer, Error> {
             (json!({"content": content, "isError": true}).into(), true)
         }
     };
-    let members = json.as_str().trim_end().strip_suffix('}').unwrap_or("{");
-    let is_empty = members.trim_end().ends_with('{');
-    let comma = if is_empty { "" } else { "," };
-    let json = Json::Owned(format!(r#"{members}{comma}"_meta":{}}}"#, task.related()));
-    Ok(match is_error {
-        true => Answer::ToolFailed(json, String::new()),
-        false => json.into(),
-    })
+    let members = Members::read(json.as_str()).unwrap_or_default();
+    let meta = members.get("_meta").and_then(Members::read);
+    let mut meta = meta.unwrap_or_default();
+    meta.set(RELATED_TASK, &json!({"taskId": task.id}).to_string());
+    let json = members.encode_with("_meta", Some(&meta.encode()));
+    Ok(Answer::of_tool(Json::Owned(json), is_error))
 }
 
 /// A result without members.
@@ -358,8 +354,32 @@ fn parse(id: &str) -> Option<(&str, EarlierTask<'_>)> {
 
 #[cfg(test)]
 mod tests {
+    use tokio_util::sync::CancellationToken;
+
     use super::super::task::id;
     use super::*;
+
+    #[test]
+    fn result_names_its_task_beside_the_meta_of_a_relayed_one() {
+        let (closing, none) = (CancellationToken::new(), Map::new());
+        let task = Task::new("7".to_owned(), &Caller::default(), TTL, &none, &closing);
+        let task = Arc::new(task);
+        let related = r#""io.modelcontextprotocol/related-task":{"taskId":"7"}"#;
+        for (given, expected) in [
+            ("{}", format!(r#"{{"_meta":{{{related}}}}}"#)),
+            (
+                r#"{"_meta":{"x":1.50},"content":[]}"#,
+                format!(r#"{{"_meta":{{"x":1.50,{related}}},"content":[]}}"#),
+            ),
+        ] {
+            let (json, is_error) = (Json::Owned(given.to_owned()), false);
+            let answer = result(&task, TaskOutcome::Result { json, is_error });
+            let Ok(Answer::Result { json, .. }) = answer else {
+                panic!("not a result");
+            };
+            assert_eq!(json.as_str(), expected);
+        }
+    }
 
     #[test]
     fn id_names_the_tool_and_its_work() {

@@ -21,7 +21,6 @@ use crate::error::Error;
 use crate::jsonrpc::Json;
 use crate::revision::Revision;
 use crate::server::answer::Answer;
-use crate::server::clients::ModernClient;
 use crate::server::context::RequestContext;
 use crate::server::limits::CLEANUP_GRACE;
 use crate::server::params::wrong;
@@ -159,7 +158,7 @@ impl Server {
             Some(reference) => id(&digits, &definition.name, &reference),
             None => digits,
         };
-        let round = context.client.as_deref().and_then(ModernClient::round);
+        let round = context.client.round();
         let none = Map::new();
         let task = Arc::new(Task::new(
             task_id,
@@ -207,8 +206,7 @@ impl Server {
         let (definition, tool) = (definition.clone(), Arc::clone(tool));
         let failures = Arc::clone(&self.failures);
         let arguments = arguments.to_owned();
-        let (era, client) = (context.era, context.client.clone());
-        let capabilities = context.call.capabilities();
+        let (era, client) = (context.era, Arc::clone(&context.client));
         let trace = trace::current();
         let running = async move {
             let result = match tool.start(&arguments, &call) {
@@ -221,7 +219,7 @@ impl Server {
             if let Err(error) = &result {
                 failures.log(&definition.name, error);
             }
-            conclude(era, capabilities, client.as_deref(), result)
+            conclude(era, &client, result)
         };
         // The task may go on when its request has ended.
         catch_panic(async move { trace::within(trace, pin!(running)).await })

@@ -62,6 +62,9 @@ pub(super) struct TaskState {
     pub(super) outcome: Option<TaskOutcome>,
 }
 
+/// The member of `_meta` that names the task of a message (2025-11-25, "Related Task Metadata").
+pub(super) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
 pub(super) fn as_millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
@@ -272,12 +275,14 @@ impl Task {
         });
     }
 
-    /// The members of a `DetailedTask` (the extension), without braces: the task, with its result,
-    /// error or questions.
+    /// A `DetailedTask` (the extension): the task, with its result, error or questions.
     pub(in crate::server) fn detailed(&self) -> String {
         let state = self.state();
-        let mut members = self.modern_members(&state);
-        let mut push = |name: &str, json: &str| members.extend([r#",""#, name, r#"":"#, json]);
+        let mut json = self.modern(&state).to_string();
+        let mut push = |name: &str, member: &str| {
+            json.pop();
+            json.extend([r#",""#, name, r#"":"#, member, "}"]);
+        };
         match &state.outcome {
             // Inserted as JSON, so that the result keeps the bytes of the tool.
             Some(TaskOutcome::Result { json, .. }) => push("result", json.as_str()),
@@ -286,21 +291,19 @@ impl Task {
             None if state.questions.is_empty() => {}
             None => push("inputRequests", &json!(state.questions).to_string()),
         }
-        members
+        json
     }
 
     /// A `CreateTaskResult` (the extension), without its `resultType`.
     pub(super) fn created_modern(&self) -> Json {
-        Json::Owned(format!("{{{}}}", self.modern_members(&self.state())))
+        self.modern(&self.state()).into()
     }
 
-    fn modern_members(&self, state: &TaskState) -> String {
+    fn modern(&self, state: &TaskState) -> Value {
         let mut task = self.common(state, state.status(false));
         task["ttlMs"] = as_millis(self.ttl()).into();
         task["pollIntervalMs"] = as_millis(POLL_INTERVAL).into();
-        let text = task.to_string();
-        let members = text.strip_prefix('{').unwrap_or_default();
-        members.strip_suffix('}').unwrap_or_default().to_owned()
+        task
     }
 
     /// A `Task` of 2025-11-25.
@@ -327,7 +330,7 @@ impl Task {
 
     /// The `_meta` that relates a message of 2025-11-25 to its task.
     pub(super) fn related(&self) -> Value {
-        json!({"io.modelcontextprotocol/related-task": {"taskId": self.id}})
+        json!({RELATED_TASK: {"taskId": self.id}})
     }
 }
 
@@ -460,8 +463,7 @@ impl TaskOutcome {
     /// The outcome of a call. A result that is too large to store becomes an error message.
     pub(super) fn from_answer(answer: Result<Answer, Error>) -> Self {
         let (json, is_error) = match answer {
-            Ok(Answer::Result(json, _)) => (json, false),
-            Ok(Answer::ToolFailed(json, _)) => (json, true),
+            Ok(Answer::Result { json, failed, .. }) => (json, failed),
             // A task waits for answers; it never ends with questions.
             Ok(_) => return Self::from_answer(Err(Error::Internal)),
             Err(Error::Relayed(error)) => return Self::Error(*error),

@@ -2,17 +2,18 @@
 
 use super::*;
 
-const NEGOTIATED: Negotiated = Negotiated {
-    client: ClientName::NONE,
-    revision: Revision::V2025_06_18,
-    capabilities: ClientCapabilities {
-        elicitation: true,
-        url_elicitation: true,
-        sampling: false,
-        roots: true,
-        structured_only: false,
-    },
-};
+fn negotiated() -> Negotiated {
+    Negotiated {
+        client: ClientName::default(),
+        revision: Revision::V2025_06_18,
+        capabilities: ClientCapabilities {
+            elicitation: true,
+            url_elicitation: true,
+            roots: true,
+            ..ClientCapabilities::default()
+        },
+    }
+}
 
 fn client() -> String {
     "::1".to_owned()
@@ -22,7 +23,7 @@ fn verified() -> VerifiedId {
     VerifiedId {
         handle: 0,
         principal: String::new(),
-        negotiated: NEGOTIATED,
+        negotiated: negotiated(),
         number: 0,
         issued: unix_time().as_secs(),
     }
@@ -34,11 +35,11 @@ fn sessions(key: u8) -> Sessions {
 
 #[test]
 fn session_survives_a_restart_and_belongs_to_its_principal() {
-    let id = sessions(1).create_id(NEGOTIATED, "alice").unwrap();
+    let id = sessions(1).create_id(negotiated(), "alice").unwrap();
     assert!(id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
     let replica = sessions(1);
     let session = replica.open(&id, "alice", client).unwrap();
-    assert_eq!(session.connection.negotiated(), Some(NEGOTIATED));
+    assert_eq!(session.connection.negotiated(), Some(negotiated()));
     assert_eq!(**session.id(), *id);
     assert!(replica.open(&id, "bob", client).is_none());
     assert!(!replica.end(&id, "bob", &client()));
@@ -64,7 +65,7 @@ fn result_of_the_negotiation_is_part_of_the_id() {
                 capabilities,
                 client: ClientName::new("some client"),
             };
-            let id = sessions.create_id(negotiated, "").unwrap();
+            let id = sessions.create_id(negotiated.clone(), "").unwrap();
             let session = sessions.open(&id, "", client).unwrap();
             assert_eq!(session.connection.negotiated(), Some(negotiated));
             let policy = session.replay_policy();
@@ -87,7 +88,7 @@ fn session_lasts_a_week() {
         (unix_time() + 4 * minute, true),
         (unix_time() + 6 * minute, false),
     ] {
-        let id = sessions.create_id_at(NEGOTIATED, "", issued).unwrap();
+        let id = sessions.create_id_at(negotiated(), "", issued).unwrap();
         assert_eq!(
             sessions.open(&id, "", client).is_some(),
             is_valid,
@@ -99,7 +100,7 @@ fn session_lasts_a_week() {
 #[test]
 fn connections_of_a_session_have_one_id() {
     let sessions = sessions(1);
-    let ids = [(); 2].map(|()| sessions.create_id(NEGOTIATED, "").unwrap());
+    let ids = [(); 2].map(|()| sessions.create_id(negotiated(), "").unwrap());
     // Each object is dropped before the next one is made, so it may have the same address.
     let open = |id: &str| sessions.open(id, "", client).unwrap().connection.id();
     assert_eq!(open(&ids[0]), open(&ids[0]));
@@ -110,11 +111,11 @@ fn connections_of_a_session_have_one_id() {
 #[test]
 fn session_in_memory_expires_as_others_do() {
     let sessions = sessions(1);
-    let id = sessions.create_id(NEGOTIATED, "").unwrap();
+    let id = sessions.create_id(negotiated(), "").unwrap();
     drop(sessions.open(&id, "", client).unwrap());
     let mut live = sessions.live.lock();
     assert!(live.find(&id, "").is_some());
-    let session = live.connections.get_mut(&*id).unwrap();
+    let session = live.by_id.get_mut(&*id).unwrap();
     let session = Arc::get_mut(session).unwrap();
     session.verified.issued -= SESSION_LIFETIME.as_secs() + 60;
     assert!(live.find(&id, "").is_none());
@@ -124,14 +125,18 @@ fn session_in_memory_expires_as_others_do() {
 #[test]
 fn sessions_of_others_stay_when_a_client_opens_too_many() {
     let mut live = LiveSessions::default();
-    let others = ["a", "b", "c"].map(|name| live.add(name, name.to_owned(), verified()).connection);
+    let others = ["a", "b", "c"].map(|name| live.add(name, name.to_owned(), verified()));
     let numbers = 0..MAX_LIVE_SESSIONS + 10;
     let _used: Vec<_> = numbers
         .map(|number| live.add(&number.to_string(), client(), verified()))
         .collect();
-    assert_eq!(live.connections.len(), MAX_LIVE_SESSIONS);
-    assert!(others.iter().all(|other| !other.ended().is_cancelled()));
-    assert!(!live.connections.contains_key("12") && live.connections.contains_key("13"));
+    assert_eq!(live.by_id.len(), MAX_LIVE_SESSIONS);
+    assert!(
+        others
+            .iter()
+            .all(|other| !other.connection.ended().is_cancelled())
+    );
+    assert!(!live.by_id.contains_key("12") && live.by_id.contains_key("13"));
 }
 
 #[test]
@@ -141,15 +146,15 @@ fn unused_and_expired_sessions_make_room_first() {
         issued: 0,
         ..verified()
     };
-    let expired = live.add("expired", client(), expired).connection;
+    let expired = live.add("expired", client(), expired);
     let numbers = 0..MAX_LIVE_SESSIONS;
     let mut used: Vec<_> = numbers
         .map(|number| live.add(&number.to_string(), client(), verified()))
         .collect();
-    assert!(expired.ended().is_cancelled());
-    assert_eq!(live.connections.len(), MAX_LIVE_SESSIONS);
+    assert!(expired.connection.ended().is_cancelled());
+    assert_eq!(live.by_id.len(), MAX_LIVE_SESSIONS);
     drop(used.split_off(100));
     live.add("last", client(), verified());
-    assert_eq!(live.connections.len(), 101);
-    assert!(live.connections.contains_key("0") && live.connections.contains_key("last"));
+    assert_eq!(live.by_id.len(), 101);
+    assert!(live.by_id.contains_key("0") && live.by_id.contains_key("last"));
 }
