@@ -22,8 +22,8 @@ pub(crate) struct Outgoing<'a> {
     /// The message, without a newline.
     pub(crate) body: String,
     pub(crate) headers: HeaderList,
-    /// A broken response stream may be resumed: not in the modern era.
-    pub(crate) is_resumable: bool,
+    /// In the modern era a request has no session, and a broken response stream is not resumed.
+    pub(crate) is_modern: bool,
 }
 
 /// Encodes a request; a notification has no id.

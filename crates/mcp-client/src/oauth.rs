@@ -136,7 +136,7 @@ impl OAuth {
     async fn fetch(
         &self,
         url: &Url,
-        content: Content,
+        content: Option<Content>,
         authorization: Option<HeaderValue>,
     ) -> Result<(StatusCode, Bytes), Error> {
         let mut endpoint = self.config.server.beside(url.as_str())?;
@@ -148,11 +148,6 @@ impl OAuth {
             Error::Invalid(_) | Error::Unreachable { .. } => error,
             error => Error::unavailable(url, &error.to_string()),
         })
-    }
-
-    /// The refusal that a login starts from.
-    fn last_challenge(&self) -> Option<Challenge> {
-        self.challenge.lock().clone()
     }
 
     /// An endpoint of the server with these tokens.
@@ -209,7 +204,7 @@ impl OAuth {
             Ok(tokens) => Ok(Some(tokens)),
             Err(_) if !tokens.is_expired() => Ok(Some(tokens)),
             Err(TokenError::Refused(_)) if !is_login => {
-                self.forget();
+                *self.current.lock() = None;
                 Ok(None)
             }
             Err(error) => Err(self.ended(error)),
@@ -326,12 +321,10 @@ impl OAuth {
         let client = RegisteredClient::new(id, secret, &found.server);
         let wanted = self.config.scope.clone().or_else(|| found.scope.clone());
         let scope = union(union(before, wanted.as_deref()), challenge.scope.as_deref());
-        let mut parameters = vec![("grant_type", "client_credentials")];
-        if let Some(scope) = &scope {
-            parameters.push(("scope", scope));
-        }
-        let asked = self.request_token(&found, client, scope.clone(), &parameters);
-        let tokens = asked.await.map_err(|error| self.failed(error))?;
+        let tokens = self.new_tokens(&found, client, scope);
+        let mut tokens = tokens.map_err(failed)?;
+        let asked = self.refresh(&mut tokens).await;
+        asked.map_err(|error| self.failed(error))?;
         *self.failed.lock() = None;
         self.keep(tokens);
         Ok(())
@@ -342,25 +335,20 @@ impl OAuth {
 /// successor is lost, would end the login.
 impl Authorization for Arc<OAuth> {
     fn header(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Error>> {
-        let kept = self.kept().filter(|tokens| !tokens.is_expired());
-        let is_due = kept.as_ref().is_none_or(Tokens::is_due);
-        if kept.is_some() && !is_due {
-            return std::future::ready(Ok(kept.and_then(|tokens| tokens.header()))).boxed();
-        }
         let oauth = Arc::clone(self);
         let renew = async move { oauth.usable().await };
         // No request waits for the renewal of a token that is still valid.
-        if let Some(tokens) = kept {
-            if self.renewing.try_lock().is_ok() && self.failed_lately().is_none() {
+        if let Some(tokens) = self.kept().filter(|tokens| !tokens.is_expired()) {
+            let may_renew = || self.renewing.try_lock().is_ok() && self.failed_lately().is_none();
+            if tokens.is_due() && may_renew() {
                 tokio::spawn(renew);
             }
             return std::future::ready(Ok(tokens.header())).boxed();
         }
         let tokens = tokio::spawn(renew);
+        let failed = |error: tokio::task::JoinError| Err(self.problem(error.to_string()));
         async move {
-            let tokens = tokens
-                .await
-                .unwrap_or_else(|error| Err(self.problem(error.to_string())))?;
+            let tokens = tokens.await.unwrap_or_else(failed)?;
             Ok(tokens.and_then(|tokens| tokens.header()))
         }
         .boxed()
@@ -384,10 +372,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(12);
 const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The right to renew a token: one task of one process has it.
-pub(super) struct Renewing<'a> {
-    _task: MutexGuard<'a, ()>,
-    _process: Option<Box<dyn Any + Send>>,
-}
+type Renewing<'a> = (MutexGuard<'a, ()>, Option<Box<dyn Any + Send>>);
 
 impl OAuth {
     /// Waits until no other task and no other process renews a token.
@@ -405,10 +390,7 @@ impl OAuth {
                 }
             }
         });
-        Renewing {
-            _task: task,
-            _process: locked.await.unwrap_or_default(),
-        }
+        (task, locked.await.unwrap_or_default())
     }
 
     fn keep(&self, tokens: Tokens) {
@@ -417,10 +399,6 @@ impl OAuth {
 
     fn kept(&self) -> Option<Tokens> {
         self.current.lock().clone()
-    }
-
-    fn forget(&self) {
-        *self.current.lock() = None;
     }
 
     /// Keeps the successor of a token. One that cannot be saved is kept in memory, and saved later.
@@ -505,7 +483,7 @@ impl OAuth {
     }
 
     /// Saves tokens, if there is a store.
-    fn save(&self, tokens: &Tokens) -> std::io::Result<()> {
+    fn save(&self, tokens: &Tokens) -> io::Result<()> {
         let Some(store) = &self.store else {
             return Ok(());
         };
@@ -525,7 +503,7 @@ impl OAuth {
         (time.elapsed() < RENEWAL_INTERVAL).then(|| error.clone())
     }
 
-    fn warn(&self, problem: &str, error: &std::io::Error) {
+    fn warn(&self, problem: &str, error: &io::Error) {
         tracing::warn!(peer = %self.config.server.peer(), %error, "{problem}");
     }
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use http::HeaderMap;
-use mcp_core::jsonrpc::{Message, decode};
 use tokio::io::{AsyncWriteExt as _, SimplexStream, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -74,10 +73,9 @@ async fn send(
     mut queue: mpsc::Receiver<Queued>,
 ) -> String {
     let mut posts = JoinSet::new();
-    while let Some(Queued { message, headers }) = queue.recv().await {
+    while let Some((id, message, headers)) = queue.recv().await {
         let (client, address, pending) = (client.clone(), address.clone(), pending.clone());
         posts.spawn(async move {
-            let id = request_id(&message);
             let Err(error) = client.post_to(&address, message, headers).await else {
                 return;
             };
@@ -89,14 +87,6 @@ async fn send(
         let _ = tokio::time::timeout(ACCEPT_TIMEOUT, posts.join_next()).await;
     }
     "it was closed".to_owned()
-}
-
-/// The id of a request of ours.
-fn request_id(message: &str) -> Option<u64> {
-    match decode(message.as_bytes()) {
-        Ok(Message::Request(request)) => request.id.as_json().parse().ok(),
-        _ => None,
-    }
 }
 
 /// Opens the stream. Returns it with the URL for POSTs, which its first event names.

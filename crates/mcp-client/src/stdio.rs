@@ -48,20 +48,13 @@ pub(crate) struct Stdio {
     _supervisor: AbortOnDropHandle<()>,
 }
 
-/// A message that waits to be sent.
-pub(crate) struct Queued {
-    pub(crate) message: String,
-    /// The headers of its POST over HTTP+SSE; a child gets none.
-    pub(crate) headers: HeaderList,
-}
+/// A message that waits to be sent, with its id if it is a request, and the headers of its POST over HTTP+SSE; a child gets
+/// none.
+pub(crate) type Queued = (Option<u64>, String, HeaderList);
 
-impl From<String> for Queued {
-    fn from(message: String) -> Self {
-        Self {
-            message,
-            headers: HeaderList::new(),
-        }
-    }
+/// A message that is no request.
+fn other(message: String) -> Queued {
+    (None, message, HeaderList::new())
 }
 
 /// The ends of a connection that its task owns.
@@ -142,17 +135,15 @@ impl Stdio {
     }
 
     pub(crate) async fn exchange(&self, request: Outgoing<'_>) -> Result<Box<RawValue>, Error> {
-        let pending = self.pending.register(request.id)?;
-        let queued = Queued {
-            message: request.body,
-            headers: request.headers,
-        };
+        let outcome = self.pending.register(request.id)?;
+        let queued = (Some(request.id), request.body, request.headers);
         self.send(queued).await?;
-        pending.outcome().await
+        let ended = |_| Err(self.pending.closed("the connection was dropped"));
+        outcome.await.unwrap_or_else(ended)
     }
 
-    pub(crate) async fn send(&self, message: impl Into<Queued>) -> Result<(), Error> {
-        let sent = self.writer.send_timeout(message.into(), BUSY_TIMEOUT).await;
+    pub(crate) async fn send(&self, message: Queued) -> Result<(), Error> {
+        let sent = self.writer.send_timeout(message, BUSY_TIMEOUT).await;
         sent.map_err(|error| match error {
             SendTimeoutError::Timeout(_) => Error::Busy {
                 peer: self.peer.clone(),
@@ -167,7 +158,7 @@ impl Stdio {
 
     /// Sends a cancellation in the background if the queue is full: many calls may time out at the same moment.
     pub(crate) fn cancel(&self, message: String) {
-        let Err(TrySendError::Full(message)) = self.writer.try_send(message.into()) else {
+        let Err(TrySendError::Full(message)) = self.writer.try_send(other(message)) else {
             return;
         };
         let (writer, peer) = (self.writer.clone(), Arc::clone(&self.peer));
@@ -201,13 +192,6 @@ pub(crate) struct Pending {
     requests: Mutex<Result<HashMap<u64, oneshot::Sender<Outcome>>, String>>,
 }
 
-/// The receiver of one request's outcome. Dropping it removes the request.
-pub(super) struct PendingRequest<'a> {
-    pending: &'a Pending,
-    id: u64,
-    outcome: oneshot::Receiver<Outcome>,
-}
-
 impl Pending {
     pub(super) fn new(peer: Arc<str>) -> Self {
         Self {
@@ -217,22 +201,25 @@ impl Pending {
     }
 
     /// Registers a request, before it is sent. An error if the child is gone.
-    pub(super) fn register(&self, id: u64) -> Result<PendingRequest<'_>, Error> {
+    pub(super) fn register(&self, id: u64) -> Result<oneshot::Receiver<Outcome>, Error> {
         let (sender, outcome) = oneshot::channel();
         match &mut *self.requests.lock() {
-            Ok(requests) => drop(requests.insert(id, sender)),
+            Ok(requests) => {
+                // Requests that nobody waits for any more are forgotten.
+                requests.retain(|_, waiting| !waiting.is_closed());
+                requests.insert(id, sender);
+            }
             Err(reason) => return Err(self.unreachable(reason)),
         }
-        Ok(PendingRequest {
-            pending: self,
-            id,
-            outcome,
-        })
+        Ok(outcome)
     }
 
     /// Passes an outcome to its request; returns false if no request has this id.
     pub(crate) fn resolve(&self, id: u64, outcome: Outcome) -> bool {
-        let waiting = self.remove(id);
+        let waiting = match &mut *self.requests.lock() {
+            Ok(requests) => requests.remove(&id),
+            Err(_) => None,
+        };
         waiting.is_some_and(|waiting| waiting.send(outcome).is_ok())
     }
 
@@ -264,24 +251,6 @@ impl Pending {
     /// The error of requests that can no longer be sent.
     pub(super) fn unreachable(&self, reason: &str) -> Error {
         Error::unreachable(&self.peer, reason)
-    }
-
-    fn remove(&self, id: u64) -> Option<oneshot::Sender<Outcome>> {
-        self.requests.lock().as_mut().ok()?.remove(&id)
-    }
-}
-
-impl PendingRequest<'_> {
-    /// Waits until the child has answered or is gone.
-    pub(super) async fn outcome(mut self) -> Outcome {
-        let outcome = (&mut self.outcome).await;
-        outcome.unwrap_or_else(|_| Err(self.pending.closed("the connection was dropped")))
-    }
-}
-
-impl Drop for PendingRequest<'_> {
-    fn drop(&mut self) {
-        self.pending.remove(self.id);
     }
 }
 
@@ -337,8 +306,8 @@ pub(super) async fn write(
             () = stop.cancelled(), if !queue.is_closed() => { queue.close(); continue },
         };
         bytes.clear();
-        while let Some(queued) = next {
-            add_line(&queued.message, &mut bytes);
+        while let Some((_, message, _)) = next {
+            add_line(&message, &mut bytes);
             next = match bytes.len() < MAX_WRITE {
                 true => queue.try_recv().ok(),
                 false => None,
@@ -467,7 +436,12 @@ impl Reader {
     fn dispatch(&self, message: Message<'_>) {
         match message {
             Message::Response(response) => self.on_response(&response),
-            Message::Notification(notification) => self.on_notification(&notification),
+            Message::Notification(notification) => {
+                if notification.method == "notifications/cancelled" {
+                    self.end_subscription(&notification);
+                }
+                self.inbound.unrelated_notification(&notification);
+            }
             Message::Request(request) => self.on_request(&request),
         }
     }
@@ -477,7 +451,7 @@ impl Reader {
         let send = async move |reply: String| {
             // Dropped if the child does not read.
             if let Some(writer) = writer.upgrade() {
-                let _ = writer.send_timeout(reply.into(), BUSY_TIMEOUT).await;
+                let _ = writer.send_timeout(other(reply), BUSY_TIMEOUT).await;
             }
         };
         let recipient = self.inbound.calls.recipient();
@@ -496,13 +470,6 @@ impl Reader {
             self.inbound.count(|all| &mut all.unmatched_responses);
             tracing::debug!(peer = %self.peer, "response without a request");
         }
-    }
-
-    fn on_notification(&self, notification: &Notification<'_>) {
-        if notification.method == "notifications/cancelled" {
-            self.end_subscription(notification);
-        }
-        self.inbound.unrelated_notification(notification);
     }
 
     /// Ends a subscription. In the modern era servers may cancel those, and nothing else.
@@ -702,7 +669,9 @@ mod tests {
     async fn dropped_requests_are_removed() {
         let pending = Pending::new("child".into());
         drop(pending.register(1).unwrap());
-        assert!(pending.requests.lock().as_ref().unwrap().is_empty());
+        let _waiting = pending.register(2).unwrap();
+        let requests = pending.requests.lock();
+        assert!(requests.as_ref().unwrap().keys().eq([&2]));
     }
 
     #[tokio::test(start_paused = true)]
@@ -772,7 +741,8 @@ mod tests {
             };
             let options = Options::default().handler(Arc::new(DefaultHandler));
             let routes = Arc::new(ResponseRoutes::new(&options, None));
-            drop(inbound.calls.enter(7, &routes));
+            inbound.calls.enter(7, &routes);
+            inbound.calls.abandon(7);
             reader.read(answer.as_bytes()).await;
             let is_over = matches!(inbound.calls.recipient(), Recipient::Client);
             assert_eq!(is_over, ends, "{answer}");

@@ -13,7 +13,7 @@ use mcp_core::trace::{ClientSpan, McpRequest, TraceContext};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::{Client, Negotiated, Transport};
+use super::{Client, Inner, Negotiated, Transport};
 use crate::http::{request_headers, trace_headers};
 use crate::inbound::ResponseRoutes;
 use crate::message::{Outgoing, PROGRESS_TOKEN, TraceField, cancelled, message};
@@ -84,13 +84,16 @@ impl Client {
 
     /// Starts the span of a request, which is a part of the span `parent`.
     fn span(&self, parent: &TraceContext, method: &str, item: Option<&str>) -> ClientSpan {
-        let transport = &self.0.transport;
-        ClientSpan::mcp(parent, transport.address(), || McpRequest {
+        let address = match &self.0.transport {
+            Transport::Http(http) => http.address(),
+            Transport::Stdio(_) => None,
+        };
+        ClientSpan::mcp(parent, address, || McpRequest {
             method: known_method(method),
             item,
             revision: Some(self.era().revision()),
             session: None,
-            is_pipe: transport.pid().is_some(),
+            is_pipe: self.pid().is_some(),
         })
     }
 
@@ -104,21 +107,21 @@ impl Client {
         trace: Option<&TraceContext>,
     ) -> Result<(Outgoing<'a>, Option<String>), Error> {
         let id = self.next_id();
-        let is_modern = negotiated.is_modern();
+        let is_modern = negotiated.is_modern;
         let fields: Vec<_> = trace.into_iter().flat_map(TraceContext::fields).collect();
-        let params = compose(params, id, negotiated.envelope.as_ref(), options, &fields)?;
+        let params = compose(params, id, negotiated.envelope(), options, &fields)?;
         let mut request = Outgoing {
             id,
             method,
             body: message(Some(id), method, params.text.as_deref()),
             headers: options.headers.clone(),
-            is_resumable: !is_modern,
+            is_modern,
         };
         if let Transport::Http(_) = self.0.transport {
             let members = params.members.as_deref();
-            let is_call = is_modern && method == "tools/call";
-            let header_params = is_call.then(|| self.0.header_params.headers(members));
-            let header_params = header_params.flatten().unwrap_or_default();
+            let call = members.filter(|_| is_modern && method == "tools/call");
+            let header_params = call.and_then(|call| self.0.header_params.headers(call));
+            let header_params = header_params.unwrap_or_default();
             let own = request_headers(is_modern, method, members, &header_params);
             request.headers.extend(own);
             request.headers.extend(trace_headers(fields));
@@ -132,17 +135,18 @@ impl Client {
         request: Outgoing<'_>,
         routes: ResponseRoutes,
     ) -> Result<Box<RawValue>, Error> {
-        let mut cancel = CancelOnDrop {
-            transport: &self.0.transport,
+        let mut in_flight = InFlight {
+            client: self,
+            id: request.id,
             // The specification forbids cancelling the handshake.
-            id: (!matches!(request.method, "initialize" | "server/discover")).then_some(request.id),
+            is_cancellable: !matches!(request.method, "initialize" | "server/discover"),
         };
-        let routes = Arc::new(routes);
-        let in_flight = self.0.inbound.calls.enter(request.id, &routes);
+        let (calls, routes) = (&self.0.inbound.calls, Arc::new(routes));
+        calls.enter(request.id, &routes);
         let answer = self.0.transport.exchange(request, routes).await;
-        cancel.id = None;
+        in_flight.is_cancellable = false;
         if answer.as_ref().err().is_none_or(Error::ends_the_request) {
-            in_flight.answered();
+            calls.answered(in_flight.id);
         }
         answer
     }
@@ -183,17 +187,21 @@ fn traced_name<'a>(method: &str, params: Params<'a>, options: &Options) -> Optio
     }
 }
 
-/// Cancels a request at the server when it is dropped before the response.
-struct CancelOnDrop<'a> {
-    transport: &'a Transport,
-    /// The id of the request in flight.
-    id: Option<u64>,
+/// A request in flight. Dropped before the response, it is cancelled at the server, and its call is abandoned.
+struct InFlight<'a> {
+    client: &'a Client,
+    id: u64,
+    is_cancellable: bool,
 }
 
-impl Drop for CancelOnDrop<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        if let Some(id) = self.id {
-            self.transport.cancel(cancelled(id));
+        let Inner {
+            inbound, transport, ..
+        } = &*self.client.0;
+        inbound.calls.abandon(self.id);
+        if self.is_cancellable {
+            transport.cancel(cancelled(self.id));
         }
     }
 }
@@ -204,13 +212,6 @@ const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// The members of a trace context.
 const TRACE: [&str; 3] = ["traceparent", "tracestate", "baggage"];
-
-/// The `_meta` members that every request of the modern era carries, as JSON.
-#[derive(Clone)]
-pub(crate) struct Envelope {
-    client_info: String,
-    capabilities: String,
-}
 
 /// The parameters of a request, as the caller passes them.
 #[derive(Clone, Copy)]
@@ -230,22 +231,13 @@ pub(crate) struct ComposedParams<'a> {
     pub(crate) token: Option<String>,
 }
 
-impl Envelope {
-    pub(crate) fn new(who: &ClientInfo) -> Self {
-        Self {
-            client_info: who.client_info.to_string(),
-            capabilities: who.capabilities.to_string(),
-        }
-    }
-}
-
 /// Composes the parameters of the request `id`: writes `_meta` into them; everything else keeps its
 /// bytes and its place. The members that describe a connection are ours: those of the caller's
 /// connection are removed.
 pub(crate) fn compose<'a>(
     params: Params<'a>,
     id: u64,
-    envelope: Option<&Envelope>,
+    envelope: Option<&ClientInfo>,
     options: &Options,
     trace: &[TraceField<'_>],
 ) -> Result<ComposedParams<'a>, Error> {
@@ -294,10 +286,11 @@ pub(crate) fn compose<'a>(
         if let Some(level) = options.log_level {
             meta.set(LOG_LEVEL, &serde_json::json!(level).to_string());
         }
-        let capabilities = options.capabilities.as_deref().map(RawValue::get);
+        let capabilities = options.capabilities.as_deref().map(RawValue::to_string);
+        let capabilities = capabilities.unwrap_or_else(|| envelope.capabilities.to_string());
         meta.set(VERSION, &quoted(MODERN));
-        meta.set(CLIENT_INFO, &envelope.client_info);
-        meta.set(CAPABILITIES, capabilities.unwrap_or(&envelope.capabilities));
+        meta.set(CLIENT_INFO, &envelope.client_info.to_string());
+        meta.set(CAPABILITIES, &capabilities);
     }
     let meta = (!meta.is_empty()).then(|| meta.encode());
     Ok(ComposedParams {
@@ -350,7 +343,7 @@ mod tests {
     #[track_caller]
     fn check<'a>(
         params: Option<&'a str>,
-        envelope: Option<&Envelope>,
+        envelope: Option<&ClientInfo>,
         options: &Options,
         expected: Option<&str>,
     ) -> ComposedParams<'a> {
@@ -399,7 +392,7 @@ mod tests {
     fn meta_of_the_callers_connection_is_removed() {
         let modern = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"info"},"x":1}"#;
         check(Some(modern), None, &Options::default(), Some(r#"{"x":1}"#));
-        let envelope = Envelope::new(&ClientInfo::new("us", "1"));
+        let envelope = ClientInfo::new("us", "1");
         let capabilities = RawValue::from_string(r#"{"roots":{}}"#.to_owned()).unwrap();
         let options =
             Options::default()

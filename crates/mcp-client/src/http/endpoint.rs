@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use rustls::ClientConfig;
 use url::Url;
 
 use crate::proxy::is_link_local;
@@ -13,16 +12,6 @@ use crate::{Error, Proxy};
 
 /// Default limit of one message of a server, in bytes.
 const MAX_MESSAGE: usize = 8 << 20;
-
-/// The TLS configuration of an endpoint.
-#[derive(Clone, Default)]
-pub(super) enum TlsSource {
-    /// The root certificates of this machine.
-    #[default]
-    Native,
-    Config(Arc<ClientConfig>),
-    Files(TlsFiles),
-}
 
 /// The URL of an MCP server, with the headers that every request to it carries.
 ///
@@ -35,7 +24,7 @@ pub struct Endpoint {
     pub(super) origin: Arc<str>,
     pub(super) headers: HeaderMap,
     pub(super) max_message: usize,
-    pub(super) tls: TlsSource,
+    pub(super) tls: TlsFiles,
     pub(super) proxy: Proxy,
     pub(super) authorization: Option<Arc<dyn Authorization>>,
 }
@@ -68,7 +57,7 @@ impl Endpoint {
             origin,
             headers: HeaderMap::new(),
             max_message: MAX_MESSAGE,
-            tls: TlsSource::Native,
+            tls: TlsFiles::default(),
             proxy: Proxy::default(),
             authorization: None,
         })
@@ -115,17 +104,10 @@ impl Endpoint {
         self
     }
 
-    /// Replaces the TLS configuration, which is [`client_config`](crate::tls::client_config) by
-    /// default: to share one between many clients, or to trust a private CA.
-    pub fn tls(mut self, config: ClientConfig) -> Self {
-        self.tls = TlsSource::Config(Arc::new(config));
-        self
-    }
-
     /// Takes the CA and the client certificate from files, which are read again for every new
     /// connection.
     pub fn tls_files(mut self, files: TlsFiles) -> Self {
-        self.tls = TlsSource::Files(files);
+        self.tls = files;
         self
     }
 

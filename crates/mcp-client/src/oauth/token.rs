@@ -10,15 +10,15 @@ use url::form_urlencoded::{self, Serializer};
 use super::discovery::{AuthorizationServer, Discovered};
 use super::{GrantType, OAuth};
 use crate::Error;
-use crate::http::Content;
 
+const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 /// A token is renewed so long before its end, but not before half of its life.
 const RENEW_BEFORE: u64 = 60;
 /// Limit of all scopes that are asked for, in bytes: a server could name new ones with every refusal.
 const MAX_SCOPES: usize = 2048;
 
 /// A client as an authorization server knows it. Has no `Debug`.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct RegisteredClient {
     pub(super) id: String,
     pub(super) secret: Option<String>,
@@ -27,7 +27,7 @@ pub(super) struct RegisteredClient {
 }
 
 /// The tokens of a login, which are kept, or of client credentials. Has no `Debug`.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Tokens {
     /// The URL of the server: tokens are never sent to another one.
     pub(super) server: String,
@@ -144,34 +144,27 @@ impl RegisteredClient {
 }
 
 impl OAuth {
-    /// Asks for a token with these parameters.
-    pub(super) async fn request_token(
+    /// Tokens that were not asked for yet.
+    pub(super) fn new_tokens(
         &self,
         found: &Discovered,
         client: RegisteredClient,
         scope: Option<String>,
-        parameters: &[(&str, &str)],
-    ) -> Result<Tokens, TokenError> {
+    ) -> Result<Tokens, Error> {
         let missing = || self.problem("its authorization server has no token endpoint");
         let endpoint = found.server.token_endpoint.clone();
-        let mut tokens = Tokens {
+        Ok(Tokens {
             server: self.server_url.to_string(),
             resource: found.resource.clone(),
             issuer: found.server.issuer.clone(),
-            token_endpoint: endpoint.ok_or_else(missing).map_err(TokenError::Failed)?,
+            token_endpoint: endpoint.ok_or_else(missing)?,
             client,
-            access: String::new(),
-            refresh: None,
-            expires_at: None,
-            renew_at: None,
             scope,
-            wanted_scope: None,
-        };
-        self.ask(&mut tokens, parameters).await?;
-        Ok(tokens)
+            ..Tokens::default()
+        })
     }
 
-    /// Replaces a token by means of its refresh token, which may change too, or by the client's credentials.
+    /// Asks for a token by the refresh token, which may change too, or by the client's credentials.
     pub(super) async fn refresh(&self, tokens: &mut Tokens) -> Result<(), TokenError> {
         if self.config.grant == GrantType::ClientCredentials {
             let scope = tokens.scope.clone();
@@ -189,22 +182,20 @@ impl OAuth {
         self.ask(tokens, &parameters).await
     }
 
-    async fn ask(
+    /// Asks for a token with these parameters.
+    pub(super) async fn ask(
         &self,
         tokens: &mut Tokens,
         parameters: &[(&str, &str)],
     ) -> Result<(), TokenError> {
-        let url = self
-            .allowed(&tokens.token_endpoint)
-            .map_err(TokenError::Failed)?;
+        let url = self.allowed(&tokens.token_endpoint);
+        let url = url.map_err(TokenError::Failed)?;
         let (form, authorization) = tokens.form(parameters);
-        let answer = self.fetch(&url, Content::Form(form), authorization).await;
+        let answer = self.fetch(&url, Some((FORM, form)), authorization).await;
         let (status, body) = answer.map_err(TokenError::Failed)?;
         if status.is_server_error() || status.as_u16() == 429 {
-            let text = format!(
-                "its authorization server answered with HTTP {}",
-                status.as_u16()
-            );
+            let status = status.as_u16();
+            let text = format!("its authorization server answered with HTTP {status}");
             return Err(TokenError::Failed(Error::unavailable(&url, &text)));
         }
         if !status.is_success() {
@@ -260,25 +251,7 @@ mod tests {
 
     #[test]
     fn token_is_renewed_a_minute_before_its_end_or_at_half_of_its_life() {
-        let client = RegisteredClient {
-            id: "c".to_owned(),
-            secret: None,
-            method: "none".to_owned(),
-        };
-        let text = String::new;
-        let mut tokens = Tokens {
-            server: text(),
-            resource: text(),
-            issuer: text(),
-            token_endpoint: text(),
-            client,
-            access: text(),
-            refresh: None,
-            expires_at: None,
-            renew_at: None,
-            scope: None,
-            wanted_scope: None,
-        };
+        let mut tokens = Tokens::default();
         for (lifetime, before) in [(3600, 60), (120, 60), (60, 30), (10, 5), (1, 0)] {
             tokens.set_lifetime(Some(lifetime));
             let (end, renew) = (tokens.expires_at.unwrap(), tokens.renew_at.unwrap());
