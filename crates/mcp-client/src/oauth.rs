@@ -20,7 +20,7 @@ use url::Url;
 
 use crate::http::{Content, fetch};
 use crate::oauth::discovery::{Challenge, allowed};
-use crate::oauth::token::{RegisteredClient, TokenError, Tokens, union};
+use crate::oauth::token::{RegisteredClient, Tokens, union};
 use crate::tls::TlsFiles;
 use crate::{Authorization, Endpoint, Error, Refusal};
 
@@ -94,7 +94,7 @@ pub struct OAuth {
     /// The spent token that the store still holds, since its successor could not be saved.
     spent: Mutex<Option<String>>,
     /// The last failed renewal.
-    failed: Mutex<Option<(Instant, TokenError)>>,
+    failed: Mutex<Option<(Instant, Error)>>,
     /// Held while a token is asked for: one request for all that need it.
     renewing: AsyncMutex<()>,
     /// The last refusal of the server.
@@ -166,18 +166,6 @@ impl OAuth {
         self.problem(format!("{why}: {}", self.config.how_to_login))
     }
 
-    fn ended(&self, error: TokenError) -> Error {
-        match (error, self.config.grant) {
-            (TokenError::Failed(error), _) => error,
-            (TokenError::Refused(code), GrantType::Login) => {
-                self.login_needed(&format!("its login has ended ({code})"))
-            }
-            (TokenError::Refused(code), GrantType::ClientCredentials) => self.problem(format!(
-                "its authorization server has refused the client ({code})"
-            )),
-        }
-    }
-
     fn fresh(&self) -> Option<Tokens> {
         self.kept().filter(|tokens| !tokens.is_due())
     }
@@ -203,16 +191,16 @@ impl OAuth {
         match self.renewed(tokens.clone()).await {
             Ok(tokens) => Ok(Some(tokens)),
             Err(_) if !tokens.is_expired() => Ok(Some(tokens)),
-            Err(TokenError::Refused(_)) if !is_login => {
+            Err(Error::Unauthorized { .. }) if !is_login => {
                 *self.current.lock() = None;
                 Ok(None)
             }
-            Err(error) => Err(self.ended(error)),
+            Err(error) => Err(error),
         }
     }
 
     /// Renews a token and keeps it, but not soon after a failure.
-    async fn renewed(self: &Arc<Self>, mut tokens: Tokens) -> Result<Tokens, TokenError> {
+    async fn renewed(self: &Arc<Self>, mut tokens: Tokens) -> Result<Tokens, Error> {
         if let Some(error) = self.failed_lately() {
             return Err(error);
         }
@@ -223,7 +211,7 @@ impl OAuth {
         };
         // A process that does not lock the store may have renewed it, which ends this refresh token.
         let is_other = |other: &Tokens| other.access != spent && !other.is_due();
-        if matches!(error, TokenError::Refused(_))
+        if matches!(error, Error::Unauthorized { .. })
             && let Some(other) = self.latest().filter(is_other)
         {
             self.keep(other.clone());
@@ -242,8 +230,7 @@ impl OAuth {
             if is_login {
                 return Err(self.login_needed(why));
             }
-            let error = self.failed(TokenError::Failed(self.problem(why)));
-            return Err(self.ended(error));
+            return Err(self.failed(self.problem(why)));
         }
         let _alone = self.alone().await;
         let is_other = |tokens: &Tokens| tokens.header() != refusal.used;
@@ -261,11 +248,10 @@ impl OAuth {
             let scope = challenge.scope.unwrap_or_default();
             return Err(self.problem(format!("its token lacks the scope {scope:?}")));
         }
-        let taken = match self.failed_lately() {
+        match self.failed_lately() {
             Some(error) => Err(error),
             None => self.take_credentials(&challenge, before.flatten()).await,
-        };
-        taken.map_err(|error| self.ended(error))
+        }
     }
 
     async fn relogin(
@@ -298,9 +284,7 @@ impl OAuth {
             return Err(self.login_needed("its login has ended"));
         }
         let used = tokens.access.clone();
-        let renewed = self.renewed(tokens).await;
-        let renewed = renewed.map_err(|error| self.ended(error))?;
-        if renewed.access == used {
+        if self.renewed(tokens).await?.access == used {
             return Err(self.login_needed("it has refused its token"));
         }
         Ok(())
@@ -311,11 +295,11 @@ impl OAuth {
         &self,
         challenge: &Challenge,
         before: Option<String>,
-    ) -> Result<(), TokenError> {
-        let failed = |error| self.failed(TokenError::Failed(error));
+    ) -> Result<(), Error> {
+        let failed = |error| self.failed(error);
         let found = self.discover(challenge).await.map_err(failed)?;
         let Some(id) = self.config.client_id.clone() else {
-            return Err(TokenError::Failed(self.problem("it needs `client_id`")));
+            return Err(self.problem("it needs `client_id`"));
         };
         let secret = self.config.client_secret.clone();
         let client = RegisteredClient::new(id, secret, &found.server);
@@ -323,8 +307,7 @@ impl OAuth {
         let scope = union(union(before, wanted.as_deref()), challenge.scope.as_deref());
         let tokens = self.new_tokens(&found, client, scope);
         let mut tokens = tokens.map_err(failed)?;
-        let asked = self.refresh(&mut tokens).await;
-        asked.map_err(|error| self.failed(error))?;
+        self.refresh(&mut tokens).await.map_err(failed)?;
         *self.failed.lock() = None;
         self.keep(tokens);
         Ok(())
@@ -491,13 +474,13 @@ impl OAuth {
     }
 
     /// Remembers a failed renewal, and returns it.
-    fn failed(&self, error: TokenError) -> TokenError {
+    fn failed(&self, error: Error) -> Error {
         *self.failed.lock() = Some((Instant::now(), error.clone()));
         error
     }
 
     /// The failure of a renewal a short time ago.
-    fn failed_lately(&self) -> Option<TokenError> {
+    fn failed_lately(&self) -> Option<Error> {
         let failed = self.failed.lock();
         let (time, error) = failed.as_ref()?;
         (time.elapsed() < RENEWAL_INTERVAL).then(|| error.clone())

@@ -8,7 +8,6 @@ use futures_util::future::BoxFuture;
 use mcp_core::jsonrpc::{Members, quoted, string};
 use mcp_core::revision::MODERN;
 use mcp_core::server::known_method;
-use mcp_core::trace;
 use mcp_core::trace::{ClientSpan, McpRequest, TraceContext};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -69,9 +68,8 @@ impl Client {
         params: Params<'_>,
         options: &Options,
     ) -> Result<Box<RawValue>, Error> {
-        let name = traced_name(method, params, options);
         let parent = options.trace.as_ref();
-        let span = parent.map(|parent| self.span(parent, method, name.as_deref()));
+        let span = parent.map(|parent| self.span(parent, method, params));
         let context = span.as_ref().map(ClientSpan::context);
         let (request, token) = self.compose(negotiated, method, params, options, context)?;
         let routes = ResponseRoutes::new(options, token);
@@ -83,14 +81,21 @@ impl Client {
     }
 
     /// Starts the span of a request, which is a part of the span `parent`.
-    fn span(&self, parent: &TraceContext, method: &str, item: Option<&str>) -> ClientSpan {
+    fn span(&self, parent: &TraceContext, method: &str, params: Params<'_>) -> ClientSpan {
+        // The name of the tool or the prompt.
+        let item = match (method, params) {
+            ("tools/call" | "prompts/get", Params::Members(members)) => {
+                members.get("name").and_then(string)
+            }
+            _ => None,
+        };
         let address = match &self.0.transport {
             Transport::Http(http) => http.address(),
             Transport::Stdio(_) => None,
         };
         ClientSpan::mcp(parent, address, || McpRequest {
             method: known_method(method),
-            item,
+            item: item.as_deref(),
             revision: Some(self.era().revision()),
             session: None,
             is_pipe: self.pid().is_some(),
@@ -173,17 +178,6 @@ impl Client {
             after,
         };
         tokio::time::timeout(after, work).await.map_err(late)?
-    }
-}
-
-/// The name of the tool or the prompt in a request whose span is recorded.
-fn traced_name<'a>(method: &str, params: Params<'a>, options: &Options) -> Option<Cow<'a, str>> {
-    let is_named = matches!(method, "tools/call" | "prompts/get");
-    options.trace.as_ref().filter(|_| is_named)?;
-    trace::tracer()?;
-    match params {
-        Params::Members(members) => string(members.get("name")?),
-        Params::Text(_) => None,
     }
 }
 

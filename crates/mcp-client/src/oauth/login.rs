@@ -16,7 +16,7 @@ use url::Url;
 
 use super::OAuth;
 use super::discovery::{AuthorizationServer, Challenge, Discovered};
-use super::token::{RegisteredClient, TokenError, code, union};
+use super::token::{RegisteredClient, code, union};
 use crate::Error;
 use crate::http::{JSON, challenges};
 
@@ -86,13 +86,9 @@ impl OAuth {
             ("code_verifier", verifier.as_str()),
         ];
         let mut tokens = self.new_tokens(&found, client, scope)?;
-        let asked = self.ask(&mut tokens, &parameters).await;
-        asked.map_err(|error| match error {
-            TokenError::Failed(error) => error,
-            TokenError::Refused(code) => self.problem(format!(
-                "its authorization server has refused the login ({code})"
-            )),
-        })?;
+        let text = "its authorization server has refused the login";
+        let refused = |code: &str| self.problem(format!("{text} ({code})"));
+        self.ask(&mut tokens, &parameters, refused).await?;
         self.keep_login(tokens).await
     }
 

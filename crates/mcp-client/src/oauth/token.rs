@@ -61,14 +61,6 @@ pub(super) struct ErrorResponse {
     pub(super) error: String,
 }
 
-/// The reason why there is no token.
-#[derive(Clone)]
-pub(super) enum TokenError {
-    /// The authorization server has refused, with this code.
-    Refused(String),
-    Failed(Error),
-}
-
 impl Tokens {
     /// The body of a request for tokens, and its header `Authorization`.
     fn form(&self, parameters: &[(&str, &str)]) -> (String, Option<HeaderValue>) {
@@ -165,44 +157,45 @@ impl OAuth {
     }
 
     /// Asks for a token by the refresh token, which may change too, or by the client's credentials.
-    pub(super) async fn refresh(&self, tokens: &mut Tokens) -> Result<(), TokenError> {
+    pub(super) async fn refresh(&self, tokens: &mut Tokens) -> Result<(), Error> {
         if self.config.grant == GrantType::ClientCredentials {
             let scope = tokens.scope.clone();
             let mut parameters = vec![("grant_type", "client_credentials")];
             parameters.extend(scope.as_deref().map(|scope| ("scope", scope)));
-            return self.ask(tokens, &parameters).await;
+            let text = "its authorization server has refused the client";
+            let refused = |code: &str| self.problem(format!("{text} ({code})"));
+            return self.ask(tokens, &parameters, refused).await;
         }
-        let Some(refresh) = tokens.refresh.clone() else {
-            return Err(TokenError::Refused("no refresh token".to_owned()));
-        };
+        let refresh = tokens.refresh.clone().unwrap_or_default();
         let parameters = [
             ("grant_type", "refresh_token"),
             ("refresh_token", refresh.as_str()),
         ];
-        self.ask(tokens, &parameters).await
+        let refused = |code: &str| self.login_needed(&format!("its login has ended ({code})"));
+        self.ask(tokens, &parameters, refused).await
     }
 
-    /// Asks for a token with these parameters.
+    /// Asks for a token with these parameters. `refused` makes the error of a refusal with a code.
     pub(super) async fn ask(
         &self,
         tokens: &mut Tokens,
         parameters: &[(&str, &str)],
-    ) -> Result<(), TokenError> {
-        let url = self.allowed(&tokens.token_endpoint);
-        let url = url.map_err(TokenError::Failed)?;
+        refused: impl Fn(&str) -> Error,
+    ) -> Result<(), Error> {
+        let url = self.allowed(&tokens.token_endpoint)?;
         let (form, authorization) = tokens.form(parameters);
         let answer = self.fetch(&url, Some((FORM, form)), authorization).await;
-        let (status, body) = answer.map_err(TokenError::Failed)?;
+        let (status, body) = answer?;
         if status.is_server_error() || status.as_u16() == 429 {
             let status = status.as_u16();
             let text = format!("its authorization server answered with HTTP {status}");
-            return Err(TokenError::Failed(Error::unavailable(&url, &text)));
+            return Err(Error::unavailable(&url, &text));
         }
         if !status.is_success() {
-            let refused: ErrorResponse = serde_json::from_slice(&body).unwrap_or_default();
-            return Err(TokenError::Refused(code(&refused.error, status.as_u16())));
+            let said: ErrorResponse = serde_json::from_slice(&body).unwrap_or_default();
+            return Err(refused(&code(&said.error, status.as_u16())));
         }
-        let wrong = |text: &str| Err(TokenError::Failed(self.problem(text)));
+        let wrong = |text: &str| Err(self.problem(text));
         let Ok(response) = serde_json::from_slice::<TokenResponse>(&body) else {
             return wrong("the answer of its authorization server holds no token");
         };
