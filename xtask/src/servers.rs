@@ -238,6 +238,7 @@ pub(crate) fn token() -> Option<[&'static str; 3]> {
 }
 
 /// The origin of a server's service.
+#[derive(Default)]
 pub(crate) struct ServiceSource {
     /// The address and the origin, for the table.
     pub(crate) shown: String,
@@ -252,46 +253,37 @@ pub(crate) struct ServiceSource {
 impl ServiceSource {
     /// Checks the environment, the default address, and whether a local one can be started.
     pub(crate) fn find(server: &Server, instance: &Instance, may_start: bool) -> Self {
-        let none = |why: Option<String>| Self {
+        let mut source = Self {
             shown: "none".to_owned(),
-            is_local: false,
-            is_missing: why.is_some(),
-            line: why,
-        };
-        let used = |shown: String| Self {
-            line: Some(format!("using {shown}")),
-            shown,
-            is_local: false,
-            is_missing: false,
+            ..Self::default()
         };
         let Some(service) = &server.local else {
-            return none(None);
+            return source;
         };
         let (variable, local) = (service.environment)(instance).swap_remove(0);
         let address = service.default_address;
         if let Some(address) = var(variable) {
-            return used(format!("{address} (as configured)"));
-        }
-        if (service.answers)(address) {
-            return used(format!("{address} (found there)"));
-        }
-        if !may_start {
+            source.shown = format!("{address} (as configured)");
+            source.line = Some(format!("using {}", source.shown));
+        } else if (service.answers)(address) {
+            source.shown = format!("{address} (found there)");
+            source.line = Some(format!("using {}", source.shown));
+        } else if !may_start {
             let why = "its default address, and --no-local was given";
-            return none(Some(format!("nothing answers at {address}, {why}")));
-        }
-        if let Some(obstacle) = service.service.obstacle() {
-            return none(Some(obstacle));
-        }
-        let shown = format!("{} (local)", local.display());
-        Self {
-            line: Some(match service.service.to_fetch() {
+            source.line = Some(format!("nothing answers at {address}, {why}"));
+            source.is_missing = true;
+        } else if let Some(obstacle) = service.service.obstacle() {
+            source.line = Some(obstacle);
+            source.is_missing = true;
+        } else {
+            source.shown = format!("{} (local)", local.display());
+            source.is_local = true;
+            source.line = Some(match service.service.to_fetch() {
                 Some(what) => format!("will download {what}, once"),
-                None => format!("will start {shown}"),
-            }),
-            shown,
-            is_local: true,
-            is_missing: false,
+                None => format!("will start {}", source.shown),
+            });
         }
+        source
     }
 }
 
