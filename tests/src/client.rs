@@ -87,11 +87,6 @@ async fn elicitation_reaches_the_handler_of_the_call_or_is_the_result(client: &C
 async fn change(client: &Client, seen: &mut Messages) -> String {
     let wanted = json!({"toolsListChanged": true, "promptsListChanged": false});
     let listening = client.listen(&wanted).await.unwrap();
-    let is_modern = client.era() == Era::Modern;
-    assert_eq!(listening.accepted().is_some(), is_modern);
-    if let Some(accepted) = listening.accepted() {
-        assert!(accepted.get().contains("toolsListChanged"), "{accepted}");
-    }
     let following = tokio::spawn(listening.closed());
     let change = json!({"name": "test_trigger_tool_change", "arguments": {}});
     client.request("tools/call", &change).await.unwrap();

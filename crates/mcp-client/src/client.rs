@@ -155,14 +155,6 @@ impl Client {
         self.0.transport.peer()
     }
 
-    /// The process id of a child, as long as it runs.
-    pub fn pid(&self) -> Option<u32> {
-        match &self.0.transport {
-            Transport::Http(_) => None,
-            Transport::Stdio(stdio) => stdio.pid(),
-        }
-    }
-
     /// Waits until the child and its processes have ended, or the client was closed. Returns the
     /// reason.
     pub async fn closed(&self) -> String {

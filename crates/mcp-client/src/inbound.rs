@@ -63,7 +63,7 @@ impl Inbound {
         match (method, routes, params) {
             ("notifications/progress", Some(routes), Some(params)) => routes.report(params),
             ("notifications/subscriptions/acknowledged", Some(routes), _) => {
-                routes.acknowledge(params)
+                routes.acknowledge();
             }
             ("notifications/cancelled", ..) => self.cancel(params),
             ("notifications/message", Some(routes), _) => {
@@ -215,7 +215,7 @@ pub(crate) struct ResponseRoutes {
     /// The JSON of the caller's progress token.
     token: Option<String>,
     /// Set for a subscription: receives the server's acknowledgement.
-    acknowledged: Option<mpsc::Sender<Option<Box<RawValue>>>>,
+    acknowledged: Option<mpsc::Sender<()>>,
 }
 
 impl ResponseRoutes {
@@ -230,7 +230,7 @@ impl ResponseRoutes {
     }
 
     /// The routes of a subscription, whose response is its end.
-    pub(crate) fn subscription(acknowledged: mpsc::Sender<Option<Box<RawValue>>>) -> Self {
+    pub(crate) fn subscription(acknowledged: mpsc::Sender<()>) -> Self {
         Self {
             acknowledged: Some(acknowledged),
             ..Self::default()
@@ -247,10 +247,10 @@ impl ResponseRoutes {
     }
 
     /// Handles the acknowledgement of a subscription.
-    pub(crate) fn acknowledge(&self, accepted: Option<&RawValue>) {
+    pub(crate) fn acknowledge(&self) {
         if let Some(acknowledged) = &self.acknowledged {
             // Only the first one counts.
-            let _ = acknowledged.try_send(accepted.map(RawValue::to_owned));
+            let _ = acknowledged.try_send(());
         }
     }
 

@@ -9,6 +9,9 @@ use serde_json::value::RawValue;
 
 use crate::Error;
 
+/// Limit of one message of a server, in bytes.
+pub(crate) const MAX_MESSAGE: usize = 8 << 20;
+
 /// The headers of one message, in addition to those of every message.
 pub(crate) type HeaderList = Vec<(HeaderName, HeaderValue)>;
 

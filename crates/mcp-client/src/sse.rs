@@ -27,10 +27,8 @@ const ACCEPT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connects to the server whose stream is at this URL.
 pub(crate) fn connect(endpoint: Endpoint, inbound: Arc<Inbound>) -> Result<Stdio, Error> {
     let client = HttpClient::new(endpoint)?;
-    let (peer, max_message) = (client.peer().clone(), client.max_message());
-    Stdio::start(peer, None, inbound, max_message, |connected| {
-        run(Arc::new(client), connected)
-    })
+    let peer = client.peer().clone();
+    Stdio::start(peer, false, inbound, |it| run(Arc::new(client), it))
 }
 
 /// Runs until the stream ends or is closed.

@@ -24,7 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::Error;
 use crate::error::unreadable_answer;
 use crate::inbound::{Inbound, cancelled_id, outcome};
-use crate::message::{HeaderList, Outgoing};
+use crate::message::{HeaderList, MAX_MESSAGE, Outgoing};
 pub use crate::stdio::command::Command;
 
 mod command;
@@ -37,7 +37,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// A stdio transport to a child process, or another one with two directions.
 pub(crate) struct Stdio {
     peer: Arc<str>,
-    pid: Option<u32>,
+    /// False for HTTP+SSE.
+    pub(crate) is_child: bool,
     pending: Arc<Pending>,
     writer: mpsc::Sender<Queued>,
     /// Cancelled to end the child.
@@ -80,18 +81,14 @@ impl Stdio {
         runtime()?;
         let child =
             ChildProcess::spawn(&command).map_err(|error| Error::unreachable(&peer, error))?;
-        let pid = child.id();
-        Self::start(peer, pid, inbound, command.max_message, |connected| {
-            supervise(child, connected)
-        })
+        Self::start(peer, true, inbound, |it| supervise(child, it))
     }
 
     /// Starts the task that owns the connection.
     pub(crate) fn start<F>(
         peer: Arc<str>,
-        pid: Option<u32>,
+        is_child: bool,
         inbound: Arc<Inbound>,
-        max_message: usize,
         run: impl FnOnce(Connected) -> F,
     ) -> Result<Self, Error>
     where
@@ -107,7 +104,6 @@ impl Stdio {
             inbound,
             // Weak, so that the queue closes although the reader still runs.
             writer: writer.downgrade(),
-            max_message,
         };
         let life = run(Connected {
             reader,
@@ -117,7 +113,7 @@ impl Stdio {
         });
         Ok(Self {
             peer,
-            pid,
+            is_child,
             pending,
             writer,
             stop,
@@ -128,10 +124,6 @@ impl Stdio {
 
     pub(crate) fn peer(&self) -> &Arc<str> {
         &self.peer
-    }
-
-    pub(crate) fn pid(&self) -> Option<u32> {
-        self.pid.filter(|_| !self.ended.is_cancelled())
     }
 
     pub(crate) async fn exchange(&self, request: Outgoing<'_>) -> Result<Box<RawValue>, Error> {
@@ -378,7 +370,6 @@ pub(crate) struct Reader {
     pub(crate) pending: Arc<Pending>,
     pub(super) inbound: Arc<Inbound>,
     pub(super) writer: mpsc::WeakSender<Queued>,
-    pub(super) max_message: usize,
 }
 
 impl Reader {
@@ -387,7 +378,7 @@ impl Reader {
         let mut stdout = BufReader::with_capacity(READ_BUFFER, stdout);
         let mut line = Vec::new();
         loop {
-            match next(&mut stdout, &mut line, self.max_message).await {
+            match next(&mut stdout, &mut line, MAX_MESSAGE).await {
                 Ok(Line::Whole) => {
                     if let Err(fault) = self.take(line.trim_ascii())
                         && self.inbound.count(|all| &mut all.invalid_messages) <= MAX_WARNINGS
@@ -398,10 +389,7 @@ impl Reader {
                     }
                 }
                 Ok(Line::Part) => {
-                    return Some(format!(
-                        "it wrote a line of more than {} bytes",
-                        self.max_message
-                    ));
+                    return Some(format!("it wrote a line of more than {MAX_MESSAGE} bytes"));
                 }
                 Ok(Line::End) => return None,
                 Err(error) => return Some(format!("its output cannot be read: {error}")),
@@ -535,10 +523,6 @@ impl ChildProcess {
             _guard: guard(process.id()),
             process,
         })
-    }
-
-    pub(super) fn id(&self) -> Option<u32> {
-        self.process.id()
     }
 
     pub(super) fn streams(&mut self) -> Option<Streams> {
@@ -679,7 +663,7 @@ mod tests {
         let inbound = Arc::new(Inbound::new(Arc::new(DefaultHandler), Duration::ZERO));
         let (give, taken) = oneshot::channel();
         let run = |connected: Connected| async move { drop(give.send(connected)) };
-        let stdio = Stdio::start("p".into(), None, inbound, 1_000, run).unwrap();
+        let stdio = Stdio::start("p".into(), true, inbound, run).unwrap();
         (0..100).for_each(|n| stdio.cancel(n.to_string()));
         let mut queue = taken.await.ok().unwrap().queue;
         for _ in 0..100 {
@@ -737,7 +721,6 @@ mod tests {
                 pending: Arc::new(Pending::new("p".into())),
                 inbound: inbound.clone(),
                 writer: mpsc::channel(1).0.downgrade(),
-                max_message: 1_000,
             };
             let options = Options::default().handler(Arc::new(DefaultHandler));
             let routes = Arc::new(ResponseRoutes::new(&options, None));

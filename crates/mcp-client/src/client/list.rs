@@ -1,8 +1,8 @@
 //! Paginated lists, tools and their calls, and the stream of notifications.
 
 use std::collections::HashSet;
-use std::pin::Pin;
 
+use futures_util::future::BoxFuture;
 use mcp_core::era::Era;
 use mcp_core::jsonrpc::Members;
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,7 @@ impl Client {
         negotiated: &Negotiated,
         method: &str,
         error: &Error,
-    ) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
+    ) -> BoxFuture<'a, bool> {
         if !negotiated.is_modern || method != "tools/call" || code(error) != Some(HEADER_MISMATCH) {
             return Box::pin(std::future::ready(false));
         }
@@ -202,31 +202,15 @@ impl Client {
 /// [`NotificationStream::closed`] is awaited. It keeps the connection open; dropping it closes the
 /// stream.
 #[must_use]
-pub struct NotificationStream {
-    accepted: Option<Box<RawValue>>,
-    closed: Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>,
-}
+pub struct NotificationStream(BoxFuture<'static, Result<(), Error>>);
 
 impl NotificationStream {
-    fn new(closed: impl Future<Output = Result<(), Error>> + Send + 'static) -> Self {
-        Self {
-            accepted: None,
-            closed: Box::pin(closed),
-        }
-    }
-
-    /// The parameters of the server's acknowledgement: the notifications that it will send. Only in
-    /// the modern era.
-    pub fn accepted(&self) -> Option<&RawValue> {
-        self.accepted.as_deref()
-    }
-
     /// Reads the stream until the server ends it.
     ///
     /// # Errors
     /// When it breaks and cannot be resumed. Reopening it is left to the caller.
     pub async fn closed(self) -> Result<(), Error> {
-        self.closed.await
+        self.0.await
     }
 }
 
@@ -260,7 +244,7 @@ impl Client {
                     }
                     opened => opened?,
                 };
-                Ok(NotificationStream::new(opened))
+                Ok(NotificationStream(Box::pin(opened)))
             }
             (Era::Unversioned, Transport::Http(_)) => {
                 let why = "a server without a handshake has no notifications to listen to";
@@ -268,10 +252,10 @@ impl Client {
             }
             (Era::Legacy(_) | Era::Unversioned, Transport::Stdio(_)) => {
                 let client = self.clone();
-                Ok(NotificationStream::new(async move {
+                Ok(NotificationStream(Box::pin(async move {
                     client.closed().await;
                     Ok(())
-                }))
+                })))
             }
         }
     }
@@ -284,21 +268,21 @@ impl Client {
             self.compose(&negotiated, "subscriptions/listen", params, &options, None)?;
         let (sender, mut acknowledged) = mpsc::channel(1);
         let client = self.clone();
-        let mut stream = NotificationStream::new(async move {
+        let mut stream = Box::pin(async move {
             let routes = ResponseRoutes::subscription(sender);
             client.exchange(request, routes).await.map(drop)
         });
         let opening = async {
             tokio::select! {
                 biased;
-                accepted = acknowledged.recv() => Ok(accepted.flatten()),
-                ended = &mut stream.closed => {
+                _ = acknowledged.recv() => Ok(()),
+                ended = &mut stream => {
                     ended?;
                     Err(self.protocol_error("it ended a subscription before it began"))
                 }
             }
         };
-        stream.accepted = self.with_timeout(self.timeout(), opening).await?;
-        Ok(stream)
+        self.with_timeout(self.timeout(), opening).await?;
+        Ok(NotificationStream(stream))
     }
 }

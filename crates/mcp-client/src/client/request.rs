@@ -89,16 +89,16 @@ impl Client {
             }
             _ => None,
         };
-        let address = match &self.0.transport {
-            Transport::Http(http) => http.address(),
-            Transport::Stdio(_) => None,
+        let (address, is_pipe) = match &self.0.transport {
+            Transport::Http(http) => (http.address(), false),
+            Transport::Stdio(stdio) => (None, stdio.is_child),
         };
         ClientSpan::mcp(parent, address, || McpRequest {
             method: known_method(method),
             item: item.as_deref(),
             revision: Some(self.era().revision()),
             session: None,
-            is_pipe: self.pid().is_some(),
+            is_pipe,
         })
     }
 

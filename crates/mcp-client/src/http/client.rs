@@ -79,10 +79,6 @@ impl HttpClient {
         })
     }
 
-    pub(crate) fn max_message(&self) -> usize {
-        self.endpoint.max_message
-    }
-
     pub(crate) fn protocol_error(&self, fault: impl Into<String>) -> Error {
         Error::protocol(self.peer(), fault)
     }

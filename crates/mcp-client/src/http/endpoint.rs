@@ -10,9 +10,6 @@ use crate::proxy::is_link_local;
 use crate::tls::TlsFiles;
 use crate::{Error, Proxy};
 
-/// Default limit of one message of a server, in bytes.
-const MAX_MESSAGE: usize = 8 << 20;
-
 /// The URL of an MCP server, with the headers that every request to it carries.
 ///
 /// Has no `Debug`: headers hold tokens.
@@ -23,7 +20,6 @@ pub struct Endpoint {
     /// Scheme and authority, which may be shown and logged.
     pub(super) origin: Arc<str>,
     pub(super) headers: HeaderMap,
-    pub(super) max_message: usize,
     pub(super) tls: TlsFiles,
     pub(super) proxy: Proxy,
     pub(super) authorization: Option<Arc<dyn Authorization>>,
@@ -56,7 +52,6 @@ impl Endpoint {
             url,
             origin,
             headers: HeaderMap::new(),
-            max_message: MAX_MESSAGE,
             tls: TlsFiles::default(),
             proxy: Proxy::default(),
             authorization: None,
@@ -96,12 +91,6 @@ impl Endpoint {
     pub(super) fn resolve(&self, address: &str) -> Option<Url> {
         let url = self.url.join(address).ok()?;
         (url.origin() == self.url.origin() && !has_user(&url)).then_some(url)
-    }
-
-    /// Limits one message of the server to this many bytes; 8 MiB by default.
-    pub fn max_message(mut self, bytes: usize) -> Self {
-        self.max_message = bytes;
-        self
     }
 
     /// Takes the CA and the client certificate from files, which are read again for every new
