@@ -7,63 +7,40 @@ use serde_json::{Value, json};
 
 use crate::harness::{Messages, Server, binary, client_builder, recorder};
 
-/// The fixture, and a client of it.
-struct Fixture {
-    client: Client,
-    /// Messages that reached the client's own handler.
-    seen: Messages,
-    is_http: bool,
-    era: EraChoice,
-    _server: Option<Server>,
+/// A client of the fixture over one of the transports.
+async fn connected(server: Option<&Server>, era: EraChoice) -> (Client, Messages) {
+    let (handler, seen) = recorder();
+    let builder = client_builder().era(era).handler(handler);
+    let client = match server {
+        Some(server) => builder.http(Endpoint::new(&server.url).unwrap()),
+        None => builder.stdio(Command::new(binary("mcp-conformance")).arg("--stdio")),
+    };
+    let client = client.unwrap();
+    let capabilities = json!({"sampling": {}, "elicitation": {}, "roots": {}});
+    let info = ClientInfo::new("tests", "1").with_capabilities(capabilities);
+    client.connect(&info).await.unwrap();
+    (client, seen)
 }
 
-impl Fixture {
-    /// Both transports, three eras each.
-    async fn all() -> Vec<Self> {
-        let mut all = Vec::new();
-        for is_http in [true, false] {
-            for era in [EraChoice::Newest, EraChoice::Legacy, EraChoice::Unversioned] {
-                all.push(Self::connect(is_http, era).await);
+#[tokio::test]
+async fn messages_of_the_server_reach_their_receivers() {
+    let server = Server::start("mcp-conformance", &[]).await;
+    for server in [Some(&server), None] {
+        for era in [EraChoice::Newest, EraChoice::Legacy, EraChoice::Unversioned] {
+            let label = format!("over HTTP: {}, {era:?}", server.is_some());
+            // The messages of the client's own handler.
+            let (client, mut seen) = connected(server, era).await;
+            progress_has_the_token_of_the_caller(&client, &label).await;
+            if client.era() == Era::Unversioned {
+                let listening = client.listen(&json!({})).await;
+                assert_eq!(listening.is_err(), server.is_some());
+                continue;
             }
+            elicitation_reaches_the_handler_of_the_call_or_is_the_result(&client).await;
+            assert!(seen.try_recv().is_err());
+            let method = change(&client, &mut seen).await;
+            assert_eq!(method, "notifications/tools/list_changed", "{label}");
         }
-        all
-    }
-
-    async fn connect(is_http: bool, era: EraChoice) -> Self {
-        let (handler, seen) = recorder();
-        let builder = client_builder().era(era).handler(handler);
-        let (client, server) = if is_http {
-            let server = Server::start("mcp-conformance", &[]).await;
-            let endpoint = Endpoint::new(&server.url).unwrap();
-            (builder.http(endpoint).unwrap(), Some(server))
-        } else {
-            let command = Command::new(binary("mcp-conformance")).arg("--stdio");
-            (builder.stdio(command).unwrap(), None)
-        };
-        let capabilities = json!({"sampling": {}, "elicitation": {}, "roots": {}});
-        let info = ClientInfo::new("tests", "1").with_capabilities(capabilities);
-        client.connect(&info).await.unwrap();
-        Self {
-            client,
-            seen,
-            is_http,
-            era,
-            _server: server,
-        }
-    }
-
-    fn is_modern(&self) -> bool {
-        self.client.era() == Era::Modern
-    }
-
-    fn is_unversioned(&self) -> bool {
-        self.client.era() == Era::Unversioned
-    }
-
-    /// The transport and era, for failed assertions.
-    fn label(&self) -> String {
-        let transport = if self.is_http { "HTTP" } else { "stdio" };
-        format!("{transport}, {:?}", self.era)
     }
 }
 
@@ -73,69 +50,47 @@ fn holds(result: &RawValue, json: &str) -> bool {
     result.get().contains(json) || result.get().contains(text.trim_matches('"'))
 }
 
-#[tokio::test]
-async fn progress_has_the_token_of_the_caller() {
-    for fixture in Fixture::all().await {
-        let (handler, mut seen) = recorder();
-        let options = Options::default().handler(handler);
-        let params = json!({"name": "slow", "arguments": {"step": 0, "steps": 3},
-            "_meta": {"progressToken": "mine"}});
-        let call = fixture.client.request_with("tools/call", &params, options);
-        assert!(holds(&call.await.unwrap(), r#""done":3"#));
-        for step in 1..=3 {
-            let (method, params) = seen.try_recv().unwrap();
-            assert_eq!(method, "notifications/progress");
-            assert_eq!(params["progressToken"], "mine", "{}", fixture.label());
-            assert_eq!(params["progress"].as_f64(), Some(step.into()));
-        }
+async fn progress_has_the_token_of_the_caller(client: &Client, label: &str) {
+    let (handler, mut seen) = recorder();
+    let options = Options::default().handler(handler);
+    let params = json!({"name": "slow", "arguments": {"step": 0, "steps": 3},
+        "_meta": {"progressToken": "mine"}});
+    let call = client.request_with("tools/call", &params, options);
+    assert!(holds(&call.await.unwrap(), r#""done":3"#));
+    for step in 1..=3 {
+        let (method, params) = seen.try_recv().unwrap();
+        assert_eq!(method, "notifications/progress");
+        assert_eq!(params["progressToken"], "mine", "{label}");
+        assert_eq!(params["progress"].as_f64(), Some(step.into()));
+    }
+    assert!(seen.try_recv().is_err());
+}
+
+async fn elicitation_reaches_the_handler_of_the_call_or_is_the_result(client: &Client) {
+    let (handler, mut seen) = recorder();
+    let options = Options::default().handler(handler);
+    let ask = json!({"name": "test_elicitation", "arguments": {"message": "Who?"}});
+    let result = client.request_with("tools/call", &ask, options);
+    let result: Value = serde_json::from_str(result.await.unwrap().get()).unwrap();
+    if client.era() == Era::Modern {
+        assert_eq!(result["resultType"], "input_required");
         assert!(seen.try_recv().is_err());
+    } else {
+        let (method, params) = seen.try_recv().unwrap();
+        assert_eq!(method, "elicitation/create");
+        assert_eq!(params["message"], "Who?");
+        assert!(result.to_string().contains("accept"), "{result}");
     }
 }
 
-#[tokio::test]
-async fn elicitation_reaches_the_handler_of_the_call_or_is_the_result() {
-    for mut fixture in Fixture::all().await {
-        if fixture.is_unversioned() {
-            continue;
-        }
-        let (handler, mut seen) = recorder();
-        let options = Options::default().handler(handler);
-        let ask = json!({"name": "test_elicitation", "arguments": {"message": "Who?"}});
-        let result = fixture.client.request_with("tools/call", &ask, options);
-        let result: Value = serde_json::from_str(result.await.unwrap().get()).unwrap();
-        if fixture.is_modern() {
-            assert_eq!(result["resultType"], "input_required");
-            assert!(seen.try_recv().is_err());
-        } else {
-            let (method, params) = seen.try_recv().unwrap();
-            assert_eq!(method, "elicitation/create");
-            assert_eq!(params["message"], "Who?");
-            assert!(result.to_string().contains("accept"), "{result}");
-        }
-        assert!(fixture.seen.try_recv().is_err());
-    }
-}
-
-#[tokio::test]
-async fn changes_reach_clients_that_listen() {
-    for mut fixture in Fixture::all().await {
-        if fixture.is_unversioned() {
-            let listening = fixture.client.listen(&json!({})).await;
-            assert_eq!(listening.is_err(), fixture.is_http);
-            continue;
-        }
-        let wanted = json!({"toolsListChanged": true, "promptsListChanged": false});
-        let listening = fixture.client.listen(&wanted).await.unwrap();
-        assert_eq!(listening.accepted().is_some(), fixture.is_modern());
-        if let Some(accepted) = listening.accepted() {
-            assert!(accepted.get().contains("toolsListChanged"), "{accepted}");
-        }
-        let following = tokio::spawn(listening.closed());
-        let change = json!({"name": "test_trigger_tool_change", "arguments": {}});
-        fixture.client.request("tools/call", &change).await.unwrap();
-        let (method, _) = fixture.seen.recv().await.unwrap();
-        let changed = "notifications/tools/list_changed";
-        assert_eq!(method, changed, "{}", fixture.label());
-        following.abort();
-    }
+/// Changes the list of tools while the client listens. Returns the first message that its handler gets.
+async fn change(client: &Client, seen: &mut Messages) -> String {
+    let wanted = json!({"toolsListChanged": true, "promptsListChanged": false});
+    let listening = client.listen(&wanted).await.unwrap();
+    let following = tokio::spawn(listening.closed());
+    let change = json!({"name": "test_trigger_tool_change", "arguments": {}});
+    client.request("tools/call", &change).await.unwrap();
+    let (method, _) = seen.recv().await.unwrap();
+    following.abort();
+    method
 }

@@ -12,6 +12,7 @@ use crate::console::table;
 use crate::test_server::{FIXTURE, RunningServer};
 
 use load::{Era, Load, Measured};
+use server::{LOAD, SERVER};
 
 const BUILD: &str = "build --release --package tests --package mcp-gateway \
      --bin mcp-gateway --bin mcp-conformance --bin bench-floor";
@@ -54,14 +55,14 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn beside_rmcp() -> Result<Row> {
-    let servers = [&server::fixture()?, &server::rmcp()?];
+    let servers = [&server::fixture(SERVER)?, &server::rmcp()?];
     let work = format!("calls per second of {CROWDED} clients, beside rmcp");
     let pairs = calls_per_second(servers, CROWDED)?;
     Ok(relative(&work, &pairs, Bound::AtLeast(1.5)))
 }
 
 fn beside_hyper() -> Result<Vec<Row>> {
-    let servers = [&server::fixture()?, &server::hyper()?];
+    let servers = [&server::fixture(SERVER)?, &server::hyper()?];
     let eras = [
         (Era::Unversioned, "without a version"),
         (Era::Session, "in a session"),
@@ -78,7 +79,7 @@ fn beside_hyper() -> Result<Vec<Row>> {
 }
 
 fn beside_nginx() -> Result<Row> {
-    let backend = server::backend()?;
+    let backend = server::fixture(LOAD)?;
     let servers = [&server::gateway(&backend)?, &server::nginx(&backend)?];
     let work = format!("relayed calls per second of {BUSY} clients, beside nginx");
     let pairs = calls_per_second(servers, BUSY)?;
@@ -86,7 +87,7 @@ fn beside_nginx() -> Result<Row> {
 }
 
 fn alone() -> Result<[Row; 3]> {
-    let streams = load::memory_of_streams(&server::fixture()?, STREAMS)?;
+    let streams = load::memory_of_streams(&server::fixture(SERVER)?, STREAMS)?;
     let (millis, idle) = load::start(&server::binary(FIXTURE))?;
     let [streams, idle] = [streams, idle].map(|kib| kib as f64 / 1024.0);
     let row = |work: &str, ours, most| {

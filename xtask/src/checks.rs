@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::console::Heartbeat;
 use crate::counts::TestCounts;
@@ -167,7 +167,9 @@ pub(crate) fn programs() -> Result<PathBuf> {
 }
 
 fn installed(name: &'static str, wheels: &str) -> Result<PathBuf> {
-    install::install_wheels(&Package::new(name, name), wheels)
+    let python = install::find_python().or_else(|| on_path("python3"));
+    let python = python.context("no Python 3 found")?;
+    install::install_with(&python, &Package::new(name, name), wheels)
 }
 
 fn run(programs: &Path, call: &str) -> Result<Ended> {

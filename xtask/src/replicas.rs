@@ -8,9 +8,10 @@ mod load;
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::install::{self, Package};
+use crate::process::output;
 use crate::services::docker;
 use crate::{checks, clients, layout, shutdown};
 
@@ -75,12 +76,9 @@ const COMPOSE_FILES: [(&str, &str); 2] = [
 fn files(_: &mut Cluster) -> Result<String> {
     let package = Package::new("replicas", "kubernetes-validate");
     let programs = install::install_python(&package, "kubernetes-validate==1.37.0\n")?;
-    let output = Command::new(programs.join("kubernetes-validate"))
-        .args(["--strict", "--quiet", "deploy/kubernetes.yaml"])
-        .current_dir(layout::root())
-        .output()?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "kubernetes.yaml: {text:.500}");
+    let mut validate = Command::new(programs.join("kubernetes-validate"));
+    validate.args(["--strict", "--quiet", "deploy/kubernetes.yaml"]);
+    output(validate.current_dir(layout::root())).context("kubernetes.yaml")?;
     let compose = docker::install_plugins()?.join("docker-compose");
     for (file, secrets) in COMPOSE_FILES {
         for missing in secrets.split(' ').map(Some).chain([None]) {

@@ -53,18 +53,12 @@ struct Pair {
     instance: Instance,
 }
 
-impl Pair {
-    fn is_local(&self) -> bool {
-        matches!(self.source, ServiceSource::Local(_))
-    }
-}
-
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut pairs = find_pairs(options)?;
     ensure!(!pairs.is_empty(), "nothing to run");
     // Which services are used, missing, or downloaded, and how large that is.
     for Pair { server, source, .. } in &pairs {
-        if let Some(line) = source.line(server) {
+        if let Some(line) = &source.line {
             print_as!(server.name, "{line}");
         }
     }
@@ -131,7 +125,7 @@ fn start_all(release: bool, pairs: &[Pair], gateway: &mut Option<Gateway>) -> Re
             build(release, &programs, some)?;
             for pair in pairs {
                 let (server, instance) = (pair.server, &pair.instance);
-                let process = server.start(release, instance, pair.is_local())?;
+                let process = server.start(release, instance, pair.source.is_local)?;
                 pair.process.get_or_init(|| process);
             }
             Ok(())
@@ -170,7 +164,7 @@ fn start_all(release: bool, pairs: &[Pair], gateway: &mut Option<Gateway>) -> Re
 
 /// Starts the local service of a pair, if it has one.
 fn start_service(pair: &Pair) -> Option<Process> {
-    let local = pair.server.local.as_ref().filter(|_| pair.is_local());
+    let local = pair.server.local.as_ref().filter(|_| pair.source.is_local);
     let (name, service) = (pair.server.name, local?.service);
     let installed = service.install();
     let started = installed.and_then(|()| service.start(&pair.instance));
@@ -225,7 +219,7 @@ fn report(pairs: &[Pair], has_gateway: bool) {
         [program, &servers::url(port), service, status].map(str::to_owned)
     };
     let rows = pairs.iter();
-    let rows = rows.map(|pair| row(pair.server.program, pair.server.port, pair.source.shown()));
+    let rows = rows.map(|pair| row(pair.server.program, pair.server.port, &pair.source.shown));
     let gateway = has_gateway.then(|| row(Gateway::PROGRAM, Gateway::PORT, "all of them"));
     let rows: Vec<_> = rows.chain(gateway).collect();
     let heading = ["server", "URL", "service", "state"];
@@ -245,11 +239,8 @@ fn report(pairs: &[Pair], has_gateway: bool) {
 fn settled_status(pair: &Pair) -> Option<String> {
     let has_service = || pair.service.get().is_some();
     shutdown::wait_until(SERVICE_TIMEOUT, has_service);
-    let is_missing = match pair.source {
-        ServiceSource::Local(_) => pair.service.get().is_none_or(Option::is_none),
-        ServiceSource::Missing(_) => true,
-        _ => false,
-    };
+    let has_none = pair.service.get().is_none_or(Option::is_none);
+    let is_missing = pair.source.is_missing || pair.source.is_local && has_none;
     let end = Instant::now() + NOTICE_TIMEOUT;
     loop {
         let status = servers::status(pair.server.port);

@@ -238,59 +238,52 @@ pub(crate) fn token() -> Option<[&'static str; 3]> {
 }
 
 /// The origin of a server's service.
-pub(crate) enum ServiceSource {
-    /// Named in the environment, which the server reads itself, or found at its default address.
-    Used(String),
-    /// To be started on this machine, at this address.
-    Local(String),
-    /// Not available, with the reason.
-    Missing(String),
-    /// No service that this program knows.
-    Unknown,
+#[derive(Default)]
+pub(crate) struct ServiceSource {
+    /// The address and the origin, for the table.
+    pub(crate) shown: String,
+    /// The line for the user before the start.
+    pub(crate) line: Option<String>,
+    /// True if it is to be started on this machine.
+    pub(crate) is_local: bool,
+    /// True if the server needs it, and there is none.
+    pub(crate) is_missing: bool,
 }
 
 impl ServiceSource {
     /// Checks the environment, the default address, and whether a local one can be started.
     pub(crate) fn find(server: &Server, instance: &Instance, may_start: bool) -> Self {
+        let mut source = Self {
+            shown: "none".to_owned(),
+            ..Self::default()
+        };
         let Some(service) = &server.local else {
-            return Self::Unknown;
+            return source;
         };
         let (variable, local) = (service.environment)(instance).swap_remove(0);
         let address = service.default_address;
         if let Some(address) = var(variable) {
-            Self::Used(format!("{address} (as configured)"))
+            source.shown = format!("{address} (as configured)");
+            source.line = Some(format!("using {}", source.shown));
         } else if (service.answers)(address) {
-            Self::Used(format!("{address} (found there)"))
+            source.shown = format!("{address} (found there)");
+            source.line = Some(format!("using {}", source.shown));
         } else if !may_start {
             let why = "its default address, and --no-local was given";
-            Self::Missing(format!("nothing answers at {address}, {why}"))
+            source.line = Some(format!("nothing answers at {address}, {why}"));
+            source.is_missing = true;
         } else if let Some(obstacle) = service.service.obstacle() {
-            Self::Missing(obstacle)
+            source.line = Some(obstacle);
+            source.is_missing = true;
         } else {
-            Self::Local(format!("{} (local)", local.display()))
-        }
-    }
-
-    /// Returns the address and the origin, for the table.
-    pub(crate) fn shown(&self) -> &str {
-        match self {
-            Self::Used(address) | Self::Local(address) => address,
-            Self::Missing(_) | Self::Unknown => "none",
-        }
-    }
-
-    /// Returns the line for the user before the start.
-    pub(crate) fn line(&self, server: &Server) -> Option<String> {
-        let to_fetch = || server.local.as_ref()?.service.to_fetch();
-        Some(match self {
-            Self::Used(address) => format!("using {address}"),
-            Self::Unknown => return None,
-            Self::Missing(why) => why.clone(),
-            Self::Local(address) => match to_fetch() {
+            source.shown = format!("{} (local)", local.display());
+            source.is_local = true;
+            source.line = Some(match service.service.to_fetch() {
                 Some(what) => format!("will download {what}, once"),
-                None => format!("will start {address}"),
-            },
-        })
+                None => format!("will start {}", source.shown),
+            });
+        }
+        source
     }
 }
 

@@ -6,20 +6,33 @@
 //! conformance client --command target/debug/examples/conformance --scenario tools_call
 //! ```
 //!
-//! The suite appends the URL of its server, and names calls to make in `MCP_CONFORMANCE_CONTEXT`.
-//! Given a command instead of a URL, it does the same with a child.
+//! The suite appends the URL of its server, and names calls to make, or credentials, in `MCP_CONFORMANCE_CONTEXT`.
+//! Given a command instead of a URL, it does the same with a child. In the scenarios `auth/…` it logs in and calls every
+//! tool. The login page of the suite asks nothing: a request to it takes the place of the browser.
 
+use std::cell::Cell;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
+use mcp_client::oauth::{GrantType, OAuth, OAuthConfig};
+use mcp_client::tls::{self, TlsFiles};
 use mcp_client::{Client, ClientInfo, Command, Endpoint, Era, Error, Handler, Reply, RpcError};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
+/// The address of the document about the client that the suite expects.
+const CLIENT_METADATA: &str = "https://conformance-test.local/client-metadata.json";
+/// Logins after which the client gives up: what a login does not help with is not asked for again.
+const MAX_LOGINS: u32 = 3;
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let runtime = tokio::runtime::Runtime::new();
-    let exercised = runtime.map(|runtime| runtime.block_on(exercise(&args)));
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    let exercised = tokio::runtime::Runtime::new().map(|runtime| match &*args {
+        [url] if scenario.starts_with("auth/") => runtime.block_on(log_in(url, &scenario)),
+        args => runtime.block_on(exercise(args)),
+    });
     match exercised {
         Ok(Ok(())) => return ExitCode::SUCCESS,
         Ok(Err(error)) => eprintln!("{error}: {:?}", error.rpc()),
@@ -75,9 +88,7 @@ async fn exercise(args: &[String]) -> Result<(), Error> {
 
 /// The calls that the suite asks for, or one of every tool.
 fn calls(tools: &[Box<RawValue>]) -> Vec<(Value, Value)> {
-    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
-    let context: Value = serde_json::from_str(&context).unwrap_or_default();
-    if let Some(calls) = context["toolCalls"].as_array() {
+    if let Some(calls) = context()["toolCalls"].as_array() {
         let call = |call: &Value| (call["name"].clone(), call["arguments"].clone());
         return calls.iter().map(call).collect();
     }
@@ -179,4 +190,85 @@ fn example(schema: &Value) -> Value {
 
 fn parse(raw: &RawValue) -> Value {
     serde_json::from_str(raw.get()).unwrap_or_default()
+}
+
+/// The context of the scenario, as the suite gives it.
+fn context() -> Value {
+    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
+    serde_json::from_str(&context).unwrap_or_default()
+}
+
+/// Calls every tool of a server that asks for tokens.
+async fn log_in(url: &str, scenario: &str) -> Result<(), Error> {
+    let context = context();
+    let text = |name: &str| context[name].as_str().map(str::to_owned);
+    let config = OAuthConfig {
+        server: Endpoint::new(url)?,
+        grant: match scenario.contains("client-credentials") {
+            true => GrantType::ClientCredentials,
+            false => GrantType::Login,
+        },
+        client_id: text("client_id"),
+        client_secret: text("client_secret"),
+        client_metadata: Some(CLIENT_METADATA.to_owned()),
+        scope: None,
+        issuer: text("issuer"),
+        tls: TlsFiles::default(),
+        redirect_port: 0,
+        how_to_login: "log in".to_owned(),
+    };
+    let oauth = Arc::new(OAuth::new(config, None));
+    let client = Client::http(oauth.endpoint())?;
+    let logins = Logins {
+        oauth,
+        left: Cell::new(MAX_LOGINS),
+    };
+    let info = ClientInfo::new("conformance-client", "1");
+    logins
+        .retry(async || client.connect(&info).await.map(drop))
+        .await?;
+    let list = async || client.list("tools/list", "tools").await;
+    for tool in logins.retry(list).await? {
+        let call = json!({"name": parse(&tool)["name"], "arguments": {}});
+        logins
+            .retry(async || client.request("tools/call", &call).await)
+            .await?;
+    }
+    client.close().await;
+    Ok(())
+}
+
+struct Logins {
+    oauth: Arc<OAuth>,
+    left: Cell<u32>,
+}
+
+impl Logins {
+    /// Repeats an action after a login, if it needs one.
+    async fn retry<T>(&self, action: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
+        loop {
+            let left = self.left.get();
+            match action().await {
+                Err(error @ Error::Unauthorized { .. }) if left > 0 => eprintln!("{error}"),
+                done => return done,
+            }
+            self.left.set(left - 1);
+            self.oauth.login(Duration::from_secs(10), open).await?;
+        }
+    }
+}
+
+/// Opens a page, and follows its redirect.
+fn open(page: &str) {
+    let page = page.to_owned();
+    tokio::spawn(async move {
+        let Ok(tls) = tls::config_for("http") else {
+            return;
+        };
+        let builder = reqwest::Client::builder().no_proxy();
+        match builder.tls_backend_preconfigured(tls).build() {
+            Ok(browser) => drop(browser.get(page).send().await),
+            Err(error) => eprintln!("{error}"),
+        }
+    });
 }

@@ -11,13 +11,12 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use mcp_core::era::Era;
 use mcp_core::jsonrpc::Members;
-use mcp_core::trace::PeerAddress;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 pub use self::list::{CallToolResult, ContentItem, NotificationStream, Tool};
-use self::request::{Envelope, Params};
+use self::request::Params;
 use crate::handler::DefaultHandler;
 use crate::http::{HeaderParamCache, Http, request_headers};
 use crate::inbound::{Inbound, ResponseRoutes};
@@ -58,32 +57,20 @@ pub(crate) struct Defaults {
 /// The result of the negotiation; empty before it and in the unversioned era.
 #[derive(Default)]
 pub(crate) struct Negotiated {
-    /// Kept for a new handshake.
+    /// Kept for a new handshake, and sent with every request of the modern era.
     pub(crate) client_info: Option<ClientInfo>,
     pub(crate) server: Option<Arc<ServerInfo>>,
-    /// Sent with every request of the modern era; `None` in the others.
-    pub(crate) envelope: Option<Envelope>,
+    pub(crate) is_modern: bool,
 }
 
 impl Negotiated {
-    pub(crate) fn is_modern(&self) -> bool {
-        self.envelope.is_some()
+    /// The client in `_meta` of every request of the modern era; `None` in the others.
+    pub(crate) fn envelope(&self) -> Option<&ClientInfo> {
+        self.client_info.as_ref().filter(|_| self.is_modern)
     }
 }
 
 impl Client {
-    pub(crate) fn new(transport: Transport, inbound: Arc<Inbound>, defaults: Defaults) -> Self {
-        Self(Arc::new(Inner {
-            transport,
-            inbound,
-            defaults,
-            connecting: tokio::sync::Mutex::default(),
-            header_params: HeaderParamCache::default(),
-            next_id: AtomicU64::new(1),
-            negotiated: Mutex::default(),
-        }))
-    }
-
     /// Sends a request and waits for its result. `params` that serialise to `null` are left out.
     ///
     /// # Errors
@@ -142,7 +129,7 @@ impl Client {
         params: &(impl Serialize + Sync + ?Sized),
     ) -> Result<(), Error> {
         let params = message::params(params)?;
-        let headers = request_headers(self.negotiated().is_modern(), method, None, &[]);
+        let headers = request_headers(self.negotiated().is_modern, method, None, &[]);
         let message = message(None, method, params.as_deref());
         let sending = self.0.transport.send(message, headers);
         self.with_timeout(self.timeout(), sending).await
@@ -166,11 +153,6 @@ impl Client {
     /// The server's name in errors and logs: the origin of its URL, or the name of its program.
     pub fn peer(&self) -> &str {
         self.0.transport.peer()
-    }
-
-    /// The process id of a child, as long as it runs.
-    pub fn pid(&self) -> Option<u32> {
-        self.0.transport.pid()
     }
 
     /// Waits until the child and its processes have ended, or the client was closed. Returns the
@@ -216,20 +198,6 @@ pub struct Builder {
     longest_call: Duration,
 }
 
-impl Default for Builder {
-    fn default() -> Self {
-        Self {
-            defaults: Defaults {
-                timeout: REQUEST_TIMEOUT,
-                connect_timeout: CONNECT_TIMEOUT,
-                era: EraChoice::default(),
-            },
-            handler: Arc::new(DefaultHandler),
-            longest_call: Duration::ZERO,
-        }
-    }
-}
-
 impl Builder {
     /// Sets the timeout of a response; 30 s by default.
     pub fn timeout(mut self, timeout: Duration) -> Self {
@@ -263,31 +231,38 @@ impl Builder {
         self
     }
 
-    fn inbound(&self) -> Arc<Inbound> {
+    fn client(
+        self,
+        connect: impl FnOnce(Arc<Inbound>) -> Result<Transport, Error>,
+    ) -> Result<Client, Error> {
         let call_timeout = self.defaults.timeout.max(self.longest_call);
-        Arc::new(Inbound::new(self.handler.clone(), call_timeout))
+        let inbound = Arc::new(Inbound::new(self.handler, call_timeout));
+        Ok(Client(Arc::new(Inner {
+            transport: connect(inbound.clone())?,
+            inbound,
+            defaults: self.defaults,
+            connecting: tokio::sync::Mutex::default(),
+            header_params: HeaderParamCache::default(),
+            next_id: AtomicU64::new(1),
+            negotiated: Mutex::default(),
+        })))
     }
 
     /// Makes a client of the server behind a URL. Connects when there is something to send.
     ///
     /// # Errors
-    /// The errors of [`tls::client_config`](crate::tls::client_config).
+    /// The errors of [`tls::config_for`](crate::tls::config_for).
     pub fn http(self, endpoint: Endpoint) -> Result<Client, Error> {
-        let inbound = self.inbound();
-        let http = Http::new(endpoint, inbound.clone())?;
-        Ok(Client::new(Transport::Http(http), inbound, self.defaults))
+        self.client(|inbound| Http::new(endpoint, inbound).map(Transport::Http))
     }
 
     /// Makes a client of a server that speaks HTTP+SSE, the transport of 2024-11-05, at the URL of its event
     /// stream. Connects at once.
     ///
     /// # Errors
-    /// The errors of [`tls::client_config`](crate::tls::client_config); [`Error::Invalid`] outside of a Tokio
-    /// runtime.
+    /// The errors of [`tls::config_for`](crate::tls::config_for); [`Error::Invalid`] outside of a Tokio runtime.
     pub fn sse(self, endpoint: Endpoint) -> Result<Client, Error> {
-        let inbound = self.inbound();
-        let stdio = sse::connect(endpoint, inbound.clone())?;
-        Ok(Client::new(Transport::Stdio(stdio), inbound, self.defaults))
+        self.client(|inbound| sse::connect(endpoint, inbound).map(Transport::Stdio))
     }
 
     /// Starts a server and makes a client of it.
@@ -296,16 +271,22 @@ impl Builder {
     /// [`Error::Unreachable`] when the program cannot be started; [`Error::Invalid`] outside of a
     /// Tokio runtime.
     pub fn stdio(self, command: Command) -> Result<Client, Error> {
-        let inbound = self.inbound();
-        let stdio = Stdio::spawn(command, inbound.clone())?;
-        Ok(Client::new(Transport::Stdio(stdio), inbound, self.defaults))
+        self.client(|inbound| Stdio::spawn(command, inbound).map(Transport::Stdio))
     }
 }
 
 impl Client {
     /// Returns a builder, for a client with other than the default settings.
     pub fn builder() -> Builder {
-        Builder::default()
+        Builder {
+            defaults: Defaults {
+                timeout: REQUEST_TIMEOUT,
+                connect_timeout: CONNECT_TIMEOUT,
+                era: EraChoice::default(),
+            },
+            handler: Arc::new(DefaultHandler),
+            longest_call: Duration::ZERO,
+        }
     }
 
     /// Makes a client of the server behind a URL; see [`Builder::http`].
@@ -340,22 +321,6 @@ impl Transport {
         }
     }
 
-    /// The address of a server over HTTP.
-    pub(crate) fn address(&self) -> Option<PeerAddress<'_>> {
-        match self {
-            Self::Http(http) => http.address(),
-            Self::Stdio(_) => None,
-        }
-    }
-
-    /// The child's process id, as long as it runs.
-    pub(crate) fn pid(&self) -> Option<u32> {
-        match self {
-            Self::Http(_) => None,
-            Self::Stdio(stdio) => stdio.pid(),
-        }
-    }
-
     /// Sends a request and waits for its response.
     pub(crate) async fn exchange(
         &self,
@@ -372,7 +337,7 @@ impl Transport {
     pub(crate) async fn send(&self, message: String, headers: HeaderList) -> Result<(), Error> {
         match self {
             Self::Http(http) => http.send(message, headers).await,
-            Self::Stdio(stdio) => stdio.send(message).await,
+            Self::Stdio(stdio) => stdio.send((None, message, headers)).await,
         }
     }
 
@@ -381,13 +346,6 @@ impl Transport {
         match self {
             Self::Http(http) => http.cancel(message),
             Self::Stdio(stdio) => stdio.cancel(message),
-        }
-    }
-
-    /// Sets the revision of a legacy handshake; `None` ends the session of the last one.
-    pub(crate) fn set_revision(&self, revision: Option<&'static str>) {
-        if let Self::Http(http) = self {
-            http.set_revision(revision);
         }
     }
 

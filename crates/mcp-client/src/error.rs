@@ -188,19 +188,13 @@ impl Error {
     /// still work on it: a proxy that has waited long enough answers in its place, with 502 or 504.
     pub(crate) fn ends_the_request(&self) -> bool {
         match self {
-            Self::Invalid(_)
-            | Self::Unreachable { .. }
-            | Self::Busy { .. }
-            | Self::SessionLost { .. }
-            | Self::Unauthorized { .. }
-            | Self::Rpc(_)
-            | Self::InvalidAnswer { .. } => true,
             Self::Timeout { .. } | Self::Protocol { .. } | Self::Closed { .. } => false,
             Self::Http { status: 408, .. } => false,
             Self::Http {
                 status: 500, error, ..
             } => error.is_some(),
             Self::Http { status, .. } => *status < 500,
+            _ => true,
         }
     }
 
@@ -214,11 +208,7 @@ impl Error {
             | Self::Protocol { .. }
             | Self::Closed { .. } => true,
             Self::Http { status, error, .. } => *status >= 500 && error.is_none(),
-            Self::Invalid(_)
-            | Self::SessionLost { .. }
-            | Self::Unauthorized { .. }
-            | Self::Rpc(_)
-            | Self::InvalidAnswer { .. } => false,
+            _ => false,
         }
     }
 }
@@ -294,36 +284,21 @@ impl std::error::Error for FileError {}
 
 /// A failure on the way through a proxy.
 #[derive(Debug)]
-pub(crate) struct ProxyError {
-    pub(crate) proxy: String,
-    pub(crate) error: reqwest::Error,
-}
+pub(crate) struct ProxyError(pub(crate) String);
 
 impl fmt::Display for ProxyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The two outer errors only say that there is no connection.
-        let error: &dyn StdError = &self.error;
-        let cause = error.source().and_then(StdError::source);
-        write!(f, "{}: {}", self.proxy, cause.unwrap_or(error))
+        f.write_str(&self.0)
     }
 }
 
-impl StdError for ProxyError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&self.error)
-    }
-}
+impl StdError for ProxyError {}
 
 /// Returns the reason why there is no connection in words, or else the innermost cause: the outer ones only say that there
 /// is no connection.
 pub fn cause(error: &(dyn StdError + 'static)) -> String {
-    reason(error).unwrap_or_else(|| {
-        let mut innermost = error;
-        while let Some(source) = innermost.source() {
-            innermost = source;
-        }
-        innermost.to_string()
-    })
+    let innermost = || chain(error).last().unwrap_or(error).to_string();
+    reason(error).unwrap_or_else(innermost)
 }
 
 /// Returns the reason why there is no connection: of TLS, a proxy or a file, which the user can change, or another one.
@@ -345,13 +320,9 @@ fn reason(error: &(dyn StdError + 'static)) -> Option<String> {
 
 /// The reason of the network or of the operating system.
 fn of_connection(error: &(dyn StdError + 'static)) -> Option<&'static str> {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        // The error of hyper's connector has no type of its own.
-        if error.to_string().starts_with("dns error") {
-            return Some("its host name is not known (DNS)");
-        }
-        cause = error.source();
+    // The error of hyper's connector has no type of its own.
+    if chain(error).any(|error| error.to_string().starts_with("dns error")) {
+        return Some("its host name is not known (DNS)");
     }
     let is_late = error
         .downcast_ref::<reqwest::Error>()
@@ -385,20 +356,21 @@ fn of_program(error: &io::Error) -> Option<&'static str> {
 pub(crate) fn find<'a, T: StdError + 'static>(
     error: &'a (dyn StdError + 'static),
 ) -> Option<&'a T> {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
+    chain(error).find_map(|error| error.downcast_ref())
+}
+
+/// An error and its causes, the outermost first.
+fn chain<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| {
         // An error of the operating system holds the error of TLS, but its source is the source of that.
-        let inner = error.downcast_ref::<std::io::Error>();
-        if let Some(inner) = inner.and_then(std::io::Error::get_ref) {
-            cause = Some(inner);
-            continue;
+        let error_of_system = error.downcast_ref::<io::Error>();
+        match error_of_system.and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => error.source(),
         }
-        cause = error.source();
-    }
-    None
+    })
 }
 
 fn in_words(error: &TlsError) -> String {
@@ -529,14 +501,6 @@ mod tests {
             (Error::closed(&peer, "it has exited"), false),
         ] {
             assert_eq!(error.ends_the_request(), ends, "{error}");
-        }
-    }
-
-    #[test]
-    fn wrong_path_is_named() {
-        for status in [404, 405] {
-            let text = format!("p answered with HTTP {status}: check the path of its URL");
-            assert_eq!(http(status, false).to_string(), text);
         }
     }
 

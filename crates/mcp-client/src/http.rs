@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 pub use self::client::Poster;
-pub(crate) use self::client::{Content, HttpClient, challenges, fetch};
+pub(crate) use self::client::{Content, HttpClient, JSON, challenges, fetch};
 pub use self::endpoint::{Authorization, Endpoint, Refusal};
 use self::exchange::Exchange;
 pub(crate) use self::exchange::{Events, message};
@@ -84,11 +84,11 @@ impl Http {
         routes: Arc<ResponseRoutes>,
     ) -> Result<Box<RawValue>, Error> {
         let opens_session = request.method == "initialize";
-        let session = match opens_session || headers::are_modern(&request.headers) {
+        let session = match opens_session || request.is_modern {
             true => HeaderMap::new(),
             false => self.session(),
         };
-        let exchange = Exchange::new(self, request.id, Some(routes), request.is_resumable);
+        let exchange = Exchange::new(self, request.id, Some(routes), !request.is_modern);
         let posting = self.0.client.post(request.body, request.headers, &session);
         let response = posting.await?;
         if let Some(id) = response.headers().get(SESSION_ID).filter(|_| opens_session) {
@@ -117,6 +117,7 @@ impl Http {
         runtime.spawn(async move { http.send_detached(message).await });
     }
 
+    /// Sets the revision of a legacy handshake; `None` ends the session of the last one.
     pub(crate) fn set_revision(&self, revision: Option<&'static str>) {
         let mut session = self.0.session.lock();
         match revision {

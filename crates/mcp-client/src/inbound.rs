@@ -5,9 +5,8 @@ use std::ops::AddAssign;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::jsonrpc::{INTERNAL_ERROR, Notification, Request, ResponseIn};
+use mcp_core::jsonrpc::{INTERNAL_ERROR, Members, Notification, Request, ResponseIn};
 use parking_lot::Mutex;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -15,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::handler::{Handler, Reply, Unattributed};
 use crate::handshake::empty_object;
-use crate::message::with_token;
+use crate::message::{PROGRESS_TOKEN, with_token};
 use crate::options::{CallerId, Options, Progress};
 use crate::{Error, RpcError};
 
@@ -64,7 +63,7 @@ impl Inbound {
         match (method, routes, params) {
             ("notifications/progress", Some(routes), Some(params)) => routes.report(params),
             ("notifications/subscriptions/acknowledged", Some(routes), _) => {
-                routes.acknowledge(params)
+                routes.acknowledge();
             }
             ("notifications/cancelled", ..) => self.cancel(params),
             ("notifications/message", Some(routes), _) => {
@@ -148,7 +147,7 @@ impl Inbound {
     /// Cancels a request of the server.
     fn cancel(&self, params: Option<&RawValue>) {
         let id = cancelled_id(params);
-        if let Some(task) = id.and_then(|id| self.in_flight.lock().remove(id)) {
+        if let Some(task) = id.and_then(|id| self.in_flight.lock().remove(&id)) {
             task.abort();
         }
     }
@@ -216,7 +215,7 @@ pub(crate) struct ResponseRoutes {
     /// The JSON of the caller's progress token.
     token: Option<String>,
     /// Set for a subscription: receives the server's acknowledgement.
-    acknowledged: Option<mpsc::Sender<Option<Box<RawValue>>>>,
+    acknowledged: Option<mpsc::Sender<()>>,
 }
 
 impl ResponseRoutes {
@@ -231,7 +230,7 @@ impl ResponseRoutes {
     }
 
     /// The routes of a subscription, whose response is its end.
-    pub(crate) fn subscription(acknowledged: mpsc::Sender<Option<Box<RawValue>>>) -> Self {
+    pub(crate) fn subscription(acknowledged: mpsc::Sender<()>) -> Self {
         Self {
             acknowledged: Some(acknowledged),
             ..Self::default()
@@ -248,10 +247,10 @@ impl ResponseRoutes {
     }
 
     /// Handles the acknowledgement of a subscription.
-    pub(crate) fn acknowledge(&self, accepted: Option<&RawValue>) {
+    pub(crate) fn acknowledge(&self) {
         if let Some(acknowledged) = &self.acknowledged {
             // Only the first one counts.
-            let _ = acknowledged.try_send(accepted.map(RawValue::to_owned));
+            let _ = acknowledged.try_send(());
         }
     }
 
@@ -275,40 +274,22 @@ impl ResponseRoutes {
 
 /// The id of the request that a progress report belongs to.
 pub(crate) fn progress_token(params: Option<&RawValue>) -> Option<u64> {
-    #[derive(Deserialize)]
-    struct About {
-        #[serde(rename = "progressToken")]
-        token: u64,
-    }
-    let about: About = serde_json::from_str(params?.get()).ok()?;
-    Some(about.token)
+    let members = Members::read(params?.get())?;
+    members.get(PROGRESS_TOKEN)?.parse().ok()
 }
 
 /// The id of the request that opened a subscription.
-pub(crate) fn subscription_id(params: Option<&RawValue>) -> Option<u64> {
-    #[derive(Deserialize)]
-    struct Params {
-        #[serde(rename = "_meta")]
-        meta: Meta,
-    }
-    #[derive(Deserialize)]
-    struct Meta {
-        #[serde(rename = "io.modelcontextprotocol/subscriptionId")]
-        id: u64,
-    }
-    let params: Params = serde_json::from_str(params?.get()).ok()?;
-    Some(params.meta.id)
+fn subscription_id(params: Option<&RawValue>) -> Option<u64> {
+    let meta = Members::read(Members::read(params?.get())?.get("_meta")?)?;
+    meta.get("io.modelcontextprotocol/subscriptionId")?
+        .parse()
+        .ok()
 }
 
 /// The JSON of the id in a cancellation.
-pub(crate) fn cancelled_id(params: Option<&RawValue>) -> Option<&str> {
-    #[derive(Deserialize)]
-    struct Cancelled<'a> {
-        #[serde(borrow, rename = "requestId")]
-        id: &'a RawValue,
-    }
-    let cancelled: Cancelled<'_> = serde_json::from_str(params?.get()).ok()?;
-    Some(cancelled.id.get())
+pub(crate) fn cancelled_id(params: Option<&RawValue>) -> Option<String> {
+    let members = Members::read(params?.get())?;
+    members.get("requestId").map(str::to_owned)
 }
 
 /// Shortest time for which an abandoned call counts as in flight. Most servers do not answer a cancelled call,
@@ -347,12 +328,6 @@ struct AbandonedCall {
     until: Instant,
 }
 
-/// A call in flight. Dropped before [`CallGuard::answered`], the call is abandoned.
-pub(crate) struct CallGuard<'a> {
-    calls: &'a CallsInFlight,
-    id: u64,
-}
-
 impl CallsInFlight {
     /// Creates an empty table; a server may work on a call for `call_timeout`.
     pub(crate) fn new(call_timeout: Duration) -> Self {
@@ -363,11 +338,10 @@ impl CallsInFlight {
     }
 
     /// Adds a request, before it is sent. One that has no use for messages does not count.
-    pub(crate) fn enter(&self, id: u64, routes: &Arc<ResponseRoutes>) -> CallGuard<'_> {
+    pub(crate) fn enter(&self, id: u64, routes: &Arc<ResponseRoutes>) {
         if routes.receives_messages() {
             self.table.lock().waiting.insert(id, routes.clone());
         }
-        CallGuard { calls: self, id }
     }
 
     /// The routes of a request, while it waits for its response.
@@ -375,7 +349,7 @@ impl CallsInFlight {
         self.table.lock().waiting.get(&id).cloned()
     }
 
-    /// Removes a call that the server has answered.
+    /// Removes a call that the server has answered, or has never got.
     pub(crate) fn answered(&self, id: u64) {
         let table = &mut *self.table.lock();
         if table.waiting.remove(&id).is_none() {
@@ -407,7 +381,8 @@ impl CallsInFlight {
         }
     }
 
-    fn abandon(&self, id: u64) {
+    /// Notes that nobody waits for a call any more, unless it was answered.
+    pub(crate) fn abandon(&self, id: u64) {
         let table = &mut *self.table.lock();
         let Some(routes) = table.waiting.remove(&id) else {
             return;
@@ -439,19 +414,6 @@ impl CallTable {
     }
 }
 
-impl CallGuard<'_> {
-    /// Notes that the server has answered the call, or has never got it.
-    pub(crate) fn answered(self) {
-        self.calls.answered(self.id);
-    }
-}
-
-impl Drop for CallGuard<'_> {
-    fn drop(&mut self) {
-        self.calls.abandon(self.id);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -479,6 +441,12 @@ mod tests {
         }
     }
 
+    /// Starts a call of the caller 1, who leaves it.
+    fn leave(calls: &CallsInFlight, id: u64) {
+        calls.enter(id, &routes(1));
+        calls.abandon(id);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn message_belongs_to_the_only_caller() {
         // Callers whose calls wait, callers who have left, and the recipient.
@@ -497,43 +465,37 @@ mod tests {
             (&[1, 1], &[1, 2], "several"),
         ] {
             let calls = CallsInFlight::new(Duration::from_secs(30));
-            let ids = 1_u64..;
-            let all = left.iter().chain(waiting).zip(ids);
-            let mut guards: Vec<_> = all
-                .map(|(caller, id)| calls.enter(id, &routes(*caller)))
-                .collect();
-            let waiting: Vec<_> = guards.split_off(left.len());
-            drop(guards);
+            for (caller, id) in left.iter().chain(waiting).zip(1..) {
+                calls.enter(id, &routes(*caller));
+            }
+            (1..=left.len() as u64).for_each(|id| calls.abandon(id));
             assert_eq!(recipient(&calls), expected, "{left:?} {expected}");
-            waiting.into_iter().for_each(CallGuard::answered);
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn abandoned_call_counts_until_its_answer_or_for_a_minute() {
         let calls = CallsInFlight::new(Duration::from_secs(30));
-        let waiting = calls.enter(9, &routes(2));
-        for id in 1..=2 {
-            drop(calls.enter(id, &routes(1)));
-        }
+        calls.enter(9, &routes(2));
+        (1..=2).for_each(|id| leave(&calls, id));
         assert_eq!(recipient(&calls), "several");
         calls.answered(1);
         tokio::time::advance(Duration::from_secs(60) - Duration::from_millis(1)).await;
         assert_eq!(recipient(&calls), "several");
         tokio::time::advance(Duration::from_millis(1)).await;
         assert_eq!(recipient(&calls), "2");
-        drop(calls.enter(3, &routes(1)));
+        leave(&calls, 3);
         assert_eq!(recipient(&calls), "several");
         calls.answered(3);
         assert_eq!(recipient(&calls), "2");
-        waiting.answered();
+        calls.answered(9);
         assert_eq!(recipient(&calls), "client");
     }
 
     #[tokio::test(start_paused = true)]
     async fn abandoned_call_counts_for_the_timeout_of_calls_if_that_is_longer() {
         let calls = CallsInFlight::new(Duration::from_secs(600));
-        drop(calls.enter(1, &routes(1)));
+        leave(&calls, 1);
         tokio::time::advance(Duration::from_secs(599)).await;
         assert_eq!(recipient(&calls), "left");
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -543,14 +505,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn many_abandoned_calls_take_little_memory_and_still_count() {
         let calls = CallsInFlight::new(Duration::from_secs(30));
-        for id in 0..2 * MAX_ABANDONED_CALLS as u64 {
-            drop(calls.enter(id, &routes(1)));
-        }
+        (0..2 * MAX_ABANDONED_CALLS as u64).for_each(|id| leave(&calls, id));
         assert_eq!(calls.table.lock().abandoned.len(), MAX_ABANDONED_CALLS);
-        let waiting = calls.enter(u64::MAX, &routes(1));
+        calls.enter(u64::MAX, &routes(1));
         assert_eq!(recipient(&calls), "several");
         tokio::time::advance(MIN_ABANDONED_TIMEOUT).await;
         assert_eq!(recipient(&calls), "1");
-        waiting.answered();
     }
 }

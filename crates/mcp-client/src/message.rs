@@ -9,6 +9,9 @@ use serde_json::value::RawValue;
 
 use crate::Error;
 
+/// Limit of one message of a server, in bytes.
+pub(crate) const MAX_MESSAGE: usize = 8 << 20;
+
 /// The headers of one message, in addition to those of every message.
 pub(crate) type HeaderList = Vec<(HeaderName, HeaderValue)>;
 
@@ -22,8 +25,8 @@ pub(crate) struct Outgoing<'a> {
     /// The message, without a newline.
     pub(crate) body: String,
     pub(crate) headers: HeaderList,
-    /// A broken response stream may be resumed: not in the modern era.
-    pub(crate) is_resumable: bool,
+    /// In the modern era a request has no session, and a broken response stream is not resumed.
+    pub(crate) is_modern: bool,
 }
 
 /// Encodes a request; a notification has no id.

@@ -20,7 +20,7 @@ use url::Url;
 
 use crate::http::{Content, fetch};
 use crate::oauth::discovery::{Challenge, allowed};
-use crate::oauth::token::{RegisteredClient, TokenError, Tokens, union};
+use crate::oauth::token::{RegisteredClient, Tokens, union};
 use crate::tls::TlsFiles;
 use crate::{Authorization, Endpoint, Error, Refusal};
 
@@ -94,7 +94,7 @@ pub struct OAuth {
     /// The spent token that the store still holds, since its successor could not be saved.
     spent: Mutex<Option<String>>,
     /// The last failed renewal.
-    failed: Mutex<Option<(Instant, TokenError)>>,
+    failed: Mutex<Option<(Instant, Error)>>,
     /// Held while a token is asked for: one request for all that need it.
     renewing: AsyncMutex<()>,
     /// The last refusal of the server.
@@ -136,7 +136,7 @@ impl OAuth {
     async fn fetch(
         &self,
         url: &Url,
-        content: Content,
+        content: Option<Content>,
         authorization: Option<HeaderValue>,
     ) -> Result<(StatusCode, Bytes), Error> {
         let mut endpoint = self.config.server.beside(url.as_str())?;
@@ -148,11 +148,6 @@ impl OAuth {
             Error::Invalid(_) | Error::Unreachable { .. } => error,
             error => Error::unavailable(url, &error.to_string()),
         })
-    }
-
-    /// The refusal that a login starts from.
-    fn last_challenge(&self) -> Option<Challenge> {
-        self.challenge.lock().clone()
     }
 
     /// An endpoint of the server with these tokens.
@@ -169,18 +164,6 @@ impl OAuth {
 impl OAuth {
     fn login_needed(&self, why: &str) -> Error {
         self.problem(format!("{why}: {}", self.config.how_to_login))
-    }
-
-    fn ended(&self, error: TokenError) -> Error {
-        match (error, self.config.grant) {
-            (TokenError::Failed(error), _) => error,
-            (TokenError::Refused(code), GrantType::Login) => {
-                self.login_needed(&format!("its login has ended ({code})"))
-            }
-            (TokenError::Refused(code), GrantType::ClientCredentials) => self.problem(format!(
-                "its authorization server has refused the client ({code})"
-            )),
-        }
     }
 
     fn fresh(&self) -> Option<Tokens> {
@@ -208,16 +191,16 @@ impl OAuth {
         match self.renewed(tokens.clone()).await {
             Ok(tokens) => Ok(Some(tokens)),
             Err(_) if !tokens.is_expired() => Ok(Some(tokens)),
-            Err(TokenError::Refused(_)) if !is_login => {
-                self.forget();
+            Err(Error::Unauthorized { .. }) if !is_login => {
+                *self.current.lock() = None;
                 Ok(None)
             }
-            Err(error) => Err(self.ended(error)),
+            Err(error) => Err(error),
         }
     }
 
     /// Renews a token and keeps it, but not soon after a failure.
-    async fn renewed(self: &Arc<Self>, mut tokens: Tokens) -> Result<Tokens, TokenError> {
+    async fn renewed(self: &Arc<Self>, mut tokens: Tokens) -> Result<Tokens, Error> {
         if let Some(error) = self.failed_lately() {
             return Err(error);
         }
@@ -228,7 +211,7 @@ impl OAuth {
         };
         // A process that does not lock the store may have renewed it, which ends this refresh token.
         let is_other = |other: &Tokens| other.access != spent && !other.is_due();
-        if matches!(error, TokenError::Refused(_))
+        if matches!(error, Error::Unauthorized { .. })
             && let Some(other) = self.latest().filter(is_other)
         {
             self.keep(other.clone());
@@ -247,8 +230,7 @@ impl OAuth {
             if is_login {
                 return Err(self.login_needed(why));
             }
-            let error = self.failed(TokenError::Failed(self.problem(why)));
-            return Err(self.ended(error));
+            return Err(self.failed(self.problem(why)));
         }
         let _alone = self.alone().await;
         let is_other = |tokens: &Tokens| tokens.header() != refusal.used;
@@ -266,11 +248,10 @@ impl OAuth {
             let scope = challenge.scope.unwrap_or_default();
             return Err(self.problem(format!("its token lacks the scope {scope:?}")));
         }
-        let taken = match self.failed_lately() {
+        match self.failed_lately() {
             Some(error) => Err(error),
             None => self.take_credentials(&challenge, before.flatten()).await,
-        };
-        taken.map_err(|error| self.ended(error))
+        }
     }
 
     async fn relogin(
@@ -303,9 +284,7 @@ impl OAuth {
             return Err(self.login_needed("its login has ended"));
         }
         let used = tokens.access.clone();
-        let renewed = self.renewed(tokens).await;
-        let renewed = renewed.map_err(|error| self.ended(error))?;
-        if renewed.access == used {
+        if self.renewed(tokens).await?.access == used {
             return Err(self.login_needed("it has refused its token"));
         }
         Ok(())
@@ -316,22 +295,19 @@ impl OAuth {
         &self,
         challenge: &Challenge,
         before: Option<String>,
-    ) -> Result<(), TokenError> {
-        let failed = |error| self.failed(TokenError::Failed(error));
+    ) -> Result<(), Error> {
+        let failed = |error| self.failed(error);
         let found = self.discover(challenge).await.map_err(failed)?;
         let Some(id) = self.config.client_id.clone() else {
-            return Err(TokenError::Failed(self.problem("it needs `client_id`")));
+            return Err(self.problem("it needs `client_id`"));
         };
         let secret = self.config.client_secret.clone();
         let client = RegisteredClient::new(id, secret, &found.server);
         let wanted = self.config.scope.clone().or_else(|| found.scope.clone());
         let scope = union(union(before, wanted.as_deref()), challenge.scope.as_deref());
-        let mut parameters = vec![("grant_type", "client_credentials")];
-        if let Some(scope) = &scope {
-            parameters.push(("scope", scope));
-        }
-        let asked = self.request_token(&found, client, scope.clone(), &parameters);
-        let tokens = asked.await.map_err(|error| self.failed(error))?;
+        let tokens = self.new_tokens(&found, client, scope);
+        let mut tokens = tokens.map_err(failed)?;
+        self.refresh(&mut tokens).await.map_err(failed)?;
         *self.failed.lock() = None;
         self.keep(tokens);
         Ok(())
@@ -342,25 +318,20 @@ impl OAuth {
 /// successor is lost, would end the login.
 impl Authorization for Arc<OAuth> {
     fn header(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Error>> {
-        let kept = self.kept().filter(|tokens| !tokens.is_expired());
-        let is_due = kept.as_ref().is_none_or(Tokens::is_due);
-        if kept.is_some() && !is_due {
-            return std::future::ready(Ok(kept.and_then(|tokens| tokens.header()))).boxed();
-        }
         let oauth = Arc::clone(self);
         let renew = async move { oauth.usable().await };
         // No request waits for the renewal of a token that is still valid.
-        if let Some(tokens) = kept {
-            if self.renewing.try_lock().is_ok() && self.failed_lately().is_none() {
+        if let Some(tokens) = self.kept().filter(|tokens| !tokens.is_expired()) {
+            let may_renew = || self.renewing.try_lock().is_ok() && self.failed_lately().is_none();
+            if tokens.is_due() && may_renew() {
                 tokio::spawn(renew);
             }
             return std::future::ready(Ok(tokens.header())).boxed();
         }
         let tokens = tokio::spawn(renew);
+        let failed = |error: tokio::task::JoinError| Err(self.problem(error.to_string()));
         async move {
-            let tokens = tokens
-                .await
-                .unwrap_or_else(|error| Err(self.problem(error.to_string())))?;
+            let tokens = tokens.await.unwrap_or_else(failed)?;
             Ok(tokens.and_then(|tokens| tokens.header()))
         }
         .boxed()
@@ -384,10 +355,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(12);
 const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The right to renew a token: one task of one process has it.
-pub(super) struct Renewing<'a> {
-    _task: MutexGuard<'a, ()>,
-    _process: Option<Box<dyn Any + Send>>,
-}
+type Renewing<'a> = (MutexGuard<'a, ()>, Option<Box<dyn Any + Send>>);
 
 impl OAuth {
     /// Waits until no other task and no other process renews a token.
@@ -405,10 +373,7 @@ impl OAuth {
                 }
             }
         });
-        Renewing {
-            _task: task,
-            _process: locked.await.unwrap_or_default(),
-        }
+        (task, locked.await.unwrap_or_default())
     }
 
     fn keep(&self, tokens: Tokens) {
@@ -417,10 +382,6 @@ impl OAuth {
 
     fn kept(&self) -> Option<Tokens> {
         self.current.lock().clone()
-    }
-
-    fn forget(&self) {
-        *self.current.lock() = None;
     }
 
     /// Keeps the successor of a token. One that cannot be saved is kept in memory, and saved later.
@@ -505,7 +466,7 @@ impl OAuth {
     }
 
     /// Saves tokens, if there is a store.
-    fn save(&self, tokens: &Tokens) -> std::io::Result<()> {
+    fn save(&self, tokens: &Tokens) -> io::Result<()> {
         let Some(store) = &self.store else {
             return Ok(());
         };
@@ -513,19 +474,19 @@ impl OAuth {
     }
 
     /// Remembers a failed renewal, and returns it.
-    fn failed(&self, error: TokenError) -> TokenError {
+    fn failed(&self, error: Error) -> Error {
         *self.failed.lock() = Some((Instant::now(), error.clone()));
         error
     }
 
     /// The failure of a renewal a short time ago.
-    fn failed_lately(&self) -> Option<TokenError> {
+    fn failed_lately(&self) -> Option<Error> {
         let failed = self.failed.lock();
         let (time, error) = failed.as_ref()?;
         (time.elapsed() < RENEWAL_INTERVAL).then(|| error.clone())
     }
 
-    fn warn(&self, problem: &str, error: &std::io::Error) {
+    fn warn(&self, problem: &str, error: &io::Error) {
         tracing::warn!(peer = %self.config.server.peer(), %error, "{problem}");
     }
 }

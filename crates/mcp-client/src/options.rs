@@ -115,10 +115,8 @@ pub struct Progress {
     /// The amount done; grows from report to report.
     pub progress: f64,
     /// The total amount in the same unit, if the server knows it.
-    #[serde(default)]
     pub total: Option<f64>,
     /// A message for people.
-    #[serde(default)]
     pub message: Option<String>,
     /// The parameters as the server wrote them.
     #[serde(skip)]

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use http::HeaderMap;
-use mcp_core::jsonrpc::{Message, decode};
 use tokio::io::{AsyncWriteExt as _, SimplexStream, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -28,10 +27,8 @@ const ACCEPT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connects to the server whose stream is at this URL.
 pub(crate) fn connect(endpoint: Endpoint, inbound: Arc<Inbound>) -> Result<Stdio, Error> {
     let client = HttpClient::new(endpoint)?;
-    let (peer, max_message) = (client.peer().clone(), client.max_message());
-    Stdio::start(peer, None, inbound, max_message, |connected| {
-        run(Arc::new(client), connected)
-    })
+    let peer = client.peer().clone();
+    Stdio::start(peer, false, inbound, |it| run(Arc::new(client), it))
 }
 
 /// Runs until the stream ends or is closed.
@@ -74,10 +71,9 @@ async fn send(
     mut queue: mpsc::Receiver<Queued>,
 ) -> String {
     let mut posts = JoinSet::new();
-    while let Some(Queued { message, headers }) = queue.recv().await {
+    while let Some((id, message, headers)) = queue.recv().await {
         let (client, address, pending) = (client.clone(), address.clone(), pending.clone());
         posts.spawn(async move {
-            let id = request_id(&message);
             let Err(error) = client.post_to(&address, message, headers).await else {
                 return;
             };
@@ -89,14 +85,6 @@ async fn send(
         let _ = tokio::time::timeout(ACCEPT_TIMEOUT, posts.join_next()).await;
     }
     "it was closed".to_owned()
-}
-
-/// The id of a request of ours.
-fn request_id(message: &str) -> Option<u64> {
-    match decode(message.as_bytes()) {
-        Ok(Message::Request(request)) => request.id.as_json().parse().ok(),
-        _ => None,
-    }
 }
 
 /// Opens the stream. Returns it with the URL for POSTs, which its first event names.

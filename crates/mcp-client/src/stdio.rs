@@ -24,7 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::Error;
 use crate::error::unreadable_answer;
 use crate::inbound::{Inbound, cancelled_id, outcome};
-use crate::message::{HeaderList, Outgoing};
+use crate::message::{HeaderList, MAX_MESSAGE, Outgoing};
 pub use crate::stdio::command::Command;
 
 mod command;
@@ -37,7 +37,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// A stdio transport to a child process, or another one with two directions.
 pub(crate) struct Stdio {
     peer: Arc<str>,
-    pid: Option<u32>,
+    /// False for HTTP+SSE.
+    pub(crate) is_child: bool,
     pending: Arc<Pending>,
     writer: mpsc::Sender<Queued>,
     /// Cancelled to end the child.
@@ -48,20 +49,13 @@ pub(crate) struct Stdio {
     _supervisor: AbortOnDropHandle<()>,
 }
 
-/// A message that waits to be sent.
-pub(crate) struct Queued {
-    pub(crate) message: String,
-    /// The headers of its POST over HTTP+SSE; a child gets none.
-    pub(crate) headers: HeaderList,
-}
+/// A message that waits to be sent, with its id if it is a request, and the headers of its POST over HTTP+SSE; a child gets
+/// none.
+pub(crate) type Queued = (Option<u64>, String, HeaderList);
 
-impl From<String> for Queued {
-    fn from(message: String) -> Self {
-        Self {
-            message,
-            headers: HeaderList::new(),
-        }
-    }
+/// A message that is no request.
+fn other(message: String) -> Queued {
+    (None, message, HeaderList::new())
 }
 
 /// The ends of a connection that its task owns.
@@ -87,18 +81,14 @@ impl Stdio {
         runtime()?;
         let child =
             ChildProcess::spawn(&command).map_err(|error| Error::unreachable(&peer, error))?;
-        let pid = child.id();
-        Self::start(peer, pid, inbound, command.max_message, |connected| {
-            supervise(child, connected)
-        })
+        Self::start(peer, true, inbound, |it| supervise(child, it))
     }
 
     /// Starts the task that owns the connection.
     pub(crate) fn start<F>(
         peer: Arc<str>,
-        pid: Option<u32>,
+        is_child: bool,
         inbound: Arc<Inbound>,
-        max_message: usize,
         run: impl FnOnce(Connected) -> F,
     ) -> Result<Self, Error>
     where
@@ -114,7 +104,6 @@ impl Stdio {
             inbound,
             // Weak, so that the queue closes although the reader still runs.
             writer: writer.downgrade(),
-            max_message,
         };
         let life = run(Connected {
             reader,
@@ -124,7 +113,7 @@ impl Stdio {
         });
         Ok(Self {
             peer,
-            pid,
+            is_child,
             pending,
             writer,
             stop,
@@ -137,22 +126,16 @@ impl Stdio {
         &self.peer
     }
 
-    pub(crate) fn pid(&self) -> Option<u32> {
-        self.pid.filter(|_| !self.ended.is_cancelled())
-    }
-
     pub(crate) async fn exchange(&self, request: Outgoing<'_>) -> Result<Box<RawValue>, Error> {
-        let pending = self.pending.register(request.id)?;
-        let queued = Queued {
-            message: request.body,
-            headers: request.headers,
-        };
+        let outcome = self.pending.register(request.id)?;
+        let queued = (Some(request.id), request.body, request.headers);
         self.send(queued).await?;
-        pending.outcome().await
+        let ended = |_| Err(self.pending.closed("the connection was dropped"));
+        outcome.await.unwrap_or_else(ended)
     }
 
-    pub(crate) async fn send(&self, message: impl Into<Queued>) -> Result<(), Error> {
-        let sent = self.writer.send_timeout(message.into(), BUSY_TIMEOUT).await;
+    pub(crate) async fn send(&self, message: Queued) -> Result<(), Error> {
+        let sent = self.writer.send_timeout(message, BUSY_TIMEOUT).await;
         sent.map_err(|error| match error {
             SendTimeoutError::Timeout(_) => Error::Busy {
                 peer: self.peer.clone(),
@@ -167,7 +150,7 @@ impl Stdio {
 
     /// Sends a cancellation in the background if the queue is full: many calls may time out at the same moment.
     pub(crate) fn cancel(&self, message: String) {
-        let Err(TrySendError::Full(message)) = self.writer.try_send(message.into()) else {
+        let Err(TrySendError::Full(message)) = self.writer.try_send(other(message)) else {
             return;
         };
         let (writer, peer) = (self.writer.clone(), Arc::clone(&self.peer));
@@ -201,13 +184,6 @@ pub(crate) struct Pending {
     requests: Mutex<Result<HashMap<u64, oneshot::Sender<Outcome>>, String>>,
 }
 
-/// The receiver of one request's outcome. Dropping it removes the request.
-pub(super) struct PendingRequest<'a> {
-    pending: &'a Pending,
-    id: u64,
-    outcome: oneshot::Receiver<Outcome>,
-}
-
 impl Pending {
     pub(super) fn new(peer: Arc<str>) -> Self {
         Self {
@@ -217,22 +193,25 @@ impl Pending {
     }
 
     /// Registers a request, before it is sent. An error if the child is gone.
-    pub(super) fn register(&self, id: u64) -> Result<PendingRequest<'_>, Error> {
+    pub(super) fn register(&self, id: u64) -> Result<oneshot::Receiver<Outcome>, Error> {
         let (sender, outcome) = oneshot::channel();
         match &mut *self.requests.lock() {
-            Ok(requests) => drop(requests.insert(id, sender)),
+            Ok(requests) => {
+                // Requests that nobody waits for any more are forgotten.
+                requests.retain(|_, waiting| !waiting.is_closed());
+                requests.insert(id, sender);
+            }
             Err(reason) => return Err(self.unreachable(reason)),
         }
-        Ok(PendingRequest {
-            pending: self,
-            id,
-            outcome,
-        })
+        Ok(outcome)
     }
 
     /// Passes an outcome to its request; returns false if no request has this id.
     pub(crate) fn resolve(&self, id: u64, outcome: Outcome) -> bool {
-        let waiting = self.remove(id);
+        let waiting = match &mut *self.requests.lock() {
+            Ok(requests) => requests.remove(&id),
+            Err(_) => None,
+        };
         waiting.is_some_and(|waiting| waiting.send(outcome).is_ok())
     }
 
@@ -264,24 +243,6 @@ impl Pending {
     /// The error of requests that can no longer be sent.
     pub(super) fn unreachable(&self, reason: &str) -> Error {
         Error::unreachable(&self.peer, reason)
-    }
-
-    fn remove(&self, id: u64) -> Option<oneshot::Sender<Outcome>> {
-        self.requests.lock().as_mut().ok()?.remove(&id)
-    }
-}
-
-impl PendingRequest<'_> {
-    /// Waits until the child has answered or is gone.
-    pub(super) async fn outcome(mut self) -> Outcome {
-        let outcome = (&mut self.outcome).await;
-        outcome.unwrap_or_else(|_| Err(self.pending.closed("the connection was dropped")))
-    }
-}
-
-impl Drop for PendingRequest<'_> {
-    fn drop(&mut self) {
-        self.pending.remove(self.id);
     }
 }
 
@@ -337,8 +298,8 @@ pub(super) async fn write(
             () = stop.cancelled(), if !queue.is_closed() => { queue.close(); continue },
         };
         bytes.clear();
-        while let Some(queued) = next {
-            add_line(&queued.message, &mut bytes);
+        while let Some((_, message, _)) = next {
+            add_line(&message, &mut bytes);
             next = match bytes.len() < MAX_WRITE {
                 true => queue.try_recv().ok(),
                 false => None,
@@ -409,7 +370,6 @@ pub(crate) struct Reader {
     pub(crate) pending: Arc<Pending>,
     pub(super) inbound: Arc<Inbound>,
     pub(super) writer: mpsc::WeakSender<Queued>,
-    pub(super) max_message: usize,
 }
 
 impl Reader {
@@ -418,7 +378,7 @@ impl Reader {
         let mut stdout = BufReader::with_capacity(READ_BUFFER, stdout);
         let mut line = Vec::new();
         loop {
-            match next(&mut stdout, &mut line, self.max_message).await {
+            match next(&mut stdout, &mut line, MAX_MESSAGE).await {
                 Ok(Line::Whole) => {
                     if let Err(fault) = self.take(line.trim_ascii())
                         && self.inbound.count(|all| &mut all.invalid_messages) <= MAX_WARNINGS
@@ -429,10 +389,7 @@ impl Reader {
                     }
                 }
                 Ok(Line::Part) => {
-                    return Some(format!(
-                        "it wrote a line of more than {} bytes",
-                        self.max_message
-                    ));
+                    return Some(format!("it wrote a line of more than {MAX_MESSAGE} bytes"));
                 }
                 Ok(Line::End) => return None,
                 Err(error) => return Some(format!("its output cannot be read: {error}")),
@@ -467,7 +424,12 @@ impl Reader {
     fn dispatch(&self, message: Message<'_>) {
         match message {
             Message::Response(response) => self.on_response(&response),
-            Message::Notification(notification) => self.on_notification(&notification),
+            Message::Notification(notification) => {
+                if notification.method == "notifications/cancelled" {
+                    self.end_subscription(&notification);
+                }
+                self.inbound.unrelated_notification(&notification);
+            }
             Message::Request(request) => self.on_request(&request),
         }
     }
@@ -477,7 +439,7 @@ impl Reader {
         let send = async move |reply: String| {
             // Dropped if the child does not read.
             if let Some(writer) = writer.upgrade() {
-                let _ = writer.send_timeout(reply.into(), BUSY_TIMEOUT).await;
+                let _ = writer.send_timeout(other(reply), BUSY_TIMEOUT).await;
             }
         };
         let recipient = self.inbound.calls.recipient();
@@ -496,13 +458,6 @@ impl Reader {
             self.inbound.count(|all| &mut all.unmatched_responses);
             tracing::debug!(peer = %self.peer, "response without a request");
         }
-    }
-
-    fn on_notification(&self, notification: &Notification<'_>) {
-        if notification.method == "notifications/cancelled" {
-            self.end_subscription(notification);
-        }
-        self.inbound.unrelated_notification(notification);
     }
 
     /// Ends a subscription. In the modern era servers may cancel those, and nothing else.
@@ -568,10 +523,6 @@ impl ChildProcess {
             _guard: guard(process.id()),
             process,
         })
-    }
-
-    pub(super) fn id(&self) -> Option<u32> {
-        self.process.id()
     }
 
     pub(super) fn streams(&mut self) -> Option<Streams> {
@@ -702,7 +653,9 @@ mod tests {
     async fn dropped_requests_are_removed() {
         let pending = Pending::new("child".into());
         drop(pending.register(1).unwrap());
-        assert!(pending.requests.lock().as_ref().unwrap().is_empty());
+        let _waiting = pending.register(2).unwrap();
+        let requests = pending.requests.lock();
+        assert!(requests.as_ref().unwrap().keys().eq([&2]));
     }
 
     #[tokio::test(start_paused = true)]
@@ -710,7 +663,7 @@ mod tests {
         let inbound = Arc::new(Inbound::new(Arc::new(DefaultHandler), Duration::ZERO));
         let (give, taken) = oneshot::channel();
         let run = |connected: Connected| async move { drop(give.send(connected)) };
-        let stdio = Stdio::start("p".into(), None, inbound, 1_000, run).unwrap();
+        let stdio = Stdio::start("p".into(), true, inbound, run).unwrap();
         (0..100).for_each(|n| stdio.cancel(n.to_string()));
         let mut queue = taken.await.ok().unwrap().queue;
         for _ in 0..100 {
@@ -768,11 +721,11 @@ mod tests {
                 pending: Arc::new(Pending::new("p".into())),
                 inbound: inbound.clone(),
                 writer: mpsc::channel(1).0.downgrade(),
-                max_message: 1_000,
             };
             let options = Options::default().handler(Arc::new(DefaultHandler));
             let routes = Arc::new(ResponseRoutes::new(&options, None));
-            drop(inbound.calls.enter(7, &routes));
+            inbound.calls.enter(7, &routes);
+            inbound.calls.abandon(7);
             reader.read(answer.as_bytes()).await;
             let is_over = matches!(inbound.calls.recipient(), Recipient::Client);
             assert_eq!(is_over, ends, "{answer}");

@@ -10,8 +10,12 @@ use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use crate::Error;
 pub use crate::error::FileError;
 
-/// The TLS configuration for URLs with this scheme: [`client_config`] for `https`; for others one
-/// without root certificates, which reads no files.
+/// The TLS configuration for URLs with this scheme: for `https` TLS 1.2 and 1.3 by *ring* with the root certificates of
+/// this machine, or those in `SSL_CERT_FILE` and `SSL_CERT_DIR`, by which a private CA can be added; for others one
+/// without root certificates.
+///
+/// For `https` it reads files: call it once at start. Without any root certificate it logs a warning, and connections
+/// fail.
 ///
 /// `reqwest` is built without a TLS backend in this workspace. It panics when a client is built
 /// without this configuration, even if it is only used for `http`:
@@ -22,31 +26,12 @@ pub use crate::error::FileError;
 /// ```
 ///
 /// # Errors
-/// The errors of [`client_config`].
-pub fn config_for(scheme: &str) -> Result<ClientConfig, Error> {
-    if scheme.eq_ignore_ascii_case("https") {
-        return client_config();
-    }
-    config_with_roots(RootCertStore::empty())
-}
-
-/// TLS 1.2 and 1.3 by *ring* with the root certificates of this machine, or those in `SSL_CERT_FILE`
-/// and `SSL_CERT_DIR`, by which a private CA can be added.
-///
-/// Reads files: call it once at start. Without any root certificate it logs a warning, and
-/// connections fail.
-///
-/// # Errors
 /// [`Error::Invalid`] if *ring* does not support the protocol versions, which it does.
-pub fn client_config() -> Result<ClientConfig, Error> {
-    config_with_roots(native_roots())
-}
-
-/// The same with other root certificates, for example those of a private CA only.
-///
-/// # Errors
-/// The errors of [`client_config`].
-pub fn config_with_roots(roots: RootCertStore) -> Result<ClientConfig, Error> {
+pub fn config_for(scheme: &str) -> Result<ClientConfig, Error> {
+    let roots = match scheme.eq_ignore_ascii_case("https") {
+        true => native_roots(),
+        false => RootCertStore::empty(),
+    };
     let config = builder()?.with_root_certificates(roots);
     Ok(config.with_no_client_auth())
 }
@@ -106,17 +91,8 @@ impl TlsFiles {
     }
 
     pub(crate) fn config(&self, contents: &TlsContents) -> Result<ClientConfig, FileError> {
-        let wrong = |field, path: Option<&Path>, problem: &str| FileError {
-            field,
-            problem: match path {
-                Some(path) => format!("{} {problem}", path.display()),
-                None => problem.to_owned(),
-            },
-        };
-        let roots = match &contents.ca {
-            None => native_roots(),
-            Some(text) => {
-                let path = self.ca.as_deref();
+        let roots = match (&contents.ca, &self.ca) {
+            (Some(text), Some(path)) => {
                 let mut roots = RootCertStore::empty();
                 for ca in certificates(text).map_err(|text| wrong("ca", path, text))? {
                     let added = roots.add(ca);
@@ -124,23 +100,24 @@ impl TlsFiles {
                 }
                 roots
             }
+            _ => native_roots(),
         };
-        let builder = builder().map_err(|error| wrong("ca", None, &error.to_string()))?;
+        let builder = builder().map_err(|error| FileError {
+            field: "ca",
+            problem: error.to_string(),
+        })?;
         let builder = builder.with_root_certificates(roots);
         let (Some((cert, key)), Some((cert_path, key_path))) = (&contents.client, &self.client)
         else {
             return Ok(builder.with_no_client_auth());
         };
-        let chain = certificates(cert);
-        let chain = chain.map_err(|text| wrong("client_cert", Some(cert_path), text))?;
+        let chain = certificates(cert).map_err(|text| wrong("client_cert", cert_path, text))?;
         let key = PrivateKeyDer::from_pem_slice(key);
-        let key = key.map_err(|_| {
-            let problem = "has no private key in PEM without a password";
-            wrong("client_key", Some(key_path), problem)
-        })?;
+        let no_key = "has no private key in PEM without a password";
+        let key = key.map_err(|_| wrong("client_key", key_path, no_key))?;
         builder.with_client_auth_cert(chain, key).map_err(|_| {
             let problem = format!("is not the key of the certificate {}", cert_path.display());
-            wrong("client_key", Some(key_path), &problem)
+            wrong("client_key", key_path, &problem)
         })
     }
 }
@@ -152,14 +129,20 @@ pub(crate) struct TlsContents {
     client: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-fn read(field: &'static str, path: &Path) -> Result<Vec<u8>, FileError> {
-    let failed = |why: &str| FileError {
+fn wrong(field: &'static str, path: &Path, problem: &str) -> FileError {
+    FileError {
         field,
-        problem: format!("{} {why}", path.display()),
+        problem: format!("{} {problem}", path.display()),
+    }
+}
+
+fn read(field: &'static str, path: &Path) -> Result<Vec<u8>, FileError> {
+    let unreadable = |error: std::io::Error| {
+        let problem = format!("cannot be read: {}", error.kind());
+        wrong(field, path, &problem)
     };
-    let unreadable = |error: std::io::Error| failed(&format!("cannot be read: {}", error.kind()));
     if std::fs::metadata(path).map_err(unreadable)?.len() > MAX_FILE_BYTES {
-        return Err(failed("is larger than 1 MiB"));
+        return Err(wrong(field, path, "is larger than 1 MiB"));
     }
     std::fs::read(path).map_err(unreadable)
 }

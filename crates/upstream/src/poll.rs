@@ -3,7 +3,6 @@
 
 use std::collections::btree_map::Entry as MapEntry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::{Future, pending};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -76,16 +75,15 @@ async fn poll_subscribed<K: Ord, S: PollTarget, F: Future<Output = ()>>(
     let mut entries: BTreeMap<K, Entry<S>> = BTreeMap::new();
     loop {
         update_entries(&mut entries, &watched.borrow_and_update(), &key, &open);
-        poll_due(&mut entries, &announce_all).await;
+        let now = Instant::now();
+        let due = entries.values_mut().filter(|entry| entry.due <= now);
+        let polls = due.map(|entry| async { announce_all(entry.poll().await).await });
+        stream::iter(polls)
+            .for_each_concurrent(MAX_CONCURRENT_POLLS, |poll| poll)
+            .await;
         let next = entries.values().map(|entry| entry.due).min();
-        let next = async {
-            match next {
-                Some(due) => sleep_until(due).await,
-                None => pending().await,
-            }
-        };
         tokio::select! {
-            () = next => {}
+            () = sleep_until(next.unwrap_or(now)), if next.is_some() => {}
             changed = watched.changed() => if changed.is_err() {
                 return;
             },
@@ -118,18 +116,6 @@ fn update_entries<K: Ord, S: PollTarget>(
         }
     }
     entries.retain(|_, entry| !entry.watched.is_empty());
-}
-
-async fn poll_due<K, S: PollTarget, F: Future<Output = ()>>(
-    entries: &mut BTreeMap<K, Entry<S>>,
-    announce_all: impl Fn(Vec<String>) -> F,
-) {
-    let now = Instant::now();
-    let due = entries.values_mut().filter(|entry| entry.due <= now);
-    let polls = due.map(|entry| async { announce_all(entry.poll().await).await });
-    stream::iter(polls)
-        .for_each_concurrent(MAX_CONCURRENT_POLLS, |poll| poll)
-        .await;
 }
 
 /// The number of announcements after which a pause lets subscribers catch up: one that lags behind is

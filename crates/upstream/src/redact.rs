@@ -85,11 +85,10 @@ impl Redactor {
     /// Redacts free text: log lines, error texts, the output of commands. Also removes
     /// [control and invisible characters](clean), which could split a secret.
     pub fn text(&self, text: &str) -> String {
-        let text = clean(text);
+        let mut text = clean(text).into_owned();
         if !self.is_enabled {
-            return text.into_owned();
+            return text;
         }
-        let mut text = text.into_owned();
         let known = self.hide_known(&mut text);
         let (text, hidden) = hide(text.into(), Reach::Pairs);
         self.hidden.fetch_add(known + hidden, Relaxed);
@@ -111,10 +110,10 @@ impl Redactor {
         match value {
             Value::String(text) => self.hide_known(text),
             Value::Array(all) => all.iter_mut().map(|one| self.hide_known_in_json(one)).sum(),
-            Value::Object(all) => all
-                .values_mut()
-                .map(|one| self.hide_known_in_json(one))
-                .sum(),
+            Value::Object(all) => {
+                let all = all.values_mut();
+                all.map(|one| self.hide_known_in_json(one)).sum()
+            }
             _ => 0,
         }
     }
@@ -154,13 +153,10 @@ impl Redactor {
     /// code, so pairs in them (`token = next()`) are not redacted. Returns the number of hidden
     /// values.
     pub fn json(&self, value: &mut Value) -> u32 {
-        let mut hidden = 0;
-        if self.is_enabled && !self.secrets.is_empty() {
-            hidden += self.hide_known_in_json(value);
+        if !self.is_enabled {
+            return 0;
         }
-        if self.is_enabled {
-            hidden += hide_json(value);
-        }
+        let hidden = self.hide_known_in_json(value) + hide_json(value);
         self.hidden.fetch_add(hidden, Relaxed);
         hidden
     }
@@ -376,8 +372,8 @@ mod tests {
         assert_eq!(redactor.clone().text("correct"), "***");
         let open = Redactor::new(false).with_secrets(given);
         assert_eq!(open.text("correct"), "correct");
-        let given = json!({"rows": [{"a": "correct horse"}, "a correct horse", 7], "token": "x9"});
-        let mut value = given.clone();
+        let mut value =
+            json!({"rows": [{"a": "correct horse"}, "a correct horse", 7], "token": "x9"});
         assert_eq!(redactor.json(&mut value), 3);
         let hidden = json!({"rows": [{"a": "***"}, "a ***", 7], "token": "***"});
         assert_eq!(value, hidden);
@@ -385,9 +381,6 @@ mod tests {
         let lines =
             Redactor::new(true).with_secrets([("PASSWORD", "first line\n  second line\n}")]);
         assert_eq!(lines.text("at 1 second line"), "at 1 ***");
-        let mut value = given.clone();
-        assert_eq!(Redactor::new(false).json(&mut value), 0);
-        assert_eq!(value, given);
     }
 
     #[test]

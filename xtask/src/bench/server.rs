@@ -35,19 +35,11 @@ const WRK: DebianPackages = DebianPackages("wrk", "", "wrk");
 
 /// The processors of a server, and of the load and the servers behind a proxy: neither takes time from the other, and a
 /// measurement depends less on the scheduler.
-const SERVER: &str = "0";
-const LOAD: &str = "1";
+pub(super) const SERVER: &str = "0";
+pub(super) const LOAD: &str = "1";
 
-/// Starts our fixture server, which checks a token; `backend` starts it behind a proxy.
-pub(super) fn fixture() -> Result<RunningServer> {
-    fixture_on(SERVER)
-}
-
-pub(super) fn backend() -> Result<RunningServer> {
-    fixture_on(LOAD)
-}
-
-fn fixture_on(cpu: &str) -> Result<RunningServer> {
+/// Starts our fixture server, which checks a token, on this processor.
+pub(super) fn fixture(cpu: &str) -> Result<RunningServer> {
     let limits = "--connection-limit 2000 --stream-limit 2000";
     let options = format!("--token {TOKEN} --port 0 {limits}");
     let server = program(cpu, binary(FIXTURE)).words(&options);

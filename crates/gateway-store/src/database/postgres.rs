@@ -66,7 +66,7 @@ pub(crate) async fn connect_to_postgres(
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     }
     // Always verifies certificates. `sslmode=disable` in the address turns TLS off, `sslmode=require` makes it required.
-    let tls = mcp_client::tls::client_config();
+    let tls = mcp_client::tls::config_for("https");
     let tls = tls.map_err(|error| StoreError::unavailable(error.to_string()))?;
     let tls = PostgresTls(TlsConnector::from(Arc::new(tls)));
     let (client, connection) = config.connect(tls).await?;

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::era::Era;
-use mcp_core::jsonrpc::METHOD_NOT_FOUND;
+use mcp_core::jsonrpc::{METHOD_NOT_FOUND, Members};
 use mcp_core::revision::{MODERN, Revision};
-use serde::Deserialize;
 
-use super::request::{Envelope, Params};
-use super::{Client, Negotiated};
+use super::request::Params;
+use super::{Client, Negotiated, Transport};
 use crate::handshake::{ClientInfo, EraChoice, HandshakeResult, ServerInfo};
 use crate::{Error, Options};
 
@@ -92,12 +91,13 @@ impl Client {
             Era::Legacy(revision) => Some(revision.as_str()),
             Era::Modern | Era::Unversioned => None,
         };
-        self.0.transport.set_revision(revision);
-        let envelope = (server.era == Era::Modern).then(|| Envelope::new(client));
+        if let Transport::Http(http) = &self.0.transport {
+            http.set_revision(revision);
+        }
         self.set_negotiated(Negotiated {
             client_info: Some(client.clone()),
             server: Some(server.clone()),
-            envelope,
+            is_modern: server.era == Era::Modern,
         });
         if revision.is_some() {
             match self.notify("notifications/initialized", &()).await {
@@ -209,8 +209,9 @@ impl Client {
     pub(crate) async fn discover(&self, client: &ClientInfo) -> Result<Option<ServerInfo>, Error> {
         const METHOD: &str = "server/discover";
         let negotiated = Negotiated {
-            envelope: Some(Envelope::new(client)),
-            ..Negotiated::default()
+            client_info: Some(client.clone()),
+            server: None,
+            is_modern: true,
         };
         let options = Options::default();
         let send = || self.send_once(&negotiated, METHOD, Params::Text(None), &options);
@@ -250,13 +251,8 @@ pub(crate) fn code(error: &Error) -> Option<i64> {
 
 /// The versions that a server names when it refuses ours.
 fn supported_versions(error: &Error) -> Option<Vec<String>> {
-    #[derive(Deserialize)]
-    struct Data {
-        supported: Vec<String>,
-    }
-    let error = error
-        .rpc()
-        .filter(|error| error.code == UNSUPPORTED_VERSION)?;
-    let data: Data = serde_json::from_str(error.data.as_ref()?.get()).ok()?;
-    Some(data.supported)
+    let error = error.rpc();
+    let error = error.filter(|error| error.code == UNSUPPORTED_VERSION)?;
+    let data = Members::read(error.data.as_ref()?.get())?;
+    serde_json::from_str(data.get("supported")?).ok()
 }

@@ -1,8 +1,8 @@
 //! Paginated lists, tools and their calls, and the stream of notifications.
 
 use std::collections::HashSet;
-use std::pin::Pin;
 
+use futures_util::future::BoxFuture;
 use mcp_core::era::Era;
 use mcp_core::jsonrpc::Members;
 use serde::{Deserialize, Serialize};
@@ -48,34 +48,21 @@ impl Client {
     }
 
     async fn pages(&self, method: &str, member: &str) -> Result<Vec<Box<RawValue>>, Error> {
-        #[derive(Serialize)]
-        struct Params<'a> {
-            #[serde(skip_serializing_if = "Option::is_none")]
-            cursor: Option<&'a str>,
-        }
-        #[derive(Deserialize)]
-        struct Next {
-            #[serde(default, rename = "nextCursor")]
-            cursor: Option<String>,
-        }
-
         let mut items: Vec<Box<RawValue>> = Vec::new();
         let (mut bytes, mut seen, mut known) = (0, HashSet::new(), HashSet::new());
-        let mut next: Next = Next { cursor: None };
+        let mut params = json!({});
         for _ in 0..MAX_PAGES {
-            let params = Params {
-                cursor: next.cursor.as_deref(),
-            };
             let options = Options::default().timeout(self.timeout());
             let page = self.request_with(method, &params, options).await?;
-            next = self.read(method, page.get())?;
             let members = Members::read(page.get()).unwrap_or_default();
+            let next = members.get("nextCursor").unwrap_or("null");
+            let next: Option<String> = self.read(method, next)?;
             let found = members.get(member);
             let found =
                 found.ok_or_else(|| self.protocol_error(format!("{method} has no {member}")))?;
             let found: Vec<Box<RawValue>> = self.read(method, found)?;
             bytes += page.get().len();
-            let Some(cursor) = &next.cursor else {
+            let Some(cursor) = next else {
                 items.extend(found);
                 return Ok(items);
             };
@@ -85,7 +72,8 @@ impl Client {
             items.extend(new.filter(|item| known.insert(item.get().to_owned())));
             let brings_nothing = !was_empty && items.len() == before;
             let is_full = items.len() > MAX_ITEMS || bytes > MAX_TOTAL_BYTES;
-            if is_full || brings_nothing || !seen.insert(cursor.clone()) {
+            params = json!({"cursor": cursor});
+            if is_full || brings_nothing || !seen.insert(cursor) {
                 break;
             }
         }
@@ -106,9 +94,8 @@ impl Client {
         negotiated: &Negotiated,
         method: &str,
         error: &Error,
-    ) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
-        if !negotiated.is_modern() || method != "tools/call" || code(error) != Some(HEADER_MISMATCH)
-        {
+    ) -> BoxFuture<'a, bool> {
+        if !negotiated.is_modern || method != "tools/call" || code(error) != Some(HEADER_MISMATCH) {
             return Box::pin(std::future::ready(false));
         }
         Box::pin(async { self.list("tools/list", "tools").await.is_ok() })
@@ -117,22 +104,11 @@ impl Client {
 
 /// The definition of a tool.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub struct Tool {
     /// The name to call it by.
     pub name: String,
     /// A description for the model.
-    #[serde(default)]
     pub description: Option<String>,
-    /// The JSON Schema of its arguments.
-    #[serde(default)]
-    pub input_schema: Option<Box<RawValue>>,
-    /// The JSON Schema of its `structuredContent`.
-    #[serde(default)]
-    pub output_schema: Option<Box<RawValue>>,
-    /// Hints about its effects, such as `readOnlyHint`.
-    #[serde(default)]
-    pub annotations: Option<Box<RawValue>>,
     /// The whole definition as the server wrote it.
     #[serde(skip)]
     pub raw: Box<RawValue>,
@@ -146,57 +122,30 @@ pub struct CallToolResult {
     #[serde(default)]
     pub content: Vec<ContentItem>,
     /// The result as data.
-    #[serde(default)]
     pub structured_content: Option<Box<RawValue>>,
     /// True if the tool failed; the content gives the reason.
     #[serde(default)]
     pub is_error: bool,
-    /// Metadata for the client.
-    #[serde(default, rename = "_meta")]
-    pub meta: Option<Box<RawValue>>,
     /// The whole result as the server wrote it.
     #[serde(skip)]
     pub raw: Box<RawValue>,
 }
 
 /// One item of content.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct ContentItem {
     /// Its `type`: `text`, `image`, `audio`, `resource`, `resource_link` or something newer.
+    #[serde(rename = "type")]
     pub kind: String,
     /// The text of a text item.
     pub text: Option<String>,
-    /// The whole item as the server wrote it.
-    pub raw: Box<RawValue>,
 }
 
 impl CallToolResult {
     /// The text items, joined by newlines.
     pub fn text(&self) -> String {
-        let texts: Vec<&str> = self
-            .content
-            .iter()
-            .filter_map(|c| c.text.as_deref())
-            .collect();
-        texts.join("\n")
-    }
-}
-
-impl<'de> Deserialize<'de> for ContentItem {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Known {
-            r#type: String,
-            #[serde(default)]
-            text: Option<String>,
-        }
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        let known: Known = serde_json::from_str(raw.get()).map_err(serde::de::Error::custom)?;
-        Ok(Self {
-            kind: known.r#type,
-            text: known.text,
-            raw,
-        })
+        let texts = self.content.iter().filter_map(|item| item.text.as_deref());
+        texts.collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -253,31 +202,15 @@ impl Client {
 /// [`NotificationStream::closed`] is awaited. It keeps the connection open; dropping it closes the
 /// stream.
 #[must_use]
-pub struct NotificationStream {
-    accepted: Option<Box<RawValue>>,
-    closed: Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>,
-}
+pub struct NotificationStream(BoxFuture<'static, Result<(), Error>>);
 
 impl NotificationStream {
-    fn new(closed: impl Future<Output = Result<(), Error>> + Send + 'static) -> Self {
-        Self {
-            accepted: None,
-            closed: Box::pin(closed),
-        }
-    }
-
-    /// The parameters of the server's acknowledgement: the notifications that it will send. Only in
-    /// the modern era.
-    pub fn accepted(&self) -> Option<&RawValue> {
-        self.accepted.as_deref()
-    }
-
     /// Reads the stream until the server ends it.
     ///
     /// # Errors
     /// When it breaks and cannot be resumed. Reopening it is left to the caller.
     pub async fn closed(self) -> Result<(), Error> {
-        self.closed.await
+        self.0.await
     }
 }
 
@@ -311,7 +244,7 @@ impl Client {
                     }
                     opened => opened?,
                 };
-                Ok(NotificationStream::new(opened))
+                Ok(NotificationStream(Box::pin(opened)))
             }
             (Era::Unversioned, Transport::Http(_)) => {
                 let why = "a server without a handshake has no notifications to listen to";
@@ -319,10 +252,10 @@ impl Client {
             }
             (Era::Legacy(_) | Era::Unversioned, Transport::Stdio(_)) => {
                 let client = self.clone();
-                Ok(NotificationStream::new(async move {
+                Ok(NotificationStream(Box::pin(async move {
                     client.closed().await;
                     Ok(())
-                }))
+                })))
             }
         }
     }
@@ -335,21 +268,21 @@ impl Client {
             self.compose(&negotiated, "subscriptions/listen", params, &options, None)?;
         let (sender, mut acknowledged) = mpsc::channel(1);
         let client = self.clone();
-        let mut stream = NotificationStream::new(async move {
+        let mut stream = Box::pin(async move {
             let routes = ResponseRoutes::subscription(sender);
             client.exchange(request, routes).await.map(drop)
         });
         let opening = async {
             tokio::select! {
                 biased;
-                accepted = acknowledged.recv() => Ok(accepted.flatten()),
-                ended = &mut stream.closed => {
+                _ = acknowledged.recv() => Ok(()),
+                ended = &mut stream => {
                     ended?;
                     Err(self.protocol_error("it ended a subscription before it began"))
                 }
             }
         };
-        stream.accepted = self.with_timeout(self.timeout(), opening).await?;
-        Ok(stream)
+        self.with_timeout(self.timeout(), opening).await?;
+        Ok(NotificationStream(stream))
     }
 }

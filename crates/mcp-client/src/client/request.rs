@@ -8,12 +8,11 @@ use futures_util::future::BoxFuture;
 use mcp_core::jsonrpc::{Members, quoted, string};
 use mcp_core::revision::MODERN;
 use mcp_core::server::known_method;
-use mcp_core::trace;
 use mcp_core::trace::{ClientSpan, McpRequest, TraceContext};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::{Client, Negotiated, Transport};
+use super::{Client, Inner, Negotiated, Transport};
 use crate::http::{request_headers, trace_headers};
 use crate::inbound::ResponseRoutes;
 use crate::message::{Outgoing, PROGRESS_TOKEN, TraceField, cancelled, message};
@@ -69,9 +68,8 @@ impl Client {
         params: Params<'_>,
         options: &Options,
     ) -> Result<Box<RawValue>, Error> {
-        let name = traced_name(method, params, options);
         let parent = options.trace.as_ref();
-        let span = parent.map(|parent| self.span(parent, method, name.as_deref()));
+        let span = parent.map(|parent| self.span(parent, method, params));
         let context = span.as_ref().map(ClientSpan::context);
         let (request, token) = self.compose(negotiated, method, params, options, context)?;
         let routes = ResponseRoutes::new(options, token);
@@ -83,14 +81,24 @@ impl Client {
     }
 
     /// Starts the span of a request, which is a part of the span `parent`.
-    fn span(&self, parent: &TraceContext, method: &str, item: Option<&str>) -> ClientSpan {
-        let transport = &self.0.transport;
-        ClientSpan::mcp(parent, transport.address(), || McpRequest {
+    fn span(&self, parent: &TraceContext, method: &str, params: Params<'_>) -> ClientSpan {
+        // The name of the tool or the prompt.
+        let item = match (method, params) {
+            ("tools/call" | "prompts/get", Params::Members(members)) => {
+                members.get("name").and_then(string)
+            }
+            _ => None,
+        };
+        let (address, is_pipe) = match &self.0.transport {
+            Transport::Http(http) => (http.address(), false),
+            Transport::Stdio(stdio) => (None, stdio.is_child),
+        };
+        ClientSpan::mcp(parent, address, || McpRequest {
             method: known_method(method),
-            item,
+            item: item.as_deref(),
             revision: Some(self.era().revision()),
             session: None,
-            is_pipe: transport.pid().is_some(),
+            is_pipe,
         })
     }
 
@@ -104,21 +112,21 @@ impl Client {
         trace: Option<&TraceContext>,
     ) -> Result<(Outgoing<'a>, Option<String>), Error> {
         let id = self.next_id();
-        let is_modern = negotiated.is_modern();
+        let is_modern = negotiated.is_modern;
         let fields: Vec<_> = trace.into_iter().flat_map(TraceContext::fields).collect();
-        let params = compose(params, id, negotiated.envelope.as_ref(), options, &fields)?;
+        let params = compose(params, id, negotiated.envelope(), options, &fields)?;
         let mut request = Outgoing {
             id,
             method,
             body: message(Some(id), method, params.text.as_deref()),
             headers: options.headers.clone(),
-            is_resumable: !is_modern,
+            is_modern,
         };
         if let Transport::Http(_) = self.0.transport {
             let members = params.members.as_deref();
-            let is_call = is_modern && method == "tools/call";
-            let header_params = is_call.then(|| self.0.header_params.headers(members));
-            let header_params = header_params.flatten().unwrap_or_default();
+            let call = members.filter(|_| is_modern && method == "tools/call");
+            let header_params = call.and_then(|call| self.0.header_params.headers(call));
+            let header_params = header_params.unwrap_or_default();
             let own = request_headers(is_modern, method, members, &header_params);
             request.headers.extend(own);
             request.headers.extend(trace_headers(fields));
@@ -132,17 +140,18 @@ impl Client {
         request: Outgoing<'_>,
         routes: ResponseRoutes,
     ) -> Result<Box<RawValue>, Error> {
-        let mut cancel = CancelOnDrop {
-            transport: &self.0.transport,
+        let mut in_flight = InFlight {
+            client: self,
+            id: request.id,
             // The specification forbids cancelling the handshake.
-            id: (!matches!(request.method, "initialize" | "server/discover")).then_some(request.id),
+            is_cancellable: !matches!(request.method, "initialize" | "server/discover"),
         };
-        let routes = Arc::new(routes);
-        let in_flight = self.0.inbound.calls.enter(request.id, &routes);
+        let (calls, routes) = (&self.0.inbound.calls, Arc::new(routes));
+        calls.enter(request.id, &routes);
         let answer = self.0.transport.exchange(request, routes).await;
-        cancel.id = None;
+        in_flight.is_cancellable = false;
         if answer.as_ref().err().is_none_or(Error::ends_the_request) {
-            in_flight.answered();
+            calls.answered(in_flight.id);
         }
         answer
     }
@@ -172,28 +181,21 @@ impl Client {
     }
 }
 
-/// The name of the tool or the prompt in a request whose span is recorded.
-fn traced_name<'a>(method: &str, params: Params<'a>, options: &Options) -> Option<Cow<'a, str>> {
-    let is_named = matches!(method, "tools/call" | "prompts/get");
-    options.trace.as_ref().filter(|_| is_named)?;
-    trace::tracer()?;
-    match params {
-        Params::Members(members) => string(members.get("name")?),
-        Params::Text(_) => None,
-    }
+/// A request in flight. Dropped before the response, it is cancelled at the server, and its call is abandoned.
+struct InFlight<'a> {
+    client: &'a Client,
+    id: u64,
+    is_cancellable: bool,
 }
 
-/// Cancels a request at the server when it is dropped before the response.
-struct CancelOnDrop<'a> {
-    transport: &'a Transport,
-    /// The id of the request in flight.
-    id: Option<u64>,
-}
-
-impl Drop for CancelOnDrop<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        if let Some(id) = self.id {
-            self.transport.cancel(cancelled(id));
+        let Inner {
+            inbound, transport, ..
+        } = &*self.client.0;
+        inbound.calls.abandon(self.id);
+        if self.is_cancellable {
+            transport.cancel(cancelled(self.id));
         }
     }
 }
@@ -204,13 +206,6 @@ const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// The members of a trace context.
 const TRACE: [&str; 3] = ["traceparent", "tracestate", "baggage"];
-
-/// The `_meta` members that every request of the modern era carries, as JSON.
-#[derive(Clone)]
-pub(crate) struct Envelope {
-    client_info: String,
-    capabilities: String,
-}
 
 /// The parameters of a request, as the caller passes them.
 #[derive(Clone, Copy)]
@@ -230,22 +225,13 @@ pub(crate) struct ComposedParams<'a> {
     pub(crate) token: Option<String>,
 }
 
-impl Envelope {
-    pub(crate) fn new(who: &ClientInfo) -> Self {
-        Self {
-            client_info: who.client_info.to_string(),
-            capabilities: who.capabilities.to_string(),
-        }
-    }
-}
-
 /// Composes the parameters of the request `id`: writes `_meta` into them; everything else keeps its
 /// bytes and its place. The members that describe a connection are ours: those of the caller's
 /// connection are removed.
 pub(crate) fn compose<'a>(
     params: Params<'a>,
     id: u64,
-    envelope: Option<&Envelope>,
+    envelope: Option<&ClientInfo>,
     options: &Options,
     trace: &[TraceField<'_>],
 ) -> Result<ComposedParams<'a>, Error> {
@@ -294,10 +280,11 @@ pub(crate) fn compose<'a>(
         if let Some(level) = options.log_level {
             meta.set(LOG_LEVEL, &serde_json::json!(level).to_string());
         }
-        let capabilities = options.capabilities.as_deref().map(RawValue::get);
+        let capabilities = options.capabilities.as_deref().map(RawValue::to_string);
+        let capabilities = capabilities.unwrap_or_else(|| envelope.capabilities.to_string());
         meta.set(VERSION, &quoted(MODERN));
-        meta.set(CLIENT_INFO, &envelope.client_info);
-        meta.set(CAPABILITIES, capabilities.unwrap_or(&envelope.capabilities));
+        meta.set(CLIENT_INFO, &envelope.client_info.to_string());
+        meta.set(CAPABILITIES, &capabilities);
     }
     let meta = (!meta.is_empty()).then(|| meta.encode());
     Ok(ComposedParams {
@@ -350,7 +337,7 @@ mod tests {
     #[track_caller]
     fn check<'a>(
         params: Option<&'a str>,
-        envelope: Option<&Envelope>,
+        envelope: Option<&ClientInfo>,
         options: &Options,
         expected: Option<&str>,
     ) -> ComposedParams<'a> {
@@ -399,7 +386,7 @@ mod tests {
     fn meta_of_the_callers_connection_is_removed() {
         let modern = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"info"},"x":1}"#;
         check(Some(modern), None, &Options::default(), Some(r#"{"x":1}"#));
-        let envelope = Envelope::new(&ClientInfo::new("us", "1"));
+        let envelope = ClientInfo::new("us", "1");
         let capabilities = RawValue::from_string(r#"{"roots":{}}"#.to_owned()).unwrap();
         let options =
             Options::default()

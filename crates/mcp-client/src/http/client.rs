@@ -13,7 +13,7 @@ use reqwest::{Client, Request, Response, redirect, retry};
 use rustls::ClientConfig;
 use url::Url;
 
-use super::endpoint::{Authorization, Endpoint, Refusal, TlsSource};
+use super::endpoint::{Authorization, Endpoint, Refusal};
 use super::headers::SESSION_ID;
 use super::is_event_stream;
 use crate::error::{self, ProxyError};
@@ -36,7 +36,7 @@ const MAX_FETCHED: usize = 256 << 10;
 /// Timeout of a request for metadata or tokens.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
@@ -48,30 +48,17 @@ pub(crate) struct HttpClient {
 
 enum Connections {
     Fixed(Client),
-    /// The TLS configuration is made of files, and both are made again when one of them has changed.
-    Followed(TlsFiles, Mutex<Option<(TlsContents, Client)>>),
-}
-
-/// The body of a request outside of the protocol of MCP, and with it the method.
-pub(crate) enum Content {
-    /// GET.
-    None,
-    Form(String),
-    Json(String),
+    /// The TLS configuration is made of the endpoint's files, and both are made again when one of them has changed.
+    Followed(Mutex<Option<(TlsContents, Client)>>),
 }
 
 impl HttpClient {
     pub(crate) fn new(endpoint: Endpoint) -> Result<Self, Error> {
         let proxy = endpoint.proxy.to(&endpoint.url)?;
         let scheme = endpoint.url.scheme();
-        let connections = match &endpoint.tls {
-            TlsSource::Files(files) if scheme == "https" => {
-                Connections::Followed(files.clone(), Mutex::default())
-            }
-            TlsSource::Config(config) => Connections::Fixed(build((**config).clone(), &proxy)?),
-            TlsSource::Native | TlsSource::Files(_) => {
-                Connections::Fixed(build(tls::config_for(scheme)?, &proxy)?)
-            }
+        let connections = match scheme == "https" && endpoint.tls != TlsFiles::default() {
+            true => Connections::Followed(Mutex::default()),
+            false => Connections::Fixed(build(tls::config_for(scheme)?, &proxy)?),
         };
         Ok(Self {
             connections,
@@ -92,10 +79,6 @@ impl HttpClient {
         })
     }
 
-    pub(crate) fn max_message(&self) -> usize {
-        self.endpoint.max_message
-    }
-
     pub(crate) fn protocol_error(&self, fault: impl Into<String>) -> Error {
         Error::protocol(self.peer(), fault)
     }
@@ -112,7 +95,7 @@ impl HttpClient {
         session: &HeaderMap,
     ) -> Result<Response, Error> {
         let request = self.posting(message, extra, session);
-        self.send(request, session).await
+        self.send(request).await
     }
 
     /// Posts a message to another URL of the server. The response is not read.
@@ -122,10 +105,9 @@ impl HttpClient {
         message: String,
         extra: HeaderList,
     ) -> Result<(), Error> {
-        let session = HeaderMap::new();
-        let mut request = self.posting(message, extra, &session);
+        let mut request = self.posting(message, extra, &HeaderMap::new());
         request.url_mut().clone_from(url);
-        self.send(request, &session).await.map(drop)
+        self.send(request).await.map(drop)
     }
 
     /// Returns the URL of an address that the server names; `None` if it is of another server.
@@ -146,7 +128,7 @@ impl HttpClient {
                 .map_err(|_| self.protocol_error("its event names contain control characters"))?;
             request.headers_mut().insert("last-event-id", last_event);
         }
-        let response = self.send(request, session).await?;
+        let response = self.send(request).await?;
         match is_event_stream(response.headers()) {
             true => Ok(response),
             false => Err(self.protocol_error("its response to GET is not an event stream")),
@@ -155,7 +137,7 @@ impl HttpClient {
 
     pub(super) async fn delete(&self, session: &HeaderMap) -> Result<(), Error> {
         let request = self.request(Method::DELETE, session);
-        self.send(request, session).await.map(drop)
+        self.send(request).await.map(drop)
     }
 
     fn request(&self, method: Method, session: &HeaderMap) -> Request {
@@ -179,14 +161,15 @@ impl HttpClient {
 
     /// Sends a request. A status outside 2xx is an error. With an authorization the request has a token,
     /// and is sent once more with another one if the server refuses it.
-    async fn send(&self, request: Request, session: &HeaderMap) -> Result<Response, Error> {
+    async fn send(&self, request: Request) -> Result<Response, Error> {
+        let in_session = request.headers().contains_key(SESSION_ID);
         let response = match self.endpoint.authorization.clone() {
             None => self.send_once(request).await?,
             Some(authorization) => self.send_authorized(request, &*authorization).await?,
         };
         match response.status().is_success() {
             true => Ok(response),
-            false => Err(self.status_error(response, session).await),
+            false => Err(self.status_error(response, in_session).await),
         }
     }
 
@@ -223,12 +206,12 @@ impl HttpClient {
 
     /// The client for the next request.
     async fn client(&self) -> Result<Client, Error> {
-        let (files, last) = match &self.connections {
+        let last = match &self.connections {
             Connections::Fixed(client) => return Ok(client.clone()),
-            Connections::Followed(files, last) => (files, last),
+            Connections::Followed(last) => last,
         };
-        let reading = files.clone();
-        let contents = tokio::task::spawn_blocking(move || reading.read()).await;
+        let files = self.endpoint.tls.clone();
+        let contents = tokio::task::spawn_blocking(move || files.read()).await;
         let contents = contents.map_err(|error| self.unreachable(error))?;
         let contents = contents.map_err(|error| self.unreachable(error))?;
         let mut last = last.lock();
@@ -237,11 +220,9 @@ impl HttpClient {
         {
             return Ok(client.clone());
         }
-        let config = files.config(&contents);
-        let client = build(
-            config.map_err(|error| self.unreachable(error))?,
-            &self.proxy,
-        )?;
+        let config = self.endpoint.tls.config(&contents);
+        let config = config.map_err(|error| self.unreachable(error))?;
+        let client = build(config, &self.proxy)?;
         *last = Some((contents, client.clone()));
         Ok(client)
     }
@@ -273,15 +254,19 @@ impl HttpClient {
         // It may hold a secret in its path.
         let error = error.without_url();
         let fault = error::find::<hyper::Error>(&error);
-        if let Some(proxy) = self.proxy.as_ref().filter(|_| error.is_connect()) {
-            let proxy = format!("through the proxy {}", proxy.name());
-            return self.unreachable(ProxyError { proxy, error });
-        }
-        let was_not_sent = error.is_connect()
-            || error.is_builder()
-            || fault.is_some_and(hyper::Error::is_canceled);
         // TLS 1.3 refuses a client certificate after the handshake.
-        if was_not_sent || error::find::<rustls::Error>(&error).is_some() {
+        if error::find::<rustls::Error>(&error).is_some() {
+            return self.unreachable(error);
+        }
+        if let Some(proxy) = self.proxy.as_ref().filter(|_| error.is_connect()) {
+            // The two outer errors only say that there is no connection.
+            let cause = error.source().and_then(StdError::source);
+            let cause = cause.unwrap_or(&error);
+            let text = format!("through the proxy {}: {cause}", proxy.name());
+            return self.unreachable(ProxyError(text));
+        }
+        let is_cancelled = fault.is_some_and(hyper::Error::is_canceled);
+        if error.is_connect() || error.is_builder() || is_cancelled {
             return self.unreachable(error);
         }
         let fault = fault.and_then(http_fault);
@@ -293,7 +278,7 @@ impl HttpClient {
         }
     }
 
-    async fn status_error(&self, response: Response, session: &HeaderMap) -> Error {
+    async fn status_error(&self, response: Response, in_session: bool) -> Error {
         let status = response.status();
         let peer = self.peer().clone();
         let retry_after = response
@@ -303,7 +288,7 @@ impl HttpClient {
             .map(Duration::from_secs);
         let body = self.read(response, MAX_SMALL_BODY).await;
         let error = body.ok().and_then(|body| rpc_error(&body));
-        if session.contains_key(SESSION_ID) && is_about_session(status, error.as_ref()) {
+        if in_session && is_about_session(status, error.as_ref()) {
             return Error::SessionLost { peer };
         }
         Error::Http {
@@ -346,38 +331,40 @@ fn build(tls: ClientConfig, proxy: &Option<UsedProxy>) -> Result<Client, Error> 
     builder.build().map_err(unusable)
 }
 
-/// Sends a request for metadata or tokens. Follows no redirect: its target was not checked.
+/// The type and the text of a body.
+pub(crate) type Content = (HeaderValue, String);
+
+/// Sends a request for metadata or tokens: a GET without content, else a POST. Follows no redirect: its target was not
+/// checked.
 pub(crate) async fn fetch(
     endpoint: Endpoint,
-    content: Content,
+    content: Option<Content>,
     authorization: Option<HeaderValue>,
 ) -> Result<(StatusCode, Bytes), Error> {
     let poster = Poster::new(endpoint)?;
-    let form = HeaderValue::from_static("application/x-www-form-urlencoded");
-    let (method, kind, body) = match content {
-        Content::None => (Method::GET, None, String::new()),
-        Content::Form(text) => (Method::POST, Some(form), text),
-        Content::Json(text) => (Method::POST, Some(JSON), text),
-    };
     let mut headers = HeaderMap::from_iter([(header::ACCEPT, JSON)]);
-    headers.extend(kind.map(|kind| (header::CONTENT_TYPE, kind)));
     headers.extend(authorization.map(|it| (header::AUTHORIZATION, it)));
+    let (method, body) = match content {
+        None => (Method::GET, String::new()),
+        Some((kind, body)) => {
+            headers.insert(header::CONTENT_TYPE, kind);
+            (Method::POST, body)
+        }
+    };
     let answer = poster.0.in_time(poster.send(method, headers, body.into()));
     let (head, body) = answer.await?.into_parts();
     Ok((head.status, body))
 }
 
 /// Posts a message without a token, and returns what the server says about the token that it wants.
-pub(crate) async fn challenges(endpoint: Endpoint, message: String) -> Result<Refusal, Error> {
+pub(crate) async fn challenges(endpoint: Endpoint, message: String) -> Result<Vec<String>, Error> {
     let client = HttpClient::new(endpoint)?;
     let request = client.posting(message, HeaderList::new(), &HeaderMap::new());
     let response = client.in_time(client.send_once(request)).await?;
-    Ok(refusal(&response, None, false).unwrap_or(Refusal {
-        status: response.status(),
-        challenges: Vec::new(),
-        used: None,
-        is_repeated: false,
-    }))
+    let refused = refusal(&response, None, false);
+    Ok(refused
+        .map(|refused| refused.challenges)
+        .unwrap_or_default())
 }
 
 impl Endpoint {
@@ -387,9 +374,8 @@ impl Endpoint {
     /// When it cannot be reached, or does not answer with success.
     pub async fn post_json(self, json: String) -> Result<(), Error> {
         let client = HttpClient::new(self)?;
-        let session = HeaderMap::new();
-        let posted = client.post(json, HeaderList::new(), &session).await;
-        posted.map(drop)
+        let request = client.posting(json, HeaderList::new(), &HeaderMap::new());
+        client.send(request).await.map(drop)
     }
 
     /// Gets a document of at most 256 KiB from it within 10 s, such as the keys of an authorization server. Returns the
@@ -398,7 +384,7 @@ impl Endpoint {
     /// # Errors
     /// When it cannot be reached.
     pub async fn get(self) -> Result<(StatusCode, Bytes), Error> {
-        fetch(self, Content::None, None).await
+        fetch(self, None, None).await
     }
 }
 

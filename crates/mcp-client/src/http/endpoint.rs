@@ -4,25 +4,11 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use rustls::ClientConfig;
 use url::Url;
 
 use crate::proxy::is_link_local;
 use crate::tls::TlsFiles;
 use crate::{Error, Proxy};
-
-/// Default limit of one message of a server, in bytes.
-const MAX_MESSAGE: usize = 8 << 20;
-
-/// The TLS configuration of an endpoint.
-#[derive(Clone, Default)]
-pub(super) enum TlsSource {
-    /// The root certificates of this machine.
-    #[default]
-    Native,
-    Config(Arc<ClientConfig>),
-    Files(TlsFiles),
-}
 
 /// The URL of an MCP server, with the headers that every request to it carries.
 ///
@@ -34,8 +20,7 @@ pub struct Endpoint {
     /// Scheme and authority, which may be shown and logged.
     pub(super) origin: Arc<str>,
     pub(super) headers: HeaderMap,
-    pub(super) max_message: usize,
-    pub(super) tls: TlsSource,
+    pub(super) tls: TlsFiles,
     pub(super) proxy: Proxy,
     pub(super) authorization: Option<Arc<dyn Authorization>>,
 }
@@ -67,8 +52,7 @@ impl Endpoint {
             url,
             origin,
             headers: HeaderMap::new(),
-            max_message: MAX_MESSAGE,
-            tls: TlsSource::Native,
+            tls: TlsFiles::default(),
             proxy: Proxy::default(),
             authorization: None,
         })
@@ -109,23 +93,10 @@ impl Endpoint {
         (url.origin() == self.url.origin() && !has_user(&url)).then_some(url)
     }
 
-    /// Limits one message of the server to this many bytes; 8 MiB by default.
-    pub fn max_message(mut self, bytes: usize) -> Self {
-        self.max_message = bytes;
-        self
-    }
-
-    /// Replaces the TLS configuration, which is [`client_config`](crate::tls::client_config) by
-    /// default: to share one between many clients, or to trust a private CA.
-    pub fn tls(mut self, config: ClientConfig) -> Self {
-        self.tls = TlsSource::Config(Arc::new(config));
-        self
-    }
-
     /// Takes the CA and the client certificate from files, which are read again for every new
     /// connection.
     pub fn tls_files(mut self, files: TlsFiles) -> Self {
-        self.tls = TlsSource::Files(files);
+        self.tls = files;
         self
     }
 

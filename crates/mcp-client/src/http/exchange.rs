@@ -16,6 +16,7 @@ use crate::error::unreadable_answer;
 use crate::http::client::{HttpClient, cut_off};
 use crate::http::{DETACHED_TIMEOUT, Http, is_event_stream};
 use crate::inbound::{Recipient, ResponseRoutes, outcome, progress_token};
+use crate::message::MAX_MESSAGE;
 
 /// The interval before a stream is resumed, unless the server sends another.
 const DEFAULT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -71,7 +72,7 @@ impl<'a> Exchange<'a> {
             let ended = || Err(client.closed("the stream ended before the answer"));
             return outcome.unwrap_or_else(ended);
         }
-        let body = client.read(response, client.max_message()).await?;
+        let body = client.read(response, MAX_MESSAGE).await?;
         let other = || {
             let fault = format!("its answer has the id of another request, not {}", self.id);
             Err(client.protocol_error(fault))
@@ -269,13 +270,12 @@ pub(crate) type Events = Pin<Box<dyn Stream<Item = Result<Sse, Error>> + Send>>;
 
 impl HttpClient {
     pub(crate) fn events(&self, response: Response) -> Events {
-        let (peer, limit) = (self.peer().clone(), self.max_message());
-        let reader = peer.clone();
+        let (peer, reader) = (self.peer().clone(), self.peer().clone());
         let mut size = EventSize::default();
         let pieces = response.bytes_stream().map(move |piece| {
             let piece = piece.map_err(|error| cut_off(&peer, &error))?;
-            if size.grows_past(limit, &piece) {
-                let fault = format!("an event is longer than {limit} bytes");
+            if size.grows_past(MAX_MESSAGE, &piece) {
+                let fault = format!("an event is longer than {MAX_MESSAGE} bytes");
                 return Err(Error::protocol(&peer, fault));
             }
             Ok(piece)

@@ -9,7 +9,6 @@ use mcp_core::http_headers::{HeaderParam, encode, header_params, may_declare, na
 use mcp_core::jsonrpc::{Members, string};
 use mcp_core::revision::MODERN;
 use parking_lot::Mutex;
-use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -49,10 +48,6 @@ pub(crate) fn request_headers(
     headers
 }
 
-pub(super) fn are_modern(headers: &HeaderList) -> bool {
-    headers.iter().any(|(name, _)| *name == METHOD)
-}
-
 /// Returns the headers of the fields of a trace context.
 pub(crate) fn trace_headers<'a>(
     fields: impl IntoIterator<Item = TraceField<'a>>,
@@ -82,15 +77,13 @@ impl HeaderParamCache {
     /// Stores the header parameters of a tool. Returns false if its annotations are invalid: such a
     /// tool must not be used.
     pub(crate) fn register(&self, peer: &str, tool: &RawValue) -> bool {
-        #[derive(Deserialize)]
-        struct Tool {
-            name: String,
-        }
-        let is_annotated = may_declare(tool.get());
-        let Ok(Tool { name }) = serde_json::from_str(tool.get()) else {
+        let members = Members::read(tool.get()).unwrap_or_default();
+        let Some(name) = members.get("name").and_then(string) else {
             return true;
         };
-        let parameters = match is_annotated.then(|| parameters(tool)) {
+        let schema = members.get("inputSchema");
+        let schema = schema.filter(|_| may_declare(tool.get()));
+        let parameters = match schema.map(parameters) {
             None => Vec::new(),
             Some(Ok(parameters)) => parameters,
             Some(Err(why)) => {
@@ -100,19 +93,15 @@ impl HeaderParamCache {
         };
         let mut known = self.0.lock();
         match parameters.is_empty() {
-            true => known.remove(&name),
-            false => known.insert(name, parameters.into()),
+            true => known.remove(&*name),
+            false => known.insert(name.into_owned(), parameters.into()),
         };
         true
     }
 
     /// The headers of a `tools/call` with these parameters, if it has any.
-    pub(crate) fn headers(&self, params: Option<&Members>) -> Option<HeaderList> {
+    pub(crate) fn headers(&self, params: &Members) -> Option<HeaderList> {
         let known = self.0.lock();
-        if known.is_empty() {
-            return None;
-        }
-        let params = params?;
         let name = string(params.get("name")?)?;
         let parameters = known.get(&*name)?.clone();
         drop(known);
@@ -125,17 +114,10 @@ impl HeaderParamCache {
     }
 }
 
-/// The header parameters of a tool, or the reason why they are invalid.
-fn parameters(tool: &RawValue) -> Result<Vec<ToolHeader>, String> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Schema {
-        #[serde(default)]
-        input_schema: Value,
-    }
-    let tool: Schema =
-        serde_json::from_str(tool.get()).map_err(|_| "its schema is not JSON".to_owned())?;
-    let declared = header_params(&tool.input_schema)?.into_iter();
+/// The header parameters of a tool with this schema, or the reason why they are invalid.
+fn parameters(schema: &str) -> Result<Vec<ToolHeader>, String> {
+    let schema: Value = serde_json::from_str(schema).map_err(|error| error.to_string())?;
+    let declared = header_params(&schema)?.into_iter();
     let parameter = |argument: HeaderParam| {
         let header = format!("mcp-param-{}", argument.header).parse();
         let header = header.map_err(|_| "a header name is not valid".to_owned())?;
@@ -147,26 +129,7 @@ fn parameters(tool: &RawValue) -> Result<Vec<ToolHeader>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderMap;
     use serde_json::json;
-
-    #[test]
-    fn modern_requests_repeat_method_and_name() {
-        let headers = |method, params| {
-            let params = Members::read(params).unwrap();
-            HeaderMap::from_iter(request_headers(true, method, Some(&params), &[]))
-        };
-        let call = headers(
-            "tools/call",
-            r#"{"arguments":{"name":"x"},"name":"caf\u00e9"}"#,
-        );
-        assert_eq!(call["mcp-protocol-version"], "2026-07-28");
-        assert_eq!(call["mcp-method"], "tools/call");
-        assert_eq!(call["mcp-name"], "=?base64?Y2Fmw6k=?=");
-        let read = headers("resources/read", r#"{"uri":"a:b"}"#);
-        assert_eq!(read["mcp-name"], "a:b");
-        assert!(request_headers(false, "tools/call", None, &[]).is_empty());
-    }
 
     fn register(cache: &HeaderParamCache, properties: &Value) -> bool {
         let schema = json!({"type": "object", "properties": properties});
@@ -191,7 +154,7 @@ mod tests {
         let params = read(
             r#"{"name":"t","arguments":{"region":" a","deep":{"n":42},"off":false,"absent":null}}"#,
         );
-        let headers = cache.headers(Some(&params)).unwrap();
+        let headers = cache.headers(&params).unwrap();
         let shown: Vec<_> = headers
             .iter()
             .map(|(name, value)| (name.as_str(), value.to_str().unwrap()))
@@ -205,10 +168,10 @@ mod tests {
             ]
         );
         let other = read(r#"{"name":"u","arguments":{"region":"a"}}"#);
-        assert!(cache.headers(Some(&other)).is_none());
+        assert!(cache.headers(&other).is_none());
         // A tool without cache any more is removed.
         assert!(register(&cache, &json!({"region": {"type": "string"}})));
-        assert!(cache.headers(Some(&params)).is_none());
+        assert!(cache.headers(&params).is_none());
     }
 
     #[test]

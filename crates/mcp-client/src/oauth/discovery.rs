@@ -8,7 +8,6 @@ use url::Url;
 
 use super::OAuth;
 use crate::Error;
-use crate::http::Content;
 use crate::proxy::{address_of, is_link_local, is_loopback};
 
 /// The metadata of a protected resource (RFC 9728).
@@ -146,7 +145,7 @@ impl OAuth {
         &self,
         url: &Url,
     ) -> Result<(StatusCode, Option<T>), Error> {
-        let (status, body) = self.fetch(url, Content::None, None).await?;
+        let (status, body) = self.fetch(url, None, None).await?;
         let found = status.is_success().then(|| serde_json::from_slice(&body));
         Ok((status, found.and_then(Result::ok)))
     }
@@ -192,7 +191,6 @@ const MAX_SCOPE: usize = 1024;
 pub(super) struct Challenge {
     pub(super) resource_metadata: Option<String>,
     pub(super) scope: Option<String>,
-    pub(super) error: Option<String>,
 }
 
 impl Challenge {
@@ -212,7 +210,6 @@ impl Challenge {
             let field = match name.trim().to_ascii_lowercase().as_str() {
                 "resource_metadata" => &mut challenge.resource_metadata,
                 "scope" => &mut challenge.scope,
-                "error" => &mut challenge.error,
                 _ => &mut None,
             };
             field.get_or_insert(text);
@@ -309,30 +306,34 @@ mod tests {
         let read = |values: &[&str]| {
             let values: Vec<String> = values.iter().map(|&value| value.to_owned()).collect();
             let found = Challenge::read(&values);
-            [found.resource_metadata, found.scope, found.error].map(Option::unwrap_or_default)
+            [found.resource_metadata, found.scope].map(Option::unwrap_or_default)
         };
         for (values, expected) in [
-            (&[][..], ["", "", ""]),
-            (&["Basic realm=\"x\""], ["", "", ""]),
-            (&["Bearer"], ["", "", ""]),
+            (&[][..], ["", ""]),
+            (&["Basic realm=\"x\""], ["", ""]),
+            (&["Bearer"], ["", ""]),
             (
                 &[
                     "Basic",
                     "bearer scope=\"a b\", resource_metadata=\"https://x/y\",error=e",
                 ],
-                ["https://x/y", "a b", "e"],
+                ["https://x/y", "a b"],
             ),
             (
                 &["Bearer realm=\"a,\\\"scope=no\", scope=one error=two"],
-                ["", "one", "two"],
+                ["", "one"],
             ),
-            (&["Bearer scope=\"open"], ["", "open", ""]),
-            (&["Bearer =,=,==\"\","], ["", "", ""]),
+            (
+                &["Bearer error=e resource_metadata=two, scope=\"a\""],
+                ["two", "a"],
+            ),
+            (&["Bearer scope=\"open"], ["", "open"]),
+            (&["Bearer =,=,==\"\","], ["", ""]),
         ] {
             assert_eq!(read(values), expected, "{values:?}");
         }
         let long = format!("Bearer scope=\"{}\"", "s".repeat(MAX_SCOPE + 1));
-        assert_eq!(read(&[&long]), ["", "", ""]);
+        assert_eq!(read(&[&long]), ["", ""]);
     }
 
     #[test]

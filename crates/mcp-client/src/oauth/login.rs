@@ -16,9 +16,9 @@ use url::Url;
 
 use super::OAuth;
 use super::discovery::{AuthorizationServer, Challenge, Discovered};
-use super::token::{RegisteredClient, TokenError, code, union};
-use crate::http::{Content, challenges};
-use crate::{Error, Refusal};
+use super::token::{RegisteredClient, code, union};
+use crate::Error;
+use crate::http::{JSON, challenges};
 
 /// The scope of a refresh token.
 const OFFLINE: &str = "offline_access";
@@ -37,7 +37,8 @@ impl OAuth {
     /// # Errors
     /// [`Error::Unauthorized`] with the reason, among others.
     pub async fn login(&self, timeout: Duration, open: impl FnOnce(&str)) -> Result<(), Error> {
-        let challenge = match self.last_challenge() {
+        let refused = self.challenge.lock().clone();
+        let challenge = match refused {
             Some(challenge) => challenge,
             None => self.probe().await?,
         };
@@ -84,21 +85,18 @@ impl OAuth {
             ("redirect_uri", address.as_str()),
             ("code_verifier", verifier.as_str()),
         ];
-        let asked = self.request_token(&found, client, scope, &parameters);
-        let tokens = asked.await.map_err(|error| match error {
-            TokenError::Failed(error) => error,
-            TokenError::Refused(code) => self.problem(format!(
-                "its authorization server has refused the login ({code})"
-            )),
-        })?;
+        let mut tokens = self.new_tokens(&found, client, scope)?;
+        let text = "its authorization server has refused the login";
+        let refused = |code: &str| self.problem(format!("{text} ({code})"));
+        self.ask(&mut tokens, &parameters, refused).await?;
         self.keep_login(tokens).await
     }
 
     /// Asks the server without a token, for the address of its metadata.
     async fn probe(&self) -> Result<Challenge, Error> {
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
-        let refusal: Refusal = challenges(self.config.server.clone(), ping).await?;
-        Ok(Challenge::read(&refusal.challenges))
+        let challenges = challenges(self.config.server.clone(), ping).await?;
+        Ok(Challenge::read(&challenges))
     }
 
     /// The code of a valid answer (RFC 9207).
@@ -127,17 +125,11 @@ impl OAuth {
     /// The scopes to ask for, with those of an earlier login and those that requests have needed since.
     fn login_scope(&self, found: &Discovered, challenge: &Challenge) -> Option<String> {
         let wanted = self.config.scope.clone().or_else(|| found.scope.clone());
-        let before = self
-            .latest()
-            .filter(|tokens| tokens.issuer == found.server.issuer);
-        let mut scope = wanted;
-        if let Some(before) = before {
-            scope = union(
-                union(before.scope, scope.as_deref()),
-                before.wanted_scope.as_deref(),
-            );
-        }
-        scope = union(scope, challenge.scope.as_deref());
+        let before = self.latest();
+        let before = before.filter(|tokens| tokens.issuer == found.server.issuer);
+        let before = before.map_or((None, None), |tokens| (tokens.scope, tokens.wanted_scope));
+        let scope = union(union(before.0, wanted.as_deref()), before.1.as_deref());
+        let scope = union(scope, challenge.scope.as_deref());
         // Only then there is a refresh token.
         let supported = &found.server.scopes_supported;
         let has_offline = supported.iter().any(|name| name == OFFLINE);
@@ -172,8 +164,8 @@ impl OAuth {
             "application_type": "native",
             "token_endpoint_auth_method": "none",
         });
-        let content = Content::Json(metadata.to_string());
-        let (status, body) = self.fetch(&url, content, None).await?;
+        let content = (JSON, metadata.to_string());
+        let (status, body) = self.fetch(&url, Some(content), None).await?;
         let registered = serde_json::from_slice::<Registration>(&body).ok();
         let registered = registered.filter(|_| status.is_success());
         let registered = registered.ok_or_else(|| {

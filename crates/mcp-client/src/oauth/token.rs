@@ -10,15 +10,15 @@ use url::form_urlencoded::{self, Serializer};
 use super::discovery::{AuthorizationServer, Discovered};
 use super::{GrantType, OAuth};
 use crate::Error;
-use crate::http::Content;
 
+const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 /// A token is renewed so long before its end, but not before half of its life.
 const RENEW_BEFORE: u64 = 60;
 /// Limit of all scopes that are asked for, in bytes: a server could name new ones with every refusal.
 const MAX_SCOPES: usize = 2048;
 
 /// A client as an authorization server knows it. Has no `Debug`.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct RegisteredClient {
     pub(super) id: String,
     pub(super) secret: Option<String>,
@@ -27,7 +27,7 @@ pub(super) struct RegisteredClient {
 }
 
 /// The tokens of a login, which are kept, or of client credentials. Has no `Debug`.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Tokens {
     /// The URL of the server: tokens are never sent to another one.
     pub(super) server: String,
@@ -59,14 +59,6 @@ struct TokenResponse {
 pub(super) struct ErrorResponse {
     #[serde(default)]
     pub(super) error: String,
-}
-
-/// The reason why there is no token.
-#[derive(Clone)]
-pub(super) enum TokenError {
-    /// The authorization server has refused, with this code.
-    Refused(String),
-    Failed(Error),
 }
 
 impl Tokens {
@@ -144,74 +136,66 @@ impl RegisteredClient {
 }
 
 impl OAuth {
-    /// Asks for a token with these parameters.
-    pub(super) async fn request_token(
+    /// Tokens that were not asked for yet.
+    pub(super) fn new_tokens(
         &self,
         found: &Discovered,
         client: RegisteredClient,
         scope: Option<String>,
-        parameters: &[(&str, &str)],
-    ) -> Result<Tokens, TokenError> {
+    ) -> Result<Tokens, Error> {
         let missing = || self.problem("its authorization server has no token endpoint");
         let endpoint = found.server.token_endpoint.clone();
-        let mut tokens = Tokens {
+        Ok(Tokens {
             server: self.server_url.to_string(),
             resource: found.resource.clone(),
             issuer: found.server.issuer.clone(),
-            token_endpoint: endpoint.ok_or_else(missing).map_err(TokenError::Failed)?,
+            token_endpoint: endpoint.ok_or_else(missing)?,
             client,
-            access: String::new(),
-            refresh: None,
-            expires_at: None,
-            renew_at: None,
             scope,
-            wanted_scope: None,
-        };
-        self.ask(&mut tokens, parameters).await?;
-        Ok(tokens)
+            ..Tokens::default()
+        })
     }
 
-    /// Replaces a token by means of its refresh token, which may change too, or by the client's credentials.
-    pub(super) async fn refresh(&self, tokens: &mut Tokens) -> Result<(), TokenError> {
+    /// Asks for a token by the refresh token, which may change too, or by the client's credentials.
+    pub(super) async fn refresh(&self, tokens: &mut Tokens) -> Result<(), Error> {
         if self.config.grant == GrantType::ClientCredentials {
             let scope = tokens.scope.clone();
             let mut parameters = vec![("grant_type", "client_credentials")];
             parameters.extend(scope.as_deref().map(|scope| ("scope", scope)));
-            return self.ask(tokens, &parameters).await;
+            let text = "its authorization server has refused the client";
+            let refused = |code: &str| self.problem(format!("{text} ({code})"));
+            return self.ask(tokens, &parameters, refused).await;
         }
-        let Some(refresh) = tokens.refresh.clone() else {
-            return Err(TokenError::Refused("no refresh token".to_owned()));
-        };
+        let refresh = tokens.refresh.clone().unwrap_or_default();
         let parameters = [
             ("grant_type", "refresh_token"),
             ("refresh_token", refresh.as_str()),
         ];
-        self.ask(tokens, &parameters).await
+        let refused = |code: &str| self.login_needed(&format!("its login has ended ({code})"));
+        self.ask(tokens, &parameters, refused).await
     }
 
-    async fn ask(
+    /// Asks for a token with these parameters. `refused` makes the error of a refusal with a code.
+    pub(super) async fn ask(
         &self,
         tokens: &mut Tokens,
         parameters: &[(&str, &str)],
-    ) -> Result<(), TokenError> {
-        let url = self
-            .allowed(&tokens.token_endpoint)
-            .map_err(TokenError::Failed)?;
+        refused: impl Fn(&str) -> Error,
+    ) -> Result<(), Error> {
+        let url = self.allowed(&tokens.token_endpoint)?;
         let (form, authorization) = tokens.form(parameters);
-        let answer = self.fetch(&url, Content::Form(form), authorization).await;
-        let (status, body) = answer.map_err(TokenError::Failed)?;
+        let answer = self.fetch(&url, Some((FORM, form)), authorization).await;
+        let (status, body) = answer?;
         if status.is_server_error() || status.as_u16() == 429 {
-            let text = format!(
-                "its authorization server answered with HTTP {}",
-                status.as_u16()
-            );
-            return Err(TokenError::Failed(Error::unavailable(&url, &text)));
+            let status = status.as_u16();
+            let text = format!("its authorization server answered with HTTP {status}");
+            return Err(Error::unavailable(&url, &text));
         }
         if !status.is_success() {
-            let refused: ErrorResponse = serde_json::from_slice(&body).unwrap_or_default();
-            return Err(TokenError::Refused(code(&refused.error, status.as_u16())));
+            let said: ErrorResponse = serde_json::from_slice(&body).unwrap_or_default();
+            return Err(refused(&code(&said.error, status.as_u16())));
         }
-        let wrong = |text: &str| Err(TokenError::Failed(self.problem(text)));
+        let wrong = |text: &str| Err(self.problem(text));
         let Ok(response) = serde_json::from_slice::<TokenResponse>(&body) else {
             return wrong("the answer of its authorization server holds no token");
         };
@@ -260,25 +244,7 @@ mod tests {
 
     #[test]
     fn token_is_renewed_a_minute_before_its_end_or_at_half_of_its_life() {
-        let client = RegisteredClient {
-            id: "c".to_owned(),
-            secret: None,
-            method: "none".to_owned(),
-        };
-        let text = String::new;
-        let mut tokens = Tokens {
-            server: text(),
-            resource: text(),
-            issuer: text(),
-            token_endpoint: text(),
-            client,
-            access: text(),
-            refresh: None,
-            expires_at: None,
-            renew_at: None,
-            scope: None,
-            wanted_scope: None,
-        };
+        let mut tokens = Tokens::default();
         for (lifetime, before) in [(3600, 60), (120, 60), (60, 30), (10, 5), (1, 0)] {
             tokens.set_lifetime(Some(lifetime));
             let (end, renew) = (tokens.expires_at.unwrap(), tokens.renew_at.unwrap());

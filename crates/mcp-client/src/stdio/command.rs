@@ -36,10 +36,7 @@ const INHERITED: &[&str] = match cfg!(windows) {
     ],
 };
 
-/// Default limit of one line of a server, in bytes.
-const MAX_MESSAGE: usize = 8 << 20;
-
-/// A program that serves MCP on its stdin and stdout. Started without a shell.
+/// A program that serves MCP on its stdin and stdout. Started without a shell. A line of more than 8 MiB ends the connection.
 ///
 /// Has no `Debug`: arguments and environment hold tokens.
 #[derive(Clone)]
@@ -49,7 +46,6 @@ pub struct Command {
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     directory: Option<PathBuf>,
-    pub(super) max_message: usize,
 }
 
 impl Command {
@@ -60,7 +56,6 @@ impl Command {
             arguments: Vec::new(),
             environment: Vec::new(),
             directory: None,
-            max_message: MAX_MESSAGE,
         }
     }
 
@@ -87,13 +82,6 @@ impl Command {
     /// Sets the working directory; ours by default.
     pub fn directory(mut self, directory: impl AsRef<Path>) -> Self {
         self.directory = Some(directory.as_ref().to_owned());
-        self
-    }
-
-    /// Limits one line of the server to this many bytes; 8 MiB by default. A longer line ends the
-    /// connection.
-    pub fn max_message(mut self, bytes: usize) -> Self {
-        self.max_message = bytes;
         self
     }
 

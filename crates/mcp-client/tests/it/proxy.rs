@@ -59,14 +59,17 @@ async fn start() -> (String, Arc<Mutex<Vec<String>>>) {
 #[tokio::test]
 async fn https_is_tunnelled_and_the_proxy_sees_no_token() {
     let (proxy, heads) = start().await;
-    let url = serve_private().await;
-    let endpoint = Endpoint::new(&url).unwrap().tls(private_ca());
+    let server = serve_private().await;
+    let endpoint = server.endpoint().tls_files(private_ca());
     let endpoint = endpoint.bearer("s3cret").unwrap();
     let through = |proxy| endpoint.clone().proxy(Proxy::Url(proxy));
     let answer = request_to(through(format!("http://u:p@{proxy}"))).await;
     assert_eq!(answer.unwrap(), "1");
     let heads = heads.lock().await.join("");
-    let target = url.trim_start_matches("https://").trim_end_matches("/mcp");
+    let target = &server.url;
+    let target = target
+        .trim_start_matches("https://")
+        .trim_end_matches("/mcp");
     assert!(heads.starts_with(&format!("CONNECT {target} ")), "{heads}");
     assert!(!heads.contains("s3cret"));
 }
@@ -88,13 +91,13 @@ async fn http_is_sent_to_the_proxy_with_its_whole_url() {
 #[tokio::test]
 async fn failure_of_the_proxy_is_named_without_its_password() {
     let (proxy, _) = start().await;
-    let url = serve_private().await;
+    let server = serve_private().await;
     for (proxy, said) in [
         (&*proxy, "proxy authorization required"),
         ("127.0.0.1:1", "failed to create underlying connection"),
     ] {
         let proxy = Proxy::Url(format!("http://x:wr0ng@{proxy}"));
-        let endpoint = Endpoint::new(&url).unwrap().tls(private_ca());
+        let endpoint = server.endpoint().tls_files(private_ca());
         let error = request_to(endpoint.proxy(proxy)).await.unwrap_err();
         let text = error.to_string();
         assert!(text.contains("through the proxy 127.0.0.1:"), "{text}");

@@ -1,8 +1,8 @@
 //! An HTTP server on loopback with scripted replies, and a handler that records everything.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +19,7 @@ use serde_json::value::RawValue;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 
 pub(crate) type Reply = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
@@ -63,8 +64,16 @@ pub(crate) fn builder() -> Builder {
 
 impl Server {
     pub(crate) async fn start(answer: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
+        Self::with_tls(None, answer).await
+    }
+
+    pub(crate) async fn with_tls(
+        tls: Option<TlsAcceptor>,
+        answer: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}/mcp", listener.local_addr().unwrap());
         let (sender, log) = mpsc::unbounded_channel();
         let connections = Arc::new(AtomicUsize::new(0));
         let (answer, count) = (Arc::new(answer), connections.clone());
@@ -90,9 +99,16 @@ impl Server {
                         Ok::<_, Infallible>(reply)
                     }
                 });
+                let tls = tls.clone();
                 open.spawn(async move {
                     let http = hyper::server::conn::http1::Builder::new();
-                    let _ = http.serve_connection(TokioIo::new(socket), service).await;
+                    let Some(tls) = tls else {
+                        return drop(http.serve_connection(TokioIo::new(socket), service).await);
+                    };
+                    // A client that does not trust us hangs up here.
+                    if let Ok(socket) = tls.accept(socket).await {
+                        let _ = http.serve_connection(TokioIo::new(socket), service).await;
+                    }
                 });
             }
         });
@@ -241,13 +257,12 @@ pub(crate) type Seen = (&'static str, String, Value);
 
 pub(crate) struct Recorder {
     seen: mpsc::UnboundedSender<Seen>,
-    answer: Mutex<Option<Value>>,
+    answer: Option<Value>,
 }
 
 /// A handler that answers all requests with `answer`, or never.
 pub(crate) fn recorder(answer: Option<Value>) -> (Arc<Recorder>, mpsc::UnboundedReceiver<Seen>) {
     let (seen, all) = mpsc::unbounded_channel();
-    let answer = Mutex::new(answer);
     (Arc::new(Recorder { seen, answer }), all)
 }
 
@@ -267,7 +282,7 @@ impl Handler for Recorder {
 
     fn request(&self, method: &str, params: Option<&RawValue>) -> mcp_client::Reply {
         self.record("request", method, params);
-        let answer = self.answer.lock().unwrap().clone();
+        let answer = self.answer.clone();
         Box::pin(async move {
             match answer {
                 Some(answer) => Ok(serde_json::value::to_raw_value(&answer).unwrap()),

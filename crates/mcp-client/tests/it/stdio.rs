@@ -143,35 +143,28 @@ async fn missing_program_is_an_error() {
 }
 
 #[tokio::test]
-async fn crash_fails_pending_and_later_requests() {
-    let client = client("read -r a; read -r b; exit 3");
-    let (one, two) = tokio::join!(client.request("m", &()), client.request("m", &()));
-    assert_closed(&one.unwrap_err(), "exit status: 3");
-    assert_closed(&two.unwrap_err(), "exit status: 3");
-    let error = client.request("m", &()).await.unwrap_err();
-    assert!(error.was_not_sent(), "{error:?}");
-    client.close().await;
-}
-
-#[tokio::test]
 async fn last_response_before_an_exit_is_read() {
     let client = client(r#"read -r a; echo '{"jsonrpc":"2.0","id":1,"result":"last"}'; exit 1"#);
     assert_eq!(client.request("m", &()).await.unwrap().get(), r#""last""#);
 }
 
 #[tokio::test]
-async fn closed_stdout_or_a_line_over_the_limit_ends_the_connection() {
+async fn end_of_a_child_fails_pending_and_later_requests() {
     for (does, reason) in [
+        ("exit 3", "exit status: 3"),
         ("exec >&-", "it closed its output"),
         (
-            "printf '%2000d' 1",
-            "it wrote a line of more than 1000 bytes",
+            "head -c 9000000 /dev/zero",
+            "it wrote a line of more than 8388608 bytes",
         ),
     ] {
-        let command = sh(&format!("read -r a; {does}; read -r b")).max_message(1000);
-        let client = builder().stdio(command).unwrap();
+        let client = client(&format!("read -r a; read -r b; {does}; read -r c"));
+        let (one, two) = tokio::join!(client.request("m", &()), client.request("m", &()));
+        assert_closed(&one.unwrap_err(), reason);
+        assert_closed(&two.unwrap_err(), reason);
         let error = client.request("m", &()).await.unwrap_err();
-        assert_closed(&error, reason);
+        assert!(error.was_not_sent(), "{error:?}");
+        client.close().await;
     }
 }
 

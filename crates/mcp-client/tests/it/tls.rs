@@ -4,51 +4,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mcp_client::tls::TlsFiles;
-use mcp_client::{Endpoint, Error, tls};
+use mcp_client::{Endpoint, Error};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use crate::server::{builder, last_reply, request_to};
-
-const KEY: &[u8] = include_bytes!("tls/leaf.key.pem");
-const CA: &[u8] = include_bytes!("tls/mutual-ca.pem");
+use crate::server::{Server, builder, request_to, result};
 
 /// A server with a certificate of the private CA.
-pub(crate) async fn serve_private() -> String {
+pub(crate) async fn serve_private() -> Server {
     start("mutual-server", false).await
 }
 
-/// Answers every request with the result 1, and closes.
-async fn serve(config: ServerConfig) -> String {
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("https://{}/mcp", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((socket, _)) = listener.accept().await {
-            // A client that does not trust us hangs up here.
-            let Ok(mut socket) = acceptor.accept(socket).await else {
-                continue;
-            };
-            let mut request = [0; 4096];
-            let _ = socket.read(&mut request).await;
-            let reply = last_reply(r#"{"jsonrpc":"2.0","id":1,"result":1}"#);
-            let _ = socket.write_all(reply.as_bytes()).await;
-            let _ = socket.shutdown().await;
-        }
-    });
-    url
-}
-
-pub(crate) fn private_ca() -> rustls::ClientConfig {
-    let mut roots = RootCertStore::empty();
-    let ca = CertificateDer::from_pem_slice(CA).unwrap();
-    roots.add(ca).unwrap();
-    tls::config_with_roots(roots).unwrap()
+pub(crate) fn private_ca() -> TlsFiles {
+    files(Some("mutual-ca"), None)
 }
 
 /// A file of `tests/it/tls`: of one CA, made with OpenSSL for tests only; all with the key `leaf.key.pem`.
@@ -57,25 +30,27 @@ fn file(name: &str) -> PathBuf {
     folder.join(format!("{name}.pem"))
 }
 
-async fn start(certificate: &str, asks_for_certificate: bool) -> String {
+/// A server that answers every request with the result 1.
+async fn start(certificate: &str, asks_for_certificate: bool) -> Server {
     let certificate = CertificateDer::from_pem_file(file(certificate)).unwrap();
-    let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
+    let key = PrivateKeyDer::from_pem_file(file("leaf.key")).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .unwrap();
-    let config = match asks_for_certificate {
-        false => config.with_no_client_auth(),
-        true => {
-            let mut roots = RootCertStore::empty();
-            roots
-                .add(CertificateDer::from_pem_slice(CA).unwrap())
-                .unwrap();
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-            config.with_client_cert_verifier(verifier.build().unwrap())
-        }
+    let mut roots = RootCertStore::empty();
+    let ca = CertificateDer::from_pem_file(file("mutual-ca")).unwrap();
+    roots.add(ca).unwrap();
+    let (roots, of_verifier) = (Arc::new(roots), Arc::clone(&provider));
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, of_verifier);
+    let verifier = match asks_for_certificate {
+        true => verifier,
+        false => verifier.allow_unauthenticated(),
     };
-    serve(config.with_single_cert(vec![certificate], key).unwrap()).await
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(verifier.build().unwrap());
+    let config = config.with_single_cert(vec![certificate], key).unwrap();
+    let tls = TlsAcceptor::from(Arc::new(config));
+    Server::with_tls(Some(tls), |request| result(request, "1")).await
 }
 
 fn files(ca: Option<&str>, client: Option<&str>) -> TlsFiles {
@@ -92,14 +67,14 @@ async fn request(url: &str, files: TlsFiles) -> Result<String, Error> {
 
 #[tokio::test]
 async fn server_of_a_private_ca_gets_the_client_certificate() {
-    let url = start("mutual-server", true).await;
+    let server = start("mutual-server", true).await;
     let with_both = files(Some("mutual-ca"), Some("mutual-client"));
-    assert_eq!(request(&url, with_both).await.unwrap(), "1");
+    assert_eq!(request(&server.url, with_both).await.unwrap(), "1");
 }
 
 #[tokio::test]
 async fn error_says_what_to_do() {
-    let (own, ca) = ("mutual-server", || files(Some("mutual-ca"), None));
+    let (own, ca) = ("mutual-server", private_ca);
     let expired = files(Some("mutual-ca"), Some("expired"));
     for (certificate, asks, files, said) in [
         (own, false, files(None, None), "set `ca`"),
@@ -109,8 +84,8 @@ async fn error_says_what_to_do() {
         (own, true, ca(), "set `client_cert`"),
         (own, true, expired, "refused the client certificate"),
     ] {
-        let url = start(certificate, asks).await;
-        let error = request(&url, files).await.unwrap_err();
+        let server = start(certificate, asks).await;
+        let error = request(&server.url, files).await.unwrap_err();
         assert_error!(&error, Error::Unreachable { .. });
         let text = error.to_string();
         assert!(text.contains(said), "{certificate} {asks}: {text}");
@@ -129,7 +104,7 @@ async fn error_says_what_to_do() {
 
 #[tokio::test]
 async fn renewed_files_are_used_by_the_next_connection() {
-    let url = start("mutual-server", true).await;
+    let server = start("mutual-server", true).await;
     let name = format!("mcp-client-tls-{}", std::process::id());
     let folder = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&folder).unwrap();
@@ -141,16 +116,13 @@ async fn renewed_files_are_used_by_the_next_connection() {
         ca: Some(place("ca", "ca")),
         client: Some((place("expired", "cert"), place("leaf.key", "key"))),
     };
-    let endpoint = Endpoint::new(&url).unwrap().tls_files(files);
-    let client = builder().http(endpoint).unwrap();
+    let client = builder().http(server.endpoint().tls_files(files)).unwrap();
     let said = async || client.request("m", &()).await.unwrap_err().to_string();
     assert!(said().await.contains("not trusted here"));
     place("mutual-ca", "ca");
     assert!(said().await.contains("refused the client certificate"));
     place("mutual-client", "cert");
-    // Each connection has one request, so this is the first of its own.
-    let answered = client.request("m", &()).await;
-    assert_error!(answered, Ok(_) | Err(Error::Protocol { .. }));
+    client.request("m", &()).await.unwrap();
     std::fs::write(folder.join("cert"), "no certificate").unwrap();
     let text = said().await;
     assert!(

@@ -185,8 +185,7 @@ async fn send(service: &OpenHands, url: &Url, key: &str, report: &Value) -> Resu
         .credential(AUTHORIZATION.as_str(), token)
         .with(|http| http.header("Idempotency-Key", key))
         .body(report);
-    // The body of a success is not read.
-    let Err(failure) = request.stream().await else {
+    let Err(failure) = request.send_unread().await else {
         return Ok(());
     };
     Err(match failure.status() {

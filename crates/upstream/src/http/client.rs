@@ -1,7 +1,6 @@
 //! A client of one service: its connections and its address.
 
-use std::error::Error;
-use std::fmt;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +15,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Idle time after which a connection is closed. Services such as n8n and uvicorn close theirs after
 /// 5 s; ours must be shorter, also on a busy machine, so that no request meets a closing connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The reason why a client cannot be made.
+pub use mcp_client::Error as SetupError;
 
 /// A client of one service. Clones share their connections.
 #[derive(Clone)]
@@ -33,9 +35,9 @@ impl Client {
     /// When `base` is not an `http` or `https` URL with a host, or TLS cannot be set up.
     pub fn new(base: Url, profile: &'static ServiceProfile) -> Result<Self, SetupError> {
         if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
-            return Err(SetupError("not an http or https URL with a host".into()));
+            return Err(unusable("not an http or https URL with a host"));
         }
-        let tls = mcp_client::tls::config_for(base.scheme());
+        let tls = mcp_client::tls::config_for(base.scheme()).map_err(unusable)?;
         let mut builder = reqwest::Client::builder()
             .user_agent(profile.user_agent)
             .connect_timeout(CONNECT_TIMEOUT)
@@ -44,14 +46,14 @@ impl Client {
             // another address.
             .redirect(redirect::Policy::none())
             .retry(retry::never())
-            .tls_backend_preconfigured(tls.map_err(|error| SetupError(error.into()))?);
+            .tls_backend_preconfigured(tls);
         let host = base.host_str().unwrap_or_default();
         if (PeerAddress { host, port: None }).is_local() {
             // A proxy cannot reach this machine's own loopback.
             builder = builder.no_proxy();
         }
         Ok(Self {
-            http: builder.build().map_err(|error| SetupError(error.into()))?,
+            http: builder.build().map_err(unusable)?,
             peer: Peer::new(&base, &profile.wording),
             base: Arc::new(base),
             profile,
@@ -96,20 +98,8 @@ impl Client {
     }
 }
 
-/// The reason why a client cannot be made.
-#[derive(Debug)]
-pub struct SetupError(Box<dyn Error + Send + Sync>);
-
-impl fmt::Display for SetupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot set up HTTP: {}", self.0)
-    }
-}
-
-impl Error for SetupError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.0.source()
-    }
+fn unusable(problem: impl Display) -> SetupError {
+    SetupError::Invalid(format!("cannot set up HTTP: {problem}"))
 }
 
 /// A kind of service: settings of requests and the texts for failures. A constant of each server.

@@ -154,22 +154,15 @@ impl Request {
         }
     }
 
-    /// Sends the request and returns a response whose body is read in chunks. The timeout is for the
-    /// head, and again for each chunk.
+    /// Sends the request, and does not read the body of a success.
     ///
     /// # Errors
     /// When there is no response, or one outside 2xx.
-    pub async fn stream(self) -> Result<BodyStream, HttpFailure> {
+    pub async fn send_unread(self) -> Result<(), HttpFailure> {
         let (peer, limit) = (self.peer.clone(), self.timeout);
-        let started = timeout(limit, self.answer(false)).await;
-        match started.unwrap_or(Err(Fault::Timeout(limit))) {
-            Ok(response) => Ok(BodyStream {
-                response,
-                peer,
-                timeout: limit,
-            }),
-            Err(fault) => Err(peer.failure(fault)),
-        }
+        let answered = timeout(limit, self.answer(false)).await;
+        let answered = answered.unwrap_or(Err(Fault::Timeout(limit)));
+        answered.map(drop).map_err(|fault| peer.failure(fault))
     }
 
     /// Sends the request. The body of its response is not read, unless the status is outside 2xx and the caller does
@@ -273,28 +266,6 @@ async fn read(response: &mut reqwest::Response, max: usize) -> Result<Vec<u8>, F
         body.extend_from_slice(&chunk);
     }
     Ok(body)
-}
-
-/// A response whose body is read in chunks.
-pub struct BodyStream {
-    response: reqwest::Response,
-    peer: Peer,
-    timeout: Duration,
-}
-
-impl BodyStream {
-    /// The next bytes of the body; `None` at its end.
-    ///
-    /// # Errors
-    /// When the connection ends in the middle, or no bytes come within the timeout.
-    pub async fn chunk(&mut self) -> Result<Option<Vec<u8>>, HttpFailure> {
-        let read = match timeout(self.timeout, self.response.chunk()).await {
-            Ok(read) => read.map_err(Fault::from),
-            Err(_) => Err(Fault::Timeout(self.timeout)),
-        };
-        let read = read.map_err(|fault| self.peer.failure(fault))?;
-        Ok(read.map(|bytes| bytes.to_vec()))
-    }
 }
 
 /// A complete response.

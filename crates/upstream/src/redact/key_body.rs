@@ -264,20 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_key_are_hidden() {
-        let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
-        let last = "q9CpQk2cTFTSz";
-        for text in [
-            format!("{line}\n{line}\n{last}\n-----END PRIVATE KEY-----"),
-            format!("12:00 {line}\n12:00 {line}\n12:00 {last}\n"),
-            format!("\"{line}\\n{line}\\n{last}\\n-----END RSA PRIVATE KEY-----\\n\""),
-            format!("web | {line}"),
-            format!("{last}==\n-----END OPENSSH PRIVATE KEY-----"),
-        ] {
-            let (shown, hidden) = hide_bodies(&text).unwrap();
-            assert!(!shown.contains(line) && !shown.contains(last), "{shown}");
-            assert!(hidden > 0);
-        }
+    fn other_texts_are_shown() {
         let id = "f0badb8fffde1d7898b54324963c4a278bb5904a2c89bf1b53a05af23028374a";
         for text in [
             id,

@@ -33,19 +33,11 @@ pub fn one_line(text: &str, max: usize) -> String {
     truncate(&line, max)
 }
 
-/// The first part of a text that fits into `max` bytes of JSON, with a note about the rest.
+/// The first part of a text that fits into `max` bytes of JSON, at least one character, with a note about the rest.
 pub fn head(text: &str, max: usize) -> String {
-    let mut room = max;
-    let left_out = text
-        .char_indices()
-        .find(|&(_, c)| !take(&mut room, cost(c)));
-    match left_out {
-        None => text.to_owned(),
-        Some((end, _)) => format!(
-            "{}\n[cut: {end} of {} bytes shown]",
-            &text[..end],
-            text.len()
-        ),
+    match page(text, 0, max) {
+        (shown, None) => shown.to_owned(),
+        (shown, Some(end)) => format!("{shown}\n[cut: {end} of {} bytes shown]", text.len()),
     }
 }
 
