@@ -19,8 +19,7 @@ use crate::callback::Callbacks;
 use crate::git::GitHosts;
 use crate::named_urls::NamedUrl;
 use crate::runner::Runner;
-use crate::workspace::Root;
-use crate::workspace::mcp_servers;
+use crate::workspace::{check_root, mcp_servers};
 
 /// The timeout of calls until the server has started.
 const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -68,7 +67,7 @@ pub(crate) struct OpenHands {
     /// The name of the agent profile; `None` for the active one.
     pub(crate) profile: Option<String>,
     /// Directories below which tasks may work. New directories of tasks are created in the first one.
-    pub(crate) roots: Vec<Root>,
+    pub(crate) roots: Vec<String>,
     pub(crate) max_budget: Limits,
     /// The MCP servers that the agents of tasks may call.
     pub(crate) mcp_servers: Vec<NamedUrl>,
@@ -94,7 +93,7 @@ impl OpenHands {
     pub(crate) fn new(options: Options) -> anyhow::Result<Self> {
         let key = Secret::new(options.openhands_api_key, options.openhands_api_key_file);
         let root =
-            |name: &str, root: &str| Root::new(root).map_err(|reason| anyhow!("{name} {reason}"));
+            |name: &str, root: &str| check_root(root).map_err(|reason| anyhow!("{name} {reason}"));
         let own = root(
             "OPENHANDS_WORKSPACE_ROOT",
             &options.openhands_workspace_root,

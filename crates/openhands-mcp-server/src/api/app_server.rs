@@ -75,7 +75,7 @@ impl Servers {
 
     pub(crate) async fn backend(&self) -> ApiResult<Backend> {
         let configured = &self.0.configured;
-        let app = AppServer::new(configured);
+        let app = AppServer(configured.clone());
         let is_app = match self.0.is_app.get() {
             Some(known) => *known,
             None => match app.count().await {
@@ -278,6 +278,7 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Newest starts that are searched; each comes with its whole first message.
 const START_SEARCH_LIMIT: u32 = 20;
 
+/// An app server, with the address and the key of the configured server.
 #[derive(Clone)]
 pub(crate) struct AppServer(AgentServer);
 
@@ -298,15 +299,8 @@ pub(crate) struct AppConversation {
     /// A URL of the agent server in its sandbox.
     pub(crate) conversation_url: Option<String>,
     pub(crate) session_api_key: Option<String>,
-    metrics: Option<Metrics>,
-}
-
-impl AppConversation {
-    /// The cost in US dollars.
-    pub(crate) fn cost(&self) -> f64 {
-        let metrics = self.metrics.as_ref();
-        metrics.map_or(0.0, |metrics| metrics.accumulated_cost)
-    }
+    /// Its usage of models.
+    pub(crate) metrics: Option<Metrics>,
 }
 
 /// `SandboxStatus` of the app server.
@@ -398,11 +392,6 @@ pub(crate) fn first_message(prompt: &str) -> Value {
 }
 
 impl AppServer {
-    /// An app server with the address and the key of `configured`.
-    pub(crate) fn new(configured: &AgentServer) -> Self {
-        Self(configured.clone())
-    }
-
     fn request(&self, method: Method, path: &[&str]) -> Request {
         let path: Vec<&str> = ["api", "v1"].iter().chain(path).copied().collect();
         self.0.bearer_request(method, &path)

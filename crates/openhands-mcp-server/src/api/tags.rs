@@ -43,10 +43,10 @@ pub(crate) mod tag {
     pub(crate) const SNAPSHOTS: &str = "mcpsnapshots";
     /// The command that checks the finished task.
     pub(crate) const VERIFY: &str = "mcpverify";
-    pub(super) const CHECK: &str = "mcpcheck";
+    pub(crate) const CHECK: &str = "mcpcheck";
     pub(crate) const REPOSITORY: &str = "mcprepository";
     pub(super) const PUBLISHED: &str = "mcppublished";
-    pub(super) const PUBLISHING: &str = "mcppublishing";
+    pub(crate) const PUBLISHING: &str = "mcppublishing";
     /// The commit on the machine of the agent server that was published last, if the one at the git host has what others
     /// have added.
     pub(crate) const OWN_COMMIT: &str = "mcpown";
@@ -203,10 +203,6 @@ impl ConversationTags {
         CheckRun::parse(self.get(tag::CHECK)?).filter(|run| run.steps == steps)
     }
 
-    pub(crate) fn set_check(&mut self, run: &CheckRun) {
-        self.set(tag::CHECK, Some(run.value()));
-    }
-
     /// The id of the snapshot of its directory before the task started.
     pub(crate) fn base(&self) -> Option<&str> {
         let hex = |base: &&str| base.len() <= 64 && base.chars().all(|c| c.is_ascii_hexdigit());
@@ -235,10 +231,6 @@ impl ConversationTags {
     /// The commit that was about to be pushed, and its branch; it may have arrived.
     pub(crate) fn publishing(&self) -> Option<(&str, &str)> {
         self.get(tag::PUBLISHING)?.split_once(' ')
-    }
-
-    pub(crate) fn set_publishing(&mut self, commit: &str, branch: &str) {
-        self.set(tag::PUBLISHING, Some(format!("{commit} {branch}")));
     }
 
     // The time of a task over all of its runs, and its limits: all times are those of the agent server's clock.
@@ -317,12 +309,8 @@ impl ConversationTags {
         let text = |limit: Option<u64>| limit.map(|limit| limit.to_string());
         self.set(tag::SECONDS, text(limits.seconds));
         self.set(tag::STEPS, text(limits.steps));
-        self.set_cost(limits.cost);
-    }
-
-    /// With an exponent, because other numbers may be longer than a tag.
-    fn set_cost(&mut self, cost: Option<f64>) {
-        self.set(tag::COST, cost.map(|cost| format!("{cost:e}")));
+        // With an exponent, because other numbers may be longer than a tag.
+        self.set(tag::COST, limits.cost.map(|cost| format!("{cost:e}")));
     }
 
     /// The limit for which a task that has used this much is stopped. The agent server enforces the limit of the steps of its first
@@ -415,7 +403,7 @@ impl CheckRun {
     }
 
     /// The value of the tag.
-    fn value(&self) -> String {
+    pub(crate) fn value(&self) -> String {
         let script = self.script.simple();
         format!("{script}-{}-{}", self.steps, self.started)
     }
@@ -471,8 +459,12 @@ mod tests {
     fn limit_of_any_cost_is_kept() {
         for cost in [f64::MAX, f64::MIN_POSITIVE, 0.1] {
             let mut tags = tags([("mcpcost", "1")]);
-            tags.set_cost(Some(cost));
-            assert_eq!(tags.cost(), Some(cost));
+            let cost = Some(cost);
+            tags.set_limits(&Limits {
+                cost,
+                ..Limits::default()
+            });
+            assert_eq!(tags.cost(), cost);
             assert!(tags.get(tag::COST).unwrap().len() < MAX_VALUE_CHARS);
         }
     }

@@ -31,18 +31,6 @@ pub(crate) struct FileChange {
     size: Option<u64>,
 }
 
-impl FileChange {
-    fn new(letter: char, path: String, from: Option<String>) -> Self {
-        let size = None;
-        Self {
-            letter,
-            path,
-            from,
-            size,
-        }
-    }
-}
-
 /// The directory whose changes are read. Others may work in it: changes after the start of a later one are theirs.
 #[derive(Default)]
 pub(crate) struct ChangedDirectory<'a> {
@@ -306,6 +294,12 @@ pub(crate) fn decoded(line: &str) -> Option<Vec<u8>> {
 /// Parses `@.\0A\0path\0R100\0from\0to\0+repository\0…`. The last entry may be truncated.
 pub(crate) fn parse_list(list: &str) -> (Vec<FileChange>, Vec<String>) {
     let (mut changes, mut repositories) = (Vec::new(), Vec::new());
+    let change = |letter, path, from| FileChange {
+        letter,
+        path,
+        from,
+        size: None,
+    };
     let mut prefix = String::new();
     let mut words = list
         .split_inclusive('\0')
@@ -320,7 +314,7 @@ pub(crate) fn parse_list(list: &str) -> (Vec<FileChange>, Vec<String>) {
                 repositories.push(repository.to_owned());
             }
             if word.starts_with('+') {
-                changes.push(FileChange::new('A', prefix.clone(), None));
+                changes.push(change('A', prefix.clone(), None));
             }
             continue;
         }
@@ -336,7 +330,7 @@ pub(crate) fn parse_list(list: &str) -> (Vec<FileChange>, Vec<String>) {
             _ => None,
         };
         let Some(name) = words.next() else { break };
-        changes.push(FileChange::new(letter, path(name), from));
+        changes.push(change(letter, path(name), from));
     }
     (changes, repositories)
 }

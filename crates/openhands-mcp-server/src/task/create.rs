@@ -15,14 +15,14 @@ use crate::OpenHands;
 use crate::api::tags::{ConversationTags, StopReason, tag};
 use crate::api::{
     AgentServer, ApiFailure, ApiResult, AppServer, Backend, Conversation, Execution,
-    NewAppConversation, NewConversation, SandboxProblem, Servers, TaskId, first_message,
+    NewAppConversation, NewConversation, SandboxProblem, Servers, TaskId, first_message, with_more,
 };
 use crate::budget::Limits;
 use crate::git::{GitHosts, Repository};
 use crate::runner::{Runner, Slot, tag_stopped, until_slot, wait_for_start};
 use crate::service::Owner;
 use crate::workspace::mcp_servers::{dead_servers, install_plugin};
-use crate::workspace::{Traces, Workspace, WorkspaceSpec, absolute_roots, set_up, snapshots};
+use crate::workspace::{Place, Traces, WorkspaceSpec, absolute_roots};
 
 /// Polls for a conversation whose creation got no response, and their interval, which is that of polls for a claim, too.
 const MAX_LATE_POLLS: u32 = 10;
@@ -118,19 +118,9 @@ struct Start {
 struct Prepared {
     new: NewConversation,
     place: Place,
-    slot: Slot,
-}
-
-/// The place of a new directory, and what is to be in it.
-struct Place {
-    /// Absolute.
-    roots: Vec<String>,
-    /// The directory of snapshots.
-    store: String,
-    /// The name of a new directory.
-    name: String,
     spec: WorkspaceSpec,
     hosts: GitHosts,
+    slot: Slot,
 }
 
 impl Start {
@@ -186,12 +176,12 @@ impl Start {
         if let (Some(owner), Some(own)) = (&owner, roots.first_mut()) {
             *own = owner.root(own);
         }
-        let store = snapshots(&shared_root);
         // Another server may set up the same task, or an older one with this key has left its files.
         let name = match self.has_key() {
             true => format!("{id}-{}", &TaskId::random().simple()[..8]),
             false => id.to_string(),
         };
+        let place = Place::new(id, roots, &shared_root, &name);
         let mcp_servers = &service.mcp_servers;
         let dead = dead_servers(server, mcp_servers).await;
         let plugin = install_plugin(server, &shared_root, mcp_servers, &dead).await?;
@@ -201,7 +191,6 @@ impl Start {
         // Half of a secret cannot be told from other words.
         let title = one_line(&redacted(&spec.task), MAX_TITLE_CHARS);
         tags.set(tag::TITLE, Some(title));
-        tags.set_if_short(tag::SNAPSHOTS, Some(&store));
         tags.set_limits(&Limits {
             steps: None,
             ..limits
@@ -222,14 +211,13 @@ impl Start {
             plugin,
             prompt: None,
         };
-        let place = Place {
-            roots,
-            store,
-            name,
+        Ok(Prepared {
+            new,
+            place,
             spec: spec.workspace.clone(),
             hosts: service.git_hosts.clone(),
-        };
-        Ok(Prepared { new, place, slot })
+            slot,
+        })
     }
 
     /// Creates the conversation and starts it, or starts an existing one. One with a key is set up and started while no
@@ -287,24 +275,21 @@ impl Start {
         let Prepared {
             mut new,
             place,
+            spec,
+            hosts,
             slot,
         } = prepared;
         let (server, id) = (&self.server, self.id);
         let mut traces = Traces::default();
-        let workspace = match place.set_up(server, id, &mut traces).await {
-            Ok(workspace) => workspace,
-            Err(error) => return Err(traces.take_back(server, error).await),
-        };
-        place.tag(&workspace, &mut new.tags);
-        let fetch = workspace.fetch;
-        new.working_dir = workspace.directory;
+        let set_up = place.set_up(server, &spec, &hosts, &mut new, &mut traces);
+        if let Err(error) = set_up.await {
+            return Err(traces.take_back(server, error).await);
+        }
         // A model is set between the prompt and the start.
-        let starts_at_once = fetch.is_none() && new.tags.get(tag::MODEL).is_none();
+        let starts_at_once = new.tags.fetch().is_none() && new.tags.get(tag::MODEL).is_none();
         if starts_at_once {
             new.tags.begin_run(server.now());
             new.prompt = Some(self.prompt.clone());
-        } else {
-            new.tags.set_fetch(fetch);
         }
         // To create it takes a slot of the agent server for a moment, and to run it a slot for long.
         let task = until_slot(self.slot_by, || post(server, &new)).await;
@@ -387,31 +372,6 @@ impl Start {
              ended, or stop one with cancel_task."
         );
         ToolError::new(error.kind(), message).caused_by(error)
-    }
-}
-
-impl Place {
-    async fn set_up(
-        &self,
-        server: &AgentServer,
-        id: TaskId,
-        traces: &mut Traces,
-    ) -> Result<Workspace, ToolError> {
-        let (at, names) = ((&*self.roots, &*self.store), (id, &*self.name));
-        set_up(server, at, names, &self.spec, &self.hosts, traces).await
-    }
-
-    /// Adds the tags of the directory that was set up here.
-    fn tag(&self, workspace: &Workspace, tags: &mut ConversationTags) {
-        let branch = workspace.branch.as_deref();
-        tags.set_line(tag::BASE, workspace.base.as_deref());
-        tags.set_if_short(tag::BRANCH, branch);
-        tags.set_if_short(tag::WORKTREE_OF, workspace.worktree_of.as_deref());
-        tags.set_line(tag::GAPS, workspace.gaps);
-        if let Some(repository) = &self.spec.repository {
-            let repository = format!("{} {}", repository.url, branch.unwrap_or_default());
-            tags.set_if_short(tag::REPOSITORY, Some(&repository));
-        }
     }
 }
 
@@ -658,12 +618,11 @@ async fn start_before<T>(
 
 /// The error for a start with an uncertain outcome; `error` is the reason.
 fn uncertain(id: TaskId, error: ToolError) -> ToolError {
-    let message = format!(
-        "{} It is not known whether the task was started: call get_task_status with task_id {id} \
-         before you run it again.",
-        error.message()
+    let more = format!(
+        "It is not known whether the task was started: call get_task_status with task_id {id} \
+         before you run it again."
     );
-    ToolError::new(error.kind(), message).caused_by(error)
+    with_more(error, &more)
 }
 
 /// The error for a call whose time is over while another one starts the task.

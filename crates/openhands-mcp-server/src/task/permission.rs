@@ -1,6 +1,5 @@
 //! Permissions that the agent of a task asks for: what waits, asking the user, and sending the answer.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use mcp_core::server::PreviousRounds;
@@ -192,7 +191,16 @@ fn hide_words(value: &mut Value, redacted: &Value) -> usize {
             let before = text.matches(HIDDEN).count();
             *text = match has_same_marks(text, redacted) {
                 true => redacted.clone(),
-                false => text.split_inclusive('\n').map(redacted_words).collect(),
+                false => {
+                    let lines = text.split_inclusive('\n').map(|line| {
+                        let redacted = redacted_code(line);
+                        match has_same_marks(line, &redacted) {
+                            true => redacted,
+                            false => line.into(),
+                        }
+                    });
+                    lines.collect()
+                }
             };
             text.matches(HIDDEN).count() - before
         }
@@ -205,14 +213,6 @@ fn hide_words(value: &mut Value, redacted: &Value) -> usize {
             all.map(|(one, redacted)| hide_words(one, redacted)).sum()
         }
         _ => 0,
-    }
-}
-
-fn redacted_words(line: &str) -> Cow<'_, str> {
-    let redacted = redacted_code(line);
-    match has_same_marks(line, &redacted) {
-        true => redacted,
-        false => line.into(),
     }
 }
 
@@ -315,10 +315,7 @@ pub(crate) async fn send_answer(
         let limits = tags.limits(&task);
         if let Some(limit) = limits.reached(&used) {
             let reason = StopReason::Limit(limit);
-            let stopped = service
-                .runner
-                .stop_locked(server, id, reason, async { lock });
-            stopped.await?;
+            service.runner.stop(server, id, reason, Some(lock)).await?;
             return Ok(());
         }
         tags.set_limits(&limits);

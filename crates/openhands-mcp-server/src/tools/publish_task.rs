@@ -347,7 +347,8 @@ impl Plan {
             }
             // Before the push: its answer, or the record of it, may be lost.
             let mut tags = ConversationTags::from_task(&now);
-            tags.set_publishing(&commit.id, &self.branch);
+            let publishing = format!("{} {}", commit.id, self.branch);
+            tags.set(tag::PUBLISHING, Some(publishing));
             server.set_tags(*id, &tags).await?;
             let push = Push {
                 branch: &self.branch,
