@@ -18,8 +18,8 @@ pub(crate) mod tags;
 
 pub(crate) use agent_server::AgentServer;
 pub(crate) use app_server::{
-    AppConversation, AppServer, Backend, NewAppConversation, SandboxStatus, Servers, StartEnd,
-    StartStatus, first_message,
+    AppConversation, AppServer, Backend, SandboxStatus, Servers, StartEnd, StartStatus,
+    first_message,
 };
 pub(crate) use conversations::{
     AgentProfile, Confirm, Conversation, Execution, ModelProfile, NewConversation, Plugin,

@@ -187,11 +187,11 @@ impl Runner {
             if let Err(failure) = attempt.await {
                 tracing::warn!(task = %stop.id, ?failure, "cannot stop the task");
                 stop.is_over = !failure.may_be_repeated();
-                self.hold(stop).await;
             }
             if stop.is_over || is_enough(stop) {
                 return;
             }
+            self.hold(stop).await;
             delays.sleep().await;
         }
     }

@@ -29,16 +29,11 @@ const MAX_OWNERS: usize = 10_000;
 /// The directory for the directories of principals, below the root of tasks.
 const DIRECTORY: &str = ".mcp-principals";
 
-/// The principal that creates a task, or asks for one.
+/// The name of the principal that creates a task, or asks for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owner(String);
+pub(crate) struct Owner(pub(crate) String);
 
 impl Owner {
-    /// The id and the name of the principal.
-    pub(crate) fn tag(&self) -> (String, &str) {
-        (self.id(), &self.0)
-    }
-
     /// The id of the principal, as it is kept at a task. Names may be too long for a tag.
     pub(crate) fn id(&self) -> String {
         let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, self.0.as_bytes());

@@ -8,8 +8,8 @@ use super::changes::decoded;
 use super::resources::read;
 use super::tools::Gate;
 use super::{
-    agent_server, assert_error, both_transports, call, call_with_id, client, client_with, joined,
-    parts, run_task, tool_error, wait_for_status, with,
+    agent_server, assert_error, call, call_with_id, client, client_with, joined, parts, run_task,
+    tool_error, wait_for_status, with,
 };
 use crate::harness::real::{call_until_answered, openhands};
 use crate::harness::{
@@ -25,45 +25,44 @@ fn rows(events: &Value) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn events_are_single_lines_in_pages_that_do_not_overlap() {
-    for client in both_transports().await {
-        let task = "RUN: echo one; (exit 3)\nWRITE: /nowhere/x text\nFINISH: end";
-        let run = run_task(&client, task).await;
-        assert_eq!(run["exit_code"], 3, "{run}");
-        let id = &run["task_id"];
-        let events = call_with_id(&client, "get_task_events", id).await;
-        let lines = rows(&events);
-        assert_eq!(lines[0].0, "message");
-        assert_starts_with(&lines[0].1, "user: RUN: echo one");
-        let has = |kind: &str, text: &str| lines.iter().any(|(k, t)| k == kind && t.contains(text));
-        assert!(has("action", "terminal echo one; (exit 3)"), "{lines:?}");
-        assert!(has("output", "exit 3: one"), "{lines:?}");
-        assert!(has("action", "file_editor create x"), "{lines:?}");
-        assert!(has("action", "finish"), "{lines:?}");
-        // The system prompt is left out.
-        let text = events.to_string();
-        assert_lacks(&text, "You are");
-        assert!(text.len() < 8_000);
-        let (mut parts, mut ask) = (Vec::new(), json!({"task_id": id, "limit": 2}));
-        loop {
-            let part = call(&client, "get_task_events", ask.clone()).await;
-            assert!(part["events"].as_array().unwrap().len() <= 2);
-            parts.extend(rows(&part));
-            ask["since"] = part["next_since"].clone();
-            if part["more"] == false {
-                break;
-            }
+    let Some(client) = client().await else { return };
+    let task = "RUN: echo one; (exit 3)\nWRITE: /nowhere/x text\nFINISH: end";
+    let run = run_task(&client, task).await;
+    assert_eq!(run["exit_code"], 3, "{run}");
+    let id = &run["task_id"];
+    let events = call_with_id(&client, "get_task_events", id).await;
+    let lines = rows(&events);
+    assert_eq!(lines[0].0, "message");
+    assert_starts_with(&lines[0].1, "user: RUN: echo one");
+    let has = |kind: &str, text: &str| lines.iter().any(|(k, t)| k == kind && t.contains(text));
+    assert!(has("action", "terminal echo one; (exit 3)"), "{lines:?}");
+    assert!(has("output", "exit 3: one"), "{lines:?}");
+    assert!(has("action", "file_editor create x"), "{lines:?}");
+    assert!(has("action", "finish"), "{lines:?}");
+    // The system prompt is left out.
+    let text = events.to_string();
+    assert_lacks(&text, "You are");
+    assert!(text.len() < 8_000);
+    let (mut parts, mut ask) = (Vec::new(), json!({"task_id": id, "limit": 2}));
+    loop {
+        let part = call(&client, "get_task_events", ask.clone()).await;
+        assert!(part["events"].as_array().unwrap().len() <= 2);
+        parts.extend(rows(&part));
+        ask["since"] = part["next_since"].clone();
+        if part["more"] == false {
+            break;
         }
-        assert_eq!(parts, lines);
-        // Nothing is new.
-        let later = call(&client, "get_task_events", ask.clone()).await;
-        assert_has!(later, {"events": [], "next_since": ask["since"]});
-        let outputs = call!(client, "get_task_events", {"task_id": id, "kinds": ["output"]});
-        let is_output = |row: &&(String, String)| row.0 == "output";
-        let expected: Vec<_> = lines.iter().filter(is_output).cloned().collect();
-        assert_eq!(rows(&outputs), expected);
-        let wrong = json!({"task_id": id, "since": "yesterday"});
-        assert_error(&client, "get_task_events", wrong, "next_since").await;
     }
+    assert_eq!(parts, lines);
+    // Nothing is new.
+    let later = call(&client, "get_task_events", ask.clone()).await;
+    assert_has!(later, {"events": [], "next_since": ask["since"]});
+    let outputs = call!(client, "get_task_events", {"task_id": id, "kinds": ["output"]});
+    let is_output = |row: &&(String, String)| row.0 == "output";
+    let expected: Vec<_> = lines.iter().filter(is_output).cloned().collect();
+    assert_eq!(rows(&outputs), expected);
+    let wrong = json!({"task_id": id, "since": "yesterday"});
+    assert_error(&client, "get_task_events", wrong, "next_since").await;
 }
 
 #[tokio::test]
@@ -96,65 +95,64 @@ async fn long_diff_is_truncated_and_says_so() {
 async fn files_come_and_go_byte_for_byte_in_parts() {
     let bytes: Vec<u8> = (0..5_000_u32).map(|n| (n * 7 % 256) as u8).collect();
     let text = "äöü€".repeat(50);
-    for client in both_transports().await {
-        let encoded = |bytes: &[u8]| STANDARD.encode(bytes);
-        let context = json!({"files": [
-            {"file": "dir/t x.txt", "content": text},
-            {"file": "in/x.bin", "content": encoded(&bytes), "encoding": "base64"},
-            {"file": "latin.txt", "content": encoded(b"caf\xe9"), "encoding": "base64"},
-        ]});
-        let task = "RUN: cp in/x.bin y.bin; ln -s /etc/passwd link; touch empty; mkdir d";
-        let run = call!(client, "run_task", {"task": task, "context": context});
-        assert_eq!(
-            run["changed_files"],
-            json!(["A empty", "A link", "A y.bin"]),
-            "{run}"
-        );
-        let ask = |file: &str| json!({"task_id": run["task_id"], "file": file});
-        for (file, part_bytes, expected) in [
-            ("dir/t x.txt", 100, text.as_bytes()),
-            ("y.bin", 1_000, &bytes),
-            ("latin.txt", 1_000, b"caf\xe9"),
-            ("empty", 1_000, b""),
-        ] {
-            let ask = with(ask(file), json!({"max_bytes": part_bytes}));
-            let parts = parts(&client, "get_task_file", ask, "offset").await;
-            assert!(parts.iter().all(|part| part["size"] == expected.len()));
-            let read = parts.iter().flat_map(|part| match part["text"].as_str() {
-                Some(text) => text.as_bytes().to_vec(),
-                None => decoded(part["base64"].as_str().unwrap()),
-            });
-            assert_eq!(read.collect::<Vec<u8>>(), expected, "{file}");
+    let Some(client) = client().await else { return };
+    let encoded = |bytes: &[u8]| STANDARD.encode(bytes);
+    let context = json!({"files": [
+        {"file": "dir/t x.txt", "content": text},
+        {"file": "in/x.bin", "content": encoded(&bytes), "encoding": "base64"},
+        {"file": "latin.txt", "content": encoded(b"caf\xe9"), "encoding": "base64"},
+    ]});
+    let task = "RUN: cp in/x.bin y.bin; ln -s /etc/passwd link; touch empty; mkdir d";
+    let run = call!(client, "run_task", {"task": task, "context": context});
+    assert_eq!(
+        run["changed_files"],
+        json!(["A empty", "A link", "A y.bin"]),
+        "{run}"
+    );
+    let ask = |file: &str| json!({"task_id": run["task_id"], "file": file});
+    for (file, part_bytes, expected) in [
+        ("dir/t x.txt", 100, text.as_bytes()),
+        ("y.bin", 1_000, &bytes),
+        ("latin.txt", 1_000, b"caf\xe9"),
+        ("empty", 1_000, b""),
+    ] {
+        let ask = with(ask(file), json!({"max_bytes": part_bytes}));
+        let parts = parts(&client, "get_task_file", ask, "offset").await;
+        assert!(parts.iter().all(|part| part["size"] == expected.len()));
+        let read = parts.iter().flat_map(|part| match part["text"].as_str() {
+            Some(text) => text.as_bytes().to_vec(),
+            None => decoded(part["base64"].as_str().unwrap()),
+        });
+        assert_eq!(read.collect::<Vec<u8>>(), expected, "{file}");
+    }
+    for (file, offset, expected) in [
+        (
+            "dir/t x.txt",
+            10_000,
+            json!({"text": "", "size": text.len(), "next_offset": null}),
+        ),
+        (
+            "latin.txt",
+            3,
+            json!({"base64": "6Q==", "next_offset": null}),
+        ),
+    ] {
+        let ask = with(ask(file), json!({"offset": offset}));
+        let rest = call(&client, "get_task_file", ask).await;
+        for (name, value) in expected.as_object().unwrap() {
+            assert_eq!(rest[name], *value, "{rest}");
         }
-        for (file, offset, expected) in [
-            (
-                "dir/t x.txt",
-                10_000,
-                json!({"text": "", "size": text.len(), "next_offset": null}),
-            ),
-            (
-                "latin.txt",
-                3,
-                json!({"base64": "6Q==", "next_offset": null}),
-            ),
-        ] {
-            let ask = with(ask(file), json!({"offset": offset}));
-            let rest = call(&client, "get_task_file", ask).await;
-            for (name, value) in expected.as_object().unwrap() {
-                assert_eq!(rest[name], *value, "{rest}");
-            }
-        }
-        for (file, why) in [
-            ("link", "leads out of the task's directory"),
-            ("none", "no such file"),
-            ("d", "no such file"),
-            ("../x", "the file name must not have"),
-            ("/etc/passwd", "must be relative"),
-        ] {
-            let refused = tool_error(&client, "get_task_file", ask(file)).await;
-            assert_contains(&refused, why);
-            assert_lacks(&refused, "root:");
-        }
+    }
+    for (file, why) in [
+        ("link", "leads out of the task's directory"),
+        ("none", "no such file"),
+        ("d", "no such file"),
+        ("../x", "the file name must not have"),
+        ("/etc/passwd", "must be relative"),
+    ] {
+        let refused = tool_error(&client, "get_task_file", ask(file)).await;
+        assert_contains(&refused, why);
+        assert_lacks(&refused, "root:");
     }
 }
 

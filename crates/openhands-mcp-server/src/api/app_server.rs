@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use mcp_serve::Secret;
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use serde_with::skip_serializing_none;
 use upstream::http::{Method, SetupError, Url};
 use uuid::Uuid;
 
@@ -210,12 +209,12 @@ impl Servers {
         }
     }
 
-    /// Starts a task in a sandbox.
-    pub(crate) async fn start(&self, app: &AppServer, new: &NewAppConversation) -> ApiResult<()> {
-        self.0.starts.lock().remove(&new.conversation_id);
-        self.0.ended_starts.lock().remove(&new.conversation_id);
+    /// Starts a task in a sandbox, with a request (`AppConversationStartRequest`) that names its id.
+    pub(crate) async fn start(&self, app: &AppServer, id: TaskId, new: &Value) -> ApiResult<()> {
+        self.0.starts.lock().remove(&id);
+        self.0.ended_starts.lock().remove(&id);
         let start = app.start(new).await?;
-        self.0.starts.lock().insert(new.conversation_id, start.id);
+        self.0.starts.lock().insert(id, start.id);
         Ok(())
     }
 
@@ -366,24 +365,6 @@ pub(crate) enum StartStatus {
     InProgress,
 }
 
-/// The request to start a conversation (`AppConversationStartRequest`).
-#[skip_serializing_none]
-#[derive(Debug, Serialize)]
-pub(crate) struct NewAppConversation {
-    /// Chosen by us, so that it is known before the sandbox exists.
-    pub(crate) conversation_id: TaskId,
-    /// The message with which the agent starts, from [`first_message`].
-    pub(crate) initial_message: Value,
-    /// The host of the repository, such as `github`.
-    pub(crate) git_provider: Option<&'static str>,
-    /// The name of the repository there, such as `owner/name`.
-    pub(crate) selected_repository: Option<String>,
-    /// The branch of the repository; `None` for its default one.
-    pub(crate) selected_branch: Option<String>,
-    /// The id of an agent profile; `None` for the active one.
-    pub(crate) agent_profile_id: Option<Uuid>,
-}
-
 /// A message that starts the agent.
 pub(crate) fn first_message(prompt: &str) -> Value {
     let mut first = message(prompt);
@@ -429,9 +410,9 @@ impl AppServer {
     }
 
     /// Requests the start of a conversation. Repeating the request creates a second sandbox.
-    pub(crate) async fn start(&self, new: &NewAppConversation) -> ApiResult<ConversationStart> {
+    pub(crate) async fn start(&self, new: &Value) -> ApiResult<ConversationStart> {
         let request = self.post(&["app-conversations"]);
-        request.json(&json!(new)).send().await
+        request.json(new).send().await
     }
 
     /// Reads the state of a start.

@@ -417,15 +417,6 @@ struct Settings {
     agent_settings: Value,
 }
 
-impl Settings {
-    /// Returns true if a model is set up: by its key, by its endpoint, or as part of the agent.
-    fn have_model(&self) -> bool {
-        self.llm_api_key_is_set
-            || !self.agent_settings["llm"]["base_url"].is_null()
-            || self.agent_settings["agent_kind"] == "acp"
-    }
-}
-
 /// An agent profile. It refers to a model's profile, which holds the key.
 #[derive(Debug, Deserialize)]
 pub(crate) struct AgentProfile {
@@ -496,7 +487,12 @@ impl AgentServer {
     /// settings, which would refer to nothing and stay broken.
     pub(crate) async fn agent_profiles(&self) -> ApiResult<(Vec<AgentProfile>, Option<String>)> {
         let settings: Settings = self.get(&["api", "settings"]).send().await?;
-        if settings.active_agent_profile_id.is_none() && !settings.have_model() {
+        let agent = &settings.agent_settings;
+        // By its key, by its endpoint, or as part of the agent.
+        let has_model = settings.llm_api_key_is_set
+            || !agent["llm"]["base_url"].is_null()
+            || agent["agent_kind"] == "acp";
+        if settings.active_agent_profile_id.is_none() && !has_model {
             return Ok((Vec::new(), None));
         }
         let listed: Profiles = self.get(&["api", "agent-profiles"]).send().await?;

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use upstream::http::Method;
 use upstream::redact::{Redactor, redacted};
@@ -239,9 +239,10 @@ const RESULTS_PER_PAGE: &str = "100";
 const MCP_ACTION: &str = "MCPToolAction";
 
 /// An action without a result.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct PendingAction {
     /// The id of its event.
+    #[serde(skip)]
     pub(crate) id: String,
     /// The tool that it calls.
     pub(crate) tool: String,

@@ -226,6 +226,14 @@ impl ApiFailure {
         }
     }
 
+    /// The error, with more to say if the request may have made its change all the same.
+    pub(crate) fn about_change(self, more: &str) -> ToolError {
+        match self.may_have_changed() {
+            true => with_more(self.without_effect().into(), more),
+            false => self.into(),
+        }
+    }
+
     /// Returns true if the request may have been carried out although no response came.
     pub(crate) fn is_ambiguous(&self) -> bool {
         matches!(self, Self::Http(failure) if failure.is_ambiguous())

@@ -23,7 +23,7 @@ pub(crate) mod tag {
     /// The id of the script that fetches its repository.
     pub(super) const FETCH: &str = "mcpwaits";
     pub(super) const SECONDS: &str = "mcpseconds";
-    /// The time of its runs.
+    /// The time of its runs: the seconds of those that have ended, or with an `@` the second since which it runs.
     pub(super) const TIME: &str = "mcptime";
     /// The limit of steps over several runs; the agent server enforces that of the first one.
     pub(super) const STEPS: &str = "mcpsteps";
@@ -31,7 +31,8 @@ pub(crate) mod tag {
     pub(super) const STOP_REASON: &str = "mcpstopped";
     /// The id of the principal that created the task; there is none if it has no owner.
     pub(crate) const OWNER: &str = "mcpowner";
-    pub(super) const PRINCIPAL: &str = "mcpprincipal";
+    /// The name of that principal.
+    pub(crate) const PRINCIPAL: &str = "mcpprincipal";
     /// The name of the model's profile that its caller chose.
     pub(crate) const MODEL: &str = "mcpmodel";
     pub(crate) const CALLBACK: &str = "mcpcallback";
@@ -156,17 +157,6 @@ impl ConversationTags {
         self.set_line(tag::STOP_REASON, value.as_deref().map(str::trim_end));
     }
 
-    pub(crate) fn set_owner(&mut self, owner: Option<(String, &str)>) {
-        let name = owner.as_ref().map(|(_, name)| *name);
-        self.set_line(tag::PRINCIPAL, name);
-        self.set(tag::OWNER, owner.map(|(id, _)| id));
-    }
-
-    /// The name of the principal that created the task, or its id for a task of an earlier version.
-    pub(crate) fn principal(&self) -> Option<&str> {
-        self.get(tag::PRINCIPAL).or(self.get(tag::OWNER))
-    }
-
     /// The URL that gets the result, and the number of results for which it was given.
     pub(crate) fn callback(&self) -> Option<(&str, u32)> {
         let value = self.get(tag::CALLBACK)?;
@@ -200,7 +190,8 @@ impl ConversationTags {
 
     /// The run that checks the task after this number of steps.
     pub(crate) fn check(&self, steps: u64) -> Option<CheckRun> {
-        CheckRun::parse(self.get(tag::CHECK)?).filter(|run| run.steps == steps)
+        let run: CheckRun = serde_json::from_str(self.get(tag::CHECK)?).ok()?;
+        (run.steps == steps).then_some(run)
     }
 
     /// The id of the snapshot of its directory before the task started.
@@ -235,20 +226,14 @@ impl ConversationTags {
 
     // The time of a task over all of its runs, and its limits: all times are those of the agent server's clock.
 
-    fn run_time(&self) -> Option<RunTime> {
-        let value = self.get(tag::TIME)?;
-        match value.strip_prefix('@') {
-            Some(since) => since.parse().ok().map(RunTime::Since),
-            None => value.parse().ok().map(RunTime::Used),
-        }
+    /// Seconds of the runs of a task, if the last one has ended.
+    fn ended(&self) -> Option<i64> {
+        self.get(tag::TIME)?.parse().ok()
     }
 
-    fn set_run_time(&mut self, time: RunTime) {
-        let value = match time {
-            RunTime::Used(seconds) => seconds.max(0).to_string(),
-            RunTime::Since(second) => format!("@{second}"),
-        };
-        self.set(tag::TIME, Some(value));
+    /// The second at which the present run would have begun if there had been no other.
+    fn since(&self) -> Option<i64> {
+        self.get(tag::TIME)?.strip_prefix('@')?.parse().ok()
     }
 
     /// The time limit of the task.
@@ -258,22 +243,19 @@ impl ConversationTags {
 
     /// The time of all runs so far.
     pub(crate) fn seconds_used(&self, now: Timestamp) -> u64 {
-        let used = match self.run_time() {
-            Some(RunTime::Used(seconds)) => seconds,
-            Some(RunTime::Since(second)) => now.as_second() - second,
-            None => 0,
-        };
+        let present = self.since().map(|second| now.as_second() - second);
+        let used = present.or(self.ended()).unwrap_or_default();
         used.max(0).unsigned_abs()
     }
 
     /// Returns true if a run of the task has ended.
     pub(crate) fn has_run(&self) -> bool {
-        matches!(self.run_time(), Some(RunTime::Used(_)))
+        self.ended().is_some()
     }
 
     /// Returns true if a run of the task has begun whose end is not known yet.
     pub(crate) fn is_in_run(&self) -> bool {
-        matches!(self.run_time(), Some(RunTime::Since(_)))
+        self.since().is_some()
     }
 
     /// The limit of steps over several runs; `None` before the second one.
@@ -333,14 +315,16 @@ impl ConversationTags {
         self.set_fetch(None);
         self.set_stop_reason(None, "");
         let used = i64::try_from(self.seconds_used(now)).unwrap_or(i64::MAX);
-        self.set_run_time(RunTime::Since(now.as_second().saturating_sub(used)));
+        let since = now.as_second().saturating_sub(used);
+        self.set(tag::TIME, Some(format!("@{since}")));
     }
 
     /// Marks the end of a run.
     pub(crate) fn end_run(&mut self, end: Timestamp) {
-        if let Some(RunTime::Since(second)) = self.run_time() {
+        if let Some(second) = self.since() {
             // Whole seconds, like the start: runs of less than a second would add up otherwise.
-            self.set_run_time(RunTime::Used(end.as_second() - second));
+            let used = (end.as_second() - second).max(0);
+            self.set(tag::TIME, Some(used.to_string()));
         }
     }
 
@@ -352,17 +336,8 @@ impl ConversationTags {
     }
 }
 
-/// The time that the runs of a task have taken.
-#[derive(Clone, Copy)]
-enum RunTime {
-    /// Seconds of the runs that have ended.
-    Used(i64),
-    /// The second at which the present run would have begun if there had been no other.
-    Since(i64),
-}
-
 /// A run of the verify command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CheckRun {
     /// The id of its script.
     pub(crate) script: Uuid,
@@ -387,25 +362,6 @@ impl CheckRun {
     pub(crate) fn age(&self, now: Timestamp) -> Duration {
         let now = now.as_second().unsigned_abs();
         Duration::from_secs(now.saturating_sub(self.started))
-    }
-
-    /// Parses the value of a tag.
-    fn parse(value: &str) -> Option<Self> {
-        let mut parts = value.split('-');
-        let script = Uuid::try_parse(parts.next()?).ok()?;
-        let steps = parts.next()?.parse().ok()?;
-        let started = parts.next()?.parse().ok()?;
-        Some(Self {
-            script,
-            steps,
-            started,
-        })
-    }
-
-    /// The value of the tag.
-    pub(crate) fn value(&self) -> String {
-        let script = self.script.simple();
-        format!("{script}-{}-{}", self.steps, self.started)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 use upstream::redact::redacted;
 use upstream::text::one_line;
@@ -15,7 +16,7 @@ use crate::OpenHands;
 use crate::api::tags::{ConversationTags, StopReason, tag};
 use crate::api::{
     AgentServer, ApiFailure, ApiResult, AppServer, Backend, Conversation, Execution,
-    NewAppConversation, NewConversation, SandboxProblem, Servers, TaskId, first_message, with_more,
+    NewConversation, SandboxProblem, Servers, TaskId, first_message, with_more,
 };
 use crate::budget::Limits;
 use crate::git::{GitHosts, Repository};
@@ -186,7 +187,8 @@ impl Start {
         let dead = dead_servers(server, mcp_servers).await;
         let plugin = install_plugin(server, &shared_root, mcp_servers, &dead).await?;
         let mut tags = ConversationTags::default();
-        tags.set_owner(owner.as_ref().map(Owner::tag));
+        tags.set(tag::OWNER, owner.as_ref().map(Owner::id));
+        tags.set_line(tag::PRINCIPAL, owner.as_ref().map(|owner| &*owner.0));
         tags.set(tag::FINGERPRINT, self.fingerprint.clone());
         // Half of a secret cannot be told from other words.
         let title = one_line(&redacted(&spec.task), MAX_TITLE_CHARS);
@@ -462,7 +464,7 @@ async fn create_in_sandbox(
         }
     }
     let start = async {
-        let started = servers.start(app, &new).await;
+        let started = servers.start(app, id, &new).await;
         started.map_err(|failure| match failure.may_have_changed() {
             // No retry: it could start the task twice.
             true => uncertain(id, failure.without_effect().into()),
@@ -479,23 +481,21 @@ async fn create_in_sandbox(
 /// # Errors
 /// The sandbox does not run, or not yet.
 pub(super) async fn wake(servers: &Servers, id: TaskId) -> ApiResult<AgentServer> {
-    let is_paused =
-        |failure: &ApiFailure| failure.sandbox_problem() == Some(&SandboxProblem::Paused);
-    match servers.for_task(id).await {
-        Err(failure) if is_paused(&failure) => servers.resume_sandbox(id).await?,
-        found => return found,
-    }
     let until = Instant::now() + WAKE_TIMEOUT;
+    let mut is_resumed = false;
     loop {
-        match servers.for_task(id).await {
-            Err(failure)
-                if Instant::now() < until
-                    && (is_paused(&failure)
-                        || failure.sandbox_problem() == Some(&SandboxProblem::Starting)) =>
+        let found = servers.for_task(id).await;
+        match found.as_ref().err().and_then(ApiFailure::sandbox_problem) {
+            Some(SandboxProblem::Paused) if !is_resumed => {
+                servers.resume_sandbox(id).await?;
+                is_resumed = true;
+            }
+            Some(SandboxProblem::Paused | SandboxProblem::Starting)
+                if is_resumed && Instant::now() < until =>
             {
                 sleep(WAKE_POLL_INTERVAL).await;
             }
-            found => return found,
+            _ => return found,
         }
     }
 }
@@ -507,11 +507,7 @@ const NO_CALLBACK: &str = "keep a URL for the result of a task, so a restart wou
 
 /// The request for the app server. The sandbox does not exist before the agent starts, so no files
 /// can be put into it. The agent's limits and permissions are settings of the app server.
-fn request(
-    id: TaskId,
-    spec: &TaskSpec,
-    profile: Option<&str>,
-) -> Result<NewAppConversation, ToolError> {
+fn request(id: TaskId, spec: &TaskSpec, profile: Option<&str>) -> Result<Value, ToolError> {
     let workspace = &spec.workspace;
     let agent_profile = profile.map(Uuid::try_parse).transpose();
     let repository = workspace.repository.as_ref();
@@ -563,15 +559,20 @@ fn request(
     if let Some((_, what)) = refusals.iter().find(|(is_asked, _)| *is_asked) {
         return Err(unsupported(what));
     }
-    let (git_provider, selected_repository) = hosted.flatten().unzip();
-    Ok(NewAppConversation {
-        conversation_id: id,
-        initial_message: first_message(&spec.prompt()),
-        git_provider,
-        selected_repository,
-        selected_branch: repository.and_then(|repository| repository.branch.clone()),
-        agent_profile_id: agent_profile.ok().flatten(),
-    })
+    let first = first_message(&spec.prompt());
+    // The id is known before the sandbox exists.
+    let mut new = json!({"conversation_id": id, "initial_message": first});
+    if let Some((provider, name)) = hosted.flatten() {
+        new["git_provider"] = json!(provider);
+        new["selected_repository"] = json!(name);
+    }
+    if let Some(branch) = repository.and_then(|repository| repository.branch.as_ref()) {
+        new["selected_branch"] = json!(branch);
+    }
+    if let Ok(Some(profile)) = agent_profile {
+        new["agent_profile_id"] = json!(profile);
+    }
+    Ok(new)
 }
 
 /// The git provider of a repository as the app server calls it, and the repository's name there.

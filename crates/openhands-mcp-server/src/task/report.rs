@@ -7,6 +7,7 @@ use std::time::Duration;
 use mcp_core::tool::ToolError;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
+use serde_json::json;
 use serde_with::skip_serializing_none;
 use tokio::time::{Instant, sleep, timeout_at};
 use upstream::redact::redacted;
@@ -389,7 +390,7 @@ async fn start(
         return Ok(None);
     }
     let mut tags = ConversationTags::from_task(&now.conversation);
-    tags.set(tag::CHECK, Some(run.value()));
+    tags.set(tag::CHECK, Some(json!(run).to_string()));
     server.set_tags(id, &tags).await?;
     Ok(Some(run))
 }

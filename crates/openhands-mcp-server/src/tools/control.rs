@@ -11,7 +11,7 @@ use crate::OpenHands;
 use crate::api::tags::{StopReason, tag};
 use crate::api::{
     AgentServer, ApiFailure, AppServer, Backend, Conversation, Execution, SandboxProblem, StartEnd,
-    TaskId, with_more,
+    TaskId,
 };
 use crate::budget::Limits;
 use crate::state::TaskStatus;
@@ -269,12 +269,9 @@ const REST_MAY_HAVE_RUN: &str = " Of its last command line the rest may have run
 /// Explains a stop without a response. If the interrupt comes at the start of a command, the agent
 /// server does not respond for up to half a minute.
 pub(super) fn unconfirmed(failure: ApiFailure) -> ToolError {
-    if !failure.may_have_changed() {
-        return failure.into();
-    }
     let more = "The agent server has not confirmed the stop, so the task may go on, or have stopped. Call \
         get_task_status in half a minute, and cancel_task again: it also ends what a stopped task has left running.";
-    with_more(failure.without_effect().into(), more)
+    failure.about_change(more)
 }
 
 /// Deletes a task with its events and result, stopping it first. Its files stay, but not its worktree with its branch, nor
@@ -422,15 +419,12 @@ impl DeleteTask {
 
     /// Explains a deletion whose answer was lost, or is none of OpenHands.
     fn unconfirmed(&self, failure: ApiFailure) -> ToolError {
-        if !failure.may_have_changed() {
-            return failure.into();
-        }
         let id = self.task_id;
         let more = format!(
             "Task {id} may be deleted all the same: call get_task_status with task_id {id}; only if it finds the \
              task, call delete_task again."
         );
-        with_more(failure.without_effect().into(), &more)
+        failure.about_change(&more)
     }
 
     /// Asks the user. The answer about a worktree with `unsaved` work counts for that work only.

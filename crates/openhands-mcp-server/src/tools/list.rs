@@ -366,7 +366,10 @@ impl Tool for GetUsage {
             report.total.add(usage);
             for (sums, key) in [
                 (&mut report.by_day, oldest.as_str()),
-                (&mut report.by_principal, tags.principal().unwrap_or("none")),
+                (
+                    &mut report.by_principal,
+                    tags.get(tag::PRINCIPAL).unwrap_or("none"),
+                ),
                 (&mut report.by_profile, profile),
             ] {
                 sums.entry(key.to_owned()).or_default().add(usage);

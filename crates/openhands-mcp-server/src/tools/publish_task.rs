@@ -362,8 +362,12 @@ impl Plan {
             pushed = Some(hosted.push(&push).await?);
             let new = pushed.as_deref().unwrap_or_default();
             tracing::info!(task = %id, branch = self.branch, "task published");
-            if let Err(failure) = set_published(server, *id, (new, &commit.id), &self.branch).await
-            {
+            let record = async {
+                let mut tags = ConversationTags::from_task(&server.conversation(*id).await?);
+                tags.set_published(new, &self.branch, &commit.id);
+                server.set_tags(*id, &tags).await
+            };
+            if let Err(failure) = record.await {
                 let reason = ToolError::from(failure);
                 let reason = reason.message();
                 warnings.push(format!("The push could not be recorded: {reason}"));
@@ -416,15 +420,4 @@ async fn unverified(server: &AgentServer, task: &TaskSnapshot) -> ApiResult<Opti
 
 fn at_work() -> ToolError {
     ToolError::conflict("The task is still at work: call wait_task or cancel_task first.")
-}
-
-async fn set_published(
-    server: &AgentServer,
-    id: TaskId,
-    (commit, own): (&str, &str),
-    branch: &str,
-) -> ApiResult<()> {
-    let mut tags = ConversationTags::from_task(&server.conversation(id).await?);
-    tags.set_published(commit, branch, own);
-    server.set_tags(id, &tags).await
 }

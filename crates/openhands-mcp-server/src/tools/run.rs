@@ -383,21 +383,14 @@ pub(super) fn limits(
 
 impl Context {
     fn apply(self, spec: &mut TaskSpec) -> Result<(), ToolError> {
-        let workspace = &mut spec.workspace;
-        match (self.file, self.content) {
-            (Some(file), Some(content)) => {
-                let encoding = self.encoding;
-                let file = ContextFile {
-                    file,
-                    content,
-                    encoding,
-                };
-                workspace.files.push(file.decoded()?);
-            }
-            (None, None) if self.encoding.is_some() => {
-                return refuse("context.encoding needs context.content.");
-            }
-            (None, None) => {}
+        let single = match (self.file, self.content) {
+            (Some(file), Some(content)) => Some(ContextFile {
+                file,
+                content,
+                encoding: self.encoding,
+            }),
+            (None, None) if self.encoding.is_none() => None,
+            (None, None) => return refuse("context.encoding needs context.content."),
             (Some(_), None) => {
                 return refuse("context.content is missing: pass the content of the file.");
             }
@@ -406,8 +399,9 @@ impl Context {
                     "context.file is missing: pass the name of the file for the content.",
                 );
             }
-        }
-        for file in self.files {
+        };
+        let workspace = &mut spec.workspace;
+        for file in single.into_iter().chain(self.files) {
             workspace.files.push(file.decoded()?);
         }
         match (&self.repository, &self.branch) {
