@@ -41,7 +41,7 @@ impl Prompt for ReviewChange {
     ) -> Result<Vec<PromptMessage>, ToolError> {
         let id = self.task_id;
         let server = service.task_server(id, call).await?;
-        let task = TaskSnapshot::read(&server, id).await?;
+        let task = TaskSnapshot::read(&server, id, None).await?;
         let query = ChangesQuery {
             length: MAX_DIFF,
             ..ChangesQuery::default()

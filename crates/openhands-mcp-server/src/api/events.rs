@@ -45,7 +45,7 @@ const START_SEARCH_LIMIT: &str = "30";
 const ACTIONS_PER_PAGE: &str = "20";
 
 /// An event of any kind, with the fields that are used of some.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Event {
     pub(crate) id: String,
     /// Local time of the agent server. Times of one server can be compared as text.
@@ -83,7 +83,7 @@ pub(crate) struct Event {
     pub(crate) rejection_reason: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Observation {
     pub(crate) kind: String,
     pub(crate) exit_code: Option<i64>,
@@ -95,7 +95,7 @@ pub(crate) struct Observation {
 }
 
 /// A message from the user or the agent.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct EventMessage {
     #[serde(default)]
     pub(crate) content: Vec<TextPart>,

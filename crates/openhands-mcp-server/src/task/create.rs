@@ -23,7 +23,7 @@ use crate::git::{GitHosts, Repository};
 use crate::runner::{Runner, Slot, tag_stopped, until_slot, wait_for_start};
 use crate::service::Owner;
 use crate::workspace::mcp_servers::{dead_servers, install_plugin};
-use crate::workspace::{Place, Traces, WorkspaceSpec, absolute_roots};
+use crate::workspace::{Place, Traces, absolute_roots};
 
 /// Polls for a conversation whose creation got no response, and their interval, which is that of polls for a claim, too.
 const MAX_LATE_POLLS: u32 = 10;
@@ -48,23 +48,23 @@ pub(crate) async fn create(
     spec: TaskSpec,
     (answer_by, slot_by): (Instant, Instant),
 ) -> Result<TaskId, ToolError> {
+    let key = spec.key.as_deref();
+    let id = key.map(|key| service.key_id(key, call)).or(spec.id);
+    let id = id.unwrap_or_else(TaskId::random);
     let server = match service.servers.backend().await? {
         Backend::App(app) => {
-            return create_in_sandbox(service, &app, (&spec, answer_by), call).await;
+            return create_in_sandbox(service, &app, id, &spec, answer_by).await;
         }
         Backend::Agent(server) => server,
     };
-    let key = spec.key.as_deref();
-    let id = match key {
-        Some(key) => service.key_id(key, call),
-        None => spec.id.unwrap_or_else(TaskId::random),
-    };
+    let has_callback = spec.callback.is_some();
     let start = Start {
         runner: Arc::clone(&service.runner),
+        hosts: service.git_hosts.clone(),
         server,
         id,
         fingerprint: key.map(|_| spec.fingerprint()),
-        prompt: spec.prompt(),
+        spec,
         slot_by,
     };
     // Nothing is uploaded or sent if there is such a task: it may be at work already.
@@ -76,9 +76,8 @@ pub(crate) async fn create(
     let new = match start.find().await? {
         Some(task) if !is_unstarted(&task) => return Ok(id),
         Some(_) => None,
-        None => Some(start.prepare(service, &spec, service.owner(call)).await?),
+        None => Some(start.prepare(service, service.owner(call)).await?),
     };
-    let has_callback = spec.callback.is_some();
     // It goes on if the caller's time is over: half of it would be a task without a prompt.
     let started = tokio::spawn(async move {
         let _lock = lock;
@@ -107,11 +106,12 @@ fn is_unstarted(task: &Conversation) -> bool {
 /// The start of a task at an agent server.
 struct Start {
     runner: Arc<Runner>,
+    hosts: GitHosts,
     server: AgentServer,
     id: TaskId,
     /// The fingerprint of a task with a key, which may exist already.
     fingerprint: Option<String>,
-    prompt: String,
+    spec: TaskSpec,
     slot_by: Instant,
 }
 
@@ -119,8 +119,6 @@ struct Start {
 struct Prepared {
     new: NewConversation,
     place: Place,
-    spec: WorkspaceSpec,
-    hosts: GitHosts,
     slot: Slot,
 }
 
@@ -160,10 +158,9 @@ impl Start {
     async fn prepare(
         &self,
         service: &OpenHands,
-        spec: &TaskSpec,
         owner: Option<Owner>,
     ) -> Result<Prepared, ToolError> {
-        let (server, id) = (&self.server, self.id);
+        let (server, id, spec) = (&self.server, self.id, &self.spec);
         let limits = service.max_budget.apply(&spec.limits)?;
         let profile = spec.agent.as_deref().or(service.profile.as_deref());
         let agent = server.profile_id(profile).await?;
@@ -213,13 +210,7 @@ impl Start {
             plugin,
             prompt: None,
         };
-        Ok(Prepared {
-            new,
-            place,
-            spec: spec.workspace.clone(),
-            hosts: service.git_hosts.clone(),
-            slot,
-        })
+        Ok(Prepared { new, place, slot })
     }
 
     /// Creates the conversation and starts it, or starts an existing one. One with a key is set up and started while no
@@ -277,13 +268,12 @@ impl Start {
         let Prepared {
             mut new,
             place,
-            spec,
-            hosts,
             slot,
         } = prepared;
         let (server, id) = (&self.server, self.id);
         let mut traces = Traces::default();
-        let set_up = place.set_up(server, &spec, &hosts, &mut new, &mut traces);
+        let (spec, hosts) = (&self.spec.workspace, &self.hosts);
+        let set_up = place.set_up(server, spec, hosts, &mut new, &mut traces);
         if let Err(error) = set_up.await {
             return Err(traces.take_back(server, error).await);
         }
@@ -291,7 +281,7 @@ impl Start {
         let starts_at_once = new.tags.fetch().is_none() && new.tags.get(tag::MODEL).is_none();
         if starts_at_once {
             new.tags.begin_run(server.now());
-            new.prompt = Some(self.prompt.clone());
+            new.prompt = Some(self.spec.prompt());
         }
         // To create it takes a slot of the agent server for a moment, and to run it a slot for long.
         let task = until_slot(self.slot_by, || post(server, &new)).await;
@@ -332,7 +322,7 @@ impl Start {
             if server.count_messages(id, "user").await? > 0 {
                 break;
             }
-            match server.prompt(id, &self.prompt, false).await {
+            match server.prompt(id, &self.spec.prompt(), false).await {
                 Err(failure) if failure.is_ambiguous() && !is_last => {}
                 sent => {
                     sent?;
@@ -438,12 +428,11 @@ const WAKE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 async fn create_in_sandbox(
     service: &OpenHands,
     app: &AppServer,
-    (spec, answer_by): (&TaskSpec, Instant),
-    call: &Call,
+    id: TaskId,
+    spec: &TaskSpec,
+    answer_by: Instant,
 ) -> Result<TaskId, ToolError> {
     let servers = &service.servers;
-    let id = spec.key.as_deref().map(|key| service.key_id(key, call));
-    let id = id.or(spec.id).unwrap_or_else(TaskId::random);
     let profile = spec.agent.as_deref().or(service.profile.as_deref());
     let new = request(id, spec, profile)?;
     if !service.mcp_servers.is_empty() {

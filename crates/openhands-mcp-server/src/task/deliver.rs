@@ -117,7 +117,7 @@ async fn try_deliver(service: &OpenHands, id: TaskId) -> ApiResult<bool> {
         return Ok(false);
     };
     let server = service.servers.for_task(id).await?;
-    let task = TaskSnapshot::read(&server, id).await?;
+    let task = TaskSnapshot::read(&server, id, None).await?;
     let tags = &task.conversation.tags;
     let Some((url, number)) = tags.callback().filter(|_| is_open(tags)) else {
         return Ok(true);

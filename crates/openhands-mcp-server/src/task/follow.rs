@@ -79,16 +79,34 @@ fn non_blank(text: String) -> Option<String> {
 }
 
 impl TaskSnapshot {
-    /// Polls the task for the first time.
-    pub(crate) async fn read(server: &AgentServer, id: TaskId) -> ApiResult<Self> {
+    /// Reads the state of a task, with the actions since `before`, or the last one.
+    pub(crate) async fn read(
+        server: &AgentServer,
+        id: TaskId,
+        before: Option<&Self>,
+    ) -> ApiResult<Self> {
         let conversation = server.conversation(id).await?;
-        let last_action = server.last_event(id, event_kind::ACTION).await?;
-        let steps = match &last_action {
-            Some(action) => server.count_before(id, action).await? + 1,
-            None => 0,
-        };
+        let (mut steps, mut actions) = (0, Vec::new());
+        if let Some(before) = before {
+            loop {
+                let last = actions.last().or(before.last_action.as_ref());
+                let more = server.actions_after(id, last).await?;
+                if more.is_empty() {
+                    break;
+                }
+                actions.extend(more);
+            }
+            steps = before.steps + actions.len() as u64;
+        } else if let Some(last) = server.last_event(id, event_kind::ACTION).await? {
+            steps = server.count_before(id, &last).await? + 1;
+            actions.push(last);
+        }
         let facts = TaskFacts::read(server, conversation, steps).await?;
-        let pending = pending(server, &facts.conversation).await?;
+        let pending = match facts.conversation.execution_status {
+            Execution::WaitingForConfirmation => Some(Confirmation::read(server, id).await?),
+            _ => None,
+        };
+        let known = before.and_then(|before| before.last_action.clone());
         Ok(Self {
             id,
             outcome: facts.outcome(),
@@ -97,31 +115,9 @@ impl TaskSnapshot {
             steps,
             pending,
             now: server.now(),
-            new_actions: last_action.iter().map(summary).collect(),
-            last_action,
+            new_actions: actions.iter().map(summary).collect(),
+            last_action: actions.pop().or(known),
         })
-    }
-
-    /// Polls the task again.
-    pub(crate) async fn refresh(&mut self, server: &AgentServer) -> ApiResult<()> {
-        let conversation = server.conversation(self.id).await?;
-        self.new_actions.clear();
-        loop {
-            let actions = server
-                .actions_after(self.id, self.last_action.as_ref())
-                .await?;
-            self.new_actions.extend(actions.iter().map(summary));
-            self.steps += actions.len() as u64;
-            match actions.into_iter().next_back() {
-                Some(last) => self.last_action = Some(last),
-                None => break,
-            }
-        }
-        let facts = TaskFacts::read(server, conversation, self.steps).await?;
-        (self.outcome, self.needs_run) = (facts.outcome(), facts.needs_run());
-        (self.conversation, self.now) = (facts.conversation, server.now());
-        self.pending = pending(server, &self.conversation).await?;
-        Ok(())
     }
 
     pub(crate) fn status(&self) -> TaskStatus {
@@ -158,14 +154,6 @@ impl TaskSnapshot {
         let (printed, exit_code) = server.last_command(self.id).await?;
         Ok((redacted(&printed).into_owned(), exit_code))
     }
-}
-
-/// The actions for which the task waits for permission.
-async fn pending(server: &AgentServer, task: &Conversation) -> ApiResult<Option<Confirmation>> {
-    Ok(match task.execution_status {
-        Execution::WaitingForConfirmation => Some(Confirmation::read(server, task.id).await?),
-        _ => None,
-    })
 }
 
 /// The poll interval. It grows while nothing new is seen.
@@ -247,13 +235,8 @@ async fn poll(
     call: &Call,
 ) -> ApiResult<bool> {
     let server = service.servers.for_task(id).await?;
-    let task = match task {
-        Some(task) => {
-            task.refresh(&server).await?;
-            task
-        }
-        None => task.insert(TaskSnapshot::read(&server, id).await?),
-    };
+    let now = TaskSnapshot::read(&server, id, task.as_ref()).await?;
+    let task = task.insert(now);
     if task.needs_run {
         service.runner.begin_later(id);
     }

@@ -366,7 +366,7 @@ async fn start(
     id: TaskId,
 ) -> ApiResult<Option<CheckRun>> {
     let _lock = runner.locks.lock(id).await;
-    let task = TaskSnapshot::read(&server, id).await?;
+    let task = TaskSnapshot::read(&server, id, None).await?;
     let known = task.conversation.tags.check(task.steps);
     if known.is_some() {
         return Ok(known);
@@ -385,7 +385,7 @@ async fn start(
     let script = server.start_script(&script, CHECK_SECONDS).await?;
     let run = CheckRun::new(script, task.steps, server.now());
     // All tags are replaced, so those of a run that has begun meanwhile would be lost.
-    let now = TaskSnapshot::read(&server, id).await?;
+    let now = TaskSnapshot::read(&server, id, None).await?;
     if now.status() != TaskStatus::Finished || now.steps != task.steps {
         return Ok(None);
     }

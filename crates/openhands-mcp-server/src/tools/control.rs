@@ -211,7 +211,7 @@ impl Tool for CancelTask {
             | Execution::WaitingForConfirmation
             | Execution::Unknown => stop().await.map_err(unconfirmed)?,
             _ => {
-                let status = TaskSnapshot::read(server, task_id).await?.status();
+                let status = TaskSnapshot::read(server, task_id, None).await?.status();
                 // It may be about to go on.
                 if status.is_settled() {
                     let left = runner.end_left_over(server, task_id).await?;
@@ -220,7 +220,7 @@ impl Tool for CancelTask {
                 stop().await.map_err(unconfirmed)?
             }
         };
-        let status = match TaskSnapshot::read(server, task_id).await {
+        let status = match TaskSnapshot::read(server, task_id, None).await {
             Ok(after) => after.status(),
             // The stop was confirmed. An agent server that has just killed a command may be slow.
             Err(failure) if failure.is_transient() => TaskStatus::Cancelled,

@@ -123,7 +123,7 @@ impl PublishTask {
         let (title, body) = self.texts()?;
         let server = service.servers.shared_agent().await?;
         service.check_owner(id, call).await?;
-        let snapshot = TaskSnapshot::read(&server, id).await?;
+        let snapshot = TaskSnapshot::read(&server, id, None).await?;
         if snapshot.needs_run || !snapshot.conversation.execution_status.is_stopped() {
             return Err(at_work());
         }

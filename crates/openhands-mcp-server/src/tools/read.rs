@@ -55,7 +55,7 @@ async fn read_task(
     call: &Call,
 ) -> ApiResult<(AgentServer, TaskSnapshot)> {
     let server = service.task_server(id, call).await?;
-    let task = TaskSnapshot::read(&server, id).await?;
+    let task = TaskSnapshot::read(&server, id, None).await?;
     if task.needs_run {
         service.runner.begin_later(id);
     }

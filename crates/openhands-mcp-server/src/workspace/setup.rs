@@ -371,6 +371,7 @@ fn named_script(
 /// Runs a set-up script and returns its output.
 async fn run(server: &AgentServer, script: &str) -> Result<ScriptOutput, ToolError> {
     let printed = server.run_script(script).await?;
+    let name = || one_line(&visible(printed.error()), MAX_NAME_CHARS);
     match printed.exit_code {
         Some(EXIT_SYMLINK) => Err(ToolError::forbidden(
             "workspace, or a file of context in it, is reached through a symbolic link, which could \
@@ -384,12 +385,12 @@ async fn run(server: &AgentServer, script: &str) -> Result<ScriptOutput, ToolErr
         ))),
         Some(EXIT_NO_FILE) => Err(ToolError::not_found(format!(
             "worktree_files: there is no {} in workspace.",
-            one_line(&visible(printed.error()), MAX_NAME_CHARS)
+            name()
         ))),
         Some(EXIT_OTHER_CONTENT) => Err(ToolError::conflict(format!(
             "context: {} is in workspace with other content, which would be lost. Nothing was written. Give the file \
              another name, or tell the agent how to change it.",
-            one_line(&visible(printed.error()), MAX_NAME_CHARS)
+            name()
         ))),
         // -1 is a timeout. A directory that is printed can be used.
         None | Some(EXIT_TOO_LONG | -1) if !printed.text().contains('\n') => {
