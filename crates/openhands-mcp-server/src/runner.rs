@@ -334,6 +334,11 @@ impl Runner {
             let Some(lock) = self.locks.try_lock(id) else {
                 continue;
             };
+            // An action that counts already may be one for which it has just begun to ask.
+            let now = server.conversation(id).await;
+            if !now.is_ok_and(|now| now.execution_status == Execution::Running) {
+                continue;
+            }
             tracing::info!(task = %id, ?limit, "task stopped, its budget is used up");
             let (runner, server) = (Arc::clone(self), server.clone());
             // The limits of other tasks do not wait for it.
