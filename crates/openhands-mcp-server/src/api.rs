@@ -18,14 +18,14 @@ pub(crate) mod tags;
 
 pub(crate) use agent_server::AgentServer;
 pub(crate) use app_server::{
-    AppConversation, AppServer, Backend, NewAppConversation, SandboxStatus, Servers, StartEnd,
-    StartStatus, first_message,
+    AppConversation, AppServer, Backend, SandboxStatus, Servers, StartEnd, StartStatus,
+    first_message,
 };
 pub(crate) use conversations::{
     AgentProfile, Confirm, Conversation, Execution, ModelProfile, NewConversation, Plugin,
     round_cost,
 };
 pub(crate) use events::{Event, PendingAction, RunEnd, event_kind, explain_run_end, summary};
-pub(crate) use failure::{ApiFailure, ApiResult, SandboxProblem, WORDING};
+pub(crate) use failure::{ApiFailure, ApiResult, SandboxProblem, WORDING, with_more};
 pub(crate) use files::{ScriptOutput, shell_quoted};
 pub(crate) use names::{FileName, TaskId};

@@ -82,15 +82,10 @@ impl Callbacks {
         if !(parsed.scheme() == "https" || parsed.scheme() == "http" && is_loopback(host)) {
             return refuse("must be https, or http on loopback.");
         }
-        let with_port = parsed.port_or_known_default();
-        let with_port = with_port
-            .map(|port| format!("{host}:{port}"))
-            .unwrap_or_default();
-        if !self
-            .hosts
-            .iter()
-            .any(|allowed| *allowed == host || *allowed == with_port)
-        {
+        let port = parsed.port_or_known_default().unwrap_or_default();
+        let with_port = format!("{host}:{port}");
+        let is_it = |allowed: &String| *allowed == host || *allowed == with_port;
+        if !self.hosts.iter().any(is_it) {
             return refuse(&format!(
                 "has the host {with_port}, which the operator has not allowed with \
                  OPENHANDS_CALLBACK_HOSTS."

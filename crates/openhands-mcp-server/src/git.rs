@@ -12,7 +12,6 @@ mod commit;
 mod fetch;
 mod host;
 mod program;
-mod pull_request;
 
 pub(crate) use changes::{
     ChangedDirectory, Changes, ChangesQuery, EXIT_NO_DIRECTORY, content_id, is_object_id, part_end,
@@ -20,6 +19,5 @@ pub(crate) use changes::{
 };
 pub(crate) use commit::{Commit, NewCommit, branch_script};
 pub(crate) use fetch::{gaps, start_fetch};
-pub(crate) use host::{GitHosts, HostedRepository, Repository, is_ref_name};
+pub(crate) use host::{GitHosts, HostedRepository, PullRequest, Repository, is_ref_name, no_forge};
 pub(crate) use program::{Push, Refs, reason};
-pub(crate) use pull_request::{PullRequest, no_forge};

@@ -17,7 +17,7 @@ use crate::api::{
 };
 use crate::git::{gaps, printed_id, reason};
 use crate::state::TaskFacts;
-use crate::workspace::{LeftOver, LineEnd, interrupt, left_over};
+use crate::workspace::{LeftOver, interrupt, left_over};
 
 /// The interval at which running tasks are checked.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
@@ -28,9 +28,8 @@ const SLOT_INTERVAL: Duration = Duration::from_millis(300);
 /// The time from the end of a run until its deadline is removed: the call that stopped it may set a tag first, and
 /// one that starts the next run may take as long.
 const ENDED_GRACE: Duration = Duration::from_secs(15);
-/// The delays between the attempts to complete the stop of a task that nobody waits for.
-pub(crate) const STOP_BACKOFF: Backoff =
-    Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+/// The delays between the attempts of a stop.
+const STOP_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 /// The time in which a start that was under way runs a task that was stopped before it had begun.
 const LATE_START: Duration = Duration::from_secs(120);
 /// The reason for the agent whose action no user has allowed.
@@ -47,8 +46,40 @@ const FULL_TIME: Duration = Duration::from_secs(60);
 
 /// The commands of a task after its stop.
 pub(crate) struct Stopped {
-    pub(crate) line_end: LineEnd,
+    /// The rest of the last command line may have run.
+    pub(crate) rest_may_have_run: bool,
     pub(crate) left_over: LeftOver,
+}
+
+/// The stop of a task, and what is done of it.
+struct Stop {
+    id: TaskId,
+    reason: StopReason,
+    began: Instant,
+    /// The lock of a task without its tag. A call that runs it again has to wait: a late interrupt would stop that run, and
+    /// a late tag name it as stopped.
+    lock: Option<Guard>,
+    is_interrupted: bool,
+    is_tagged: bool,
+    /// The number of messages of its user, if it has never run: a start that was under way may run it yet.
+    unbegun: Option<u64>,
+    /// Nothing is left to do.
+    is_over: bool,
+}
+
+impl Stop {
+    fn new(id: TaskId, reason: StopReason, lock: Option<Guard>) -> Self {
+        Self {
+            id,
+            reason,
+            began: Instant::now(),
+            lock,
+            is_interrupted: false,
+            is_tagged: false,
+            unbegun: None,
+            is_over: false,
+        }
+    }
 }
 
 /// The slots and the limits of tasks that run at the agent server.
@@ -98,7 +129,7 @@ impl Runner {
     pub(crate) async fn take_slot(&self) -> ApiResult<Slot> {
         let before = self.slots.starting();
         let (running, max) = match self.servers.backend().await? {
-            Backend::Agent(server) => (count_running(&server).await?, self.max_parallel),
+            Backend::Agent(server) => (server.count_running().await?, self.max_parallel),
             // Tasks in sandboxes need no slot.
             Backend::App(_) => (0, usize::MAX),
         };
@@ -106,85 +137,149 @@ impl Runner {
         slot.ok_or(ApiFailure::Full)
     }
 
-    /// Stops a task with its command line and tags it with the reason. If only the tag fails, that is no error: it
-    /// follows later.
+    /// Stops a task with its command line and tags it with the reason, under its lock: `lock`, or the one that this call
+    /// gets after the interrupt. What is left to do of the stop then, follows.
     pub(crate) async fn stop(
-        &self,
+        self: &Arc<Self>,
         server: &AgentServer,
         id: TaskId,
         reason: StopReason,
+        lock: Option<Guard>,
     ) -> ApiResult<Stopped> {
-        self.stop_locked(server, id, reason, self.locks.lock(id))
-            .await
+        let mut stop = Stop::new(id, reason, lock);
+        let stopped = self.try_stop(server, &mut stop).await?;
+        Arc::clone(self).complete_later(stop);
+        Ok(stopped)
     }
 
-    /// Stops a task wherever it runs, since its call was cancelled.
-    pub(crate) async fn stop_task(
-        &self,
-        id: TaskId,
-        lock: impl Future<Output: Send + 'static>,
-    ) -> ApiResult<Stopped> {
-        let server = self.servers.for_task(id).await?;
-        self.stop_locked(&server, id, StopReason::Cancelled, lock)
-            .await
-    }
-
-    /// Stops a task, and then tags it with the reason and ends the commands that it has left, under the lock.
-    pub(crate) async fn stop_locked(
-        &self,
-        server: &AgentServer,
-        id: TaskId,
-        reason: StopReason,
-        lock: impl Future<Output: Send + 'static>,
-    ) -> ApiResult<Stopped> {
-        let mut line_end = interrupt(server, id).await?;
-        // Tags last, because they cannot be set during a step.
-        let lock = lock.await;
-        let mut task = server.conversation(id).await;
-        // A start that had the lock may have run it after that.
-        if matches!(&task, Ok(task) if task.execution_status == Execution::Running) {
-            line_end = line_end.max(interrupt(server, id).await?);
-            task = server.conversation(id).await;
+    /// Stops a task whose caller has cancelled the call. The stop goes on if the call has no time left for it, and until
+    /// the agent server can be reached: nobody would notice that the task goes on.
+    pub(crate) async fn stop_abandoned(self: &Arc<Self>, id: TaskId) {
+        let runner = Arc::clone(self);
+        let interrupted = tokio::spawn(async move {
+            let mut stop = Stop::new(id, StopReason::Cancelled, None);
+            runner.repeat(&mut stop, |stop| stop.is_interrupted).await;
+            runner.complete_later(stop);
+        });
+        match interrupted.await {
+            Ok(()) => tracing::info!(task = %id, "task stopped, the call was cancelled"),
+            Err(failure) => tracing::warn!(task = %id, %failure, "the stop has failed"),
         }
-        // It asks for a permission; an interrupt leaves it waiting.
-        let asks =
-            matches!(&task, Ok(task) if task.execution_status == Execution::WaitingForConfirmation);
-        let (mut is_tagged, mut may_begin) = (false, false);
-        match &task {
-            Ok(task) => {
-                let is_new = task.age(server.now()) < LATE_START;
-                may_begin = is_new && !server.has_begun_since(id, None).await.unwrap_or(true);
-                match tag_stopped(server, task, reason).await {
-                    Ok(()) => is_tagged = true,
-                    Err(failure) => {
-                        tracing::warn!(task = %id, ?failure, "cannot tag why the task was stopped");
-                    }
-                }
+    }
+
+    fn complete_later(self: Arc<Self>, mut stop: Stop) {
+        if !stop.is_over {
+            tokio::spawn(async move {
+                sleep(TICK_INTERVAL).await;
+                self.repeat(&mut stop, |_| false).await;
+            });
+        }
+    }
+
+    /// Repeats the attempts of a stop until nothing is left to do, or that is enough.
+    async fn repeat(&self, stop: &mut Stop, is_enough: fn(&Stop) -> bool) {
+        let mut delays = STOP_BACKOFF.delays();
+        loop {
+            let attempt = async {
+                let server = self.servers.for_task(stop.id).await?;
+                self.try_stop(&server, stop).await
+            };
+            if let Err(failure) = attempt.await {
+                tracing::warn!(task = %stop.id, ?failure, "cannot stop the task");
+                stop.is_over = !failure.may_be_repeated();
             }
+            if stop.is_over || is_enough(stop) {
+                return;
+            }
+            self.hold(stop).await;
+            delays.sleep().await;
+        }
+    }
+
+    /// An attempt of a stop, which does what is left to do: the interrupt; the tag, because without the reason the task
+    /// looks paused or about to begin; and another interrupt if a start that was under way runs the task.
+    async fn try_stop(&self, server: &AgentServer, stop: &mut Stop) -> ApiResult<Stopped> {
+        let (id, reason) = (stop.id, stop.reason);
+        let (was_tagged, is_first) = (stop.is_tagged, !stop.is_interrupted);
+        let mut stopped = Stopped {
+            rest_may_have_run: false,
+            left_over: LeftOver::Unknown,
+        };
+        if is_first {
+            stopped.rest_may_have_run = interrupt(server, id).await?;
+            stop.is_interrupted = true;
+        }
+        // Tags last, because they cannot be set during a step.
+        self.hold(stop).await;
+        let runs = |task: &Conversation| task.execution_status == Execution::Running;
+        let mut read = server.conversation(id).await;
+        if let Ok(task) = &read {
+            // Another call runs it again, and has cleared the reason.
+            if was_tagged && task.tags.stop_reason() != Some(reason) {
+                stop.is_over = true;
+                return Ok(stopped);
+            }
+            // A start that had the lock may have run it after the interrupt.
+            if runs(task) && (is_first || stop.unbegun.is_some()) {
+                // A message after the stop is that of its user, who runs it.
+                if !is_first && Some(server.count_messages(id, "user").await?) != stop.unbegun {
+                    stop.is_over = true;
+                    return Ok(stopped);
+                }
+                stop.is_interrupted = false;
+                stopped.rest_may_have_run |= interrupt(server, id).await?;
+                stop.is_interrupted = true;
+                read = server.conversation(id).await;
+            }
+        }
+        let task = match read {
+            Ok(task) => task,
             Err(failure) => {
                 tracing::warn!(task = %id, ?failure, "cannot read a task that was stopped");
+                stop.is_over = !failure.may_be_repeated();
+                return Ok(stopped);
             }
-        }
-        // Last, because that is the stop: its reason is there when it can be seen.
-        if asks {
-            server.respond(id, false, "The task was stopped.").await?;
-        }
-        let left_over = match &task {
-            Ok(task) if task.execution_status != Execution::Running => {
-                left_over(server, task).await
-            }
-            _ => LeftOver::Unknown,
         };
-        if !is_tagged || may_begin {
-            // A call that resumes it has to wait for the tag, which would name a later run as stopped.
-            let untagged = (!is_tagged).then_some(lock);
-            let completing = complete_stop(server.clone(), id, reason, untagged, may_begin);
-            tokio::spawn(completing);
+        let is_late = stop.began.elapsed() > LATE_START;
+        // Its last step is still ending.
+        if runs(&task) && !is_first {
+            stop.is_over = is_late;
+            return Ok(stopped);
         }
-        Ok(Stopped {
-            line_end,
-            left_over,
-        })
+        if !was_tagged {
+            let is_new = task.age(server.now()) < LATE_START;
+            let may_begin = stop.unbegun.is_none() && is_new;
+            if may_begin && !server.has_begun_since(id, None).await.unwrap_or(true) {
+                stop.unbegun = server.count_messages(id, "user").await.ok();
+            }
+            match tag_stopped(server, &task, reason).await {
+                Ok(()) => stop.is_tagged = true,
+                Err(failure) => {
+                    tracing::warn!(task = %id, ?failure, "cannot tag why the task was stopped");
+                    stop.is_over = !is_first && !failure.may_be_repeated();
+                }
+            }
+            // It asks for a permission; an interrupt leaves it waiting. Last, because that is the stop: its reason is there
+            // when it can be seen.
+            if task.execution_status == Execution::WaitingForConfirmation {
+                server.respond(id, false, "The task was stopped.").await?;
+            }
+            if !runs(&task) {
+                stopped.left_over = left_over(server, &task).await;
+            }
+        }
+        if stop.is_tagged {
+            stop.lock = None;
+            stop.is_over = stop.unbegun.is_none() || is_late;
+        }
+        Ok(stopped)
+    }
+
+    /// Takes the lock of a task that has no tag yet.
+    async fn hold(&self, stop: &mut Stop) {
+        if stop.lock.is_none() && !stop.is_tagged {
+            stop.lock = Some(self.locks.lock(stop.id).await);
+        }
     }
 
     /// Ends the commands that a task has left which does not run. `None` if it does, or another call takes long to
@@ -239,12 +334,17 @@ impl Runner {
             let Some(lock) = self.locks.try_lock(id) else {
                 continue;
             };
+            // An action that counts already may be one for which it has just begun to ask.
+            let now = server.conversation(id).await;
+            if !now.is_ok_and(|now| now.execution_status == Execution::Running) {
+                continue;
+            }
             tracing::info!(task = %id, ?limit, "task stopped, its budget is used up");
             let (runner, server) = (Arc::clone(self), server.clone());
             // The limits of other tasks do not wait for it.
             tokio::spawn(async move {
-                let (reason, lock) = (StopReason::Limit(limit), async { lock });
-                if let Err(failure) = runner.stop_locked(&server, id, reason, lock).await {
+                let reason = StopReason::Limit(limit);
+                if let Err(failure) = runner.stop(&server, id, reason, Some(lock)).await {
                     tracing::warn!(task = %id, ?failure, "cannot stop the task");
                 }
             });
@@ -260,7 +360,7 @@ impl Runner {
     /// The running tasks. Those of other servers are listed only as often as that takes a part of the time of an agent
     /// server that is slow at it.
     async fn running(&self, server: &AgentServer) -> ApiResult<Vec<Conversation>> {
-        if count_running(server).await? == 0 {
+        if server.count_running().await? == 0 {
             return Ok(Vec::new());
         }
         let known: Vec<TaskId> = self.limited.lock().keys().copied().collect();
@@ -456,11 +556,6 @@ impl Runner {
     }
 }
 
-async fn count_running(server: &AgentServer) -> ApiResult<usize> {
-    let count = server.count_conversations(Execution::Running).await?;
-    Ok(usize::try_from(count).unwrap_or(usize::MAX))
-}
-
 /// Repeats an attempt while all slots are taken: once, and then until `until`.
 pub(crate) async fn until_slot<T, F>(until: Instant, mut attempt: impl FnMut() -> F) -> ApiResult<T>
 where
@@ -488,53 +583,6 @@ pub(crate) async fn tag_stopped(
     let mut tags = ConversationTags::from_task(task);
     tags.mark_stopped(reason, "", server.now());
     server.set_tags(task.id, &tags).await
-}
-
-/// Completes the stop of a task: tags it once the agent server takes that, because without the reason it looks paused or
-/// about to begin; and stops it again if a start that was under way runs it. `untagged` is the lock of a task without
-/// its tag, and `may_begin` is true for one that has never run.
-async fn complete_stop<L>(
-    server: AgentServer,
-    id: TaskId,
-    reason: StopReason,
-    mut untagged: Option<L>,
-    may_begin: bool,
-) {
-    let (began, mut delays) = (Instant::now(), STOP_BACKOFF.delays());
-    loop {
-        delays.sleep().await;
-        let is_late = began.elapsed() > LATE_START;
-        let complete = async {
-            let task = server.conversation(id).await?;
-            // Another call runs it again, and has cleared the reason.
-            if untagged.is_none() && task.tags.stop_reason() != Some(reason) {
-                return Ok(true);
-            }
-            if task.execution_status == Execution::Running {
-                if may_begin {
-                    interrupt(&server, id).await?;
-                }
-                // Or its last step is still ending.
-                return Ok(is_late);
-            }
-            if untagged.is_some() {
-                tag_stopped(&server, &task, reason).await?;
-                untagged = None;
-            }
-            Ok(!may_begin || is_late)
-        };
-        match complete.await {
-            Ok(true) => return,
-            Ok(false) => {}
-            Err(failure) => {
-                let failure: ApiFailure = failure;
-                tracing::warn!(task = %id, ?failure, "cannot complete the stop of a task");
-                if !failure.may_be_repeated() {
-                    return;
-                }
-            }
-        }
-    }
 }
 
 async fn facts(server: &AgentServer, task: &Conversation) -> ApiResult<TaskFacts> {
@@ -612,6 +660,7 @@ pub(crate) async fn wait_for_start(
 }
 
 type Lock = Arc<tokio::sync::Mutex<()>>;
+type Guard = OwnedMutexGuard<()>;
 
 /// The tasks that this server is starting or changing, one call each.
 #[derive(Default)]
@@ -619,7 +668,7 @@ pub(crate) struct Locks(Mutex<HashMap<TaskId, Lock>>);
 
 impl Locks {
     /// Waits until no other call starts or changes the task.
-    pub(crate) async fn lock(&self, id: TaskId) -> OwnedMutexGuard<()> {
+    pub(crate) async fn lock(&self, id: TaskId) -> Guard {
         let lock = {
             let mut locks = self.0.lock();
             locks.retain(|_, lock| Arc::strong_count(lock) > 1);
@@ -629,7 +678,7 @@ impl Locks {
     }
 
     /// Locks the task, unless a call of this server is starting or changing it.
-    pub(crate) fn try_lock(&self, id: TaskId) -> Option<OwnedMutexGuard<()>> {
+    pub(crate) fn try_lock(&self, id: TaskId) -> Option<Guard> {
         let lock = Arc::clone(self.0.lock().entry(id).or_default());
         lock.try_lock_owned().ok()
     }

@@ -19,8 +19,7 @@ use crate::callback::Callbacks;
 use crate::git::GitHosts;
 use crate::named_urls::NamedUrl;
 use crate::runner::Runner;
-use crate::workspace::Root;
-use crate::workspace::mcp_servers;
+use crate::workspace::{check_root, mcp_servers};
 
 /// The timeout of calls until the server has started.
 const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -30,16 +29,11 @@ const MAX_OWNERS: usize = 10_000;
 /// The directory for the directories of principals, below the root of tasks.
 const DIRECTORY: &str = ".mcp-principals";
 
-/// The principal that creates a task, or asks for one.
+/// The name of the principal that creates a task, or asks for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owner(String);
+pub(crate) struct Owner(pub(crate) String);
 
 impl Owner {
-    /// The id and the name of the principal.
-    pub(crate) fn tag(&self) -> (String, &str) {
-        (self.id(), &self.0)
-    }
-
     /// The id of the principal, as it is kept at a task. Names may be too long for a tag.
     pub(crate) fn id(&self) -> String {
         let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, self.0.as_bytes());
@@ -68,7 +62,7 @@ pub(crate) struct OpenHands {
     /// The name of the agent profile; `None` for the active one.
     pub(crate) profile: Option<String>,
     /// Directories below which tasks may work. New directories of tasks are created in the first one.
-    pub(crate) roots: Vec<Root>,
+    pub(crate) roots: Vec<String>,
     pub(crate) max_budget: Limits,
     /// The MCP servers that the agents of tasks may call.
     pub(crate) mcp_servers: Vec<NamedUrl>,
@@ -94,7 +88,7 @@ impl OpenHands {
     pub(crate) fn new(options: Options) -> anyhow::Result<Self> {
         let key = Secret::new(options.openhands_api_key, options.openhands_api_key_file);
         let root =
-            |name: &str, root: &str| Root::new(root).map_err(|reason| anyhow!("{name} {reason}"));
+            |name: &str, root: &str| check_root(root).map_err(|reason| anyhow!("{name} {reason}"));
         let own = root(
             "OPENHANDS_WORKSPACE_ROOT",
             &options.openhands_workspace_root,

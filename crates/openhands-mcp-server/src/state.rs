@@ -287,15 +287,6 @@ async fn run_end(server: &AgentServer, task: &Conversation) -> ApiResult<Option<
 }
 
 impl TaskOutcome {
-    /// The outcome of a started task that cannot be read now.
-    pub(crate) fn unreadable(reason: &str) -> Self {
-        Self::failed(
-            TaskStatus::Unknown,
-            reason,
-            "The task was started and may be running: call get_task_status, do not run it again.",
-        )
-    }
-
     /// The outcome of a task whose sandbox does not run.
     pub(crate) fn from_sandbox_problem(problem: &SandboxProblem) -> Self {
         use TaskStatus as S;
@@ -395,7 +386,7 @@ impl TaskOutcome {
         }
     }
 
-    fn failed(status: TaskStatus, error: impl Into<String>, next: &'static str) -> Self {
+    pub(crate) fn failed(status: TaskStatus, error: impl Into<String>, next: &'static str) -> Self {
         Self {
             error: Some(error.into()),
             ..Self::new(status, next)

@@ -2,20 +2,14 @@
 //! its set-up, and changes in it.
 
 mod changes;
-mod held;
-mod left_over;
 pub(crate) mod mcp_servers;
 mod setup;
-mod traces;
+mod stop;
 mod worktree;
 
 pub(crate) use changes::{
     changed_directory, has_own_directory, is_below, read_changes, task_within,
 };
-pub(crate) use held::{LineEnd, interrupt};
-pub(crate) use left_over::{LeftOver, left_over};
-pub(crate) use setup::{
-    Directory, FileContent, Root, Workspace, WorkspaceSpec, absolute_roots, set_up, snapshots,
-};
-pub(crate) use traces::Traces;
+pub(crate) use setup::{Directory, Place, Traces, WorkspaceSpec, absolute_roots, check_root};
+pub(crate) use stop::{LeftOver, interrupt, left_over};
 pub(crate) use worktree::{UnsavedWork, has_worktree, remove_worktree, worktree_branch};

@@ -417,6 +417,49 @@ async fn stop_is_completed_of_a_task_whose_start_was_under_way() {
     assert_eq!(task.lock().unwrap()["tags"]["mcpstopped"], "cancelled");
 }
 
+/// Its user runs it after the stop, with a message.
+#[tokio::test]
+async fn task_that_its_user_starts_after_a_stop_is_not_stopped_again() {
+    let messages = Arc::new(AtomicU32::new(0));
+    let asked = Arc::clone(&messages);
+    let task = json!({"id": ID, "execution_status": "idle", "tags": {}});
+    let (fake, task) = fake_with(task, move |target, task| {
+        if target.contains("/events/count") && target.contains("user") {
+            // The first is asked for with the stop.
+            let messages = asked.fetch_add(1, Ordering::Relaxed);
+            return Some(Response::json(200, &json!(messages)));
+        }
+        let is_stop = target.ends_with("/interrupt");
+        if is_stop {
+            task["execution_status"] = json!("paused");
+        }
+        is_stop.then(|| Response::json(200, &json!({})))
+    })
+    .await;
+    let client = client(&fake).await;
+    call!(client, "cancel_task", {"task_id": ID});
+    task.lock().unwrap()["execution_status"] = json!("running");
+    let is_asked = async || messages.load(Ordering::Relaxed) > 1;
+    wait_until("the look at the messages", is_asked).await;
+    let stops = format!("POST /api/conversations/{ID}/interrupt");
+    assert_eq!(count(&fake, &stops), 1);
+    assert_eq!(task.lock().unwrap()["execution_status"], "running");
+}
+
+#[tokio::test]
+async fn result_is_shown_also_if_the_changes_cannot_be_read() {
+    let task = json!({"id": ID, "execution_status": "finished"});
+    let (fake, _) = fake_with(task, |target, _| {
+        let is_script = target == "POST /api/bash/execute_bash_command";
+        is_script.then(|| Response::json(500, &json!({"detail": "busy"})))
+    })
+    .await;
+    let waited = call!(client(&fake).await, "wait_task", {"task_id": ID, "wait_seconds": 0});
+    assert_has!(waited, {"status": "finished", "changed_files": null});
+    assert_contains(&waited["result"], "long long");
+    assert_contains(&waited["next"], "Call get_task_result");
+}
+
 #[tokio::test]
 async fn failed_start_keeps_the_callback_and_says_that_the_message_was_taken() {
     let url = |end: &str| format!("http://127.0.0.1:1/{end}");

@@ -13,49 +13,30 @@ use super::{NAME, call, client_with, env, env_with, run_task};
 use crate::harness::real::openhands;
 use crate::harness::{Server, eventually, modern_meta, rpc, wait_until};
 
-/// Sends a request of the modern era, from a client that supports tasks. Returns its result.
-async fn modern(server: &Server, method: &str, name: &str, params: Value) -> Value {
-    let reply = modern_as(server, "", method, name, params).await;
-    reply["result"].clone()
-}
+const REVISION: (&str, &str) = ("mcp-protocol-version", "2025-11-25");
 
-/// The same with a bearer token. Returns the response.
-async fn modern_as(
-    server: &Server,
-    token: &str,
-    method: &str,
-    name: &str,
-    mut params: Value,
-) -> Value {
+/// Sends a request of the modern era with this bearer token, from a client that supports tasks. Returns the response.
+async fn modern(server: &Server, token: &str, method: &str, mut params: Value) -> Value {
     let token = format!("Bearer {token}");
+    let name = params["taskId"].as_str().or(params["name"].as_str());
+    let name = name.unwrap().to_owned();
     let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     params["_meta"] = modern_meta(capabilities);
-    let body = rpc(method, params);
     let headers = [
         ("mcp-protocol-version", "2026-07-28"),
         ("mcp-method", method),
-        ("mcp-name", name),
+        ("mcp-name", &name),
         ("authorization", &token),
     ];
-    server.post_with(&headers, body.to_string()).await.json()
+    let body = rpc(method, params).to_string();
+    server.post_with(&headers, body).await.json()
 }
 
-/// A session of 2025-11-25.
-struct LegacySession<'a>(&'a Server, String);
-
-const REVISION: (&str, &str) = ("mcp-protocol-version", "2025-11-25");
-
-impl<'a> LegacySession<'a> {
-    async fn new(server: &'a Server) -> Self {
-        Self(server, server.session("2025-11-25", &[REVISION]).await)
-    }
-
-    /// Sends a request; returns the response.
-    async fn ask(&self, method: &str, params: Value) -> Value {
-        let body = rpc(method, params);
-        let headers = [REVISION, ("mcp-session-id", self.1.as_str())];
-        self.0.post_with(&headers, body.to_string()).await.json()
-    }
+/// Sends a request in a session of 2025-11-25. Returns the response.
+async fn legacy(server: &Server, session: &str, method: &str, params: Value) -> Value {
+    let headers = [REVISION, ("mcp-session-id", session)];
+    let body = rpc(method, params).to_string();
+    server.post_with(&headers, body).await.json()
 }
 
 /// Ends the server with this signal and starts it again.
@@ -69,9 +50,8 @@ async fn restarted(mut server: Server, env: &[(&str, &str)], signal: Signal) -> 
 /// The response to a request about a task, over the modern era. A busy agent server may not say in time whether there
 /// is one.
 async fn verdict(server: &Server, token: &str, method: &str, id: &Value) -> Value {
-    let name = id.as_str().unwrap();
     let told = async || {
-        let reply = modern_as(server, token, method, name, json!({"taskId": id})).await;
+        let reply = modern(server, token, method, json!({"taskId": id})).await;
         let is_told = reply["error"].is_null() || reply["error"]["code"] == -32602;
         is_told.then_some(reply)
     };
@@ -126,7 +106,7 @@ async fn tasks_of_the_modern_era_survive_a_stop_and_a_kill() {
         [{"task": text}, {"task": text, "idempotency_key": format!("{key}-2")}]});
     let create = async |tool: &str, arguments: &Value| {
         let params = json!({"name": tool, "arguments": arguments});
-        let created = modern(&server, "tools/call", tool, params).await;
+        let created = modern(&server, "", "tools/call", params).await["result"].clone();
         assert_eq!(created["resultType"], "task", "{created}");
         created["taskId"].clone()
     };
@@ -170,7 +150,8 @@ async fn tasks_of_2025_11_25_survive_a_kill() {
     let server = Server::start(NAME, &env).await;
     let gate = Gate::new();
     let task = format!("RUN: {}; echo survived", gate.pass());
-    let (client, session) = (server.client().await, LegacySession::new(&server).await);
+    let client = server.client().await;
+    let session = server.session("2025-11-25", &[REVISION]).await;
     let mut ids = Vec::new();
     for key in [None, Some(Uuid::new_v4().to_string())] {
         let mut arguments = json!({"task": task, "wait_seconds": 0});
@@ -178,7 +159,8 @@ async fn tasks_of_2025_11_25_survive_a_kill() {
             arguments["idempotency_key"] = json!(key);
         }
         let params = json!({"name": "run_task", "task": {}, "arguments": arguments});
-        let created = session.ask("tools/call", params).await["result"]["task"].clone();
+        let created = legacy(&server, &session, "tools/call", params).await;
+        let created = created["result"]["task"].clone();
         assert_eq!(created["status"], "working", "{created}");
         // The answer comes before the work.
         wait_until("the start of the task", async || {
@@ -188,11 +170,12 @@ async fn tasks_of_2025_11_25_survive_a_kill() {
         ids.push(created["taskId"].clone());
     }
     let server = restarted(server, &env, Signal::SIGKILL).await;
-    let session = LegacySession::new(&server).await;
+    let session = server.session("2025-11-25", &[REVISION]).await;
     for id in &ids {
         // A busy agent server may not say in time whether there is one.
         let known = async || {
-            let reply = session.ask("tasks/get", json!({"taskId": id})).await;
+            let ask = json!({"taskId": id});
+            let reply = legacy(&server, &session, "tasks/get", ask).await;
             reply.get("result").cloned()
         };
         let task = eventually("the task", known).await;
@@ -200,7 +183,8 @@ async fn tasks_of_2025_11_25_survive_a_kill() {
     }
     gate.open();
     for id in &ids {
-        let result = session.ask("tasks/result", json!({"taskId": id})).await;
+        let ask = json!({"taskId": id});
+        let result = legacy(&server, &session, "tasks/result", ask).await;
         let result = &result["result"]["structuredContent"];
         assert_has!(*result, {"status": "finished", "last_output": "survived"});
     }
@@ -216,7 +200,7 @@ async fn only_its_principal_finds_and_cancels_a_task_after_a_kill() {
     let gate = Gate::new();
     let task = format!("RUN: {}", gate.pass());
     let params = json!({"name": "run_task", "arguments": {"wait_seconds": 1, "task": task}});
-    let created = modern_as(&server, ALICE, "tools/call", "run_task", params).await;
+    let created = modern(&server, ALICE, "tools/call", params).await;
     let id = &created["result"]["taskId"];
     assert!(id.is_string(), "{created}");
     let server = restarted(server, &env, Signal::SIGKILL).await;

@@ -8,8 +8,8 @@ use super::changes::decoded;
 use super::resources::read;
 use super::tools::Gate;
 use super::{
-    agent_server, assert_error, both_transports, call, call_with_id, client, client_with, joined,
-    parts, run_task, tool_error, wait_for_status, with,
+    agent_server, assert_error, call, call_with_id, client, client_with, joined, parts, run_task,
+    tool_error, wait_for_status, with,
 };
 use crate::harness::real::{call_until_answered, openhands};
 use crate::harness::{
@@ -25,45 +25,44 @@ fn rows(events: &Value) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn events_are_single_lines_in_pages_that_do_not_overlap() {
-    for client in both_transports().await {
-        let task = "RUN: echo one; (exit 3)\nWRITE: /nowhere/x text\nFINISH: end";
-        let run = run_task(&client, task).await;
-        assert_eq!(run["exit_code"], 3, "{run}");
-        let id = &run["task_id"];
-        let events = call_with_id(&client, "get_task_events", id).await;
-        let lines = rows(&events);
-        assert_eq!(lines[0].0, "message");
-        assert_starts_with(&lines[0].1, "user: RUN: echo one");
-        let has = |kind: &str, text: &str| lines.iter().any(|(k, t)| k == kind && t.contains(text));
-        assert!(has("action", "terminal echo one; (exit 3)"), "{lines:?}");
-        assert!(has("output", "exit 3: one"), "{lines:?}");
-        assert!(has("action", "file_editor create x"), "{lines:?}");
-        assert!(has("action", "finish"), "{lines:?}");
-        // The system prompt is left out.
-        let text = events.to_string();
-        assert_lacks(&text, "You are");
-        assert!(text.len() < 8_000);
-        let (mut parts, mut ask) = (Vec::new(), json!({"task_id": id, "limit": 2}));
-        loop {
-            let part = call(&client, "get_task_events", ask.clone()).await;
-            assert!(part["events"].as_array().unwrap().len() <= 2);
-            parts.extend(rows(&part));
-            ask["since"] = part["next_since"].clone();
-            if part["more"] == false {
-                break;
-            }
+    let Some(client) = client().await else { return };
+    let task = "RUN: echo one; (exit 3)\nWRITE: /nowhere/x text\nFINISH: end";
+    let run = run_task(&client, task).await;
+    assert_eq!(run["exit_code"], 3, "{run}");
+    let id = &run["task_id"];
+    let events = call_with_id(&client, "get_task_events", id).await;
+    let lines = rows(&events);
+    assert_eq!(lines[0].0, "message");
+    assert_starts_with(&lines[0].1, "user: RUN: echo one");
+    let has = |kind: &str, text: &str| lines.iter().any(|(k, t)| k == kind && t.contains(text));
+    assert!(has("action", "terminal echo one; (exit 3)"), "{lines:?}");
+    assert!(has("output", "exit 3: one"), "{lines:?}");
+    assert!(has("action", "file_editor create x"), "{lines:?}");
+    assert!(has("action", "finish"), "{lines:?}");
+    // The system prompt is left out.
+    let text = events.to_string();
+    assert_lacks(&text, "You are");
+    assert!(text.len() < 8_000);
+    let (mut parts, mut ask) = (Vec::new(), json!({"task_id": id, "limit": 2}));
+    loop {
+        let part = call(&client, "get_task_events", ask.clone()).await;
+        assert!(part["events"].as_array().unwrap().len() <= 2);
+        parts.extend(rows(&part));
+        ask["since"] = part["next_since"].clone();
+        if part["more"] == false {
+            break;
         }
-        assert_eq!(parts, lines);
-        // Nothing is new.
-        let later = call(&client, "get_task_events", ask.clone()).await;
-        assert_has!(later, {"events": [], "next_since": ask["since"]});
-        let outputs = call!(client, "get_task_events", {"task_id": id, "kinds": ["output"]});
-        let is_output = |row: &&(String, String)| row.0 == "output";
-        let expected: Vec<_> = lines.iter().filter(is_output).cloned().collect();
-        assert_eq!(rows(&outputs), expected);
-        let wrong = json!({"task_id": id, "since": "yesterday"});
-        assert_error(&client, "get_task_events", wrong, "next_since").await;
     }
+    assert_eq!(parts, lines);
+    // Nothing is new.
+    let later = call(&client, "get_task_events", ask.clone()).await;
+    assert_has!(later, {"events": [], "next_since": ask["since"]});
+    let outputs = call!(client, "get_task_events", {"task_id": id, "kinds": ["output"]});
+    let is_output = |row: &&(String, String)| row.0 == "output";
+    let expected: Vec<_> = lines.iter().filter(is_output).cloned().collect();
+    assert_eq!(rows(&outputs), expected);
+    let wrong = json!({"task_id": id, "since": "yesterday"});
+    assert_error(&client, "get_task_events", wrong, "next_since").await;
 }
 
 #[tokio::test]
@@ -96,65 +95,64 @@ async fn long_diff_is_truncated_and_says_so() {
 async fn files_come_and_go_byte_for_byte_in_parts() {
     let bytes: Vec<u8> = (0..5_000_u32).map(|n| (n * 7 % 256) as u8).collect();
     let text = "äöü€".repeat(50);
-    for client in both_transports().await {
-        let encoded = |bytes: &[u8]| STANDARD.encode(bytes);
-        let context = json!({"files": [
-            {"file": "dir/t x.txt", "content": text},
-            {"file": "in/x.bin", "content": encoded(&bytes), "encoding": "base64"},
-            {"file": "latin.txt", "content": encoded(b"caf\xe9"), "encoding": "base64"},
-        ]});
-        let task = "RUN: cp in/x.bin y.bin; ln -s /etc/passwd link; touch empty; mkdir d";
-        let run = call!(client, "run_task", {"task": task, "context": context});
-        assert_eq!(
-            run["changed_files"],
-            json!(["A empty", "A link", "A y.bin"]),
-            "{run}"
-        );
-        let ask = |file: &str| json!({"task_id": run["task_id"], "file": file});
-        for (file, part_bytes, expected) in [
-            ("dir/t x.txt", 100, text.as_bytes()),
-            ("y.bin", 1_000, &bytes),
-            ("latin.txt", 1_000, b"caf\xe9"),
-            ("empty", 1_000, b""),
-        ] {
-            let ask = with(ask(file), json!({"max_bytes": part_bytes}));
-            let parts = parts(&client, "get_task_file", ask, "offset").await;
-            assert!(parts.iter().all(|part| part["size"] == expected.len()));
-            let read = parts.iter().flat_map(|part| match part["text"].as_str() {
-                Some(text) => text.as_bytes().to_vec(),
-                None => decoded(part["base64"].as_str().unwrap()),
-            });
-            assert_eq!(read.collect::<Vec<u8>>(), expected, "{file}");
+    let Some(client) = client().await else { return };
+    let encoded = |bytes: &[u8]| STANDARD.encode(bytes);
+    let context = json!({"files": [
+        {"file": "dir/t x.txt", "content": text},
+        {"file": "in/x.bin", "content": encoded(&bytes), "encoding": "base64"},
+        {"file": "latin.txt", "content": encoded(b"caf\xe9"), "encoding": "base64"},
+    ]});
+    let task = "RUN: cp in/x.bin y.bin; ln -s /etc/passwd link; touch empty; mkdir d";
+    let run = call!(client, "run_task", {"task": task, "context": context});
+    assert_eq!(
+        run["changed_files"],
+        json!(["A empty", "A link", "A y.bin"]),
+        "{run}"
+    );
+    let ask = |file: &str| json!({"task_id": run["task_id"], "file": file});
+    for (file, part_bytes, expected) in [
+        ("dir/t x.txt", 100, text.as_bytes()),
+        ("y.bin", 1_000, &bytes),
+        ("latin.txt", 1_000, b"caf\xe9"),
+        ("empty", 1_000, b""),
+    ] {
+        let ask = with(ask(file), json!({"max_bytes": part_bytes}));
+        let parts = parts(&client, "get_task_file", ask, "offset").await;
+        assert!(parts.iter().all(|part| part["size"] == expected.len()));
+        let read = parts.iter().flat_map(|part| match part["text"].as_str() {
+            Some(text) => text.as_bytes().to_vec(),
+            None => decoded(part["base64"].as_str().unwrap()),
+        });
+        assert_eq!(read.collect::<Vec<u8>>(), expected, "{file}");
+    }
+    for (file, offset, expected) in [
+        (
+            "dir/t x.txt",
+            10_000,
+            json!({"text": "", "size": text.len(), "next_offset": null}),
+        ),
+        (
+            "latin.txt",
+            3,
+            json!({"base64": "6Q==", "next_offset": null}),
+        ),
+    ] {
+        let ask = with(ask(file), json!({"offset": offset}));
+        let rest = call(&client, "get_task_file", ask).await;
+        for (name, value) in expected.as_object().unwrap() {
+            assert_eq!(rest[name], *value, "{rest}");
         }
-        for (file, offset, expected) in [
-            (
-                "dir/t x.txt",
-                10_000,
-                json!({"text": "", "size": text.len(), "next_offset": null}),
-            ),
-            (
-                "latin.txt",
-                3,
-                json!({"base64": "6Q==", "next_offset": null}),
-            ),
-        ] {
-            let ask = with(ask(file), json!({"offset": offset}));
-            let rest = call(&client, "get_task_file", ask).await;
-            for (name, value) in expected.as_object().unwrap() {
-                assert_eq!(rest[name], *value, "{rest}");
-            }
-        }
-        for (file, why) in [
-            ("link", "leads out of the task's directory"),
-            ("none", "no such file"),
-            ("d", "no such file"),
-            ("../x", "the file name must not have"),
-            ("/etc/passwd", "must be relative"),
-        ] {
-            let refused = tool_error(&client, "get_task_file", ask(file)).await;
-            assert_contains(&refused, why);
-            assert_lacks(&refused, "root:");
-        }
+    }
+    for (file, why) in [
+        ("link", "leads out of the task's directory"),
+        ("none", "no such file"),
+        ("d", "no such file"),
+        ("../x", "the file name must not have"),
+        ("/etc/passwd", "must be relative"),
+    ] {
+        let refused = tool_error(&client, "get_task_file", ask(file)).await;
+        assert_contains(&refused, why);
+        assert_lacks(&refused, "root:");
     }
 }
 
@@ -252,19 +250,6 @@ async fn secrets_in_what_an_agent_writes_are_redacted() {
 }
 
 #[tokio::test]
-async fn read_only_offers_only_tools_that_read() {
-    let Some(real) = openhands() else { return };
-    let client = client_with(&real, &[("MCP_READ_ONLY", "true")]).await;
-    let tools = client.list_tools().await.unwrap().into_iter();
-    let mut names: Vec<String> = tools.map(|tool| tool.name).collect();
-    names.sort();
-    let expected = "get_task_changes get_task_events get_task_file \
-                    get_task_patch get_task_result get_task_status \
-                    get_usage list_agent_profiles list_tasks wait_task";
-    assert_eq!(names.join(" "), expected);
-}
-
-#[tokio::test]
 async fn long_answers_and_outputs_are_had_whole_in_parts() {
     let Some(client) = client().await else { return };
     let said = format!("{}end", "lông é\u{1f980} ".repeat(1_000));
@@ -339,6 +324,13 @@ async fn verify_command_tells_whether_the_work_is_right() {
     gate.open();
     wait_for_status(&client, id, "finished").await;
     let reader = client_with(&openhands().unwrap(), &[("MCP_READ_ONLY", "true")]).await;
+    let mut names: Vec<_> = reader.list_tools().await.unwrap();
+    names.sort_by(|a, b| a.name.cmp(&b.name));
+    let names: Vec<&str> = names.iter().map(|tool| &*tool.name).collect();
+    let expected = "get_task_changes get_task_events get_task_file \
+                    get_task_patch get_task_result get_task_status \
+                    get_usage list_agent_profiles list_tasks wait_task";
+    assert_eq!(names.join(" "), expected);
     let read = call!(reader, "get_task_result", {"task_id": id});
     assert_has!(read, {"verified": null});
     assert_contains(&read["warnings"], "read-only");
@@ -357,11 +349,7 @@ async fn verify_command_tells_whether_the_work_is_right() {
     );
     let long = json!({"task": "SAY: x", "verify": "x".repeat(201)});
     assert_error(&client, "run_task", long, "verify must be").await;
-}
-
-#[tokio::test]
-async fn call_does_not_wait_longer_for_a_verify_command_than_asked() {
-    let Some(client) = client().await else { return };
+    // A call does not wait longer for it than asked.
     let task = json!({"task": "SAY: x", "verify": "sleep 120", "wait_seconds": 0});
     let id = &call(&client, "run_task", task).await["task_id"];
     wait_for_status(&client, id, "finished").await;

@@ -154,17 +154,16 @@ async fn each_step_is_reported_in_one_line() {
 
 #[tokio::test]
 async fn finished_task_continues_with_its_history() {
-    for client in both_transports().await {
-        let run = run_task(&client, "RUN: x=5; echo $x > n").await;
-        let id = &run["task_id"];
-        let message = "RUN: cat n; echo $x\nFINISH: both";
-        let more = call!(client, "send_message", {"task_id": id, "message": message});
-        // The directory and the shell are the same.
-        assert_has!(more, {"task_id": id, "status": "finished", "result": "both",
+    let Some(client) = client().await else { return };
+    let run = run_task(&client, "RUN: x=5; echo $x > n").await;
+    let id = &run["task_id"];
+    let message = "RUN: cat n; echo $x\nFINISH: both";
+    let more = call!(client, "send_message", {"task_id": id, "message": message});
+    // The directory and the shell are the same.
+    assert_has!(more, {"task_id": id, "status": "finished", "result": "both",
             "last_output": "5\n5", "steps": 4, "changed_files": ["A n"]});
-        assert_error!(client, "resume_task", {"task_id": id}, "send_message");
-        assert_error!(client, "send_message", {"task_id": id, "message": " "}, "message must have");
-    }
+    assert_error!(client, "resume_task", {"task_id": id}, "send_message");
+    assert_error!(client, "send_message", {"task_id": id, "message": " "}, "message must have");
 }
 
 #[tokio::test]

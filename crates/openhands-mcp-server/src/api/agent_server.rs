@@ -250,23 +250,6 @@ impl AgentServer {
 const OLDEST_TESTED: [u32; 3] = [1, 31, 2];
 const NEWEST_TESTED: [u32; 2] = [1, 58];
 
-/// The module of each kind of event. It is the same in all tested versions.
-const MODULES: [(&str, &[&str]); 6] = [
-    ("llm_convertible.action", &[event_kind::ACTION]),
-    ("llm_convertible.message", &[event_kind::MESSAGE]),
-    (
-        "llm_convertible.observation",
-        &[
-            event_kind::OBSERVATION,
-            event_kind::TOOL_ERROR,
-            event_kind::REJECTION,
-        ],
-    ),
-    ("conversation_state", &[event_kind::STATE]),
-    ("conversation_error", &[event_kind::RUN_ERROR]),
-    ("user_action", &[event_kind::PAUSED, event_kind::INTERRUPT]),
-];
-
 /// The version that an agent server reports; `None` if it reports none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ServerVersion(Option<String>);
@@ -305,14 +288,21 @@ impl ServerVersion {
     /// The name by which this version filters events of `kind`. Up to 1.46 at least it compares the
     /// whole name of the class, 1.58 knows both, and only the short name is documented.
     pub(crate) fn kind_filter(&self, kind: &str) -> String {
-        let is_newer = self
-            .release()
-            .is_some_and(|release| release[..2] > NEWEST_TESTED[..]);
-        let module = MODULES.iter().find(|(_, kinds)| kinds.contains(&kind));
-        match module {
-            Some((module, _)) if !is_newer => format!("openhands.sdk.event.{module}.{kind}"),
-            _ => kind.to_owned(),
+        let release = self.release();
+        if release.is_some_and(|release| release[..2] > NEWEST_TESTED[..]) {
+            return kind.to_owned();
         }
+        // It is the same in all tested versions.
+        let module = match kind {
+            event_kind::ACTION => "llm_convertible.action",
+            event_kind::MESSAGE => "llm_convertible.message",
+            event_kind::STATE => "conversation_state",
+            event_kind::RUN_ERROR => "conversation_error",
+            event_kind::PAUSED | event_kind::INTERRUPT => "user_action",
+            // Results of actions, errors and refusals, too.
+            _ => "llm_convertible.observation",
+        };
+        format!("openhands.sdk.event.{module}.{kind}")
     }
 }
 

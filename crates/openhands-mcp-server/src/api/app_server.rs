@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use mcp_serve::Secret;
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use serde_with::skip_serializing_none;
 use upstream::http::{Method, SetupError, Url};
 use uuid::Uuid;
 
@@ -75,7 +74,7 @@ impl Servers {
 
     pub(crate) async fn backend(&self) -> ApiResult<Backend> {
         let configured = &self.0.configured;
-        let app = AppServer::new(configured);
+        let app = AppServer(configured.clone());
         let is_app = match self.0.is_app.get() {
             Some(known) => *known,
             None => match app.count().await {
@@ -210,12 +209,12 @@ impl Servers {
         }
     }
 
-    /// Starts a task in a sandbox.
-    pub(crate) async fn start(&self, app: &AppServer, new: &NewAppConversation) -> ApiResult<()> {
-        self.0.starts.lock().remove(&new.conversation_id);
-        self.0.ended_starts.lock().remove(&new.conversation_id);
+    /// Starts a task in a sandbox, with a request (`AppConversationStartRequest`) that names its id.
+    pub(crate) async fn start(&self, app: &AppServer, id: TaskId, new: &Value) -> ApiResult<()> {
+        self.0.starts.lock().remove(&id);
+        self.0.ended_starts.lock().remove(&id);
         let start = app.start(new).await?;
-        self.0.starts.lock().insert(new.conversation_id, start.id);
+        self.0.starts.lock().insert(id, start.id);
         Ok(())
     }
 
@@ -278,6 +277,7 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Newest starts that are searched; each comes with its whole first message.
 const START_SEARCH_LIMIT: u32 = 20;
 
+/// An app server, with the address and the key of the configured server.
 #[derive(Clone)]
 pub(crate) struct AppServer(AgentServer);
 
@@ -298,15 +298,8 @@ pub(crate) struct AppConversation {
     /// A URL of the agent server in its sandbox.
     pub(crate) conversation_url: Option<String>,
     pub(crate) session_api_key: Option<String>,
-    metrics: Option<Metrics>,
-}
-
-impl AppConversation {
-    /// The cost in US dollars.
-    pub(crate) fn cost(&self) -> f64 {
-        let metrics = self.metrics.as_ref();
-        metrics.map_or(0.0, |metrics| metrics.accumulated_cost)
-    }
+    /// Its usage of models.
+    pub(crate) metrics: Option<Metrics>,
 }
 
 /// `SandboxStatus` of the app server.
@@ -372,24 +365,6 @@ pub(crate) enum StartStatus {
     InProgress,
 }
 
-/// The request to start a conversation (`AppConversationStartRequest`).
-#[skip_serializing_none]
-#[derive(Debug, Serialize)]
-pub(crate) struct NewAppConversation {
-    /// Chosen by us, so that it is known before the sandbox exists.
-    pub(crate) conversation_id: TaskId,
-    /// The message with which the agent starts, from [`first_message`].
-    pub(crate) initial_message: Value,
-    /// The host of the repository, such as `github`.
-    pub(crate) git_provider: Option<&'static str>,
-    /// The name of the repository there, such as `owner/name`.
-    pub(crate) selected_repository: Option<String>,
-    /// The branch of the repository; `None` for its default one.
-    pub(crate) selected_branch: Option<String>,
-    /// The id of an agent profile; `None` for the active one.
-    pub(crate) agent_profile_id: Option<Uuid>,
-}
-
 /// A message that starts the agent.
 pub(crate) fn first_message(prompt: &str) -> Value {
     let mut first = message(prompt);
@@ -398,11 +373,6 @@ pub(crate) fn first_message(prompt: &str) -> Value {
 }
 
 impl AppServer {
-    /// An app server with the address and the key of `configured`.
-    pub(crate) fn new(configured: &AgentServer) -> Self {
-        Self(configured.clone())
-    }
-
     fn request(&self, method: Method, path: &[&str]) -> Request {
         let path: Vec<&str> = ["api", "v1"].iter().chain(path).copied().collect();
         self.0.bearer_request(method, &path)
@@ -440,9 +410,9 @@ impl AppServer {
     }
 
     /// Requests the start of a conversation. Repeating the request creates a second sandbox.
-    pub(crate) async fn start(&self, new: &NewAppConversation) -> ApiResult<ConversationStart> {
+    pub(crate) async fn start(&self, new: &Value) -> ApiResult<ConversationStart> {
         let request = self.post(&["app-conversations"]);
-        request.json(&json!(new)).send().await
+        request.json(new).send().await
     }
 
     /// Reads the state of a start.

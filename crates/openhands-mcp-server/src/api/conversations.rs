@@ -12,7 +12,7 @@ use upstream::http::Method;
 use upstream::time::{Timestamp, parse_timestamp};
 
 use crate::api::agent_server::{AgentServer, Page, Request};
-use crate::api::failure::{ApiResult, no_model};
+use crate::api::failure::{ApiResult, NO_MODEL};
 use crate::api::names::TaskId;
 use crate::api::tags::ConversationTags;
 
@@ -103,6 +103,7 @@ pub(crate) struct Stats {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Metrics {
+    /// US dollars.
     #[serde(default)]
     pub(crate) accumulated_cost: f64,
     #[serde(default)]
@@ -308,13 +309,11 @@ impl AgentServer {
         Ok(running)
     }
 
-    /// Counts the conversations in state `execution`. Takes milliseconds, while agent servers up to 1.31.1 at least take
+    /// Counts the conversations that run. Takes milliseconds, while agent servers up to 1.31.1 at least take
     /// 2 ms for each of all conversations to list some, and answer nothing else meanwhile.
-    pub(crate) async fn count_conversations(&self, execution: Execution) -> ApiResult<u64> {
-        let status = json!(execution);
+    pub(crate) async fn count_running(&self) -> ApiResult<usize> {
         let request = self.get(&["api", "conversations", "count"]);
-        let query = [("status", status.as_str().unwrap_or_default())];
-        request.query(&query).send().await
+        request.query(&[("status", "running")]).send().await
     }
 
     /// The conversations with these ids that exist.
@@ -418,15 +417,6 @@ struct Settings {
     agent_settings: Value,
 }
 
-impl Settings {
-    /// Returns true if a model is set up: by its key, by its endpoint, or as part of the agent.
-    fn have_model(&self) -> bool {
-        self.llm_api_key_is_set
-            || !self.agent_settings["llm"]["base_url"].is_null()
-            || self.agent_settings["agent_kind"] == "acp"
-    }
-}
-
 /// An agent profile. It refers to a model's profile, which holds the key.
 #[derive(Debug, Deserialize)]
 pub(crate) struct AgentProfile {
@@ -470,7 +460,8 @@ impl AgentServer {
             profile: AgentProfile,
         }
         let Some(name) = name else {
-            return self.agent_profiles().await?.1.ok_or_else(no_model);
+            let active = self.agent_profiles().await?.1;
+            return active.ok_or_else(|| ToolError::conflict(NO_MODEL));
         };
         let request = self.get(&["api", "agent-profiles", name]);
         match request.send::<ProfileDetail>().await {
@@ -496,7 +487,12 @@ impl AgentServer {
     /// settings, which would refer to nothing and stay broken.
     pub(crate) async fn agent_profiles(&self) -> ApiResult<(Vec<AgentProfile>, Option<String>)> {
         let settings: Settings = self.get(&["api", "settings"]).send().await?;
-        if settings.active_agent_profile_id.is_none() && !settings.have_model() {
+        let agent = &settings.agent_settings;
+        // By its key, by its endpoint, or as part of the agent.
+        let has_model = settings.llm_api_key_is_set
+            || !agent["llm"]["base_url"].is_null()
+            || agent["agent_kind"] == "acp";
+        if settings.active_agent_profile_id.is_none() && !has_model {
             return Ok((Vec::new(), None));
         }
         let listed: Profiles = self.get(&["api", "agent-profiles"]).send().await?;

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use upstream::http::Method;
 use upstream::redact::{Redactor, redacted};
@@ -45,7 +45,7 @@ const START_SEARCH_LIMIT: &str = "30";
 const ACTIONS_PER_PAGE: &str = "20";
 
 /// An event of any kind, with the fields that are used of some.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Event {
     pub(crate) id: String,
     /// Local time of the agent server. Times of one server can be compared as text.
@@ -83,7 +83,7 @@ pub(crate) struct Event {
     pub(crate) rejection_reason: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Observation {
     pub(crate) kind: String,
     pub(crate) exit_code: Option<i64>,
@@ -95,7 +95,7 @@ pub(crate) struct Observation {
 }
 
 /// A message from the user or the agent.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct EventMessage {
     #[serde(default)]
     pub(crate) content: Vec<TextPart>,
@@ -239,9 +239,10 @@ const RESULTS_PER_PAGE: &str = "100";
 const MCP_ACTION: &str = "MCPToolAction";
 
 /// An action without a result.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct PendingAction {
     /// The id of its event.
+    #[serde(skip)]
     pub(crate) id: String,
     /// The tool that it calls.
     pub(crate) tool: String,

@@ -121,7 +121,8 @@ impl ApiFailure {
         }
     }
 
-    fn status(&self) -> Option<StatusCode> {
+    /// The status of the response, if it is outside 2xx.
+    pub(super) fn status(&self) -> Option<StatusCode> {
         self.http()?.status()
     }
 
@@ -198,11 +199,6 @@ impl ApiFailure {
         matches!(self, Self::Http(failure) if failure.is_timeout())
     }
 
-    /// Returns true if the file has no bytes in the requested range.
-    pub(crate) fn is_range_not_satisfiable(&self) -> bool {
-        self.status() == Some(StatusCode::RANGE_NOT_SATISFIABLE)
-    }
-
     /// Returns true if a retry may help: the agent server is restarting, busy or stalled.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
@@ -227,6 +223,14 @@ impl ApiFailure {
         match self {
             Self::Http(failure) => Self::Http(failure.without_effect()),
             other => other,
+        }
+    }
+
+    /// The error, with more to say if the request may have made its change all the same.
+    pub(crate) fn about_change(self, more: &str) -> ToolError {
+        match self.may_have_changed() {
+            true => with_more(self.without_effect().into(), more),
+            false => self.into(),
         }
     }
 
@@ -257,6 +261,12 @@ impl From<ApiFailure> for ToolError {
             ApiFailure::SandboxDown(id, problem) => sandbox_error(id, &problem),
         }
     }
+}
+
+/// The error with more to say.
+pub(crate) fn with_more(error: ToolError, more: &str) -> ToolError {
+    let message = format!("{} {more}", error.message());
+    ToolError::new(error.kind(), message).caused_by(error)
 }
 
 /// The error for a task whose sandbox does not run.
@@ -337,11 +347,6 @@ fn explain_refusal(refusal: &ErrorResponse, address: &str) -> Option<(ToolErrorK
 }
 
 /// The message if no model is set up in OpenHands.
-const NO_MODEL: &str = "OpenHands has no model to work with, so no task was started. Choose one in \
+pub(super) const NO_MODEL: &str = "OpenHands has no model to work with, so no task was started. Choose one in \
     its settings (PATCH /api/settings on the agent server, agent_settings_diff.llm), or name an \
     agent profile that has one with OPENHANDS_AGENT_PROFILE.";
-
-/// The error if no model is set up in OpenHands.
-pub(crate) fn no_model() -> ToolError {
-    ToolError::conflict(NO_MODEL)
-}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
+use upstream::http::StatusCode;
 use upstream::http::header::{CONTENT_RANGE, RANGE};
 use upstream::http::multipart::{Form, Part};
 use uuid::Uuid;
@@ -51,7 +52,7 @@ impl AgentServer {
         let request = request.with(|request| request.header(RANGE, range));
         let response = match request.send_for_bytes().await {
             // An empty file has no first byte, and a shorter one not this one.
-            Err(failure) if failure.is_range_not_satisfiable() => {
+            Err(failure) if failure.status() == Some(StatusCode::RANGE_NOT_SATISFIABLE) => {
                 let size = match offset {
                     0 => 0,
                     _ => Box::pin(self.workspace_file(id, file, 0, 1)).await?.size,

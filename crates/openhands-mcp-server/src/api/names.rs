@@ -88,7 +88,8 @@ impl FileName {
         if name.contains('\\') {
             return Err("must use '/' between directories, not '\\'");
         }
-        if name.starts_with(['/', '~']) || has_drive(name) {
+        let has_drive = matches!(name.as_bytes(), [drive, b':', ..] if drive.is_ascii_alphabetic());
+        if name.starts_with(['/', '~']) || has_drive {
             return Err("must be relative to the task's directory");
         }
         for part in name.split('/') {
@@ -112,11 +113,6 @@ impl FileName {
 fn is_deceptive(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-}
-
-fn has_drive(name: &str) -> bool {
-    let mut chars = name.chars();
-    chars.next().is_some_and(|c| c.is_ascii_alphabetic()) && chars.next() == Some(':')
 }
 
 impl TryFrom<String> for FileName {

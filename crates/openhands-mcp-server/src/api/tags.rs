@@ -23,7 +23,7 @@ pub(crate) mod tag {
     /// The id of the script that fetches its repository.
     pub(super) const FETCH: &str = "mcpwaits";
     pub(super) const SECONDS: &str = "mcpseconds";
-    /// The time of its runs.
+    /// The time of its runs: the seconds of those that have ended, or with an `@` the second since which it runs.
     pub(super) const TIME: &str = "mcptime";
     /// The limit of steps over several runs; the agent server enforces that of the first one.
     pub(super) const STEPS: &str = "mcpsteps";
@@ -31,7 +31,8 @@ pub(crate) mod tag {
     pub(super) const STOP_REASON: &str = "mcpstopped";
     /// The id of the principal that created the task; there is none if it has no owner.
     pub(crate) const OWNER: &str = "mcpowner";
-    pub(super) const PRINCIPAL: &str = "mcpprincipal";
+    /// The name of that principal.
+    pub(crate) const PRINCIPAL: &str = "mcpprincipal";
     /// The name of the model's profile that its caller chose.
     pub(crate) const MODEL: &str = "mcpmodel";
     pub(crate) const CALLBACK: &str = "mcpcallback";
@@ -43,10 +44,10 @@ pub(crate) mod tag {
     pub(crate) const SNAPSHOTS: &str = "mcpsnapshots";
     /// The command that checks the finished task.
     pub(crate) const VERIFY: &str = "mcpverify";
-    pub(super) const CHECK: &str = "mcpcheck";
+    pub(crate) const CHECK: &str = "mcpcheck";
     pub(crate) const REPOSITORY: &str = "mcprepository";
     pub(super) const PUBLISHED: &str = "mcppublished";
-    pub(super) const PUBLISHING: &str = "mcppublishing";
+    pub(crate) const PUBLISHING: &str = "mcppublishing";
     /// The commit on the machine of the agent server that was published last, if the one at the git host has what others
     /// have added.
     pub(crate) const OWN_COMMIT: &str = "mcpown";
@@ -156,17 +157,6 @@ impl ConversationTags {
         self.set_line(tag::STOP_REASON, value.as_deref().map(str::trim_end));
     }
 
-    pub(crate) fn set_owner(&mut self, owner: Option<(String, &str)>) {
-        let name = owner.as_ref().map(|(_, name)| *name);
-        self.set_line(tag::PRINCIPAL, name);
-        self.set(tag::OWNER, owner.map(|(id, _)| id));
-    }
-
-    /// The name of the principal that created the task, or its id for a task of an earlier version.
-    pub(crate) fn principal(&self) -> Option<&str> {
-        self.get(tag::PRINCIPAL).or(self.get(tag::OWNER))
-    }
-
     /// The URL that gets the result, and the number of results for which it was given.
     pub(crate) fn callback(&self) -> Option<(&str, u32)> {
         let value = self.get(tag::CALLBACK)?;
@@ -200,11 +190,8 @@ impl ConversationTags {
 
     /// The run that checks the task after this number of steps.
     pub(crate) fn check(&self, steps: u64) -> Option<CheckRun> {
-        CheckRun::parse(self.get(tag::CHECK)?).filter(|run| run.steps == steps)
-    }
-
-    pub(crate) fn set_check(&mut self, run: &CheckRun) {
-        self.set(tag::CHECK, Some(run.value()));
+        let run: CheckRun = serde_json::from_str(self.get(tag::CHECK)?).ok()?;
+        (run.steps == steps).then_some(run)
     }
 
     /// The id of the snapshot of its directory before the task started.
@@ -237,26 +224,16 @@ impl ConversationTags {
         self.get(tag::PUBLISHING)?.split_once(' ')
     }
 
-    pub(crate) fn set_publishing(&mut self, commit: &str, branch: &str) {
-        self.set(tag::PUBLISHING, Some(format!("{commit} {branch}")));
-    }
-
     // The time of a task over all of its runs, and its limits: all times are those of the agent server's clock.
 
-    fn run_time(&self) -> Option<RunTime> {
-        let value = self.get(tag::TIME)?;
-        match value.strip_prefix('@') {
-            Some(since) => since.parse().ok().map(RunTime::Since),
-            None => value.parse().ok().map(RunTime::Used),
-        }
+    /// Seconds of the runs of a task, if the last one has ended.
+    fn ended(&self) -> Option<i64> {
+        self.get(tag::TIME)?.parse().ok()
     }
 
-    fn set_run_time(&mut self, time: RunTime) {
-        let value = match time {
-            RunTime::Used(seconds) => seconds.max(0).to_string(),
-            RunTime::Since(second) => format!("@{second}"),
-        };
-        self.set(tag::TIME, Some(value));
+    /// The second at which the present run would have begun if there had been no other.
+    fn since(&self) -> Option<i64> {
+        self.get(tag::TIME)?.strip_prefix('@')?.parse().ok()
     }
 
     /// The time limit of the task.
@@ -266,22 +243,19 @@ impl ConversationTags {
 
     /// The time of all runs so far.
     pub(crate) fn seconds_used(&self, now: Timestamp) -> u64 {
-        let used = match self.run_time() {
-            Some(RunTime::Used(seconds)) => seconds,
-            Some(RunTime::Since(second)) => now.as_second() - second,
-            None => 0,
-        };
+        let present = self.since().map(|second| now.as_second() - second);
+        let used = present.or(self.ended()).unwrap_or_default();
         used.max(0).unsigned_abs()
     }
 
     /// Returns true if a run of the task has ended.
     pub(crate) fn has_run(&self) -> bool {
-        matches!(self.run_time(), Some(RunTime::Used(_)))
+        self.ended().is_some()
     }
 
     /// Returns true if a run of the task has begun whose end is not known yet.
     pub(crate) fn is_in_run(&self) -> bool {
-        matches!(self.run_time(), Some(RunTime::Since(_)))
+        self.since().is_some()
     }
 
     /// The limit of steps over several runs; `None` before the second one.
@@ -317,12 +291,8 @@ impl ConversationTags {
         let text = |limit: Option<u64>| limit.map(|limit| limit.to_string());
         self.set(tag::SECONDS, text(limits.seconds));
         self.set(tag::STEPS, text(limits.steps));
-        self.set_cost(limits.cost);
-    }
-
-    /// With an exponent, because other numbers may be longer than a tag.
-    fn set_cost(&mut self, cost: Option<f64>) {
-        self.set(tag::COST, cost.map(|cost| format!("{cost:e}")));
+        // With an exponent, because other numbers may be longer than a tag.
+        self.set(tag::COST, limits.cost.map(|cost| format!("{cost:e}")));
     }
 
     /// The limit for which a task that has used this much is stopped. The agent server enforces the limit of the steps of its first
@@ -345,14 +315,16 @@ impl ConversationTags {
         self.set_fetch(None);
         self.set_stop_reason(None, "");
         let used = i64::try_from(self.seconds_used(now)).unwrap_or(i64::MAX);
-        self.set_run_time(RunTime::Since(now.as_second().saturating_sub(used)));
+        let since = now.as_second().saturating_sub(used);
+        self.set(tag::TIME, Some(format!("@{since}")));
     }
 
     /// Marks the end of a run.
     pub(crate) fn end_run(&mut self, end: Timestamp) {
-        if let Some(RunTime::Since(second)) = self.run_time() {
+        if let Some(second) = self.since() {
             // Whole seconds, like the start: runs of less than a second would add up otherwise.
-            self.set_run_time(RunTime::Used(end.as_second() - second));
+            let used = (end.as_second() - second).max(0);
+            self.set(tag::TIME, Some(used.to_string()));
         }
     }
 
@@ -364,17 +336,8 @@ impl ConversationTags {
     }
 }
 
-/// The time that the runs of a task have taken.
-#[derive(Clone, Copy)]
-enum RunTime {
-    /// Seconds of the runs that have ended.
-    Used(i64),
-    /// The second at which the present run would have begun if there had been no other.
-    Since(i64),
-}
-
 /// A run of the verify command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CheckRun {
     /// The id of its script.
     pub(crate) script: Uuid,
@@ -399,25 +362,6 @@ impl CheckRun {
     pub(crate) fn age(&self, now: Timestamp) -> Duration {
         let now = now.as_second().unsigned_abs();
         Duration::from_secs(now.saturating_sub(self.started))
-    }
-
-    /// Parses the value of a tag.
-    fn parse(value: &str) -> Option<Self> {
-        let mut parts = value.split('-');
-        let script = Uuid::try_parse(parts.next()?).ok()?;
-        let steps = parts.next()?.parse().ok()?;
-        let started = parts.next()?.parse().ok()?;
-        Some(Self {
-            script,
-            steps,
-            started,
-        })
-    }
-
-    /// The value of the tag.
-    fn value(&self) -> String {
-        let script = self.script.simple();
-        format!("{script}-{}-{}", self.steps, self.started)
     }
 }
 
@@ -471,8 +415,12 @@ mod tests {
     fn limit_of_any_cost_is_kept() {
         for cost in [f64::MAX, f64::MIN_POSITIVE, 0.1] {
             let mut tags = tags([("mcpcost", "1")]);
-            tags.set_cost(Some(cost));
-            assert_eq!(tags.cost(), Some(cost));
+            let cost = Some(cost);
+            tags.set_limits(&Limits {
+                cost,
+                ..Limits::default()
+            });
+            assert_eq!(tags.cost(), cost);
             assert!(tags.get(tag::COST).unwrap().len() < MAX_VALUE_CHARS);
         }
     }

@@ -18,31 +18,6 @@ const EXIT_OTHER_CONTENT: i32 = 79;
 /// Characters of one name in a list.
 const MAX_NAME_CHARS: usize = 120;
 
-/// A file that was added, modified, deleted or renamed.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct FileChange {
-    /// `A`, `M`, `D` or `R`.
-    letter: char,
-    /// Relative to the task's directory; a repository ends with `/`.
-    path: String,
-    /// The earlier path of a renamed file.
-    from: Option<String>,
-    /// The size of a large file, whose content is left out.
-    size: Option<u64>,
-}
-
-impl FileChange {
-    fn new(letter: char, path: String, from: Option<String>) -> Self {
-        let size = None;
-        Self {
-            letter,
-            path,
-            from,
-            size,
-        }
-    }
-}
-
 /// The directory whose changes are read. Others may work in it: changes after the start of a later one are theirs.
 #[derive(Default)]
 pub(crate) struct ChangedDirectory<'a> {
@@ -95,8 +70,8 @@ pub(crate) struct ChangesQuery<'a> {
 pub(crate) struct Changes {
     /// The id of the content, for more parts of the same diff.
     pub(crate) content: String,
-    /// The first files, at most some thousands.
-    pub(crate) files: Vec<FileChange>,
+    /// One line for each of the first files, at most some thousands.
+    files: Vec<String>,
     /// The number of all changed files.
     pub(crate) count: usize,
     /// The repositories in the directory that have changes.
@@ -171,20 +146,9 @@ impl Changes {
     }
 }
 
-/// One line for each change, as many as fit into `budget` bytes, and the number of the others of `count`.
-pub(crate) fn lines(files: &[FileChange], count: usize, budget: usize) -> Vec<String> {
-    let name = |path: &str| one_line(&visible(path), MAX_NAME_CHARS);
-    let line = |file: &FileChange| {
-        let mut line = match &file.from {
-            Some(from) => format!("{} {} -> {}", file.letter, name(from), name(&file.path)),
-            None => format!("{} {}", file.letter, name(&file.path)),
-        };
-        if let Some(size) = file.size {
-            line += &format!(" ({} MB)", size / 1_000_000);
-        }
-        line
-    };
-    let mut lines = fitting(files.iter().map(line).collect(), budget).rows;
+/// As many of these lines as fit into `budget` bytes, and the number of the others of `count`.
+pub(crate) fn lines(files: &[String], count: usize, budget: usize) -> Vec<String> {
+    let mut lines = fitting(files.to_vec(), budget).rows;
     if lines.len() < count {
         lines.push(format!("… and {} more", count - lines.len()));
     }
@@ -279,13 +243,8 @@ fn parse(printed: &str) -> Option<Changes> {
     }
     let size = lines.next()?.trim().parse().ok()?;
     let diff = decoded(lines.next().unwrap_or_default())?;
-    let (mut files, repositories) = parse_list(&String::from_utf8_lossy(&list));
-    for file in &mut files {
-        file.size = sizes.get(&*file.path).copied();
-    }
-    if files.iter().any(|file| file.size.is_some()) {
-        warnings.push(LARGE);
-    }
+    let (files, repositories, has_large) = parse_list(&String::from_utf8_lossy(&list), &sizes);
+    warnings.extend(has_large.then_some(LARGE));
     Some(Changes {
         content,
         files,
@@ -303,9 +262,15 @@ pub(crate) fn decoded(line: &str) -> Option<Vec<u8>> {
     STANDARD.decode(line).ok()
 }
 
-/// Parses `@.\0A\0path\0R100\0from\0to\0+repository\0…`. The last entry may be truncated.
-pub(crate) fn parse_list(list: &str) -> (Vec<FileChange>, Vec<String>) {
-    let (mut changes, mut repositories) = (Vec::new(), Vec::new());
+/// Parses `@.\0A\0path\0R100\0from\0to\0+repository\0…`. The last entry may be truncated. Returns one line for each file
+/// that was added, modified, deleted or renamed, or repository that was added; the repositories; and whether one of the
+/// files is large, whose `sizes` are shown.
+pub(crate) fn parse_list(
+    list: &str,
+    sizes: &HashMap<&str, u64>,
+) -> (Vec<String>, Vec<String>, bool) {
+    let (mut lines, mut repositories, mut has_large) = (Vec::new(), Vec::new(), false);
+    let shown = |path: &str| one_line(&visible(path), MAX_NAME_CHARS);
     let mut prefix = String::new();
     let mut words = list
         .split_inclusive('\0')
@@ -320,25 +285,28 @@ pub(crate) fn parse_list(list: &str) -> (Vec<FileChange>, Vec<String>) {
                 repositories.push(repository.to_owned());
             }
             if word.starts_with('+') {
-                changes.push(FileChange::new('A', prefix.clone(), None));
+                lines.push(format!("A {}", shown(&prefix)));
             }
             continue;
         }
         // Other content, or another type, is a modification.
         let letter = word.chars().next().filter(|c| "ADR".contains(*c));
         let letter = letter.unwrap_or('M');
-        let path = |name: &str| format!("{prefix}{name}");
-        let from = match letter {
-            'R' => match words.next() {
-                Some(from) => Some(path(from)),
-                None => break,
-            },
-            _ => None,
-        };
+        let mut line = format!("{letter} ");
+        if letter == 'R' {
+            let Some(from) = words.next() else { break };
+            line += &format!("{} -> ", shown(&format!("{prefix}{from}")));
+        }
         let Some(name) = words.next() else { break };
-        changes.push(FileChange::new(letter, path(name), from));
+        let path = format!("{prefix}{name}");
+        line += &shown(&path);
+        if let Some(size) = sizes.get(&*path) {
+            line += &format!(" ({} MB)", size / 1_000_000);
+            has_large = true;
+        }
+        lines.push(line);
     }
-    (changes, repositories)
+    (lines, repositories, has_large)
 }
 
 /// Files of OpenHands and of this server in a workspace. In a sandbox the agent server itself may run in
@@ -423,8 +391,9 @@ mod tests {
     #[test]
     fn truncated_list_of_changes_is_parsed() {
         let list = "@.\0A\0ä b.txt\0R100\0x\0z\0T\0link\0+cl\0M\0a\0@deep/er\0D\0b\0A\0cut";
-        let (mut files, repositories) = parse_list(list);
-        files[1].size = Some(25_000_000);
+        let sizes = HashMap::from([("z", 25_000_000)]);
+        let (files, repositories, has_large) = parse_list(list, &sizes);
+        assert!(has_large);
         let changes = Changes {
             content: String::new(),
             count: files.len() + 3,
@@ -439,7 +408,7 @@ mod tests {
         assert_eq!(changes.lines(0, 900).join("|"), expected);
         assert_eq!(changes.lines(5, 900)[0], "D deep/er/b");
         assert_eq!(changes.repositories, ["cl", "deep/er"]);
-        assert_eq!(parse_list("").0, []);
+        assert_eq!(parse_list("", &sizes), (vec![], vec![], false));
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! A commit of what a task changed, and the bundle with its objects. No reference, index or file of the
 //! repository changes, and no hook runs.
 
+use std::collections::HashMap;
+
 use mcp_core::tool::ToolError;
 use upstream::redact::redacted;
 use upstream::text::{one_line, visible};
 
-use super::changes::{
-    ChangedDirectory, FileChange, SHARED, decoded, failure_reason, lines, parse_list,
-};
+use super::changes::{ChangedDirectory, SHARED, decoded, failure_reason, lines, parse_list};
 use super::changes::{EXIT_NO_DIRECTORY, RANGE, is_object_id, run_in, script};
 use crate::api::{AgentServer, TaskId, shell_quoted};
 
@@ -100,8 +100,8 @@ pub(crate) struct Commit {
     pub(crate) diff: String,
     /// Another task also worked in the directory.
     pub(crate) shared: Option<&'static str>,
-    files: Vec<FileChange>,
-    left_out: Vec<FileChange>,
+    files: Vec<String>,
+    left_out: Vec<String>,
 }
 
 /// Commands that commit what a task changed to the branch of its worktree, which is the current directory.
@@ -191,8 +191,8 @@ impl Commit {
             parent: parent.to_owned(),
             from: from.to_owned(),
             summary: one_line(&redacted(text()?.trim()), MAX_LINE_CHARS),
-            files: parse_list(&text()?).0,
-            left_out: parse_list(&text()?).0,
+            files: parse_list(&text()?, &HashMap::new()).0,
+            left_out: parse_list(&text()?, &HashMap::new()).0,
             diff: text()?,
             shared: is_shared.then_some(SHARED),
         })

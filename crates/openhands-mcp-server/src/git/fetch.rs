@@ -21,7 +21,7 @@ const PART_BYTES: u64 = 4 << 20;
 /// The directory of bundles that are being passed on, below the root of tasks.
 const DIRECTORY: &str = ".mcp-fetches";
 
-/// Starts fetching the repository into the new directory `name` below `root`. Uploaded files replace those of
+/// Starts fetching the repository into the new `directory`. Uploaded files replace those of
 /// the repository. The initial snapshot is kept in `store`. Without a `depth` only one commit is fetched. Returns the id of
 /// the script, which prints the id of the snapshot at the end, and the branch, if it is known.
 ///
@@ -29,16 +29,14 @@ const DIRECTORY: &str = ".mcp-fetches";
 /// The git host refuses it, or has no such branch. Later failures end the script with an error.
 pub(crate) async fn start_fetch(
     server: &AgentServer,
-    (root, store): (&str, &str),
-    name: &str,
+    (directory, store): (&str, &str),
     (from, depth): (&Repository, Option<u32>),
     hosts: &GitHosts,
 ) -> Result<(Uuid, Option<String>), ToolError> {
-    let directory = format!("{root}/{name}");
     let seconds = FETCH_TIMEOUT.as_secs();
     let Some(hosted) = hosts.find(from) else {
         let get = fetch_there(from.branch.as_deref(), depth);
-        let script = script((&directory, store), from, from.branch.as_deref(), &get);
+        let script = script((directory, store), from, from.branch.as_deref(), &get);
         let script = server.start_script(&script, seconds).await?;
         return Ok((script, from.branch.clone()));
     };
@@ -59,6 +57,7 @@ pub(crate) async fn start_fetch(
             None => "context.repository has no commit on its default branch.".to_owned(),
         })
     })?;
+    let (root, name) = directory.rsplit_once('/').unwrap_or(("", directory));
     let parts = format!("{root}/{DIRECTORY}/{name}");
     let get = format!(
         "parts={parts}\n\
@@ -76,9 +75,9 @@ pub(crate) async fn start_fetch(
          git config core.askPass true\n",
         parts = shell_quoted(&parts),
     );
-    let script = script((&directory, store), from, Some(&branch), &get);
+    let script = script((directory, store), from, Some(&branch), &get);
     let script = server.start_script(&script, seconds).await?;
-    let server = server.clone();
+    let (server, directory) = (server.clone(), directory.to_owned());
     tokio::spawn(async move {
         let passed = pass_on(&server, &parts, &hosted, &wanted, depth);
         let end = match timeout(FETCH_TIMEOUT, passed).await {

@@ -1,4 +1,5 @@
-//! Addresses of git repositories, the git hosts of the configuration, and repositories on them.
+//! Addresses of git repositories, the git hosts of the configuration, and repositories on them with their pull requests:
+//! those of GitHub (API of 2022-11-28), GitLab (v4, which calls them merge requests) and Gitea or Forgejo (v1).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use mcp_serve::Secret;
-use serde_json::Value;
+use serde_json::{Value, json};
 use upstream::http::{
     Client, ErrorResponse, FailureTexts, Fault, Method, Request, ServiceProfile, SetupError, Url,
 };
@@ -329,21 +330,10 @@ impl GitHosts {
 pub(crate) struct HostedRepository {
     host: Arc<GitHost>,
     /// Without `.git` if the forge is known.
-    pub(super) path: Vec<String>,
+    path: Vec<String>,
 }
 
 impl HostedRepository {
-    pub(super) fn forge(&self) -> Option<Forge> {
-        self.host.forge
-    }
-
-    /// Returns true if the API is known to be at the root of the host. Otherwise the path of the host may be that of the
-    /// program or of an owner.
-    pub(super) fn is_whole(&self) -> bool {
-        let url = &self.host.url;
-        url.path() == "/" || url.host_str().and_then(Forge::known).is_some()
-    }
-
     /// The address, without a credential.
     pub(crate) fn url(&self) -> String {
         let address = self.host.git.address().trim_end_matches('/');
@@ -358,7 +348,7 @@ impl HostedRepository {
     /// The address for git.
     pub(super) fn git_url(&self) -> String {
         // GitLab redirects an address without the suffix.
-        let suffix = if self.forge().is_some() { ".git" } else { "" };
+        let suffix = self.host.forge.map_or("", |_| ".git");
         format!("{}{suffix}", self.url())
     }
 
@@ -383,7 +373,7 @@ impl HostedRepository {
         let token = self.host.token.get().map_err(Fault::CredentialUnreadable);
         let token = token.map_err(|fault| self.host.git.failure(fault))?;
         Ok(token.map(|token| {
-            let user = self.forge().map_or("git", Forge::user);
+            let user = self.host.forge.map_or("git", Forge::user);
             let basic = own_user(&token).unwrap_or_else(|| basic(&format!("{user}:{token}")));
             format!("Authorization: {basic}")
         }))
@@ -395,22 +385,86 @@ impl HostedRepository {
     }
 
     /// A request to the API of the forge.
-    pub(crate) fn api_request(&self, method: Method, path: Vec<String>) -> Request {
+    fn api_request(&self, method: Method, path: Vec<String>) -> Request {
         let value = |token: String| own_user(&token).unwrap_or_else(|| format!("Bearer {token}"));
         let credential = self.host.token.get().map(|token| token.map(value));
         let request = self.host.api.request(method, path);
         request.required_credential("Authorization", credential)
     }
 
-    /// Returns true if the API has an address of its own.
-    pub(crate) fn has_own_api_host(&self) -> bool {
-        self.host.api.base().host_str() != self.host.git.base().host_str()
+    /// Opens the pull request, or finds the open one of its branch. Returns its address.
+    ///
+    /// # Errors
+    /// There is no such pull request; the error has the reason of the host.
+    pub(crate) async fn open_pull_request(
+        &self,
+        new: &PullRequest<'_>,
+    ) -> Result<String, ToolError> {
+        let forge = self.host.forge.ok_or_else(no_forge)?;
+        let path = self.pulls_path().ok_or_else(no_forge)?;
+        let request = self.api_request(Method::POST, path.clone());
+        let opened: Value = match request.body(&new.json(forge)).json().await {
+            // GitHub answers so, the others with 409, if there is one.
+            Err(failure)
+                if failure
+                    .status()
+                    .is_some_and(|s| [409, 422].contains(&s.as_u16())) =>
+            {
+                let found = self.find_pull_request(forge, path, new).await;
+                return found.ok_or_else(|| failure.into());
+            }
+            opened => opened?,
+        };
+        address(&opened).ok_or_else(|| {
+            let text = PROFILE.wording.unreadable;
+            ToolError::upstream(text.replace("{address}", self.address()))
+        })
     }
 
-    /// The error for an answer that is not git's protocol.
-    pub(crate) fn unexpected(&self) -> ToolError {
-        let address = self.host.git.address();
-        ToolError::upstream(PROFILE.wording.unreadable.replace("{address}", address))
+    /// The path of the list of pull requests; `None` if it is not known. Only below the path of the program
+    /// itself is the token sent to it.
+    fn pulls_path(&self) -> Option<Vec<String>> {
+        let (host, url) = (&self.host, &self.host.url);
+        // Otherwise the path of the host may be that of the program or of an owner.
+        let is_whole = url.path() == "/" || url.host_str().and_then(Forge::known).is_some();
+        let fixed: &[&str] = match host.forge? {
+            Forge::GitHub if host.api.base().host_str() != url.host_str() => &["repos"],
+            Forge::GitHub => &["api", "v3", "repos"],
+            Forge::GitLab => &["api", "v4", "projects"],
+            Forge::Gitea => &["api", "v1", "repos"],
+        };
+        let fixed: Vec<String> = fixed.iter().map(|part| (*part).to_owned()).collect();
+        if host.forge == Some(Forge::GitLab) {
+            // One segment with escaped slashes. Its groups have any depth, so the path of the program cannot be told from
+            // them.
+            let project = [self.path.join("/"), "merge_requests".to_owned()];
+            return is_whole.then(|| [fixed.as_slice(), &project].concat());
+        }
+        let names = self.path.len().checked_sub(2)?;
+        let (program, repository) = self.path.split_at_checked(names)?;
+        Some([program, &fixed, repository, &["pulls".to_owned()]].concat())
+    }
+
+    async fn find_pull_request(
+        &self,
+        forge: Forge,
+        path: Vec<String>,
+        new: &PullRequest<'_>,
+    ) -> Option<String> {
+        let owner = self.path.iter().nth_back(1)?;
+        let (state, by_branch) = match forge {
+            Forge::GitHub => ("open", ("head", format!("{owner}:{}", new.branch))),
+            Forge::GitLab => ("opened", ("source_branch", new.branch.to_owned())),
+            // It cannot search for a branch; the newest come first.
+            Forge::Gitea => ("open", ("limit", "50".to_owned())),
+        };
+        let request = self.api_request(Method::GET, path);
+        let request = request.query(&[("state", state.to_owned()), by_branch]);
+        let open: Vec<Value> = request.json().await.ok()?;
+        let is_same = |pull: &&Value| {
+            pull["source_branch"] == new.branch || pull["head"]["ref"] == new.branch
+        };
+        open.iter().find(is_same).and_then(address)
     }
 }
 
@@ -421,6 +475,50 @@ fn own_user(token: &str) -> Option<String> {
 
 fn basic(pair: &str) -> String {
     format!("Basic {}", STANDARD.encode(pair))
+}
+
+pub(crate) struct PullRequest<'a> {
+    /// The branch with the changes.
+    pub(crate) branch: &'a str,
+    /// The branch into which it is to be merged.
+    pub(crate) base: &'a str,
+    /// In one line.
+    pub(crate) title: &'a str,
+    /// Its description, in Markdown.
+    pub(crate) body: &'a str,
+}
+
+impl PullRequest<'_> {
+    fn json(&self, forge: Forge) -> Value {
+        let Self {
+            branch,
+            base,
+            title,
+            body,
+        } = self;
+        match forge {
+            Forge::GitHub | Forge::Gitea => {
+                json!({"title": title, "head": branch, "base": base, "body": body})
+            }
+            Forge::GitLab => json!({"title": title, "source_branch": branch,
+                "target_branch": base, "description": body}),
+        }
+    }
+}
+
+/// The error for a pull request at a git host whose API is not known.
+pub(crate) fn no_forge() -> ToolError {
+    ToolError::conflict(
+        "The operator has not said which API this git host has and where (such as \
+         NAME=gitea+https://… in OPENHANDS_GIT_HOSTS, for GitLab without a path): set \
+         pull_request to false.",
+    )
+}
+
+/// The address of a pull request for people.
+fn address(pull: &Value) -> Option<String> {
+    let url = pull["html_url"].as_str().or(pull["web_url"].as_str())?;
+    url.starts_with("http").then(|| url.to_owned())
 }
 
 #[cfg(test)]
@@ -477,7 +575,7 @@ mod tests {
         for row in rows.lines() {
             let (url, expected) = row.trim().split_once(' ').unwrap();
             let found = hosts.find(&Repository::new(url, None).unwrap());
-            let found = found.map(|found| match found.forge() {
+            let found = found.map(|found| match found.host.forge {
                 Some(forge) => format!("{} {forge:?}", found.url()),
                 None => format!("{} None", found.url()),
             });
@@ -495,5 +593,30 @@ mod tests {
     fn token_with_a_user_is_never_a_bearer_token() {
         assert_eq!(own_user("u:p").as_deref(), Some("Basic dTpw"));
         assert_eq!(own_user("ghp_x"), None);
+    }
+    #[test]
+    fn api_has_a_host_of_its_own_or_is_below_the_path_of_its_program() {
+        // The address of the host, a repository and the path of its list; `-` if there is none.
+        let rows = "https://github.com acme/app repos/acme/app/pulls
+            https://github.com/acme acme/app repos/acme/app/pulls
+            github+https://x.test acme/app api/v3/repos/acme/app/pulls
+            gitea+https://x.test/git git/acme/app git/api/v1/repos/acme/app/pulls
+            gitea+https://x.test app -
+            gitlab+https://x.test a/b/c api/v4/projects/a/b/c/merge_requests
+            https://gitlab.com/a a/b api/v4/projects/a/b/merge_requests
+            gitlab+https://x.test/git git/a/b -";
+        for row in rows.lines() {
+            let words: Vec<_> = row.split_whitespace().collect();
+            let [url, repository, path] = words[..] else {
+                panic!("{row}")
+            };
+            let host = host(url);
+            let name = host.url.host_str().unwrap();
+            let address = format!("git@{name}:{repository}.git");
+            let found =
+                GitHosts(vec![host.clone()]).find(&Repository::new(&address, None).unwrap());
+            let found = found.unwrap().pulls_path().map(|path| path.join("/"));
+            assert_eq!(found.as_deref().unwrap_or("-"), path, "{url}");
+        }
     }
 }

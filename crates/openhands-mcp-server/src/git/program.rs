@@ -1,6 +1,7 @@
 //! The program `git` on the machine of this server, for requests with the credential of a git host. The credential is
 //! in the environment of one call: no file, argument or other program has it.
 
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -40,8 +41,8 @@ const REMOVED: [&str; 4] = ["GIT_", "MCP_", "OPENHANDS_", "SSH_"];
 /// Branches and tags of a repository.
 #[derive(Default)]
 pub(crate) struct Refs {
-    /// Their ids and names.
-    refs: Vec<(String, String)>,
+    /// Their ids, by their full names.
+    ids: HashMap<String, String>,
     /// The default branch.
     pub(crate) default_branch: Option<String>,
 }
@@ -54,7 +55,7 @@ impl Refs {
             match id.strip_prefix("ref: refs/heads/") {
                 Some(branch) if name == "HEAD" => found.default_branch = Some(branch.to_owned()),
                 Some(_) => {}
-                None => found.refs.push((id.to_owned(), name.to_owned())),
+                None => drop(found.ids.insert(name.to_owned(), id.to_owned())),
             }
         }
         found
@@ -62,18 +63,15 @@ impl Refs {
 
     /// The commit of a branch.
     pub(crate) fn branch(&self, name: &str) -> Option<&str> {
-        self.id(&format!("refs/heads/{name}"))
+        self.ids
+            .get(&format!("refs/heads/{name}"))
+            .map(String::as_str)
     }
 
     /// The full name of a branch or tag.
     pub(crate) fn full_name(&self, name: &str) -> Option<String> {
         let names = ["heads", "tags"].map(|kind| format!("refs/{kind}/{name}"));
-        names.into_iter().find(|name| self.id(name).is_some())
-    }
-
-    fn id(&self, name: &str) -> Option<&str> {
-        let found = self.refs.iter().find(|(_, known)| known == name);
-        found.map(|(id, _)| id.as_str())
+        names.into_iter().find(|name| self.ids.contains_key(name))
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 use upstream::redact::redacted;
 use upstream::text::one_line;
@@ -15,14 +16,14 @@ use crate::OpenHands;
 use crate::api::tags::{ConversationTags, StopReason, tag};
 use crate::api::{
     AgentServer, ApiFailure, ApiResult, AppServer, Backend, Conversation, Execution,
-    NewAppConversation, NewConversation, SandboxProblem, Servers, TaskId, first_message,
+    NewConversation, SandboxProblem, Servers, TaskId, first_message, with_more,
 };
 use crate::budget::Limits;
 use crate::git::{GitHosts, Repository};
 use crate::runner::{Runner, Slot, tag_stopped, until_slot, wait_for_start};
 use crate::service::Owner;
 use crate::workspace::mcp_servers::{dead_servers, install_plugin};
-use crate::workspace::{Traces, Workspace, WorkspaceSpec, absolute_roots, set_up, snapshots};
+use crate::workspace::{Place, Traces, absolute_roots};
 
 /// Polls for a conversation whose creation got no response, and their interval, which is that of polls for a claim, too.
 const MAX_LATE_POLLS: u32 = 10;
@@ -47,23 +48,23 @@ pub(crate) async fn create(
     spec: TaskSpec,
     (answer_by, slot_by): (Instant, Instant),
 ) -> Result<TaskId, ToolError> {
+    let key = spec.key.as_deref();
+    let id = key.map(|key| service.key_id(key, call)).or(spec.id);
+    let id = id.unwrap_or_else(TaskId::random);
     let server = match service.servers.backend().await? {
         Backend::App(app) => {
-            return create_in_sandbox(service, &app, (&spec, answer_by), call).await;
+            return create_in_sandbox(service, &app, id, &spec, answer_by).await;
         }
         Backend::Agent(server) => server,
     };
-    let key = spec.key.as_deref();
-    let id = match key {
-        Some(key) => service.key_id(key, call),
-        None => spec.id.unwrap_or_else(TaskId::random),
-    };
+    let has_callback = spec.callback.is_some();
     let start = Start {
         runner: Arc::clone(&service.runner),
+        hosts: service.git_hosts.clone(),
         server,
         id,
         fingerprint: key.map(|_| spec.fingerprint()),
-        prompt: spec.prompt(),
+        spec,
         slot_by,
     };
     // Nothing is uploaded or sent if there is such a task: it may be at work already.
@@ -75,9 +76,8 @@ pub(crate) async fn create(
     let new = match start.find().await? {
         Some(task) if !is_unstarted(&task) => return Ok(id),
         Some(_) => None,
-        None => Some(start.prepare(service, &spec, service.owner(call)).await?),
+        None => Some(start.prepare(service, service.owner(call)).await?),
     };
-    let has_callback = spec.callback.is_some();
     // It goes on if the caller's time is over: half of it would be a task without a prompt.
     let started = tokio::spawn(async move {
         let _lock = lock;
@@ -106,11 +106,12 @@ fn is_unstarted(task: &Conversation) -> bool {
 /// The start of a task at an agent server.
 struct Start {
     runner: Arc<Runner>,
+    hosts: GitHosts,
     server: AgentServer,
     id: TaskId,
     /// The fingerprint of a task with a key, which may exist already.
     fingerprint: Option<String>,
-    prompt: String,
+    spec: TaskSpec,
     slot_by: Instant,
 }
 
@@ -119,18 +120,6 @@ struct Prepared {
     new: NewConversation,
     place: Place,
     slot: Slot,
-}
-
-/// The place of a new directory, and what is to be in it.
-struct Place {
-    /// Absolute.
-    roots: Vec<String>,
-    /// The directory of snapshots.
-    store: String,
-    /// The name of a new directory.
-    name: String,
-    spec: WorkspaceSpec,
-    hosts: GitHosts,
 }
 
 impl Start {
@@ -169,10 +158,9 @@ impl Start {
     async fn prepare(
         &self,
         service: &OpenHands,
-        spec: &TaskSpec,
         owner: Option<Owner>,
     ) -> Result<Prepared, ToolError> {
-        let (server, id) = (&self.server, self.id);
+        let (server, id, spec) = (&self.server, self.id, &self.spec);
         let limits = service.max_budget.apply(&spec.limits)?;
         let profile = spec.agent.as_deref().or(service.profile.as_deref());
         let agent = server.profile_id(profile).await?;
@@ -186,22 +174,22 @@ impl Start {
         if let (Some(owner), Some(own)) = (&owner, roots.first_mut()) {
             *own = owner.root(own);
         }
-        let store = snapshots(&shared_root);
         // Another server may set up the same task, or an older one with this key has left its files.
         let name = match self.has_key() {
             true => format!("{id}-{}", &TaskId::random().simple()[..8]),
             false => id.to_string(),
         };
+        let place = Place::new(id, roots, &shared_root, &name);
         let mcp_servers = &service.mcp_servers;
         let dead = dead_servers(server, mcp_servers).await;
         let plugin = install_plugin(server, &shared_root, mcp_servers, &dead).await?;
         let mut tags = ConversationTags::default();
-        tags.set_owner(owner.as_ref().map(Owner::tag));
+        tags.set(tag::OWNER, owner.as_ref().map(Owner::id));
+        tags.set_line(tag::PRINCIPAL, owner.as_ref().map(|owner| &*owner.0));
         tags.set(tag::FINGERPRINT, self.fingerprint.clone());
         // Half of a secret cannot be told from other words.
         let title = one_line(&redacted(&spec.task), MAX_TITLE_CHARS);
         tags.set(tag::TITLE, Some(title));
-        tags.set_if_short(tag::SNAPSHOTS, Some(&store));
         tags.set_limits(&Limits {
             steps: None,
             ..limits
@@ -221,13 +209,6 @@ impl Start {
             confirm: spec.confirm,
             plugin,
             prompt: None,
-        };
-        let place = Place {
-            roots,
-            store,
-            name,
-            spec: spec.workspace.clone(),
-            hosts: service.git_hosts.clone(),
         };
         Ok(Prepared { new, place, slot })
     }
@@ -291,20 +272,16 @@ impl Start {
         } = prepared;
         let (server, id) = (&self.server, self.id);
         let mut traces = Traces::default();
-        let workspace = match place.set_up(server, id, &mut traces).await {
-            Ok(workspace) => workspace,
-            Err(error) => return Err(traces.take_back(server, error).await),
-        };
-        place.tag(&workspace, &mut new.tags);
-        let fetch = workspace.fetch;
-        new.working_dir = workspace.directory;
+        let (spec, hosts) = (&self.spec.workspace, &self.hosts);
+        let set_up = place.set_up(server, spec, hosts, &mut new, &mut traces);
+        if let Err(error) = set_up.await {
+            return Err(traces.take_back(server, error).await);
+        }
         // A model is set between the prompt and the start.
-        let starts_at_once = fetch.is_none() && new.tags.get(tag::MODEL).is_none();
+        let starts_at_once = new.tags.fetch().is_none() && new.tags.get(tag::MODEL).is_none();
         if starts_at_once {
             new.tags.begin_run(server.now());
-            new.prompt = Some(self.prompt.clone());
-        } else {
-            new.tags.set_fetch(fetch);
+            new.prompt = Some(self.spec.prompt());
         }
         // To create it takes a slot of the agent server for a moment, and to run it a slot for long.
         let task = until_slot(self.slot_by, || post(server, &new)).await;
@@ -345,7 +322,7 @@ impl Start {
             if server.count_messages(id, "user").await? > 0 {
                 break;
             }
-            match server.prompt(id, &self.prompt, false).await {
+            match server.prompt(id, &self.spec.prompt(), false).await {
                 Err(failure) if failure.is_ambiguous() && !is_last => {}
                 sent => {
                     sent?;
@@ -387,31 +364,6 @@ impl Start {
              ended, or stop one with cancel_task."
         );
         ToolError::new(error.kind(), message).caused_by(error)
-    }
-}
-
-impl Place {
-    async fn set_up(
-        &self,
-        server: &AgentServer,
-        id: TaskId,
-        traces: &mut Traces,
-    ) -> Result<Workspace, ToolError> {
-        let (at, names) = ((&*self.roots, &*self.store), (id, &*self.name));
-        set_up(server, at, names, &self.spec, &self.hosts, traces).await
-    }
-
-    /// Adds the tags of the directory that was set up here.
-    fn tag(&self, workspace: &Workspace, tags: &mut ConversationTags) {
-        let branch = workspace.branch.as_deref();
-        tags.set_line(tag::BASE, workspace.base.as_deref());
-        tags.set_if_short(tag::BRANCH, branch);
-        tags.set_if_short(tag::WORKTREE_OF, workspace.worktree_of.as_deref());
-        tags.set_line(tag::GAPS, workspace.gaps);
-        if let Some(repository) = &self.spec.repository {
-            let repository = format!("{} {}", repository.url, branch.unwrap_or_default());
-            tags.set_if_short(tag::REPOSITORY, Some(&repository));
-        }
     }
 }
 
@@ -476,12 +428,11 @@ const WAKE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 async fn create_in_sandbox(
     service: &OpenHands,
     app: &AppServer,
-    (spec, answer_by): (&TaskSpec, Instant),
-    call: &Call,
+    id: TaskId,
+    spec: &TaskSpec,
+    answer_by: Instant,
 ) -> Result<TaskId, ToolError> {
     let servers = &service.servers;
-    let id = spec.key.as_deref().map(|key| service.key_id(key, call));
-    let id = id.or(spec.id).unwrap_or_else(TaskId::random);
     let profile = spec.agent.as_deref().or(service.profile.as_deref());
     let new = request(id, spec, profile)?;
     if !service.mcp_servers.is_empty() {
@@ -502,7 +453,7 @@ async fn create_in_sandbox(
         }
     }
     let start = async {
-        let started = servers.start(app, &new).await;
+        let started = servers.start(app, id, &new).await;
         started.map_err(|failure| match failure.may_have_changed() {
             // No retry: it could start the task twice.
             true => uncertain(id, failure.without_effect().into()),
@@ -519,23 +470,21 @@ async fn create_in_sandbox(
 /// # Errors
 /// The sandbox does not run, or not yet.
 pub(super) async fn wake(servers: &Servers, id: TaskId) -> ApiResult<AgentServer> {
-    let is_paused =
-        |failure: &ApiFailure| failure.sandbox_problem() == Some(&SandboxProblem::Paused);
-    match servers.for_task(id).await {
-        Err(failure) if is_paused(&failure) => servers.resume_sandbox(id).await?,
-        found => return found,
-    }
     let until = Instant::now() + WAKE_TIMEOUT;
+    let mut is_resumed = false;
     loop {
-        match servers.for_task(id).await {
-            Err(failure)
-                if Instant::now() < until
-                    && (is_paused(&failure)
-                        || failure.sandbox_problem() == Some(&SandboxProblem::Starting)) =>
+        let found = servers.for_task(id).await;
+        match found.as_ref().err().and_then(ApiFailure::sandbox_problem) {
+            Some(SandboxProblem::Paused) if !is_resumed => {
+                servers.resume_sandbox(id).await?;
+                is_resumed = true;
+            }
+            Some(SandboxProblem::Paused | SandboxProblem::Starting)
+                if is_resumed && Instant::now() < until =>
             {
                 sleep(WAKE_POLL_INTERVAL).await;
             }
-            found => return found,
+            _ => return found,
         }
     }
 }
@@ -547,11 +496,7 @@ const NO_CALLBACK: &str = "keep a URL for the result of a task, so a restart wou
 
 /// The request for the app server. The sandbox does not exist before the agent starts, so no files
 /// can be put into it. The agent's limits and permissions are settings of the app server.
-fn request(
-    id: TaskId,
-    spec: &TaskSpec,
-    profile: Option<&str>,
-) -> Result<NewAppConversation, ToolError> {
+fn request(id: TaskId, spec: &TaskSpec, profile: Option<&str>) -> Result<Value, ToolError> {
     let workspace = &spec.workspace;
     let agent_profile = profile.map(Uuid::try_parse).transpose();
     let repository = workspace.repository.as_ref();
@@ -603,15 +548,20 @@ fn request(
     if let Some((_, what)) = refusals.iter().find(|(is_asked, _)| *is_asked) {
         return Err(unsupported(what));
     }
-    let (git_provider, selected_repository) = hosted.flatten().unzip();
-    Ok(NewAppConversation {
-        conversation_id: id,
-        initial_message: first_message(&spec.prompt()),
-        git_provider,
-        selected_repository,
-        selected_branch: repository.and_then(|repository| repository.branch.clone()),
-        agent_profile_id: agent_profile.ok().flatten(),
-    })
+    let first = first_message(&spec.prompt());
+    // The id is known before the sandbox exists.
+    let mut new = json!({"conversation_id": id, "initial_message": first});
+    if let Some((provider, name)) = hosted.flatten() {
+        new["git_provider"] = json!(provider);
+        new["selected_repository"] = json!(name);
+    }
+    if let Some(branch) = repository.and_then(|repository| repository.branch.as_ref()) {
+        new["selected_branch"] = json!(branch);
+    }
+    if let Ok(Some(profile)) = agent_profile {
+        new["agent_profile_id"] = json!(profile);
+    }
+    Ok(new)
 }
 
 /// The git provider of a repository as the app server calls it, and the repository's name there.
@@ -658,12 +608,11 @@ async fn start_before<T>(
 
 /// The error for a start with an uncertain outcome; `error` is the reason.
 fn uncertain(id: TaskId, error: ToolError) -> ToolError {
-    let message = format!(
-        "{} It is not known whether the task was started: call get_task_status with task_id {id} \
-         before you run it again.",
-        error.message()
+    let more = format!(
+        "It is not known whether the task was started: call get_task_status with task_id {id} \
+         before you run it again."
     );
-    ToolError::new(error.kind(), message).caused_by(error)
+    with_more(error, &more)
 }
 
 /// The error for a call whose time is over while another one starts the task.

@@ -66,25 +66,24 @@ pub(crate) async fn deliver_results(service: &Arc<OpenHands>) {
 /// Finds the tasks whose result was not sent before a restart of this server.
 async fn search(service: &OpenHands) {
     let mut delays = POLL_BACKOFF.delays();
-    while let Err(failure) = search_once(service).await {
+    let search_once = async || {
+        let Backend::Agent(server) = service.servers.backend().await? else {
+            return Ok(());
+        };
+        let mut pages = 0;
+        let expect = |page: Vec<Conversation>, _| {
+            for task in page.iter().filter(|task| is_open(&task.tags)) {
+                service.callbacks.expect(task.id);
+            }
+            pages += 1;
+            pages < SEARCHED_PAGES
+        };
+        server.each_page(None, expect).await
+    };
+    while let Err(failure) = search_once().await {
         tracing::debug!(?failure, "cannot search for results that are not sent");
         delays.sleep().await;
     }
-}
-
-async fn search_once(service: &OpenHands) -> ApiResult<()> {
-    let Backend::Agent(server) = service.servers.backend().await? else {
-        return Ok(());
-    };
-    let mut pages = 0;
-    let expect = |page: Vec<Conversation>, _| {
-        for task in page.iter().filter(|task| is_open(&task.tags)) {
-            service.callbacks.expect(task.id);
-        }
-        pages += 1;
-        pages < SEARCHED_PAGES
-    };
-    server.each_page(None, expect).await
 }
 
 /// Returns true if the result is still to be sent.
@@ -118,7 +117,7 @@ async fn try_deliver(service: &OpenHands, id: TaskId) -> ApiResult<bool> {
         return Ok(false);
     };
     let server = service.servers.for_task(id).await?;
-    let task = TaskSnapshot::read(&server, id).await?;
+    let task = TaskSnapshot::read(&server, id, None).await?;
     let tags = &task.conversation.tags;
     let Some((url, number)) = tags.callback().filter(|_| is_open(tags)) else {
         return Ok(true);

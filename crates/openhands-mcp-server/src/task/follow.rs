@@ -1,9 +1,8 @@
 //! The state of a task at one moment, waiting for its end, and completion of ids.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::tool::{Call, ToolError, ToolErrorKind};
+use mcp_core::tool::Call;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use upstream::poll::Backoff;
 use upstream::redact::{redacted, redacted_code};
@@ -17,7 +16,6 @@ use crate::api::{
     AgentServer, ApiFailure, ApiResult, Backend, Conversation, Event, Execution, Servers, TaskId,
     event_kind, summary,
 };
-use crate::runner::{Runner, STOP_BACKOFF};
 use crate::state::{TaskFacts, TaskOutcome, TaskStatus};
 
 /// Bytes of the agent's last message. With the output below and the changed files, a report stays
@@ -46,39 +44,27 @@ pub(crate) struct TaskSnapshot {
     pub(crate) new_actions: Vec<String>,
 }
 
-/// The last message of a task's agent and the output of its last command, whole.
-pub(crate) struct AgentOutput {
-    pub(crate) result: String,
-    pub(crate) output: String,
-    pub(crate) exit_code: Option<i64>,
+/// At most `max` bytes of the last message of an agent, and the offset of the rest.
+pub(crate) fn shown_message(message: &str, max: usize) -> (Option<String>, Option<u64>) {
+    let (shown, next) = page(message, 0, max);
+    let text = match next {
+        None => shown.to_owned(),
+        Some(next) => format!(
+            "{shown}\n[cut: {next} of {} bytes shown; get_task_result with offset {next} has the rest]",
+            message.len()
+        ),
+    };
+    (non_blank(text), next.map(|next| next as u64))
 }
 
-impl AgentOutput {
-    /// The last message, at most `max` bytes, and the offset of the rest.
-    pub(crate) fn shown_result(&self, max: usize) -> (Option<String>, Option<u64>) {
-        let (shown, next) = page(&self.result, 0, max);
-        let text = match next {
-            None => shown.to_owned(),
-            Some(next) => format!(
-                "{shown}\n[cut: {next} of {} bytes shown; get_task_result with offset {next} has the rest]",
-                self.result.len()
-            ),
-        };
-        (non_blank(text), next.map(|next| next as u64))
-    }
-
-    /// The end of the output.
-    pub(crate) fn last_output(&self) -> Option<String> {
-        let shown = tail(&self.output, MAX_OUTPUT_BYTES);
-        non_blank(match shown.len() == self.output.len() {
-            true => shown,
-            false => shown.replacen(
-                "shown]",
-                "shown; get_task_result with part output has all]",
-                1,
-            ),
-        })
-    }
+/// The end of the output of a command.
+pub(crate) fn shown_output(output: &str) -> Option<String> {
+    let shown = tail(output, MAX_OUTPUT_BYTES);
+    let all = "shown; get_task_result with part output has all]";
+    non_blank(match shown.len() == output.len() {
+        true => shown,
+        false => shown.replacen("shown]", all, 1),
+    })
 }
 
 /// A part of a text from `offset` on, and the offset of the rest.
@@ -93,16 +79,34 @@ fn non_blank(text: String) -> Option<String> {
 }
 
 impl TaskSnapshot {
-    /// Polls the task for the first time.
-    pub(crate) async fn read(server: &AgentServer, id: TaskId) -> ApiResult<Self> {
+    /// Reads the state of a task, with the actions since `before`, or the last one.
+    pub(crate) async fn read(
+        server: &AgentServer,
+        id: TaskId,
+        before: Option<&Self>,
+    ) -> ApiResult<Self> {
         let conversation = server.conversation(id).await?;
-        let last_action = server.last_event(id, event_kind::ACTION).await?;
-        let steps = match &last_action {
-            Some(action) => server.count_before(id, action).await? + 1,
-            None => 0,
-        };
+        let (mut steps, mut actions) = (0, Vec::new());
+        if let Some(before) = before {
+            loop {
+                let last = actions.last().or(before.last_action.as_ref());
+                let more = server.actions_after(id, last).await?;
+                if more.is_empty() {
+                    break;
+                }
+                actions.extend(more);
+            }
+            steps = before.steps + actions.len() as u64;
+        } else if let Some(last) = server.last_event(id, event_kind::ACTION).await? {
+            steps = server.count_before(id, &last).await? + 1;
+            actions.push(last);
+        }
         let facts = TaskFacts::read(server, conversation, steps).await?;
-        let pending = pending(server, &facts.conversation).await?;
+        let pending = match facts.conversation.execution_status {
+            Execution::WaitingForConfirmation => Some(Confirmation::read(server, id).await?),
+            _ => None,
+        };
+        let known = before.and_then(|before| before.last_action.clone());
         Ok(Self {
             id,
             outcome: facts.outcome(),
@@ -111,31 +115,9 @@ impl TaskSnapshot {
             steps,
             pending,
             now: server.now(),
-            new_actions: last_action.iter().map(summary).collect(),
-            last_action,
+            new_actions: actions.iter().map(summary).collect(),
+            last_action: actions.pop().or(known),
         })
-    }
-
-    /// Polls the task again.
-    pub(crate) async fn refresh(&mut self, server: &AgentServer) -> ApiResult<()> {
-        let conversation = server.conversation(self.id).await?;
-        self.new_actions.clear();
-        loop {
-            let actions = server
-                .actions_after(self.id, self.last_action.as_ref())
-                .await?;
-            self.new_actions.extend(actions.iter().map(summary));
-            self.steps += actions.len() as u64;
-            match actions.into_iter().next_back() {
-                Some(last) => self.last_action = Some(last),
-                None => break,
-            }
-        }
-        let facts = TaskFacts::read(server, conversation, self.steps).await?;
-        (self.outcome, self.needs_run) = (facts.outcome(), facts.needs_run());
-        (self.conversation, self.now) = (facts.conversation, server.now());
-        self.pending = pending(server, &self.conversation).await?;
-        Ok(())
     }
 
     pub(crate) fn status(&self) -> TaskStatus {
@@ -153,29 +135,25 @@ impl TaskSnapshot {
         action.filter(|_| !self.is_asking()).map(summary)
     }
 
-    /// Reads the output so far, even if the task has not ended.
-    pub(crate) async fn read_output(&self, server: &AgentServer) -> ApiResult<AgentOutput> {
+    /// Reads the last message of the agent so far, whole.
+    pub(crate) async fn read_message(&self, server: &AgentServer) -> ApiResult<String> {
         let mut message = server.final_response(self.id).await?;
         if message.trim().is_empty() {
             let thought = self.last_action.iter().flat_map(|action| &action.thought);
             message = thought.map(|part| part.text.as_str()).collect();
         }
-        let (printed, exit_code) = server.last_command(self.id).await?;
-        Ok(AgentOutput {
-            // Before they are cut: a secret may lie across a border.
-            result: redacted_code(&visible(&message)).into_owned(),
-            output: redacted(&printed).into_owned(),
-            exit_code,
-        })
+        // Before it is cut: a secret may lie across a border.
+        Ok(redacted_code(&visible(&message)).into_owned())
     }
-}
 
-/// The actions for which the task waits for permission.
-async fn pending(server: &AgentServer, task: &Conversation) -> ApiResult<Option<Confirmation>> {
-    Ok(match task.execution_status {
-        Execution::WaitingForConfirmation => Some(Confirmation::read(server, task.id).await?),
-        _ => None,
-    })
+    /// Reads the output of the last command so far, whole, and its exit code.
+    pub(crate) async fn read_output(
+        &self,
+        server: &AgentServer,
+    ) -> ApiResult<(String, Option<i64>)> {
+        let (printed, exit_code) = server.last_command(self.id).await?;
+        Ok((redacted(&printed).into_owned(), exit_code))
+    }
 }
 
 /// The poll interval. It grows while nothing new is seen.
@@ -257,81 +235,41 @@ async fn poll(
     call: &Call,
 ) -> ApiResult<bool> {
     let server = service.servers.for_task(id).await?;
-    let task = match task {
-        Some(task) => {
-            task.refresh(&server).await?;
-            task
-        }
-        None => task.insert(TaskSnapshot::read(&server, id).await?),
-    };
+    let now = TaskSnapshot::read(&server, id, task.as_ref()).await?;
+    let task = task.insert(now);
     if task.needs_run {
         service.runner.begin_later(id);
     }
-    report_progress(task, call);
-    Ok(task.status().is_settled())
-}
-
-/// Stops a task whose caller has cancelled the call. The stop goes on if the call has no time left for it, and until
-/// the agent server can be reached: nobody would notice that the task goes on.
-pub(crate) async fn stop_abandoned(runner: &Arc<Runner>, id: TaskId) -> ToolError {
-    let runner = Arc::clone(runner);
-    let stop = tokio::spawn(async move {
-        let mut delays = STOP_BACKOFF.delays();
-        let mut stopped = runner.stop_task(id, runner.locks.lock(id)).await;
-        // A call that resumes it has to wait: a late stop would end that run.
-        let mut lock = None;
-        while let Err(failure) = stopped {
-            tracing::warn!(task = %id, ?failure, "cannot stop the task");
-            if !failure.may_be_repeated() {
-                return;
-            }
-            if lock.is_none() {
-                lock = Some(Arc::new(runner.locks.lock(id).await));
-            }
-            delays.sleep().await;
-            stopped = runner.stop_task(id, std::future::ready(lock.clone())).await;
-        }
-        tracing::info!(task = %id, "task stopped, the call was cancelled");
-    });
-    if let Err(failure) = stop.await {
-        tracing::warn!(task = %id, %failure, "the stop has failed");
-    }
-    let message = format!("The call was cancelled, and so was task {id}.");
-    ToolError::new(ToolErrorKind::Cancelled, message)
-}
-
-fn report_progress(task: &TaskSnapshot, call: &Call) {
     let first = task.steps - task.new_actions.len() as u64;
     for (step, action) in (first + 1..).zip(&task.new_actions) {
         let done = f64::from(u32::try_from(step).unwrap_or(u32::MAX));
         call.progress(done, None, &format!("Step {step}: {action}"));
     }
+    Ok(task.status().is_settled())
 }
 
 /// The newest tasks, whose ids are completed: the agent server takes 10 ms for each.
 const MAX_COMPLETED_TASKS: u32 = 30;
 
-/// Returns the ids of the newest tasks that begin with `value`.
+/// Returns the ids of the newest tasks that begin with `value`; none if OpenHands does not answer.
 pub(crate) async fn task_ids(servers: &Servers, value: &str) -> Vec<String> {
-    let newest = newest(servers).await.unwrap_or_default();
-    let ids = newest.into_iter().map(|id| id.to_string());
+    let newest = async {
+        let ids: Vec<TaskId> = match servers.backend().await? {
+            Backend::App(app) => {
+                let page = app.conversations(MAX_COMPLETED_TASKS, None).await?;
+                page.items.into_iter().map(|task| task.id).collect()
+            }
+            Backend::Agent(server) => {
+                let page = server.conversations(None, MAX_COMPLETED_TASKS, None);
+                let tasks = page.await?.items.into_iter();
+                // It is not known who asks, so the ids of principals' tasks are not shown.
+                let tasks = tasks.filter(|task| task.tags.get(tag::OWNER).is_none());
+                tasks.map(|task| task.id).collect()
+            }
+        };
+        Ok::<_, ApiFailure>(ids)
+    };
+    let ids = newest.await.unwrap_or_default().into_iter();
+    let ids = ids.map(|id| id.to_string());
     ids.filter(|id| id.starts_with(value)).collect()
-}
-
-async fn newest(servers: &Servers) -> ApiResult<Vec<TaskId>> {
-    Ok(match servers.backend().await? {
-        Backend::App(app) => {
-            let page = app.conversations(MAX_COMPLETED_TASKS, None).await?;
-            page.items.into_iter().map(|task| task.id).collect()
-        }
-        Backend::Agent(server) => {
-            let page = server
-                .conversations(None, MAX_COMPLETED_TASKS, None)
-                .await?;
-            // It is not known who asks, so the ids of principals' tasks are not shown.
-            let tasks = page.items.into_iter();
-            let tasks = tasks.filter(|task| task.tags.get(tag::OWNER).is_none());
-            tasks.map(|task| task.id).collect()
-        }
-    })
 }

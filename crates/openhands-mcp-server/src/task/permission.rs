@@ -1,6 +1,6 @@
 //! Permissions that the agent of a task asks for: what waits, asking the user, and sending the answer.
 
-use std::borrow::Cow;
+use std::mem;
 use std::time::Duration;
 
 use mcp_core::server::PreviousRounds;
@@ -32,17 +32,11 @@ const MEMBER_BYTES: usize = 30;
 pub(crate) struct Confirmation {
     /// Names exactly these actions.
     pub(crate) confirmation_id: String,
-    actions: Vec<ShownAction>,
+    actions: Vec<PendingAction>,
     /// Secrets in all of them that are not shown.
     hidden: Option<usize>,
     /// Not all is shown: offset of the rest for get_task_result, with part confirmation.
     next_offset: Option<u64>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct ShownAction {
-    tool: String,
-    arguments: Map<String, Value>,
 }
 
 impl Confirmation {
@@ -50,28 +44,23 @@ impl Confirmation {
         Ok(Self::new(server.pending_actions(id).await?))
     }
 
-    fn new(actions: Vec<PendingAction>) -> Self {
+    fn new(mut actions: Vec<PendingAction>) -> Self {
         let mut hidden = 0;
         let ids: Vec<&str> = actions.iter().map(|action| action.id.as_str()).collect();
         let mut id = TaskId::from_key(&format!("confirmation {ids:?}")).simple();
         id.truncate(ID_CHARS);
-        let actions = actions.into_iter().map(|action| {
-            let mut arguments = Value::Object(action.arguments);
+        for action in &mut actions {
+            let mut arguments = Value::Object(mem::take(&mut action.arguments));
             // Before the redaction, which would leave out what no screen shows.
             show_all(&mut arguments);
             let mut redacted = arguments.clone();
             Redactor::new(true).json(&mut redacted);
             hidden += hide_words(&mut arguments, &redacted);
-            let arguments = match arguments {
-                Value::Object(arguments) => arguments,
-                _ => Map::new(),
-            };
-            ShownAction {
-                tool: visible(&action.tool),
-                arguments,
+            if let Value::Object(arguments) = arguments {
+                action.arguments = arguments;
             }
-        });
-        let actions = actions.collect();
+            action.tool = visible(&action.tool);
+        }
         Self {
             confirmation_id: id,
             actions,
@@ -112,8 +101,12 @@ impl Confirmation {
                 at += text.len();
             }
             if is_shown || !arguments.is_empty() {
-                let tool = action.tool.clone();
-                actions.push(ShownAction { tool, arguments });
+                let (id, tool) = (action.id.clone(), action.tool.clone());
+                actions.push(PendingAction {
+                    id,
+                    tool,
+                    arguments,
+                });
             }
         }
         Self {
@@ -174,7 +167,7 @@ fn show_all(value: &mut Value) {
         Value::String(text) => *text = visible(text),
         Value::Array(all) => all.iter_mut().for_each(show_all),
         Value::Object(all) => {
-            let members = std::mem::take(all).into_iter();
+            let members = mem::take(all).into_iter();
             all.extend(members.map(|(name, mut value)| {
                 show_all(&mut value);
                 (visible(&name), value)
@@ -192,7 +185,16 @@ fn hide_words(value: &mut Value, redacted: &Value) -> usize {
             let before = text.matches(HIDDEN).count();
             *text = match has_same_marks(text, redacted) {
                 true => redacted.clone(),
-                false => text.split_inclusive('\n').map(redacted_words).collect(),
+                false => {
+                    let lines = text.split_inclusive('\n').map(|line| {
+                        let redacted = redacted_code(line);
+                        match has_same_marks(line, &redacted) {
+                            true => redacted,
+                            false => line.into(),
+                        }
+                    });
+                    lines.collect()
+                }
             };
             text.matches(HIDDEN).count() - before
         }
@@ -205,14 +207,6 @@ fn hide_words(value: &mut Value, redacted: &Value) -> usize {
             all.map(|(one, redacted)| hide_words(one, redacted)).sum()
         }
         _ => 0,
-    }
-}
-
-fn redacted_words(line: &str) -> Cow<'_, str> {
-    let redacted = redacted_code(line);
-    match has_same_marks(line, &redacted) {
-        true => redacted,
-        false => line.into(),
     }
 }
 
@@ -315,10 +309,7 @@ pub(crate) async fn send_answer(
         let limits = tags.limits(&task);
         if let Some(limit) = limits.reached(&used) {
             let reason = StopReason::Limit(limit);
-            let stopped = service
-                .runner
-                .stop_locked(server, id, reason, async { lock });
-            stopped.await?;
+            service.runner.stop(server, id, reason, Some(lock)).await?;
             return Ok(());
         }
         tags.set_limits(&limits);

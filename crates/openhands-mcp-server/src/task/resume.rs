@@ -7,7 +7,7 @@ use upstream::http::Url;
 use super::create::{no_callback, wake};
 use crate::OpenHands;
 use crate::api::tags::{ConversationTags, StopReason, tag};
-use crate::api::{AgentServer, ApiFailure, Backend, Execution, TaskId};
+use crate::api::{AgentServer, ApiFailure, Backend, Execution, TaskId, with_more};
 use crate::budget::Limits;
 use crate::runner::{refuse_leftovers, until_slot, use_model};
 
@@ -181,11 +181,8 @@ async fn check_taken(server: &AgentServer, id: TaskId) -> Result<(), ToolError> 
 
 /// Says that the message must not be sent again.
 fn explain_taken(error: ToolError) -> ToolError {
-    let message = format!(
-        "{} The agent has the message: do not send it again, start it with resume_task.",
-        error.message()
-    );
-    ToolError::new(error.kind(), message).caused_by(error)
+    let more = "The agent has the message: do not send it again, start it with resume_task.";
+    with_more(error, more)
 }
 
 /// Explains a conflict: the agent server refuses to run a task because it runs already, although its

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::api::{Confirm, FileName, TaskId};
 use crate::budget::Limits;
 use crate::git::Repository;
-use crate::workspace::{FileContent, WorkspaceSpec, is_below};
+use crate::workspace::{WorkspaceSpec, is_below};
 
 /// Bytes of a task's text.
 const MAX_TASK_BYTES: usize = 200_000;
@@ -53,6 +53,8 @@ impl TaskSpec {
             ..
         } = &self;
         let is_positive = |cost: f64| !cost.is_nan() && cost > 0.0;
+        let is_command =
+            |text: &String| !text.trim().is_empty() && text.chars().count() <= MAX_VERIFY_CHARS;
         let is_usable = |key: &String| !key.trim().is_empty() && key.len() <= MAX_KEY_BYTES;
         let reason = if task.trim().is_empty() {
             "task must say what to do.".to_owned()
@@ -70,7 +72,7 @@ impl TaskSpec {
             "agent must be the name of an agent profile.".to_owned()
         } else if !key.as_ref().is_none_or(is_usable) {
             format!("idempotency_key must have 1 to {MAX_KEY_BYTES} bytes.")
-        } else if !verify.as_ref().is_none_or(|command| is_command(command)) {
+        } else if !verify.as_ref().is_none_or(is_command) {
             format!(
                 "verify must be a command of 1 to {MAX_VERIFY_CHARS} characters: put a longer one into \
                  a script."
@@ -130,12 +132,8 @@ impl TaskSpec {
     }
 }
 
-fn is_command(text: &str) -> bool {
-    !text.trim().is_empty() && text.chars().count() <= MAX_VERIFY_CHARS
-}
-
 /// A name that two files have, or that one has and another has as its directory.
-fn clashing_name(files: &[(FileName, FileContent)]) -> Option<&str> {
+fn clashing_name(files: &[(FileName, Vec<u8>)]) -> Option<&str> {
     let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
     let clashes = |at: usize, name: &str| {
         let mut others = names.iter().enumerate();

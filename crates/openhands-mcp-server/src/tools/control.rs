@@ -19,8 +19,7 @@ use crate::task::{
     Continuation, PermissionAnswer, ShortReport, TaskSnapshot, ask_user, resume, send_answer,
 };
 use crate::workspace::{
-    LeftOver, LineEnd, UnsavedWork, has_own_directory, has_worktree, left_over, remove_worktree,
-    task_within,
+    LeftOver, UnsavedWork, has_own_directory, has_worktree, left_over, remove_worktree, task_within,
 };
 
 /// Bytes of a message.
@@ -204,23 +203,24 @@ impl Tool for CancelTask {
             found => found?,
         };
         let task = server.conversation(task_id).await?;
-        let stop = || service.runner.stop(server, task_id, StopReason::Cancelled);
+        let runner = &service.runner;
+        let stop = || runner.stop(server, task_id, StopReason::Cancelled, None);
         let stopped = match task.execution_status {
             Execution::Running
             | Execution::Idle
             | Execution::WaitingForConfirmation
             | Execution::Unknown => stop().await.map_err(unconfirmed)?,
             _ => {
-                let status = TaskSnapshot::read(server, task_id).await?.status();
+                let status = TaskSnapshot::read(server, task_id, None).await?.status();
                 // It may be about to go on.
                 if status.is_settled() {
-                    let left = service.runner.end_left_over(server, task_id).await?;
+                    let left = runner.end_left_over(server, task_id).await?;
                     return Ok(result(status, &was_not_running(left)));
                 }
                 stop().await.map_err(unconfirmed)?
             }
         };
-        let status = match TaskSnapshot::read(server, task_id).await {
+        let status = match TaskSnapshot::read(server, task_id, None).await {
             Ok(after) => after.status(),
             // The stop was confirmed. An agent server that has just killed a command may be slow.
             Err(failure) if failure.is_transient() => TaskStatus::Cancelled,
@@ -241,7 +241,7 @@ impl Tool for CancelTask {
                 }
             },
         };
-        if stopped.line_end == LineEnd::Unknown {
+        if stopped.rest_may_have_run {
             message += REST_MAY_HAVE_RUN;
         }
         Ok(result(status, &message))
@@ -262,23 +262,16 @@ fn was_not_running(left_over: Option<LeftOver>) -> String {
     format!("It was not running any more{more}")
 }
 
-/// A part of the result of a stop whose [`LineEnd`] is unknown.
+/// A part of the result of a stop whose last command line may have gone on.
 const REST_MAY_HAVE_RUN: &str = " Of its last command line the rest may have run, because the running command can end \
      before its shell: get_task_events shows the line; check what it would have done.";
 
 /// Explains a stop without a response. If the interrupt comes at the start of a command, the agent
 /// server does not respond for up to half a minute.
 pub(super) fn unconfirmed(failure: ApiFailure) -> ToolError {
-    if !failure.may_have_changed() {
-        return failure.into();
-    }
-    let error = ToolError::from(failure.without_effect());
-    let message = format!(
-        "{} The agent server has not confirmed the stop, so the task may go on, or have stopped. Call get_task_status \
-         in half a minute, and cancel_task again: it also ends what a stopped task has left running.",
-        error.message()
-    );
-    ToolError::new(error.kind(), message).caused_by(error)
+    let more = "The agent server has not confirmed the stop, so the task may go on, or have stopped. Call \
+        get_task_status in half a minute, and cancel_task again: it also ends what a stopped task has left running.";
+    failure.about_change(more)
 }
 
 /// Deletes a task with its events and result, stopping it first. Its files stay, but not its worktree with its branch, nor
@@ -385,70 +378,53 @@ impl DeleteTask {
         deleted.map_err(|failure| self.unconfirmed(failure))
     }
 
-    /// Also deletes its sandbox with all files, unless another task uses the sandbox.
+    /// Also deletes its sandbox with all files, unless another task uses the sandbox. The task may be starting still, or
+    /// could not be started.
     async fn delete_with_sandbox(
         &self,
         service: &OpenHands,
         app: &AppServer,
         call: &Call,
     ) -> Result<(), ToolError> {
-        let task_id = self.task_id;
-        let loss = "its sandbox, files and result";
-        let Some(task) = app.conversation(task_id).await? else {
-            return self.delete_start(service, app, loss, call).await;
+        let (id, servers) = (self.task_id, &service.servers);
+        let task = app.conversation(id).await?;
+        let title = match &task {
+            Some(task) => task.title.clone(),
+            None => {
+                let start = app.recent_start(id).await?;
+                let start = start.filter(|start| servers.start_problem(id, start).is_some());
+                let start = start.ok_or_else(|| ToolError::from(ApiFailure::Absent(id)))?;
+                start.prompt().map(task_words)
+            }
         };
-        self.confirm(call, task.title.as_deref(), loss, None, false)
-            .await?;
-        if task.execution_status == Some(Execution::Running) {
-            let server = service.servers.for_task(task_id).await?;
-            self.stop(service, &server).await?;
-        }
-        let deleted = app.delete(task_id).await;
-        deleted.map_err(|failure| self.unconfirmed(failure))?;
-        service.servers.evict(task_id);
-        Ok(())
-    }
-
-    /// Deletes a task that is starting, or could not be started.
-    async fn delete_start(
-        &self,
-        service: &OpenHands,
-        app: &AppServer,
-        loss: &str,
-        call: &Call,
-    ) -> Result<(), ToolError> {
-        let id = self.task_id;
-        let start = app.recent_start(id).await?;
-        let start = start.filter(|start| service.servers.start_problem(id, start).is_some());
-        let start = start.ok_or_else(|| ToolError::from(ApiFailure::Absent(id)))?;
-        let title = start.prompt().map(task_words);
+        let loss = "its sandbox, files and result";
         self.confirm(call, title.as_deref(), loss, None, false)
             .await?;
-        if !service
-            .servers
-            .end_start(app, id, StartEnd::Deleted)
-            .await?
-        {
+        let is_ended = match task {
+            Some(task) => {
+                if task.execution_status == Some(Execution::Running) {
+                    self.stop(service, &servers.for_task(id).await?).await?;
+                }
+                false
+            }
+            None => servers.end_start(app, id, StartEnd::Deleted).await?,
+        };
+        if !is_ended {
             let deleted = app.delete(id).await;
             deleted.map_err(|failure| self.unconfirmed(failure))?;
         }
-        service.servers.evict(id);
+        servers.evict(id);
         Ok(())
     }
 
     /// Explains a deletion whose answer was lost, or is none of OpenHands.
     fn unconfirmed(&self, failure: ApiFailure) -> ToolError {
-        if !failure.may_have_changed() {
-            return failure.into();
-        }
-        let error = ToolError::from(failure.without_effect());
-        let message = format!(
-            "{} Task {id} may be deleted all the same: call get_task_status with task_id {id}; only if it finds the \
-             task, call delete_task again.",
-            error.message(),
-            id = self.task_id,
+        let id = self.task_id;
+        let more = format!(
+            "Task {id} may be deleted all the same: call get_task_status with task_id {id}; only if it finds the \
+             task, call delete_task again."
         );
-        ToolError::new(error.kind(), message).caused_by(error)
+        failure.about_change(&more)
     }
 
     /// Asks the user. The answer about a worktree with `unsaved` work counts for that work only.
@@ -464,13 +440,10 @@ impl DeleteTask {
         let mut loss = format!("Deletes the task {title:?} with {loss}.");
         let target = self.task_id.to_string();
         let given = self.confirm.as_deref();
-        let Some(unsaved) = unsaved else {
+        loss += &unsaved.map(UnsavedWork::question).unwrap_or_default();
+        let Some(unsaved) = unsaved.filter(|unsaved| !unsaved.is_empty()) else {
             return call.confirm(&loss, &target, given).await;
         };
-        loss += &unsaved.question();
-        if unsaved.is_empty() {
-            return call.confirm(&loss, &target, given).await;
-        }
         if is_at_work {
             loss += " The task is at work, which changes this: call cancel_task first.";
         }
@@ -479,7 +452,8 @@ impl DeleteTask {
 
     async fn stop(&self, service: &OpenHands, server: &AgentServer) -> Result<(), ToolError> {
         let reason = StopReason::Cancelled;
-        let stopped = service.runner.stop(server, self.task_id, reason).await;
+        let runner = &service.runner;
+        let stopped = runner.stop(server, self.task_id, reason, None).await;
         stopped.map(drop).map_err(unconfirmed)
     }
 }

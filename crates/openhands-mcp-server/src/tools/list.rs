@@ -120,7 +120,15 @@ impl Tool for ListTasks {
                         next_cursor: Some(task.id.simple()),
                     });
                 }
-                tasks.push(ListedTask::from_agent_server(task));
+                let title = task.tags.get(tag::TITLE).or(task.title.as_deref());
+                let (status, cost) = (listed_status(&task), task.stats.cost());
+                tasks.push(ListedTask::new(
+                    task.id,
+                    status,
+                    title,
+                    &task.created_at,
+                    cost,
+                ));
             }
             if cursor.is_none() {
                 break;
@@ -219,14 +227,12 @@ impl ListedTask {
             _ => TaskStatus::Unknown,
         };
         let title = words.as_deref().or(task.title.as_deref());
-        Self::new(task.id, status, title, &task.created_at, task.cost())
-    }
-
-    fn from_agent_server(task: Conversation) -> Self {
-        let status = listed_status(&task);
-        let tags = &task.tags;
-        let title = tags.get(tag::TITLE).or(task.title.as_deref());
-        Self::new(task.id, status, title, &task.created_at, task.stats.cost())
+        let cost = task
+            .metrics
+            .as_ref()
+            .map(|metrics| metrics.accumulated_cost);
+        let cost = cost.unwrap_or_default();
+        Self::new(task.id, status, title, &task.created_at, cost)
     }
 }
 
@@ -360,7 +366,10 @@ impl Tool for GetUsage {
             report.total.add(usage);
             for (sums, key) in [
                 (&mut report.by_day, oldest.as_str()),
-                (&mut report.by_principal, tags.principal().unwrap_or("none")),
+                (
+                    &mut report.by_principal,
+                    tags.get(tag::PRINCIPAL).unwrap_or("none"),
+                ),
                 (&mut report.by_profile, profile),
             ] {
                 sums.entry(key.to_owned()).or_default().add(usage);

@@ -123,7 +123,7 @@ impl PublishTask {
         let (title, body) = self.texts()?;
         let server = service.servers.shared_agent().await?;
         service.check_owner(id, call).await?;
-        let snapshot = TaskSnapshot::read(&server, id).await?;
+        let snapshot = TaskSnapshot::read(&server, id, None).await?;
         if snapshot.needs_run || !snapshot.conversation.execution_status.is_stopped() {
             return Err(at_work());
         }
@@ -347,7 +347,8 @@ impl Plan {
             }
             // Before the push: its answer, or the record of it, may be lost.
             let mut tags = ConversationTags::from_task(&now);
-            tags.set_publishing(&commit.id, &self.branch);
+            let publishing = format!("{} {}", commit.id, self.branch);
+            tags.set(tag::PUBLISHING, Some(publishing));
             server.set_tags(*id, &tags).await?;
             let push = Push {
                 branch: &self.branch,
@@ -361,8 +362,12 @@ impl Plan {
             pushed = Some(hosted.push(&push).await?);
             let new = pushed.as_deref().unwrap_or_default();
             tracing::info!(task = %id, branch = self.branch, "task published");
-            if let Err(failure) = set_published(server, *id, (new, &commit.id), &self.branch).await
-            {
+            let record = async {
+                let mut tags = ConversationTags::from_task(&server.conversation(*id).await?);
+                tags.set_published(new, &self.branch, &commit.id);
+                server.set_tags(*id, &tags).await
+            };
+            if let Err(failure) = record.await {
                 let reason = ToolError::from(failure);
                 let reason = reason.message();
                 warnings.push(format!("The push could not be recorded: {reason}"));
@@ -415,15 +420,4 @@ async fn unverified(server: &AgentServer, task: &TaskSnapshot) -> ApiResult<Opti
 
 fn at_work() -> ToolError {
     ToolError::conflict("The task is still at work: call wait_task or cancel_task first.")
-}
-
-async fn set_published(
-    server: &AgentServer,
-    id: TaskId,
-    (commit, own): (&str, &str),
-    branch: &str,
-) -> ApiResult<()> {
-    let mut tags = ConversationTags::from_task(&server.conversation(id).await?);
-    tags.set_published(commit, branch, own);
-    server.set_tags(id, &tags).await
 }

@@ -14,7 +14,7 @@ use upstream::redact::redacted_code;
 use upstream::text::fitting;
 
 use crate::OpenHands;
-use crate::api::{AgentServer, ApiResult, Event, FileName, TaskId, event_kind, summary};
+use crate::api::{AgentServer, ApiResult, FileName, TaskId, event_kind, summary};
 use crate::git::{ChangesQuery, is_object_id, part_end};
 use crate::task::{MAX_RESULT_BYTES, MAX_WHOLE_RESULT_BYTES, Report, ShortReport, TaskSnapshot};
 use crate::workspace::read_changes;
@@ -55,7 +55,7 @@ async fn read_task(
     call: &Call,
 ) -> ApiResult<(AgentServer, TaskSnapshot)> {
     let server = service.task_server(id, call).await?;
-    let task = TaskSnapshot::read(&server, id).await?;
+    let task = TaskSnapshot::read(&server, id, None).await?;
     if task.needs_run {
         service.runner.begin_later(id);
     }
@@ -120,12 +120,11 @@ impl GetTaskResult {
             report.confirmation = Some(pending.at_offset(offset));
             return Ok(());
         }
-        let output = task.read_output(server).await?;
         let (whole, shown) = match part {
-            ResultPart::Output => (&output.output, &mut report.last_output),
-            _ => (&output.result, &mut report.result),
+            ResultPart::Output => (task.read_output(server).await?.0, &mut report.last_output),
+            _ => (task.read_message(server).await?, &mut report.result),
         };
-        let (text, next) = crate::task::part(whole, offset);
+        let (text, next) = crate::task::part(&whole, offset);
         *shown = Some(text);
         report.next_offset = next;
         Ok(())
@@ -563,7 +562,22 @@ impl Tool for GetTaskEvents {
         }
         found.sort_by(|(_, a), (_, b)| a.timestamp.cmp(&b.timestamp));
         found.retain(|(_, event)| since.is_none_or(|(_, id)| event.id != id));
-        Ok(EventPage::new(id, found, limit, self.since))
+        let count = found.len();
+        let lines = found.into_iter().take(limit);
+        let lines = lines.map(|(kind, event)| EventLine {
+            time: event.timestamp.chars().take(19).collect(),
+            kind,
+            text: summary(&event),
+            cursor: format!("{}/{}", event.timestamp, event.id),
+        });
+        let events = fitting(lines.collect(), MAX_BYTES).rows;
+        let last = events.last().map(|last| last.cursor.clone());
+        Ok(EventPage {
+            task_id: id,
+            more: events.len() < count,
+            next_since: last.or(self.since),
+            events,
+        })
     }
 }
 
@@ -575,31 +589,6 @@ impl GetTaskEvents {
             since: None,
             kinds: Vec::new(),
             limit: None,
-        }
-    }
-}
-
-impl EventPage {
-    fn new(
-        task_id: TaskId,
-        found: Vec<(EventKind, Event)>,
-        limit: usize,
-        since: Option<String>,
-    ) -> Self {
-        let count = found.len();
-        let lines = found.into_iter().take(limit);
-        let lines = lines.map(|(kind, event)| EventLine {
-            time: event.timestamp.chars().take(19).collect(),
-            kind,
-            text: summary(&event),
-            cursor: format!("{}/{}", event.timestamp, event.id),
-        });
-        let events = fitting(lines.collect(), MAX_BYTES).rows;
-        Self {
-            task_id,
-            more: events.len() < count,
-            next_since: events.last().map(|last| last.cursor.clone()).or(since),
-            events,
         }
     }
 }

@@ -16,16 +16,15 @@ use serde_with::skip_serializing_none;
 use tokio::sync::Semaphore;
 
 use super::wait::{
-    MAX_TASKS, RunSummary, TaskWait, WaitFor, WaitSeconds, earlier_task, earlier_tasks, new_id,
-    reference,
+    MAX_TASKS, RunSummary, TaskWait, WaitFor, WaitSeconds, absent, earlier_tasks, new_id, reference,
 };
 use crate::OpenHands;
 use crate::api::{Confirm, FileName, TaskId};
 use crate::budget::Limits;
 use crate::git::Repository;
 use crate::state::TaskStatus;
-use crate::task::{Report, ShortReport, TaskSpec, create, task_of_question};
-use crate::workspace::{Directory, FileContent};
+use crate::task::{ShortReport, TaskSpec, create, task_of_question};
+use crate::workspace::Directory;
 
 /// Gives a coding task to an OpenHands agent, which works on it with a shell and an editor. Returns
 /// the result if it is done in time, otherwise status running or queued and the task_id for wait_task.
@@ -99,17 +98,22 @@ impl Tool for RunTask {
         task: EarlierTask<'_>,
         call: &Call,
     ) -> Result<Self, ToolError> {
-        let existing = earlier_task(service, task, call).await?;
-        Ok(Self {
-            existing: Some(existing),
-            ..Self::default()
-        })
+        match earlier_tasks(service, task, call).await?[..] {
+            [existing] => Ok(Self {
+                existing,
+                ..Self::default()
+            }),
+            _ => Err(absent()),
+        }
     }
 }
 
 impl RunTask {
     fn spec(self, service: &OpenHands) -> Result<TaskSpec, ToolError> {
-        let common = TaskSpec {
+        let spec = TaskSpec {
+            task: self.task,
+            key: self.idempotency_key,
+            verify: self.verify,
             agent: self.agent,
             model: self.model,
             limits: limits(self.max_iterations, self.max_seconds, self.max_cost),
@@ -117,16 +121,8 @@ impl RunTask {
             callback: service.callbacks.check_given(self.callback_url)?,
             ..TaskSpec::default()
         };
-        let arguments = TaskArguments {
-            task: self.task,
-            context: self.context,
-            workspace: self.workspace,
-            worktree: self.worktree,
-            worktree_files: self.worktree_files,
-            idempotency_key: self.idempotency_key,
-            verify: self.verify,
-        };
-        arguments.spec(&common)
+        let worktree = (self.worktree, self.worktree_files);
+        with_workspace(spec, self.workspace, worktree, self.context)
     }
 }
 
@@ -202,7 +198,19 @@ impl Tool for RunParallelTasks {
             let message = "The call was cancelled, and so were its tasks.";
             return Err(ToolError::new(ToolErrorKind::Cancelled, message));
         }
-        Ok(ParallelRuns::new(ended))
+        let tasks: Vec<RunSummary> = ended.into_iter().map(RunSummary::new).collect();
+        let count = |status| {
+            let runs = tasks.iter().filter(|run| run.status == Some(status));
+            runs.count()
+        };
+        let queued = count(TaskStatus::Queued);
+        let open = queued + count(TaskStatus::Running) + count(TaskStatus::Unknown);
+        let next = "Call wait_task or get_task_result for each that is not done.";
+        Ok(ParallelRuns {
+            next: (open > 0).then_some(next),
+            tasks,
+            queued,
+        })
     }
 
     fn task_reference(&self, service: &OpenHands, call: &Call) -> Option<String> {
@@ -288,26 +296,6 @@ impl RunParallelTasks {
     }
 }
 
-impl ParallelRuns {
-    fn new(ended: Vec<Result<Report, ToolError>>) -> Self {
-        let tasks: Vec<RunSummary> = ended.into_iter().map(RunSummary::new).collect();
-        let count = |status| {
-            tasks
-                .iter()
-                .filter(|run| run.status == Some(status))
-                .count()
-        };
-        let queued = count(TaskStatus::Queued);
-        let open = queued + count(TaskStatus::Running) + count(TaskStatus::Unknown);
-        Self {
-            next: (open > 0)
-                .then_some("Call wait_task or get_task_result for each that is not done."),
-            tasks,
-            queued,
-        }
-    }
-}
-
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Context {
@@ -348,7 +336,7 @@ enum Encoding {
 
 impl ContextFile {
     /// The content in bytes.
-    fn decoded(self) -> Result<(FileName, FileContent), ToolError> {
+    fn decoded(self) -> Result<(FileName, Vec<u8>), ToolError> {
         let content = match self.encoding {
             None => self.content.into_bytes(),
             Some(Encoding::Base64) => {
@@ -362,7 +350,7 @@ impl ContextFile {
                 })?
             }
         };
-        Ok((self.file, FileContent(content)))
+        Ok((self.file, content))
     }
 }
 
@@ -395,21 +383,14 @@ pub(super) fn limits(
 
 impl Context {
     fn apply(self, spec: &mut TaskSpec) -> Result<(), ToolError> {
-        let workspace = &mut spec.workspace;
-        match (self.file, self.content) {
-            (Some(file), Some(content)) => {
-                let encoding = self.encoding;
-                let file = ContextFile {
-                    file,
-                    content,
-                    encoding,
-                };
-                workspace.files.push(file.decoded()?);
-            }
-            (None, None) if self.encoding.is_some() => {
-                return refuse("context.encoding needs context.content.");
-            }
-            (None, None) => {}
+        let single = match (self.file, self.content) {
+            (Some(file), Some(content)) => Some(ContextFile {
+                file,
+                content,
+                encoding: self.encoding,
+            }),
+            (None, None) if self.encoding.is_none() => None,
+            (None, None) => return refuse("context.encoding needs context.content."),
             (Some(_), None) => {
                 return refuse("context.content is missing: pass the content of the file.");
             }
@@ -418,8 +399,9 @@ impl Context {
                     "context.file is missing: pass the name of the file for the content.",
                 );
             }
-        }
-        for file in self.files {
+        };
+        let workspace = &mut spec.workspace;
+        for file in single.into_iter().chain(self.files) {
             workspace.files.push(file.decoded()?);
         }
         match (&self.repository, &self.branch) {
@@ -441,22 +423,33 @@ impl Context {
 impl TaskArguments {
     /// The specification of the task; `common` is that of all tasks of the call.
     fn spec(self, common: &TaskSpec) -> Result<TaskSpec, ToolError> {
-        let mut spec = TaskSpec {
+        let spec = TaskSpec {
             task: self.task,
             key: self.idempotency_key,
             verify: self.verify,
             ..common.clone()
         };
-        let directory = self.workspace.as_deref().map(Directory::new).transpose();
-        spec.workspace.directory = directory
-            .map_err(|reason| ToolError::invalid_argument(format!("workspace {reason}.")))?;
-        spec.workspace.has_worktree = self.worktree.unwrap_or_default();
-        spec.workspace.worktree_files = self.worktree_files;
-        if let Some(context) = self.context {
-            context.apply(&mut spec)?;
-        }
-        spec.checked()
+        let worktree = (self.worktree, self.worktree_files);
+        with_workspace(spec, self.workspace, worktree, self.context)
     }
+}
+
+/// The whole specification of a task: with the place where it works, and the content of that.
+fn with_workspace(
+    mut spec: TaskSpec,
+    directory: Option<String>,
+    (worktree, worktree_files): (Option<bool>, Vec<FileName>),
+    context: Option<Context>,
+) -> Result<TaskSpec, ToolError> {
+    let directory = directory.as_deref().map(Directory::new).transpose();
+    spec.workspace.directory =
+        directory.map_err(|reason| ToolError::invalid_argument(format!("workspace {reason}.")))?;
+    spec.workspace.has_worktree = worktree.unwrap_or_default();
+    spec.workspace.worktree_files = worktree_files;
+    if let Some(context) = context {
+        context.apply(&mut spec)?;
+    }
+    spec.checked()
 }
 
 fn refuse(reason: &str) -> Result<(), ToolError> {

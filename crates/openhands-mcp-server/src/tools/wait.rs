@@ -15,9 +15,7 @@ use upstream::text::one_line;
 use crate::OpenHands;
 use crate::api::{ApiFailure, TaskId};
 use crate::state::TaskStatus;
-use crate::task::{
-    ObservedTask, Report, ShortReport, ask_user, observe, send_answer, stop_abandoned,
-};
+use crate::task::{ObservedTask, Report, ShortReport, ask_user, observe, send_answer};
 
 /// Waits up to wait_seconds until a task ends, asks or stops. Returns as get_task_result; of several
 /// tasks a short report of each. Cancelling it stops no task.
@@ -251,11 +249,6 @@ impl WaitFor {
     pub(super) fn slot_by(self) -> Instant {
         Instant::now() + self.duration.clamp(MIN_SLOT_WAIT, MAX_SLOT_WAIT)
     }
-
-    /// A wait of the same duration that begins now.
-    fn renewed(self) -> Self {
-        Self::from_duration(self.duration)
-    }
 }
 
 /// A call that waits for a task.
@@ -305,16 +298,26 @@ impl<'a> TaskWait<'a> {
         loop {
             let seen = tokio::select! {
                 biased;
-                () = self.call.cancelled(), if stops => return Err(match self.call.is_closing() {
-                    true => still_at_work(self.id),
-                    false => stop_abandoned(&self.service.runner, self.id).await,
-                }),
+                () = self.call.cancelled(), if stops => return Err(self.abandoned().await),
                 seen = observe(self.service, self.id, self.wait.until, progress) => seen,
             };
             if !self.becomes_task(&seen).await {
                 return Ok(seen);
             }
         }
+    }
+
+    /// The error of the call, which was cancelled, or ends because this server stops.
+    async fn abandoned(&self) -> ToolError {
+        let id = self.id;
+        if self.call.is_closing() {
+            return ToolError::unavailable(format!(
+                "The server stops. Task {id} goes on: call wait_task later."
+            ));
+        }
+        self.service.runner.stop_abandoned(id).await;
+        let message = format!("The call was cancelled, and so was task {id}.");
+        ToolError::new(ToolErrorKind::Cancelled, message)
     }
 
     /// The report at the end of the wait.
@@ -345,7 +348,7 @@ impl<'a> TaskWait<'a> {
                 } => answer?,
             };
             // The user may have taken long, so the wait for the agent starts again.
-            self.wait = self.wait.renewed();
+            self.wait = WaitFor::from_duration(self.wait.duration);
             match answer {
                 Some(answer) => {
                     let server = servers.for_task(self.id).await?;
@@ -360,12 +363,6 @@ impl<'a> TaskWait<'a> {
             }
         }
     }
-}
-
-/// The error for a call that ends because this server stops.
-fn still_at_work(id: TaskId) -> ToolError {
-    let message = format!("The server stops. Task {id} goes on: call wait_task later.");
-    ToolError::new(ToolErrorKind::Unavailable, message)
 }
 
 /// Characters of each task's text in the answer; 20 tasks stay under 2,000 tokens.
@@ -422,21 +419,8 @@ pub(super) async fn earlier_tasks(
     }
 }
 
-fn absent() -> ToolError {
+pub(super) fn absent() -> ToolError {
     ToolError::not_found("The task does not exist.")
-}
-
-/// The only task with this reference.
-pub(super) async fn earlier_task(
-    service: &OpenHands,
-    task: EarlierTask<'_>,
-    call: &Call,
-) -> Result<TaskId, ToolError> {
-    if task.reference.contains('-') {
-        return Err(absent());
-    }
-    let found = earlier_tasks(service, task, call).await?;
-    found.into_iter().flatten().next().ok_or_else(absent)
 }
 
 async fn exists(service: &OpenHands, id: TaskId, call: &Call) -> Result<bool, ToolError> {

@@ -1,53 +1,35 @@
 //! Directories in which tasks may work, and their set-up. It runs as a script on the machine of the agent server, because
 //! only there can symbolic links be resolved and git record the initial state.
 
-use std::fmt;
-
 use hmac_sha256::Hash;
 use mcp_core::tool::ToolError;
 use upstream::text::{hexadecimal, one_line, visible};
-use uuid::Uuid;
 
-use super::traces::Traces;
 use super::worktree::worktree_branch;
-use crate::api::{AgentServer, ApiResult, FileName, ScriptOutput, TaskId, shell_quoted};
+use crate::api::tags::tag;
+use crate::api::{
+    AgentServer, ApiResult, FileName, NewConversation, ScriptOutput, TaskId, shell_quoted,
+    with_more,
+};
 use crate::git::{
     EXIT_NO_DIRECTORY, GitHosts, Repository, printed_id, reason, snapshot_script, start_fetch,
 };
 
-/// A directory on the machine of the agent server below which tasks may work. A relative one is below
+/// Checks a directory on the machine of the agent server below which tasks may work. A relative one is below
 /// the agent server's home directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Root(String);
-
-impl Root {
-    /// # Errors
-    /// `root` cannot hold other directories safely.
-    pub(crate) fn new(root: &str) -> Result<Self, &'static str> {
-        let root = root.trim_end_matches('/');
-        let mut parts = root.split('/').skip_while(|part| part.is_empty());
-        if root.is_empty() || parts.any(|part| matches!(part, "" | "." | "..")) {
-            return Err("must be a directory without '.' or '..', and not '/'");
-        }
-        if root.chars().any(char::is_control) {
-            return Err("must not contain control characters");
-        }
-        Ok(Self(root.to_owned()))
+///
+/// # Errors
+/// `root` cannot hold other directories safely.
+pub(crate) fn check_root(root: &str) -> Result<String, &'static str> {
+    let root = root.trim_end_matches('/');
+    let mut parts = root.split('/').skip_while(|part| part.is_empty());
+    if root.is_empty() || parts.any(|part| matches!(part, "" | "." | "..")) {
+        return Err("must be a directory without '.' or '..', and not '/'");
     }
-
-    /// Returns true if the path depends on the agent server's home directory.
-    pub(crate) fn is_relative(&self) -> bool {
-        !self.0.starts_with('/')
+    if root.chars().any(char::is_control) {
+        return Err("must not contain control characters");
     }
-
-    /// The absolute path; `home` is the agent server's home directory.
-    pub(crate) fn path(&self, home: &str) -> String {
-        if self.is_relative() {
-            format!("{}/{}", home.trim_end_matches('/'), self.0)
-        } else {
-            self.0.clone()
-        }
-    }
+    Ok(root.to_owned())
 }
 
 /// A directory from a caller. A relative one is below the root of tasks; an absolute one must be below
@@ -119,134 +101,170 @@ pub(crate) struct WorkspaceSpec {
     /// Files of that directory which are copied into the worktree.
     pub(crate) worktree_files: Vec<FileName>,
     /// Files to upload, with their content.
-    pub(crate) files: Vec<(FileName, FileContent)>,
+    pub(crate) files: Vec<(FileName, Vec<u8>)>,
     pub(crate) repository: Option<Repository>,
     /// The commits of all branches that are fetched, 0 for all; `None` for one commit of one branch.
     pub(crate) depth: Option<u32>,
-}
-
-/// The content of an uploaded file. Its `Debug` is that of a text where it is one, which fingerprints
-/// depend on.
-#[derive(Clone)]
-pub(crate) struct FileContent(pub(crate) Vec<u8>);
-
-impl fmt::Debug for FileContent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match std::str::from_utf8(&self.0) {
-            Ok(text) => fmt::Debug::fmt(text, f),
-            Err(_) => fmt::Debug::fmt(&self.0, f),
-        }
-    }
-}
-
-/// A directory that is set up, or still fetches its repository.
-#[derive(Default)]
-pub(crate) struct Workspace {
-    /// Absolute.
-    pub(crate) directory: String,
-    /// The git snapshot of its initial content; `None` without git, and while it is being fetched.
-    pub(crate) base: Option<String>,
-    /// The id of the script that fetches its repository.
-    pub(crate) fetch: Option<Uuid>,
-    /// The branch of its repository or worktree, if it is known.
-    pub(crate) branch: Option<String>,
-    /// The directory of the repository that its worktree belongs to.
-    pub(crate) worktree_of: Option<String>,
-    /// The parts of its repository that are not there.
-    pub(crate) gaps: Option<&'static str>,
 }
 
 /// The parts of a repository that a worktree of it lacks.
 const UNCOMMITTED: &str = "changes in workspace that are not committed";
 
 /// The absolute paths of the roots below which tasks may work.
-pub(crate) async fn absolute_roots(server: &AgentServer, roots: &[Root]) -> ApiResult<Vec<String>> {
-    let is_relative = roots.iter().any(Root::is_relative);
-    let home = if is_relative {
-        server.home().await?
-    } else {
-        String::new()
-    };
-    Ok(roots.iter().map(|root| root.path(&home)).collect())
-}
-
-/// The directory of the initial snapshots of all tasks below this root.
-pub(crate) fn snapshots(root: &str) -> String {
-    format!("{root}/{SNAPSHOTS}")
-}
-
-/// Creates the directory of a task with its files or repository; a new one is named `name`. `roots` are absolute. The
-/// snapshot of its content, with these files, is kept in the directory `store`. `traces` gets what is left in a directory
-/// that the caller names, also if it fails.
-///
-/// # Errors
-/// The directory is not allowed or cannot be created; the error says what to do.
-pub(crate) async fn set_up(
+pub(crate) async fn absolute_roots(
     server: &AgentServer,
-    (roots, store): (&[String], &str),
-    (id, name): (TaskId, &str),
-    spec: &WorkspaceSpec,
-    hosts: &GitHosts,
-    traces: &mut Traces,
-) -> Result<Workspace, ToolError> {
-    if let Some(named) = &spec.directory {
-        let (root, rest) = named.below(roots).ok_or_else(|| {
+    roots: &[String],
+) -> ApiResult<Vec<String>> {
+    let is_relative = |root: &String| !root.starts_with('/');
+    let mut home = String::new();
+    if roots.iter().any(is_relative) {
+        home = server.home().await?;
+    }
+    let absolute = |root: &String| match is_relative(root) {
+        true => format!("{}/{root}", home.trim_end_matches('/')),
+        false => root.clone(),
+    };
+    Ok(roots.iter().map(absolute).collect())
+}
+
+/// The place of a task on the machine of the agent server.
+pub(crate) struct Place {
+    pub(crate) id: TaskId,
+    /// Absolute; a new directory is made below the first one.
+    pub(crate) roots: Vec<String>,
+    /// The directory of the initial snapshots of all tasks.
+    pub(crate) store: String,
+    /// The new directory, also that of a worktree.
+    pub(crate) own: String,
+}
+
+impl Place {
+    /// The place of a task below `roots`, whose new directory is named `name`. `shared_root` is the root of the tasks of
+    /// all principals.
+    pub(crate) fn new(id: TaskId, roots: Vec<String>, shared_root: &str, name: &str) -> Self {
+        let root = roots.first().map_or("", String::as_str);
+        Self {
+            id,
+            own: format!("{root}/{name}"),
+            store: format!("{shared_root}/{SNAPSHOTS}"),
+            roots,
+        }
+    }
+
+    /// Creates the directory of a task with its files or repository, and completes the conversation with it and the tags
+    /// of it. `traces` gets what is left in a directory that the caller names, also if it fails.
+    ///
+    /// # Errors
+    /// The directory is not allowed or cannot be created; the error says what to do.
+    pub(crate) async fn set_up(
+        &self,
+        server: &AgentServer,
+        spec: &WorkspaceSpec,
+        hosts: &GitHosts,
+        new: &mut NewConversation,
+        traces: &mut Traces,
+    ) -> Result<(), ToolError> {
+        new.tags.set_if_short(tag::SNAPSHOTS, Some(&self.store));
+        if let Some(named) = &spec.directory {
+            new.working_dir = self.use_named(server, named, spec, new, traces).await?;
+            return self.snapshot(server, new).await;
+        }
+        new.working_dir.clone_from(&self.own);
+        upload(server, &self.own, &spec.files).await?;
+        let Some(repository) = &spec.repository else {
+            // A new git repository keeps the commits of the agent out of any repository around it.
+            let script = format!(
+                "mkdir -p -- {dir} && cd -P -- {dir} || exit {EXIT_NO_DIRECTORY}\n\
+                 command -v git >/dev/null || exit 0\n\
+                 [ -e .git ] || git init -q\n",
+                dir = shell_quoted(&self.own),
+            );
+            run(server, &script).await?;
+            return self.snapshot(server, new).await;
+        };
+        let from = (repository, spec.depth);
+        let (fetch, branch) = start_fetch(server, (&self.own, &self.store), from, hosts).await?;
+        new.tags.set_fetch(Some(fetch));
+        new.tags.set_if_short(tag::BRANCH, branch.as_deref());
+        let repository = format!("{} {}", repository.url, branch.unwrap_or_default());
+        new.tags.set_if_short(tag::REPOSITORY, Some(&repository));
+        Ok(())
+    }
+
+    /// Creates or reuses the directory that the caller names, or makes a worktree of it. An existing one may
+    /// hold symbolic links, so its path and the paths of all uploaded files must not contain any. A directory that
+    /// existed without git stays without it. Returns the directory of the task.
+    async fn use_named(
+        &self,
+        server: &AgentServer,
+        named: &Directory,
+        spec: &WorkspaceSpec,
+        new: &mut NewConversation,
+        traces: &mut Traces,
+    ) -> Result<String, ToolError> {
+        let (root, rest) = named.below(&self.roots).ok_or_else(|| {
             ToolError::forbidden(
                 "workspace is outside of the directories that this server allows. Use a relative \
                  one, such as my-project, or have the operator allow its directory \
                  (OPENHANDS_WORKSPACES).",
             )
         })?;
-        let own_root = roots.first().map_or("", String::as_str);
-        let own = format!("{own_root}/{name}");
-        let worktree = spec
-            .has_worktree
-            .then(|| worktree_script(&own, id, &spec.worktree_files));
+        let mut worktree = None;
         if spec.has_worktree {
-            traces.add_worktree(&format!("{root}/{rest}"), &own, id);
+            worktree = Some(worktree_script(&self.own, self.id, &spec.worktree_files));
+            traces.add_worktree(&format!("{root}/{rest}"), &self.own, self.id);
+            let branch = worktree_branch(self.id);
+            new.tags.set_if_short(tag::BRANCH, Some(&branch));
         }
-        let named = named_directory(server, root, rest, &spec.files, worktree).await?;
-        for (name, FileContent(content)) in
-            named.new_files.iter().filter_map(|at| spec.files.get(*at))
-        {
-            let sum = hexadecimal(&Hash::hash(content));
-            traces.add_file(&named.directory, name.as_str(), &sum);
+        let script = named_script(root, rest, &spec.files, worktree);
+        let printed = run(server, &script).await?;
+        let mut lines = printed.text().lines();
+        let directory = lines.next().filter(|line| line.starts_with('/'));
+        let directory = directory.ok_or_else(no_directory)?;
+        let mut next = || lines.next().filter(|line| !line.is_empty());
+        new.tags.set_if_short(tag::WORKTREE_OF, next());
+        new.tags.set_line(tag::GAPS, next().map(|_| UNCOMMITTED));
+        let new_files = next().unwrap_or_default().split_ascii_whitespace();
+        for at in new_files.filter_map(|at| at.parse::<usize>().ok()) {
+            if let Some((name, content)) = spec.files.get(at) {
+                traces.add_file(directory, name.as_str(), &hexadecimal(&Hash::hash(content)));
+            }
         }
-        upload(server, &named.directory, &spec.files).await?;
-        let workspace = snapshot(server, named.directory, store).await?;
-        return Ok(Workspace {
-            branch: spec.has_worktree.then(|| worktree_branch(id)),
-            worktree_of: named.worktree_of,
-            gaps: named.is_partial.then_some(UNCOMMITTED),
-            ..workspace
-        });
+        upload(server, directory, &spec.files).await?;
+        Ok(directory.to_owned())
     }
-    let root = roots.first().map_or("", String::as_str);
-    let directory = format!("{root}/{name}");
-    upload(server, &directory, &spec.files).await?;
-    let Some(repository) = &spec.repository else {
-        new_directory(server, &directory).await?;
-        return snapshot(server, directory, store).await;
-    };
-    let from = (repository, spec.depth);
-    let (fetch, branch) = start_fetch(server, (root, store), name, from, hosts).await?;
-    Ok(Workspace {
-        directory,
-        fetch: Some(fetch),
-        branch,
-        ..Workspace::default()
-    })
+
+    /// Records the initial content of the directory. Without git, or if it takes too long, there is no snapshot.
+    async fn snapshot(
+        &self,
+        server: &AgentServer,
+        new: &mut NewConversation,
+    ) -> Result<(), ToolError> {
+        let script = format!(
+            "cd -P -- {} || exit {EXIT_NO_DIRECTORY}\n\
+             command -v git >/dev/null || exit 0\n{}",
+            shell_quoted(&new.working_dir),
+            snapshot_script(&self.store, SNAPSHOT_SECONDS),
+        );
+        let printed = server.run_script(&script).await?;
+        if printed.exit_code == Some(EXIT_NO_DIRECTORY) {
+            return Err(no_directory());
+        }
+        let base = printed_id(printed.text());
+        new.tags.set_line(tag::BASE, base.as_deref());
+        Ok(())
+    }
 }
 
 async fn upload(
     server: &AgentServer,
     directory: &str,
-    files: &[(FileName, FileContent)],
+    files: &[(FileName, Vec<u8>)],
 ) -> Result<(), ToolError> {
     for (name, content) in files {
         let name = name.as_str();
         let path = format!("{directory}/{name}");
-        let uploaded = server.upload(&path, content.0.clone());
+        let uploaded = server.upload(&path, content.clone());
         uploaded.await.map_err(|failure| match failure.is_name_taken() {
             true => ToolError::conflict(format!(
                 "context: {name} cannot be written: it is a directory in the workspace, or a part \
@@ -256,41 +274,6 @@ async fn upload(
         })?;
     }
     Ok(())
-}
-
-/// Creates a new directory for the task. It is new, so it has no symbolic links. A new git repository
-/// in it keeps the agent's commits out of any repository around it.
-async fn new_directory(server: &AgentServer, directory: &str) -> Result<(), ToolError> {
-    let script = format!(
-        "mkdir -p -- {dir} && cd -P -- {dir} || exit {EXIT_NO_DIRECTORY}\n\
-         command -v git >/dev/null || exit 0\n\
-         [ -e .git ] || git init -q\n",
-        dir = shell_quoted(directory),
-    );
-    run(server, &script).await.map(drop)
-}
-
-/// Records the initial content of the directory. Without git, or if it takes too long, there is no snapshot.
-async fn snapshot(
-    server: &AgentServer,
-    directory: String,
-    store: &str,
-) -> Result<Workspace, ToolError> {
-    let script = format!(
-        "cd -P -- {} || exit {EXIT_NO_DIRECTORY}\n\
-         command -v git >/dev/null || exit 0\n{}",
-        shell_quoted(&directory),
-        snapshot_script(store, SNAPSHOT_SECONDS),
-    );
-    let printed = server.run_script(&script).await?;
-    if printed.exit_code == Some(EXIT_NO_DIRECTORY) {
-        return Err(no_directory());
-    }
-    Ok(Workspace {
-        directory,
-        base: printed_id(printed.text()),
-        ..Workspace::default()
-    })
 }
 
 /// Commands that make a worktree of the repository in the current directory, copy `files` into it, and set `dir` to it.
@@ -333,40 +316,27 @@ fn worktree_script(own: &str, id: TaskId, files: &[FileName]) -> String {
     )
 }
 
-/// The directory of a task that its caller has named, or a worktree of it.
-struct NamedDirectory {
-    /// Absolute.
-    directory: String,
-    /// The directory of the repository of the worktree.
-    worktree_of: Option<String>,
-    /// Changes in that are not in the worktree.
-    is_partial: bool,
-    /// The places of the files that did not exist.
-    new_files: Vec<usize>,
-}
-
-/// Creates or reuses the directory that the caller names, and the worktree of it. An existing one may
-/// hold symbolic links, so its path and the paths of all uploaded files must not contain any. A directory that
-/// existed without git stays without it.
-async fn named_directory(
-    server: &AgentServer,
+/// The script that creates or reuses the directory `rest` below `root`. It prints the directory of the task, and, or empty
+/// lines, the directory of the repository of its worktree, a mark if that has changes which are not in the worktree, and
+/// the places of the files that did not exist.
+fn named_script(
     root: &str,
     rest: &str,
-    files: &[(FileName, FileContent)],
+    files: &[(FileName, Vec<u8>)],
     worktree: Option<String>,
-) -> Result<NamedDirectory, ToolError> {
+) -> String {
     let names = files.iter().map(|(name, _)| shell_quoted(name.as_str()));
     let names = names.collect::<Vec<_>>().join(" ");
     // A worktree is a directory of the task alone, and git has what is overwritten there.
     let kept = files.iter().enumerate().filter(|_| worktree.is_none());
-    let kept = kept.map(|(at, (name, FileContent(content)))| {
+    let kept = kept.map(|(at, (name, content))| {
         format!(
             "keep {} {} {at}\n",
             shell_quoted(name.as_str()),
             hexadecimal(&Hash::hash(content))
         )
     });
-    let script = format!(
+    format!(
         "mkdir -p -- {root} && root=$(cd -P -- {root} && pwd) || exit {EXIT_NO_DIRECTORY}\n\
          rest={rest}\n\
          if [ \"$rest\" = . ]; then dir=$root; else dir=$root/$rest; fi\n\
@@ -395,25 +365,13 @@ async fn named_directory(
         rest = shell_quoted(rest),
         kept = kept.collect::<String>(),
         worktree = worktree.unwrap_or_default(),
-    );
-    let printed = run(server, &script).await?;
-    let mut lines = printed.text().lines();
-    let directory = lines.next().filter(|line| line.starts_with('/'));
-    let mut next = || lines.next().filter(|line| !line.is_empty());
-    Ok(NamedDirectory {
-        directory: directory.ok_or_else(no_directory)?.to_owned(),
-        worktree_of: next().map(str::to_owned),
-        is_partial: next().is_some(),
-        new_files: next().map_or_else(Vec::new, |places| {
-            let places = places.split_ascii_whitespace();
-            places.filter_map(|at| at.parse().ok()).collect()
-        }),
-    })
+    )
 }
 
 /// Runs a set-up script and returns its output.
 async fn run(server: &AgentServer, script: &str) -> Result<ScriptOutput, ToolError> {
     let printed = server.run_script(script).await?;
+    let name = || one_line(&visible(printed.error()), MAX_NAME_CHARS);
     match printed.exit_code {
         Some(EXIT_SYMLINK) => Err(ToolError::forbidden(
             "workspace, or a file of context in it, is reached through a symbolic link, which could \
@@ -427,12 +385,12 @@ async fn run(server: &AgentServer, script: &str) -> Result<ScriptOutput, ToolErr
         ))),
         Some(EXIT_NO_FILE) => Err(ToolError::not_found(format!(
             "worktree_files: there is no {} in workspace.",
-            one_line(&visible(printed.error()), MAX_NAME_CHARS)
+            name()
         ))),
         Some(EXIT_OTHER_CONTENT) => Err(ToolError::conflict(format!(
             "context: {} is in workspace with other content, which would be lost. Nothing was written. Give the file \
              another name, or tell the agent how to change it.",
-            one_line(&visible(printed.error()), MAX_NAME_CHARS)
+            name()
         ))),
         // -1 is a timeout. A directory that is printed can be used.
         None | Some(EXIT_TOO_LONG | -1) if !printed.text().contains('\n') => {
@@ -452,18 +410,85 @@ fn no_directory() -> ToolError {
     )
 }
 
+/// Characters of the names of traces in an error.
+const MAX_TRACES_CHARS: usize = 400;
+
+/// Traces of a start in the workspace that its caller has named: a script that removes them if no task comes of it, and
+/// their names.
+#[derive(Default)]
+pub(crate) struct Traces {
+    script: String,
+    names: Vec<String>,
+}
+
+impl Traces {
+    /// Adds a worktree `own` of the repository in `workspace`, which may be made soon. A branch with commits of its own, or
+    /// that another worktree uses, stays.
+    fn add_worktree(&mut self, workspace: &str, own: &str, id: TaskId) {
+        let branch = worktree_branch(id);
+        self.script += &format!(
+            "(cd -P -- {workspace} && git rev-parse --git-dir || exit 0\n\
+             run() {{ git -c core.hooksPath=/dev/null \"$@\"; }}\n\
+             [ ! -e {own} ] || run worktree remove --force -- {own} || exit 1\n\
+             ! run rev-parse -q --verify refs/heads/{branch} || ! run merge-base --is-ancestor {branch} HEAD \
+             || run branch -q -D {branch}\n\
+             exit 0) >/dev/null 2>&1 || exit 1\n",
+            workspace = shell_quoted(workspace),
+            own = shell_quoted(own),
+        );
+        let name = format!("the worktree {own} with the branch {branch}");
+        self.names.push(name);
+    }
+
+    /// Adds a file that did not exist, with the SHA-256 of its content. `directory` has no symbolic links.
+    fn add_file(&mut self, directory: &str, name: &str, sum: &str) {
+        let path = format!("{directory}/{name}");
+        self.script += &format!(
+            "file={}\n\
+             if [ \"$(realpath -m -- \"$file\")\" = \"$file\" ] && [ -f \"$file\" ] \
+             && [ \"$(sha256sum <\"$file\" | cut -c 1-64)\" = {sum} ]; then\n\
+             rm -f -- \"$file\" || exit 1\n\
+             fi\n",
+            shell_quoted(&path)
+        );
+        self.names.push(format!("the file {path}"));
+    }
+
+    /// Removes them, because no task has been created. Returns the error of the start, which names them if that fails.
+    pub(crate) async fn take_back(self, server: &AgentServer, error: ToolError) -> ToolError {
+        if self.script.is_empty() {
+            return error;
+        }
+        match server.run_script(&self.script).await {
+            Ok(printed) if printed.exit_code == Some(0) => error,
+            printed => {
+                tracing::warn!(?printed, "cannot take back what a start has left");
+                self.named(error)
+            }
+        }
+    }
+
+    /// The error of a start that may have left them.
+    pub(crate) fn named(&self, error: ToolError) -> ToolError {
+        if self.names.is_empty() {
+            return error;
+        }
+        let names = one_line(&self.names.join(", "), MAX_TRACES_CHARS);
+        let more = format!("If there is no task, {names} may be left: remove by hand.");
+        with_more(error, &more)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn root_is_a_plain_directory() {
-        let root = Root::new("mcp-tasks/").unwrap();
-        assert!(root.is_relative());
-        assert_eq!(root.path("/home/a/"), "/home/a/mcp-tasks");
-        assert_eq!(Root::new("/srv/tasks").unwrap().path(""), "/srv/tasks");
+        assert_eq!(check_root("mcp-tasks/"), Ok("mcp-tasks".to_owned()));
+        assert_eq!(check_root("/srv/tasks"), Ok("/srv/tasks".to_owned()));
         for bad in ["", "/", "..", "/a/../b", "./a", "/a//b", "a\n"] {
-            assert!(Root::new(bad).is_err(), "{bad:?}");
+            assert!(check_root(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -53,20 +53,12 @@ pub(crate) fn has_worktree(id: TaskId, branch: Option<&str>) -> bool {
     branch == Some(&*worktree_branch(id))
 }
 
-/// The commits and files of a worktree that are nowhere else.
+/// The commits and files of a worktree that are nowhere else: lines of a kind and a text. `commit` is one that no other
+/// branch or tag has, `file` one with changes that are not committed, as git prints them, such as `?? notes.txt`, and
+/// `ignored` one that git ignores. `left` is the branch, if the worktree is gone and its repository is not known. `sum`
+/// changes with the commits and the content of the files.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct UnsavedWork {
-    /// Commits that no other branch or tag has.
-    commits: Vec<String>,
-    /// Files with changes that are not committed, as git prints them, such as `?? notes.txt`.
-    files: Vec<String>,
-    /// Files that git ignores.
-    ignored: Vec<String>,
-    /// The branch, if the worktree is gone and its repository is not known.
-    left: Vec<String>,
-    /// Of the commits and the content of the files.
-    checksum: String,
-}
+pub(crate) struct UnsavedWork(String);
 
 impl UnsavedWork {
     /// Reads it. Without the directory it is that of the branch in `repository`.
@@ -86,7 +78,7 @@ impl UnsavedWork {
         );
         let printed = server.run_script(&script).await?;
         match printed.exit_code {
-            Some(0) => Ok(Self::parse(printed.text())),
+            Some(0) => Ok(Self(printed.text().to_owned())),
             _ => Err(ToolError::conflict(format!(
                 "Git cannot tell which work in the worktree would be lost, so the task was not deleted: look at \
                  {directory} and remove the worktree by hand. Git says: {}",
@@ -95,40 +87,31 @@ impl UnsavedWork {
         }
     }
 
-    /// Lines of `commit`, `file`, `ignored`, `left` or `sum`, and a text.
-    fn parse(printed: &str) -> Self {
-        let of = |kind: &str| {
-            let lines = printed.lines().filter_map(|line| line.split_once(' '));
-            let lines = lines.filter(|(found, _)| *found == kind);
-            lines.map(|(_, text)| text.to_owned()).collect::<Vec<_>>()
-        };
-        Self {
-            commits: of("commit"),
-            files: of("file"),
-            ignored: of("ignored"),
-            checksum: of("sum").concat(),
-            left: of("left"),
-        }
+    /// The texts of one kind.
+    fn of(&self, kind: &str) -> Vec<&str> {
+        let lines = self.0.lines().filter_map(|line| line.split_once(' '));
+        let lines = lines.filter(|(found, _)| *found == kind);
+        lines.map(|(_, text)| text).collect()
     }
 
     /// Returns true if nothing would be lost that is not ignored.
     pub(crate) fn is_empty(&self) -> bool {
-        self.commits.is_empty() && self.files.is_empty()
+        self.of("commit").is_empty() && self.of("file").is_empty()
     }
 
     /// One sentence for each kind of what would be lost.
     pub(crate) fn question(&self) -> String {
         let kinds = [
-            ("commits that no other branch has", &self.commits),
-            ("files that are not committed", &self.files),
-            ("files or directories that git ignores", &self.ignored),
+            ("commits that no other branch has", self.of("commit")),
+            ("files that are not committed", self.of("file")),
+            ("files or directories that git ignores", self.of("ignored")),
         ];
         let kinds = kinds.into_iter().filter(|(_, lost)| !lost.is_empty());
         let kinds = kinds.map(|(kind, lost)| {
             let names = one_line(&visible(&lost.join(", ")), MAX_NAMES_CHARS);
             format!(" Of the worktree {} {kind} are lost: {names}.", lost.len())
         });
-        let left = self.left.iter().map(|branch| {
+        let left = self.of("left").into_iter().map(|branch| {
             format!(" Its worktree is gone and the repository not known: a branch {branch} may stay in that.")
         });
         kinds.chain(left).collect()

@@ -1,12 +1,14 @@
-//! The command line of a task while it is stopped. An interrupt ends one command, and the shell goes on with the rest of
-//! the line if that command has handled it.
+//! The commands of a task that is stopped: its command line, which is held, since an interrupt ends one command, and the
+//! shell goes on with the rest of the line if that command has handled it; and the processes that it has left.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 use upstream::poll::Backoff;
+use upstream::text::{one_line, visible};
 use upstream::time::parse_timestamp;
 
+use super::changes::{has_own_directory, task_within};
 use crate::api::{
     AgentServer, ApiFailure, ApiResult, Conversation, Execution, TaskId, shell_quoted,
 };
@@ -21,27 +23,18 @@ const HOLD_TIME: Duration = Duration::from_secs(10);
 const REPEAT_TIME: Duration = Duration::from_secs(6);
 const REPEAT_BACKOFF: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(1));
 
-/// The end of a command line whose task was stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum LineEnd {
-    /// None of its commands that had not begun was run.
-    Dropped,
-    /// The rest of it may have run.
-    Unknown,
-}
-
 /// Sends the interrupt to the agent of a task, and ends the command that it runs without the rest of its line. Goes on
-/// if the caller does not wait for it.
+/// if the caller does not wait for it. Returns true if the rest of the line may have run.
 ///
 /// # Errors
 /// The interrupt fails.
-pub(crate) async fn interrupt(server: &AgentServer, id: TaskId) -> ApiResult<LineEnd> {
+pub(crate) async fn interrupt(server: &AgentServer, id: TaskId) -> ApiResult<bool> {
     let server = server.clone();
     let interrupted = tokio::spawn(async move { interrupt_held(&server, id).await });
     interrupted.await.unwrap_or(Err(ApiFailure::NoAnswer))
 }
 
-async fn interrupt_held(server: &AgentServer, id: TaskId) -> ApiResult<LineEnd> {
+async fn interrupt_held(server: &AgentServer, id: TaskId) -> ApiResult<bool> {
     let held = match timeout(HOLD_TIME, hold(server, id)).await {
         Ok(Ok(held)) => held,
         held => {
@@ -51,7 +44,7 @@ async fn interrupt_held(server: &AgentServer, id: TaskId) -> ApiResult<LineEnd> 
     };
     let interrupted = interrupt_repeatedly(server, id).await;
     let Some(held) = held else {
-        return interrupted.map(|()| LineEnd::Unknown);
+        return interrupted.map(|()| true);
     };
     if let Err(failure) = interrupted {
         // The agent may go on when its command ends.
@@ -93,7 +86,7 @@ async fn interrupt_repeatedly(server: &AgentServer, id: TaskId) -> ApiResult<()>
 /// Holds the commands of the task; the processes are those for [`release`]. `None` if they cannot be told from those of
 /// another task that runs in the same directory.
 async fn hold(server: &AgentServer, id: TaskId) -> ApiResult<Option<String>> {
-    let running = server.count_conversations(Execution::Running);
+    let running = server.count_running();
     let (task, running) = tokio::try_join!(server.conversation(id), running)?;
     if task.execution_status != Execution::Running {
         return Ok(Some(String::new()));
@@ -120,16 +113,67 @@ async fn hold(server: &AgentServer, id: TaskId) -> ApiResult<Option<String>> {
     Ok((printed.exit_code == Some(0)).then(|| held.collect::<Vec<_>>().join(" ")))
 }
 
-async fn release(server: &AgentServer, held: &str) -> LineEnd {
+/// Ends the commands that are held. Returns true if the rest of the line may have run.
+async fn release(server: &AgentServer, held: &str) -> bool {
     if held.is_empty() {
-        return LineEnd::Dropped;
+        return false;
     }
     let script = format!("held={}\n{RELEASE}release\n", shell_quoted(held));
     match server.run_script(&script).await {
-        Ok(printed) if printed.exit_code == Some(0) => LineEnd::Dropped,
+        Ok(printed) if printed.exit_code == Some(0) => false,
         printed => {
             tracing::warn!(held, ?printed, "a command line may have gone on");
-            LineEnd::Unknown
+            true
         }
+    }
+}
+
+const LEFT_OVER: &str = include_str!("left_over.sh");
+/// Characters of the names of processes.
+const MAX_NAMES_CHARS: usize = 200;
+
+/// The processes that the commands of a task have left.
+pub(crate) enum LeftOver {
+    Nothing,
+    /// Processes with these names were ended.
+    Ended(String),
+    /// Processes with these names.
+    Processes(String),
+    /// The machine of the agent server does not tell.
+    Unknown,
+}
+
+/// Waits a moment until no command of a stopped task runs in its directory. In a directory of its own the commands that
+/// do not end are killed, unless another task has worked there, too. What a person runs there in a terminal is no
+/// command of the task.
+pub(crate) async fn left_over(server: &AgentServer, task: &Conversation) -> LeftOver {
+    let directory = &task.workspace.working_dir;
+    if directory.is_empty() {
+        return LeftOver::Unknown;
+    }
+    // A task that has ended may have left processes there, too.
+    let ends =
+        has_own_directory(task) && matches!(task_within(server, task, false).await, Ok(None));
+    let ends = if ends { "1" } else { "" };
+    let script = format!(
+        "dir={} ends={ends}\n{TERMINALS}{LEFT_OVER}",
+        shell_quoted(directory)
+    );
+    match server.run_script(&script).await {
+        Ok(printed) if printed.exit_code == Some(0) => {
+            let lines = printed.text().lines();
+            let lines = lines.filter_map(|line| line.split_once(' '));
+            let (ended, left): (Vec<_>, Vec<_>) = lines.partition(|(id, _)| *id == "ended");
+            let names = |found: Vec<(&str, &str)>| {
+                let names: Vec<_> = found.into_iter().map(|(_, name)| name).collect();
+                one_line(&visible(&names.join(", ")), MAX_NAMES_CHARS)
+            };
+            match (ended.is_empty(), left.is_empty()) {
+                (_, false) => LeftOver::Processes(names(left)),
+                (false, true) => LeftOver::Ended(names(ended)),
+                (true, true) => LeftOver::Nothing,
+            }
+        }
+        _ => LeftOver::Unknown,
     }
 }
