@@ -219,7 +219,7 @@ impl LineRedactor {
         }
         let shown = self.redactor.text(line);
         // `- name: DB_PASSWORD` or `PASSWORD:`, with the value in the next line.
-        let is_below = line.contains("alue") || self.previous.ends_with([':', '=']);
+        let is_below = line.contains("val") || self.previous.ends_with([':', '=']);
         let both = is_below.then(|| {
             let both = format!("{}\n{line}", self.previous);
             self.redactor.clone().text(&both)
@@ -260,7 +260,7 @@ fn hide_json(value: &mut Value) -> u32 {
                 .any(name::is_secret_member);
             let hide_member = |(key, value): (&String, &mut Value)| {
                 // Also `stringValue`, as n8n has it.
-                let is_value = key == "value" || key.ends_with("Value");
+                let is_value = matches!(&**key, "value" | "val") || key.ends_with("Value");
                 let secret = name::is_secret_member(key) || (named && is_value);
                 match value {
                     // `"set-cookie": ["…"]`

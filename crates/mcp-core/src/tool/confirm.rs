@@ -92,12 +92,18 @@ fn checksum(facts: &impl Hash) -> String {
 }
 
 fn check(answer: &Value) -> Result<(), ToolError> {
-    match answer["action"] == "accept" && answer["content"]["confirm"] == true {
-        true => Ok(()),
-        false => Err(ToolError::forbidden(
-            "The user did not agree. Nothing was done.",
-        )),
-    }
+    let why = match answer["action"].as_str() {
+        Some("accept") if answer["content"]["confirm"] == true => return Ok(()),
+        // Programs without a person at them close every question, or say no to it.
+        Some("cancel") => {
+            "The client closed the question without an answer. Nothing was done. Only the user can confirm this, in a \
+             client that shows them the question."
+        }
+        _ => {
+            "The user, or a client without a user, did not agree. Nothing was done. Only the user can confirm this."
+        }
+    };
+    Err(ToolError::forbidden(why))
 }
 
 #[cfg(test)]

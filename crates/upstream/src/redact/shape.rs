@@ -81,7 +81,7 @@ const TOKENS: [&str; 15] = [
 /// A name, and after it a value: in JSON, XML, or YAML, there mostly in the next line.
 const NAMED_VALUE: &str = concat!(
     r#"(?i)(?<head>\b(?:name|key)["']?\s*[:=]\s*["']?(?<name>[A-Z][\w.-]*)["']?[\s,]*(?:\n[^\n]{0,80}?)?"#,
-    r#"["']?\bvalue["']?\s*[:=]\s*)(?<value>"[^"\n]*"?|'[^'\n]*'?|[^\s"',;)\]}]+)"#,
+    r#"["']?\bval(?:ue)?["']?\s*[:=]\s*)(?<value>"[^"\n]*"?|'[^'\n]*'?|[^\s"',;)\]}]+)"#,
 );
 
 /// A name at the end of a line, and a value of one word in the next line.
@@ -95,9 +95,9 @@ const PAIRS: [&str; 6] = [
     r#"(?<head>(?:^|[\s"'])--?(?<name>[A-Za-z][\w-]*)\s+)(?<value>"[^"]*"|'[^']*'|[^\s"'-][^\s"']*)"#,
     // name=value, name: value, "name": "value", also as JSON within JSON.
     concat!(
-        r#"(?<head>(?<name>[A-Za-z][\w.-]*)(?<quote>\\*["'])?[ \t]*(?<sign>=>|:=|[:=]|%3[dDaA])[ \t]*)"#,
-        r#"(?<value>\\+"(?:[^"\\\n]|\\+[^"\\\n])*(?:\\+")?|"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?"#,
-        r#"|[^\s,;&"'\\)\]}]+)"#,
+        r#"(?<head>(?<name>[A-Za-z][\w.-]*)(?<quote>\\*["'])?[ \t]*(?<sign>=>|:=|\\?=|:|%3[dDaA])[ \t]*)"#,
+        r#"(?<value>\\+"(?:[^"\\\n]|\\+[^"\\\n])*(?:\\+")?|"(?:[^"\\\n]|\\.)*"?|\$?'[^'\n]*'?"#,
+        r#"|\[[^\]\n]*\]?|[^\s,;&"'\\)\]}]+)"#,
     ),
     // <password>value</password>
     r"(?<head><(?<name>[A-Za-z][\w.-]*)(?:\s[^<>]*)?>)(?<value>[^<>]+)(?<tail></)",
@@ -105,8 +105,11 @@ const PAIRS: [&str; 6] = [
     r#"(?i)(?<head>\b(?:pass(?:word|wd|phrase)|identified by)\s+(?:(?:is|was|to|set to|=)\s+)?)(?<value>'[^'\n]+'|"[^"\n]+")"#,
     // the first one of a MySQL server, and those of a .netrc
     r"(?<head>temporary password is generated for [^\s:]+:\s+|\bmachine\s+\S+\s+login\s+\S+\s+password\s+)(?<value>\S+)",
-    // password value, in prose
-    r"(?i)(?<head>\bpass(?:word|wd|phrase)(?: is| was)?[ \t]+)(?<random>[^\s<>,;:=()]{5,})",
+    // password value, in prose and in files of settings
+    concat!(
+        r"(?i)(?<head>\b(?:pass(?:word|wd|phrase)(?: is| was| (?:for|of) [^\n:]{1,60}:)?|requirepass|masterauth",
+        r"|(?:api|secret|access)[_-]?key|client[_-]?secret|(?:access|auth)[_-]?token)[ \t]+)(?<random>[^\s<>,;:=()]{5,})",
+    ),
 ];
 
 /// Secrets in code and in JSON within a text, where only literals are secrets; `member` is the name.
@@ -114,7 +117,7 @@ const LITERALS: [&str; 5] = [
     // {"name": "name", "value": "value"}, also as JSON within JSON.
     concat!(
         r#"(?<head>\\*["'](?:name|key)\\*["']\s*:\s*\\*["'](?<member>[\w.-]+)\\*["']\s*,\s*"#,
-        r#"\\*["']value\\*["']\s*:\s*\\*["'])(?<value>[^"'\\={}][^"'\\{}]*)"#,
+        r#"\\*["']val(?:ue)?\\*["']\s*:\s*\\*["'])(?<value>[^"'\\={}][^"'\\{}]*)"#,
     ),
     // name: 'value', name = "value", "name": "value", also with escaped quotes
     concat!(
@@ -127,7 +130,7 @@ const LITERALS: [&str; 5] = [
         r#"(?<value>[^\s"'`,;&(){}\[\]$<>=\\][^\s"'`,;&(){}\[\]<>\\]*)(?<tail>[\s,;&"'\\|]|$)"#,
     ),
     // name: value, in a note; the value has a digit
-    r#"(?<head>\b(?<member>[A-Za-z][\w-]*(?:[ \t][Kk]ey)?)[ \t]*:[ \t]+)(?<mixed>[\w!@#%^*~+/-]{6,})(?<tail>[\s,;.'"\\]|$)"#,
+    r#"(?<head>\b(?<member>[A-Za-z][\w-]*(?:[ \t][Kk]ey)?)[ \t]*:[ \t]*)(?<mixed>[\w!@#%^*~+/-]{6,})(?<tail>[\s,;.'"\\]|$)"#,
     // <name>value</name>
     r"(?<head><(?<member>[A-Za-z][\w.-]*)(?:\s[^<>]*)?>)(?<value>[^<>{}$]+)(?<tail></)",
 ];
@@ -164,7 +167,7 @@ pub(super) fn hide(text: Cow<'_, str>, reach: Reach) -> (Cow<'_, str>, u32) {
         None => (text, keys),
     };
     let (text, named) = match reach {
-        Reach::Pairs if text.contains("alue") => hide_shape(text, SHAPES.named_value.iter()),
+        Reach::Pairs if text.contains("val") => hide_shape(text, SHAPES.named_value.iter()),
         _ => (text, 0),
     };
     let (text, below) = match reach {

@@ -3,7 +3,7 @@
 //!
 //! The server stores nothing between the rounds. The client returns the answers of earlier rounds in
 //! `requestState`, which is signed and bound to the request: a client can neither forge the answers
-//! nor use them for another call.
+//! nor use them for another call. Only what the state has asked can be answered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +40,9 @@ struct RequestState {
     #[serde(default)]
     id: Option<String>,
     answers: Map<String, Value>,
+    /// The keys of the questions that the client got with it.
+    #[serde(default)]
+    asked: Vec<String>,
     #[serde(default, skip_serializing_if = "Value::is_null")]
     memo: Value,
 }
@@ -53,25 +56,30 @@ impl Server {
         caller: &Caller,
     ) -> Result<Arc<PreviousRounds>, Error> {
         params.check()?;
-        if params.state.is_none() && params.responses.is_none() {
+        let responses: Map<String, Value> = match params.responses {
+            Some(responses) => serde_json::from_str(responses.get())
+                .map_err(|_| wrong("inputResponses", "must be an object"))?,
+            None => Map::new(),
+        };
+        if let Some((key, _)) = responses.iter().find(|(_, answer)| !answer.is_object()) {
+            return Err(wrong(&format!("inputResponses.{key}"), "must be an object"));
+        }
+        // Answers without a state belong to no question that was asked.
+        let Some(state) = params.state else {
             return Ok(Arc::default());
-        }
-        let state = params.state.map(|state| {
-            let sealed: String = serde_json::from_str(state.get())
-                .map_err(|_| wrong("requestState", "must be a string"))?;
-            let state = self.open_state(&sealed, identity(method, params), caller);
-            let invalid = "does not belong to this client and request, or has expired";
-            state.ok_or_else(|| wrong("requestState", invalid))
-        });
-        let mut round = state.transpose()?.unwrap_or_default();
-        if let Some(responses) = params.responses {
-            let responses: Map<String, Value> = serde_json::from_str(responses.get())
-                .map_err(|_| wrong("inputResponses", "must be an object"))?;
-            if let Some((key, _)) = responses.iter().find(|(_, answer)| !answer.is_object()) {
-                return Err(wrong(&format!("inputResponses.{key}"), "must be an object"));
-            }
-            round.answers.extend(responses);
-        }
+        };
+        let sealed: String = serde_json::from_str(state.get())
+            .map_err(|_| wrong("requestState", "must be a string"))?;
+        let state = self.open_state(&sealed, identity(method, params), caller);
+        let invalid = "does not belong to this client and request, or has expired";
+        let state = state.ok_or_else(|| wrong("requestState", invalid))?;
+        let mut round = PreviousRounds {
+            answers: state.answers,
+            memo: state.memo,
+            state: state.id,
+        };
+        let is_asked = |(key, _): &(String, Value)| state.asked.contains(key);
+        round.answers.extend(responses.into_iter().filter(is_asked));
         Ok(Arc::new(round))
     }
 
@@ -90,6 +98,7 @@ impl Server {
             view: context.caller.view.as_ref().map(ToString::to_string),
             id: (self.settings.random)().map(|random| format!("{random:032x}")),
             answers: round.map(|round| round.answers.clone()).unwrap_or_default(),
+            asked: questions.by_key.keys().cloned().collect(),
             memo: questions.memo,
         };
         let state = json!(state).to_string();
@@ -102,18 +111,14 @@ impl Server {
         sealed: &str,
         request: Option<String>,
         caller: &Caller,
-    ) -> Option<PreviousRounds> {
+    ) -> Option<RequestState> {
         let payload = self.settings.signer.open(PURPOSE, sealed)?;
         let state: RequestState = serde_json::from_slice(&payload).ok()?;
         let has_expired = state.expires < unix_time().as_secs();
-        let is_same = state.request? == request?
+        let is_same = state.request.as_ref()? == &request?
             && state.principal.as_deref() == caller.name().map(|name| &**name)
             && state.view.as_deref() == caller.view.as_deref();
-        (is_same && !has_expired).then_some(PreviousRounds {
-            answers: state.answers,
-            memo: state.memo,
-            state: state.id,
-        })
+        (is_same && !has_expired).then_some(state)
     }
 }
 
