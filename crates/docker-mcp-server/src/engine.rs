@@ -6,9 +6,11 @@
 //! A caller's text cannot become another request: a [`Path`] consists of fixed words, checked names
 //! ([`ContainerName`] and the others) and encoded values.
 //!
-//! No library has the requests: one value that is missing in the types of bollard (a state of a newer engine, an
-//! event type of Podman, a member that version 1.52 removed) would fail a whole reply. We read only the members that
-//! we use, with types that every engine can fill.
+//! Pulls, pushes and commands are bollard's typed calls. All other requests are our own, over the
+//! same connections. One value that is missing in bollard's types (a state of a newer engine, an event
+//! type of Podman, a member that version 1.52 removed) would fail a whole reply: we read only the members
+//! that we use, with types that every engine can fill. And bollard buffers the line of a terminal until
+//! it ends, which may never happen.
 
 mod address;
 mod client;
@@ -24,7 +26,7 @@ pub(crate) mod registry;
 
 pub(crate) use address::{Address, EngineOptions};
 pub(crate) use client::{Counters, Engine, within};
-pub(crate) use connector::{ByteStream, Lines};
+pub(crate) use connector::ByteStream;
 pub(crate) use error::EngineError;
 pub(crate) use events::{Event, History, SHOWN_DETAILS};
 pub(crate) use local::LocalFacts;

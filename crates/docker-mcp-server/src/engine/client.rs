@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use upstream::redact::Redactor;
 
-use crate::engine::address::Address;
+use crate::engine::address::{self, Address};
 use crate::engine::connector::{ByteStream, Connector};
 use crate::engine::error::EngineError;
 use crate::engine::events::{self, Event, EventStream, KINDS};
@@ -48,6 +48,8 @@ const REMOVAL_GRACE: Duration = Duration::from_secs(10);
 pub(crate) struct Engine {
     address: Address,
     pub(super) connector: Connector,
+    /// For streamed replies of unlimited size.
+    pub(crate) streams: bollard::Docker,
     timeout: Duration,
 }
 
@@ -55,8 +57,10 @@ impl Engine {
     /// A client of the engine at `address`, with a `timeout` for each reply.
     /// Errors when the address can never work.
     pub(crate) fn new(address: Address, timeout: Duration) -> anyhow::Result<Self> {
+        let connector = Connector::new(&address)?;
         Ok(Self {
-            connector: Connector::new(&address)?,
+            streams: connector.bollard().map_err(address::at("DOCKER_HOST"))?,
+            connector,
             address,
             timeout,
         })
@@ -151,17 +155,6 @@ impl Engine {
     pub(crate) async fn try_put(&self, path: Path, archive: Vec<u8>) -> Result<(), EngineError> {
         let change = self.try_change(Method::PUT, path, archive.into(), Duration::ZERO);
         change.await.map(drop)
-    }
-
-    /// Asks for long work; its output as it comes. `login` is that of a registry. The caller has to apply a timeout.
-    pub(crate) fn begin(
-        &self,
-        path: Path,
-        body: impl Into<Bytes>,
-        login: Option<HeaderValue>,
-    ) -> ByteStream {
-        let (method, body) = (Method::POST, body.into());
-        self.connector.open_stream(method, path, body, login)
     }
 
     /// Sends a change, and completes it even if the caller cancels: when the connection closes, some

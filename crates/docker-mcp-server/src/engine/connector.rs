@@ -1,4 +1,7 @@
-//! Connections to the engine's socket, and requests over them.
+//! Connections to the engine's socket, for bollard's streams and for our own requests.
+//!
+//! bollard sends its requests through [`Connector::send`], as its custom transport. All others use the
+//! connector directly; the head of `engine` says why.
 //!
 //! Each request opens a connection, so a restarted engine needs no reconnect. An engine behind ssh is reached as the docker CLI does it:
 //! `docker system dial-stdio` on the other machine joins its standard input and output with the engine's socket.
@@ -15,12 +18,13 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bollard::{API_DEFAULT_VERSION, BollardRequest, body_full};
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
-use http::header::{CONTENT_TYPE, HOST, HeaderName};
+use http::header::{CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use mcp_core::trace::{self, ClientSpan};
@@ -42,8 +46,14 @@ use crate::engine::command::command;
 use crate::engine::error::{ConnectProblem, EngineError};
 use crate::engine::name::Path;
 
+/// bollard's timeout for all requests, in seconds. Ours are shorter, per request, and include the
+/// body; bollard's only has to be longer.
+const BOLLARD_TIMEOUT: u64 = 24 * 60 * 60;
 const MAX_REFUSAL_BYTES: u64 = 1 << 20;
 const MAX_LINE_BYTES: u64 = 1 << 20;
+
+/// The body of a [`BollardRequest`].
+type RequestBody = Either<Full<Bytes>, StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>>;
 /// The most connections with ssh that are being opened: by default sshd drops some from the tenth on
 /// (`MaxStartups`).
 const MAX_CONNECTING: usize = 6;
@@ -58,15 +68,10 @@ const MAX_REPLACED: usize = 3;
 /// The header with the newest version that an engine knows. Docker and Podman write it into every reply.
 const HEADER: &str = "api-version";
 
-/// The header with the login of a registry.
-const LOGIN: HeaderName = HeaderName::from_static("x-registry-auth");
-
 /// The version that the engine names in a reply.
 fn told_version(reply: &Response<Incoming>) -> Option<ApiVersion> {
     api_version(reply.headers().get(HEADER)?.to_str().ok()?)
 }
-
-type Request = http::Request<Full<Bytes>>;
 
 pub(crate) type ByteStream = BoxStream<'static, Result<Bytes, EngineError>>;
 
@@ -135,6 +140,25 @@ impl Connector {
         })))
     }
 
+    /// bollard, for streams.
+    pub(super) fn bollard(&self) -> Result<bollard::Docker, bollard::errors::Error> {
+        let connector = self.clone();
+        let transport = move |request| {
+            let connector = connector.clone();
+            async move {
+                let sent = connector.send(request).await;
+                // bollard cannot carry our errors; `EngineError::from` unwraps it again.
+                sent.map_err(|failure| io::Error::other(failure).into())
+            }
+        };
+        bollard::Docker::connect_with_custom_transport(
+            transport,
+            Some("http://docker"),
+            BOLLARD_TIMEOUT,
+            API_DEFAULT_VERSION,
+        )
+    }
+
     /// Sends a request with this content and returns the whole reply, of at most `limit` bytes.
     pub(super) async fn fetch(
         &self,
@@ -143,26 +167,15 @@ impl Connector {
         content: Bytes,
         limit: u64,
     ) -> Result<Bytes, EngineError> {
-        let reply = self.request(method, path, content, None).await?;
+        let reply = self.request(method, path, content).await?;
         collect(reply, limit).await
     }
 
     /// The reply to `GET path` as a stream of unlimited size.
     pub(super) fn stream(&self, path: Path) -> ByteStream {
-        self.open_stream(Method::GET, path, Bytes::new(), None)
-    }
-
-    /// The reply to a request as a stream of unlimited size; `login` is that of a registry.
-    pub(super) fn open_stream(
-        &self,
-        method: Method,
-        path: Path,
-        content: Bytes,
-        login: Option<HeaderValue>,
-    ) -> ByteStream {
         let connector = self.clone();
         let open = async move {
-            let request = connector.request(method, path, content, login);
+            let request = connector.request(Method::GET, path, Bytes::new());
             let body = request.await?.into_body().into_data_stream();
             Ok::<_, EngineError>(body.map_err(EngineError::from))
         };
@@ -171,8 +184,8 @@ impl Connector {
 
     /// The headers of the reply to `HEAD path`.
     pub(super) async fn head(&self, path: Path) -> Result<HeaderMap, EngineError> {
-        let reply = self.request(Method::HEAD, path, Bytes::new(), None);
-        Ok(reply.await?.into_parts().0.headers)
+        let reply = self.request(Method::HEAD, path, Bytes::new()).await?;
+        Ok(reply.into_parts().0.headers)
     }
 
     /// The engine's reply, if its status is a success.
@@ -181,7 +194,6 @@ impl Connector {
         method: Method,
         path: Path,
         content: Bytes,
-        login: Option<HeaderValue>,
     ) -> Result<Response<Incoming>, EngineError> {
         // Only archives are put.
         let content_type = HeaderValue::from_static(match method {
@@ -190,12 +202,11 @@ impl Connector {
         });
         let target = path.into_uri()?;
         let send = || {
-            let mut request = Request::new(Full::new(content.clone()));
+            let mut request = BollardRequest::new(body_full(content.clone()));
             *request.method_mut() = method.clone();
             *request.uri_mut() = target.clone();
             let headers = request.headers_mut();
             headers.insert(CONTENT_TYPE, content_type.clone());
-            headers.extend(login.iter().map(|login| (LOGIN, login.clone())));
             self.send(request)
         };
         let mut reply = send().await?;
@@ -227,7 +238,7 @@ impl Connector {
     }
 
     /// Sends a request on a new connection, in the trace of the call that it is for.
-    async fn send(&self, mut request: Request) -> Result<Response<Incoming>, EngineError> {
+    async fn send(&self, mut request: BollardRequest) -> Result<Response<Incoming>, EngineError> {
         let Some(parent) = trace::current() else {
             return self.exchange(request).await;
         };
@@ -244,8 +255,20 @@ impl Connector {
         reply
     }
 
-    async fn exchange(&self, mut request: Request) -> Result<Response<Incoming>, EngineError> {
+    async fn exchange(
+        &self,
+        mut request: BollardRequest,
+    ) -> Result<Response<Incoming>, EngineError> {
         request.headers_mut().insert(HOST, self.0.host.clone());
+        for name in ["x-registry-auth", "x-registry-config"] {
+            // bollard encodes a login with the standard alphabet; engines expect that of URLs.
+            if let Some(login) = request.headers_mut().get_mut(name)
+                && let Ok(text) = login.to_str()
+            {
+                let text = text.replace('+', "-").replace('/', "_");
+                *login = HeaderValue::try_from(text).map_err(EngineError::unreadable)?;
+            }
+        }
         let (mut sender, opening) = self.connect().await?;
         if let Some(opening) = opening {
             // Its answer tells a failure of ssh from one of the request.
@@ -273,19 +296,19 @@ impl Connector {
         Ok(reply)
     }
 
-    async fn connect(&self) -> Result<(SendRequest<Full<Bytes>>, Option<Opening>), EngineError> {
+    async fn connect(&self) -> Result<(SendRequest<RequestBody>, Option<Opening>), EngineError> {
         let (connection, opening) = self.open().await?;
         let (sender, connection) = http1::handshake(TokioIo::new(connection)).await?;
         // It ends with the reply, whose reader gets its errors.
-        tokio::spawn(connection);
+        tokio::spawn(connection.with_upgrades());
         Ok((sender, opening))
     }
 
     async fn ping(
         &self,
-        sender: &mut SendRequest<Full<Bytes>>,
+        sender: &mut SendRequest<RequestBody>,
     ) -> hyper::Result<Response<Incoming>> {
-        let mut ping = Request::new(Full::default());
+        let mut ping = BollardRequest::new(body_full(Bytes::new()));
         *ping.uri_mut() = Uri::from_static("/_ping");
         ping.headers_mut().insert(HOST, self.0.host.clone());
         let reply = sender.send_request(ping).await?;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use bollard::errors::Error;
 use mcp_core::tool::ToolErrorKind::{
     Conflict, NotFound, Timeout, Unauthorized, Unavailable, Upstream,
 };
@@ -29,6 +30,8 @@ pub(crate) enum EngineError {
         /// The engine's message in one line, redacted; empty if it was not plain text.
         message: String,
     },
+    /// The engine began the work, and then reported this, which is not redacted.
+    Failed(String),
     /// The reply did not arrive within this time.
     Timeout(Duration),
     /// The reply was incomplete, or not that of a Docker Engine.
@@ -83,6 +86,7 @@ impl EngineError {
     pub(crate) fn explain(self, address: &Address) -> ToolError {
         let (kind, text) = match &self {
             Self::Refused { status, message } => return refusal(*status, message),
+            Self::Failed(message) => return refusal(500, &one_line(message)),
             Self::Unreachable(problem @ ConnectProblem::Permission, _) => {
                 (Unauthorized, problem.advice().to_owned())
             }
@@ -209,7 +213,7 @@ impl fmt::Display for EngineError {
     }
 }
 
-/// Readers carry it as the cause of their errors.
+/// bollard and hyper carry it as the cause of their errors.
 impl StdError for EngineError {}
 
 impl From<hyper::Error> for EngineError {
@@ -225,6 +229,24 @@ impl From<hyper::Error> for EngineError {
             cause = inner.source();
         }
         Self::Unreadable(error.into())
+    }
+}
+
+impl From<Error> for EngineError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::DockerResponseServerError {
+                status_code,
+                message,
+            } => Self::refused(status_code, &message),
+            Error::DockerStreamError { error } => Self::Failed(error),
+            Error::IOError { err } => match err.downcast::<Self>() {
+                Ok(failure) => failure,
+                Err(error) => Self::Unreadable(error.into()),
+            },
+            Error::HyperResponseError { err } => err.into(),
+            error => Self::Unreadable(error.into()),
+        }
     }
 }
 
@@ -254,8 +276,12 @@ mod tests {
     use super::*;
 
     /// The tool error of an engine's refusal.
-    fn refused(status: u16, message: &str) -> ToolError {
-        let failure = EngineError::refused(status, message);
+    fn refused(status_code: u16, message: &str) -> ToolError {
+        let message = message.to_owned();
+        let failure = EngineError::from(Error::DockerResponseServerError {
+            status_code,
+            message,
+        });
         failure.explain(&Address::parse("unix:///run/x.sock", None).unwrap())
     }
 

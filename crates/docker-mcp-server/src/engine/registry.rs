@@ -7,10 +7,10 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE};
-use http::HeaderValue;
+use base64::engine::general_purpose::STANDARD;
+use bollard::auth::DockerCredentials;
 use mcp_core::tool::ToolError;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 
@@ -33,28 +33,15 @@ pub(crate) struct Registries {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Config {
-    auths: BTreeMap<String, Login>,
+    auths: BTreeMap<String, DockerCredentials>,
     creds_store: String,
     cred_helpers: BTreeMap<String, String>,
-}
-
-/// A login as the configuration and the engine write it; what is empty is not set.
-#[derive(Clone, Default, Deserialize, Serialize)]
-#[serde(default)]
-pub(crate) struct Login {
-    username: String,
-    password: String,
-    /// `user:password` in Base64.
-    auth: String,
-    serveraddress: String,
-    identitytoken: String,
-    registrytoken: String,
 }
 
 /// The login of a registry in the docker configuration.
 pub(crate) enum RegistryLogin {
     /// There is one.
-    Found(Box<Login>),
+    Found(Box<DockerCredentials>),
     /// There is none.
     Missing,
     /// Its credential helper failed, for this reason.
@@ -62,13 +49,11 @@ pub(crate) enum RegistryLogin {
 }
 
 impl RegistryLogin {
-    /// The header with the login, which has none if there is none: some engines want the header all the same.
-    pub(crate) fn header(&self) -> Option<HeaderValue> {
-        let text = match self {
-            Self::Found(login) => serde_json::to_string(login).ok()?,
-            _ => "{}".to_owned(),
-        };
-        HeaderValue::try_from(URL_SAFE.encode(text)).ok()
+    pub(crate) fn credentials(&self) -> Option<DockerCredentials> {
+        match self {
+            Self::Found(login) => Some((**login).clone()),
+            _ => None,
+        }
     }
 }
 
@@ -130,24 +115,30 @@ impl Registries {
 }
 
 /// A login as the engine takes it; `None` if it is empty.
-fn usable(mut login: Login, server: &str) -> Option<Login> {
-    let auth = std::mem::take(&mut login.auth);
+fn usable(mut login: DockerCredentials, server: &str) -> Option<DockerCredentials> {
+    // `user:password` in Base64.
+    let auth = login.auth.take().unwrap_or_default();
     let decoded = STANDARD.decode(auth.trim_end_matches('\0')).ok();
     let decoded = decoded.and_then(|text| String::from_utf8(text).ok());
     if let Some((user, password)) = decoded.as_deref().and_then(|text| text.split_once(':')) {
-        user.clone_into(&mut login.username);
-        password
-            .trim_end_matches('\0')
-            .clone_into(&mut login.password);
+        login.username = Some(user.to_owned());
+        login.password = Some(password.trim_end_matches('\0').to_owned());
     }
-    server.clone_into(&mut login.serveraddress);
-    let secrets = [&login.password, &login.identitytoken, &login.registrytoken];
-    let is_login = secrets.iter().any(|secret| !secret.is_empty());
+    login.serveraddress = Some(server.to_owned());
+    let mut is_login = false;
+    for secret in [
+        &mut login.password,
+        &mut login.identitytoken,
+        &mut login.registrytoken,
+    ] {
+        secret.take_if(|secret| secret.is_empty());
+        is_login |= secret.is_some();
+    }
     is_login.then_some(login)
 }
 
 /// Asks `docker-credential-HELPER get`; `None` if it has no login for this server.
-async fn from_helper(helper: &str, server: &str) -> Result<Option<Login>, ToolError> {
+async fn from_helper(helper: &str, server: &str) -> Result<Option<DockerCredentials>, ToolError> {
     let program = format!("docker-credential-{helper}");
     let failed = |error: std::io::Error| {
         let text = format!("The credential helper `{program}` of the docker configuration failed.");
@@ -179,10 +170,10 @@ async fn from_helper(helper: &str, server: &str) -> Result<Option<Login>, ToolEr
         };
     }
     let reply: Value = serde_json::from_slice(&done.stdout).map_err(|e| failed(e.into()))?;
-    let [user, secret] = ["Username", "Secret"].map(|name| text(&reply[name]).to_owned());
-    let mut login = Login::default();
-    match &*user {
-        "<token>" => login.identitytoken = secret,
+    let [user, secret] = ["Username", "Secret"].map(|name| Some(text(&reply[name]).to_owned()));
+    let mut login = DockerCredentials::default();
+    match user.as_deref() {
+        Some("<token>") => login.identitytoken = secret,
         _ => (login.username, login.password) = (user, secret),
     }
     Ok(Some(login))

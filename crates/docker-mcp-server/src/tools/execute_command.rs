@@ -4,12 +4,18 @@
 //! shell that first prints its process id, by which a second process kills it, with its whole session. In a container
 //! without a shell the command runs directly and cannot be killed.
 
+use std::collections::VecDeque;
+
+use bollard::container::LogOutput;
+use bollard::exec::StartExecResults;
+use futures_util::stream::BoxStream;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::prelude::*;
-use crate::engine::ByteStream;
-use crate::engine::log::Frames;
+use crate::engine::{Engine, EngineError, within};
+use crate::json::{items, text};
 
 const DEFAULT_SECONDS: u32 = 20;
 /// The time for the end of a process that has to be killed.
@@ -177,7 +183,7 @@ fn without_middle(text: &mut String, max: usize) -> usize {
     omitted
 }
 
-fn report(redactor: &Redactor, container: String, mut end: ProcessEnd, seconds: u32) -> Executed {
+fn report(redactor: &Redactor, container: String, end: ProcessEnd, seconds: u32) -> Executed {
     let still_running = end.state.running;
     let exit_code = end.state.exit_code.filter(|_| !still_running);
     let note = if still_running {
@@ -222,6 +228,8 @@ const KILL_COMMAND: [&str; 4] = ["/bin/sh", "-c", "kill -9 -\"$1\"; kill -9 \"$1
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
+type ExecOutput = BoxStream<'static, Result<LogOutput, bollard::errors::Error>>;
+
 /// A process that has ended, or that could not be killed.
 struct ProcessEnd {
     /// The id of its `exec`.
@@ -239,9 +247,8 @@ struct Process {
     container: ContainerName,
     /// The request that creates it without a shell.
     config: Value,
-    exec: ObjectName,
-    reply: ByteStream,
-    frames: Frames,
+    exec: String,
+    reply: ExecOutput,
     pid: PidLine,
 }
 
@@ -279,8 +286,7 @@ async fn run_process(
     wrapped["Cmd"] = before.chain(argv).collect();
     let exec = create(&engine, &container, &wrapped).await?;
     let mut process = Process {
-        reply: attach(&engine, &exec),
-        frames: Frames::default(),
+        reply: attach(&engine, &exec).await?,
         pid: PidLine::Incomplete(Vec::new()),
         engine,
         container,
@@ -306,7 +312,7 @@ async fn run_process(
         stderr,
         timed_out,
         has_shell: matches!(process.pid, PidLine::Pid(_)),
-        exec: process.exec.to_string(),
+        exec: process.exec,
     })
 }
 
@@ -315,10 +321,10 @@ impl Process {
     async fn read(&mut self, stdout: &mut Output, stderr: &mut Output) -> Result<(), EngineError> {
         loop {
             while let Some(chunk) = self.reply.next().await {
-                self.frames.push(&chunk?, |source, bytes| match source {
-                    2 => stderr.push(bytes),
-                    _ => stdout.push(self.pid.take(bytes)),
-                })?;
+                match chunk? {
+                    LogOutput::StdErr { message } => stderr.push(&message),
+                    message => stdout.push(self.pid.take(message.as_ref())),
+                }
             }
             if !matches!(self.pid, PidLine::Incomplete(_)) {
                 return Ok(());
@@ -326,7 +332,7 @@ impl Process {
             // The shell could not be run, nor the command, so this does not run it twice.
             *stderr = Output::new(stderr.room);
             self.exec = create(&self.engine, &self.container, &self.config).await?;
-            self.reply = attach(&self.engine, &self.exec);
+            self.reply = attach(&self.engine, &self.exec).await?;
             self.pid = PidLine::Missing;
         }
     }
@@ -356,11 +362,9 @@ impl Process {
         while let PidLine::Incomplete(_) = self.pid
             && let Some(chunk) = self.reply.next().await
         {
-            self.frames.push(&chunk?, |source, bytes| {
-                if source != 2 {
-                    self.pid.take(bytes);
-                }
-            })?;
+            if let message @ (LogOutput::StdOut { .. } | LogOutput::Console { .. }) = chunk? {
+                self.pid.take(message.as_ref());
+            }
         }
         let PidLine::Pid(pid) = self.pid else {
             return Ok(());
@@ -369,13 +373,15 @@ impl Process {
         let argv = [&KILL_COMMAND[..], &[&pid]].concat();
         let kill = config(&argv, &self.config["User"]);
         let killer = create(&self.engine, &self.container, &kill).await?;
-        let mut output = attach(&self.engine, &killer);
+        let mut output = attach(&self.engine, &killer).await?;
         while output.next().await.is_some() {}
         Ok(())
     }
 
     async fn state(&mut self) -> Result<ExecState, EngineError> {
-        let path = Path::to("/exec").id(&self.exec).then("/json");
+        let exec = ObjectName::new(&self.exec);
+        let exec = exec.map_err(|error| EngineError::unreadable(error.to_string()))?;
+        let path = Path::to("/exec").id(&exec).then("/json");
         self.engine.try_get(path).await
     }
 }
@@ -415,24 +421,28 @@ async fn create(
     engine: &Engine,
     container: &ContainerName,
     config: &Value,
-) -> Result<ObjectName, EngineError> {
+) -> Result<String, EngineError> {
     let path = Path::container(container, "/exec");
     let created = engine.try_post(path, Some(config), Duration::ZERO).await?;
-    ObjectName::new(text(&created["Id"])).map_err(EngineError::unreadable)
+    Ok(text(&created["Id"]).to_owned())
 }
 
-/// Starts a process that was created, once its output is read.
-fn attach(engine: &Engine, exec: &ObjectName) -> ByteStream {
-    let path = Path::to("/exec").id(exec).then("/start");
-    engine.begin(path, r#"{"Detach": false, "Tty": false}"#, None)
+/// Starts a process that was created, and returns its output.
+async fn attach(engine: &Engine, exec: &str) -> Result<ExecOutput, EngineError> {
+    let start = async { Ok(engine.streams.start_exec(exec, None).await?) };
+    match within(engine.timeout(), start).await? {
+        StartExecResults::Attached { output, .. } => Ok(output),
+        StartExecResults::Detached => Err(EngineError::unreadable("a command without its output")),
+    }
 }
 
 /// The beginning and the end of a stream.
 #[derive(Debug, Default)]
 struct Output {
     room: usize,
-    bytes: Vec<u8>,
-    /// Bytes behind the first quarter of the room that were not kept.
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    /// Bytes between them that were not kept.
     omitted: usize,
 }
 
@@ -446,27 +456,29 @@ impl Output {
     }
 
     fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        if self.bytes.len() > 2 * self.room {
-            self.shrink();
-        }
-    }
-
-    fn shrink(&mut self) {
-        let over = self.bytes.len().saturating_sub(self.room);
-        let head = (self.room / 4).min(self.bytes.len());
-        self.bytes.drain(head..head + over);
+        let head = self.room / 4;
+        let tail = self.room - head;
+        let begin = (head - self.head.len()).min(bytes.len());
+        self.head.extend_from_slice(&bytes[..begin]);
+        // Of a large chunk only the end fits.
+        let rest = &bytes[begin..];
+        let skipped = rest.len().saturating_sub(tail);
+        self.omitted += skipped;
+        self.tail.extend(&rest[skipped..]);
+        let over = self.tail.len().saturating_sub(tail);
+        self.tail.drain(..over);
         self.omitted += over;
     }
 
     /// The kept output, with a mark for omitted bytes.
-    fn text(&mut self) -> String {
-        self.shrink();
+    fn text(&self) -> String {
+        let tail: Vec<u8> = self.tail.iter().copied().collect();
         if self.omitted == 0 {
-            return String::from_utf8_lossy(&self.bytes).into_owned();
+            let whole = [self.head.as_slice(), &tail].concat();
+            return String::from_utf8_lossy(&whole).into_owned();
         }
-        let (head, tail) = self.bytes.split_at(self.room / 4);
-        let [head, tail] = [head, tail].map(String::from_utf8_lossy);
+        let head = String::from_utf8_lossy(&self.head);
+        let tail = String::from_utf8_lossy(&tail);
         format!("{head}\n… {} bytes left out …\n{tail}", self.omitted)
     }
 }

@@ -1,11 +1,18 @@
 //! Tools of images.
 
 use std::path::PathBuf;
+use std::pin::pin;
+
+use bollard::models::{CreateImageInfo, ProgressDetail};
+use bollard::query_parameters::{CreateImageOptionsBuilder, PushImageOptionsBuilder};
+use futures_util::{Stream, TryStreamExt as _};
+use serde_json::Value;
+use upstream::text::truncate_list;
 
 use super::prelude::*;
 use crate::cli::{self, BUILDX, BuildDirectory, Cli, Run};
+use crate::engine::EngineError;
 use crate::engine::registry::{self, RegistryLogin};
-use crate::engine::{ByteStream, Lines};
 use crate::policy::{CREATED, full_name};
 
 const MAX_TAGS: usize = 20;
@@ -244,13 +251,11 @@ pub(super) async fn pull(
     }
     let login = docker.registries.login(image).await?;
     let (name, tag) = image.split();
-    let mut path = Path::to("/images/create").query("fromImage", name);
-    path = path.query("tag", tag);
-    if let Some(platform) = platform {
-        path = path.query("platform", platform);
-    }
-    let output = docker.engine.begin(path, "", login.header());
-    let status = transfer(docker, call, deadline, ("pulled", image, &login), output).await?;
+    let options = CreateImageOptionsBuilder::new().from_image(name).tag(tag);
+    let options = options.platform(platform.unwrap_or_default()).build();
+    let streams = &docker.engine.streams;
+    let lines = streams.create_image(Some(options), None, login.credentials());
+    let status = transfer(docker, call, deadline, ("pulled", image, &login), lines).await?;
     Ok(status.contains("Downloaded newer image"))
 }
 
@@ -301,14 +306,17 @@ impl Tool for PushImage {
         docker.permit_same_image(&self.image, &details.id).await?;
         let deadline = Deadline::new(call, self.timeout_seconds);
         let login = docker.registries.login(&self.image).await?;
-        let untagged = ImageName::new(name).unwrap_or(self.image.clone());
-        let path = Path::to("/images").id(&untagged).then("/push");
-        let output = docker
-            .engine
-            .begin(path.query("tag", tag), "", login.header());
+        let options = Some(PushImageOptionsBuilder::new().tag(tag).build());
+        let streams = &docker.engine.streams;
+        let lines = streams.push_image(name, options, login.credentials());
+        let lines = lines.map_ok(|line| CreateImageInfo {
+            status: line.status,
+            progress_detail: line.progress_detail,
+            ..CreateImageInfo::default()
+        });
         let of = ("pushed", &self.image, &login);
         // `1: digest: sha256:… size: 527`
-        let status = transfer(docker, call, &deadline, of, output).await?;
+        let status = transfer(docker, call, &deadline, of, lines).await?;
         let mut words = status.split(' ');
         let digest = words.find(|word| word.starts_with("sha256:"));
         Ok(Pushed {
@@ -323,40 +331,32 @@ impl Tool for PushImage {
 /// configuration has for the registry.
 type Transfer<'a> = (&'static str, &'a ImageName, &'a RegistryLogin);
 
-/// Reads the engine's output to its end, with progress; returns the last status.
+/// Reads the engine's `lines` to their end, with progress; returns the last status.
 /// Errors with advice when the registry refuses, or the call is cancelled: the engine stops with the connection.
 async fn transfer(
     docker: &Docker,
     call: &Call,
     deadline: &Deadline,
     of: Transfer<'_>,
-    output: ByteStream,
+    lines: impl Stream<Item = Result<CreateImageInfo, bollard::errors::Error>>,
 ) -> Result<String, ToolError> {
     let ((verb, image, _), mut last) = (of, String::new());
-    let (mut lines, mut layers) = (Lines::new(output), Layers::default());
+    let (mut lines, mut layers) = (pin!(lines), Layers::default());
     let ended = |seconds| {
         format!(
             "`{image}` was not {verb} within {seconds} s, so that was ended. Complete layers are kept: \
              call again, or with a longer timeout_seconds."
         )
     };
-    loop {
-        let line = match deadline.run(call, lines.next(), ended).await? {
-            Ok(Some(line)) => serde_json::from_slice::<Value>(&line).unwrap_or_default(),
-            Ok(None) => return Ok(last),
-            Err(EngineError::Refused { message, .. }) if !message.is_empty() => {
-                return Err(refused(docker, of, &message));
+    while let Some(line) = deadline.run(call, lines.next(), ended).await? {
+        let line = line.map_err(|failure| match failure.into() {
+            EngineError::Failed(message) => refused(docker, of, &message),
+            EngineError::Refused { message, .. } if !message.is_empty() => {
+                refused(docker, of, &message)
             }
-            Err(failure) => return Err(docker.engine.explain(failure.of_change())),
-        };
-        // Older engines also write the text alone.
-        let failed = line["errorDetail"]["message"]
-            .as_str()
-            .or(line["error"].as_str());
-        if let Some(message) = failed {
-            return Err(refused(docker, of, message));
-        }
-        let (status, (done, total)) = layers.advance(&line);
+            failure => docker.engine.explain(failure.of_change()),
+        })?;
+        let (status, (done, total)) = layers.advance(line);
         if total > 0 {
             let text = docker.redactor().text(&status);
             call.progress(done as f64, Some(total as f64), &text);
@@ -365,6 +365,7 @@ async fn transfer(
             last = status;
         }
     }
+    Ok(last)
 }
 
 /// The bytes of each layer: those that have arrived, and all.
@@ -374,17 +375,19 @@ struct Layers(BTreeMap<String, (u64, u64)>);
 impl Layers {
     /// Applies a line of the engine's output. Returns its text, which may be empty, and the bytes of all layers that have
     /// arrived, and those of all layers as far as they are known.
-    fn advance(&mut self, line: &Value) -> (String, (u64, u64)) {
-        let bytes = |name: &str| line["progressDetail"][name].as_u64().unwrap_or(0);
-        let (status, total) = (text(&line["status"]), bytes("total"));
-        let layer = self.0.entry(text(&line["id"]).to_owned()).or_default();
-        match status {
-            "Downloading" if total > 0 => *layer = (bytes("current"), total),
+    fn advance(&mut self, line: CreateImageInfo) -> (String, (u64, u64)) {
+        let bytes = |count: Option<i64>| count.and_then(|bytes| u64::try_from(bytes).ok());
+        let status = line.status.unwrap_or_default();
+        let ProgressDetail { current, total } = line.progress_detail.unwrap_or_default();
+        let (current, total) = (bytes(current), bytes(total).unwrap_or(0));
+        let layer = self.0.entry(line.id.unwrap_or_default()).or_default();
+        match &*status {
+            "Downloading" if total > 0 => *layer = (current.unwrap_or(0), total),
             "Download complete" | "Pull complete" => layer.0 = layer.1,
             _ => {}
         }
         let sum = |sum: (u64, u64), layer: &(u64, u64)| (sum.0 + layer.0, sum.1 + layer.1);
-        (status.to_owned(), self.0.values().fold((0, 0), sum))
+        (status, self.0.values().fold((0, 0), sum))
     }
 }
 
