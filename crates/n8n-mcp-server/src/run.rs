@@ -132,7 +132,6 @@ impl Tool for RunWorkflow {
             n8n,
             search: Arc::new(search),
             deadline,
-            kept: Kept::new(&workflow),
         };
         let RunPlan {
             trigger,
@@ -141,7 +140,7 @@ impl Tool for RunWorkflow {
             ..
         } = plan;
         // Boxed: the future is large and polled within a select.
-        let mut running = Box::pin(watch.run(way, start));
+        let mut running = Box::pin(watch.run(way, start, Kept::new(&workflow)));
         let run = tokio::select! {
             biased;
             run = &mut running => run?,
@@ -152,28 +151,6 @@ impl Tool for RunWorkflow {
             run = run.with_note(note);
         }
         Ok(run)
-    }
-}
-
-impl RunWorkflow {
-    /// The call of a tool that runs this trigger of a workflow.
-    pub(crate) fn of_tool(
-        workflow_id: Id,
-        trigger: String,
-        parameters: Map<String, Value>,
-    ) -> Self {
-        Self {
-            workflow_id,
-            parameters: Some(parameters),
-            trigger: Some(trigger),
-            method: None,
-            headers: BTreeMap::new(),
-            query: Map::new(),
-            files: Map::new(),
-            wait_seconds: None,
-            items: None,
-            fields: Vec::new(),
-        }
     }
 }
 

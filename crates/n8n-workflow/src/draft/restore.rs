@@ -42,7 +42,7 @@ pub fn restore(draft: &mut Draft, shown: &Draft, current: &Draft) -> Result<(), 
 }
 
 /// Gives the draft the pinned data of the `current` one under the new names of nodes, if nodes with any were renamed.
-pub fn move_pins(draft: &mut Draft, current: &Draft) {
+pub(super) fn move_pins(draft: &mut Draft, current: &Draft) {
     let old = current.pin_data.clone().unwrap_or_default();
     let renamed = draft.nodes.iter().filter_map(|node| {
         let before = current.nodes[counterpart(node, current)?].name();
@@ -102,8 +102,11 @@ fn restore_node(
     }
 }
 
+/// Parts of a node that stay if a caller leaves them out.
+const KEPT_PARTS: &str = "id webhookId position typeVersion parameters credentials";
+
 /// Gives a definition that a caller wrote what it lacks of the `current` one: nodes, connections and settings, of nodes
-/// the id, webhook id, place, version, parameters and credentials. Null takes away what is within a part.
+/// the [`KEPT_PARTS`]. Null takes away what is within a part.
 pub(super) fn keep_parts(given: &mut Map<String, Value>, current: &Draft) {
     for (part, kept) in [
         ("nodes", json!(current.nodes)),
@@ -122,15 +125,7 @@ pub(super) fn keep_parts(given: &mut Map<String, Value>, current: &Draft) {
         let Some(at) = counterpart(&Node(node.clone()), current) else {
             continue;
         };
-        let kept = [
-            "id",
-            "webhookId",
-            "position",
-            "typeVersion",
-            "parameters",
-            "credentials",
-        ];
-        for key in kept {
+        for key in KEPT_PARTS.split(' ') {
             if let (false, Some(kept)) = (node.contains_key(key), current.nodes[at].get(key)) {
                 node.insert(key.to_owned(), kept.clone());
             }
@@ -157,7 +152,7 @@ pub(super) fn refused(places: &[String]) -> Result<(), String> {
 }
 
 /// The position of the node of `all` that `node` was: by id, else by name, and of the same type.
-fn counterpart(node: &Node, all: &Draft) -> Option<usize> {
+pub(crate) fn counterpart(node: &Node, all: &Draft) -> Option<usize> {
     let has = |same: &dyn Fn(&Node) -> bool| {
         let mut found = all.nodes.iter().enumerate().filter(|(_, one)| same(one));
         let first = found.next()?;
