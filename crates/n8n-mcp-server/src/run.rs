@@ -140,11 +140,11 @@ impl Tool for RunWorkflow {
             ..
         } = plan;
         // Boxed: the future is large and polled within a select.
-        let mut running = Box::pin(watch.run(way, start, Kept::new(&workflow)));
+        let running = Box::pin(watch.run(way, start, Kept::new(&workflow)));
         let run = tokio::select! {
             biased;
-            run = &mut running => run?,
-            () = call.cancelled() => return Err(stop(&watch.search, running).await),
+            run = running => run?,
+            () = call.cancelled() => return Err(stop(&watch.search).await),
         };
         let mut run = run.started_by(way, trigger).shown(&n8n.redactor(), &output);
         if let Some(note) = ran_version(way, run.version(), &workflow) {

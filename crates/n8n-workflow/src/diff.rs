@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_with::skip_serializing_none;
 
 use crate::connections::lines;
-use crate::draft::{Draft, counterpart};
+use crate::draft::{Draft, Place, counterpart, visit_members};
 use crate::node::Node;
 
 /// Bytes of one value.
@@ -117,32 +117,20 @@ impl WorkflowDiff {
 
 /// The values of a node that say what it does.
 fn leaves_of(node: &Node, shown: &Node) -> Leaves {
+    let mut says = node.0.clone();
+    says.retain(|key, _| !IGNORED.contains(&key.as_str()));
     let mut leaves = Leaves::new();
-    for (key, value) in &node.0 {
-        if !IGNORED.contains(&key.as_str()) {
-            let shown = shown.get(key).unwrap_or(&Value::Null);
-            add_leaves(value, shown, key.clone(), &mut leaves);
-        }
-    }
+    visit_members(
+        &says,
+        shown,
+        &Place::default(),
+        &mut |place, value, shown| {
+            let text = shown.as_str().map(str::to_owned);
+            let text = text.unwrap_or_else(|| shown.to_string());
+            leaves.insert(place.path, (value.clone(), text));
+        },
+    );
     leaves
-}
-
-fn add_leaves(value: &Value, shown: &Value, path: String, leaves: &mut Leaves) {
-    match (value, shown) {
-        (Value::Object(all), Value::Object(shown)) if !all.is_empty() => {
-            for (key, value) in all {
-                let shown = shown.get(key).unwrap_or(&Value::Null);
-                add_leaves(value, shown, format!("{path}.{key}"), leaves);
-            }
-        }
-        (Value::Array(all), Value::Array(shown)) if !all.is_empty() => {
-            for (at, (value, shown)) in all.iter().zip(shown).enumerate() {
-                add_leaves(value, shown, format!("{path}[{at}]"), leaves);
-            }
-        }
-        (value, Value::String(shown)) => _ = leaves.insert(path, (value.clone(), shown.clone())),
-        (value, shown) => _ = leaves.insert(path, (value.clone(), shown.to_string())),
-    }
 }
 
 /// Two texts without the lines that both begin and end with.

@@ -12,8 +12,8 @@ use crate::workflow::{Name, Workflow};
 
 pub use called::{called_ids, called_workflows};
 pub use edit::{Operation, apply};
-pub(crate) use restore::counterpart;
 pub use restore::{PLACEHOLDER, hidden_places, restore};
+pub(crate) use restore::{Place, counterpart, visit_members};
 
 // One field more than n8n accepts in a workflow and it rejects the whole, and it returns fields that it rejects.
 const SETTINGS: &str = "saveExecutionProgress saveManualExecutions saveDataErrorExecution \

@@ -5,7 +5,6 @@
 //! this id is ours.
 
 use std::collections::HashSet;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +16,6 @@ use tokio::sync::SetOnce;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::api::{Api, ExecutionFilter};
-use crate::outcome::Run;
 use crate::production_url::REQUEST_ID;
 use crate::service::N8n;
 
@@ -245,21 +243,12 @@ impl Search {
     }
 }
 
-/// Stops the run. Polls `running` until then: n8n may be about to return the execution's id.
-pub(super) async fn stop(
-    search: &Arc<Search>,
-    mut running: Pin<Box<impl Future<Output = Result<Run, ToolError>>>>,
-) -> ToolError {
+/// Stops the run, also after the answer to the call. An answer of n8n's MCP server with the execution's id is stored even if
+/// nobody waits for it.
+pub(super) async fn stop(search: &Arc<Search>) -> ToolError {
     let search = Arc::clone(search);
     let stopping = async move { timeout(LATE_STOP_TIMEOUT, search.stop()).await };
-    let mut stopping = tokio::spawn(stopping);
-    let stopped = async {
-        tokio::select! {
-            stopped = &mut stopping => return stopped,
-            _ = &mut running => {}
-        }
-        stopping.await
-    };
+    let stopped = tokio::spawn(stopping);
     let text = match timeout(STOP_TIMEOUT, stopped).await {
         Ok(Ok(Ok(id))) => format!("Cancelled; execution {id} was stopped."),
         Ok(_) => "Cancelled; if the run had started, it continues in n8n.".to_owned(),
