@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use mcp_core::tool::{Bounded, Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind};
-use n8n_workflow::{Id, UnpublishedDraft, Workflow};
+use n8n_workflow::{Id, Workflow};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -133,21 +133,17 @@ impl Tool for RunWorkflow {
             search: Arc::new(search),
             deadline,
         };
-        let RunPlan {
-            trigger,
-            way,
-            start,
-            ..
-        } = plan;
         // Boxed: the future is large and polled within a select.
-        let running = Box::pin(watch.run(way, start, Kept::new(&workflow)));
+        let running = Box::pin(watch.run(plan.way, plan.start, Kept::new(&workflow)));
         let run = tokio::select! {
             biased;
             run = running => run?,
             () = call.cancelled() => return Err(stop(&watch.search).await),
         };
-        let mut run = run.started_by(way, trigger).shown(&n8n.redactor(), &output);
-        if let Some(note) = ran_version(way, run.version(), &workflow) {
+        let mut run = run
+            .started_by(plan.way, plan.trigger)
+            .shown(&n8n.redactor(), &output);
+        if let Some(note) = ran_version(plan.way, run.version(), &workflow) {
             run = run.with_note(note);
         }
         Ok(run)
@@ -166,11 +162,8 @@ fn ran_version(way: StartMethod, ran: Option<&str>, workflow: &Workflow) -> Opti
              change over. Nothing was repeated."
         ));
     }
-    let UnpublishedDraft {
-        draft_version: draft,
-        live_version: live,
-        ..
-    } = workflow.unpublished_draft()?;
+    let versions = workflow.unpublished_draft()?;
+    let (draft, live) = (versions.draft_version, versions.live_version);
     Some(match way {
         StartMethod::McpManual => {
             format!("The draft ran (version {draft}), which is not what is live (version {live}).")

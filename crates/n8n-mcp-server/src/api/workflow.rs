@@ -72,7 +72,12 @@ impl Api {
 
     pub(crate) async fn workflow(&self, id: &Id) -> Result<Workflow, ToolError> {
         let workflow = self.get(&["workflows", id.as_str()], &[]).await;
-        let workflow = workflow.map_err(|failure| explain(failure, id))?;
+        let workflow = workflow.map_err(|failure| match is_missing(&failure) {
+            true => ToolError::not_found(format!(
+                "n8n has no workflow {id}. list_workflows shows the workflows of n8n."
+            )),
+            false => failure.into(),
+        })?;
         self.admit(&workflow, id)?;
         Ok(workflow)
     }
@@ -90,15 +95,8 @@ impl Api {
 
     /// The same, shared with all callers that ask for it at the same time.
     pub(crate) async fn shared_workflow(&self, id: &Id) -> Result<Arc<Workflow>, ToolError> {
-        let (workflows, now) = (&self.shared_workflows, Instant::now());
-        shared(
-            workflows,
-            id.clone(),
-            now,
-            Duration::ZERO,
-            self.workflow(id),
-        )
-        .await
+        let (workflows, now, request) = (&self.shared_workflows, Instant::now(), self.workflow(id));
+        shared(workflows, id.clone(), now, Duration::ZERO, request).await
     }
 
     /// The versions of a workflow whose draft is not what is live, and who has written the draft, if n8n says so.
@@ -156,16 +154,6 @@ pub(super) fn readable<T: DeserializeOwned>(
 /// The reason against an answer, which may repeat a part of it.
 fn cause(error: &serde_json::Error) -> String {
     truncate(&redacted(&error.to_string()), MAX_CAUSE)
-}
-
-fn explain(failure: HttpFailure, id: &Id) -> ToolError {
-    if is_missing(&failure) {
-        ToolError::not_found(format!(
-            "n8n has no workflow {id}. list_workflows shows the workflows of n8n."
-        ))
-    } else {
-        failure.into()
-    }
 }
 
 /// Longer than for other requests: n8n activates an active workflow again when it changes.
