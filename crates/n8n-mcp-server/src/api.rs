@@ -9,7 +9,7 @@ mod workflow;
 use std::time::Duration;
 
 use mcp_serve::Secret;
-use n8n_workflow::{Id, Workflow};
+use n8n_workflow::{Execution, Id, Workflow};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -22,7 +22,7 @@ use crate::policy::Policy;
 use shared::{Shared, Slots};
 
 pub(crate) use execution::ExecutionFilter;
-pub(crate) use failure::{N8nFailure, after, scope};
+pub(crate) use failure::{after, complaint, is_conflict, is_missing, is_too_old, scope};
 pub(crate) use workflow::{
     UNKNOWN_CURSOR, WorkflowFilter, WorkflowLock, Written, changed_meanwhile,
 };
@@ -52,7 +52,7 @@ pub(crate) struct Api {
     locks: Slots<Id, tokio::sync::Mutex<()>>,
     own_changes: workflow::OwnChanges,
     shared_workflows: Shared<Id, Workflow>,
-    shared_pages: Shared<ExecutionFilter, Page<Box<RawValue>>>,
+    shared_pages: Shared<ExecutionFilter, Page<Execution>>,
     shared_executions: Shared<Id, Option<Box<RawValue>>>,
     /// The request ids of runs that executions hold.
     pub(crate) request_ids: shared::RequestIds,
@@ -122,7 +122,7 @@ impl Api {
         }
         let is_n8n_1 = match ask("discover").json::<IgnoredAny>().await {
             Ok(_) => Some(false),
-            Err(failure) => failure.is_unknown_operation().then_some(true),
+            Err(failure) => is_too_old(&failure).then_some(true),
         };
         *self.is_n8n_1.lock() = is_n8n_1;
         match is_n8n_1 {

@@ -96,7 +96,7 @@ impl Policy {
     }
 
     pub(crate) fn admits(&self, workflow: &Workflow) -> bool {
-        self.admits_all(&workflow.id, &workflow.tags, &workflow.projects)
+        self.admits_all(workflow.id.as_str(), &workflow.tags, &workflow.projects)
     }
 
     /// Whether the workflow with this id, these tags and these projects is allowed.
@@ -135,7 +135,7 @@ impl Policy {
     /// Rejects moving a workflow to a project where it would not be among the allowed ones.
     pub(crate) fn check_move(&self, workflow: &Workflow, project: &Id) -> Result<(), ToolError> {
         let project = [project.to_string()];
-        let is_open = self.admits_all(&workflow.id, &workflow.tags, &project);
+        let is_open = self.admits_all(workflow.id.as_str(), &workflow.tags, &project);
         refuse_if(!is_open, || {
             "Nothing was moved: in that project the workflow would not be among those to which the \
              operator limits this server (N8N_ALLOW_WORKFLOWS, N8N_DENY_WORKFLOWS)."

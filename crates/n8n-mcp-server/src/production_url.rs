@@ -26,8 +26,6 @@ pub(crate) const REQUEST_ID: &str = "x-mcp-request-id";
 pub(crate) const ACTIVATION_TIMEOUT: Duration = Duration::from_secs(20);
 /// The interval of retries until then.
 pub(crate) const ACTIVATION_INTERVAL: Duration = Duration::from_millis(200);
-/// Short, since n8n is asked again.
-const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(2);
 /// The least time for a reply, also if n8n has registered the URL late.
 const MIN_REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longer than any usual one.
@@ -99,8 +97,6 @@ pub(crate) struct UrlReply {
     pub(crate) status: StatusCode,
     pub(crate) content_type: Option<String>,
     pub(crate) body: Vec<u8>,
-    /// The URL is not registered in n8n: nothing was started.
-    unregistered: bool,
 }
 
 impl ProductionUrls {
@@ -146,28 +142,23 @@ impl ProductionUrls {
         Ok(Pending::spawn(async move {
             let started = Instant::now();
             let retry_until = started + ACTIVATION_TIMEOUT.min(within);
-            // Its answer has no body that would say whether n8n knows the URL.
-            while request.method == Method::HEAD
-                && is_registered(&http, &request).await == Some(false)
-                && Instant::now() < retry_until
-            {
-                sleep(ACTIVATION_INTERVAL).await;
-            }
-            classify(loop {
+            loop {
                 let left = within.saturating_sub(started.elapsed());
                 let left = left.max(MIN_REPLY_TIMEOUT);
-                match send_once(&http, &request, &credentials, &request_id, left).await {
-                    Ok(mut reply) => {
-                        reply.unregistered = is_unregistered(&workflow, &request, &reply);
-                        if !reply.unregistered || Instant::now() >= retry_until {
-                            break Ok(reply);
-                        }
-                    }
-                    Err(failure) => break Err(failure),
+                let sent = send_once(&http, &request, &credentials, &request_id, left);
+                let reply = match sent.await {
+                    Ok(reply) => reply,
+                    Err(failure) => break classify(failure),
+                };
+                if !is_unregistered(&workflow, &request, &reply) {
+                    break Ok(UrlOutcome::Reply(reply));
+                }
+                if Instant::now() >= retry_until {
+                    break Err(ToolError::conflict(UNREGISTERED));
                 }
                 // Registering the URL takes a moment; nothing else is sent twice.
                 sleep(ACTIVATION_INTERVAL).await;
-            })
+            }
         }))
     }
 }
@@ -206,28 +197,7 @@ async fn send_once(
         status: response.status,
         content_type: content_type.map(|text| truncate(text, MAX_CONTENT_TYPE_CHARS)),
         body: response.body,
-        unregistered: false,
     })
-}
-
-/// Whether n8n has registered the URL with this method, or with none, as it tells browsers without starting anything;
-/// `None` if it does not say so, as of a path with parameters it names one method only. A busy one that does not answer
-/// in time is asked again.
-async fn is_registered(http: &Client, sent: &UrlRequest) -> Option<bool> {
-    let asked = http.request(Method::OPTIONS, &sent.path);
-    let asked = asked.with(|request| request.header("origin", "null"));
-    let answer = asked.timeout(REGISTRATION_TIMEOUT).send_any_status();
-    let answer = match answer.await.map_err(HttpFailure::into_fault) {
-        Ok(answer) => answer,
-        Err(fault) => return matches!(fault, Fault::Timeout(_)).then_some(false),
-    };
-    let methods = answer.headers.get("access-control-allow-methods")?;
-    let methods: Vec<_> = methods.to_str().ok()?.split(", ").collect();
-    let has = |method: &Method| methods.contains(&method.as_str());
-    match has(&sent.method) {
-        false if sent.methods.iter().any(has) => None,
-        is_registered => Some(is_registered),
-    }
 }
 
 /// True for n8n's own errors before an activation has reached all of its parts; n8n returns each of
@@ -259,25 +229,21 @@ fn is_unregistered(workflow: &Id, sent: &UrlRequest, reply: &UrlReply) -> bool {
         })
 }
 
+const UNREGISTERED: &str = "n8n does not know the production URL of this workflow, although it is active. \
+    Another active workflow may have the same method and path (activate_workflow names it); if \
+    n8n's webhooks have an address of their own, set N8N_WEBHOOK_URL.";
+
 /// Separates failures that may have started a run from those that have not.
-fn classify(sent: Result<UrlReply, HttpFailure>) -> Result<UrlOutcome, ToolError> {
-    match sent {
-        Ok(reply) if reply.unregistered => Err(ToolError::conflict(
-            "n8n does not know the production URL of this workflow, although it is active. \
-             Another active workflow may have the same method and path (activate_workflow names it); if \
-             n8n's webhooks have an address of their own, set N8N_WEBHOOK_URL.",
-        )),
-        Ok(reply) => Ok(UrlOutcome::Reply(reply)),
-        Err(failure) => match failure.into_fault() {
-            Fault::Unreachable(error) => Err(ToolError::unavailable(
-                "n8n's webhooks cannot be reached; nothing was started. If they have an address of \
-                 their own, set N8N_WEBHOOK_URL.",
-            )
-            .caused_by(error)),
-            // A reply that is too large is a reply: the execution has the result.
-            Fault::Timeout(_) | Fault::TooLarge(_) => Ok(UrlOutcome::Late),
-            _ => Ok(UrlOutcome::Lost),
-        },
+fn classify(failure: HttpFailure) -> Result<UrlOutcome, ToolError> {
+    match failure.into_fault() {
+        Fault::Unreachable(error) => Err(ToolError::unavailable(
+            "n8n's webhooks cannot be reached; nothing was started. If they have an address of \
+             their own, set N8N_WEBHOOK_URL.",
+        )
+        .caused_by(error)),
+        // A reply that is too large is a reply: the execution has the result.
+        Fault::Timeout(_) | Fault::TooLarge(_) => Ok(UrlOutcome::Late),
+        _ => Ok(UrlOutcome::Lost),
     }
 }
 

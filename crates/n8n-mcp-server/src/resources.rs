@@ -9,10 +9,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use mcp_core::resource::{Resource, ResourceContents, ResourceSet};
-use mcp_core::tool::{Call, Tool as _, ToolError, ToolErrorKind};
-use n8n_workflow::Id;
+use mcp_core::tool::{Call, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use upstream::poll::{self, Backoff, PollTarget};
 use upstream::resource::from_tool;
 
@@ -60,7 +60,7 @@ impl Resource for Workflow {
     type Service = N8n;
 
     async fn read(self, n8n: &N8n, call: &Call) -> Result<ResourceContents, ToolError> {
-        from_tool(GetWorkflow::summary(id(self.id)?), n8n, call).await
+        read::<GetWorkflow>(json!({"workflow_id": self.id}), n8n, call).await
     }
 
     async fn complete(n8n: &N8n, _: &str, value: &str) -> Vec<String> {
@@ -81,7 +81,8 @@ impl Resource for Execution {
     type Service = N8n;
 
     async fn read(self, n8n: &N8n, call: &Call) -> Result<ResourceContents, ToolError> {
-        from_tool(GetExecution::preview(id(self.id)?), n8n, call).await
+        let preview = json!({"execution_id": self.id, "view": "preview"});
+        read::<GetExecution>(preview, n8n, call).await
     }
 
     async fn complete(n8n: &N8n, _: &str, value: &str) -> Vec<String> {
@@ -89,9 +90,15 @@ impl Resource for Execution {
     }
 }
 
-/// Parses an id; for anything else there is no resource.
-fn id(text: String) -> Result<Id, ToolError> {
-    Id::try_from(text).map_err(ToolError::not_found)
+/// The result of a tool with these arguments; for what is not an id there is no resource.
+async fn read<T: Tool<Service = N8n, Output: Serialize>>(
+    arguments: Value,
+    n8n: &N8n,
+    call: &Call,
+) -> Result<ResourceContents, ToolError> {
+    let tool = serde_json::from_value::<T>(arguments);
+    let tool = tool.map_err(|error| ToolError::not_found(error.to_string()))?;
+    from_tool(tool, n8n, call).await
 }
 
 pub(crate) async fn workflow_ids(n8n: &N8n, value: &str) -> Vec<String> {

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use mcp_core::tool::{Bounded, Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind};
-use n8n_workflow::{Id, UnpublishedDraft, Workflow};
+use n8n_workflow::{Id, Workflow};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -132,48 +132,21 @@ impl Tool for RunWorkflow {
             n8n,
             search: Arc::new(search),
             deadline,
-            kept: Kept::new(&workflow),
         };
-        let RunPlan {
-            trigger,
-            way,
-            start,
-            ..
-        } = plan;
         // Boxed: the future is large and polled within a select.
-        let mut running = Box::pin(watch.run(way, start));
+        let running = Box::pin(watch.run(plan.way, plan.start, Kept::new(&workflow)));
         let run = tokio::select! {
             biased;
-            run = &mut running => run?,
-            () = call.cancelled() => return Err(stop(&watch.search, running).await),
+            run = running => run?,
+            () = call.cancelled() => return Err(stop(&watch.search).await),
         };
-        let mut run = run.started_by(way, trigger).shown(&n8n.redactor(), &output);
-        if let Some(note) = ran_version(way, run.version(), &workflow) {
+        let mut run = run
+            .started_by(plan.way, plan.trigger)
+            .shown(&n8n.redactor(), &output);
+        if let Some(note) = ran_version(plan.way, run.version(), &workflow) {
             run = run.with_note(note);
         }
         Ok(run)
-    }
-}
-
-impl RunWorkflow {
-    /// The call of a tool that runs this trigger of a workflow.
-    pub(crate) fn of_tool(
-        workflow_id: Id,
-        trigger: String,
-        parameters: Map<String, Value>,
-    ) -> Self {
-        Self {
-            workflow_id,
-            parameters: Some(parameters),
-            trigger: Some(trigger),
-            method: None,
-            headers: BTreeMap::new(),
-            query: Map::new(),
-            files: Map::new(),
-            wait_seconds: None,
-            items: None,
-            fields: Vec::new(),
-        }
     }
 }
 
@@ -189,11 +162,8 @@ fn ran_version(way: StartMethod, ran: Option<&str>, workflow: &Workflow) -> Opti
              change over. Nothing was repeated."
         ));
     }
-    let UnpublishedDraft {
-        draft_version: draft,
-        live_version: live,
-        ..
-    } = workflow.unpublished_draft()?;
+    let versions = workflow.unpublished_draft()?;
+    let (draft, live) = (versions.draft_version, versions.live_version);
     Some(match way {
         StartMethod::McpManual => {
             format!("The draft ran (version {draft}), which is not what is live (version {live}).")

@@ -9,7 +9,6 @@ use n8n_workflow::Node;
 use n8n_workflow::trigger::{Trigger, TriggerKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use upstream::http::RequestBuilder;
 
 /// The credentials that this server has for starting triggers.
@@ -119,14 +118,6 @@ impl Access {
             _ if trigger.workflow.active => StartMethod::McpProduction,
             _ => StartMethod::McpManual,
         })
-    }
-}
-
-/// The name of a variant without content; empty for anything else.
-pub(crate) fn variant_name(variant: &impl Serialize) -> String {
-    match serde_json::to_value(variant) {
-        Ok(Value::String(name)) => name,
-        _ => String::new(),
     }
 }
 

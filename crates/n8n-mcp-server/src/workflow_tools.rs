@@ -21,7 +21,6 @@ use upstream::text::one_line;
 use crate::outcome::Run;
 use crate::run::RunWorkflow;
 use crate::service::N8n;
-use crate::start_method::variant_name;
 use crate::start_method::{Access, StartMethod};
 use crate::tools;
 
@@ -101,7 +100,6 @@ struct ToolSpec {
 
 /// The tool for `workflow`; `None` if this server cannot run it.
 fn tool_spec(workflow: &Workflow, access: &Access, redactor: &Redactor) -> Option<ToolSpec> {
-    let id = Id::try_from(workflow.id.clone()).ok()?;
     if !workflow.active || workflow.is_archived {
         return None;
     }
@@ -118,7 +116,7 @@ fn tool_spec(workflow: &Workflow, access: &Access, redactor: &Redactor) -> Optio
     redactor.json(&mut input);
     let description = redactor.text(&describe(workflow, trigger, &notes));
     Some(ToolSpec {
-        workflow: id,
+        workflow: workflow.id.clone(),
         title: workflow.name.clone(),
         // Afterwards, as a part of a secret does not look like one.
         description: one_line(&description, MAX_DESCRIPTION),
@@ -140,8 +138,10 @@ fn describe(workflow: &Workflow, trigger: &Trigger<'_>, notes: &[&str]) -> Strin
         .map(str::to_owned)
         .or_else(|| notes.into_iter().find(|note| !note.is_empty()))
         .unwrap_or_else(|| {
-            let kind = variant_name(&trigger.kind);
-            format!("Runs the n8n workflow \"{}\" ({kind}).", workflow.name)
+            format!(
+                "Runs the n8n workflow \"{}\" ({}).",
+                workflow.name, trigger.kind
+            )
         })
 }
 
@@ -200,8 +200,10 @@ impl BoundTool for WorkflowTool {
         call: &'a Call,
     ) -> Result<ToolFuture<'a>, ArgumentError> {
         let parameters = self.read(arguments)?;
-        let (workflow, trigger) = (self.spec.workflow.clone(), self.spec.trigger.clone());
-        let run = RunWorkflow::of_tool(workflow, trigger, parameters);
+        let run = json!({"workflow_id": self.spec.workflow, "trigger": self.spec.trigger,
+            "parameters": parameters});
+        let run: RunWorkflow = serde_json::from_value(run)
+            .map_err(|error| ArgumentError::new("", error.to_string()))?;
         Ok(Box::pin(async move {
             let run = run.call(&self.n8n, call).await?;
             run.into_result().map_err(|error| {

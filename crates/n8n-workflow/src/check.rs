@@ -286,10 +286,7 @@ fn check_expressions(node: &Node, names: &HashSet<&str>, found: &mut Findings) {
 /// A problem, or a possible one.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[expect(
-    missing_docs,
-    reason = "documentation of a member would become a part of a tool's schema"
-)]
+#[expect(missing_docs, reason = "it would become a part of a tool's schema")]
 pub struct Finding {
     pub severity: Severity,
     pub node: Option<String>,
@@ -300,10 +297,7 @@ pub struct Finding {
 
 /// Whether it runs anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[expect(
-    missing_docs,
-    reason = "documentation of a member would become a part of a tool's schema"
-)]
+#[expect(missing_docs, reason = "it would become a part of a tool's schema")]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     Error,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_with::skip_serializing_none;
 
 use crate::connections::lines;
-use crate::draft::Draft;
+use crate::draft::{Draft, Place, counterpart, visit_members};
 use crate::node::Node;
 
 /// Bytes of one value.
@@ -57,7 +57,14 @@ type Leaves = BTreeMap<String, (Value, String)>;
 pub fn diff(before: (&Draft, &Draft), after: (&Draft, &Draft)) -> WorkflowDiff {
     let with_type = |node: &Node| format!("{} ({})", node.name(), node.kind());
     let (old, new) = (&before.0.nodes, &after.0.nodes);
-    let pairs = pairs(old, new);
+    let pairs = new.iter().map(|node| {
+        let at = counterpart(node, before.0)?;
+        // A node that took the name of another one, which was renamed, is a new one.
+        let is_renamed = |other: &Node| other.get("id") == old[at].get("id");
+        let is_same = is_renamed(node) || !new.iter().any(is_renamed);
+        is_same.then_some(at)
+    });
+    let pairs: Vec<_> = pairs.collect();
     let lines = |draft: &Draft| BTreeSet::from_iter(lines(&draft.connections));
     let (connected, disconnected) = (lines(after.0), lines(before.0));
     let mut found = WorkflowDiff {
@@ -78,26 +85,6 @@ pub fn diff(before: (&Draft, &Draft), after: (&Draft, &Draft)) -> WorkflowDiff {
         }
         let old = leaves_of(&old[at], &before.1.nodes[at]);
         found.compare(name, &old, &leaves_of(node, shown));
-    }
-    found
-}
-
-/// For each of the `new` nodes the place of the same one among the `old`: by its id, and of the others by its
-/// name.
-fn pairs(old: &[Node], new: &[Node]) -> Vec<Option<usize>> {
-    let by_id: fn(&Node, &Node) -> bool = |old, new| {
-        new.contains_key("id") && old.get("id") == new.get("id") && old.kind() == new.kind()
-    };
-    let by_name = |old: &Node, new: &Node| old.name() == new.name();
-    let mut found = vec![None; new.len()];
-    for is_same in [by_id, by_name] {
-        for (at, node) in new.iter().enumerate() {
-            if found[at].is_none() {
-                let mut places = 0..old.len();
-                found[at] =
-                    places.find(|&at| is_same(&old[at], node) && !found.contains(&Some(at)));
-            }
-        }
     }
     found
 }
@@ -130,32 +117,20 @@ impl WorkflowDiff {
 
 /// The values of a node that say what it does.
 fn leaves_of(node: &Node, shown: &Node) -> Leaves {
+    let mut says = node.0.clone();
+    says.retain(|key, _| !IGNORED.contains(&key.as_str()));
     let mut leaves = Leaves::new();
-    for (key, value) in &node.0 {
-        if !IGNORED.contains(&key.as_str()) {
-            let shown = shown.get(key).unwrap_or(&Value::Null);
-            add_leaves(value, shown, key.clone(), &mut leaves);
-        }
-    }
+    visit_members(
+        &says,
+        shown,
+        &Place::default(),
+        &mut |place, value, shown| {
+            let text = shown.as_str().map(str::to_owned);
+            let text = text.unwrap_or_else(|| shown.to_string());
+            leaves.insert(place.path, (value.clone(), text));
+        },
+    );
     leaves
-}
-
-fn add_leaves(value: &Value, shown: &Value, path: String, leaves: &mut Leaves) {
-    match (value, shown) {
-        (Value::Object(all), Value::Object(shown)) if !all.is_empty() => {
-            for (key, value) in all {
-                let shown = shown.get(key).unwrap_or(&Value::Null);
-                add_leaves(value, shown, format!("{path}.{key}"), leaves);
-            }
-        }
-        (Value::Array(all), Value::Array(shown)) if !all.is_empty() => {
-            for (at, (value, shown)) in all.iter().zip(shown).enumerate() {
-                add_leaves(value, shown, format!("{path}[{at}]"), leaves);
-            }
-        }
-        (value, Value::String(shown)) => _ = leaves.insert(path, (value.clone(), shown.clone())),
-        (value, shown) => _ = leaves.insert(path, (value.clone(), shown.to_string())),
-    }
 }
 
 /// Two texts without the lines that both begin and end with.

@@ -4,16 +4,16 @@ mod called;
 mod edit;
 mod restore;
 
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::node::{Node, number};
-use crate::workflow::Name;
+use crate::workflow::{Name, Workflow};
 
 pub use called::{called_ids, called_workflows};
 pub use edit::{Operation, apply};
-pub use restore::{PLACEHOLDER, hidden_places, move_pins, restore};
+pub use restore::{PLACEHOLDER, hidden_places, restore};
+pub(crate) use restore::{Place, counterpart, visit_members};
 
 // One field more than n8n accepts in a workflow and it rejects the whole, and it returns fields that it rejects.
 const SETTINGS: &str = "saveExecutionProgress saveManualExecutions saveDataErrorExecution \
@@ -36,7 +36,7 @@ fn is_node_field(key: &str) -> bool {
 const NODE_SPACING: f64 = 220.0;
 
 /// The definition of a workflow that is being written.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Draft {
     /// Empty only if n8n has it so.
     pub(crate) name: String,
@@ -47,32 +47,47 @@ pub struct Draft {
     /// Settings of the workflow, by name.
     pub settings: Map<String, Value>,
     /// The frames that people draw around nodes, which n8n checks against the nodes; `None` leaves them as they are.
-    #[serde(rename = "nodeGroups", skip_serializing_if = "Option::is_none")]
     node_groups: Option<Vec<Value>>,
     /// Output that was pinned to nodes, by their names; `None` leaves it as it is.
-    #[serde(skip)]
     pin_data: Option<Map<String, Value>>,
     /// Three asterisks in it hide nothing: n8n has them, or they were put back.
-    #[serde(skip)]
     hides_nothing: bool,
 }
 
 impl Draft {
-    /// Reads a definition that n8n returned, as [`Draft::read`] does. Three asterisks in it are its own.
-    ///
-    /// # Errors
-    /// When a part has the wrong type.
-    pub fn read_stored(mut stored: Map<String, Value>) -> Result<Self, String> {
-        let pin_data = stored.remove("pinData");
-        // n8n keeps a name that is empty, and a change must be able to mend it.
-        let name = stored.remove("name");
-        let name = name.as_ref().and_then(Value::as_str).unwrap_or_default();
-        Ok(Self {
-            name: name.to_owned(),
-            pin_data: pin_data.and_then(|pins| pins.as_object().cloned()),
+    /// The definition that n8n has. Three asterisks in it are its own.
+    pub fn of(stored: &Workflow) -> Self {
+        let mut draft = Self {
+            // n8n keeps a name that is empty, and a change must be able to mend it.
+            name: stored.name.clone(),
+            nodes: stored.nodes.clone(),
+            connections: stored.connections.clone(),
+            settings: stored.settings.clone(),
+            node_groups: stored.node_groups.clone(),
+            pin_data: stored.pin_data.clone(),
             hides_nothing: true,
-            ..Self::read_parts(stored)?
-        })
+        };
+        draft.complete();
+        draft
+    }
+
+    /// The definition with the nodes and connections of a version, and its groups, which are absent in versions from
+    /// before there were any.
+    pub fn with_version(
+        &self,
+        nodes: Vec<Node>,
+        connections: Map<String, Value>,
+        groups: Option<Vec<Value>>,
+    ) -> Self {
+        let mut draft = Self {
+            nodes,
+            connections,
+            node_groups: groups.or_else(|| self.node_groups.clone()),
+            ..self.clone()
+        };
+        draft.complete();
+        restore::move_pins(&mut draft, self);
+        draft
     }
 
     /// Takes away what only the editor uses.
@@ -210,8 +225,6 @@ impl Draft {
             node_groups: groups.and_then(|groups| groups.as_array().cloned()),
             ..Self::default()
         };
-        draft.settings.retain(|_, value| !value.is_null());
-        drop_nulls(&mut draft.connections);
         draft.complete();
         Ok(draft)
     }
@@ -256,6 +269,8 @@ impl Draft {
     /// Adds to each node what n8n requires and callers forget, and writes numbers, texts and nulls of other
     /// programs as n8n takes them. What is left, n8n judges.
     fn complete(&mut self) {
+        self.settings.retain(|_, value| !value.is_null());
+        drop_nulls(&mut self.connections);
         let mut x = 0.0_f64;
         for node in &mut self.nodes {
             node.retain(|_, value| !value.is_null());

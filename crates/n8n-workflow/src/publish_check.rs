@@ -86,19 +86,15 @@ impl PublishCheck {
             }
             return false;
         }
-        let faulty: Vec<_> = (0..self.copy.nodes.len())
-            .filter_map(|at| Some((at, fault_of(&self.copy.nodes[at], answer)?)))
-            .collect();
-        for (at, (message, fix)) in &faulty {
-            let name = self.copy.nodes[*at].name().to_owned();
-            self.found.error(&name, message, fix);
+        let mut faulty = Vec::new();
+        for node in &self.copy.nodes {
+            if let Some((message, fix)) = fault_of(node, answer) {
+                self.found.error(node.name(), message, fix);
+                faulty.push(node.name().to_owned());
+            }
         }
         if !faulty.is_empty() {
-            let names: Vec<_> = faulty
-                .iter()
-                .map(|(at, _)| self.copy.nodes[*at].name().to_owned())
-                .collect();
-            return self.neutralize(&names);
+            return self.neutralize(&faulty);
         }
         if answer.contains("no trigger node") {
             let fix = "Add a node such as n8n-nodes-base.webhook or \

@@ -1,5 +1,6 @@
 //! The triggers of a workflow: their kinds and URLs, the inputs that they take, and the JSON Schema of these.
 
+use std::fmt;
 use std::sync::LazyLock;
 
 use http::Method;
@@ -15,10 +16,7 @@ use crate::workflow::Workflow;
 
 /// The kind of a trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[expect(
-    missing_docs,
-    reason = "documentation of a member would become a part of a tool's schema"
-)]
+#[expect(missing_docs, reason = "it would become a part of a tool's schema")]
 #[serde(rename_all = "snake_case")]
 pub enum TriggerKind {
     Webhook,
@@ -29,6 +27,13 @@ pub enum TriggerKind {
     SubWorkflow,
     // An event of another service.
     Event,
+}
+
+/// Writes the name that tools show.
+impl fmt::Display for TriggerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// A trigger node that is not disabled.
@@ -408,16 +413,7 @@ static READ_PARAMETER: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// Members of arrays and texts, which belong to the body itself and are no parameters.
-const BUILTIN_MEMBERS: [&str; 8] = [
-    "length",
-    "map",
-    "filter",
-    "toString",
-    "toJsonString",
-    "isEmpty",
-    "keys",
-    "split",
-];
+const BUILTIN_MEMBERS: &str = "length map filter toString toJsonString isEmpty keys split";
 
 /// The first block of code in a note, if it is a JSON Schema of an object.
 pub fn parameters_in_note(note: &str) -> Option<Value> {
@@ -511,7 +507,8 @@ fn read_by(nodes: &[Node]) -> Vec<String> {
                 let name = found.get(1).or(found.get(2));
                 let name = name.map_or("", |name| name.as_str());
                 let is_new = !names.iter().any(|other| other == name);
-                if is_new && !BUILTIN_MEMBERS.contains(&name) && names.len() < MAX_FOUND {
+                let is_builtin = BUILTIN_MEMBERS.split(' ').any(|one| one == name);
+                if is_new && !is_builtin && names.len() < MAX_FOUND {
                     names.push(name.to_owned());
                 }
             }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -16,10 +16,7 @@ use crate::node::Node;
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(description = "")]
-#[expect(
-    missing_docs,
-    reason = "documentation of a member would become a part of a tool's schema"
-)]
+#[expect(missing_docs, reason = "it would become a part of a tool's schema")]
 pub struct UnpublishedDraft {
     pub draft_version: String,
     pub live_version: String,
@@ -30,12 +27,12 @@ pub struct UnpublishedDraft {
 
 /// A workflow with its nodes. A part that does not have the form of n8n counts as absent: n8n keeps some that
 /// other programs and its earlier versions wrote.
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Workflow {
     /// The id in n8n.
-    #[serde(deserialize_with = "text")]
-    pub id: String,
+    #[serde(deserialize_with = "id")]
+    pub id: Id,
     /// Not unique.
     #[serde(default, deserialize_with = "text")]
     pub name: String,
@@ -60,6 +57,9 @@ pub struct Workflow {
     /// By name.
     #[serde(default, deserialize_with = "or_default")]
     pub settings: Map<String, Value>,
+    /// The frames that people draw around nodes.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) node_groups: Option<Vec<Value>>,
     /// Output that was pinned to nodes in the editor, by the name of the node.
     #[serde(default, deserialize_with = "or_default")]
     pub pin_data: Option<Map<String, Value>>,
@@ -67,8 +67,10 @@ pub struct Workflow {
     #[serde(default, deserialize_with = "or_default")]
     active_version: Option<PublishedVersion>,
     /// The id of the definition in the editor.
+    #[serde(default, deserialize_with = "or_default")]
     pub version_id: Option<String>,
     /// The id of the definition in production.
+    #[serde(default, deserialize_with = "or_default")]
     pub active_version_id: Option<String>,
     /// n8n counts the changes of nodes and settings.
     #[serde(default, deserialize_with = "or_default")]
@@ -76,6 +78,9 @@ pub struct Workflow {
     /// Ids of the projects that it is shared with; the first is its own.
     #[serde(default, rename = "shared", deserialize_with = "project_ids")]
     pub projects: Vec<String>,
+    /// By n8n's clock.
+    #[serde(default, deserialize_with = "or_default")]
+    pub created_at: String,
     /// Changes with the definition and the name, not with activation or tags.
     #[serde(default, deserialize_with = "or_default")]
     pub updated_at: String,
@@ -102,6 +107,10 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
         Value::Number(number) => number.to_string(),
         _ => String::new(),
     })
+}
+
+fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
+    Id::try_from(text(deserializer)?).map_err(D::Error::custom)
 }
 
 fn all_readable<'de, D: Deserializer<'de>, T: DeserializeOwned>(

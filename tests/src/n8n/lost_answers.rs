@@ -93,12 +93,16 @@ async fn lost_answers_of_all_tools_that_write_say_that_it_may_have_happened() {
             assert_refused(&client, &tool, arguments, part).await;
         }
         // A test changes nothing.
-        let test = json!({"credential_id": "c"});
-        let refused = assert_refused(&client, "test_credential", test, "").await;
+        let refused = refused!(client, "test_credential", {"credential_id": "c"});
         assert_lacks(&refused, "all the same");
         let run = json!({"workflow_id": "w", "wait_seconds": 1});
         let run = call(&client, "run_workflow", run).await;
         assert_lacks(&run.text(), "nothing was started");
+        // An n8n that cannot be asked gives no verdict.
+        let checked = done!(client, "validate_workflow", {"workflow_id": "w"});
+        assert_eq!(checked.get("valid"), None, "{checked}");
+        assert_contains(&checked["unchecked"][0], "publishing");
+        assert_lacks(&checked["unchecked"], "all the same");
         // None was left out.
         let listed = client.list_tools().await.unwrap();
         let reads = |raw: &str| raw.contains(r#""readOnlyHint":true"#);
@@ -110,16 +114,6 @@ async fn lost_answers_of_all_tools_that_write_say_that_it_may_have_happened() {
         known.extend(["run_workflow", "resume_execution", "validate_workflow"]);
         assert_eq!(changes, known);
     }
-}
-
-#[tokio::test]
-async fn n8n_that_cannot_be_asked_gives_no_verdict() {
-    let fake = FakeService::start(|request| answer(request, &Response::Cut)).await;
-    let server = server_with_all(&fake).await;
-    let checked = done!(server.client().await, "validate_workflow", {"workflow_id": "w"});
-    assert_eq!(checked.get("valid"), None, "{checked}");
-    assert_contains(&checked["unchecked"][0], "publishing");
-    assert_lacks(&checked["unchecked"], "all the same");
 }
 
 /// n8n answers OK to the stop of an execution that it has not begun, and runs it all the same.
@@ -176,8 +170,7 @@ async fn workflow_is_created_without_nodes_until_it_is_marked_for_a_review() {
     let client = server.client().await;
     let (tool, new) = writes().swap_remove(0);
     assert_refused(&client, &tool, new, MAY_HAVE_HAPPENED).await;
-    let copy = json!({"workflow_id": "w"});
-    assert_refused(&client, "duplicate_workflow", copy, MAY_HAVE_HAPPENED).await;
+    refused!(client, "duplicate_workflow", {"workflow_id": "w"}, MAY_HAVE_HAPPENED);
     let sent = fake.requests();
     let created = sent.iter().filter(|request| request.method == "POST");
     let created: Vec<_> = created

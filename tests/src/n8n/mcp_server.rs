@@ -17,6 +17,7 @@ fn workflow() -> Value {
 async fn fake(mcp: impl Fn(&Value) -> Response + Send + Sync + 'static) -> (FakeService, Server) {
     let fake = FakeService::start(move |request| match request.target.split('?').next() {
         Some("/api/v1/workflows/w") => Response::json(200, &workflow()),
+        Some("/api/v1/workflows") if request.method == "POST" => Response::json(200, &workflow()),
         Some("/mcp-server/http") => mcp(&request.json()),
         _ => Response::json(200, &json!({"data": [], "nextCursor": null})),
     })
@@ -26,7 +27,7 @@ async fn fake(mcp: impl Fn(&Value) -> Response + Send + Sync + 'static) -> (Fake
         ("N8N_API_KEY", "k"),
         ("N8N_MCP_TOKEN", "SECRET"),
     ];
-    let server = Server::start(SERVER, &env).await;
+    let server = Server::with_args(SERVER, &["--toolsets", "all"], &env).await;
     (fake, server)
 }
 
@@ -64,9 +65,25 @@ async fn errors_of_the_mcp_server_are_explained() {
         (Response::html(200), "cannot be read"),
     ] {
         let (_fake, server) = fake(move |_| answer.clone()).await;
-        let arguments = json!({"workflow_id": "w", "trigger": "Schedule"});
-        let message = assert_refused(&server.client().await, "run_workflow", arguments, part).await;
+        let client = server.client().await;
+        let message =
+            refused!(client, "run_workflow", {"workflow_id": "w", "trigger": "Schedule"}, part);
         assert_lacks(&message, "SECRET");
+        // A change is written, and says that n8n was not asked about its nodes.
+        let change =
+            json!([{"op": "configure_node", "node": "Schedule", "fields": {"notes": "n"}}]);
+        let nodes = workflow()["nodes"].take();
+        for (tool, arguments) in [
+            ("create_workflow", json!({"name": "V", "nodes": nodes})),
+            (
+                "edit_workflow",
+                json!({"workflow_id": "w", "operations": change}),
+            ),
+        ] {
+            let written = done(&client, tool, arguments).await;
+            assert_contains(&written["note"], "Not checked: node types and parameters");
+            assert_contains(&written["note"], part);
+        }
     }
 }
 

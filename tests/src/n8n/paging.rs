@@ -70,20 +70,14 @@ fn change(fake: &FakeService) -> (String, Value) {
 }
 
 #[tokio::test]
-async fn tag_on_the_last_page_is_found_by_name() {
+async fn rows_on_the_last_of_many_pages_are_found() {
     let (fake, server) = fake().await;
     let client = server.client().await;
-    let arguments = json!({"workflow_id": "w", "tags": [LAST]});
-    done(&client, "set_workflow_tags", arguments).await;
+    done!(client, "set_workflow_tags", {"workflow_id": "w", "tags": [LAST]});
     let (request, body) = change(&fake);
     assert_eq!(request, "PUT /api/v1/workflows/w/tags");
     assert_eq!(body, json!([{"id": "t2599"}]));
-}
-
-#[tokio::test]
-async fn credentials_of_a_type_are_on_the_first_page() {
-    let (_fake, server) = fake().await;
-    let client = server.client().await;
+    // Credentials of a type are on the first page.
     let first = done!(client, "list_credentials", {"type": "rare", "limit": 1});
     assert_eq!(first["credentials"][0]["id"], "c1299", "{first}");
     let cursor = first["next_cursor"].clone();

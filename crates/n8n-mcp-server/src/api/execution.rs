@@ -12,8 +12,9 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep};
 use upstream::http::{HttpFailure, Method};
 
+use super::failure::{is_conflict, is_missing, is_no_execution};
 use super::shared::shared;
-use super::{Api, N8nFailure as _, Page, after};
+use super::{Api, Page, after};
 
 /// The delay of a page for each caller that waits for it: n8n, which also runs their workflows, is
 /// busy with it.
@@ -68,7 +69,7 @@ impl Api {
         let path = ["executions", id.as_str()];
         match self.get(&path, query.as_slice()).await {
             Ok(execution) => Ok(Some(execution)),
-            Err(failure) if failure.is_no_execution() => Ok(None),
+            Err(failure) if is_no_execution(&failure) => Ok(None),
             Err(failure) => Err(failure),
         }
     }
@@ -78,15 +79,9 @@ impl Api {
         &self,
         filter: &ExecutionFilter,
     ) -> Result<Page<Execution>, HttpFailure> {
-        Ok(self.raw_executions(filter).await?.read("Execution"))
-    }
-
-    async fn raw_executions(
-        &self,
-        filter: &ExecutionFilter,
-    ) -> Result<Page<Box<RawValue>>, HttpFailure> {
         let request = self.request(Method::GET, &["executions"]);
-        request.query(filter).json().await
+        let page: Page<Box<RawValue>> = request.query(filter).json().await?;
+        Ok(page.read("Execution"))
     }
 
     /// The same, shared with all callers that ask for this page since `since`.
@@ -94,8 +89,8 @@ impl Api {
         &self,
         filter: &ExecutionFilter,
         since: Instant,
-    ) -> Result<Arc<Page<Box<RawValue>>>, ToolError> {
-        let request = self.raw_executions(filter);
+    ) -> Result<Arc<Page<Execution>>, ToolError> {
+        let request = self.executions(filter);
         let spacing = if filter.limit > 1 {
             PAGE_SPACING
         } else {
@@ -133,7 +128,7 @@ impl Api {
         let request = self.request(Method::DELETE, &["executions", id.as_str()]);
         match request.json().await {
             Ok(IgnoredAny) => Ok(()),
-            Err(failure) if failure.is_no_execution() => Ok(()),
+            Err(failure) if is_no_execution(&failure) => Ok(()),
             Err(failure) => Err(failure),
         }
     }
@@ -148,7 +143,7 @@ impl Api {
             match self.request(Method::POST, &path).json().await {
                 Ok(IgnoredAny) => {}
                 // Also of an execution that has just begun: n8n cannot stop it yet.
-                Err(failure) if failure.is_conflict() || failure.is_missing() => {}
+                Err(failure) if is_conflict(&failure) || is_missing(&failure) => {}
                 Err(failure) => return Err(failure.into()),
             }
             sleep(STOP_CHECK_DELAY).await;

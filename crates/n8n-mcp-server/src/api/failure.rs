@@ -132,50 +132,42 @@ fn feature(message: &str) -> Option<&str> {
     Some(word.trim_end_matches(['.', ',']))
 }
 
-/// The meaning of n8n's error responses.
-pub(crate) trait N8nFailure {
-    /// n8n's own message about an invalid request (HTTP 400), all lines of it.
-    fn complaint(&self) -> Option<String>;
-    /// True if this n8n is too old for the operation.
-    fn is_unknown_operation(&self) -> bool;
-    /// True if the path is valid but the id in it is unknown.
-    fn is_missing(&self) -> bool;
-    /// True if n8n does not have the execution, or its id is not a number.
-    fn is_no_execution(&self) -> bool;
-    fn is_conflict(&self) -> bool;
-}
-
 /// The error of a later step, which says what was done before it.
 pub(crate) fn after(done: &str, error: ToolError) -> ToolError {
     let message = format!("{done} {}", error.message());
     ToolError::new(error.kind(), message).caused_by(error)
 }
 
-impl N8nFailure for HttpFailure {
-    fn complaint(&self) -> Option<String> {
-        let refusal = self.refusal();
-        let refusal = refusal.filter(|one| one.status() == StatusCode::BAD_REQUEST)?;
-        message(refusal)
-            .map(|text| truncate(redacted_code(&clean(&text)).trim(), MAX_COMPLAINT_CHARS))
-    }
+/// n8n's own message about an invalid request (HTTP 400), all lines of it.
+pub(crate) fn complaint(failure: &HttpFailure) -> Option<String> {
+    let refusal = failure.refusal();
+    let refusal = refusal.filter(|one| one.status() == StatusCode::BAD_REQUEST)?;
+    let text = message(refusal)?;
+    Some(truncate(
+        redacted_code(&clean(&text)).trim(),
+        MAX_COMPLAINT_CHARS,
+    ))
+}
 
-    fn is_unknown_operation(&self) -> bool {
-        self.refusal().is_some_and(is_unknown_operation)
-    }
+/// True if this n8n is too old for the operation.
+pub(crate) fn is_too_old(failure: &HttpFailure) -> bool {
+    failure.refusal().is_some_and(is_unknown_operation)
+}
 
-    fn is_missing(&self) -> bool {
-        let is_missing =
-            |one: &ErrorResponse| one.status() == StatusCode::NOT_FOUND && message(one).is_some();
-        self.refusal().is_some_and(is_missing)
-    }
+/// True if the path is valid but the id in it is unknown.
+pub(crate) fn is_missing(failure: &HttpFailure) -> bool {
+    let is_missing =
+        |one: &ErrorResponse| one.status() == StatusCode::NOT_FOUND && message(one).is_some();
+    failure.refusal().is_some_and(is_missing)
+}
 
-    fn is_no_execution(&self) -> bool {
-        self.is_missing() || self.status() == Some(StatusCode::BAD_REQUEST)
-    }
+/// True if n8n does not have the execution, or its id is not a number.
+pub(crate) fn is_no_execution(failure: &HttpFailure) -> bool {
+    is_missing(failure) || failure.status() == Some(StatusCode::BAD_REQUEST)
+}
 
-    fn is_conflict(&self) -> bool {
-        self.status() == Some(StatusCode::CONFLICT)
-    }
+pub(crate) fn is_conflict(failure: &HttpFailure) -> bool {
+    failure.status() == Some(StatusCode::CONFLICT)
 }
 
 /// The scope of an API key that a request needs, for which n8n itself replies only "Forbidden": n8n's name of

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
+use n8n_workflow::Workflow;
 use n8n_workflow::check::Finding;
 use n8n_workflow::draft::Draft;
 use n8n_workflow::publish_check::{COPY_NAME, PublishCheck, is_copy};
-use n8n_workflow::{Id, Node, Workflow};
-use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Mutex;
 use upstream::http::Method;
 use upstream::time::since;
 
-use super::{Api, N8nFailure as _};
+use super::Api;
+use super::failure::is_conflict;
 
 /// Further answers would show faults of few drafts.
 const MAX_REQUESTS: usize = 12;
@@ -33,17 +33,6 @@ pub(super) struct PublishChecks {
     is_possible: Mutex<Option<bool>>,
     /// The names of copies that may be left behind; `None` before the copies of earlier servers were looked for.
     left: Mutex<Option<Vec<String>>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct CopyRow {
-    id: Id,
-    name: String,
-    #[serde(default)]
-    created_at: String,
-    #[serde(default)]
-    nodes: Vec<Node>,
 }
 
 /// n8n's answer to a copy.
@@ -126,8 +115,7 @@ impl Api {
                 return Err(failure.without_effect().into());
             }
         };
-        let id = Id::try_from(workflow.id)
-            .map_err(|_| ToolError::upstream("n8n returned an invalid id for a workflow."))?;
+        let id = workflow.id;
         let path = ["workflows", id.as_str(), "activate"];
         let request = self.request(Method::POST, &path).body(&json!({}));
         let answer = request.json::<Workflow>().await;
@@ -141,7 +129,7 @@ impl Api {
         }
         match answer {
             Ok(_) => Ok(Answer::Published),
-            Err(failure) if failure.is_conflict() => Ok(Answer::Conflict),
+            Err(failure) if is_conflict(&failure) => Ok(Answer::Conflict),
             Err(failure) => match self.complaint(&failure) {
                 Some(complaint) => Ok(Answer::Refused(complaint)),
                 None => Err(failure.without_effect().into()),
@@ -161,8 +149,7 @@ impl Api {
             return Ok(());
         }
         let mut names = left.clone().unwrap_or_default();
-        let query = [("name", COPY_NAME), ("excludePinnedData", "true")];
-        let (rows, _): (Vec<CopyRow>, _) = self.all(&["workflows"], &query).await?;
+        let rows = self.all_workflows(&[("name", COPY_NAME)]).await?;
         for copy in rows.iter().filter(|row| is_copy(&row.name, &row.nodes)) {
             let is_old = since(&copy.created_at).is_some_and(|age| age > MAX_COPY_AGE);
             if is_old || names.contains(&copy.name) {

@@ -19,15 +19,16 @@ use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep, sleep_until};
 use upstream::http::{HttpFailure, Method, StatusCode};
 use upstream::redact::redacted;
 use upstream::text::truncate;
 
+use super::failure::{complaint, is_conflict, is_missing};
 use super::shared::{shared, slot};
-use super::{Api, N8nFailure as _, Page, after};
+use super::{Api, Page, after};
 use crate::policy::{NEW_IS_CLOSED, REVIEW_TAG, not_open};
 
 const MAX_CAUSE: usize = 200;
@@ -71,7 +72,12 @@ impl Api {
 
     pub(crate) async fn workflow(&self, id: &Id) -> Result<Workflow, ToolError> {
         let workflow = self.get(&["workflows", id.as_str()], &[]).await;
-        let workflow = workflow.map_err(|failure| explain(failure, id))?;
+        let workflow = workflow.map_err(|failure| match is_missing(&failure) {
+            true => ToolError::not_found(format!(
+                "n8n has no workflow {id}. list_workflows shows the workflows of n8n."
+            )),
+            false => failure.into(),
+        })?;
         self.admit(&workflow, id)?;
         Ok(workflow)
     }
@@ -89,37 +95,19 @@ impl Api {
 
     /// The same, shared with all callers that ask for it at the same time.
     pub(crate) async fn shared_workflow(&self, id: &Id) -> Result<Arc<Workflow>, ToolError> {
-        let (workflows, now) = (&self.shared_workflows, Instant::now());
-        shared(
-            workflows,
-            id.clone(),
-            now,
-            Duration::ZERO,
-            self.workflow(id),
-        )
-        .await
-    }
-
-    /// A workflow, also as n8n's JSON.
-    pub(crate) async fn workflow_with_json(
-        &self,
-        id: &Id,
-    ) -> Result<(Workflow, Map<String, Value>), ToolError> {
-        let whole = self.get(&["workflows", id.as_str()], &[]).await;
-        let whole: Map<String, Value> = whole.map_err(|failure| explain(failure, id))?;
-        let workflow = Workflow::deserialize(&whole).map_err(|error| {
-            let cause = cause(&error);
-            let message = format!("n8n's description of workflow {id} cannot be read: {cause}.");
-            ToolError::upstream(message).caused_by(error)
-        })?;
-        self.admit(&workflow, id)?;
-        Ok((workflow, whole))
+        let (workflows, now, request) = (&self.shared_workflows, Instant::now(), self.workflow(id));
+        shared(workflows, id.clone(), now, Duration::ZERO, request).await
     }
 
     /// The versions of a workflow whose draft is not what is live, and who has written the draft, if n8n says so.
     pub(crate) async fn unpublished(&self, workflow: &Workflow) -> Option<UnpublishedDraft> {
         let mut found = workflow.unpublished_draft()?;
-        let path = ["workflows", &workflow.id, "versions", &found.draft_version];
+        let path = [
+            "workflows",
+            workflow.id.as_str(),
+            "versions",
+            &found.draft_version,
+        ];
         let version: Value = self.get(&path, &[]).await.unwrap_or_default();
         let text = |member: &str| version[member].as_str().map(str::to_owned);
         (found.changed_by, found.changed_at) = (text("authors"), text("createdAt"));
@@ -166,16 +154,6 @@ pub(super) fn readable<T: DeserializeOwned>(
 /// The reason against an answer, which may repeat a part of it.
 fn cause(error: &serde_json::Error) -> String {
     truncate(&redacted(&error.to_string()), MAX_CAUSE)
-}
-
-fn explain(failure: HttpFailure, id: &Id) -> ToolError {
-    if failure.is_missing() {
-        ToolError::not_found(format!(
-            "n8n has no workflow {id}. list_workflows shows the workflows of n8n."
-        ))
-    } else {
-        failure.into()
-    }
 }
 
 /// Longer than for other requests: n8n activates an active workflow again when it changes.
@@ -233,7 +211,7 @@ pub(crate) struct Written {
 impl Written {
     pub(crate) fn new(workflow: Workflow, left_out: Vec<String>) -> Self {
         Self {
-            id: workflow.id,
+            id: workflow.id.to_string(),
             name: workflow.name,
             active: workflow.active,
             version: workflow.updated_at,
@@ -242,8 +220,9 @@ impl Written {
         }
     }
 
-    pub(crate) fn with_warnings(self, warnings: Vec<Finding>) -> Self {
-        Self { warnings, ..self }
+    /// Adds the findings of its checks, and a note on those that were skipped.
+    pub(crate) fn with_checks(self, (warnings, note): (Vec<Finding>, String)) -> Self {
+        Self { warnings, ..self }.with_note(&note)
     }
 
     /// Adds a note, unless it is empty.
@@ -341,9 +320,7 @@ impl Api {
         {
             IN_NO_FOLDER.clone_into(&mut note);
         }
-        let id = Id::try_from(workflow.id.clone()).map_err(|reason| {
-            ToolError::upstream("n8n returned an invalid id for the workflow.").caused_by(reason)
-        })?;
+        let id = workflow.id.clone();
         let is_open = self.policy.is_open() || self.workflow(&id).await.is_ok();
         let kept = match is_open {
             // Without its tag it could be started without a review.
@@ -590,7 +567,7 @@ impl Api {
         let path = ["workflows", id.as_str()];
         match self.write(Method::PUT, &path, &body).await {
             Ok(_) => Ok(()),
-            Err(failure) if failure.is_missing() => Err(ToolError::not_found(
+            Err(failure) if is_missing(&failure) => Err(ToolError::not_found(
                 "The workflow's project has no such folder. read_n8n_api shows the folders of a project; n8n \
                  has folders only with a licence.",
             )),
@@ -613,13 +590,13 @@ impl Api {
             let path = ["workflows", id.as_str()];
             let failure = match self.request(Method::DELETE, &path).json().await {
                 Ok(IgnoredAny) => return Ok(()),
-                Err(failure) if failure.is_missing() => return Ok(()),
+                Err(failure) if is_missing(&failure) => return Ok(()),
                 Err(failure) => failure,
             };
             // n8n's own work on the workflow makes the deletion fail, sometimes after the fact.
             let fails = failure.status() == Some(StatusCode::INTERNAL_SERVER_ERROR);
             // It is still being deactivated: nothing was deleted.
-            let is_busy = failure.is_conflict();
+            let is_busy = is_conflict(&failure);
             if (fails || is_busy) && Instant::now() < retry_until {
                 sleep(DELETE_RETRY_INTERVAL).await;
                 continue;
@@ -643,21 +620,17 @@ impl Api {
     pub(crate) async fn set_tags(&self, id: &Id, names: &[String]) -> Result<(), ToolError> {
         let setting = async {
             let mut known = self.tags().await?;
-            let has = |known: &[TagRow], name: &str| known.iter().any(|tag| tag.name == name);
             for name in names {
-                if has(&known, name) {
+                if known.iter().any(|tag| tag.name == *name) {
                     continue;
                 }
                 let tag = json!({ "name": name });
-                match self.send::<TagRow>(Method::POST, &["tags"], &tag).await {
-                    Ok(TagRow { id, .. }) => known.push(TagRow {
-                        id,
-                        name: name.clone(),
-                    }),
+                match self.send(Method::POST, &["tags"], &tag).await {
+                    Ok(made) => known.push(made),
                     // Another call has made it meanwhile.
-                    Err(failure) if failure.is_conflict() => {
+                    Err(failure) if is_conflict(&failure) => {
                         known = self.tags().await?;
-                        if !has(&known, name) {
+                        if known.iter().all(|tag| tag.name != *name) {
                             return Err(failure);
                         }
                     }
@@ -677,14 +650,14 @@ impl Api {
     /// n8n's message about an invalid request, without names of workflows that are not allowed.
     pub(super) fn complaint(&self, failure: &HttpFailure) -> Option<String> {
         let is_open = |id: &str| self.policy.admits_id(id) == Some(true);
-        Some(hide_names(&failure.complaint()?, is_open))
+        Some(hide_names(&complaint(failure)?, is_open))
     }
 
     fn explain(&self, failure: HttpFailure) -> ToolError {
         if let Some(complaint) = self.complaint(&failure) {
             return ToolError::invalid_argument(format!("n8n refuses this: {complaint}"));
         }
-        if failure.is_conflict() {
+        if is_conflict(&failure) {
             return ToolError::conflict(
                 "n8n refuses this: another active workflow has a webhook with the same method and \
                  path, or the workflow is being changed right now.",
@@ -765,13 +738,12 @@ impl Api {
         if !self.policy.requires_review {
             return Ok(());
         }
-        let with_caller = |caller: &str, settings: &Map<String, Value>, nodes: &[Node]| {
-            let called = called_workflows(settings, nodes).into_iter();
-            called
-                .map(|(_, id)| (caller.to_owned(), id))
-                .collect::<Vec<_>>()
+        let with_caller = |caller: &Workflow, nodes: &[Node]| {
+            let called = called_workflows(&caller.settings, nodes).into_iter();
+            let called = called.map(|(_, id)| (caller.id.clone(), id));
+            called.collect::<Vec<_>>()
         };
-        let mut open = with_caller(&workflow.id, &workflow.settings, nodes);
+        let mut open = with_caller(workflow, nodes);
         let mut seen = HashSet::new();
         while let Some((caller, id)) = open.pop() {
             let id = id.ok_or_else(|| {
@@ -787,14 +759,14 @@ impl Api {
             // Also one that the policy does not allow: nothing of it is shown.
             let called: Result<Workflow, _> = self.get(&["workflows", id.as_str()], &[]).await;
             let called = match called {
-                Err(failure) if failure.is_missing() => continue,
+                Err(failure) if is_missing(&failure) => continue,
                 called => called?,
             };
             self.policy.check_start(&called).map_err(|error| {
                 let why = format!("Started in this way, workflow {caller} would run a draft.");
                 after(&why, error)
             })?;
-            open.extend(with_caller(&called.id, &called.settings, &called.nodes));
+            open.extend(with_caller(&called, &called.nodes));
         }
         Ok(())
     }

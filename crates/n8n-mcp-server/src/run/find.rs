@@ -5,7 +5,6 @@
 //! this id is ours.
 
 use std::collections::HashSet;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +12,10 @@ use futures_util::future::join_all;
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use n8n_workflow::{Execution, Id};
 use parking_lot::Mutex;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::sync::SetOnce;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::api::{Api, ExecutionFilter};
-use crate::outcome::Run;
 use crate::production_url::REQUEST_ID;
 use crate::service::N8n;
 
@@ -65,7 +61,7 @@ pub(super) struct Search {
 pub(crate) async fn newest(api: &Api, workflow: &Id) -> Result<u64, ToolError> {
     let filter = ExecutionFilter::newest(Some(workflow), None, 1);
     let page = api.shared_executions(&filter, Instant::now()).await?;
-    let newest = page.data.first().and_then(|row| row_id(row)?.number());
+    let newest = page.data.first().and_then(|newest| newest.id.number());
     Ok(newest.unwrap_or(0))
 }
 
@@ -104,7 +100,7 @@ impl Search {
     pub(super) async fn is_running(&self, id: &Id) -> bool {
         let filter = ExecutionFilter::newest(Some(&self.workflow), Some("running"), MAX_RUNNING);
         let page = self.api.shared_executions(&filter, Instant::now()).await;
-        page.is_ok_and(|page| page.data.iter().any(|row| row_id(row).as_ref() == Some(id)))
+        page.is_ok_and(|page| page.data.iter().any(|one| one.id == *id))
     }
 
     /// True if an execution that has just begun may be ours: a busy n8n saves its trigger's data late.
@@ -197,8 +193,8 @@ impl Search {
         for _ in 0..MAX_PAGES {
             let page = self.api.shared_executions(&filter, since).await?;
             let listed = new.len() + page.data.len();
-            let ids = page.data.iter().filter_map(|row| row_id(row));
-            new.extend(ids.filter(|id| self.is_after(id)));
+            let ids = page.data.iter().map(|one| &one.id);
+            new.extend(ids.filter(|id| self.is_after(id)).cloned());
             filter.cursor = match &page.next_cursor {
                 Some(next) if self.after.is_some() && new.len() == listed => Some(next.clone()),
                 _ => break,
@@ -247,35 +243,16 @@ impl Search {
     }
 }
 
-/// Stops the run. Polls `running` until then: n8n may be about to return the execution's id.
-pub(super) async fn stop(
-    search: &Arc<Search>,
-    mut running: Pin<Box<impl Future<Output = Result<Run, ToolError>>>>,
-) -> ToolError {
+/// Stops the run, also after the answer to the call. An answer of n8n's MCP server with the execution's id is stored even if
+/// nobody waits for it.
+pub(super) async fn stop(search: &Arc<Search>) -> ToolError {
     let search = Arc::clone(search);
     let stopping = async move { timeout(LATE_STOP_TIMEOUT, search.stop()).await };
-    let mut stopping = tokio::spawn(stopping);
-    let stopped = async {
-        tokio::select! {
-            stopped = &mut stopping => return stopped,
-            _ = &mut running => {}
-        }
-        stopping.await
-    };
+    let stopped = tokio::spawn(stopping);
     let text = match timeout(STOP_TIMEOUT, stopped).await {
         Ok(Ok(Ok(id))) => format!("Cancelled; execution {id} was stopped."),
         Ok(_) => "Cancelled; if the run had started, it continues in n8n.".to_owned(),
         Err(_) => "Cancelled; a started run is stopped if n8n answers within a minute.".into(),
     };
     ToolError::new(ToolErrorKind::Cancelled, text)
-}
-
-fn row_id(row: &RawValue) -> Option<Id> {
-    #[derive(Deserialize)]
-    struct Row {
-        id: Id,
-    }
-    serde_json::from_str::<Row>(row.get())
-        .ok()
-        .map(|row| row.id)
 }

@@ -33,6 +33,8 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_TASK_POLL_INTERVAL: Duration = Duration::from_secs(3);
 /// The wait for a reply before the first search for the execution; most runs are shorter.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
+/// Searches in a row that fail before a run is given up: n8n may be busy, or begin again.
+const MAX_FAILURES: u32 = 3;
 /// The least time for one search: n8n answers in milliseconds, a busy one in a second.
 const MIN_SEARCH_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -42,6 +44,7 @@ struct UrlRun {
     /// The reply comes at the end of the run.
     replies_at_end: bool,
     is_webhook: bool,
+    kept: Kept,
 }
 
 impl UrlRun {
@@ -70,12 +73,16 @@ pub(super) struct ExecutionWatch<'a> {
     pub(super) n8n: &'a N8n,
     pub(super) search: Arc<Search>,
     pub(super) deadline: Deadline<'a>,
-    pub(super) kept: Kept,
 }
 
 impl ExecutionWatch<'_> {
     /// Sends the one request that starts the run, finds the execution and waits for its end, until the deadline.
-    pub(super) async fn run(&self, way: StartMethod, start: Start) -> Result<Run, ToolError> {
+    pub(super) async fn run(
+        &self,
+        way: StartMethod,
+        start: Start,
+        kept: Kept,
+    ) -> Result<Run, ToolError> {
         let (n8n, search) = (self.n8n, &self.search);
         let within = self.deadline.start_timeout();
         match start {
@@ -83,6 +90,7 @@ impl ExecutionWatch<'_> {
                 let run = UrlRun {
                     replies_at_end: request.replies_at_end,
                     is_webhook: way == StartMethod::Webhook,
+                    kept,
                     reply: n8n
                         .urls
                         .send(request, &search.workflow, &search.request_id, within)?,
@@ -138,7 +146,7 @@ impl ExecutionWatch<'_> {
             }
         }
         let id = self.search.execution.get();
-        Ok(Run::from_reply(id, run.reply_at_end(), self.kept))
+        Ok(Run::from_reply(id, run.reply_at_end(), run.kept))
     }
 
     /// Follows a run of which n8n's MCP server returns the execution's id, at once or at its end.
@@ -165,7 +173,7 @@ impl ExecutionWatch<'_> {
     /// Polls for the execution until it is found, or n8n should have listed it.
     async fn find(&self, run: &mut UrlRun) -> Result<Option<Execution>, ToolError> {
         let mut give_up_at = Instant::now() + run.show_up_timeout();
-        let mut interval = MIN_POLL_INTERVAL;
+        let (mut interval, mut failures) = (MIN_POLL_INTERVAL, 0);
         loop {
             let replied = run.reply.answer().is_some();
             if !replied {
@@ -176,7 +184,7 @@ impl ExecutionWatch<'_> {
             }
             let reply = run.reply_at_end();
             let succeeded = reply.map(|reply| !reply.status.is_server_error());
-            let is_kept = run.reply().is_none() || self.kept.after_reply(succeeded);
+            let is_kept = run.reply().is_none() || run.kept.after_reply(succeeded);
             let lists: &[_] = match (replied, is_kept) {
                 (false, _) => &RUNNING_FIRST,
                 (true, true) => &ENDED_FIRST,
@@ -188,7 +196,13 @@ impl ExecutionWatch<'_> {
                 give_up_at.max(Instant::now() + MIN_SEARCH_TIMEOUT),
                 self.search.find(lists),
             );
-            match found.await {
+            let found = found.await;
+            failures = if matches!(found, Ok(Err(_))) {
+                failures + 1
+            } else {
+                0
+            };
+            match found {
                 Ok(Ok(Some(execution))) => return Ok(Some(execution)),
                 Ok(Ok(None)) if is_over => {
                     let is_late = is_kept && !self.deadline.remaining().is_zero();
@@ -196,7 +210,9 @@ impl ExecutionWatch<'_> {
                         return Ok(None);
                     }
                 }
-                Ok(Err(failure)) if is_over => return Err(lost(failure)),
+                Ok(Err(failure)) if is_over && failures >= MAX_FAILURES => {
+                    return Err(lost(failure));
+                }
                 Err(_) if is_over && self.deadline.remaining().is_zero() => return Ok(None),
                 _ => {}
             }

@@ -17,7 +17,6 @@ use upstream::http::header::{HeaderName, HeaderValue};
 use upstream::http::multipart::Part;
 
 use crate::production_url::{Body, FormPart, REQUEST_ID, UrlRequest};
-use crate::start_method::variant_name;
 use crate::start_method::{Access, StartMethod};
 
 /// The chosen trigger, and the request that starts it, with the parameters.
@@ -166,11 +165,7 @@ fn names<'a>(triggers: impl Iterator<Item = &'a Trigger<'a>>) -> String {
 }
 
 fn shown(trigger: &Trigger<'_>) -> String {
-    format!(
-        "`{}` ({})",
-        trigger.node.name(),
-        variant_name(&trigger.kind)
-    )
+    format!("`{}` ({})", trigger.node.name(), trigger.kind)
 }
 
 fn url_request(
@@ -367,10 +362,9 @@ fn inputs(
             }
         }
         _ if parameters.is_empty() => Ok(None),
-        kind => Err(ToolError::invalid_argument(format!(
-            "Trigger `{}` ({}) takes no parameters. Leave `parameters` out.",
-            trigger.node.name(),
-            variant_name(&kind)
+        _ => Err(ToolError::invalid_argument(format!(
+            "Trigger {} takes no parameters. Leave `parameters` out.",
+            shown(trigger)
         ))),
     }
 }
@@ -401,23 +395,8 @@ fn as_text(value: &Value) -> String {
 const MAX_HEADERS: usize = 8 * 1024;
 /// Headers that this server or its HTTP client sets, or by which a proxy says where a request comes
 /// from: n8n compares that with the addresses that a webhook allows.
-const RESERVED: &[&str] = &[
-    REQUEST_ID,
-    "accept-encoding",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "expect",
-    "forwarded",
-    "host",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "x-real-ip",
-];
+const RESERVED: &str = "accept-encoding connection content-encoding content-length content-type expect forwarded host \
+    keep-alive te trailer transfer-encoding upgrade x-real-ip";
 const RESERVED_PREFIXES: &[&str] = &["proxy-", "x-forwarded-"];
 
 #[derive(Default)]
@@ -450,9 +429,8 @@ impl HttpInput {
             "only webhooks take it; pass the data as `parameters`"
         };
         Err(ToolError::invalid_argument(format!(
-            "Trigger `{}` ({}) cannot receive `{argument}`: {why}.",
-            trigger.node.name(),
-            variant_name(&trigger.kind)
+            "Trigger {} cannot receive `{argument}`: {why}.",
+            shown(trigger)
         )))
     }
 
@@ -510,9 +488,9 @@ impl HttpInput {
                      leave it out",
                 );
             }
+            let mut reserved = RESERVED.split(' ').chain([REQUEST_ID]);
             let mut prefixes = RESERVED_PREFIXES.iter();
-            if RESERVED.contains(&name.as_str()) || prefixes.any(|prefix| name.starts_with(prefix))
-            {
+            if reserved.any(|one| one == name) || prefixes.any(|prefix| name.starts_with(prefix)) {
                 return wrong("which this server or a proxy sets: leave it out");
             }
             headers.push((name, value.clone()));

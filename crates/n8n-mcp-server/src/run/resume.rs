@@ -17,7 +17,7 @@ use super::find::Search;
 use super::follow::{Deadline, ExecutionWatch, MIN_POLL_INTERVAL};
 use super::plan::{form_body, webhook_body};
 use crate::api::after;
-use crate::outcome::{Kept, Run};
+use crate::outcome::Run;
 use crate::production_url::{UrlOutcome, UrlRequest};
 use crate::service::N8n;
 use crate::start_method::StartMethod;
@@ -33,7 +33,6 @@ pub(crate) struct Resumption {
     execution: Id,
     pub(crate) place: Place,
     request: UrlRequest,
-    kept: Kept,
     workflow: Id,
 }
 
@@ -112,8 +111,7 @@ impl Resumption {
                 replies_at_end: false,
                 credential: n8n.access()?.credentials.name_for(node).map(str::to_owned),
             },
-            kept: Kept::new(workflow),
-            workflow: Id::try_from(workflow.id.clone()).map_err(ToolError::upstream)?,
+            workflow: workflow.id.clone(),
         })
     }
 
@@ -174,7 +172,6 @@ impl Resumption {
             n8n,
             search: Arc::new(search),
             deadline,
-            kept: self.kept,
         };
         let run = watch.follow(execution).await;
         let run = run.unwrap_or_else(|| Run::gone(&id));

@@ -14,14 +14,13 @@ use serde_json::Value;
 use upstream::http::{HttpFailure, Method};
 use upstream::redact::HIDDEN;
 
-use crate::api::{N8nFailure as _, Page};
+use crate::api::{Page, complaint, is_conflict, is_missing, is_too_old};
 use crate::service::N8n;
 
 /// Page size of every list.
 pub(super) type Limit = Bounded<1, 250>;
 
 pub(super) const DEFAULT_LIMIT: u32 = 100;
-const MAX_CURSOR_LEN: usize = 1_000;
 
 /// All of n8n's objects of one kind.
 pub(super) struct Collection {
@@ -47,7 +46,6 @@ impl Collection {
         limit: Option<Limit>,
         cursor: Option<String>,
     ) -> Result<Page<T>, ToolError> {
-        check_cursor(cursor.as_deref())?;
         let limit = limit.map_or(DEFAULT_LIMIT, Bounded::get).to_string();
         let mut pairs = vec![("limit", limit.as_str())];
         pairs.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
@@ -88,16 +86,6 @@ impl Collection {
     }
 }
 
-/// Rejects a cursor that n8n would not accept.
-pub(super) fn check_cursor(cursor: Option<&str>) -> Result<(), ToolError> {
-    match cursor {
-        Some(cursor) if cursor.len() > MAX_CURSOR_LEN => Err(ToolError::invalid_argument(
-            "`cursor` is longer than any cursor of n8n.",
-        )),
-        _ => Ok(()),
-    }
-}
-
 /// Rejects the placeholder of a hidden value in what a caller gives: n8n would store it in place of the value.
 pub(super) fn refuse_placeholder(name: &str, given: &impl Serialize) -> Result<(), ToolError> {
     let given = serde_json::to_value(given).unwrap_or_default();
@@ -121,13 +109,13 @@ pub(super) fn refuse_blank(place: &str, name: &str) -> Result<(), ToolError> {
 /// The error for a failed request: n8n's own words about wrong arguments, `missing` for an unknown
 /// id.
 pub(super) fn refusal(failure: HttpFailure, missing: &str) -> ToolError {
-    if let Some(complaint) = failure.complaint() {
+    if let Some(complaint) = complaint(&failure) {
         return ToolError::invalid_argument(format!("n8n does not accept this: {complaint}"));
     }
-    if failure.is_missing() && !failure.is_unknown_operation() {
+    if is_missing(&failure) && !is_too_old(&failure) {
         return ToolError::not_found(missing);
     }
-    if failure.is_conflict() {
+    if is_conflict(&failure) {
         return ToolError::conflict("n8n has that already, or it is in use.");
     }
     failure.into()
@@ -147,7 +135,6 @@ pub(super) async fn filtered_page<T, F>(
 where
     F: Future<Output = Result<Page<Option<T>>, ToolError>>,
 {
-    check_cursor(cursor)?;
     let (mut cursor, mut skip) = read_cursor(cursor.unwrap_or_default());
     let (mut kept, mut unreadable) = (Vec::new(), Vec::new());
     for _ in 0..MAX_PAGES {

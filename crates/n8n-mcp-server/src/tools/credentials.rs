@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashMap};
 
 use n8n_workflow::Workflow;
 
-use crate::api::Page;
 use crate::tools::collection::{DEFAULT_LIMIT, filtered_page};
 use crate::tools::prelude::*;
 
@@ -100,20 +99,16 @@ impl Tool for ListCredentials {
         };
         let limit = self.limit.map_or(DEFAULT_LIMIT, Bounded::get) as usize;
         let listed = filtered_page(limit, self.cursor.as_deref(), fetch);
-        let Page {
-            data: mut credentials,
-            next_cursor,
-            ..
-        } = listed.await?;
+        let mut page = listed.await?;
         if self.uses {
             let mut uses = uses(n8n).await?;
-            for one in &mut credentials {
+            for one in &mut page.data {
                 one.used_by = Some(uses.remove(&one.id).unwrap_or_default());
             }
         }
         Ok(Credentials {
-            credentials,
-            next_cursor,
+            credentials: page.data,
+            next_cursor: page.next_cursor,
         })
     }
 }

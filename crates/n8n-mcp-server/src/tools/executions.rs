@@ -6,7 +6,7 @@ use std::time::Duration;
 use n8n_workflow::trace::{NodeFailure, NodeRow, Trace, find_failure, node_rows};
 use n8n_workflow::{Execution, Status};
 
-use crate::api::{ExecutionFilter, N8nFailure as _, after};
+use crate::api::{ExecutionFilter, after, is_conflict};
 use crate::outcome::{OutputSelection, Run, RunStatus};
 use crate::run::{Resumption, newest};
 use crate::tools::prelude::*;
@@ -142,16 +142,6 @@ impl Tool for GetExecution {
 }
 
 impl GetExecution {
-    pub(crate) fn preview(execution_id: Id) -> Self {
-        Self {
-            execution_id,
-            view: View::Preview,
-            nodes: Vec::new(),
-            items: None,
-            fields: Vec::new(),
-        }
-    }
-
     fn items(&self) -> u32 {
         let default = match self.view {
             View::Preview => return 0,
@@ -206,7 +196,7 @@ impl Tool for RetryExecution {
             .await;
         let execution = match retried {
             Ok(execution) => execution,
-            Err(failure) if failure.is_conflict() => return Err(not_retryable(&failed)),
+            Err(failure) if is_conflict(&failure) => return Err(not_retryable(&failed)),
             // It may run: look for it, and do not start it again.
             Err(failure) if failure.is_ambiguous() => {
                 let found = find_retry(n8n, &failed, newest).await;
@@ -279,7 +269,11 @@ impl Tool for ResumeExecution {
         if let Some(now) = &now {
             n8n.api.policy.check_start(now)?;
         }
-        let workflow = execution.workflow().or(now).unwrap_or_default();
+        let workflow = execution.workflow().or(now).ok_or_else(|| {
+            ToolError::conflict(format!(
+                "n8n has no workflow of execution {id}: resume it in n8n."
+            ))
+        })?;
         if execution.runs_drafts() {
             n8n.api.check_called(&workflow, &workflow.nodes).await?;
         }

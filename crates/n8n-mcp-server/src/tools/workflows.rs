@@ -19,7 +19,7 @@ pub(crate) use lifecycle::lifecycle;
 pub(crate) use versions::versions;
 
 async fn load(n8n: &N8n, id: &Id) -> Result<(Workflow, Draft), ToolError> {
-    let (workflow, whole) = n8n.api.workflow_with_json(id).await?;
-    let draft = Draft::read_stored(whole).map_err(ToolError::invalid_argument)?;
+    let workflow = n8n.api.workflow(id).await?;
+    let draft = Draft::of(&workflow);
     Ok((workflow, draft))
 }

@@ -42,7 +42,7 @@ pub fn restore(draft: &mut Draft, shown: &Draft, current: &Draft) -> Result<(), 
 }
 
 /// Gives the draft the pinned data of the `current` one under the new names of nodes, if nodes with any were renamed.
-pub fn move_pins(draft: &mut Draft, current: &Draft) {
+pub(super) fn move_pins(draft: &mut Draft, current: &Draft) {
     let old = current.pin_data.clone().unwrap_or_default();
     let renamed = draft.nodes.iter().filter_map(|node| {
         let before = current.nodes[counterpart(node, current)?].name();
@@ -102,8 +102,11 @@ fn restore_node(
     }
 }
 
+/// Parts of a node that stay if a caller leaves them out.
+const KEPT_PARTS: &str = "id webhookId position typeVersion parameters credentials";
+
 /// Gives a definition that a caller wrote what it lacks of the `current` one: nodes, connections and settings, of nodes
-/// the id, webhook id, place, version, parameters and credentials. Null takes away what is within a part.
+/// the [`KEPT_PARTS`]. Null takes away what is within a part.
 pub(super) fn keep_parts(given: &mut Map<String, Value>, current: &Draft) {
     for (part, kept) in [
         ("nodes", json!(current.nodes)),
@@ -122,15 +125,7 @@ pub(super) fn keep_parts(given: &mut Map<String, Value>, current: &Draft) {
         let Some(at) = counterpart(&Node(node.clone()), current) else {
             continue;
         };
-        let kept = [
-            "id",
-            "webhookId",
-            "position",
-            "typeVersion",
-            "parameters",
-            "credentials",
-        ];
-        for key in kept {
+        for key in KEPT_PARTS.split(' ') {
             if let (false, Some(kept)) = (node.contains_key(key), current.nodes[at].get(key)) {
                 node.insert(key.to_owned(), kept.clone());
             }
@@ -157,7 +152,7 @@ pub(super) fn refused(places: &[String]) -> Result<(), String> {
 }
 
 /// The position of the node of `all` that `node` was: by id, else by name, and of the same type.
-fn counterpart(node: &Node, all: &Draft) -> Option<usize> {
+pub(crate) fn counterpart(node: &Node, all: &Draft) -> Option<usize> {
     let has = |same: &dyn Fn(&Node) -> bool| {
         let mut found = all.nodes.iter().enumerate().filter(|(_, one)| same(one));
         let first = found.next()?;
@@ -482,10 +477,11 @@ pub fn hidden_places(name: &str, value: &Value) -> Vec<String> {
     found
 }
 
-#[derive(Clone)]
-struct Place {
+/// A place within a node.
+#[derive(Clone, Default)]
+pub(crate) struct Place {
     /// For a reader.
-    path: String,
+    pub(crate) path: String,
     /// The same with the names of elements in place of their numbers.
     key: String,
     /// The last name in the path, and that of the header or field beside a `value`.
@@ -496,15 +492,15 @@ impl Place {
     fn node(node: &Node) -> Self {
         Self {
             path: format!("node {:?}", node.name()),
-            key: String::new(),
-            name: String::new(),
+            ..Self::default()
         }
     }
 
     fn member(&self, key: &str, of: &Map<String, Value>) -> Self {
-        let separator = match self.name.is_empty() && !self.path.ends_with(']') {
-            true => ", ",
-            false => ".",
+        let separator = match &*self.path {
+            "" => "",
+            path if self.name.is_empty() && !path.ends_with(']') => ", ",
+            _ => ".",
         };
         let sibling = (key == "value").then(|| label(of)).flatten();
         let name = format!("{key} {}", sibling.unwrap_or_default());
@@ -543,8 +539,8 @@ fn visit<'a>(
     found: &mut impl FnMut(Place, &'a Value, &'a Value),
 ) {
     match (a, b) {
-        (Value::Object(a), Value::Object(b)) => visit_members(a, b, &place, found),
-        (Value::Array(a), Value::Array(b)) => {
+        (Value::Object(a), Value::Object(b)) if !a.is_empty() => visit_members(a, b, &place, found),
+        (Value::Array(a), Value::Array(b)) if !a.is_empty() => {
             for (at, (a, b)) in a.iter().zip(b).enumerate() {
                 visit(a, b, place.element(at, a), found);
             }
@@ -553,7 +549,7 @@ fn visit<'a>(
     }
 }
 
-fn visit_members<'a>(
+pub(crate) fn visit_members<'a>(
     a: &'a Map<String, Value>,
     b: &'a Map<String, Value>,
     place: &Place,
@@ -570,73 +566,45 @@ fn visit_members<'a>(
 mod tests {
     use super::*;
 
+    /// Texts by name, as they were shown and as n8n has them; `\n` is a line break.
+    const TEXTS: &str = r#"
+url | https://bob:***@h/v1?api_key=***&b=2 | https://bob:pw@h/v1?api_key=k1&b=2
+code | let apiKey = '***';\nlet b = {token: '***'};\nc() | let apiKey = 'k1';\nlet b = {token: 't2'};\nc()
+twice | a({key: '***'});\nb({key: '***'});\nc() | a({key: 'k1'});\nb({key: 'k2'});\nc()
+lines | a('Bearer ***')\nb('Bearer ***')\nc() | a('Bearer t1')\nb('Bearer t2')\nc()
+body | ={"token":"***","n":1} | ={ "token": "t1", "n": 1 }
+note | ***so*** password=*** | ***so*** password=p1
+"#;
+    /// A text, what a caller makes of it, and what is written; `-` if it is not certain what is meant.
+    const CHANGES: &str = r#"
+url | https://eve:***@h/v1 | -
+code | let d;\nlet b = {token: '***'};\nlet apiKey = '***'; | let d;\nlet b = {token: 't2'};\nlet apiKey = 'k1';
+code | let apiKey = "***"; | -
+code | let apiKey = '***' + '***'; | -
+twice | a({key: '***'});\nb({key: '***'});\nd() | a({key: 'k1'});\nb({key: 'k2'});\nd()
+twice | b({key: '***'});\na({key: '***'});\nc() | -
+twice | b({key: '***'});\nc() | -
+lines | b('Bearer ***')\nd()\na('Bearer ***') | b('Bearer t2')\nd()\na('Bearer t1')
+lines | a('Bearer ***')\ne('Bearer ***')\nc() | -
+body | ={"token":"***","at":{{ $now }}} | ={"token":"t1","at":{{ $now }}}
+body | ={"secret":"***"} | -
+note | ***very*** much, password=*** | ***very*** much, password=p1
+"#;
+
+    fn rows(table: &str) -> impl Iterator<Item = [String; 3]> {
+        table.trim().lines().map(|row| {
+            let row = row.replace(r"\n", "\n");
+            let cells: Vec<_> = row.split(" | ").map(str::to_owned).collect();
+            cells.try_into().unwrap()
+        })
+    }
+
     #[test]
     fn hidden_values_of_texts_are_found_by_the_text_around_them() {
-        let url = (
-            "https://bob:***@h/v1?api_key=***&b=2",
-            "https://bob:pw@h/v1?api_key=k1&b=2",
-        );
-        let code = (
-            "const apiKey = '***';\nconst b = { token: '***' };\nreturn 1;",
-            "const apiKey = 'k1';\nconst b = { token: 't2' };\nreturn 1;",
-        );
-        let twice = (
-            "a({\n key: '***',\n});\nb({\n key: '***',\n});\nreturn 1;",
-            "a({\n key: 'k1',\n});\nb({\n key: 'k2',\n});\nreturn 1;",
-        );
-        let lines = (
-            "a('Bearer ***')\nb('Bearer ***')\nc()",
-            "a('Bearer t1')\nb('Bearer t2')\nc()",
-        );
-        let body = (
-            "={\"token\":\"***\",\"n\":1}",
-            "={ \"token\": \"t1\", \"n\": 1 }",
-        );
-        let note = ("***so*** password=***", "***so*** password=p1");
-        for ((shown, current), given, expected) in [
-            (url, "https://eve:***@h/v1", None),
-            (
-                code,
-                "let c;\nconst b = { token: '***' };\nconst apiKey = '***';",
-                Some("let c;\nconst b = { token: 't2' };\nconst apiKey = 'k1';"),
-            ),
-            (code, "const apiKey = \"***\";", None),
-            (code, "const apiKey = '***' + '***';", None),
-            (
-                twice,
-                "a({\n key: '***',\n});\nb({\n key: '***',\n});\nreturn 2;",
-                Some("a({\n key: 'k1',\n});\nb({\n key: 'k2',\n});\nreturn 2;"),
-            ),
-            (
-                twice,
-                "b({\n key: '***',\n});\na({\n key: '***',\n});\nreturn 1;",
-                None,
-            ),
-            (twice, "b({\n key: '***',\n});\nreturn 1;", None),
-            (
-                lines,
-                "b('Bearer ***')\nd()\na('Bearer ***')",
-                Some("b('Bearer t2')\nd()\na('Bearer t1')"),
-            ),
-            (lines, "a('Bearer ***')\ne('Bearer ***')\nc()", None),
-            (
-                body,
-                "={\"token\":\"***\",\"at\":{{ $now }}}",
-                Some("={\"token\":\"t1\",\"at\":{{ $now }}}"),
-            ),
-            (body, "={\"secret\":\"***\"}", None),
-            (
-                note,
-                "***very*** much, password=***",
-                Some("***very*** much, password=p1"),
-            ),
-        ] {
-            assert_restored(
-                &json!(given),
-                &json!(shown),
-                &json!(current),
-                expected.map(Value::from),
-            );
+        for [name, given, expected] in rows(CHANGES) {
+            let [_, shown, current] = rows(TEXTS).find(|text| text[0] == name).unwrap();
+            let expected = (expected != "-").then(|| expected.into());
+            assert_restored(&json!(given), &json!(shown), &json!(current), expected);
         }
     }
 

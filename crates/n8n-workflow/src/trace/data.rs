@@ -403,10 +403,7 @@ pub fn shortened(value: &Value, limits: (usize, usize), is_cut: &mut bool) -> Va
 /// Runs of one node.
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
-#[expect(
-    missing_docs,
-    reason = "documentation of a member would become a part of a tool's schema"
-)]
+#[expect(missing_docs, reason = "it would become a part of a tool's schema")]
 pub struct NodeRow {
     pub node: String,
     status: String,

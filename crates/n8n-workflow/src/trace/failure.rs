@@ -26,10 +26,7 @@ const MAX_SOURCE: usize = 300;
 /// A failed node.
 #[skip_serializing_none]
 #[derive(Default, Serialize, JsonSchema)]
-#[expect(
-    missing_docs,
-    reason = "documentation of a member would become a part of a tool's schema"
-)]
+#[expect(missing_docs, reason = "it would become a part of a tool's schema")]
 pub struct NodeFailure {
     pub node: Option<String>,
     pub message: String,

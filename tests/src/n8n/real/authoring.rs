@@ -20,7 +20,7 @@ async fn made(env: &Env) -> (TestWorkflow, Value) {
 }
 
 #[tokio::test]
-async fn workflow_with_errors_is_not_created() {
+async fn workflow_with_errors_is_written_only_as_a_draft_and_if_the_caller_says_so() {
     let Some(env) = Env::full().await else { return };
     let name = unique("broken");
     let hook = webhook("lastNode");
@@ -38,11 +38,7 @@ async fn workflow_with_errors_is_not_created() {
     }
     let list = done(&env, "list_workflows", json!({"name": name})).await;
     assert_eq!(list, json!({"workflows": []}));
-}
-
-#[tokio::test]
-async fn workflow_with_errors_is_written_as_a_draft_if_the_caller_says_so() {
-    let Some(env) = Env::full().await else { return };
+    // It is written as a draft if the caller says so.
     let none = json!({"name": "Mail", "type": "n8n-nodes-base.madeUp", "typeVersion": 1});
     let mut arguments = json!({"name": unique("draft"), "nodes": [webhook("lastNode"), none],
         "connections": {"Webhook": leads_to("Mail")}});
@@ -63,7 +59,7 @@ async fn workflow_with_errors_is_written_as_a_draft_if_the_caller_says_so() {
 }
 
 #[tokio::test]
-async fn change_that_n8n_does_not_publish_stays_a_draft() {
+async fn change_that_n8n_does_not_publish_is_a_draft_or_written_settings() {
     let Some(env) = Env::full().await else { return };
     let live = env.live(vec![webhook("lastNode"), echo()]).await;
     let add = json!({"op": "add_node", "node": "Mail", "type": "n8n-nodes-base.emailSend",
@@ -85,6 +81,19 @@ async fn change_that_n8n_does_not_publish_stays_a_draft() {
     done!(env, "activate_workflow", {"workflow_id": live.id});
     let now = env.read(&live).await;
     assert_eq!(now["versionId"], now["activeVersionId"]);
+    // New settings are written before n8n refuses to publish with them.
+    let called = env.live(vec![called_by_another(), set("called")]).await;
+    let calls = base("Call", "executeWorkflow", 1.2, locator(&called.id));
+    let workflow = env.live(vec![webhook("lastNode"), calls]).await;
+    let path = format!("/workflows/{}/deactivate", called.id);
+    env.api("POST", &path, None).await;
+    let operation = json!({"op": "set_settings", "settings": {"executionTimeout": 60}});
+    let written =
+        done!(env, "edit_workflow", {"workflow_id": workflow.id, "operations": [operation]});
+    assert_contains(&written["note"], "All of it was written");
+    assert_contains(&written["note"], "not published");
+    let now = env.read(&workflow).await;
+    assert_eq!(now["settings"]["executionTimeout"], 60);
 }
 
 /// A change through each tool that writes a workflow, or its copy; afterwards it is `Webhook -> Set`, as before. The first
@@ -108,23 +117,6 @@ fn writes(workflow: &TestWorkflow) -> Vec<(String, Value)> {
 }
 
 /// A draft that a person has saved and not published is published by an activation only.
-#[tokio::test]
-async fn change_that_n8n_writes_and_then_refuses_is_told_as_written() {
-    let Some(env) = Env::full().await else { return };
-    let called = env.live(vec![called_by_another(), set("called")]).await;
-    let calls = base("Call", "executeWorkflow", 1.2, locator(&called.id));
-    let workflow = env.live(vec![webhook("lastNode"), calls]).await;
-    let path = format!("/workflows/{}/deactivate", called.id);
-    env.api("POST", &path, None).await;
-    let operation = json!({"op": "set_settings", "settings": {"executionTimeout": 60}});
-    let written =
-        done!(env, "edit_workflow", {"workflow_id": workflow.id, "operations": [operation]});
-    assert_contains(&written["note"], "All of it was written");
-    assert_contains(&written["note"], "not published");
-    let now = env.read(&workflow).await;
-    assert_eq!(now["settings"]["executionTimeout"], 60);
-}
-
 #[tokio::test]
 async fn draft_of_a_person_is_published_by_no_other_change() {
     let Some(env) = Env::full().await else { return };
@@ -377,6 +369,21 @@ async fn all_operations_are_applied_or_none() {
     let dry = done(&env, "edit_workflow", dry).await;
     assert_contains(&dry["note"], "nothing was written");
     assert_has!(env.read(&workflow).await, {"updatedAt": before["updatedAt"]});
+    // Connections that lead nowhere are told.
+    let add = json!({"op": "add_node", "node": "If", "type": "n8n-nodes-base.if", "version": 2.2});
+    let table = json!([
+        [{"node": "Webhook", "to": "Set", "kind": "ai_bogus"}, "n8n has no connections of kind"],
+        [{"node": "Set", "to": "Webhook"}, "A trigger has no input"],
+        [{"node": "If", "to": "Set", "output": 2}, "It has 2 outputs"],
+    ]);
+    let table: Vec<(Value, String)> = serde_json::from_value(table).unwrap();
+    for (mut connect, part) in table {
+        connect["op"] = json!("connect");
+        let arguments = json!({"workflow_id": workflow.id, "operations": [add, connect], "dry_run": true,
+            "allow_invalid": true});
+        let found = done(&env, "edit_workflow", arguments).await;
+        assert_contains(&found["warnings"], &part);
+    }
 }
 
 #[tokio::test]
@@ -608,24 +615,4 @@ async fn empty_names_are_refused_and_mended() {
     let rename = json!([{"op": "rename_workflow", "to": name}]);
     let named = done!(env, "edit_workflow", {"workflow_id": id, "operations": rename});
     assert_eq!(named["name"], name.as_str());
-}
-
-#[tokio::test]
-async fn connections_that_lead_nowhere_are_told() {
-    let Some(env) = Env::full().await else { return };
-    let (workflow, _) = made(&env).await;
-    let add = json!({"op": "add_node", "node": "If", "type": "n8n-nodes-base.if", "version": 2.2});
-    let table = json!([
-        [{"node": "Webhook", "to": "Set", "kind": "ai_bogus"}, "n8n has no connections of kind"],
-        [{"node": "Set", "to": "Webhook"}, "A trigger has no input"],
-        [{"node": "If", "to": "Set", "output": 2}, "It has 2 outputs"],
-    ]);
-    let table: Vec<(Value, String)> = serde_json::from_value(table).unwrap();
-    for (mut connect, part) in table {
-        connect["op"] = json!("connect");
-        let arguments = json!({"workflow_id": workflow.id, "operations": [add, connect], "dry_run": true,
-            "allow_invalid": true});
-        let found = done(&env, "edit_workflow", arguments).await;
-        assert_contains(&found["warnings"], &part);
-    }
 }

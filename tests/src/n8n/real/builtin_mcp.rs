@@ -40,32 +40,33 @@ async fn user_in_the_address_does_not_keep_it_from_being_asked() {
     assert_has!(ran, {"output": {"result": "scheduled"}, "way": "mcp_production"});
 }
 
-/// n8n 1 starts only active workflows, and none manually.
+/// A manual trigger and a sub-workflow receive parameters only in a test.
 #[tokio::test]
 async fn inactive_workflow_runs_as_in_the_editor() {
     let Some(env) = Env::full().await else { return };
-    let hook = vec![webhook("lastNode"), echo()];
-    for (nodes, parameters, result) in [
-        (vec![manual(), set("by hand")], json!({}), "by hand"),
-        (vec![schedule(), set("draft")], json!({}), "draft"),
-        (hook, json!({"input": "in"}), "in"),
+    let pinned = || set("={{ $json.input }}");
+    for (nodes, input, result, way) in [
+        ([manual(), set("by hand")], None, "by hand", "mcp_manual"),
+        ([schedule(), set("draft")], None, "draft", "mcp_manual"),
+        (
+            [webhook("lastNode"), echo()],
+            Some("in"),
+            "in",
+            "mcp_manual",
+        ),
+        ([manual(), pinned()], Some("in"), "in", "mcp_test"),
+        (
+            [called_by_another(), pinned()],
+            Some("in"),
+            "in",
+            "mcp_test",
+        ),
     ] {
-        let workflow = env.draft(nodes).await;
+        let workflow = env.draft(nodes.to_vec()).await;
+        let parameters = input.map_or(json!({}), |input| json!({ "input": input }));
         let ran = env.run(&workflow, parameters).await;
-        assert_has!(ran, {"output": {"result": result}, "way": "mcp_manual"});
-    }
-}
-
-#[tokio::test]
-async fn manual_triggers_and_sub_workflows_receive_parameters_in_test_mode() {
-    let Some(env) = Env::full().await else { return };
-    for trigger in [manual(), called_by_another()] {
-        let workflow = env.draft(vec![trigger, set("={{ $json.input }}")]).await;
-        let arguments = json!({"workflow_id": workflow.id, "parameters": {"input": "pinned"}});
-        let ran = run_with(&env, arguments).await;
-        assert_has!(ran, {"output": {"result": "pinned"}, "way": "mcp_test"});
-        let execution = env.execution(&ran).await;
-        assert_eq!(execution["workflowId"], *workflow.id);
+        assert_has!(ran, {"output": {"result": result}, "way": way});
+        assert_eq!(env.execution(&ran).await["workflowId"], *workflow.id);
     }
 }
 

@@ -90,7 +90,7 @@ async fn running_and_waiting_executions_are_listed() {
 }
 
 #[tokio::test]
-async fn views_show_nodes_and_items() {
+async fn completed_execution_is_shown_in_views_and_neither_explained_nor_retried() {
     let Some(env) = Env::full().await else { return };
     let three = code("return [1, 2, 3].map(n => ({json: {n}}))");
     let workflow = env.live(vec![webhook("lastNode"), three]).await;
@@ -126,11 +126,13 @@ async fn views_show_nodes_and_items() {
     assert_eq!(one["nodes"][0]["output"], json!([{"n": 1}]));
     let none = json!({"execution_id": run["execution_id"], "nodes": ["Nobody"]});
     assert_refused(&env, "get_execution", none, "Webhook, Code").await;
-}
-
-#[tokio::test]
-async fn large_items_are_truncated_with_a_note() {
-    let Some(env) = Env::full().await else { return };
+    let id = json!({"execution_id": run["execution_id"]});
+    assert_refused(&env, "explain_execution", id.clone(), "did not fail").await;
+    assert_refused(&env, "retry_execution", id, "n8n retries only those").await;
+    refused!(env, "explain_execution", {"execution_id": "999999999"}, "no execution 999999999");
+    let nodes = vec![webhook("onReceived"), code("return [];"), set("x")];
+    let run = env.run(&env.live(nodes).await, json!({})).await;
+    refused!(env, "explain_execution", {"execution_id": run["execution_id"]}, "came out of Code");
     let many =
         code("return Array.from({length: 400}, (_, n) => ({json: {n, text: 'x'.repeat(3000)}}))");
     let workflow = env.live(vec![webhook("onReceived"), many]).await;
@@ -152,19 +154,4 @@ async fn secrets_are_shown_where_the_operator_says_so() {
     let workflow = env.live(vec![webhook("lastNode"), secrets]).await;
     let run = env.run(&workflow, json!({})).await;
     assert_eq!(run["output"], json!({"password": "hunter2"}), "{run}");
-}
-
-#[tokio::test]
-async fn completed_execution_is_neither_explained_nor_retried() {
-    let Some(env) = Env::full().await else { return };
-    let workflow = env.live(vec![webhook("lastNode"), echo()]).await;
-    let run = env.run(&workflow, json!({"input": "x"})).await;
-    let id = json!({"execution_id": run["execution_id"]});
-    assert_refused(&env, "explain_execution", id.clone(), "did not fail").await;
-    assert_refused(&env, "retry_execution", id, "n8n retries only those").await;
-    refused!(env, "explain_execution", {"execution_id": "999999999"}, "no execution 999999999");
-    let nodes = vec![webhook("onReceived"), code("return [];"), set("x")];
-    let empty = env.live(nodes).await;
-    let run = env.run(&empty, json!({})).await;
-    refused!(env, "explain_execution", {"execution_id": run["execution_id"]}, "came out of Code");
 }

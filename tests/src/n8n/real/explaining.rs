@@ -113,7 +113,7 @@ async fn common_failures_are_explained() {
 }
 
 #[tokio::test]
-async fn failed_model_is_named_instead_of_its_agent() {
+async fn failed_model_and_sub_workflow_are_named_instead_of_the_node_that_uses_them() {
     let Some(env) = Env::urls().await else { return };
     let data = json!({"apiKey": "none", "url": "http://127.0.0.1:1/v1", "header": false});
     let (name, kind) = (unique("credential"), "openAiApi");
@@ -139,11 +139,7 @@ async fn failed_model_is_named_instead_of_its_agent() {
     let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
     assert_explained(&why, "Model", "cannot connect", "Check the URL");
     assert_has!(why["failed"], {"used_by": "Agent"});
-}
-
-#[tokio::test]
-async fn failure_of_a_sub_workflow_is_followed() {
-    let Some(env) = Env::urls().await else { return };
+    // So is the node of a sub-workflow.
     let nodes = vec![
         webhook("onReceived"),
         called_by_another(),
@@ -165,7 +161,7 @@ async fn failure_of_a_sub_workflow_is_followed() {
 
 /// An error that an output of its own, or the next node, goes on with.
 #[tokio::test]
-async fn handled_errors_are_explained_and_have_no_stack() {
+async fn handled_errors_and_timeouts_are_explained_and_have_no_stack() {
     let Some(env) = Env::urls().await else { return };
     for how in ["continueErrorOutput", "continueRegularOutput"] {
         let mut node = http_request("http://127.0.0.1:1/handled");
@@ -185,6 +181,15 @@ async fn handled_errors_are_explained_and_have_no_stack() {
         assert_explained(&why, "HTTP Request", "cannot connect", "n8n's own machine");
         assert_has!(why, {"failed": {"handled": 1, "source": "http://127.0.0.1:1/handled"}});
     }
+    let settings = json!({"executionTimeout": 1});
+    let nodes = vec![webhook("lastNode"), wait(60), set("x")];
+    let workflow = env.live_with(nodes, settings).await;
+    let ran = env.run(&workflow, json!({})).await;
+    assert_eq!(ran["status"], "canceled", "{ran}");
+    assert_contains(&ran["error"]["message"], "timed out");
+    let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
+    assert_contains(&why["likely_cause"], "longer than its workflow may");
+    assert_contains(&why["advice"], "executionTimeout");
 }
 
 /// Mistakes that n8n publishes and that are known before a run, and after it.
@@ -225,18 +230,4 @@ async fn failures_that_n8n_publishes_are_known_before() {
         assert_explained(&why, &name, &cause, "");
         assert_eq!(why["failed"]["source"], source, "{why}");
     }
-}
-
-#[tokio::test]
-async fn timeout_of_the_workflow_is_explained() {
-    let Some(env) = Env::urls().await else { return };
-    let settings = json!({"executionTimeout": 1});
-    let nodes = vec![webhook("lastNode"), wait(60), set("x")];
-    let workflow = env.live_with(nodes, settings).await;
-    let ran = env.run(&workflow, json!({})).await;
-    assert_eq!(ran["status"], "canceled", "{ran}");
-    assert_contains(&ran["error"]["message"], "timed out");
-    let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
-    assert_contains(&why["likely_cause"], "longer than its workflow may");
-    assert_contains(&why["advice"], "executionTimeout");
 }

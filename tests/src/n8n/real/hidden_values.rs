@@ -194,7 +194,7 @@ async fn texts_are_replaced_beside_hidden_values() {
 }
 
 #[tokio::test]
-async fn parts_that_a_node_lacks_stay() {
+async fn parts_that_a_node_lacks_stay_and_nothing_is_written_that_hides_nothing() {
     let Some(env) = Env::full().await else { return };
     let data = json!({"name": "X-Key", "value": "v"});
     let (trigger, ..) = env
@@ -209,11 +209,7 @@ async fn parts_that_a_node_lacks_stay() {
     }
     done!(env, "update_workflow", {"workflow_id": workflow.id, "workflow": definition});
     assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
-}
-
-#[tokio::test]
-async fn credential_without_an_id_is_the_one_of_its_name() {
-    let Some(env) = Env::full().await else { return };
+    // A credential without an id is the one of its name.
     let kind = "httpSslAuth";
     let names = ["first", "second", "third"].map(unique);
     let mut ids = Vec::new();
@@ -233,11 +229,7 @@ async fn credential_without_an_id_is_the_one_of_its_name() {
         done!(env, "edit_workflow", {"workflow_id": workflow.id, "operations": [operation]});
         assert_eq!(has().await["id"], id, "{name}");
     }
-}
-
-#[tokio::test]
-async fn placeholders_are_not_written_where_nothing_was_hidden() {
-    let Some(env) = Env::full().await else { return };
+    // Placeholders are not written where nothing was hidden.
     let name = unique("hidden");
     let request =
         |url: &str| json!({"name": name, "nodes": [webhook("lastNode"), http_request(url)]});

@@ -61,7 +61,7 @@ async fn tags_are_replaced() {
 }
 
 #[tokio::test]
-async fn workflow_is_activated_deactivated_archived_and_restored() {
+async fn workflow_is_activated_deactivated_archived_restored_and_deleted() {
     let Some(env) = Env::full().await else { return };
     let workflow = env.draft(vec![webhook("lastNode")]).await;
     let id = json!({"workflow_id": workflow.id});
@@ -86,17 +86,12 @@ async fn workflow_is_activated_deactivated_archived_and_restored() {
     assert_eq!(list["workflows"][0]["id"], *workflow.id, "{list}");
     let state = done(&env, "unarchive_workflow", id).await;
     assert_eq!(state.get("archived"), None, "{state}");
-}
-
-#[tokio::test]
-async fn workflow_is_deleted_only_after_confirmation() {
-    let Some(env) = Env::full().await else { return };
-    let workflow = env.live(vec![webhook("lastNode")]).await;
+    // It is deleted only after a confirmation.
+    done!(env, "activate_workflow", {"workflow_id": workflow.id});
     let id = &workflow.id;
     let message = refused!(env, "delete_workflow", {"workflow_id": id}, "active workflow");
     assert_contains(&message, "confirm");
-    let other = json!({"workflow_id": id, "confirm": "another"});
-    assert_refused(&env, "delete_workflow", other, "Nothing was done").await;
+    refused!(env, "delete_workflow", {"workflow_id": id, "confirm": "another"}, "Nothing was done");
     let deleted = done!(env, "delete_workflow", {"workflow_id": id, "confirm": id});
     assert_eq!(deleted["deleted"], **id);
     refused!(env, "get_workflow", {"workflow_id": id}, "no workflow");

@@ -35,7 +35,7 @@ async fn nodes_are_found_by_search_texts_and_category() {
 }
 
 #[tokio::test]
-async fn definition_of_a_node_is_compact() {
+async fn nodes_are_described_whole_and_compact_and_their_examples_validate() {
     let Some(env) = Env::full().await else { return };
     let node = done!(env, "get_node", {"type": "n8n-nodes-base.httpRequest"});
     let definition = node["definition"].as_str().unwrap();
@@ -51,11 +51,6 @@ async fn definition_of_a_node_is_compact() {
     assert!(size < 14_000, "{size}");
     let full = done!(env, "get_node", {"type": "n8n-nodes-base.httpRequest", "full": true});
     assert_contains(&full["definition"], "Expression<");
-}
-
-#[tokio::test]
-async fn common_nodes_are_described_whole_and_their_examples_validate() {
-    let Some(env) = Env::full().await else { return };
     for (name, shape, outputs) in [
         ("if", "combinator: 'and'", &["0 true", "1 false"][..]),
         ("set", "assignments: Array<", &["0 main"]),

@@ -1,6 +1,7 @@
 //! The operator's rules hold: for workflows, for lists of the whole n8n, against changing tags, and against other
 //! workflows that start a closed one.
 
+use super::node_builders::node;
 use super::*;
 
 fn ids(page: &Value) -> Vec<&str> {
@@ -30,45 +31,40 @@ async fn assert_not_open(env: &Env, workflow: &TestWorkflow, run: &Value) {
 }
 
 #[tokio::test]
-async fn only_workflows_with_the_allowed_tag_are_open() {
+async fn workflows_are_open_by_tag_id_and_project() {
     let Some(env) = Env::full().await else { return };
     let (tag, tag_id) = env.tag().await;
     let inside = env.live(vec![webhook("lastNode"), echo()]).await;
     let outside = env.live(vec![webhook("lastNode"), echo()]).await;
     env.set_tags(&inside, &[&tag_id]).await;
     let run = env.run(&outside, json!({"input": "x"})).await;
-    let guarded = Env::limited(&["--allow-workflows", &format!("tag:{tag}")])
-        .await
-        .unwrap();
-    assert_not_open(&guarded, &outside, &run).await;
-    let listed = done(&guarded, "list_workflows", json!({"limit": 250})).await;
-    assert_eq!(ids(&listed), [inside.id.as_str()], "{listed}");
-    let own = guarded.run(&inside, json!({"input": "y"})).await;
-    assert_eq!(own["output"], json!({"result": "y"}), "{own}");
-    let executions = done(&guarded, "list_executions", json!({"limit": 50})).await;
-    let workflows = member_texts(&executions["executions"], "workflow_id");
-    assert!(workflows.iter().all(|id| *id == inside.id), "{executions}");
-}
-
-#[tokio::test]
-async fn workflows_are_denied_by_id_and_by_project() {
-    let Some(env) = Env::full().await else { return };
-    let workflow = env.live(vec![webhook("lastNode"), echo()]).await;
-    let run = env.run(&workflow, json!({})).await;
-    let whole = env.read(&workflow).await;
+    let whole = env.read(&outside).await;
     let project = whole["shared"][0]["projectId"].as_str().unwrap();
-    let project = format!("project:{project}");
-    for rule in [&workflow.id, &project] {
-        let guarded = Env::limited(&["--deny-workflows", rule]).await.unwrap();
-        assert_not_open(&guarded, &workflow, &run).await;
-        let listed = done!(guarded, "list_workflows", {"name": workflow.name});
+    let (tag, project) = (format!("tag:{tag}"), format!("project:{project}"));
+    for rule in [
+        ["--allow-workflows", &tag],
+        ["--deny-workflows", &outside.id],
+        ["--deny-workflows", &project],
+    ] {
+        let guarded = Env::limited(&rule).await.unwrap();
+        assert_not_open(&guarded, &outside, &run).await;
+        let listed = done!(guarded, "list_workflows", {"name": outside.name});
         assert!(ids(&listed).is_empty(), "{listed}");
-        let uri = json!({"uri": format!("n8n://workflows/{}", workflow.id)});
+        let uri = json!({"uri": format!("n8n://workflows/{}", outside.id)});
         let error = guarded.server.error("resources/read", uri).await;
-        assert_lacks(&error, &workflow.name);
+        assert_lacks(&error, &outside.name);
+        if rule[1] == tag {
+            let listed = done!(guarded, "list_workflows", {"limit": 250});
+            assert_eq!(ids(&listed), [inside.id.as_str()], "{listed}");
+            let own = guarded.run(&inside, json!({"input": "y"})).await;
+            assert_eq!(own["output"], json!({"result": "y"}), "{own}");
+            let executions = done!(guarded, "list_executions", {"limit": 50});
+            let workflows = member_texts(&executions["executions"], "workflow_id");
+            assert!(workflows.iter().all(|id| *id == inside.id), "{executions}");
+        }
     }
     let guarded = Env::with(&["--allow-workflows", &project]).await.unwrap();
-    done!(guarded, "get_workflow", {"workflow_id": workflow.id});
+    done!(guarded, "get_workflow", {"workflow_id": outside.id});
 }
 
 #[tokio::test]
@@ -101,7 +97,7 @@ async fn draft_that_nobody_reviewed_is_not_started_through_another_workflow() {
     };
     let sub = "n8n-nodes-base.executeWorkflow";
     let tool = "@n8n/n8n-nodes-langchain.toolWorkflow";
-    let call = |kind: &str, id: &str| caller(kind, locator(id));
+    let call = |kind: &str, id: &str| node("Call", kind, 1.2, locator(id));
     let definition =
         json!({"name": unique("unseen"), "nodes": [called_by_another(), set("unseen")]});
     let unseen = env.adopt(&done(&env, "create_workflow", definition).await);
@@ -190,11 +186,6 @@ async fn tag_of_a_rule_is_not_changed() {
     assert_has!(env.get(&format!("/tags/{tag_id}")).await, {"name": tag});
 }
 
-/// A node that gets another workflow in the way that `parameters` says.
-fn caller(kind: &str, parameters: Value) -> Value {
-    json!({"name": "Call", "type": kind, "typeVersion": 1.2, "position": [200, 0], "parameters": parameters})
-}
-
 #[tokio::test]
 async fn closed_workflow_is_not_started_by_a_written_one() {
     let Some(env) = Env::full().await else { return };
@@ -207,12 +198,27 @@ async fn closed_workflow_is_not_started_by_a_written_one() {
     let sub = "n8n-nodes-base.executeWorkflow";
     let tool = "@n8n/n8n-nodes-langchain.toolWorkflow";
     for node in [
-        caller(sub, locator(&closed.id)),
-        caller(sub, json!({"workflowId": closed.id})),
-        caller(sub, locator(&format!("={{{{ '{}' }}}}", closed.id))),
-        caller(sub, json!({"source": "parameter", "workflowJson": "{}"})),
-        caller(sub, json!({"options": [{"workflowId": closed.id}]})),
-        caller(tool, locator(&closed.id)),
+        node("Call", sub, 1.2, locator(&closed.id)),
+        node("Call", sub, 1.2, json!({"workflowId": closed.id})),
+        node(
+            "Call",
+            sub,
+            1.2,
+            locator(&format!("={{{{ '{}' }}}}", closed.id)),
+        ),
+        node(
+            "Call",
+            sub,
+            1.2,
+            json!({"source": "parameter", "workflowJson": "{}"}),
+        ),
+        node(
+            "Call",
+            sub,
+            1.2,
+            json!({"options": [{"workflowId": closed.id}]}),
+        ),
+        node("Call", tool, 1.2, locator(&closed.id)),
     ] {
         let nodes = [webhook("lastNode"), node.clone()];
         let new = json!({"name": "x", "nodes": nodes});
@@ -228,10 +234,13 @@ async fn closed_workflow_is_not_started_by_a_written_one() {
     let change = json!({"settings": settings});
     refused!(guarded, "update_workflow", {"workflow_id": open.id, "workflow": change}, CLOSED);
     // Another one, and an old reference that a person wrote.
-    let change = json!({"nodes": [webhook("lastNode"), caller(sub, locator(&free.id))]});
+    let change = json!({"nodes": [webhook("lastNode"), node("Call", sub, 1.2, locator(&free.id))]});
     done!(guarded, "update_workflow", {"workflow_id": open.id, "workflow": change, "allow_invalid": true});
     let written = env
-        .draft(vec![webhook("lastNode"), caller(sub, locator(&closed.id))])
+        .draft(vec![
+            webhook("lastNode"),
+            node("Call", sub, 1.2, locator(&closed.id)),
+        ])
         .await;
     done!(guarded, "update_workflow", {"workflow_id": written.id, "workflow": {"name": "renamed"}});
     // n8n's own reason has the name.
@@ -283,4 +292,10 @@ async fn whole_instance_is_neither_shown_nor_changed() {
         let last = path.rsplit('/').next();
         refused!(guarded, "call_n8n_api", {"method": method, "path": path, "confirm": last}, CLOSED);
     }
+    // A credential may be that of a workflow outside of the rules.
+    let table = json!([
+        ["transfer_credential", {"credential_id": "no", "project_id": "no", "confirm": "no"}, "reaches all workflows"],
+        ["delete_credential", {"credential_id": "no", "confirm": "no"}, "reaches all workflows"],
+    ]);
+    assert_all_refused(&guarded, table).await;
 }

@@ -23,61 +23,42 @@ const PLACES: &[&str] = &[
     "<password>SECRET</password> password=SECRET",
 ];
 /// Members of JSON that hold nothing but a secret.
-const MEMBERS: &[&str] = &[
-    "password",
-    "x-api-key",
-    "clientSecret",
-    "Authorization",
-    "Cookie",
-];
+const MEMBERS: &str = "password x-api-key clientSecret Authorization Cookie";
 
 /// A text that appears nowhere else; with digits, as real secrets have.
 fn canary(at: usize) -> String {
     format!("C4n4ry{at:02}Zq7")
 }
 
-/// The calls by which a tool shows texts of a workflow or of an execution.
-fn calls_that_show(tool: &str, workflow: &Value, execution: &Value) -> Vec<Value> {
+/// The calls that show texts of a workflow or of an execution. The other tools write, and answer with ids, names and the
+/// findings of validate_workflow, or show nothing of those; the file of an execution has its own test, with a secret.
+fn calls_that_show(workflow: &Value, execution: &Value) -> Vec<(String, Value)> {
     let (id, version) = (&workflow["id"], &workflow["versionId"]);
-    let of_workflow = json!({"workflow_id": id});
-    let of_execution = json!({"execution_id": execution});
-    match tool {
-        "list_workflows" => vec![json!({})],
-        "get_workflow" => {
-            let nodes = member_texts(&workflow["nodes"], "name");
-            let full = json!({"workflow_id": id, "full": true});
-            vec![
-                of_workflow,
-                full,
-                json!({"workflow_id": id, "nodes": nodes}),
-            ]
-        }
-        "validate_workflow" | "list_executions" | "list_workflow_versions" | "run_workflow" => {
-            vec![of_workflow]
-        }
-        "get_workflow_version" => {
-            let mut changes = json!({"workflow_id": id, "version_id": version});
-            let shown = changes.clone();
-            changes["changes_to"] = json!("current");
-            vec![shown, changes]
-        }
-        "edit_workflow" => {
-            let rename = json!([{"op": "rename_node", "node": "Webhook", "to": "Hook"}]);
-            vec![json!({"workflow_id": id, "operations": rename, "dry_run": true})]
-        }
-        "get_execution" => {
-            let views = ["result", "preview", "summary", "full", "error"];
-            let view = |view| json!({"execution_id": execution, "view": view});
-            views.map(view).to_vec()
-        }
-        // The file has its own test, with a secret in it.
-        "explain_execution" | "retry_execution" | "resume_execution" | "get_execution_file" => {
-            vec![of_execution]
-        }
-        // They write, and answer with ids, names and the findings of validate_workflow, or show nothing of
-        // workflows and executions.
-        _ => Vec::new(),
-    }
+    let nodes = member_texts(&workflow["nodes"], "name");
+    let rename = json!([{"op": "rename_node", "node": "Webhook", "to": "Hook"}]);
+    let table = json!([
+        ["list_workflows", {}],
+        ["get_workflow", {"workflow_id": id}],
+        ["get_workflow", {"workflow_id": id, "full": true}],
+        ["get_workflow", {"workflow_id": id, "nodes": nodes}],
+        ["validate_workflow", {"workflow_id": id}],
+        ["list_executions", {"workflow_id": id}],
+        ["list_workflow_versions", {"workflow_id": id}],
+        ["run_workflow", {"workflow_id": id}],
+        ["get_workflow_version", {"workflow_id": id, "version_id": version}],
+        ["get_workflow_version", {"workflow_id": id, "version_id": version, "changes_to": "current"}],
+        ["edit_workflow", {"workflow_id": id, "operations": rename, "dry_run": true}],
+        ["get_execution", {"execution_id": execution}],
+        ["get_execution", {"execution_id": execution, "view": "preview"}],
+        ["get_execution", {"execution_id": execution, "view": "summary"}],
+        ["get_execution", {"execution_id": execution, "view": "full"}],
+        ["get_execution", {"execution_id": execution, "view": "error"}],
+        ["explain_execution", {"execution_id": execution}],
+        ["retry_execution", {"execution_id": execution}],
+        ["resume_execution", {"execution_id": execution}],
+        ["get_execution_file", {"execution_id": execution}],
+    ]);
+    serde_json::from_value(table).unwrap()
 }
 
 #[tokio::test]
@@ -90,10 +71,10 @@ async fn no_answer_shows_a_secret_of_a_workflow() {
     let texts: Vec<String> = texts
         .map(|(at, text)| text.replace("SECRET", &canary(at)))
         .collect();
-    let members = MEMBERS.iter().enumerate();
-    let members = members.map(|(at, name)| ((*name).to_owned(), canary(PLACES.len() + at).into()));
+    let members = MEMBERS.split(' ').enumerate();
+    let members = members.map(|(at, name)| (name.to_owned(), canary(PLACES.len() + at).into()));
     let members: serde_json::Map<String, Value> = members.collect();
-    let count = PLACES.len() + MEMBERS.len();
+    let count = PLACES.len() + members.len();
     // In parameters, in headers, in code, in notes, in items, and in an error.
     let assigned = texts.iter().enumerate();
     let assigned: Vec<Value> = assigned
@@ -143,14 +124,11 @@ async fn no_answer_shows_a_secret_of_a_workflow() {
     env.api("PUT", &path, Some(described)).await;
     let mut shown = vec![ran.to_string(), failed.to_string()];
     let ids = [(&workflow.id, &ran), (&failing.id, &failed)];
-    let tools = env.tool_names().await;
     for (workflow, run) in ids {
         let execution = &run["execution_id"];
         let whole = env.get(&format!("/workflows/{workflow}")).await;
-        for tool in &tools {
-            for arguments in calls_that_show(tool, &whole, execution) {
-                shown.push(call(&env, tool, arguments).await.text());
-            }
+        for (tool, arguments) in calls_that_show(&whole, execution) {
+            shown.push(call(&env, &tool, arguments).await.text());
         }
         for uri in [
             format!("n8n://workflows/{workflow}"),

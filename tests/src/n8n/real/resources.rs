@@ -48,7 +48,7 @@ async fn read_resource(env: &Env, uri: &str) -> Value {
 }
 
 #[tokio::test]
-async fn workflows_and_executions_are_resources() {
+async fn workflows_and_executions_are_resources_and_parts_of_prompts() {
     let Some(env) = Env::full().await else { return };
     let workflow = env.live(vec![webhook("lastNode"), echo()]).await;
     let run = env.run(&workflow, json!({"input": "SECRET-INPUT"})).await;
@@ -69,6 +69,23 @@ async fn workflows_and_executions_are_resources() {
         let error = env.server.error("resources/read", uri).await;
         assert_eq!(error["data"]["kind"], "resource_not_found", "{error}");
     }
+    let text = async |name: &str, arguments: Value| {
+        let prompt = json!({"name": name, "arguments": arguments});
+        let prompt = env.server.result("prompts/get", prompt).await;
+        prompt["messages"][0]["content"]["text"].clone()
+    };
+    let review = text("review_workflow", json!({"workflow_id": workflow.id})).await;
+    assert_contains(&review, &workflow.name);
+    assert_contains(&review, "Follow that data");
+    let build = text("build_workflow", json!({"goal": "tell me the weather"})).await;
+    assert_contains(&build, "tell me the weather");
+    assert_contains(&build, "list_nodes");
+    let failing = env.live(vec![webhook("lastNode"), fail("boom")]).await;
+    let run = env.run(&failing, json!({})).await;
+    let id = json!({"execution_id": run["execution_id"]});
+    let debug = text("debug_execution", id).await;
+    assert_contains(&debug, "boom");
+    assert_contains(&debug, "on purpose");
 }
 
 #[tokio::test]
@@ -100,28 +117,4 @@ async fn subscribers_are_notified_of_changes() {
     proxy.wait_for(&read, READS).await;
     gate.open();
     wait_for(&mut notifications, &uri).await;
-}
-
-#[tokio::test]
-async fn prompts_include_current_data_of_n8n() {
-    let Some(env) = Env::full().await else { return };
-    let nodes = vec![webhook("lastNode"), code("return []"), fail("boom")];
-    let workflow = env.live(nodes).await;
-    let text = async |name: &str, arguments: Value| {
-        let prompt = json!({"name": name, "arguments": arguments});
-        let prompt = env.server.result("prompts/get", prompt).await;
-        prompt["messages"][0]["content"]["text"].clone()
-    };
-    let review = text("review_workflow", json!({"workflow_id": workflow.id})).await;
-    assert_contains(&review, &workflow.name);
-    assert_contains(&review, "Follow that data");
-    let build = text("build_workflow", json!({"goal": "tell me the weather"})).await;
-    assert_contains(&build, "tell me the weather");
-    assert_contains(&build, "list_nodes");
-    let failing = env.live(vec![webhook("lastNode"), fail("boom")]).await;
-    let run = env.run(&failing, json!({})).await;
-    let id = json!({"execution_id": run["execution_id"]});
-    let debug = text("debug_execution", id).await;
-    assert_contains(&debug, "boom");
-    assert_contains(&debug, "on purpose");
 }

@@ -14,7 +14,7 @@ async fn waiting_of(env: &Env, workflow: &TestWorkflow) -> Value {
 }
 
 #[tokio::test]
-async fn request_and_form_that_an_execution_waits_for_are_sent() {
+async fn request_and_form_are_sent_and_an_answer_of_the_workflow_is_no_refusal() {
     let Some(env) = Env::urls().await else { return };
     let form = json!({"resume": "form", "formTitle": "T", "options": {},
         "formFields": {"values": [{"fieldLabel": "answer"}]}});
@@ -59,10 +59,24 @@ async fn request_and_form_that_an_execution_waits_for_are_sent() {
             assert_lacks(&shown.to_string(), token);
         }
     }
+    // A workflow that answers behind its wait, with the status of a refusal.
+    let parameters = json!({"resume": "webhook", "responseMode": "responseNode", "options": {}});
+    let mut answer = respond();
+    answer["parameters"]["options"] = json!({"responseCode": 429});
+    let nodes = vec![
+        webhook("onReceived"),
+        base("Wait", "wait", 1.1, parameters),
+        answer,
+    ];
+    let id = waiting(&env, nodes).await;
+    let arguments = agreed(&env, "resume_execution", json!({"execution_id": id})).await;
+    let resumed = ended(&env, "resume_execution", arguments).await;
+    assert_has!(resumed, {"status": "completed"});
+    assert_contains(&resumed["note"], "HTTP 429");
 }
 
 #[tokio::test]
-async fn next_page_of_a_form_is_filled_in() {
+async fn next_page_of_a_form_is_filled_in_and_no_wait_for_a_time_is_ended() {
     let Some(env) = Env::urls().await else { return };
     let page = |name: &str, field: &str| {
         let fields = json!({"values": [{"fieldLabel": field, "requiredField": true}]});
@@ -111,11 +125,6 @@ async fn next_page_of_a_form_is_filled_in() {
     let filled = fill_in(json!({})).await;
     let filled = followed(&env, filled, &Value::Null).await;
     assert_has!(filled, {"status": "completed", "output": {"result": "red 7 round"}});
-}
-
-#[tokio::test]
-async fn execution_that_waits_for_something_else_is_not_resumed() {
-    let Some(env) = Env::urls().await else { return };
     let id = waiting(&env, vec![webhook("onReceived"), wait(600), set("x")]).await;
     refused!(env, "resume_execution", {"execution_id": id, "confirm": id}, "continues by itself");
     let shown = done!(env, "get_execution", {"execution_id": id});
@@ -148,23 +157,4 @@ async fn agreement_counts_for_one_wait() {
         assert_has!(done(&env, tool, given.clone()).await, {"status": "waiting"});
     }
     done!(env, "stop_execution", {"execution_id": id});
-}
-
-/// A workflow that answers behind its wait, with the status of a refusal.
-#[tokio::test]
-async fn answer_of_the_workflow_is_no_refusal_to_continue() {
-    let Some(env) = Env::urls().await else { return };
-    let parameters = json!({"resume": "webhook", "responseMode": "responseNode", "options": {}});
-    let mut answer = respond();
-    answer["parameters"]["options"] = json!({"responseCode": 429});
-    let nodes = vec![
-        webhook("onReceived"),
-        base("Wait", "wait", 1.1, parameters),
-        answer,
-    ];
-    let id = waiting(&env, nodes).await;
-    let arguments = agreed(&env, "resume_execution", json!({"execution_id": id})).await;
-    let resumed = ended(&env, "resume_execution", arguments).await;
-    assert_has!(resumed, {"status": "completed"});
-    assert_contains(&resumed["note"], "HTTP 429");
 }

@@ -91,11 +91,11 @@ async fn cancelled_call_stops_its_run() {
 }
 
 #[tokio::test]
-async fn runs_that_n8n_does_not_save_return_the_reply_at_once() {
+async fn runs_that_n8n_does_not_save_return_the_reply_at_once_unless_it_may_be_a_refusal() {
     let Some(env) = Env::urls().await else { return };
     let settings = json!({"saveDataSuccessExecution": "none", "saveDataErrorExecution": "none"});
     let nodes = vec![webhook("lastNode"), echo()];
-    let workflow = env.live_with(nodes, settings).await;
+    let workflow = env.live_with(nodes, settings.clone()).await;
     // The first waits for the activation.
     env.run(&workflow, json!({"input": "first"})).await;
     let runs = (0..5).map(|at| env.run(&workflow, json!({"input": format!("run {at}")})));
@@ -104,13 +104,7 @@ async fn runs_that_n8n_does_not_save_return_the_reply_at_once() {
         assert_has!(ran, {"status": "completed", "output": output, "response": {"status": 200}});
         assert_contains(&ran["note"], "keeps no execution");
     }
-}
-
-/// A workflow may answer as n8n or a proxy does that refuses a request: without an execution nobody can tell.
-#[tokio::test]
-async fn refusal_that_may_be_the_answer_of_the_workflow_is_no_certain_one() {
-    let Some(env) = Env::urls().await else { return };
-    let settings = json!({"saveDataSuccessExecution": "none", "saveDataErrorExecution": "none"});
+    // A workflow may answer as n8n or a proxy does that refuses a request: without an execution nobody can tell.
     for (status, other) in [
         (429, "busy or not ready"),
         (503, "busy or not ready"),
@@ -158,6 +152,14 @@ async fn answer_of_the_webhook_is_part_of_the_result() {
     let workflow = env.live(vec![webhook("onReceived"), all]).await;
     let ran = env.run(&workflow, json!({})).await;
     assert_contains(&ran["output"]["result"], "x-mcp-request-id");
+    // The places in n8n's source are not.
+    let workflow = env
+        .live(vec![webhook("lastNode"), code("return [];")])
+        .await;
+    let ran = env.run(&workflow, json!({})).await;
+    assert_eq!(ran["response"]["status"], 500, "{ran}");
+    assert_contains(&ran["response"]["body"]["message"], "No item to return");
+    assert_lacks(&ran.to_string(), "stack");
 }
 
 #[tokio::test]
@@ -206,7 +208,7 @@ async fn page_of_something_in_front_of_n8n_is_no_success() {
 }
 
 #[tokio::test]
-async fn output_of_many_items_is_short_and_can_be_chosen() {
+async fn output_of_many_items_is_short_and_that_of_branches_and_filters_not_mistaken() {
     let Some(env) = Env::urls().await else { return };
     let many =
         "return Array.from({length: 10000}, (_, at) => ({json: {at, text: 'x'.repeat(50)}}));";
@@ -227,6 +229,26 @@ async fn output_of_many_items_is_short_and_can_be_chosen() {
     assert_eq!(ran["status"], "completed");
     assert!(ran.to_string().len() < 40_000, "{}", ran.to_string().len());
     assert_starts_with(&ran["note"], "Cut:");
+    let (mut a, mut b) = (set("a"), set("b"));
+    (a["name"], b["name"]) = (json!("A"), json!("B"));
+    let connections = json!({"Webhook": {"main": [[target("A"), target("B")]]}});
+    let nodes = vec![webhook("lastNode"), a, b];
+    let workflow = env.connected_nodes(nodes, connections).await;
+    let ran = env.run(&workflow, json!({})).await;
+    // Both are at one place, and n8n runs them in either order.
+    let is_b = ran["output"]["result"] == "b";
+    let other = if is_b { "A" } else { "B" };
+    assert_contains(&ran["note"], &format!("Other branches ended at: {other}."));
+
+    let operator = json!({"type": "number", "operation": "equals"});
+    let never = json!({"id": "1", "leftValue": 1, "rightValue": 2, "operator": operator});
+    let options = json!({"version": 2, "caseSensitive": true, "typeValidation": "strict"});
+    let all = json!({"options": options, "conditions": [never], "combinator": "and"});
+    let all = json!({"conditions": all, "options": {}});
+    let filter = node_builders::base("Filter", "filter", 2.2, all);
+    let workflow = env.live(vec![webhook("onReceived"), filter]).await;
+    let ran = env.run(&workflow, json!({})).await;
+    assert_has!(ran, {"status": "completed", "output": []});
 }
 
 /// n8n lists executions of this size only after seconds, and holds up everybody else meanwhile.
@@ -265,41 +287,4 @@ async fn run_ends_with_the_reply_of_its_webhook() {
         (after.count() <= 3).then_some(())
     })
     .await;
-}
-
-#[tokio::test]
-async fn output_of_branches_and_filters_is_not_mistaken() {
-    let Some(env) = Env::urls().await else { return };
-    let (mut a, mut b) = (set("a"), set("b"));
-    (a["name"], b["name"]) = (json!("A"), json!("B"));
-    let connections = json!({"Webhook": {"main": [[target("A"), target("B")]]}});
-    let nodes = vec![webhook("lastNode"), a, b];
-    let workflow = env.connected_nodes(nodes, connections).await;
-    let ran = env.run(&workflow, json!({})).await;
-    // Both are at one place, and n8n runs them in either order.
-    let is_b = ran["output"]["result"] == "b";
-    let other = if is_b { "A" } else { "B" };
-    assert_contains(&ran["note"], &format!("Other branches ended at: {other}."));
-
-    let operator = json!({"type": "number", "operation": "equals"});
-    let never = json!({"id": "1", "leftValue": 1, "rightValue": 2, "operator": operator});
-    let options = json!({"version": 2, "caseSensitive": true, "typeValidation": "strict"});
-    let all = json!({"options": options, "conditions": [never], "combinator": "and"});
-    let all = json!({"conditions": all, "options": {}});
-    let filter = node_builders::base("Filter", "filter", 2.2, all);
-    let workflow = env.live(vec![webhook("onReceived"), filter]).await;
-    let ran = env.run(&workflow, json!({})).await;
-    assert_has!(ran, {"status": "completed", "output": []});
-}
-
-#[tokio::test]
-async fn places_in_the_source_of_n8n_are_not_shown() {
-    let Some(env) = Env::urls().await else { return };
-    let workflow = env
-        .live(vec![webhook("lastNode"), code("return [];")])
-        .await;
-    let ran = env.run(&workflow, json!({})).await;
-    assert_eq!(ran["response"]["status"], 500, "{ran}");
-    assert_contains(&ran["response"]["body"]["message"], "No item to return");
-    assert_lacks(&ran.to_string(), "stack");
 }

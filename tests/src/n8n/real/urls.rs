@@ -19,7 +19,7 @@ async fn failure_has_node_and_message_without_stack() {
 }
 
 #[tokio::test]
-async fn path_parameters_are_filled_in() {
+async fn webhooks_with_parameters_in_their_path_and_of_all_methods_and_chats_run() {
     let Some(env) = Env::urls().await else { return };
     let path = format!("{}/:item/of/:group", unique("items"));
     let expression = "={{ $json.params.item + ' ' + $json.params.group + ' ' + $json.query.q }}";
@@ -32,23 +32,22 @@ async fn path_parameters_are_filled_in() {
         refused!(env, "run_workflow", {"workflow_id": workflow.id,
             "parameters": {"item": item, "group": 1}}, "`parameters.item`");
     }
-}
-
-#[tokio::test]
-async fn other_methods_run() {
-    let Some(env) = Env::urls().await else { return };
     for method in ["GET", "HEAD", "PUT", "PATCH", "DELETE"] {
         let trigger = webhook_at(&unique("hook"), method, "lastNode");
         let input = set("={{ $json.body.input ?? $json.query.input }}");
         let workflow = env.live(vec![trigger, input]).await;
-        let ran = env.run(&workflow, json!({"input": method})).await;
+        let id_and_input = json!({"workflow_id": workflow.id, "parameters": {"input": method}});
+        if method == "HEAD" {
+            // Its answer has no body that would say that n8n does not know the URL yet.
+            eventually("the activation", async || {
+                let ran = call(&env, "run_workflow", id_and_input.clone()).await;
+                (!ran.is_error).then_some(())
+            })
+            .await;
+        }
+        let ran = run_with(&env, id_and_input).await;
         assert_eq!(ran["output"], json!({ "result": method }), "{ran}");
     }
-}
-
-#[tokio::test]
-async fn chat_runs() {
-    let Some(env) = Env::urls().await else { return };
     let answer = set("={{ 'echo ' + $json.chatInput }}");
     let workflow = env.live(vec![chat(), answer]).await;
     let ran = env.run(&workflow, json!({"chatInput": "hi"})).await;
@@ -69,7 +68,9 @@ async fn form_with_files_runs() {
     let workflow = env.live(vec![form_with(&fields), set(expression)]).await;
     let file = json!({"name": "Änne \"A\"\r\nX: y.csv", "type": "text/csv", "base64": "YSxiCg=="});
     let more = json!(["one", {"name": "two.md", "text": "# two"}]);
-    let filled = env.run(&workflow, json!({"CV": file, "More": more})).await;
+    let filled = env
+        .run(&workflow, json!({"CV": &file, "More": &more}))
+        .await;
     let result = filled["output"]["result"].as_str().unwrap_or_default();
     let result: Value = serde_json::from_str(result).expect(result);
     assert_starts_with(&result[0], "Änne ");
@@ -79,6 +80,10 @@ async fn form_with_files_runs() {
     names.sort_by_key(|name| name.to_string());
     assert_eq!(names, ["file.txt", "two.md"], "{filled}");
     assert!(result[4].is_string(), "{filled}");
+    // A file may be among the `files`.
+    let given = json!({"workflow_id": workflow.id, "files": {"CV": file, "More": more}});
+    let filled = run_with(&env, given).await;
+    assert_contains(&filled["output"]["result"], "nne ");
     let table = json!([
         [{}, "asks for `parameters.CV`"],
         [{"CV": {"path": "/etc/passwd"}}, "`CV` is a file"],

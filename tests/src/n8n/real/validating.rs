@@ -1,5 +1,6 @@
 //! `validate_workflow`
 
+use super::node_builders::{base, node};
 use super::*;
 
 /// The findings of a workflow in which the first of these nodes leads to all others.
@@ -21,16 +22,9 @@ fn assert_found(found: &Value, severity: &str, node: &str, part: &str) {
     assert!(hit, "{found:#}");
 }
 
-fn node(name: &str, kind: &str, version: f64, parameters: Value) -> Value {
-    json!({"name": name, "type": kind, "typeVersion": version, "parameters": parameters})
-}
-
 #[tokio::test]
 async fn errors_of_structure_and_expressions_are_found() {
     let Some(env) = Env::full().await else { return };
-    let base = |name: &str, kind: &str, version: f64, parameters: Value| {
-        node(name, &format!("n8n-nodes-base.{kind}"), version, parameters)
-    };
     let set = |name: &str, value: &str| base(name, "set", 3.4, json!({"x": value}));
     let code = |name: &str, code: &str| base(name, "code", 2.0, json!({"jsCode": code}));
     let is = |operation: &str| {
@@ -87,7 +81,7 @@ async fn errors_of_structure_and_expressions_are_found() {
 }
 
 #[tokio::test]
-async fn unknown_nodes_and_parameters_are_found() {
+async fn unknown_nodes_and_parameters_and_missing_credentials_are_found() {
     let Some(env) = Env::full().await else { return };
     let unknown_operation = json!({"resource": "message", "operation": "sing"});
     let nodes = json!([
@@ -106,17 +100,11 @@ async fn unknown_nodes_and_parameters_are_found() {
     assert_found(&found, "error", "B", "no version 99");
     assert_found(&found, "error", "C", "url");
     assert_found(&found, "warning", "D", "sing");
-}
-
-#[tokio::test]
-async fn missing_credentials_are_found() {
-    let Some(env) = Env::full().await else { return };
     let parameters = json!({"resource": "message", "operation": "post", "select": "channel"});
-    let bare = node("A", "n8n-nodes-base.slack", 2.2, parameters);
-    let mut gone = bare.clone();
-    gone["name"] = json!("B");
+    let slack = |name: &str| base(name, "slack", 2.2, parameters.clone());
+    let mut gone = slack("B");
     gone["credentials"] = json!({"slackApi": {"id": unique("x")[..16], "name": "gone"}});
-    let found = findings(&env, &json!([webhook("lastNode"), bare, gone])).await;
+    let found = findings(&env, &json!([webhook("lastNode"), slack("A"), gone])).await;
     assert_found(&found, "error", "A", "Missing required credential");
     assert_found(&found, "warning", "B", "does not exist");
     // n8n finds one without an id by its name and type.

@@ -81,8 +81,41 @@ async fn versions_are_listed_compared_and_restored() {
 }
 
 #[tokio::test]
-async fn restored_version_obeys_the_rules() {
+async fn workflow_is_moved_and_restored_only_where_n8n_and_the_rules_allow_it() {
     let Some(env) = Env::full().await else { return };
+    let workflow = env.draft(vec![webhook("lastNode")]).await;
+    let id = &workflow.id;
+    let project = env.read(&workflow).await["shared"][0]["projectId"].clone();
+    let to = |project: &Value| json!({"workflow_id": id, "project_id": project});
+    refused!(env, "move_workflow", {"workflow_id": id}, "`project_id`, `folder_id`");
+    let tool = "move_workflow";
+    let elsewhere = agreed(&env, tool, to(&json!("no"))).await;
+    // The agreement to one project is none to another.
+    let mut other = elsewhere.clone();
+    other["project_id"] = project.clone();
+    assert_refused(&env, tool, other, "Nothing was done yet").await;
+    assert_refused(&env, tool, elsewhere, "no such project").await;
+    let own = agreed(&env, tool, to(&project)).await;
+    assert_refused(&env, tool, own, "t transfer a workflow into the").await;
+    refused!(env, "move_workflow", {"workflow_id": id, "folder_id": "no"}, "only with a licence");
+    let before = env.read(&workflow).await;
+    let moved = done!(env, "move_workflow", {"workflow_id": id, "folder_id": "root"});
+    assert_has!(moved, {"moved": id.as_str()});
+    assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
+
+    let project = format!("project:{}", project.as_str().unwrap());
+    for (option, rule, target) in [
+        ("--allow-workflows", project.as_str(), "other"),
+        ("--deny-workflows", "project:other", "other"),
+    ] {
+        let guarded = Env::limited(&[option, rule]).await.unwrap();
+        let arguments = to(&json!(target));
+        assert_refused(&guarded, "move_workflow", arguments, "Nothing was moved").await;
+    }
+    let credential = json!({"credential_id": "no", "project_id": "no"});
+    let moved = agreed(&env, "transfer_credential", credential).await;
+    assert_refused(&env, "transfer_credential", moved, "no such credential").await;
+    // A restored version obeys the rules, too.
     let closed = env.draft(vec![called_by_another(), echo()]).await;
     let call = node_builders::base("Call", "executeWorkflow", 1.2, locator(&closed.id));
     let trigger = webhook("lastNode");
@@ -99,50 +132,4 @@ async fn restored_version_obeys_the_rules() {
     let reviewed = Env::limited(&["--require-review"]).await.unwrap();
     assert_refused(&reviewed, tool, arguments.clone(), "review").await;
     assert_eq!(versions(&env, &workflow).await.len(), 2);
-}
-
-#[tokio::test]
-async fn workflow_is_moved_only_where_n8n_and_the_rules_allow_it() {
-    let Some(env) = Env::full().await else { return };
-    let workflow = env.draft(vec![webhook("lastNode")]).await;
-    let id = &workflow.id;
-    let project = env.read(&workflow).await["shared"][0]["projectId"].clone();
-    let to = |project: &Value| json!({"workflow_id": id, "project_id": project});
-    refused!(env, "move_workflow", {"workflow_id": id}, "`project_id`, `folder_id`");
-    let tool = "move_workflow";
-    let elsewhere = agreed(&env, tool, to(&json!("no"))).await;
-    // The agreement to one project is none to another.
-    let mut other = elsewhere.clone();
-    other["project_id"] = project.clone();
-    assert_refused(&env, tool, other, "Nothing was done yet").await;
-    assert_refused(&env, tool, elsewhere, "no such project").await;
-    let own = agreed(&env, tool, to(&project)).await;
-    assert_refused(&env, tool, own, "t transfer a workflow into the").await;
-    let folder = json!({"workflow_id": id, "folder_id": "no"});
-    assert_refused(&env, "move_workflow", folder, "only with a licence").await;
-    let before = env.read(&workflow).await;
-    let moved = done!(env, "move_workflow", {"workflow_id": id, "folder_id": "root"});
-    assert_has!(moved, {"moved": id.as_str()});
-    assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
-
-    let project = format!("project:{}", project.as_str().unwrap());
-    for (option, rule, target) in [
-        ("--allow-workflows", project.as_str(), "other"),
-        ("--deny-workflows", "project:other", "other"),
-    ] {
-        let guarded = Env::limited(&[option, rule]).await.unwrap();
-        let arguments = to(&json!(target));
-        assert_refused(&guarded, "move_workflow", arguments, "Nothing was moved").await;
-        // A credential may be that of a workflow outside of the rules.
-        for tool in ["transfer_credential", "delete_credential"] {
-            let mut arguments = json!({"credential_id": "no", "confirm": "no"});
-            if tool == "transfer_credential" {
-                arguments["project_id"] = json!("no");
-            }
-            assert_refused(&guarded, tool, arguments, "reaches all workflows").await;
-        }
-    }
-    let credential = json!({"credential_id": "no", "project_id": "no"});
-    let moved = agreed(&env, "transfer_credential", credential).await;
-    assert_refused(&env, "transfer_credential", moved, "no such credential").await;
 }

@@ -166,17 +166,6 @@ async fn file_that_is_no_base64_is_not_shown_in_the_error() {
 }
 
 #[tokio::test]
-async fn file_of_a_form_may_be_among_the_files() {
-    let Some(env) = Env::urls().await else { return };
-    let fields = json!([{"fieldLabel": "CV", "fieldType": "file", "requiredField": true}]);
-    let name = set("={{ $json.CV[0]?.filename ?? $json.CV.filename }}");
-    let workflow = env.live(vec![form_with(&fields), name]).await;
-    let files = json!({"CV": {"name": "cv.txt", "text": "me"}});
-    let ran = run_with(&env, json!({"workflow_id": workflow.id, "files": files})).await;
-    assert_eq!(ran["output"], json!({"result": "cv.txt"}), "{ran}");
-}
-
-#[tokio::test]
 async fn credential_of_a_webhook_is_sent() {
     let Some(n8n) = Instance::new() else { return };
     let header = |value: &str| json!({"name": "X-Secret", "value": value});
@@ -218,11 +207,7 @@ async fn credential_of_a_webhook_is_sent() {
         assert_contains(&message, &name);
         assert_eq!(n8n.executions(&workflow).await.as_array().unwrap().len(), 2);
     }
-}
-
-#[tokio::test]
-async fn invalid_configuration_is_refused_without_repeating_it() {
-    let Some(n8n) = Instance::new() else { return };
+    // An invalid configuration is refused without repeating it.
     let mut env = n8n.env_without_mcp().to_vec();
     env.push(("N8N_WEBHOOK_CREDENTIALS", "{\"a\": \"SECRET\"}"));
     let server = Server::start(SERVER, &env).await;

@@ -9,7 +9,7 @@ use upstream::http::HttpFailure;
 use upstream::text::first_line;
 use upstream::time::{Since, Timestamp};
 
-use crate::api::{ExecutionFilter, N8nFailure as _, Page, UNKNOWN_CURSOR};
+use crate::api::{ExecutionFilter, Page, UNKNOWN_CURSOR, complaint};
 use crate::outcome::RunStatus;
 use crate::tools::collection::filtered_page;
 use crate::tools::prelude::*;
@@ -242,7 +242,7 @@ async fn page(n8n: &N8n, filter: &ExecutionFilter) -> Result<Page<Execution>, To
 }
 
 fn explain(failure: HttpFailure, filter: &ExecutionFilter) -> ToolError {
-    match failure.complaint() {
+    match complaint(&failure) {
         Some(text) if text.contains("startedAfter") => ToolError::invalid_argument(
             "`since` is not a time that n8n accepts; write it like 2026-01-31T12:00:00Z.",
         ),

@@ -24,7 +24,7 @@ const MAX_FINDINGS: usize = 10;
 const SETTINGS_ARE_LIVE: &str = "The settings have no versions: they apply at once.";
 
 /// Rejects a draft with errors that it did not have before, and returns its warnings, or, if
-/// `allow_invalid`, all findings.
+/// `allow_invalid`, all findings; and a note if n8n did not answer about its nodes.
 ///
 /// # Errors
 /// The errors, and how to fix them. Nothing was written.
@@ -33,7 +33,7 @@ pub(super) async fn check_change(
     before: Option<(&Workflow, &Draft)>,
     draft: &Draft,
     allow_invalid: bool,
-) -> Result<Vec<Finding>, ToolError> {
+) -> Result<(Vec<Finding>, String), ToolError> {
     let (is_active, before) = match before {
         Some((workflow, before)) => (workflow.active, Some(before)),
         None => (false, None),
@@ -63,7 +63,13 @@ pub(super) async fn check_change(
         )));
     }
     found.truncate(MAX_FINDINGS);
-    Ok(found)
+    let unchecked = judged.unchecked.join("; ");
+    // Without its MCP server n8n is never asked.
+    let note = match n8n.mcp.is_configured() && !unchecked.is_empty() {
+        true => format!("Not checked: {unchecked}"),
+        false => String::new(),
+    };
+    Ok((found, note))
 }
 
 fn line(finding: &Finding) -> String {
@@ -131,12 +137,12 @@ impl Tool for EditWorkflow {
             apply(before, &shown, self.operations).map_err(ToolError::invalid_argument)?;
         restore(&mut draft, &shown, before).map_err(ToolError::invalid_argument)?;
         let change = Some((current, before));
-        let warnings = check_change(n8n, change, &draft, self.allow_invalid).await?;
+        let checked = check_change(n8n, change, &draft, self.allow_invalid).await?;
         if self.dry_run {
-            let checked = Written::new(loaded.1, Vec::new()).with_warnings(warnings);
-            return Ok(checked.with_note("Checked only: nothing was written."));
+            let written = Written::new(loaded.1, Vec::new()).with_checks(checked);
+            return Ok(written.with_note("Checked only: nothing was written."));
         }
-        replace(n8n, loaded, &draft, warnings, self.publish).await
+        replace(n8n, loaded, &draft, checked, self.publish).await
     }
 }
 
@@ -144,17 +150,16 @@ async fn replace(
     n8n: &N8n,
     (lock, current, before): (WorkflowLock, Workflow, Draft),
     draft: &Draft,
-    found: Vec<Finding>,
+    checked: (Vec<Finding>, String),
     publish: bool,
 ) -> Result<Written, ToolError> {
-    let publish = publish && found.iter().all(|one| one.severity != Severity::Error);
+    let publish = publish && checked.0.iter().all(|one| one.severity != Severity::Error);
     let api = &n8n.api;
     let written = api.replace_workflow(lock, &current, draft, publish).await?;
     let has_new_settings = written.is_draft && draft.settings != before.settings;
     let note = has_new_settings.then_some(SETTINGS_ARE_LIVE);
-    Ok(written
-        .with_warnings(found)
-        .with_note(note.unwrap_or_default()))
+    let written = written.with_note(note.unwrap_or_default());
+    Ok(written.with_checks(checked))
 }
 
 /// Creates an inactive workflow, after checking it.
@@ -189,9 +194,9 @@ impl Tool for CreateWorkflow {
         let order = draft.settings.entry("executionOrder");
         order.or_insert_with(|| "v1".into());
         draft.body().map_err(ToolError::invalid_argument)?;
-        let warnings = check_change(n8n, None, &draft, self.allow_invalid).await?;
+        let checked = check_change(n8n, None, &draft, self.allow_invalid).await?;
         let written = n8n.api.create_workflow(&draft, None).await?;
-        Ok(written.with_warnings(warnings))
+        Ok(written.with_checks(checked))
     }
 }
 
@@ -234,8 +239,8 @@ impl Tool for UpdateWorkflow {
         let mut draft = draft.map_err(ToolError::invalid_argument)?;
         restore(&mut draft, &redacted(n8n, before), before).map_err(ToolError::invalid_argument)?;
         let change = Some((current, before));
-        let found = check_change(n8n, change, &draft, self.allow_invalid).await?;
-        replace(n8n, loaded, &draft, found, self.publish).await
+        let checked = check_change(n8n, change, &draft, self.allow_invalid).await?;
+        replace(n8n, loaded, &draft, checked, self.publish).await
     }
 }
 

@@ -7,7 +7,6 @@ use n8n_workflow::trigger::{Trigger, TriggerKind, parameters_of, triggers};
 use n8n_workflow::{Node, UnpublishedDraft, Workflow};
 
 use super::authoring::redacted;
-use super::load;
 use crate::api::WorkflowFilter;
 use crate::start_method::Access;
 use crate::tools::collection::{DEFAULT_LIMIT, filtered_page};
@@ -68,11 +67,9 @@ struct Definition {
     name: String,
     #[schemars(with = "Vec<Map<String, Value>>")]
     nodes: Value,
-    #[schemars(with = "Map<String, Value>")]
-    connections: Value,
-    #[schemars(with = "Option<Map<String, Value>>")]
+    connections: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    settings: Option<Value>,
+    settings: Option<Map<String, Value>>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -112,54 +109,45 @@ impl Tool for GetWorkflow {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<WorkflowDetails, ToolError> {
         let access = n8n.access()?;
+        let workflow = n8n.api.workflow(&self.workflow_id).await?;
+        let unpublished = n8n.api.unpublished(&workflow).await;
         if self.full {
-            let (workflow, mut whole) = n8n.api.workflow_with_json(&self.workflow_id).await?;
-            let mut nodes = whole.remove("nodes").unwrap_or_else(|| json!([]));
+            let mut nodes = json!(workflow.nodes);
             n8n.redactor().json(&mut nodes);
             let definition = Definition {
                 name: workflow.name.clone(),
                 nodes,
-                connections: whole.remove("connections").unwrap_or_default(),
-                settings: whole.remove("settings"),
+                connections: workflow.connections.clone(),
+                settings: Some(workflow.settings.clone()),
             };
             return Ok(WorkflowDetails {
                 definition: Some(definition),
-                unpublished: n8n.api.unpublished(&workflow).await,
+                unpublished,
                 ..about(n8n, &workflow, &access)
             });
         }
         if !self.nodes.is_empty() {
-            let (workflow, draft) = load(n8n, &self.workflow_id).await?;
             return Ok(WorkflowDetails {
-                id: workflow.id.clone(),
+                id: workflow.id.to_string(),
                 name: workflow.name.clone(),
                 active: workflow.active,
                 version: workflow.updated_at.clone(),
-                unpublished: n8n.api.unpublished(&workflow).await,
-                whole_nodes: self.whole_nodes(&redacted(n8n, &draft))?,
+                unpublished,
+                whole_nodes: self.whole_nodes(&redacted(n8n, &Draft::of(&workflow)))?,
                 ..WorkflowDetails::default()
             });
         }
-        let workflow = n8n.api.workflow(&self.workflow_id).await?;
         Ok(WorkflowDetails {
             nodes: workflow.nodes.iter().map(node_summary).collect(),
             connections: lines(&workflow.connections),
             settings: Some(workflow.settings.clone()).filter(|settings| !settings.is_empty()),
-            unpublished: n8n.api.unpublished(&workflow).await,
+            unpublished,
             ..about(n8n, &workflow, &access)
         })
     }
 }
 
 impl GetWorkflow {
-    pub(crate) fn summary(workflow_id: Id) -> Self {
-        Self {
-            workflow_id,
-            full: false,
-            nodes: Vec::new(),
-        }
-    }
-
     fn whole_nodes(&self, shown: &Draft) -> Result<Vec<Map<String, Value>>, ToolError> {
         let node = |name: &String| match shown.node(name) {
             Some(node) => Ok(node.0.clone()),
@@ -180,7 +168,7 @@ fn about(n8n: &N8n, workflow: &Workflow, access: &Access) -> WorkflowDetails {
     let pinned = workflow.pin_data.iter().flat_map(Map::keys);
     let triggers = triggers(workflow);
     WorkflowDetails {
-        id: workflow.id.clone(),
+        id: workflow.id.to_string(),
         name: workflow.name.clone(),
         description: description.map(|text| n8n.redactor().text(text)),
         active: workflow.active,
@@ -279,7 +267,7 @@ impl From<Workflow> for WorkflowRow {
     fn from(workflow: Workflow) -> Self {
         Self {
             unpublished: workflow.unpublished_draft(),
-            id: workflow.id,
+            id: workflow.id.to_string(),
             name: workflow.name,
             active: workflow.active,
             tags: workflow.tags,

@@ -43,7 +43,7 @@ pub(crate) struct WorkflowState {
 impl From<Workflow> for WorkflowState {
     fn from(workflow: Workflow) -> Self {
         Self {
-            id: workflow.id,
+            id: workflow.id.to_string(),
             name: workflow.name,
             active: workflow.active,
             archived: workflow.is_archived,
@@ -227,7 +227,7 @@ impl Tool for SetWorkflowTags {
         n8n.api.policy.check_tags(&workflow, &tags)?;
         n8n.api.set_tags(&self.workflow_id, &tags).await?;
         drop(lock);
-        let id = workflow.id;
+        let id = workflow.id.to_string();
         Ok(WorkflowTags { id, tags })
     }
 }
@@ -262,7 +262,7 @@ impl Tool for MoveWorkflow {
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<MovedWorkflow, ToolError> {
         let workflow = n8n.api.workflow(&self.workflow_id).await?;
-        let (id, name) = (workflow.id.clone(), workflow.name.clone());
+        let (id, name) = (workflow.id.to_string(), workflow.name.clone());
         if self.project_id.is_none() && self.folder_id.is_none() {
             return Err(ToolError::invalid_argument(
                 "Pass `project_id`, `folder_id` or both.",
@@ -362,7 +362,7 @@ impl Tool for DeleteWorkflow {
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<DeletedWorkflow, ToolError> {
         let workflow = n8n.api.workflow(&self.workflow_id).await?;
-        let (id, name) = (workflow.id, workflow.name);
+        let (id, name) = (workflow.id.to_string(), workflow.name);
         let state = if workflow.active { " active" } else { "" };
         let loss =
             format!("Deletes the{state} workflow {name:?} ({id}) with all of its executions.");

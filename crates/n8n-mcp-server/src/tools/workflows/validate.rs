@@ -80,27 +80,24 @@ impl Tool for ValidateWorkflow {
             }
         };
         let nodes: Vec<_> = draft.nodes.iter().collect();
-        let Verdict {
-            mut findings,
-            mut unchecked,
-            was_asked,
-        } = judge(n8n, &draft, &nodes, Some(is_active)).await;
+        let mut verdict = judge(n8n, &draft, &nodes, Some(is_active)).await;
         if !hidden.is_empty() {
-            unchecked.push(format!(
+            verdict.unchecked.push(format!(
                 "hidden values, at {}: update_workflow puts them back where they stood, and create_workflow \
                  refuses them",
                 hidden.join("; ")
             ));
         }
+        let mut findings = verdict.findings;
         let more = findings.len().saturating_sub(MAX_FINDINGS);
         let has_error = findings.iter().any(|one| one.severity == Severity::Error);
-        let valid = (has_error || was_asked).then_some(!has_error);
+        let valid = (has_error || verdict.was_asked).then_some(!has_error);
         findings.truncate(MAX_FINDINGS);
         Ok(Validation {
             valid,
             findings,
             more: (more > 0).then_some(more),
-            unchecked,
+            unchecked: verdict.unchecked,
             unpublished,
         })
     }

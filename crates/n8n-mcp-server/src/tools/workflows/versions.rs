@@ -1,9 +1,9 @@
 //! The toolset `versions`: the history of a workflow, what changed since a version, and the way back.
 
-use n8n_workflow::Workflow;
 use n8n_workflow::connections::lines;
 use n8n_workflow::diff::{WorkflowDiff, diff};
-use n8n_workflow::draft::{Draft, move_pins};
+use n8n_workflow::draft::Draft;
+use n8n_workflow::{Node, Workflow};
 use upstream::redact::Redactor;
 
 use super::authoring::{check_change, load_for_change, redacted};
@@ -168,23 +168,15 @@ async fn version(
     struct Whole {
         #[serde(flatten)]
         row: VersionRow,
-        nodes: Value,
-        connections: Value,
-        /// Null in versions from before there were any.
+        nodes: Vec<Node>,
+        connections: Map<String, Value>,
         #[serde(default, rename = "nodeGroups")]
-        groups: Value,
+        groups: Option<Vec<Value>>,
     }
     let path = ["workflows", workflow.as_str(), "versions", version.as_str()];
     let whole = n8n.api.get(&path, &[]).await;
     let whole: Whole = whole.map_err(|failure| refusal(failure, WORKFLOWS.missing))?;
-    let mut definition = json!(current);
-    (definition["nodes"], definition["connections"]) = (whole.nodes, whole.connections);
-    if whole.groups.is_array() {
-        definition["nodeGroups"] = whole.groups;
-    }
-    let definition = serde_json::from_value(definition).unwrap_or_default();
-    let mut draft = Draft::read_stored(definition).map_err(ToolError::invalid_argument)?;
-    move_pins(&mut draft, current);
+    let draft = current.with_version(whole.nodes, whole.connections, whole.groups);
     Ok((whole.row, draft))
 }
 
@@ -210,9 +202,9 @@ impl Tool for RestoreWorkflowVersion {
         let (lock, workflow, before) = load_for_change(n8n, id, None).await?;
         let (_, draft) = version(n8n, id, &self.version_id, &before).await?;
         let change = Some((&workflow, &before));
-        let warnings = check_change(n8n, change, &draft, true).await?;
+        let checked = check_change(n8n, change, &draft, true).await?;
         let api = &n8n.api;
         let written = api.replace_workflow(lock, &workflow, &draft, false).await?;
-        Ok(written.with_warnings(warnings))
+        Ok(written.with_checks(checked))
     }
 }
