@@ -203,7 +203,7 @@ pub const HOSTS: &[Host] = &[
         key: "mcpServers",
         form: Form::HttpUrl,
         reference: Reference::Braces,
-        after: "start Gemini CLI again; `/mcp` shows its servers",
+        after: "start Gemini CLI again, in a folder that it trusts; `/mcp` shows its servers",
     },
     // Variables by name, in `env_vars` and `bearer_token_env_var`.
     Host {

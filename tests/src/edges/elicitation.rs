@@ -85,3 +85,21 @@ async fn invalid_answers_do_not_reach_the_tool() {
         assert!(text.contains(fault), "{answer}: {text}");
     }
 }
+
+#[tokio::test]
+async fn only_what_the_request_state_has_asked_is_answered() {
+    let server = fixture().await;
+    let form = r#"{"elicitation":{}}"#;
+    let asked = call(&server, "", form, "").await.json();
+    let state = &asked["result"]["requestState"];
+    let yes = r#"{"action":"accept","content":{"ok":true}}"#;
+    for members in [
+        format!(r#","inputResponses":{{"confirm":{yes}}}"#),
+        format!(r#","requestState":{state},"inputResponses":{{"another":{yes}}}"#),
+    ] {
+        let reply = call(&server, "", form, &members).await.json();
+        let result = &reply["result"];
+        assert_eq!(result["resultType"], "input_required", "{members}: {reply}");
+        assert!(result["inputRequests"]["confirm"].is_object(), "{reply}");
+    }
+}

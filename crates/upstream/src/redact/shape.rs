@@ -81,7 +81,7 @@ const TOKENS: [&str; 15] = [
 /// A name, and after it a value: in JSON, XML, or YAML, there mostly in the next line.
 const NAMED_VALUE: &str = concat!(
     r#"(?i)(?<head>\b(?:name|key)["']?\s*[:=]\s*["']?(?<name>[A-Z][\w.-]*)["']?[\s,]*(?:\n[^\n]{0,80}?)?"#,
-    r#"["']?\bval(?:ue)?["']?\s*[:=]\s*)(?<value>"[^"\n]*"?|'[^'\n]*'?|[^\s"',;)\]}]+)"#,
+    r#"["']?\b(?:val|value)["']?\s*[:=]\s*)(?<value>"[^"\n]*"?|'[^'\n]*'?|[^\s"',;)\]}]+)"#,
 );
 
 /// A name at the end of a line, and a value of one word in the next line.
@@ -117,7 +117,7 @@ const LITERALS: [&str; 5] = [
     // {"name": "name", "value": "value"}, also as JSON within JSON.
     concat!(
         r#"(?<head>\\*["'](?:name|key)\\*["']\s*:\s*\\*["'](?<member>[\w.-]+)\\*["']\s*,\s*"#,
-        r#"\\*["']val(?:ue)?\\*["']\s*:\s*\\*["'])(?<value>[^"'\\={}][^"'\\{}]*)"#,
+        r#"\\*["'](?:val|value)\\*["']\s*:\s*\\*["'])(?<value>[^"'\\={}][^"'\\{}]*)"#,
     ),
     // name: 'value', name = "value", "name": "value", also with escaped quotes
     concat!(
