@@ -236,8 +236,8 @@ impl Policy {
         self.permit_create(&Reach::Privileged).is_ok()
     }
 
-    /// Errors when a container must not be started that mounts `path` of the host, which can be seen from here. The
-    /// path was checked when the container was created if that `is_own`; a part of it may have become a link since.
+    /// Errors when a container must not be started or read that mounts `path` of the host, which can be seen from here.
+    /// The path was checked when the container was created if that `is_own`; a part of it may have become a link since.
     pub(crate) fn permit_start(&self, path: &str, is_own: bool) -> Result<(), ToolError> {
         let binds = &self.create.binds;
         let mut roots = binds.iter().filter(|root| covers(root, path)).peekable();
@@ -247,20 +247,26 @@ impl Policy {
         };
         allow_if(may_start, || {
             format!(
-                "This server does not start a container that mounts `{path}`: it is not in the \
-                 directories that the policy file allows (`binds`), or leads through a symbolic link. \
-                 Put a directory in the place of the link, or start it from outside."
+                "This server does not start a container that mounts `{path}`, or read its files: the path is not in \
+                 the directories that the policy file allows (`binds`), or leads through a symbolic link. Put a directory in the place of the link, or start it from outside."
             )
         })
     }
 
-    /// Errors when a file must not be written to `path` of the host through the container that mounts it.
-    pub(crate) fn permit_bind(&self, path: &str, container: &str) -> Result<(), ToolError> {
-        let is_allowed = self.permit_create(&Reach::Bind(path, false)).is_ok();
+    /// Errors when files must not be written through a container that can write to `path` of the host, whose links can
+    /// be seen from here if `sees_host`.
+    pub(crate) fn permit_bind(
+        &self,
+        path: &str,
+        sees_host: bool,
+        container: &str,
+    ) -> Result<(), ToolError> {
+        let is_allowed = self.permit_create(&Reach::Bind(path, sees_host)).is_ok();
         allow_if(is_allowed, || {
             format!(
-                "That is a file of the host: `{container}` mounts `{path}`. Ask the operator of this server to \
-                 allow it in the policy file (`binds`), or write to another directory."
+                "`{container}` mounts `{path}` of the host, and a link in it can lead there from any other place: \
+                 what is written could become a file of the host. Ask the operator of this server to allow the path \
+                 in the policy file (`binds`; no part of it may be a link) or to mount it with `:ro`."
             )
         })
     }

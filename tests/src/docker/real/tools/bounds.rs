@@ -158,22 +158,25 @@ const REACHES: &str = r#"
 create_container | {"image": "busybox:test", "mounts": ["HOST:/h:ro"]} | this path of the host
 create_container | {"image": "busybox:test", "name": "REMOTE", "mounts": ["REMOTE:/h:ro"], "only_create": true} | created
 recreate_container | {"container": "PLAIN", "confirm": "PLAIN", "changes": {"mounts": ["HOST:/h"]}} | this path of the host
-copy_to_container | {"container": "PLAIN", "path": "/host/x", "text": ""} | a file of the host
-copy_to_container | {"container": "PLAIN", "path": "/etc/..//host/./below/x", "text": ""} | a file of the host
+create_container | {"image": "busybox:test", "mounts": ["JOINED:/h:ro"]} | this path of the host
+copy_to_container | {"container": "PLAIN", "path": "/host/x", "text": ""} | read-only
+copy_to_container | {"container": "PLAIN", "path": "/link/x", "text": ""} | read-only
+copy_to_container | {"container": "PLAIN", "path": "/etc/out", "text": ""} | read-only
+copy_to_container | {"container": "PLAIN", "path": "/etc/app.conf", "text": ""} | is a mount of
 copy_to_container | {"container": "PLAIN", "path": "/hostess", "text": ""} | bytes
 copy_to_container | {"container": "PLAIN", "path": "/memory/x", "text": ""} | is in memory
 copy_to_container | {"container": "PLAIN", "path": "/memory/disk/x", "text": ""} | bytes
 copy_to_container | {"container": "PLAIN", "path": "/dev/shm/x", "text": ""} | is in memory
 copy_to_container | {"container": "PLAIN", "path": "/proc/x", "text": ""} | is in memory
-copy_to_container | {"container": "PLAIN", "path": "/link/x", "text": ""} | a file of the host
-copy_to_container | {"container": "PLAIN", "path": "/etc/out", "text": ""} | a file of the host
 copy_to_container | {"container": "PLAIN", "path": "/loop/x", "text": ""} | too many
 copy_to_container | {"container": "PLAIN", "path": "/m/x", "text": ""} | is in memory
 copy_to_container | {"container": "PLAIN", "path": "/etc/x", "text": ""} | bytes
 copy_to_container | {"container": "LINKED", "path": "/var/run/app/x", "text": ""} | a file of the host
-copy_to_container | {"container": "LINKED", "path": "/run/app/x", "text": ""} | a file of the host
-copy_to_container | {"container": "LINKED", "path": "/volume/x", "text": ""} | a file of the host
-copy_to_container | {"container": "LINKED", "path": "/run/x", "text": ""} | bytes
+copy_to_container | {"container": "LINKED", "path": "/run/x", "text": ""} | a file of the host
+copy_to_container | {"container": "SHARED", "path": "/volume/x", "text": ""} | a file of the host
+copy_to_container | {"container": "SHARED", "path": "/etc/x", "text": ""} | a file of the host
+copy_to_container | {"container": "ONEFILE", "path": "/etc/app.conf", "text": "", "confirm": "/etc/app.conf"} | a file of the host
+copy_to_container | {"container": "ONEFILE", "path": "/x", "text": ""} | a file of the host
 "#;
 
 #[tokio::test]
@@ -185,30 +188,44 @@ async fn nothing_beside_a_container_is_reached_through_it() {
     lab.volume("host", bind).await;
     let share = json!({"type": "cifs", "device": "//server/share"});
     lab.volume("remote", share).await;
-    let mounts = json!({"HostConfig": {"Binds": [format!("{}:/host", dir.str()), "/memory/disk"],
-        "Tmpfs": {"/memory": ""}}});
+    let layers = format!("lowerdir=/etc,upperdir={0},workdir={0}", dir.str());
+    let joined = json!({"type": "overlay", "o": layers, "device": "overlay"});
+    lab.volume("joined", joined).await;
+    let file = format!("{}/below/file:/etc/app.conf", dir.str());
+    let binds = [
+        format!("{}:/host:ro", dir.str()),
+        format!("{file}:ro"),
+        "/memory/disk".to_owned(),
+    ];
+    let mounts = json!({"HostConfig": {"Binds": binds, "Tmpfs": {"/memory": ""}}});
     let links = "mkdir -p /etc /run /var; ln -s /host /link; ln -s /link/x /etc/out; ln -s loop /loop; \
         ln -s /memory /m; [ -e /var/run ] || ln -s /run /var/run";
     let plain = lab.finish("plain", &["sh", "-c", links], mounts).await;
-    // Mounted behind a link of its image, and a volume that is a directory of the host.
+    // A folder behind a link of its image, a volume that is a folder of the host, and a single file.
     let image = lab.image("linked", &plain).await;
-    let binds = [
-        format!("{}:/var/run/app", dir.str()),
-        format!("{}:/volume", lab.name("host")),
-    ];
-    let more = json!({"Image": image, "HostConfig": {"Binds": binds}});
-    let linked = lab.finish("linked", &["true"], more).await;
+    let mounting = async |name: &str, bind: String| {
+        let more = json!({"Image": image, "HostConfig": {"Binds": [bind]}});
+        lab.create(name, &["true"], more).await
+    };
+    let linked = mounting("linked", format!("{}:/var/run/app", dir.str())).await;
+    let shared = mounting("shared", format!("{}:/volume", lab.name("host"))).await;
+    let onefile = mounting("onefile", file).await;
     for row in REACHES.trim().lines() {
         let [tool, arguments, words] = row.split(" | ").collect::<Vec<_>>().try_into().unwrap();
         let arguments = arguments.replace("PLAIN", &plain);
         let arguments = arguments.replace("LINKED", &linked);
+        let arguments = arguments.replace("SHARED", &shared);
+        let arguments = arguments.replace("ONEFILE", &onefile);
+        let arguments = arguments.replace("JOINED", &lab.name("joined"));
         let arguments = arguments.replace("HOST", &lab.name("host"));
         let arguments = arguments.replace("REMOTE", &lab.name("remote"));
         let arguments = serde_json::from_str(&arguments).unwrap();
         let result = call(&lab, tool, arguments).await["content"][0]["text"].to_string();
         assert!(result.contains(words), "{row}: {result}");
     }
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(dir.path().join("below")).unwrap().count(), 1);
+    assert_eq!(fs::read(dir.path().join("below/file")).unwrap(), b"");
 }
 
 /// Images and containers that others have made of those of this server have its label, too.
