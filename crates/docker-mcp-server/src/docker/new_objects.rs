@@ -126,7 +126,8 @@ impl Docker {
                         // The removal of its container may remove it, too.
                         self.policy
                             .permit_change(volume, is_created(&found.labels))?;
-                    } else if writable {
+                    }
+                    if writable {
                         self.policy.permit_write(volume, &found.labels)?;
                     }
                 }

@@ -47,15 +47,17 @@ async fn plant(lab: &Lab) -> Theirs {
     let name = lab.name("secret");
     let base = lab.create("base", &["true"], json!({})).await;
     let (picture, image) = (lab.name("picture"), lab.image("picture", &base).await);
-    let more = json!({"Image": image, "Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": name}});
+    let more = json!({"Image": image, "Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": name},
+        "Volumes": {"/anonymous": {}}});
     let container = lab.sleep("secret", more).await;
+    let anonymous = lab.inspect(&container).await["Mounts"][0]["Name"].take();
     lab.volume("secret", json!({})).await;
     let network = lab.network("secret").await;
     let id = lab.id(&container).await;
     let hex = image.trim_start_matches("sha256:").to_owned();
     Theirs {
         container: vec![container, id.clone(), id[..12].to_owned()],
-        volume: vec![name.clone()],
+        volume: vec![name.clone(), anonymous.as_str().unwrap().to_owned()],
         network: vec![name.clone(), network],
         image: vec![
             format!("{picture}:1"),
