@@ -36,8 +36,8 @@ const LOCAL_LOG_DRIVERS: &str = "json-file local journald k8s-file none";
 /// Options of log drivers that name no place to write to; Podman's drivers have a path among theirs.
 const LOG_OPTIONS: &str =
     "compress env env-regex labels labels-regex max-buffer-size max-file max-size mode tag";
-/// Network modes that name no network.
-const NO_NETWORK: [&str; 5] = ["", "none", "private", "slirp4netns", "pasta"];
+/// Network modes of Podman that name no network; on Docker they may be the name of one.
+const PODMAN_MODES: [&str; 3] = ["private", "slirp4netns", "pasta"];
 
 /// The volumes and networks that a new container would use, and its options that may reach out of it.
 #[derive(Default)]
@@ -153,7 +153,7 @@ impl Docker {
 
     /// Refuses a network that the policy hides, and the host's under any name.
     pub(crate) async fn permit_network(&self, mode: &str) -> Result<(), ToolError> {
-        if mode.contains(':') || NO_NETWORK.contains(&mode) {
+        if mode.contains(':') || matches!(mode, "" | "none") {
             return Ok(());
         }
         if matches!(mode, "default" | "bridge") {
@@ -161,7 +161,11 @@ impl Docker {
             let (none, mut names) = (BTreeMap::new(), ["bridge", "podman"].into_iter());
             return names.try_for_each(|name| self.policy.permit_use(name, &none));
         }
-        let network = self.network(&ObjectName::new(mode)?).await?;
+        let name = ObjectName::new(mode)?;
+        if PODMAN_MODES.contains(&mode) && !self.has_network(&name).await? {
+            return Ok(());
+        }
+        let network = self.network(&name).await?;
         let is_host = network.driver == "host" || network.name == "host";
         match is_host {
             true => self.policy.permit_create(&Reach::Namespace("host")),

@@ -303,6 +303,23 @@ async fn only_what_this_server_created_is_changed() {
     }
 }
 
+/// Words that are modes of Podman, in which a container joins no network.
+#[tokio::test]
+async fn hidden_network_is_not_joined_by_the_name_of_a_mode() {
+    let hidden = [("DOCKER_MCP_DENY", "label=hidden=PREFIX")];
+    let Some(lab) = lab_with(&hidden).await else {
+        return;
+    };
+    let request = json!({"Name": "slirp4netns", "Labels": {"hidden": lab.prefix}});
+    let request = serde_json::from_value(request).unwrap();
+    // Its name has no prefix, by which it would be removed.
+    let network = lab.docker.create_network(request).await.unwrap().id;
+    let new = json!({"image": "busybox:test", "name": lab.name("web"), "network": "slirp4netns", "only_create": true});
+    let result = call(&lab, "create_container", new).await.to_string();
+    lab.docker.remove_network(&network).await.unwrap();
+    assert_contains(&result, "not accessible");
+}
+
 /// A new tool has rows in the table.
 #[test]
 fn every_tool_has_a_row() {
