@@ -163,6 +163,17 @@ impl Policy {
         allow_if(self.may_change(is_own), || not_created(name))
     }
 
+    /// Errors when a container must not get a name in a network that this server has created or not: others may look for
+    /// one of their own, or for a host elsewhere, by that name.
+    pub(crate) fn permit_names(&self, is_created: bool) -> Result<(), ToolError> {
+        allow_if(is_created || !self.only_created, || {
+            "This network was not created by this server, so a container gets no name of your choice in it \
+             (--only-created): use a network of create_network, or create the container there without name, hostname \
+             and aliases."
+                .to_owned()
+        })
+    }
+
     /// The option that protects from being overwritten what this server has created or not.
     fn protection(&self, is_own: bool) -> Option<&'static str> {
         match (self.only_created, self.no_destructive) {

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::{Action, Docker};
 use crate::engine::{
-    ContainerName, ImageName, Network, ObjectKind, ObjectName, Path, Volume, is_anonymous,
+    ContainerDetails, ContainerName, ImageName, Network, ObjectKind, ObjectName, Path, Volume,
+    is_anonymous,
 };
 use crate::json::{items, members, text, texts};
 use crate::policy::{CREATED, MARK, Reach, is_created};
@@ -107,13 +108,17 @@ impl Docker {
             let other = ContainerName::new(other)?;
             self.mutable_container(&other).await?;
         }
-        for network in &uses.networks {
-            self.permit_network(network).await?;
-        }
-        for (name, endpoint) in members(&body["NetworkingConfig"]["EndpointsConfig"]) {
-            if !is_empty(&endpoint["Aliases"]) {
-                let network = self.network(&ObjectName::new(name)?).await?;
-                self.permit_aliases(&network)?;
+        for mode in &uses.networks {
+            let Some(network) = self.permit_network(mode).await? else {
+                continue;
+            };
+            let aliases = &body["NetworkingConfig"]["EndpointsConfig"][mode]["Aliases"];
+            if let Err(refusal) = self.permit_names(&network)
+                && (!is_empty(&body["Hostname"])
+                    || !is_empty(aliases)
+                    || self.is_new_name(name, &network).await?)
+            {
+                return Err(refusal);
             }
         }
         let mut missing = Vec::new();
@@ -137,10 +142,37 @@ impl Docker {
         Ok(missing)
     }
 
-    /// Refuses further names in a network of others, who may look for one of their own by the same name.
-    pub(crate) fn permit_aliases(&self, network: &Network) -> Result<(), ToolError> {
-        self.policy
-            .permit_change(&network.name, is_created(&network.labels))
+    /// Refuses names of a container in a network of others. The engine's own networks have none.
+    pub(crate) fn permit_names(&self, network: &Network) -> Result<(), ToolError> {
+        match &*network.name {
+            "bridge" | "host" | "none" | "podman" => Ok(()),
+            _ => self.policy.permit_names(is_created(&network.labels)),
+        }
+    }
+
+    /// Refuses another name of a container that is in a network of others.
+    pub(crate) async fn permit_rename(
+        &self,
+        container: &ContainerDetails,
+    ) -> Result<(), ToolError> {
+        if !self.policy.only_created {
+            return Ok(());
+        }
+        for name in container.network_settings.networks.keys() {
+            let path = Path::to("/networks").id(&ObjectName::new(name)?);
+            let network: Option<Network> = self.existing(path).await?;
+            network.map_or(Ok(()), |network| self.permit_names(&network))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the name of a new container is new in the network: the container that it replaces may have it there.
+    async fn is_new_name(&self, name: &str, network: &Network) -> Result<bool, ToolError> {
+        let Ok(name) = ContainerName::new(name) else {
+            return Ok(false);
+        };
+        let replaced = self.container_now(&name).await?;
+        Ok(replaced.is_none_or(|replaced| !replaced.is_in_network(&network.name)))
     }
 
     /// Refuses a volume whose options make it a directory of the host, unless that may be mounted itself.
@@ -151,26 +183,28 @@ impl Docker {
         })
     }
 
-    /// Refuses a network that the policy hides, and the host's under any name.
-    pub(crate) async fn permit_network(&self, mode: &str) -> Result<(), ToolError> {
+    /// The network that a mode names; `None` if it names none, or the engine's own.
+    /// Errors when the policy hides it, and for the host's under any name.
+    pub(crate) async fn permit_network(&self, mode: &str) -> Result<Option<Network>, ToolError> {
         if mode.contains(':') || matches!(mode, "" | "none") {
-            return Ok(());
+            return Ok(None);
         }
         if matches!(mode, "default" | "bridge") {
             // The names of the engine's own network, of Docker and of Podman.
             let (none, mut names) = (BTreeMap::new(), ["bridge", "podman"].into_iter());
-            return names.try_for_each(|name| self.policy.permit_use(name, &none));
+            names.try_for_each(|name| self.policy.permit_use(name, &none))?;
+            return Ok(None);
         }
         let name = ObjectName::new(mode)?;
         if PODMAN_MODES.contains(&mode) && !self.has_network(&name).await? {
-            return Ok(());
+            return Ok(None);
         }
         let network = self.network(&name).await?;
         let is_host = network.driver == "host" || network.name == "host";
-        match is_host {
-            true => self.policy.permit_create(&Reach::Namespace("host")),
-            false => Ok(()),
+        if is_host {
+            self.policy.permit_create(&Reach::Namespace("host"))?;
         }
+        Ok(Some(network))
     }
 
     /// Creates a volume that is marked as this server's.

@@ -489,6 +489,7 @@ impl Tool for UpdateContainer {
             permit_marks(name.as_str(), [])?;
             // Renaming must not bypass a rule about names.
             docker.policy.permit(name.as_str(), &before.config.labels)?;
+            docker.permit_rename(&before).await?;
         }
         let asked = self.container.as_str();
         // Before the first change, so that the call does all or nothing where that can be known.

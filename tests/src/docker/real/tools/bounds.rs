@@ -279,28 +279,47 @@ async fn only_what_this_server_created_is_changed() {
         let result = call(&lab, "remove_container", arguments).await;
         assert_eq!(result["isError"], is_refused, "{result}");
     }
+}
 
+/// Whoever has a name in a network gets what others send to it: also the name of a host elsewhere.
+#[tokio::test]
+async fn names_in_networks_of_others_are_not_taken() {
+    let Some(lab) = lab_with(&[("DOCKER_MCP_ONLY_CREATED", "1")]).await else {
+        return;
+    };
+    let refusal = "was not created by this server";
     let [ours, theirs, web] = [lab.name("ours"), lab.name("theirs"), lab.name("web")];
     succeed!(lab, "create_network", {"network": ours});
-    lab.network("theirs").await;
-    let new = |network: &str, aliases: &[&str]| {
-        json!({"image": "busybox:test", "name": web, "only_create": true,
-        "network": network, "aliases": aliases})
+    let id = lab.network("theirs").await;
+    let new = |network: &str, names: Value| {
+        let new = json!({"image": "busybox:test", "only_create": true, "network": network});
+        merged(new, names)
     };
-    let with_alias = new(&theirs, &["db"]);
-    fails_with!(
-        lab,
-        "create_container",
-        with_alias,
-        "was not created by this server"
-    );
-    succeed(&lab, "create_container", new(&theirs, &[])).await;
-    for (network, is_refused) in [(&theirs, true), (&ours, false)] {
-        succeed!(lab, "connect_network", {"network": network, "container": web, "disconnect": true, "confirm": web});
-        let arguments = json!({"network": network, "container": web, "aliases": ["db"]});
-        let result = call(&lab, "connect_network", arguments).await;
-        assert_eq!(result["isError"], is_refused, "{result}");
+    let all = json!({"name": web, "aliases": ["db"], "hostname": "db"});
+    for (name, value) in all.as_object().unwrap() {
+        for network in [&theirs, &id] {
+            let error = fail(&lab, "create_container", new(network, json!({name: value}))).await;
+            assert_contains(&error, refusal);
+        }
     }
+    succeed(&lab, "create_container", new(&ours, all)).await;
+    let connection = json!({"network": theirs, "container": web});
+    fails_with!(lab, "connect_network", connection, refusal);
+    succeed!(lab, "connect_network", {"network": "bridge", "container": web});
+    let renamed = lab.name("renamed");
+    succeed!(lab, "update_container", {"container": web, "new_name": renamed});
+
+    // The engine has chosen its name, which it keeps.
+    let nameless = succeed(&lab, "create_container", new(&theirs, json!({}))).await;
+    let nameless = &nameless["name"];
+    let rename = json!({"container": nameless, "new_name": lab.name("db")});
+    let rename = call(&lab, "update_container", rename).await.to_string();
+    let recreation = json!({"container": nameless, "confirm": nameless});
+    let recreated = call(&lab, "recreate_container", recreation).await;
+    // It has no prefix, by which it would be removed.
+    lab.remove(nameless.as_str().unwrap()).await;
+    assert_contains(&rename, refusal);
+    assert_eq!(recreated["isError"], false, "{recreated}");
 }
 
 /// Words that are modes of Podman, in which a container joins no network.
