@@ -60,9 +60,7 @@ impl Docker {
         mut body: Value,
     ) -> Result<(ContainerName, Vec<String>), ToolError> {
         let name = name.map_or("", ContainerName::as_str);
-        for volume in self.permit_container(name, &body).await? {
-            self.create_volume(&volume, BTreeMap::new()).await?;
-        }
+        let missing = self.permit_container(name, &body).await?;
         body["Labels"][CREATED] = MARK.into();
         let image = text(&body["Image"]);
         let shown = if name.is_empty() { "a container" } else { name };
@@ -71,7 +69,24 @@ impl Docker {
         if !name.is_empty() {
             path = path.query("name", name);
         }
-        let created = self.post(action, path, Some(&body), 0).await?;
+        let mut volumes = Vec::new();
+        let created = async {
+            for volume in &missing {
+                self.create_volume(volume, BTreeMap::new()).await?;
+                volumes.push(format!("`{volume}`"));
+            }
+            self.post(action, path, Some(&body), 0).await
+        };
+        let created = created.await.map_err(|error| match &*volumes.join(", ") {
+            "" => error,
+            volumes => {
+                let text = format!(
+                    "{} These volumes were created before, and stay: {volumes}. remove_volume removes them.",
+                    error.message()
+                );
+                ToolError::new(error.kind(), text).caused_by(error)
+            }
+        })?;
         let id = ContainerName::new(text(&created["Id"]))
             .map_err(|_| ToolError::upstream("The Docker Engine gave the container no id."))?;
         let warnings = texts(&created["Warnings"]).map(str::to_owned);

@@ -23,6 +23,10 @@ async fn early_exit_and_failed_start_are_explained() {
 
     fails_with!(lab, "create_container", {"image": "busybox:test", "name": lab.name("broken"),
         "command": ["/nope"]}, "not in the image", "remove_container");
+    let volume = lab.name("data");
+    fails_with!(lab, "create_container", {"image": "busybox:tset", "mounts": [format!("{volume}:/d")]},
+        "Did you mean `busybox:test`", &format!("and stay: `{volume}`"));
+    succeed!(lab, "list_volumes", {"volume": volume});
     fails_with!(lab, "create_container", {"image": "busybox:tset"}, "Did you mean `busybox:test`");
 }
 
