@@ -267,9 +267,7 @@ impl ComposeModel {
                 docker.permit_network(name).await?;
                 let found = docker.network(&name_of).await?;
                 // Each service gets its name there, by which others may look for one of their own.
-                if docker.policy.only_created {
-                    docker.permit_aliases(&found)?;
-                }
+                docker.permit_names(&found)?;
                 let owner = found.labels.get(PROJECT).map(String::as_str);
                 let is_external = network["external"] == true;
                 if owner.is_some_and(|owner| !is_external && owner != text(&self.0["name"])) {

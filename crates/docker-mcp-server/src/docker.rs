@@ -390,13 +390,39 @@ impl Docker {
     }
 
     /// A visible container whose files may be read, which include those of its volumes.
-    /// Errors when a rule hides it, or denies one of its volumes.
+    /// Errors when a rule hides it, or denies one of its volumes, or it must not be started as it is by now: the engine
+    /// mounts anew what it reads from.
     pub(crate) async fn readable_container(
         &self,
         name: &ContainerName,
     ) -> Result<ContainerDetails, ToolError> {
         let details = self.container(name).await?;
         self.permit_volumes_of(&details, false).await?;
+        self.permit_start(&details.id).await?;
+        Ok(details)
+    }
+
+    /// The details of a container to which files may be written, wherever in it.
+    /// Errors as [`Docker::mutable_container`], and when it can write to a path of the host that the policy does not
+    /// allow: the engine follows the links of the container, which can change after a path of it was judged.
+    pub(crate) async fn writable_container(
+        &self,
+        name: &ContainerName,
+    ) -> Result<ContainerDetails, ToolError> {
+        let details = self.mutable_container(name).await?;
+        // Podman also writes to what is mounted to be read only.
+        let is_podman = details.host_config.runtime == "oci";
+        for mount in details.mounts.iter().filter(|at| at.writable || is_podman) {
+            let path = match &*mount.kind {
+                "bind" => Some(mount.source.clone()),
+                "volume" => self.engine.host_path_of_volume(&mount.name).await?,
+                _ => None,
+            };
+            let (sees_host, name) = (self.engine.is_beside_us(), details.display_name());
+            path.map_or(Ok(()), |path| {
+                self.policy.permit_bind(&path, sees_host, name)
+            })?;
+        }
         Ok(details)
     }
 

@@ -163,6 +163,17 @@ impl Policy {
         allow_if(self.may_change(is_own), || not_created(name))
     }
 
+    /// Errors when a container must not get a name in a network that this server has created or not: others may look for
+    /// one of their own, or for a host elsewhere, by that name.
+    pub(crate) fn permit_names(&self, is_created: bool) -> Result<(), ToolError> {
+        allow_if(is_created || !self.only_created, || {
+            "This network was not created by this server, so a container gets no name of your choice in it \
+             (--only-created): use a network of create_network, or create the container there without name, hostname \
+             and aliases."
+                .to_owned()
+        })
+    }
+
     /// The option that protects from being overwritten what this server has created or not.
     fn protection(&self, is_own: bool) -> Option<&'static str> {
         match (self.only_created, self.no_destructive) {
@@ -211,7 +222,8 @@ impl Policy {
                 (is_allowed, "an added capability")
             }
             Reach::Bind(path, sees_host) => {
-                let mut roots = create.binds.iter().filter(|root| covers(root, path));
+                let roots = create.binds.iter();
+                let mut roots = roots.filter(|root| covers(root, path, *sees_host));
                 let is_allowed = roots.any(|root| !sees_host || !has_link(root, path));
                 (is_allowed, "this path of the host as a mount")
             }
@@ -236,31 +248,38 @@ impl Policy {
         self.permit_create(&Reach::Privileged).is_ok()
     }
 
-    /// Errors when a container must not be started that mounts `path` of the host, which can be seen from here. The
-    /// path was checked when the container was created if that `is_own`; a part of it may have become a link since.
+    /// Errors when a container must not be started or read that mounts `path` of the host, which can be seen from here.
+    /// The path was checked when the container was created if that `is_own`; a part of it may have become a link since.
     pub(crate) fn permit_start(&self, path: &str, is_own: bool) -> Result<(), ToolError> {
         let binds = &self.create.binds;
-        let mut roots = binds.iter().filter(|root| covers(root, path)).peekable();
+        let roots = binds.iter().filter(|root| covers(root, path, true));
+        let mut roots = roots.peekable();
         let may_start = match roots.peek() {
             None => !is_own,
             Some(_) => roots.any(|root| !has_link(root, path)),
         };
         allow_if(may_start, || {
             format!(
-                "This server does not start a container that mounts `{path}`: it is not in the \
-                 directories that the policy file allows (`binds`), or leads through a symbolic link. \
-                 Put a directory in the place of the link, or start it from outside."
+                "This server does not start a container that mounts `{path}`, or read its files: the path is not in \
+                 the directories that the policy file allows (`binds`), or leads through a symbolic link. Put a directory in the place of the link, or start it from outside."
             )
         })
     }
 
-    /// Errors when a file must not be written to `path` of the host through the container that mounts it.
-    pub(crate) fn permit_bind(&self, path: &str, container: &str) -> Result<(), ToolError> {
-        let is_allowed = self.permit_create(&Reach::Bind(path, false)).is_ok();
+    /// Errors when files must not be written through a container that can write to `path` of the host, whose links can
+    /// be seen from here if `sees_host`.
+    pub(crate) fn permit_bind(
+        &self,
+        path: &str,
+        sees_host: bool,
+        container: &str,
+    ) -> Result<(), ToolError> {
+        let is_allowed = self.permit_create(&Reach::Bind(path, sees_host)).is_ok();
         allow_if(is_allowed, || {
             format!(
-                "That is a file of the host: `{container}` mounts `{path}`. Ask the operator of this server to \
-                 allow it in the policy file (`binds`), or write to another directory."
+                "`{container}` mounts `{path}` of the host, and a link in it can lead there from any other place: \
+                 what is written could become a file of the host. Ask the operator of this server to allow the path \
+                 in the policy file (`binds`; no part of it may be a link) or to mount it with `:ro`."
             )
         })
     }
@@ -347,8 +366,8 @@ struct CreateExceptions {
     host_namespaces: bool,
     /// Capabilities that may be added, as `NET_ADMIN`.
     capabilities: Vec<String>,
-    /// Paths of the host that may be mounted, and everything below them. A socket and `/` only if
-    /// they are named themselves.
+    /// Paths of the host that may be mounted, and everything below them. A socket and `/` only if they are named
+    /// themselves; a socket of another machine is known by the ending `.sock`.
     binds: Vec<String>,
 }
 
@@ -371,8 +390,8 @@ fn capability(name: &str) -> String {
     name.trim_start_matches("CAP_").to_owned()
 }
 
-/// Whether the permission to mount `root` covers a mount of `path`.
-fn covers(root: &str, path: &str) -> bool {
+/// Whether the permission to mount `root` covers a mount of `path`, which can be seen from here if `sees_host`.
+fn covers(root: &str, path: &str, sees_host: bool) -> bool {
     let parts = |path: &str| -> Vec<String> {
         let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
         parts.map(str::to_owned).collect()
@@ -381,11 +400,23 @@ fn covers(root: &str, path: &str) -> bool {
     if !path.starts_with('/') || asked.iter().any(|part| part == "..") {
         return false;
     }
-    let is_delicate = asked.is_empty() || asked.last().is_some_and(|name| name.ends_with(".sock"));
-    if is_delicate || root.is_empty() {
+    let is_delicate = asked.last().is_none_or(|name| name.ends_with(".sock"));
+    if is_delicate || root.is_empty() || sees_host && is_socket(path) {
         return root == asked;
     }
     asked.starts_with(&root)
+}
+
+/// Whether the file at `path` is a socket, by which a container would reach a program of the host.
+fn is_socket(path: &str) -> bool {
+    // A `/` at the end would mean a directory.
+    let path: PathBuf = Path::new(path).components().collect();
+    #[cfg(unix)]
+    return path
+        .metadata()
+        .is_ok_and(|found| std::os::unix::fs::FileTypeExt::is_socket(&found.file_type()));
+    #[cfg(not(unix))]
+    return path.extension().is_some_and(|end| end == "sock");
 }
 
 /// Whether a part of `path` below the allowed `root` is a link, which a container with a writable mount
@@ -488,8 +519,35 @@ mod tests {
             ("/var/run/docker.sock", "/var/run/docker.sock", true),
             ("/srv", "srv", false),
         ] {
-            assert_eq!(covers(root, path), expected, "{root} {path}");
+            assert_eq!(covers(root, path, false), expected, "{root} {path}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn socket_of_any_name_has_to_be_named() {
+        let dir = std::env::temp_dir().join(format!("docker-mcp-socket-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (root, path) = (dir.to_str().unwrap(), dir.join("api"));
+        let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        std::fs::write(dir.join("file"), "").unwrap();
+        for (name, is_covered) in [
+            ("api", false),
+            ("api/", false),
+            ("./api/.", false),
+            ("file", true),
+        ] {
+            let path = format!("{root}/{name}");
+            assert_eq!(covers(root, &path, true), is_covered, "{path}");
+            let start = exceptions(&format!(r#"{{"binds":["{root}"]}}"#));
+            assert_eq!(
+                start.permit_start(&path, true).is_ok(),
+                is_covered,
+                "{path}"
+            );
+        }
+        assert!(covers(path.to_str().unwrap(), path.to_str().unwrap(), true));
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

@@ -45,7 +45,7 @@ volume Loses create_container | {"mounts": ["@:/d"], NEW}
 network Reads list_networks | {"network": "@"}
 network Loses remove_network | {"network": "@"}
 network Reads create_container | {"network": "@", NEW}
-network Reads connect_network | {"network": "@", "container": "OWN"}
+network Changes connect_network | {"network": "@", "container": "OWN"}
 network Reads connect_network | {"network": "@", "container": "OWN", "disconnect": true}
 image Reads list_images | {"image": "@"}
 image Loses remove_image | {"image": "@"}

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::{Action, Docker};
 use crate::engine::{
-    ContainerName, ImageName, Network, ObjectKind, ObjectName, Path, Volume, is_anonymous,
+    ContainerDetails, ContainerName, ImageName, Network, ObjectKind, ObjectName, Path, Volume,
+    is_anonymous,
 };
 use crate::json::{items, members, text, texts};
 use crate::policy::{CREATED, MARK, Reach, is_created};
@@ -36,8 +37,8 @@ const LOCAL_LOG_DRIVERS: &str = "json-file local journald k8s-file none";
 /// Options of log drivers that name no place to write to; Podman's drivers have a path among theirs.
 const LOG_OPTIONS: &str =
     "compress env env-regex labels labels-regex max-buffer-size max-file max-size mode tag";
-/// Network modes that name no network.
-const NO_NETWORK: [&str; 5] = ["", "none", "private", "slirp4netns", "pasta"];
+/// Network modes of Podman that name no network; on Docker they may be the name of one.
+const PODMAN_MODES: [&str; 3] = ["private", "slirp4netns", "pasta"];
 
 /// The volumes and networks that a new container would use, and its options that may reach out of it.
 #[derive(Default)]
@@ -59,9 +60,7 @@ impl Docker {
         mut body: Value,
     ) -> Result<(ContainerName, Vec<String>), ToolError> {
         let name = name.map_or("", ContainerName::as_str);
-        for volume in self.permit_container(name, &body).await? {
-            self.create_volume(&volume, BTreeMap::new()).await?;
-        }
+        let missing = self.permit_container(name, &body).await?;
         body["Labels"][CREATED] = MARK.into();
         let image = text(&body["Image"]);
         let shown = if name.is_empty() { "a container" } else { name };
@@ -70,7 +69,24 @@ impl Docker {
         if !name.is_empty() {
             path = path.query("name", name);
         }
-        let created = self.post(action, path, Some(&body), 0).await?;
+        let mut volumes = Vec::new();
+        let created = async {
+            for volume in &missing {
+                self.create_volume(volume, BTreeMap::new()).await?;
+                volumes.push(format!("`{volume}`"));
+            }
+            self.post(action, path, Some(&body), 0).await
+        };
+        let created = created.await.map_err(|error| match &*volumes.join(", ") {
+            "" => error,
+            volumes => {
+                let text = format!(
+                    "{} These volumes were created before, and stay: {volumes}. remove_volume removes them.",
+                    error.message()
+                );
+                ToolError::new(error.kind(), text).caused_by(error)
+            }
+        })?;
         let id = ContainerName::new(text(&created["Id"]))
             .map_err(|_| ToolError::upstream("The Docker Engine gave the container no id."))?;
         let warnings = texts(&created["Warnings"]).map(str::to_owned);
@@ -107,13 +123,17 @@ impl Docker {
             let other = ContainerName::new(other)?;
             self.mutable_container(&other).await?;
         }
-        for network in &uses.networks {
-            self.permit_network(network).await?;
-        }
-        for (name, endpoint) in members(&body["NetworkingConfig"]["EndpointsConfig"]) {
-            if !is_empty(&endpoint["Aliases"]) {
-                let network = self.network(&ObjectName::new(name)?).await?;
-                self.permit_aliases(&network)?;
+        for mode in &uses.networks {
+            let Some(network) = self.permit_network(mode).await? else {
+                continue;
+            };
+            let aliases = &body["NetworkingConfig"]["EndpointsConfig"][mode]["Aliases"];
+            if let Err(refusal) = self.permit_names(&network)
+                && (!is_empty(&body["Hostname"])
+                    || !is_empty(aliases)
+                    || self.is_new_name(name, &network).await?)
+            {
+                return Err(refusal);
             }
         }
         let mut missing = Vec::new();
@@ -126,7 +146,8 @@ impl Docker {
                         // The removal of its container may remove it, too.
                         self.policy
                             .permit_change(volume, is_created(&found.labels))?;
-                    } else if writable {
+                    }
+                    if writable {
                         self.policy.permit_write(volume, &found.labels)?;
                     }
                 }
@@ -136,10 +157,37 @@ impl Docker {
         Ok(missing)
     }
 
-    /// Refuses further names in a network of others, who may look for one of their own by the same name.
-    pub(crate) fn permit_aliases(&self, network: &Network) -> Result<(), ToolError> {
-        self.policy
-            .permit_change(&network.name, is_created(&network.labels))
+    /// Refuses names of a container in a network of others. The engine's own networks have none.
+    pub(crate) fn permit_names(&self, network: &Network) -> Result<(), ToolError> {
+        match &*network.name {
+            "bridge" | "host" | "none" | "podman" => Ok(()),
+            _ => self.policy.permit_names(is_created(&network.labels)),
+        }
+    }
+
+    /// Refuses another name of a container that is in a network of others.
+    pub(crate) async fn permit_rename(
+        &self,
+        container: &ContainerDetails,
+    ) -> Result<(), ToolError> {
+        if !self.policy.only_created {
+            return Ok(());
+        }
+        for name in container.network_settings.networks.keys() {
+            let path = Path::to("/networks").id(&ObjectName::new(name)?);
+            let network: Option<Network> = self.existing(path).await?;
+            network.map_or(Ok(()), |network| self.permit_names(&network))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the name of a new container is new in the network: the container that it replaces may have it there.
+    async fn is_new_name(&self, name: &str, network: &Network) -> Result<bool, ToolError> {
+        let Ok(name) = ContainerName::new(name) else {
+            return Ok(false);
+        };
+        let replaced = self.container_now(&name).await?;
+        Ok(replaced.is_none_or(|replaced| !replaced.is_in_network(&network.name)))
     }
 
     /// Refuses a volume whose options make it a directory of the host, unless that may be mounted itself.
@@ -150,22 +198,28 @@ impl Docker {
         })
     }
 
-    /// Refuses a network that the policy hides, and the host's under any name.
-    pub(crate) async fn permit_network(&self, mode: &str) -> Result<(), ToolError> {
-        if mode.contains(':') || NO_NETWORK.contains(&mode) {
-            return Ok(());
+    /// The network that a mode names; `None` if it names none, or the engine's own.
+    /// Errors when the policy hides it, and for the host's under any name.
+    pub(crate) async fn permit_network(&self, mode: &str) -> Result<Option<Network>, ToolError> {
+        if mode.contains(':') || matches!(mode, "" | "none") {
+            return Ok(None);
         }
         if matches!(mode, "default" | "bridge") {
             // The names of the engine's own network, of Docker and of Podman.
             let (none, mut names) = (BTreeMap::new(), ["bridge", "podman"].into_iter());
-            return names.try_for_each(|name| self.policy.permit_use(name, &none));
+            names.try_for_each(|name| self.policy.permit_use(name, &none))?;
+            return Ok(None);
         }
-        let network = self.network(&ObjectName::new(mode)?).await?;
+        let name = ObjectName::new(mode)?;
+        if PODMAN_MODES.contains(&mode) && !self.has_network(&name).await? {
+            return Ok(None);
+        }
+        let network = self.network(&name).await?;
         let is_host = network.driver == "host" || network.name == "host";
-        match is_host {
-            true => self.policy.permit_create(&Reach::Namespace("host")),
-            false => Ok(()),
+        if is_host {
+            self.policy.permit_create(&Reach::Namespace("host"))?;
         }
+        Ok(Some(network))
     }
 
     /// Creates a volume that is marked as this server's.

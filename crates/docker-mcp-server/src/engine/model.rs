@@ -137,6 +137,8 @@ pub(crate) struct HostConfig {
     pub(crate) auto_remove: bool,
     pub(crate) log_config: LogConfig,
     pub(crate) network_mode: String,
+    /// Podman's is `oci` by default.
+    pub(crate) runtime: String,
     /// By `80/tcp`.
     pub(crate) port_bindings: BTreeMap<String, Vec<PortBinding>>,
     pub(crate) privileged: bool,
@@ -418,12 +420,17 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
-    /// The directory or the disk of the host that it mounts, if its options name one. A network file system has
-    /// its server in the same place.
+    /// The directory or the disk of the host that it mounts, if its options name one; not always a path, as of a file
+    /// system that joins several directories. A network file system has its server in the same place.
     pub(crate) fn host_path(&self) -> Option<&str> {
         let option = |name: &str| self.options.get(name).map_or("", String::as_str);
-        let is_remote = matches!(option("type"), "nfs" | "nfs4" | "cifs" | "smb3");
-        Some(option("device")).filter(|device| device.starts_with('/') && !is_remote)
+        if !matches!(&*self.driver, "" | "local") {
+            // Each driver has a name of its own for it.
+            let mut values = self.options.values().map(String::as_str);
+            return values.find(|value| value.starts_with('/'));
+        }
+        let is_beside = matches!(option("type"), "nfs" | "nfs4" | "cifs" | "smb3" | "tmpfs");
+        Some(option("device")).filter(|device| !device.is_empty() && !is_beside)
     }
 }
 

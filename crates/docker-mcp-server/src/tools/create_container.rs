@@ -415,11 +415,12 @@ fn memory_bytes(limit: Megabytes) -> i64 {
 }
 
 /// The limit of `memory` and swap together where the one before was not the engine's own, which is twice the memory:
-/// no swap, or any.
+/// no swap, any, or the one before if it is enough.
 pub(super) fn swap_limit(memory: i64, old_memory: i64, old_swap: i64) -> Option<i64> {
     match old_swap {
         -1 => Some(-1),
         swap if swap > 0 && swap == old_memory => Some(memory),
+        swap if swap != 2 * old_memory && swap >= memory => Some(swap),
         _ => None,
     }
 }
@@ -489,6 +490,7 @@ impl Tool for UpdateContainer {
             permit_marks(name.as_str(), [])?;
             // Renaming must not bypass a rule about names.
             docker.policy.permit(name.as_str(), &before.config.labels)?;
+            docker.permit_rename(&before).await?;
         }
         let asked = self.container.as_str();
         // Before the first change, so that the call does all or nothing where that can be known.
@@ -613,6 +615,8 @@ mod tests {
             (64, 64, Some(32)),
             (64, -1, Some(-1)),
             (64, 128, None),
+            (64, 1000, Some(1000)),
+            (10, 30, None),
             (0, 0, None),
         ] {
             assert_eq!(swap_limit(32, old_memory, old_swap), expected);

@@ -404,7 +404,7 @@ impl Tool for CopyToContainer {
         let content = self.content()?;
         let text = std::str::from_utf8(&content).ok();
         refuse_hidden(docker, text.map(|text| ("text", text)))?;
-        let details = docker.mutable_container(&self.container).await?;
+        let details = docker.writable_container(&self.container).await?;
         let id = &details.id;
         let container = details.display_name();
         // Links of the container may lead to another place.
@@ -439,6 +439,8 @@ impl Tool for CopyToContainer {
             docker
                 .confirm(call, &loss, &self.path, &self.confirm)
                 .await?;
+            // The user may have taken minutes.
+            docker.writable_container(id).await?;
         }
         let (directory, name) = path.rsplit_once('/').unwrap_or_default();
         let directory = if directory.is_empty() { "/" } else { directory };
@@ -529,47 +531,41 @@ fn first_header(archive: &mut tar::Archive<Archive>) -> io::Result<tar::Header> 
     Ok(first.map_or_else(tar::Header::new_gnu, |entry| entry.header().clone()))
 }
 
-/// Errors when the file would not be seen in the container: the engine writes below a file system in memory. Errors
-/// also when it would be a file of the host that the policy does not let containers mount.
+/// Errors when the file would not be seen in the container, since the engine writes below a file system in memory, or
+/// would take the place of a mount.
 async fn permit_place(
     docker: &Docker,
     container: &ContainerDetails,
     path: &str,
 ) -> Result<(), ToolError> {
     let (name, id) = (container.display_name(), &container.id);
-    let is_below = |place: &str| {
+    let is_at = |place: &str| {
         let rest = path.strip_prefix(place.trim_end_matches('/'));
-        rest.is_some_and(|rest| rest.starts_with('/'))
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    let mounts = container
-        .mounts
-        .iter()
-        .map(|mount| (&*mount.destination, Some(mount)));
+    let mounts = container.mounts.iter();
+    let mounts = mounts.map(|mount| (&*mount.destination, mount.kind == "tmpfs"));
     let tmpfs = container.host_config.tmpfs.keys();
-    let tmpfs = tmpfs.map(|place| (place.as_str(), None));
-    let mut places: Vec<_> = IN_MEMORY.map(|place| (place.to_owned(), None)).into();
-    for (place, mount) in mounts.chain(tmpfs) {
+    let tmpfs = tmpfs.map(|place| (place.as_str(), true));
+    let mut places: Vec<_> = IN_MEMORY.map(|place| (place.to_owned(), true)).into();
+    for (place, in_memory) in mounts.chain(tmpfs) {
         // Links of the container may lead to another place, as in `/var/run`, and the engine follows them.
         match resolve(docker, id, place).await {
-            Ok(place) => places.push((place, mount)),
+            Ok(place) => places.push((place, in_memory)),
             Err(failure) => return Err(docker.engine.explain(failure)),
         }
     }
-    let nearest = places.into_iter().filter(|(place, _)| is_below(place));
-    let Some((place, mount)) = nearest.max_by_key(|(place, _)| place.len()) else {
-        return Ok(());
-    };
-    match mount.map(|mount| (&*mount.kind, mount)) {
-        Some(("bind", mount)) => docker.policy.permit_bind(&mount.source, name),
-        Some(("volume", mount)) => {
-            let path = docker.engine.host_path_of_volume(&mount.name).await?;
-            path.map_or(Ok(()), |path| docker.policy.permit_bind(&path, name))
-        }
-        Some((kind, _)) if kind != "tmpfs" => Ok(()),
-        _ => Err(ToolError::conflict(format!(
+    let nearest = places.into_iter().filter(|(place, _)| is_at(place));
+    match nearest.max_by_key(|(place, _)| place.len()) {
+        Some((place, _)) if place == path => Err(ToolError::conflict(format!(
+            "`{place}` is a mount of `{name}`, which the engine does not replace: add the file's name if it is a \
+             directory, or write to the file by execute_command."
+        ))),
+        Some((place, true)) => Err(ToolError::conflict(format!(
             "`{place}` of `{name}` is in memory: the engine would write below it, where the container does not \
              see the file. Choose another directory, or write it by execute_command."
         ))),
+        _ => Ok(()),
     }
 }
 

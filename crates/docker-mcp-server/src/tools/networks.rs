@@ -180,13 +180,11 @@ impl Tool for ConnectNetwork {
             return self.disconnect(docker, call, &container, &network).await;
         }
         docker.permit_network(&network.id).await?;
-        if !self.aliases.is_empty() {
-            docker.permit_aliases(&network)?;
-        }
         let name = container.display_name();
         if container.is_in_network(&network.name) {
             return Ok(ObjectChange::new(name, "connected").with_note("It was connected already."));
         }
+        docker.permit_names(&network)?;
         let request = json!({
             "Container": container.id,
             "EndpointConfig": {"Aliases": self.aliases},

@@ -47,15 +47,17 @@ async fn plant(lab: &Lab) -> Theirs {
     let name = lab.name("secret");
     let base = lab.create("base", &["true"], json!({})).await;
     let (picture, image) = (lab.name("picture"), lab.image("picture", &base).await);
-    let more = json!({"Image": image, "Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": name}});
+    let more = json!({"Image": image, "Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": name},
+        "Volumes": {"/anonymous": {}}});
     let container = lab.sleep("secret", more).await;
+    let anonymous = lab.inspect(&container).await["Mounts"][0]["Name"].take();
     lab.volume("secret", json!({})).await;
     let network = lab.network("secret").await;
     let id = lab.id(&container).await;
     let hex = image.trim_start_matches("sha256:").to_owned();
     Theirs {
         container: vec![container, id.clone(), id[..12].to_owned()],
-        volume: vec![name.clone()],
+        volume: vec![name.clone(), anonymous.as_str().unwrap().to_owned()],
         network: vec![name.clone(), network],
         image: vec![
             format!("{picture}:1"),
@@ -158,22 +160,25 @@ const REACHES: &str = r#"
 create_container | {"image": "busybox:test", "mounts": ["HOST:/h:ro"]} | this path of the host
 create_container | {"image": "busybox:test", "name": "REMOTE", "mounts": ["REMOTE:/h:ro"], "only_create": true} | created
 recreate_container | {"container": "PLAIN", "confirm": "PLAIN", "changes": {"mounts": ["HOST:/h"]}} | this path of the host
-copy_to_container | {"container": "PLAIN", "path": "/host/x", "text": ""} | a file of the host
-copy_to_container | {"container": "PLAIN", "path": "/etc/..//host/./below/x", "text": ""} | a file of the host
+create_container | {"image": "busybox:test", "mounts": ["JOINED:/h:ro"]} | this path of the host
+copy_to_container | {"container": "PLAIN", "path": "/host/x", "text": ""} | read-only
+copy_to_container | {"container": "PLAIN", "path": "/link/x", "text": ""} | read-only
+copy_to_container | {"container": "PLAIN", "path": "/etc/out", "text": ""} | read-only
+copy_to_container | {"container": "PLAIN", "path": "/etc/app.conf", "text": ""} | is a mount of
 copy_to_container | {"container": "PLAIN", "path": "/hostess", "text": ""} | bytes
 copy_to_container | {"container": "PLAIN", "path": "/memory/x", "text": ""} | is in memory
 copy_to_container | {"container": "PLAIN", "path": "/memory/disk/x", "text": ""} | bytes
 copy_to_container | {"container": "PLAIN", "path": "/dev/shm/x", "text": ""} | is in memory
 copy_to_container | {"container": "PLAIN", "path": "/proc/x", "text": ""} | is in memory
-copy_to_container | {"container": "PLAIN", "path": "/link/x", "text": ""} | a file of the host
-copy_to_container | {"container": "PLAIN", "path": "/etc/out", "text": ""} | a file of the host
 copy_to_container | {"container": "PLAIN", "path": "/loop/x", "text": ""} | too many
 copy_to_container | {"container": "PLAIN", "path": "/m/x", "text": ""} | is in memory
 copy_to_container | {"container": "PLAIN", "path": "/etc/x", "text": ""} | bytes
 copy_to_container | {"container": "LINKED", "path": "/var/run/app/x", "text": ""} | a file of the host
-copy_to_container | {"container": "LINKED", "path": "/run/app/x", "text": ""} | a file of the host
-copy_to_container | {"container": "LINKED", "path": "/volume/x", "text": ""} | a file of the host
-copy_to_container | {"container": "LINKED", "path": "/run/x", "text": ""} | bytes
+copy_to_container | {"container": "LINKED", "path": "/run/x", "text": ""} | a file of the host
+copy_to_container | {"container": "SHARED", "path": "/volume/x", "text": ""} | a file of the host
+copy_to_container | {"container": "SHARED", "path": "/etc/x", "text": ""} | a file of the host
+copy_to_container | {"container": "ONEFILE", "path": "/etc/app.conf", "text": "", "confirm": "/etc/app.conf"} | a file of the host
+copy_to_container | {"container": "ONEFILE", "path": "/x", "text": ""} | a file of the host
 "#;
 
 #[tokio::test]
@@ -185,30 +190,44 @@ async fn nothing_beside_a_container_is_reached_through_it() {
     lab.volume("host", bind).await;
     let share = json!({"type": "cifs", "device": "//server/share"});
     lab.volume("remote", share).await;
-    let mounts = json!({"HostConfig": {"Binds": [format!("{}:/host", dir.str()), "/memory/disk"],
-        "Tmpfs": {"/memory": ""}}});
+    let layers = format!("lowerdir=/etc,upperdir={0},workdir={0}", dir.str());
+    let joined = json!({"type": "overlay", "o": layers, "device": "overlay"});
+    lab.volume("joined", joined).await;
+    let file = format!("{}/below/file:/etc/app.conf", dir.str());
+    let binds = [
+        format!("{}:/host:ro", dir.str()),
+        format!("{file}:ro"),
+        "/memory/disk".to_owned(),
+    ];
+    let mounts = json!({"HostConfig": {"Binds": binds, "Tmpfs": {"/memory": ""}}});
     let links = "mkdir -p /etc /run /var; ln -s /host /link; ln -s /link/x /etc/out; ln -s loop /loop; \
         ln -s /memory /m; [ -e /var/run ] || ln -s /run /var/run";
     let plain = lab.finish("plain", &["sh", "-c", links], mounts).await;
-    // Mounted behind a link of its image, and a volume that is a directory of the host.
+    // A folder behind a link of its image, a volume that is a folder of the host, and a single file.
     let image = lab.image("linked", &plain).await;
-    let binds = [
-        format!("{}:/var/run/app", dir.str()),
-        format!("{}:/volume", lab.name("host")),
-    ];
-    let more = json!({"Image": image, "HostConfig": {"Binds": binds}});
-    let linked = lab.finish("linked", &["true"], more).await;
+    let mounting = async |name: &str, bind: String| {
+        let more = json!({"Image": image, "HostConfig": {"Binds": [bind]}});
+        lab.create(name, &["true"], more).await
+    };
+    let linked = mounting("linked", format!("{}:/var/run/app", dir.str())).await;
+    let shared = mounting("shared", format!("{}:/volume", lab.name("host"))).await;
+    let onefile = mounting("onefile", file).await;
     for row in REACHES.trim().lines() {
         let [tool, arguments, words] = row.split(" | ").collect::<Vec<_>>().try_into().unwrap();
         let arguments = arguments.replace("PLAIN", &plain);
         let arguments = arguments.replace("LINKED", &linked);
+        let arguments = arguments.replace("SHARED", &shared);
+        let arguments = arguments.replace("ONEFILE", &onefile);
+        let arguments = arguments.replace("JOINED", &lab.name("joined"));
         let arguments = arguments.replace("HOST", &lab.name("host"));
         let arguments = arguments.replace("REMOTE", &lab.name("remote"));
         let arguments = serde_json::from_str(&arguments).unwrap();
         let result = call(&lab, tool, arguments).await["content"][0]["text"].to_string();
         assert!(result.contains(words), "{row}: {result}");
     }
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(dir.path().join("below")).unwrap().count(), 1);
+    assert_eq!(fs::read(dir.path().join("below/file")).unwrap(), b"");
 }
 
 /// Images and containers that others have made of those of this server have its label, too.
@@ -260,28 +279,64 @@ async fn only_what_this_server_created_is_changed() {
         let result = call(&lab, "remove_container", arguments).await;
         assert_eq!(result["isError"], is_refused, "{result}");
     }
+}
 
+/// Whoever has a name in a network gets what others send to it: also the name of a host elsewhere.
+#[tokio::test]
+async fn names_in_networks_of_others_are_not_taken() {
+    let Some(lab) = lab_with(&[("DOCKER_MCP_ONLY_CREATED", "1")]).await else {
+        return;
+    };
+    let refusal = "was not created by this server";
     let [ours, theirs, web] = [lab.name("ours"), lab.name("theirs"), lab.name("web")];
     succeed!(lab, "create_network", {"network": ours});
-    lab.network("theirs").await;
-    let new = |network: &str, aliases: &[&str]| {
-        json!({"image": "busybox:test", "name": web, "only_create": true,
-        "network": network, "aliases": aliases})
+    let id = lab.network("theirs").await;
+    let new = |network: &str, names: Value| {
+        let new = json!({"image": "busybox:test", "only_create": true, "network": network});
+        merged(new, names)
     };
-    let with_alias = new(&theirs, &["db"]);
-    fails_with!(
-        lab,
-        "create_container",
-        with_alias,
-        "was not created by this server"
-    );
-    succeed(&lab, "create_container", new(&theirs, &[])).await;
-    for (network, is_refused) in [(&theirs, true), (&ours, false)] {
-        succeed!(lab, "connect_network", {"network": network, "container": web, "disconnect": true, "confirm": web});
-        let arguments = json!({"network": network, "container": web, "aliases": ["db"]});
-        let result = call(&lab, "connect_network", arguments).await;
-        assert_eq!(result["isError"], is_refused, "{result}");
+    let all = json!({"name": web, "aliases": ["db"], "hostname": "db"});
+    for (name, value) in all.as_object().unwrap() {
+        for network in [&theirs, &id] {
+            let error = fail(&lab, "create_container", new(network, json!({name: value}))).await;
+            assert_contains(&error, refusal);
+        }
     }
+    succeed(&lab, "create_container", new(&ours, all)).await;
+    let connection = json!({"network": theirs, "container": web});
+    fails_with!(lab, "connect_network", connection, refusal);
+    succeed!(lab, "connect_network", {"network": "bridge", "container": web});
+    let renamed = lab.name("renamed");
+    succeed!(lab, "update_container", {"container": web, "new_name": renamed});
+
+    // The engine has chosen its name, which it keeps.
+    let nameless = succeed(&lab, "create_container", new(&theirs, json!({}))).await;
+    let nameless = &nameless["name"];
+    let rename = json!({"container": nameless, "new_name": lab.name("db")});
+    let rename = call(&lab, "update_container", rename).await.to_string();
+    let recreation = json!({"container": nameless, "confirm": nameless});
+    let recreated = call(&lab, "recreate_container", recreation).await;
+    // It has no prefix, by which it would be removed.
+    lab.remove(nameless.as_str().unwrap()).await;
+    assert_contains(&rename, refusal);
+    assert_eq!(recreated["isError"], false, "{recreated}");
+}
+
+/// Words that are modes of Podman, in which a container joins no network.
+#[tokio::test]
+async fn hidden_network_is_not_joined_by_the_name_of_a_mode() {
+    let hidden = [("DOCKER_MCP_DENY", "label=hidden=PREFIX")];
+    let Some(lab) = lab_with(&hidden).await else {
+        return;
+    };
+    let request = json!({"Name": "slirp4netns", "Labels": {"hidden": lab.prefix}});
+    let request = serde_json::from_value(request).unwrap();
+    // Its name has no prefix, by which it would be removed.
+    let network = lab.docker.create_network(request).await.unwrap().id;
+    let new = json!({"image": "busybox:test", "name": lab.name("web"), "network": "slirp4netns", "only_create": true});
+    let result = call(&lab, "create_container", new).await.to_string();
+    lab.docker.remove_network(&network).await.unwrap();
+    assert_contains(&result, "not accessible");
 }
 
 /// A new tool has rows in the table.

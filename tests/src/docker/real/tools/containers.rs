@@ -23,6 +23,10 @@ async fn early_exit_and_failed_start_are_explained() {
 
     fails_with!(lab, "create_container", {"image": "busybox:test", "name": lab.name("broken"),
         "command": ["/nope"]}, "not in the image", "remove_container");
+    let volume = lab.name("data");
+    fails_with!(lab, "create_container", {"image": "busybox:tset", "mounts": [format!("{volume}:/d")]},
+        "Did you mean `busybox:test`", &format!("and stay: `{volume}`"));
+    succeed!(lab, "list_volumes", {"volume": volume});
     fails_with!(lab, "create_container", {"image": "busybox:tset"}, "Did you mean `busybox:test`");
 }
 
@@ -51,6 +55,11 @@ async fn container_is_changed_while_it_runs() {
     let details = lab.inspect(&new_name).await;
     assert_has!(details["HostConfig"], {"Memory": 64 << 20, "MemorySwap": 64 << 20,
         "NanoCpus": 250_000_000, "PidsLimit": 20});
+    // What is swapped stays what it was, where that is more than the engine's own limit.
+    let limits = json!({"HostConfig": {"Memory": 64 << 20, "MemorySwap": 1 << 30}});
+    let swapping = lab.create("swapping", &["true"], limits).await;
+    succeed!(lab, "update_container", {"container": swapping, "memory_mb": 100});
+    assert_has!(lab.inspect(&swapping).await["HostConfig"], {"Memory": 100 << 20, "MemorySwap": 1 << 30});
     fails_with!(lab, "update_container", {"container": new_name}, "Nothing to change");
     // A refused change changes nothing.
     let other = lab.create("other", &["true"], json!({})).await;

@@ -239,6 +239,51 @@ async fn link_that_was_put_in_place_of_a_mount_is_not_followed() {
     }
 }
 
+/// The engine mounts anew what it copies to and from.
+#[tokio::test]
+async fn link_that_was_put_in_place_of_a_mount_is_neither_written_nor_read() {
+    let (dir, outside) = (Folder::new(), Folder::new());
+    let policy = policy(&dir);
+    let env = [("DOCKER_MCP_POLICY", &*policy)];
+    let Some(lab) = lab_with(&env).await else {
+        return;
+    };
+    let folder = dir.path().join("data/folder");
+    dir.write("data/folder/x", "old");
+    outside.write("x", "canary-61");
+    let swap = || {
+        fs::rename(&folder, folder.with_extension("old")).unwrap();
+        symlink(outside.path(), &folder).unwrap();
+    };
+    let web = lab.name("web");
+    let mount = format!("{}:/f", folder.display());
+    succeed!(lab, "create_container", {"image": "busybox:test", "name": web, "mounts": [mount],
+        "command": ["sleep", "600"]});
+    succeed!(lab, "copy_to_container", {"container": web, "path": "/f/y", "text": "new"});
+    succeed!(lab, "copy_from_container", {"container": web, "path": "/f/y"});
+    swap();
+    fails_with!(lab, "copy_to_container", {"container": web, "path": "/f/z", "text": "new"}, "a file of the host");
+    fails_with!(lab, "copy_from_container", {"container": web, "path": "/f/x"}, REFUSAL);
+    swap_back(&folder);
+
+    // While the user is asked.
+    let mut session = StdioSession::open(&lab.host, &env).await;
+    let asked = json!({"container": web, "path": "/f/x", "text": "new"});
+    let id = session.start("copy_to_container", asked).await;
+    let question = session.until("elicitation/create").await;
+    swap();
+    let answer = json!({"action": "accept", "content": {"confirm": true}});
+    let answer = response(&question["id"], "result", answer);
+    session.say(answer).await;
+    let answer = session.answer(id).await.to_string();
+    assert_contains(&answer, "a file of the host");
+    let found = fs::read_dir(outside.path()).unwrap().count();
+    assert_eq!(
+        (found, fs::read(outside.path().join("x")).unwrap()),
+        (1, b"canary-61".to_vec())
+    );
+}
+
 /// A container that puts the link there when it is asked to end.
 fn swapper(dir: &Folder) -> (Vec<&'static str>, Vec<String>) {
     let script = "trap 'mv /w/folder /w/folder.old; ln -s /etc /w/folder; exit' TERM; echo ready; \
