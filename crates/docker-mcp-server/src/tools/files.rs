@@ -87,6 +87,9 @@ impl Tool for CopyFromContainer {
         let read = archive.read(move |archive| asked.read(archive, limit, &probe));
         let mut file = read.await?;
         details.display_name().clone_into(&mut file.container);
+        for name in file.entries.iter_mut().flatten().chain(&mut file.link_to) {
+            *name = redactor.text(name);
+        }
         let is_content = file.text.is_some() || file.base64.is_some();
         if is_content && self.is_secret(docker, &details, &redactor).await {
             file.base64 = None;

@@ -154,12 +154,13 @@ impl ImageView {
         let labels = redacted_labels(&config.labels, MAX_ITEMS, &redactor).into_iter();
         let env = config.env.iter().take(MAX_ITEMS);
         let line = |words: &[String]| short(redactor.command(words.iter().map(String::as_str)));
-        let keys = |map: &BTreeMap<String, Value>| map.keys().take(MAX_ITEMS).cloned().collect();
-        let first = |list: &[String]| list.iter().take(MAX_ITEMS).cloned().collect();
+        let texts = |list: &mut dyn Iterator<Item = &String>| {
+            list.take(MAX_ITEMS).map(|one| redactor.text(one)).collect()
+        };
         Ok(Self {
             id: short_id(&details.id).to_owned(),
-            tags: first(&details.repo_tags),
-            digests: first(&details.repo_digests),
+            tags: texts(&mut details.repo_tags.iter()),
+            digests: texts(&mut details.repo_digests.iter()),
             created: details.created.clone(),
             size_bytes: details.size,
             platform: format!("{}/{}", details.os, details.architecture),
@@ -171,8 +172,8 @@ impl ImageView {
             entrypoint: line(&config.entrypoint),
             command: line(&config.cmd),
             env: env.map(|text| short(redactor.assignment(text))).collect(),
-            ports: keys(&config.exposed_ports),
-            volumes: keys(&config.volumes),
+            ports: texts(&mut config.exposed_ports.keys()),
+            volumes: texts(&mut config.volumes.keys()),
             labels: labels.map(|(key, value)| (key, short(value))).collect(),
             has_health_check: config.healthcheck.is_some(),
             history,

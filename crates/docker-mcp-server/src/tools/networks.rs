@@ -334,8 +334,11 @@ impl Tool for ListVolumes {
                 used_by: used_by.map(|name| redactor.text(name)).collect(),
                 anonymous: is_anonymous(&volume.name),
                 created: volume.created_at,
-                mountpoint: self.volume.as_ref().map(|_| volume.mountpoint),
-                name: volume.name,
+                mountpoint: self
+                    .volume
+                    .as_ref()
+                    .map(|_| redactor.text(&volume.mountpoint)),
+                name: redactor.text(&volume.name),
             })
         });
         let (volumes, omitted, note) = page(rows, self.offset, usize::MAX);

@@ -111,7 +111,7 @@ pub(super) fn redacted_labels(
 ) -> BTreeMap<String, String> {
     let labels = labels.iter().take(max);
     let value = |key, value| truncate(&redactor.named(key, value), MAX_LABEL);
-    let labels = labels.map(|(key, label)| (key.clone(), value(key, label)));
+    let labels = labels.map(|(key, label)| (redactor.text(key), value(key, label)));
     labels.collect()
 }
 
