@@ -200,12 +200,14 @@ fn report(redactor: &Redactor, container: String, mut end: ProcessEnd, seconds: 
             _ => None,
         }
     };
+    let (stdout, omitted_stdout) = end.stdout.shown(redactor);
+    let (stderr, omitted_stderr) = end.stderr.shown(redactor);
     Executed {
         container,
         exit_code,
-        stdout: redactor.text(&end.stdout.text()),
-        stderr: redactor.text(&end.stderr.text()),
-        omitted_bytes: positive(end.stdout.omitted + end.stderr.omitted),
+        stdout,
+        stderr,
+        omitted_bytes: positive(omitted_stdout + omitted_stderr),
         timed_out: end.timed_out,
         still_running,
         exec_id: still_running.then_some(end.exec),
@@ -430,14 +432,15 @@ fn attach(engine: &Engine, exec: &ObjectName) -> ByteStream {
 /// The beginning and the end of a stream.
 #[derive(Debug, Default)]
 struct Output {
+    /// Bytes that are shown.
     room: usize,
     bytes: Vec<u8>,
-    /// Bytes behind the first quarter of the room that were not kept.
+    /// Bytes in the middle that were not kept.
     omitted: usize,
 }
 
 impl Output {
-    /// Keeps `room` bytes, most of them at the end, where programs report errors.
+    /// Shows `room` bytes, most of them at the end, where programs report errors.
     fn new(room: usize) -> Self {
         Self {
             room,
@@ -447,28 +450,71 @@ impl Output {
 
     fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
-        if self.bytes.len() > 2 * self.room {
+        if self.bytes.len() > 2 * (self.room + 2 * SECRET_MARGIN_BYTES) {
             self.shrink();
         }
     }
 
+    /// Drops the middle, but for a margin on both sides of what is shown.
     fn shrink(&mut self) {
-        let over = self.bytes.len().saturating_sub(self.room);
-        let head = (self.room / 4).min(self.bytes.len());
+        let over = self.bytes.len();
+        let over = over.saturating_sub(self.room + 2 * SECRET_MARGIN_BYTES);
+        let head = self.kept_head().min(self.bytes.len());
         self.bytes.drain(head..head + over);
         self.omitted += over;
     }
 
-    /// The kept output, with a mark for omitted bytes.
-    fn text(&mut self) -> String {
-        self.shrink();
-        if self.omitted == 0 {
-            return String::from_utf8_lossy(&self.bytes).into_owned();
-        }
-        let (head, tail) = self.bytes.split_at(self.room / 4);
-        let [head, tail] = [head, tail].map(String::from_utf8_lossy);
-        format!("{head}\n… {} bytes left out …\n{tail}", self.omitted)
+    fn kept_head(&self) -> usize {
+        self.room / 4 + SECRET_MARGIN_BYTES
     }
+
+    /// The redacted output, with a mark for omitted bytes, and their number. Only then it is cut.
+    fn shown(&mut self, redactor: &Redactor) -> (String, usize) {
+        self.shrink();
+        let text = |bytes: &[u8]| redactor.text(&String::from_utf8_lossy(bytes));
+        let (text, gap) = match self.omitted {
+            0 => (text(&self.bytes), None),
+            _ => {
+                let (head, tail) = self.bytes.split_at(self.kept_head());
+                let (mut head, tail) = (text(head), text(tail));
+                head.truncate(last_line(&head));
+                let gap = head.len();
+                (head + &tail[first_line(&tail)..], Some(gap))
+            }
+        };
+        if gap.is_none() && text.len() <= self.room {
+            return (text, 0);
+        }
+        let head = self.room / 4;
+        let tail = text.len().saturating_sub(self.room - head);
+        let gap = gap.unwrap_or(head);
+        let (head, tail) = (head.min(gap), tail.max(gap));
+        let (head, tail) = (
+            text.floor_char_boundary(head),
+            text.ceil_char_boundary(tail),
+        );
+        let omitted = self.omitted + tail - head;
+        let (head, tail) = (&text[..head], &text[tail..]);
+        (
+            format!("{head}\n… {omitted} bytes left out …\n{tail}"),
+            omitted,
+        )
+    }
+}
+
+/// Where a text begins whose first bytes may be a part of a secret: at a line, or in a very long line after a margin.
+fn first_line(text: &str) -> usize {
+    let margin = text.ceil_char_boundary(SECRET_MARGIN_BYTES.min(text.len() / 2));
+    text[..margin].find('\n').map_or(margin, |at| at + 1)
+}
+
+/// Where a text ends whose last bytes may be a part of a secret.
+fn last_line(text: &str) -> usize {
+    let margin = SECRET_MARGIN_BYTES.min(text.len() / 2);
+    let margin = text.floor_char_boundary(text.len() - margin);
+    text[margin..]
+        .rfind('\n')
+        .map_or(margin, |at| margin + at + 1)
 }
 
 #[cfg(test)]
@@ -492,6 +538,41 @@ mod tests {
                 assert!(
                     text.starts_with("first") && text.ends_with("last"),
                     "{text}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn outputs_are_cut_where_no_part_of_a_secret_is_shown() {
+        let secrets = [("SIGNING_SECRET", "Zx9qW7pL0secretvalue")];
+        let redactor = Redactor::new(true).with_secrets(secrets);
+        for line in [
+            "DB_PASSWORD=Zx9qW7pL0secretvalue\n",
+            "Zx9qW7pL0secretvalue ",
+        ] {
+            for (room, count) in [
+                (3_500, 300),
+                (3_500, 30_000),
+                (101, 9_000),
+                (200_000, 90_000),
+            ] {
+                let mut output = Output::new(room);
+                output.push(b"first\n");
+                for _ in 0..count {
+                    output.push(line.as_bytes());
+                }
+                output.push(b"last\n");
+                let (shown, omitted) = output.shown(&redactor);
+                let is_shown = ["Zx9", "pL0", "value"]
+                    .iter()
+                    .any(|part| shown.contains(part));
+                assert!(!is_shown, "{shown}");
+                assert!(shown.starts_with("first\n") && shown.ends_with("last\n"));
+                assert!(shown.len() < room + 60);
+                assert!(
+                    (omitted > 0) == shown.contains("bytes left out"),
+                    "{omitted}"
                 );
             }
         }

@@ -19,8 +19,6 @@ const DEFAULT_BINARY_BYTES: usize = 5_000;
 /// Bytes of its text in an answer without `max_bytes`.
 const MAX_TEXT: usize = 15_000;
 const MAX_ENTRIES: usize = 100;
-/// Bytes after the last one that is shown: a secret is known by all of it, also where the text is cut.
-const SECRET_MARGIN_BYTES: usize = 16 << 10;
 /// Bytes of an archive: that of a directory contains all of its files.
 const MAX_ARCHIVE_BYTES: usize = 256 << 20;
 const MORE_ENTRIES: &str = "There are more entries, which are not listed. Give the path of one to read it, or list them \

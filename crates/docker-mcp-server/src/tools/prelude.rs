@@ -59,6 +59,9 @@ pub(super) fn page<T: Serialize>(
     (shown, omitted, omitted.map(|_| note))
 }
 
+/// Bytes beyond those of a text that are shown: a secret is known by all of it, also where the text is cut.
+pub(super) const SECRET_MARGIN_BYTES: usize = 16 << 10;
+
 /// Bytes of a text in an answer, which contains it as JSON, and that JSON as a text.
 pub(super) fn weight(text: &str) -> usize {
     let json = Value::from(text).to_string();

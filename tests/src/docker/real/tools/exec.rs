@@ -146,6 +146,14 @@ async fn output_and_exit_code_are_those_of_the_command() {
     let more = json!({"command": [script], "shell": true, "max_bytes": 100_000});
     let done = execute(&lab, &name, more).await;
     assert!(done["stdout"].as_str().unwrap().len() > 99_000);
+    // A value is known by its name, also where the output is cut.
+    let script = "for i in $(seq 1 3000); do echo DB_PASSWORD=Zx9qW7pL0secretvalue; done";
+    for room in [100, 3_500] {
+        let more = json!({"command": [script], "shell": true, "max_bytes": room});
+        let done = execute(&lab, &name, more).await;
+        assert_lacks(&done["stdout"], "value");
+        assert!(done["omitted_bytes"].is_number(), "{done}");
+    }
 }
 
 #[tokio::test]
