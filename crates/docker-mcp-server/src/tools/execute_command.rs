@@ -1,8 +1,8 @@
 //! `execute_command`: processes in containers, none of which outlives its caller or this program.
 //!
 //! The engine can start a process but not kill it; a closed connection leaves it running. So it is started through a
-//! shell that first prints its process id, by which a second process kills it, with its whole session. In a container
-//! without a shell the command runs directly and cannot be killed.
+//! shell that first prints its process id, by which a second process kills it, with its process group. A program that
+//! has left the group (`setsid`) goes on. In a container without a shell the command runs directly and cannot be killed.
 
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -187,8 +187,8 @@ fn report(redactor: &Redactor, container: String, mut end: ProcessEnd, seconds: 
         ))
     } else if end.timed_out {
         Some(format!(
-            "It did not end within {seconds} s and was killed, with its child processes; a \
-                 longer timeout_seconds may let it end by itself."
+            "It did not end within {seconds} s and was killed, with its process group; programs that it put into \
+             a session of their own may still run. A longer timeout_seconds may let it end by itself."
         ))
     } else {
         match exit_code {
@@ -218,7 +218,7 @@ fn report(redactor: &Redactor, container: String, mut end: ProcessEnd, seconds: 
 
 /// Prints its process id and becomes the command.
 const PID_WRAPPER: [&str; 4] = ["/bin/sh", "-c", "echo $$; exec \"$@\"", "sh"];
-/// Kills a session and its leader.
+/// Kills a process group and its leader.
 const KILL_COMMAND: [&str; 4] = ["/bin/sh", "-c", "kill -9 -\"$1\"; kill -9 \"$1\"", "sh"];
 /// The timeout of each step of a kill.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -343,7 +343,7 @@ impl Process {
             return true;
         }
         // Errors are ignored: the engine's state shows the result.
-        let _ = timeout(KILL_TIMEOUT, self.kill_session()).await;
+        let _ = timeout(KILL_TIMEOUT, self.kill_group()).await;
         let ended = async {
             while !self.state().await.is_ok_and(|state| !state.running) {
                 tokio::time::sleep(POLL_INTERVAL).await;
@@ -353,7 +353,7 @@ impl Process {
         true
     }
 
-    async fn kill_session(&mut self) -> Result<(), EngineError> {
+    async fn kill_group(&mut self) -> Result<(), EngineError> {
         // After an early cancellation the process id may not have arrived yet.
         while let PidLine::Incomplete(_) = self.pid
             && let Some(chunk) = self.reply.next().await

@@ -163,6 +163,10 @@ async fn timeout_and_cancellation_leave_no_process_behind() {
     let more = json!({"command": ["sleep", "601"], "timeout_seconds": 1});
     let done = execute(&lab, &name, more).await;
     assert_has!(done, {"timed_out": true, "exit_code": 137});
+    assert_contains(
+        &done["note"],
+        "programs that it put into a session of their own may still run",
+    );
     // With its child processes; the output before the timeout is kept.
     let script = "echo begun; sleep 602 & sleep 603 & sleep 604";
     let more = json!({"command": [script], "shell": true, "timeout_seconds": 15});
