@@ -340,8 +340,12 @@ impl ComposeService {
             return self.run(docker, call, "restart").await;
         }
         self.run(docker, call, "stop").await?;
-        permit(docker, &self.project, ServiceAction::Start).await?;
-        self.run(docker, call, "start").await
+        let start = async {
+            permit(docker, &self.project, ServiceAction::Start).await?;
+            self.run(docker, call, "start").await
+        };
+        let started = start.await;
+        started.map_err(|error| lifecycle::left_stopped(self.project.as_str(), error))
     }
 
     /// `docker compose down` of the project.

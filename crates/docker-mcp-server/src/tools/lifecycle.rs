@@ -321,10 +321,10 @@ impl Tool for RestartContainer {
         call.extend_timeout(Duration::from_secs(grace.into()));
         let name = &self.container;
         let binds = docker.permit_start(id).await?;
-        if binds.is_empty() || !before.state.is_alive() {
+        let restarted = if binds.is_empty() || !before.state.is_alive() {
             let path = Path::container(id, "/restart").query("t", grace);
             let action = Action::on_container("restart", name.as_str());
-            docker.post(action, path, None, grace).await?;
+            docker.post(action, path, None, grace).await.map(drop)
         } else if before.host_config.auto_remove {
             return Err(ToolError::conflict(
                 "It mounts paths of the host, which have to be checked after it was stopped; that removes \
@@ -339,10 +339,27 @@ impl Tool for RestartContainer {
                 let started = start(&docker, &name, &id).await;
                 stopped.and(started)
             })
-            .await?;
+            .await
+        };
+        if let Err(error) = restarted {
+            let now = docker.container_now(id).await;
+            let is_over = matches!(now, Ok(Some(now)) if !now.state.is_alive());
+            return Err(match before.state.is_alive() && is_over {
+                true => left_stopped(before.display_name(), error),
+                false => error,
+            });
         }
         watch_early_exit(docker, &before).await
     }
+}
+
+/// The error of a restart that has stopped what has this name, and did not start it again.
+pub(super) fn left_stopped(name: &str, error: ToolError) -> ToolError {
+    let text = format!(
+        "`{name}` was stopped, and does not run now. {}",
+        error.message()
+    );
+    ToolError::new(error.kind(), text).caused_by(error)
 }
 
 /// Send a signal to a container's main process, at once and without a grace period.
