@@ -391,6 +391,7 @@ impl Layers {
 
 /// The error of the registry, with the engine's message and advice.
 fn refused(docker: &Docker, (verb, image, login): Transfer<'_>, message: &str) -> ToolError {
+    let message = without_body(message);
     let lower = message.to_lowercase();
     let has = |text: &str| lower.contains(text);
     let is_denied = ["unauthorized", "denied", "authentication", "no basic auth"];
@@ -415,6 +416,9 @@ fn refused(docker: &Docker, (verb, image, login): Transfer<'_>, message: &str) -
     } else if has("no such host") || has("refused") || has("timeout") || has("lookup") {
         let next = "The engine cannot reach the registry.".to_owned();
         (ToolErrorKind::Unavailable, next)
+    } else if message.starts_with("error parsing HTTP") {
+        let next = "The program that answered is no registry.".to_owned();
+        (ToolErrorKind::Upstream, next)
     } else {
         (ToolErrorKind::Upstream, String::new())
     };
@@ -422,6 +426,14 @@ fn refused(docker: &Docker, (verb, image, login): Transfer<'_>, message: &str) -
     let message: String = message.chars().take(MAX_TEXT).collect();
     let text = format!("`{image}` cannot be {verb}: {message}. {next}");
     ToolError::new(kind, text.trim_end().to_owned())
+}
+
+/// The first line of the engine's message about a registry, without the body of an answer that is none of a registry: the
+/// name of an image may lead to any program that the engine reaches.
+fn without_body(message: &str) -> &str {
+    let line = message.trim().lines().next().unwrap_or_default();
+    let end = line.find(" response body");
+    line[..end.unwrap_or(line.len())].trim_end_matches('.')
 }
 
 /// Bytes of the builder's output in an answer, which contains them twice.
@@ -657,5 +669,27 @@ impl Tool for RemoveImage {
             )));
         }
         Ok(done.with_note(loss))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_registries_have_no_body_of_another_program() {
+        for (message, expected) in [
+            (
+                r#"error parsing HTTP 404 response body: invalid character '<' looking for beginning of value: "<html>x""#,
+                "error parsing HTTP 404",
+            ),
+            (
+                "manifest unknown: manifest unknown",
+                "manifest unknown: manifest unknown",
+            ),
+            ("no such host.\n<html>", "no such host"),
+        ] {
+            assert_eq!(without_body(message), expected);
+        }
     }
 }
