@@ -36,7 +36,7 @@ const MAX_OUTPUT_SO_FAR: usize = 6_000;
 const MAX_LINE_BYTES: u64 = 64 << 10;
 /// Most bytes of a model.
 const MAX_STDOUT_BYTES: usize = 4 << 20;
-/// Variables that a program gets from this server's environment. The others may contain secrets,
+/// Variables that a program gets from this server's environment, which are paths. The others may contain secrets,
 /// which a compose file could read.
 const PASSED_VARIABLES: &str = "PATH HOME LD_LIBRARY_PATH DOCKER_CONFIG SSH_AUTH_SOCK SYSTEMROOT USERPROFILE \
      PROGRAMFILES PROGRAMDATA TEMP";
@@ -174,8 +174,9 @@ impl Cli {
         if run.confined_to.is_some() {
             // It does not ask the engine, nor can it read the certificates.
             command.env("DOCKER_HOST", "unix:///dev/null");
-            command.env_remove("DOCKER_TLS_VERIFY");
-            command.env_remove("DOCKER_CERT_PATH");
+            for unneeded in ["DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "SSH_AUTH_SOCK"] {
+                command.env_remove(unneeded);
+            }
         }
         let spawn = || ProcessGroup::spawn(&docker.programs, command);
         let mut group = match run.confined_to {
