@@ -438,7 +438,13 @@ impl Tool for CopyToContainer {
             let loss =
                 format!("Overwrites {path:?} in `{container}`: its present content is lost.");
             docker
-                .confirm(call, &loss, &self.path, &self.confirm)
+                .confirm(
+                    call,
+                    &loss,
+                    &self.path,
+                    &[Object::container(id)],
+                    &self.confirm,
+                )
                 .await?;
         }
         let (directory, name) = path.rsplit_once('/').unwrap_or_default();

@@ -298,8 +298,10 @@ impl Tool for PushImage {
             short_id(&details.id)
         );
         let target = self.image.as_str();
-        docker.confirm(call, &loss, target, &self.confirm).await?;
-        docker.permit_same_image(&self.image, &details.id).await?;
+        let object = Object::image(&self.image, &details.id);
+        docker
+            .confirm(call, &loss, target, &[object], &self.confirm)
+            .await?;
         let deadline = Deadline::new(call, self.timeout_seconds);
         let login = docker.registries.login(&self.image).await?;
         let untagged = ImageName::new(name).unwrap_or(self.image.clone());
@@ -652,8 +654,10 @@ impl Tool for RemoveImage {
                 details.size / 1_000_000
             ),
         };
-        docker.confirm(call, &loss, name, &self.confirm).await?;
-        docker.permit_same_image(&self.image, &details.id).await?;
+        let object = Object::image(&self.image, &details.id);
+        docker
+            .confirm(call, &loss, name, &[object], &self.confirm)
+            .await?;
         let action = Action::new("remove", ObjectKind::Image, name);
         let path = Path::to("/images")
             .id(&self.image)

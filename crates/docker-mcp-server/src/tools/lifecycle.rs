@@ -236,7 +236,10 @@ impl Tool for StopContainer {
                 "Stops `{name}`, which the engine then removes, because it was created with --rm, \
                  with its log and every file it wrote."
             );
-            docker.confirm(call, &loss, name, &self.confirm).await?;
+            let object = Object::container(&before.id);
+            docker
+                .confirm(call, &loss, name, &[object], &self.confirm)
+                .await?;
         }
         let grace = grace(self.timeout_seconds, &before);
         call.extend_timeout(Duration::from_secs(grace.into()));
@@ -403,7 +406,10 @@ impl Tool for KillContainer {
         let signal = format!("{:?}", self.signal).to_uppercase();
         if self.signal.is_fatal() {
             let loss = format!("Sends SIG{signal} to `{name}`: its unsaved data is lost.");
-            docker.confirm(call, &loss, name, &self.confirm).await?;
+            let object = Object::container(&before.id);
+            docker
+                .confirm(call, &loss, name, &[object], &self.confirm)
+                .await?;
         } else {
             docker.policy.permit_destructive()?;
         }
@@ -453,7 +459,10 @@ impl Tool for RemoveContainer {
             )));
         }
         let loss = self.loss(&before);
-        docker.confirm(call, &loss, name, &self.confirm).await?;
+        let object = Object::container(&before.id);
+        docker
+            .confirm(call, &loss, name, &[object], &self.confirm)
+            .await?;
         let path = Path::container(&before.id, "")
             .query("force", self.force)
             .query("v", self.volumes);

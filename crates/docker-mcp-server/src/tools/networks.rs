@@ -216,7 +216,13 @@ impl ConnectNetwork {
             "Breaks all connections of `{name}` in the network `{}`.",
             network.name
         );
-        docker.confirm(call, &loss, name, &self.confirm).await?;
+        let objects = [
+            Object::container(&container.id),
+            Object::network(&network.id),
+        ];
+        docker
+            .confirm(call, &loss, name, &objects, &self.confirm)
+            .await?;
         let request = json!({"Container": container.id, "Force": false});
         // By its id: another network may get its name meanwhile.
         let path = Path::to("/networks").id(&network.id).then("/disconnect");
@@ -259,10 +265,13 @@ impl Tool for RemoveNetwork {
             )));
         }
         let loss = format!("Removes the network `{name}`; nothing is connected to it.");
-        docker.confirm(call, &loss, name, &self.confirm).await?;
-        let action = Action::new("remove", ObjectKind::Network, name);
         // By its id: another network may get its name meanwhile.
-        let path = Path::to("/networks").id(&network.id);
+        let object = Object::network(&network.id);
+        let path = object.path.clone();
+        docker
+            .confirm(call, &loss, name, &[object], &self.confirm)
+            .await?;
+        let action = Action::new("remove", ObjectKind::Network, name);
         docker.delete(action, path).await?;
         Ok(ObjectChange::new(name, "removed"))
     }
@@ -408,9 +417,12 @@ impl Tool for RemoveVolume {
             )));
         }
         let loss = format!("Removes the volume `{name}`: all data in it is permanently lost.");
-        docker.confirm(call, &loss, name, &self.confirm).await?;
+        let object = Object::volume(&self.volume, &volume.created_at);
+        let path = object.path.clone();
+        docker
+            .confirm(call, &loss, name, &[object], &self.confirm)
+            .await?;
         let action = Action::new("remove", ObjectKind::Volume, name);
-        let path = Path::to("/volumes").id(&self.volume);
         docker.delete(action, path).await?;
         Ok(ObjectChange::new(name, "removed").with_note(loss))
     }

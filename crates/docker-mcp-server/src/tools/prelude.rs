@@ -21,7 +21,7 @@ pub(super) use upstream::text::{fitting, newest_lines, truncate, truncate_list};
 pub(super) use upstream::time::rfc3339;
 
 pub(super) use crate::deadline::{Deadline, Seconds, cancelled};
-pub(super) use crate::docker::{Action, Docker};
+pub(super) use crate::docker::{Action, Docker, Object};
 
 use std::fmt::Display;
 
