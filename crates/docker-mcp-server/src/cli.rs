@@ -21,6 +21,7 @@ use tokio::io::{
 };
 use tokio::process::Command;
 use upstream::redact::Redactor;
+use upstream::text::newest_lines;
 
 use crate::deadline::Deadline;
 use crate::docker::Docker;
@@ -29,11 +30,13 @@ use crate::engine::connector::api_version;
 use crate::json::text;
 
 const MAX_OUTPUT_BYTES: usize = 32 << 10;
-/// Longest line of the output.
+/// Bytes of the output of a program that was ended, in the error, which contains it twice.
+const MAX_OUTPUT_SO_FAR: usize = 6_000;
+/// Most bytes of a line of the output; the rest of a longer one is dropped.
 const MAX_LINE_BYTES: u64 = 64 << 10;
 /// Most bytes of a model.
 const MAX_STDOUT_BYTES: usize = 4 << 20;
-/// Variables that a program gets from this server's environment. The others may contain secrets,
+/// Variables that a program gets from this server's environment, which are paths. The others may contain secrets,
 /// which a compose file could read.
 const PASSED_VARIABLES: &str = "PATH HOME LD_LIBRARY_PATH DOCKER_CONFIG SSH_AUTH_SOCK SYSTEMROOT USERPROFILE \
      PROGRAMFILES PROGRAMDATA TEMP";
@@ -171,8 +174,9 @@ impl Cli {
         if run.confined_to.is_some() {
             // It does not ask the engine, nor can it read the certificates.
             command.env("DOCKER_HOST", "unix:///dev/null");
-            command.env_remove("DOCKER_TLS_VERIFY");
-            command.env_remove("DOCKER_CERT_PATH");
+            for unneeded in ["DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "SSH_AUTH_SOCK"] {
+                command.env_remove(unneeded);
+            }
         }
         let spawn = || ProcessGroup::spawn(&docker.programs, command);
         let mut group = match run.confined_to {
@@ -194,7 +198,7 @@ impl Cli {
                     "`{}` did not end within {seconds} s and was ended; what it has started stays. \
                      A longer timeout_seconds may let it end by itself. Its output so far:\n{}",
                     self.words.join(" "),
-                    redactor.text(&text)
+                    newest_lines(&redactor.text(&text), MAX_OUTPUT_SO_FAR)
                 )
             };
             let next = deadline.run(call, lines.next(), ended).await?;
@@ -276,7 +280,7 @@ fn version(printed: &str) -> Option<(u32, u32)> {
 /// An error with the end of a program's output.
 pub(crate) fn failed(redactor: &Redactor, what: &str, output: &Output, most: usize) -> ToolError {
     let text = redactor.text(&output.text);
-    let text = upstream::text::newest_lines(&text, most);
+    let text = newest_lines(&text, most);
     // The sandbox refuses what is outside of the directories, and BuildKit what its policy denies.
     let (kind, hint) = if output.text.contains("permission denied") {
         let hint =
@@ -302,9 +306,18 @@ fn lines(
 ) -> BoxStream<'static, (String, bool)> {
     let lines = stream::unfold(BufReader::new(output), move |mut output| async move {
         let mut line = Vec::new();
-        // The rest of a longer line is the next one.
         let mut part = (&mut output).take(MAX_LINE_BYTES);
         let read = part.read_until(b'\n', &mut line).await.ok()?;
+        let mut end = line.last().copied();
+        // Alone, the rest of a secret would not be known as one.
+        while read > 0 && end != Some(b'\n') {
+            let mut rest = Vec::new();
+            let mut part = (&mut output).take(MAX_LINE_BYTES);
+            if part.read_until(b'\n', &mut rest).await.ok()? == 0 {
+                break;
+            }
+            end = rest.last().copied();
+        }
         let text = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
         (read > 0).then_some(((text, is_stdout), output))
     });
@@ -531,10 +544,12 @@ fn confined<T: Send>(
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Truncates the beginning of `text` to about `max` bytes once it is twice as long.
+/// Drops lines at the beginning of `text` once it is twice as long as `max` bytes, which stay. A part of a line could be a
+/// part of a secret.
 fn keep_end(text: &mut String, max: usize) {
     if text.len() > 2 * max {
-        let from = text.ceil_char_boundary(text.len() - max);
+        let from = text.floor_char_boundary(text.len() - max);
+        let from = text[..from].rfind('\n').map_or(0, |at| at + 1);
         text.drain(..from);
     }
 }
@@ -562,6 +577,22 @@ mod tests {
         ] {
             assert_eq!(without_odd_variable(line.to_owned()), expected);
         }
+    }
+
+    #[test]
+    fn outputs_are_cut_between_lines() {
+        let mut text = "PASSWORD=Zx9qW7pL0secretvalue\n".repeat(5);
+        keep_end(&mut text, 40);
+        assert_eq!(text, "PASSWORD=Zx9qW7pL0secretvalue\n".repeat(2));
+    }
+
+    #[tokio::test]
+    async fn rest_of_a_long_line_is_dropped() {
+        let most = MAX_LINE_BYTES as usize;
+        let text = format!("one\n{}\ntwo\nthree", "x".repeat(3 * most + 7));
+        let read: Vec<_> = lines(io::Cursor::new(text), true).collect().await;
+        let read: Vec<usize> = read.iter().map(|(line, _)| line.len()).collect();
+        assert_eq!(read, [3, most, 3, 5]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Every object is fetched here: by `container`, `image` … to read it, by `mutable_…` to change it. Both apply
 //! the rules to the object as it is. What a call adds, such as a new name, the tool checks itself.
 
+mod confirm;
 mod new_objects;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,13 +12,14 @@ use std::time::Duration;
 
 use mcp_core::server::ChangeNotifier;
 use mcp_core::suggestion::nearest;
-use mcp_core::tool::{Call, ToolError};
+use mcp_core::tool::ToolError;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use upstream::redact::Redactor;
 use upstream::time::{Timestamp, rfc3339};
 
+pub(crate) use self::confirm::Object;
 use crate::engine::command::RunningGroups;
 use crate::engine::registry::Registries;
 use crate::engine::{
@@ -58,51 +60,6 @@ impl Docker {
             broken_off: Arc::default(),
             redact: !options.show_secrets,
         })
-    }
-
-    /// Permits a call that gives `name` to another image only if the image that has it now may lose it:
-    /// `new_id` is the image that gets it, if it is known.
-    pub(crate) async fn confirm_name(
-        &self,
-        call: &Call,
-        name: &ImageName,
-        new_id: Option<&str>,
-        confirm: &Option<String>,
-    ) -> Result<(), ToolError> {
-        let Some(old) = self.try_image(name).await? else {
-            return Ok(());
-        };
-        // The next build of what this server has built loses nothing that it would not make again.
-        let is_rebuild = new_id.is_none() && old.is_built();
-        if is_rebuild || new_id == Some(&old.id) {
-            return Ok(());
-        }
-        let policy = &self.policy;
-        policy.permit_change(name.as_str(), old.is_built())?;
-        let rest = match old.repo_tags.len() {
-            0 | 1 => "which then has none and is removed by the next prune",
-            _ => "which keeps its other names",
-        };
-        let id = old.id.trim_start_matches("sha256:").get(..12);
-        let id = id.unwrap_or_default();
-        let loss = format!("Takes the name `{name}` from the image {id}, {rest}.");
-        self.confirm(call, &loss, name.as_str(), confirm).await?;
-        self.permit_same_image(name, &old.id).await
-    }
-
-    /// Errors when another image has this name by now: the user may have taken minutes.
-    pub(crate) async fn permit_same_image(
-        &self,
-        name: &ImageName,
-        id: &str,
-    ) -> Result<(), ToolError> {
-        let now = self.try_image(name).await?;
-        match now.is_some_and(|now| now.id == id) {
-            true => Ok(()),
-            false => Err(ToolError::conflict(format!(
-                "`{name}` is not the same image any more. Nothing was done: call again."
-            ))),
-        }
     }
 
     /// A redactor for the texts of one answer.
@@ -238,34 +195,6 @@ impl Docker {
             Ok(done) => Ok(done),
             Err(failure) => Err(self.explain(failure, action).await),
         }
-    }
-
-    /// Permits a call that may lose data only if the policy and the user agree. `loss` is a sentence
-    /// that says what will be lost; `confirm` is the tool's argument, which must equal `target`.
-    pub(crate) async fn confirm(
-        &self,
-        call: &Call,
-        loss: &str,
-        target: &str,
-        confirm: &Option<String>,
-    ) -> Result<(), ToolError> {
-        self.policy.permit_destructive()?;
-        call.confirm(loss, target, confirm.as_deref()).await
-    }
-
-    /// As [`Docker::confirm`], for a loss of several objects, which `what` names together: the answer counts for
-    /// these objects only.
-    pub(crate) async fn confirm_all(
-        &self,
-        call: &Call,
-        loss: &str,
-        what: &str,
-        objects: &[&str],
-        confirm: &Option<String>,
-    ) -> Result<(), ToolError> {
-        self.policy.permit_destructive()?;
-        let confirm = confirm.as_deref();
-        call.confirm_facts(loss, what, objects, confirm).await
     }
 }
 

@@ -281,7 +281,8 @@ pub(super) async fn labs(env: &[(&str, &str)]) -> Vec<Lab> {
 /// One on each engine, whose server may read the projects in this folder.
 pub(super) async fn project_labs(folder: &Folder) -> Vec<Lab> {
     let directory = ("DOCKER_MCP_PROJECT_DIR", folder.str());
-    labs(&[directory, ("APP_WORD", "canary-11")]).await
+    let secrets = [("APP_WORD", "canary-11"), ("SSH_AUTH_SOCK", "/canary-11")];
+    labs(&[directory, secrets[0], secrets[1]]).await
 }
 
 impl Deref for Lab {

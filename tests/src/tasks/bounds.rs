@@ -70,11 +70,10 @@ async fn running_tasks_are_limited_per_caller() {
 #[tokio::test]
 async fn ten_thousand_tasks_leave_a_thousand() {
     let mut client = Client::modern(Over::http().await);
-    let params = json!({
-        "name": "test_tool_with_task",
-        "arguments": {},
-        "inputResponses": {"user_name": accept(json!({"name": "x".repeat(1000)}))},
-    });
+    let mut params = json!({"name": "test_tool_with_task", "arguments": {}});
+    let asked = client.result("tools/call", params.clone()).await;
+    params["requestState"] = asked["requestState"].clone();
+    params["inputResponses"] = json!({"user_name": accept(json!({"name": "x".repeat(1000)}))});
     let first = client.result("tools/call", params.clone()).await;
     let mut last = Value::Null;
     let mut resident = 0;

@@ -444,7 +444,9 @@ impl ComposeUp {
         arguments.extend(self.services.iter().map(ObjectName::as_str));
         let lost = project.losses(docker, call, &arguments).await?;
         let old = self.replaced(&project.file)?;
-        self.confirm_losses(docker, call, &project, (&lost, &taken), old.as_ref())
+        let objects = objects(docker, &lost, &taken).await?;
+        let losses = (&lost[..], &taken[..], &objects[..]);
+        self.confirm_losses(docker, call, &project, losses, old.as_ref())
             .await?;
         // The user may have taken minutes.
         project.permit(docker, &options).await?;
@@ -500,7 +502,7 @@ impl ComposeUp {
         docker: &Docker,
         call: &Call,
         project: &ComposeProject,
-        (lost, taken): (&[String], &[String]),
+        (lost, taken, objects): (&[String], &[String], &[Object]),
         old: Option<&Replaced>,
     ) -> Result<(), ToolError> {
         let name = &project.name;
@@ -540,11 +542,34 @@ impl ComposeUp {
             false => {
                 let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
                 docker
-                    .confirm_all(call, &losses.join(" "), name, &texts, &self.confirm)
+                    .confirm_all(
+                        call,
+                        &losses.join(" "),
+                        name,
+                        (objects, &texts),
+                        &self.confirm,
+                    )
                     .await
             }
         }
     }
+}
+
+/// The containers, and the images, that have these names now.
+async fn objects(
+    docker: &Docker,
+    containers: &[String],
+    images: &[String],
+) -> Result<Vec<Object>, ToolError> {
+    let mut listed = docker.containers(true).await?;
+    listed.retain(|at| containers.iter().any(|name| name == at.display_name()));
+    let mut objects: Vec<Object> = listed.iter().map(|at| Object::container(&at.id)).collect();
+    for name in images {
+        let name = ImageName::new(name)?;
+        let image = docker.try_image(&name).await?;
+        objects.extend(image.map(|image| Object::image(&name, &image.id)));
+    }
+    Ok(objects)
 }
 
 /// Creates the directory of a new project in an allowed one; `None` if it exists.

@@ -269,8 +269,8 @@ async fn permit(
     Ok(has_binds)
 }
 
-/// The containers, networks and volumes of a project.
-type Objects = [BTreeSet<String>; 3];
+/// The containers, networks and volumes of a project: by name what no other one of this name has.
+type Objects = [BTreeMap<String, String>; 3];
 
 /// Why objects of a project are still there after it was taken down, by their names: compose is silent about what
 /// something outside of the project uses.
@@ -278,15 +278,15 @@ async fn stayed(docker: &Docker, before: &Objects, after: &Objects) -> BTreeMap<
     let mut stayed = BTreeMap::new();
     let kinds = ["container", "network", "volume"].into_iter();
     for (kind, (before, after)) in kinds.zip(before.iter().zip(after)) {
-        for name in before & after {
+        for name in before.keys().filter(|name| after.contains_key(*name)) {
             // Without the users it is known all the same that it stayed.
             let users = match kind {
-                "network" => network_users(docker, &name).await,
+                "network" => network_users(docker, name).await,
                 "volume" => docker
                     .volume_usage()
                     .await
                     .ok()
-                    .and_then(|mut all| all.remove(&name)),
+                    .and_then(|mut all| all.remove(name)),
                 _ => None,
             };
             let cause = users.map_or_else(String::new, |users| {
@@ -294,7 +294,7 @@ async fn stayed(docker: &Docker, before: &Objects, after: &Objects) -> BTreeMap<
             });
             let text =
                 format!("The {kind} stayed{cause}. remove_{kind} removes it once nothing uses it.");
-            stayed.insert(name, text);
+            stayed.insert(name.clone(), text);
         }
     }
     stayed
@@ -340,8 +340,12 @@ impl ComposeService {
             return self.run(docker, call, "restart").await;
         }
         self.run(docker, call, "stop").await?;
-        permit(docker, &self.project, ServiceAction::Start).await?;
-        self.run(docker, call, "start").await
+        let start = async {
+            permit(docker, &self.project, ServiceAction::Start).await?;
+            self.run(docker, call, "start").await
+        };
+        let started = start.await;
+        started.map_err(|error| lifecycle::left_stopped(self.project.as_str(), error))
     }
 
     /// `docker compose down` of the project.
@@ -360,9 +364,12 @@ impl ComposeService {
         let lost = of_running(docker, call, &deadline, &self.project, &dry).await?;
         let loss = self.loss(&lost.text, &docker.volume_usage().await?);
         let target = self.project.as_str();
-        let all: Vec<&str> = before.iter().flatten().map(String::as_str).collect();
+        let all = before.iter().flatten();
+        let all: Vec<&str> = all
+            .flat_map(|(name, identity)| [&**name, &**identity])
+            .collect();
         docker
-            .confirm_all(call, &loss, target, &all, &self.confirm)
+            .confirm_all(call, &loss, target, (&[], &all), &self.confirm)
             .await?;
         // The user may have taken minutes.
         if self.objects(docker).await? != before {
@@ -373,10 +380,10 @@ impl ComposeService {
         let deadline = Deadline::new(call, None);
         let done = of_running(docker, call, &deadline, &self.project, &arguments).await?;
         let after = self.objects(docker).await?;
-        let mut removed = before
-            .iter()
-            .zip(&after)
-            .map(|(before, after)| before - after);
+        let mut removed = before.iter().zip(&after).map(|(before, after)| {
+            let removed = before.keys().filter(|name| !after.contains_key(*name));
+            removed.cloned().collect()
+        });
         let mut failed = stayed(docker, &before, &after).await;
         if !done.succeeded {
             let why = docker.redactor().text(&done.text);
@@ -396,18 +403,20 @@ impl ComposeService {
     /// Errors when one of them must not be changed, also one that the rules hide.
     async fn objects(&self, docker: &Docker) -> Result<Objects, ToolError> {
         let containers = compose::mutable(docker, self.project.as_str()).await?;
-        let containers = containers.iter().map(|at| at.display_name().to_owned());
-        let mut found = [containers.collect(), BTreeSet::new(), BTreeSet::new()];
+        let containers = containers.iter();
+        let containers = containers.map(|at| (at.display_name().to_owned(), at.id.to_string()));
+        let mut found = [containers.collect(), BTreeMap::new(), BTreeMap::new()];
         let networks = docker.engine.networks().await?.into_iter();
-        let networks = networks.map(|at| (1, NETWORK, at.name, at.labels));
+        let networks = networks.map(|at| (1, NETWORK, at.name, at.id.to_string(), at.labels));
         let volumes = docker.engine.volumes().await?.into_iter();
-        let volumes = volumes.map(|at| (2, VOLUME, at.name, at.labels));
-        for (kind, label, name, labels) in networks.chain(volumes.filter(|_| self.volumes)) {
+        let volumes = volumes.map(|at| (2, VOLUME, at.name, at.created_at, at.labels));
+        let all = networks.chain(volumes.filter(|_| self.volumes));
+        for (kind, label, name, identity, labels) in all {
             let project = labels.get(PROJECT).map(String::as_str);
             if project == Some(self.project.as_str()) && labels.contains_key(label) {
                 docker.policy.permit(&name, &labels)?;
                 docker.policy.permit_change(&name, is_created(&labels))?;
-                found[kind].insert(name);
+                found[kind].insert(name, identity);
             }
         }
         Ok(found)

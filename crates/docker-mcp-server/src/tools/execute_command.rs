@@ -1,10 +1,8 @@
 //! `execute_command`: processes in containers, none of which outlives its caller or this program.
 //!
 //! The engine can start a process but not kill it; a closed connection leaves it running. So it is started through a
-//! shell that first prints its process id, by which a second process kills it, with its whole session. In a container
-//! without a shell the command runs directly and cannot be killed.
-
-use std::collections::VecDeque;
+//! shell that first prints its process id, by which a second process kills it, with its process group. A program that
+//! has left the group (`setsid`) goes on. In a container without a shell the command runs directly and cannot be killed.
 
 use bollard::container::LogOutput;
 use bollard::exec::StartExecResults;
@@ -183,7 +181,7 @@ fn without_middle(text: &mut String, max: usize) -> usize {
     omitted
 }
 
-fn report(redactor: &Redactor, container: String, end: ProcessEnd, seconds: u32) -> Executed {
+fn report(redactor: &Redactor, container: String, mut end: ProcessEnd, seconds: u32) -> Executed {
     let still_running = end.state.running;
     let exit_code = end.state.exit_code.filter(|_| !still_running);
     let note = if still_running {
@@ -193,8 +191,8 @@ fn report(redactor: &Redactor, container: String, end: ProcessEnd, seconds: u32)
         ))
     } else if end.timed_out {
         Some(format!(
-            "It did not end within {seconds} s and was killed, with its child processes; a \
-                 longer timeout_seconds may let it end by itself."
+            "It did not end within {seconds} s and was killed, with its process group; programs that it put into \
+             a session of their own may still run. A longer timeout_seconds may let it end by itself."
         ))
     } else {
         match exit_code {
@@ -206,12 +204,14 @@ fn report(redactor: &Redactor, container: String, end: ProcessEnd, seconds: u32)
             _ => None,
         }
     };
+    let (stdout, omitted_stdout) = end.stdout.shown(redactor);
+    let (stderr, omitted_stderr) = end.stderr.shown(redactor);
     Executed {
         container,
         exit_code,
-        stdout: redactor.text(&end.stdout.text()),
-        stderr: redactor.text(&end.stderr.text()),
-        omitted_bytes: positive(end.stdout.omitted + end.stderr.omitted),
+        stdout,
+        stderr,
+        omitted_bytes: positive(omitted_stdout + omitted_stderr),
         timed_out: end.timed_out,
         still_running,
         exec_id: still_running.then_some(end.exec),
@@ -222,7 +222,7 @@ fn report(redactor: &Redactor, container: String, end: ProcessEnd, seconds: u32)
 
 /// Prints its process id and becomes the command.
 const PID_WRAPPER: [&str; 4] = ["/bin/sh", "-c", "echo $$; exec \"$@\"", "sh"];
-/// Kills a session and its leader.
+/// Kills a process group and its leader.
 const KILL_COMMAND: [&str; 4] = ["/bin/sh", "-c", "kill -9 -\"$1\"; kill -9 \"$1\"", "sh"];
 /// The timeout of each step of a kill.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -347,7 +347,7 @@ impl Process {
             return true;
         }
         // Errors are ignored: the engine's state shows the result.
-        let _ = timeout(KILL_TIMEOUT, self.kill_session()).await;
+        let _ = timeout(KILL_TIMEOUT, self.kill_group()).await;
         let ended = async {
             while !self.state().await.is_ok_and(|state| !state.running) {
                 tokio::time::sleep(POLL_INTERVAL).await;
@@ -357,7 +357,7 @@ impl Process {
         true
     }
 
-    async fn kill_session(&mut self) -> Result<(), EngineError> {
+    async fn kill_group(&mut self) -> Result<(), EngineError> {
         // After an early cancellation the process id may not have arrived yet.
         while let PidLine::Incomplete(_) = self.pid
             && let Some(chunk) = self.reply.next().await
@@ -439,15 +439,15 @@ async fn attach(engine: &Engine, exec: &str) -> Result<ExecOutput, EngineError> 
 /// The beginning and the end of a stream.
 #[derive(Debug, Default)]
 struct Output {
+    /// Bytes that are shown.
     room: usize,
-    head: Vec<u8>,
-    tail: VecDeque<u8>,
-    /// Bytes between them that were not kept.
+    bytes: Vec<u8>,
+    /// Bytes in the middle that were not kept.
     omitted: usize,
 }
 
 impl Output {
-    /// Keeps `room` bytes, most of them at the end, where programs report errors.
+    /// Shows `room` bytes, most of them at the end, where programs report errors.
     fn new(room: usize) -> Self {
         Self {
             room,
@@ -456,31 +456,72 @@ impl Output {
     }
 
     fn push(&mut self, bytes: &[u8]) {
-        let head = self.room / 4;
-        let tail = self.room - head;
-        let begin = (head - self.head.len()).min(bytes.len());
-        self.head.extend_from_slice(&bytes[..begin]);
-        // Of a large chunk only the end fits.
-        let rest = &bytes[begin..];
-        let skipped = rest.len().saturating_sub(tail);
-        self.omitted += skipped;
-        self.tail.extend(&rest[skipped..]);
-        let over = self.tail.len().saturating_sub(tail);
-        self.tail.drain(..over);
+        self.bytes.extend_from_slice(bytes);
+        if self.bytes.len() > 2 * (self.room + 2 * SECRET_MARGIN_BYTES) {
+            self.shrink();
+        }
+    }
+
+    /// Drops the middle, but for a margin on both sides of what is shown.
+    fn shrink(&mut self) {
+        let over = self.bytes.len();
+        let over = over.saturating_sub(self.room + 2 * SECRET_MARGIN_BYTES);
+        let head = self.kept_head().min(self.bytes.len());
+        self.bytes.drain(head..head + over);
         self.omitted += over;
     }
 
-    /// The kept output, with a mark for omitted bytes.
-    fn text(&self) -> String {
-        let tail: Vec<u8> = self.tail.iter().copied().collect();
-        if self.omitted == 0 {
-            let whole = [self.head.as_slice(), &tail].concat();
-            return String::from_utf8_lossy(&whole).into_owned();
-        }
-        let head = String::from_utf8_lossy(&self.head);
-        let tail = String::from_utf8_lossy(&tail);
-        format!("{head}\n… {} bytes left out …\n{tail}", self.omitted)
+    fn kept_head(&self) -> usize {
+        self.room / 4 + SECRET_MARGIN_BYTES
     }
+
+    /// The redacted output, with a mark for omitted bytes, and their number. Only then it is cut.
+    fn shown(&mut self, redactor: &Redactor) -> (String, usize) {
+        self.shrink();
+        let text = |bytes: &[u8]| redactor.text(&String::from_utf8_lossy(bytes));
+        let (text, gap) = match self.omitted {
+            0 => (text(&self.bytes), None),
+            _ => {
+                let (head, tail) = self.bytes.split_at(self.kept_head());
+                let (mut head, tail) = (text(head), text(tail));
+                head.truncate(last_line(&head));
+                let gap = head.len();
+                (head + &tail[first_line(&tail)..], Some(gap))
+            }
+        };
+        if gap.is_none() && text.len() <= self.room {
+            return (text, 0);
+        }
+        let head = self.room / 4;
+        let tail = text.len().saturating_sub(self.room - head);
+        let gap = gap.unwrap_or(head);
+        let (head, tail) = (head.min(gap), tail.max(gap));
+        let (head, tail) = (
+            text.floor_char_boundary(head),
+            text.ceil_char_boundary(tail),
+        );
+        let omitted = self.omitted + tail - head;
+        let (head, tail) = (&text[..head], &text[tail..]);
+        (
+            format!("{head}\n… {omitted} bytes left out …\n{tail}"),
+            omitted,
+        )
+    }
+}
+
+/// Where a text begins whose first bytes may be a part of a secret: at a line, or in a very long line after a margin.
+fn first_line(text: &str) -> usize {
+    let margin = text.ceil_char_boundary(SECRET_MARGIN_BYTES.min(text.len() / 2));
+    text[..margin].find('\n').map_or(margin, |at| at + 1)
+}
+
+/// Where a text ends whose last bytes may be a part of a secret.
+fn last_line(text: &str) -> usize {
+    let margin = SECRET_MARGIN_BYTES.min(text.len() / 2);
+    let margin = text.floor_char_boundary(text.len() - margin);
+    text[margin..]
+        .rfind('\n')
+        .map_or(margin, |at| margin + at + 1)
 }
 
 #[cfg(test)]
@@ -504,6 +545,41 @@ mod tests {
                 assert!(
                     text.starts_with("first") && text.ends_with("last"),
                     "{text}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn outputs_are_cut_where_no_part_of_a_secret_is_shown() {
+        let secrets = [("SIGNING_SECRET", "Zx9qW7pL0secretvalue")];
+        let redactor = Redactor::new(true).with_secrets(secrets);
+        for line in [
+            "DB_PASSWORD=Zx9qW7pL0secretvalue\n",
+            "Zx9qW7pL0secretvalue ",
+        ] {
+            for (room, count) in [
+                (3_500, 300),
+                (3_500, 30_000),
+                (101, 9_000),
+                (200_000, 90_000),
+            ] {
+                let mut output = Output::new(room);
+                output.push(b"first\n");
+                for _ in 0..count {
+                    output.push(line.as_bytes());
+                }
+                output.push(b"last\n");
+                let (shown, omitted) = output.shown(&redactor);
+                let is_shown = ["Zx9", "pL0", "value"]
+                    .iter()
+                    .any(|part| shown.contains(part));
+                assert!(!is_shown, "{shown}");
+                assert!(shown.starts_with("first\n") && shown.ends_with("last\n"));
+                assert!(shown.len() < room + 60);
+                assert!(
+                    (omitted > 0) == shown.contains("bytes left out"),
+                    "{omitted}"
                 );
             }
         }

@@ -19,8 +19,6 @@ const DEFAULT_BINARY_BYTES: usize = 5_000;
 /// Bytes of its text in an answer without `max_bytes`.
 const MAX_TEXT: usize = 15_000;
 const MAX_ENTRIES: usize = 100;
-/// Bytes after the last one that is shown: a secret is known by all of it, also where the text is cut.
-const SECRET_MARGIN_BYTES: usize = 16 << 10;
 /// Bytes of an archive: that of a directory contains all of its files.
 const MAX_ARCHIVE_BYTES: usize = 256 << 20;
 const MORE_ENTRIES: &str = "There are more entries, which are not listed. Give the path of one to read it, or list them \
@@ -87,6 +85,9 @@ impl Tool for CopyFromContainer {
         let read = archive.read(move |archive| asked.read(archive, limit, &probe));
         let mut file = read.await?;
         details.display_name().clone_into(&mut file.container);
+        for name in file.entries.iter_mut().flatten().chain(&mut file.link_to) {
+            *name = redactor.text(name);
+        }
         let is_content = file.text.is_some() || file.base64.is_some();
         if is_content && self.is_secret(docker, &details, &redactor).await {
             file.base64 = None;
@@ -437,7 +438,13 @@ impl Tool for CopyToContainer {
             let loss =
                 format!("Overwrites {path:?} in `{container}`: its present content is lost.");
             docker
-                .confirm(call, &loss, &self.path, &self.confirm)
+                .confirm(
+                    call,
+                    &loss,
+                    &self.path,
+                    &[Object::container(id)],
+                    &self.confirm,
+                )
                 .await?;
             // The user may have taken minutes.
             docker.writable_container(id).await?;

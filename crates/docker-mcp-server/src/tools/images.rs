@@ -6,7 +6,6 @@ use std::pin::pin;
 use bollard::models::{CreateImageInfo, ProgressDetail};
 use bollard::query_parameters::{CreateImageOptionsBuilder, PushImageOptionsBuilder};
 use futures_util::{Stream, TryStreamExt as _};
-use serde_json::Value;
 use upstream::text::truncate_list;
 
 use super::prelude::*;
@@ -161,12 +160,13 @@ impl ImageView {
         let labels = redacted_labels(&config.labels, MAX_ITEMS, &redactor).into_iter();
         let env = config.env.iter().take(MAX_ITEMS);
         let line = |words: &[String]| short(redactor.command(words.iter().map(String::as_str)));
-        let keys = |map: &BTreeMap<String, Value>| map.keys().take(MAX_ITEMS).cloned().collect();
-        let first = |list: &[String]| list.iter().take(MAX_ITEMS).cloned().collect();
+        let texts = |list: &mut dyn Iterator<Item = &String>| {
+            list.take(MAX_ITEMS).map(|one| redactor.text(one)).collect()
+        };
         Ok(Self {
             id: short_id(&details.id).to_owned(),
-            tags: first(&details.repo_tags),
-            digests: first(&details.repo_digests),
+            tags: texts(&mut details.repo_tags.iter()),
+            digests: texts(&mut details.repo_digests.iter()),
             created: details.created.clone(),
             size_bytes: details.size,
             platform: format!("{}/{}", details.os, details.architecture),
@@ -178,8 +178,8 @@ impl ImageView {
             entrypoint: line(&config.entrypoint),
             command: line(&config.cmd),
             env: env.map(|text| short(redactor.assignment(text))).collect(),
-            ports: keys(&config.exposed_ports),
-            volumes: keys(&config.volumes),
+            ports: texts(&mut config.exposed_ports.keys()),
+            volumes: texts(&mut config.volumes.keys()),
             labels: labels.map(|(key, value)| (key, short(value))).collect(),
             has_health_check: config.healthcheck.is_some(),
             history,
@@ -302,8 +302,10 @@ impl Tool for PushImage {
             short_id(&details.id)
         );
         let target = self.image.as_str();
-        docker.confirm(call, &loss, target, &self.confirm).await?;
-        docker.permit_same_image(&self.image, &details.id).await?;
+        let object = Object::image(&self.image, &details.id);
+        docker
+            .confirm(call, &loss, target, &[object], &self.confirm)
+            .await?;
         let deadline = Deadline::new(call, self.timeout_seconds);
         let login = docker.registries.login(&self.image).await?;
         let options = Some(PushImageOptionsBuilder::new().tag(tag).build());
@@ -393,6 +395,7 @@ impl Layers {
 
 /// The error of the registry, with the engine's message and advice.
 fn refused(docker: &Docker, (verb, image, login): Transfer<'_>, message: &str) -> ToolError {
+    let message = without_body(message);
     let lower = message.to_lowercase();
     let has = |text: &str| lower.contains(text);
     let is_denied = ["unauthorized", "denied", "authentication", "no basic auth"];
@@ -417,6 +420,9 @@ fn refused(docker: &Docker, (verb, image, login): Transfer<'_>, message: &str) -
     } else if has("no such host") || has("refused") || has("timeout") || has("lookup") {
         let next = "The engine cannot reach the registry.".to_owned();
         (ToolErrorKind::Unavailable, next)
+    } else if message.starts_with("error parsing HTTP") {
+        let next = "The program that answered is no registry.".to_owned();
+        (ToolErrorKind::Upstream, next)
     } else {
         (ToolErrorKind::Upstream, String::new())
     };
@@ -424,6 +430,14 @@ fn refused(docker: &Docker, (verb, image, login): Transfer<'_>, message: &str) -
     let message: String = message.chars().take(MAX_TEXT).collect();
     let text = format!("`{image}` cannot be {verb}: {message}. {next}");
     ToolError::new(kind, text.trim_end().to_owned())
+}
+
+/// The first line of the engine's message about a registry, without the body of an answer that is none of a registry: the
+/// name of an image may lead to any program that the engine reaches.
+fn without_body(message: &str) -> &str {
+    let line = message.trim().lines().next().unwrap_or_default();
+    let end = line.find(" response body");
+    line[..end.unwrap_or(line.len())].trim_end_matches('.')
 }
 
 /// Bytes of the builder's output in an answer, which contains them twice.
@@ -642,8 +656,10 @@ impl Tool for RemoveImage {
                 details.size / 1_000_000
             ),
         };
-        docker.confirm(call, &loss, name, &self.confirm).await?;
-        docker.permit_same_image(&self.image, &details.id).await?;
+        let object = Object::image(&self.image, &details.id);
+        docker
+            .confirm(call, &loss, name, &[object], &self.confirm)
+            .await?;
         let action = Action::new("remove", ObjectKind::Image, name);
         let path = Path::to("/images")
             .id(&self.image)
@@ -659,5 +675,27 @@ impl Tool for RemoveImage {
             )));
         }
         Ok(done.with_note(loss))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_registries_have_no_body_of_another_program() {
+        for (message, expected) in [
+            (
+                r#"error parsing HTTP 404 response body: invalid character '<' looking for beginning of value: "<html>x""#,
+                "error parsing HTTP 404",
+            ),
+            (
+                "manifest unknown: manifest unknown",
+                "manifest unknown: manifest unknown",
+            ),
+            ("no such host.\n<html>", "no such host"),
+        ] {
+            assert_eq!(without_body(message), expected);
+        }
     }
 }

@@ -83,31 +83,44 @@ pub(super) async fn since(
     })
 }
 
+/// Inspects a container until a run has ended, or for a second: the run that began at this time, or the first that it
+/// sees. Returns the container, and whether the run has ended; `None` if it is gone.
+async fn watch(
+    docker: &Docker,
+    id: &ContainerName,
+    mut began: Option<String>,
+) -> Result<Option<(ContainerDetails, bool)>, ToolError> {
+    let mut seen = None;
+    for delay in INSPECTION_DELAYS {
+        tokio::time::sleep(delay).await;
+        let Some(now) = docker.container_now(id).await? else {
+            return Ok(None);
+        };
+        // In a crash loop it may run at every inspection, but not in the same run.
+        let began = began.get_or_insert_with(|| now.state.started_at.clone());
+        let has_ended = !now.state.runs() || *began != now.state.started_at;
+        seen = Some((now, has_ended));
+        if has_ended {
+            break;
+        }
+    }
+    Ok(seen)
+}
+
 /// Inspects a started container until it has exited or has run for a second, and reports an early
 /// exit.
 pub(super) async fn watch_early_exit(
     docker: &Docker,
     before: &ContainerDetails,
 ) -> Result<StateChange, ToolError> {
-    let id = &before.id;
-    let mut seen: Option<ContainerDetails> = None;
-    for delay in INSPECTION_DELAYS {
-        tokio::time::sleep(delay).await;
-        let Some(now) = docker.container_now(id).await? else {
+    Ok(match watch(docker, &before.id, None).await? {
+        Some((now, true)) => early_exit(docker, before, &now).await,
+        Some((now, false)) => StateChange::between(before, &now),
+        None => {
             let note = "It ended at once and was removed, because it was created with --rm.";
-            return Ok(StateChange::removed(before).with_note(note));
-        };
-        // In a crash loop it may run at every inspection, but not in the same run.
-        let same_run = seen.is_none_or(|seen| seen.state.started_at == now.state.started_at);
-        if !now.state.runs() || !same_run {
-            return Ok(early_exit(docker, before, &now).await);
+            StateChange::removed(before).with_note(note)
         }
-        seen = Some(now);
-    }
-    Ok(StateChange::between(
-        before,
-        seen.as_ref().unwrap_or(before),
-    ))
+    })
 }
 
 async fn early_exit(
@@ -236,7 +249,10 @@ impl Tool for StopContainer {
                 "Stops `{name}`, which the engine then removes, because it was created with --rm, \
                  with its log and every file it wrote."
             );
-            docker.confirm(call, &loss, name, &self.confirm).await?;
+            let object = Object::container(&before.id);
+            docker
+                .confirm(call, &loss, name, &[object], &self.confirm)
+                .await?;
         }
         let grace = grace(self.timeout_seconds, &before);
         call.extend_timeout(Duration::from_secs(grace.into()));
@@ -321,10 +337,10 @@ impl Tool for RestartContainer {
         call.extend_timeout(Duration::from_secs(grace.into()));
         let name = &self.container;
         let binds = docker.permit_start(id).await?;
-        if binds.is_empty() || !before.state.is_alive() {
+        let restarted = if binds.is_empty() || !before.state.is_alive() {
             let path = Path::container(id, "/restart").query("t", grace);
             let action = Action::on_container("restart", name.as_str());
-            docker.post(action, path, None, grace).await?;
+            docker.post(action, path, None, grace).await.map(drop)
         } else if before.host_config.auto_remove {
             return Err(ToolError::conflict(
                 "It mounts paths of the host, which have to be checked after it was stopped; that removes \
@@ -339,10 +355,27 @@ impl Tool for RestartContainer {
                 let started = start(&docker, &name, &id).await;
                 stopped.and(started)
             })
-            .await?;
+            .await
+        };
+        if let Err(error) = restarted {
+            let now = docker.container_now(id).await;
+            let is_over = matches!(now, Ok(Some(now)) if !now.state.is_alive());
+            return Err(match before.state.is_alive() && is_over {
+                true => left_stopped(before.display_name(), error),
+                false => error,
+            });
         }
         watch_early_exit(docker, &before).await
     }
+}
+
+/// The error of a restart that has stopped what has this name, and did not start it again.
+pub(super) fn left_stopped(name: &str, error: ToolError) -> ToolError {
+    let text = format!(
+        "`{name}` was stopped, and does not run now. {}",
+        error.message()
+    );
+    ToolError::new(error.kind(), text).caused_by(error)
 }
 
 /// Send a signal to a container's main process, at once and without a grace period.
@@ -354,7 +387,7 @@ pub(super) struct KillContainer {
     /// Default KILL.
     #[serde(default)]
     signal: Signal,
-    /// Its name again, once the user has agreed; not for HUP, USR1, USR2.
+    /// Its name again, once the user has agreed; for HUP, USR1, USR2 only with `--rm`.
     confirm: Option<String>,
 }
 
@@ -384,9 +417,24 @@ impl Tool for KillContainer {
             return Err(ToolError::conflict(format!("`{name}` is not running.")));
         }
         let signal = format!("{:?}", self.signal).to_uppercase();
-        if self.signal.is_fatal() {
-            let loss = format!("Sends SIG{signal} to `{name}`: its unsaved data is lost.");
-            docker.confirm(call, &loss, name, &self.confirm).await?;
+        let is_once = before.host_config.auto_remove;
+        if self.signal.is_fatal() || is_once {
+            let end = if self.signal.is_fatal() {
+                ": its unsaved data is lost."
+            } else {
+                "."
+            };
+            let removal = if is_once {
+                " If it ends, the engine removes it, because it was created with --rm, with its log and \
+                 every file it wrote."
+            } else {
+                ""
+            };
+            let loss = format!("Sends SIG{signal} to `{name}`{end}{removal}");
+            let object = Object::container(&before.id);
+            docker
+                .confirm(call, &loss, name, &[object], &self.confirm)
+                .await?;
         } else {
             docker.policy.permit_destructive()?;
         }
@@ -394,12 +442,19 @@ impl Tool for KillContainer {
         docker
             .post(Action::on_container("kill", name), path, None, 0)
             .await?;
-        since(docker, &before).await
+        let began = Some(before.state.started_at.clone());
+        Ok(match watch(docker, &before.id, began).await? {
+            Some((now, _)) => StateChange {
+                exit_code: (!now.state.is_alive()).then_some(now.state.exit_code),
+                ..StateChange::between(&before, &now)
+            },
+            None => StateChange::removed(&before),
+        })
     }
 }
 
 impl Signal {
-    /// Whether it ends programs that do not handle it. Programs mostly use the others as messages.
+    /// Whether it is to end a program. Programs mostly use the others as messages; one that does not handle them ends, too.
     fn is_fatal(self) -> bool {
         matches!(self, Self::Kill | Self::Term | Self::Int | Self::Quit)
     }
@@ -436,7 +491,10 @@ impl Tool for RemoveContainer {
             )));
         }
         let loss = self.loss(&before);
-        docker.confirm(call, &loss, name, &self.confirm).await?;
+        let object = Object::container(&before.id);
+        docker
+            .confirm(call, &loss, name, &[object], &self.confirm)
+            .await?;
         let path = Path::container(&before.id, "")
             .query("force", self.force)
             .query("v", self.volumes);

@@ -214,7 +214,13 @@ impl ConnectNetwork {
             "Breaks all connections of `{name}` in the network `{}`.",
             network.name
         );
-        docker.confirm(call, &loss, name, &self.confirm).await?;
+        let objects = [
+            Object::container(&container.id),
+            Object::network(&network.id),
+        ];
+        docker
+            .confirm(call, &loss, name, &objects, &self.confirm)
+            .await?;
         let request = json!({"Container": container.id, "Force": false});
         // By its id: another network may get its name meanwhile.
         let path = Path::to("/networks").id(&network.id).then("/disconnect");
@@ -257,10 +263,13 @@ impl Tool for RemoveNetwork {
             )));
         }
         let loss = format!("Removes the network `{name}`; nothing is connected to it.");
-        docker.confirm(call, &loss, name, &self.confirm).await?;
-        let action = Action::new("remove", ObjectKind::Network, name);
         // By its id: another network may get its name meanwhile.
-        let path = Path::to("/networks").id(&network.id);
+        let object = Object::network(&network.id);
+        let path = object.path.clone();
+        docker
+            .confirm(call, &loss, name, &[object], &self.confirm)
+            .await?;
+        let action = Action::new("remove", ObjectKind::Network, name);
         docker.delete(action, path).await?;
         Ok(ObjectChange::new(name, "removed"))
     }
@@ -332,8 +341,11 @@ impl Tool for ListVolumes {
                 used_by: used_by.map(|name| redactor.text(name)).collect(),
                 anonymous: is_anonymous(&volume.name),
                 created: volume.created_at,
-                mountpoint: self.volume.as_ref().map(|_| volume.mountpoint),
-                name: volume.name,
+                mountpoint: self
+                    .volume
+                    .as_ref()
+                    .map(|_| redactor.text(&volume.mountpoint)),
+                name: redactor.text(&volume.name),
             })
         });
         let (volumes, omitted, note) = page(rows, self.offset, usize::MAX);
@@ -403,9 +415,12 @@ impl Tool for RemoveVolume {
             )));
         }
         let loss = format!("Removes the volume `{name}`: all data in it is permanently lost.");
-        docker.confirm(call, &loss, name, &self.confirm).await?;
+        let object = Object::volume(&self.volume, &volume.created_at);
+        let path = object.path.clone();
+        docker
+            .confirm(call, &loss, name, &[object], &self.confirm)
+            .await?;
         let action = Action::new("remove", ObjectKind::Volume, name);
-        let path = Path::to("/volumes").id(&self.volume);
         docker.delete(action, path).await?;
         Ok(ObjectChange::new(name, "removed").with_note(loss))
     }

@@ -21,7 +21,7 @@ pub(super) use upstream::text::{fitting, newest_lines, truncate, truncate_list};
 pub(super) use upstream::time::rfc3339;
 
 pub(super) use crate::deadline::{Deadline, Seconds, cancelled};
-pub(super) use crate::docker::{Action, Docker};
+pub(super) use crate::docker::{Action, Docker, Object};
 
 use std::fmt::Display;
 
@@ -58,6 +58,9 @@ pub(super) fn page<T: Serialize>(
     let omitted = positive(omitted);
     (shown, omitted, omitted.map(|_| note))
 }
+
+/// Bytes beyond those of a text that are shown: a secret is known by all of it, also where the text is cut.
+pub(super) const SECRET_MARGIN_BYTES: usize = 16 << 10;
 
 /// Bytes of a text in an answer, which contains it as JSON, and that JSON as a text.
 pub(super) fn weight(text: &str) -> usize {
@@ -111,7 +114,7 @@ pub(super) fn redacted_labels(
 ) -> BTreeMap<String, String> {
     let labels = labels.iter().take(max);
     let value = |key, value| truncate(&redactor.named(key, value), MAX_LABEL);
-    let labels = labels.map(|(key, label)| (key.clone(), value(key, label)));
+    let labels = labels.map(|(key, label)| (redactor.text(key), value(key, label)));
     labels.collect()
 }
 

@@ -85,7 +85,8 @@ impl Tool for RecreateContainer {
         refuse_hidden(docker, given)?;
         let request = merge(&old.container, &old.defaults, changes)?;
         let new_image = text(&request.body["Image"]).to_owned();
-        let new_id = docker.image(&ImageName::new(&new_image)?).await?.id;
+        let image_name = ImageName::new(&new_image)?;
+        let new_id = docker.image(&image_name).await?.id;
         docker.permit_container(name, &request.body).await?;
         for (network, _) in &request.networks {
             docker.permit_network(network.as_str()).await?;
@@ -99,7 +100,10 @@ impl Tool for RecreateContainer {
             "Replaces `{name}` by a new container of `{new_image}`{by_now}: it is down for a moment, and loses \
              its log and the files that it wrote outside of volumes."
         );
-        docker.confirm(call, &loss, name, &self.confirm).await?;
+        let objects = [Object::container(id), Object::image(&image_name, &new_id)];
+        docker
+            .confirm(call, &loss, name, &objects, &self.confirm)
+            .await?;
         // The user may have taken minutes.
         let now = inspect().await?;
         let changed = differences(&old, &now, &Asked::default()).join(", ");

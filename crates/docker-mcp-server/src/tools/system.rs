@@ -341,33 +341,16 @@ pub(super) struct Pruned {
 
 struct Unused {
     name: String,
-    /// The same object has the same one later.
-    id: String,
-    kind: ObjectKind,
-    /// The path at which it is removed.
-    path: Path,
+    object: Object,
     size: i64,
 }
 
 impl Unused {
-    fn new(name: &str, id: &str, kind: ObjectKind, path: Path) -> Self {
+    fn new(name: &str, object: Object) -> Self {
         Self {
             name: name.to_owned(),
-            id: id.to_owned(),
-            kind,
-            path,
+            object,
             size: 0,
-        }
-    }
-
-    /// Whether its name still means it: an image may have lost it to another one.
-    async fn is_same(&self, docker: &Docker) -> Result<bool, ToolError> {
-        match (self.kind, ImageName::new(&self.name)) {
-            (ObjectKind::Image, Ok(name)) => {
-                let now = docker.try_image(&name).await?;
-                Ok(now.is_some_and(|now| now.id == self.id))
-            }
-            _ => Ok(true),
         }
     }
 }
@@ -412,25 +395,26 @@ impl Tool for Prune {
         };
         let names = names.join(", ");
         let loss = format!("Permanently removes {count} unused {what}: {names}{more}.");
-        // With what has an id, since a name may move.
-        let all = unused.iter().flat_map(|one| [&*one.name, &*one.id]);
+        let all = unused.iter();
+        let all = all.flat_map(|one| [&*one.name, &*one.object.identity]);
         let all: Vec<&str> = all.collect();
+        // Each is looked at once more below, so that one that is gone does not keep the others.
         docker
-            .confirm_all(call, &loss, what, &all, &self.confirm)
+            .confirm_all(call, &loss, what, (&[], &all), &self.confirm)
             .await?;
-        for (done, one) in unused.iter().enumerate() {
-            call.progress(done as f64, Some(count as f64), &one.name);
-            let action = Action::new("remove", one.kind, &one.name);
-            let removed = match one.is_same(docker).await {
-                Ok(true) => docker.delete(action, one.path.clone()).await,
-                Ok(false) => Err(ToolError::conflict("It is another image by now.")),
+        for (done, Unused { name, object, .. }) in unused.iter().enumerate() {
+            call.progress(done as f64, Some(count as f64), name);
+            let action = Action::new("remove", object.kind, name);
+            let removed = match docker.is_same(object).await {
+                Ok(true) => docker.delete(action, object.path.clone()).await,
+                Ok(false) => Err(ToolError::conflict("It is gone, or another one by now.")),
                 Err(error) => Err(error),
             };
             if let Err(error) = removed {
                 let error = error.message().to_owned();
-                pruned.failed.insert(one.name.clone(), error);
+                pruned.failed.insert(name.clone(), error);
                 pruned.count -= 1;
-                pruned.items.retain(|name| *name != one.name);
+                pruned.items.retain(|item| item != name);
             }
         }
         pruned.applied = true;
@@ -467,7 +451,7 @@ impl Prune {
         let loss = format!("Removes {count} pieces of build cache: the next builds take longer.");
         let what = self.what.as_str();
         docker
-            .confirm_all(call, &loss, what, &[], &self.confirm)
+            .confirm_all(call, &loss, what, (&[], &[]), &self.confirm)
             .await?;
         let path = Path::to("/build/prune").query("all", self.all);
         let action = Action::new("prune", ObjectKind::Image, what);
@@ -499,8 +483,7 @@ async fn containers(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
     let unused = stream::iter(ended).map(async |container| {
         let (name, id) = (container.display_name(), &container.id);
         docker.mutable_container(id).await.ok()?;
-        let path = Path::container(id, "");
-        Some(Unused::new(name, id, ObjectKind::Container, path))
+        Some(Unused::new(name, Object::container(id)))
     });
     let unused: Vec<_> = unused.buffered(MAX_CONCURRENT_READS).collect().await;
     Ok(unused.into_iter().flatten().collect())
@@ -524,8 +507,7 @@ async fn images(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
         let mut size = image.size;
         for name in names {
             if let Ok(reference) = ImageName::new(name) {
-                let path = Path::to("/images").id(&reference);
-                let one = Unused::new(name, &image.id, ObjectKind::Image, path);
+                let one = Unused::new(name, Object::image(&reference, &image.id));
                 unused.push(Unused { size, ..one });
             }
             size = 0;
@@ -546,8 +528,7 @@ async fn networks(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
         if let Ok(details) = docker.network(id).await
             && docker.network_users(&details).await?.is_empty()
         {
-            let path = Path::to("/networks").id(id);
-            unused.push(Unused::new(&network.name, id, ObjectKind::Network, path));
+            unused.push(Unused::new(&network.name, Object::network(id)));
         }
     }
     Ok(unused)
@@ -562,13 +543,9 @@ async fn volumes(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
             && docker.policy.may_change(is_created(&volume.labels))
     });
     let unused = unused.filter_map(|volume| {
-        let path = Path::to("/volumes").id(&ObjectName::new(&volume.name).ok()?);
-        Some(Unused::new(
-            &volume.name,
-            &volume.created_at,
-            ObjectKind::Volume,
-            path,
-        ))
+        let name = ObjectName::new(&volume.name).ok()?;
+        let object = Object::volume(&name, &volume.created_at);
+        Some(Unused::new(&volume.name, object))
     });
     Ok(unused.collect())
 }

@@ -134,7 +134,7 @@ fn yaml(word: &str) -> String {
     image: busybox:test
     command: [sh, -c, "echo $$WORD; sleep 600"]
     stop_grace_period: 0s
-    environment: {{ WORD: "{word}", DB_PASSWORD: canary-41, LEAK: "${{APP_WORD:-}}" }}
+    environment: {{ WORD: "{word}", DB_PASSWORD: canary-41, LEAK: "${{APP_WORD:-}}${{SSH_AUTH_SOCK:-}}" }}
     volumes: ["data:/data"]
     labels: {{ "a$b": "c$$d" }}
     healthcheck: {{ test: [CMD, "true"], interval: 1s }}

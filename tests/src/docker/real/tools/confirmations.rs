@@ -1,6 +1,6 @@
 //! Questions to the user before a loss of data, with clients that support elicitation.
 
-use bollard::query_parameters::TagImageOptionsBuilder;
+use bollard::query_parameters::{RemoveVolumeOptions, TagImageOptionsBuilder};
 use mcp_client::{Client, EraChoice};
 
 use crate::docker::prelude::*;
@@ -219,5 +219,88 @@ async fn only_the_users_yes_lets_a_tool_lose_data() {
         }
         let is_changed = state_of_all(&lab).await != before;
         assert_eq!(is_changed, !expected, "{tool}: {done}");
+    }
+}
+
+/// Calls that lose an object.
+const LOSING: &str = r#"
+kill_container | {"container": "P-web", "confirm": "P-web"}
+remove_container | {"container": "P-web", "confirm": "P-web", "force": true}
+recreate_container | {"container": "P-web", "confirm": "P-web"}
+connect_network | {"container": "P-web", "confirm": "P-web", "network": "P-mesh", "disconnect": true}
+remove_network | {"network": "P-net", "confirm": "P-net"}
+remove_volume | {"volume": "P-data", "confirm": "P-data"}
+prune | {"what": "volumes", "all": true, "apply": true, "confirm": "volumes"}
+compose_service | {"project": "P-shop", "confirm": "P-shop", "action": "down"}
+"#;
+
+/// What no later object of the same name has; the container runs, and is in its network.
+async fn identities(lab: &Lab) -> Value {
+    let web = lab.inspect(&lab.name("web")).await;
+    let mesh = &web["NetworkSettings"]["Networks"][lab.name("mesh")];
+    let net = lab.docker.inspect_network(&lab.name("net"), None).await;
+    let data = lab.docker.inspect_volume(&lab.name("data")).await;
+    let data = serde_json::to_value(data.ok()).unwrap();
+    let net = net.ok().and_then(|net| net.id);
+    json!([
+        web["Id"],
+        web["State"]["Running"],
+        mesh["NetworkID"],
+        net,
+        data["CreatedAt"]
+    ])
+}
+
+/// Makes the objects, in place of those of the same names.
+async fn renew(lab: &Lab) {
+    let [web, mesh, net, data] = ["web", "mesh", "net", "data"].map(|name| lab.name(name));
+    let before = identities(lab).await;
+    if !lab.inspect(&web).await.is_null() {
+        lab.remove(&web).await;
+    }
+    for network in [&mesh, &net] {
+        let _ = lab.docker.remove_network(network).await;
+    }
+    for network in ["mesh", "net"] {
+        lab.network(network).await;
+    }
+    let labels = of_compose(&lab.name("shop"), "web");
+    let options = json!({"StopTimeout": 0, "Labels": labels, "HostConfig": {"NetworkMode": mesh}});
+    lab.sleep("web", options).await;
+    // Its time has whole seconds.
+    wait_until("a later volume", async || {
+        let none = None::<RemoveVolumeOptions>;
+        let _ = lab.docker.remove_volume(&data, none).await;
+        lab.volume("data", json!({})).await;
+        identities(lab).await[4] != before[4]
+    })
+    .await;
+}
+
+/// In both eras, also where the engine knows the object by its name only.
+#[tokio::test]
+async fn yes_counts_for_no_other_object_of_the_same_name() {
+    let Some(lab) = lab().await else { return };
+    let rule = format!("name={}*", lab.prefix);
+    let mut clients = Clients::new(&lab, &[("DOCKER_MCP_ALLOW", &rule)]).await;
+    renew(&lab).await;
+    let accept = json!({"action": "accept", "content": {"confirm": true}});
+    for (tool, arguments) in calls_of(LOSING, &[("P-", &lab.name(""))]) {
+        for is_modern in [false, true] {
+            let mut renewed = Value::Null;
+            let meanwhile = async {
+                renew(&lab).await;
+                renewed = identities(&lab).await;
+            };
+            let call = (tool, &arguments);
+            let done = clients.ask(is_modern, call, &accept, meanwhile).await;
+            let has_failed = done["structuredContent"]["failed"].is_object();
+            assert!(is_refused(&done) || has_failed, "{tool}: {done}");
+            assert_eq!(
+                identities(&lab).await,
+                renewed,
+                "{tool} {is_modern}: {done}"
+            );
+        }
     }
 }

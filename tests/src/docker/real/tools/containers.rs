@@ -105,6 +105,34 @@ async fn what_loses_data_needs_a_confirmation() {
     fails_with!(lab, "remove_container", {"container": name}, "There is no container");
 }
 
+/// Also one that is a message for most programs.
+#[tokio::test]
+async fn signal_that_ends_a_container_is_reported_and_asks_if_that_removes_it() {
+    let Some(lab) = lab().await else { return };
+    let script = "trap 'exit 7' USR1; echo ready; while true; do sleep 0.1; done";
+    let name = lab.create("web", &["sh", "-c", script], json!({})).await;
+    let mut runs = 0;
+    // A busy machine may need more than the second for which it is watched.
+    let killed = eventually("an end", async || {
+        lab.start(&name).await.unwrap();
+        runs += 1;
+        lab.until_written(&name, "ready", runs).await;
+        let killed = succeed!(lab, "kill_container", {"container": name, "signal": "USR1"});
+        lab.until(&name, "exited").await;
+        (killed["after"] == "exited").then_some(killed)
+    })
+    .await;
+    assert_has!(killed, {"before": "running", "exit_code": 7});
+
+    let once = json!({"HostConfig": {"AutoRemove": true}});
+    let once = lab.run("once", &["sh", "-c", script], once).await;
+    lab.until_written(&once, "ready", 1).await;
+    let arguments = json!({"container": once, "signal": "USR1"});
+    let (loss, killed) = confirmed(&lab, "kill_container", arguments, &once).await;
+    assert_contains(&loss, "the engine removes it");
+    assert_eq!(killed["before"], "running");
+}
+
 #[tokio::test]
 async fn sections_are_chosen() {
     let Some(lab) = lab().await else { return };

@@ -146,6 +146,14 @@ async fn output_and_exit_code_are_those_of_the_command() {
     let more = json!({"command": [script], "shell": true, "max_bytes": 100_000});
     let done = execute(&lab, &name, more).await;
     assert!(done["stdout"].as_str().unwrap().len() > 99_000);
+    // A value is known by its name, also where the output is cut.
+    let script = "for i in $(seq 1 3000); do echo DB_PASSWORD=Zx9qW7pL0secretvalue; done";
+    for room in [100, 3_500] {
+        let more = json!({"command": [script], "shell": true, "max_bytes": room});
+        let done = execute(&lab, &name, more).await;
+        assert_lacks(&done["stdout"], "value");
+        assert!(done["omitted_bytes"].is_number(), "{done}");
+    }
 }
 
 #[tokio::test]
@@ -155,6 +163,10 @@ async fn timeout_and_cancellation_leave_no_process_behind() {
     let more = json!({"command": ["sleep", "601"], "timeout_seconds": 1});
     let done = execute(&lab, &name, more).await;
     assert_has!(done, {"timed_out": true, "exit_code": 137});
+    assert_contains(
+        &done["note"],
+        "programs that it put into a session of their own may still run",
+    );
     // With its child processes; the output before the timeout is kept.
     let script = "echo begun; sleep 602 & sleep 603 & sleep 604";
     let more = json!({"command": [script], "shell": true, "timeout_seconds": 15});

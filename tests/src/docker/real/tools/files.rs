@@ -81,8 +81,8 @@ async fn files_are_copied_in_and_out() {
 async fn entries_of_a_directory_are_listed_behind_a_large_file() {
     let Some(lab) = lab().await else { return };
     let write = "mkdir /d; dd if=/dev/zero of=/d/big bs=1M count=24; mkfifo /d/pipe; mkdir /d/sub; \
-        touch /d/sub/x /d/text; sleep 600";
-    let options = json!({"StopTimeout": 0});
+        touch /d/sub/x; ln -s /Wolkenbruch77 /d/link; touch /d/Wolkenbruch77.txt /d/text; sleep 600";
+    let options = json!({"StopTimeout": 0, "Env": ["PASSWORD=Wolkenbruch77"]});
     let name = lab.run("web", &["sh", "-c", write], options).await;
     wait_until("the files", async || {
         let file = json!({"container": name, "path": "/d/text"});
@@ -90,7 +90,9 @@ async fn entries_of_a_directory_are_listed_behind_a_large_file() {
     })
     .await;
     let listed = read(&lab, &name, "/d").await;
-    assert_has!(listed, {"entries": ["big", "pipe", "sub/", "text"], "truncated": false});
+    let entries = ["***.txt", "big", "link", "pipe", "sub/", "text"];
+    assert_has!(listed, {"entries": entries, "truncated": false, "redacted": 1});
+    assert_has!(read(&lab, &name, "/d/link").await, {"kind": "link", "link_to": "/***"});
     let pipe = read(&lab, &name, "/d/pipe").await;
     assert_has!(pipe, {"kind": "fifo", "text": null});
 }

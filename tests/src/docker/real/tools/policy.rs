@@ -307,15 +307,29 @@ async fn link_that_a_container_makes_while_it_is_stopped_is_not_followed() {
     let folder = dir.path().join("data/folder");
     let (command, mounts) = swapper(&dir);
     let web = lab.name("web");
-    succeed!(lab, "create_container", {"image": "busybox:test", "name": web, "mounts": mounts, "command": command});
-    lab.until_written(&web, "ready", 1).await;
-    fails_with!(lab, "restart_container", {"container": web, "timeout_seconds": 60}, REFUSAL);
-    assert_eq!(lab.state(&web).await, "exited");
-    swap_back(&folder);
+    let shop = lab.name("shop");
+    succeed!(lab, "create_container", {"image": "busybox:test", "name": web, "mounts": mounts, "command": command,
+        "labels": of_compose(&shop, "web")});
+    for (runs, tool) in [(1, "restart_container"), (2, "compose_service")] {
+        lab.until_written(&web, "ready", runs).await;
+        let arguments = match tool {
+            "compose_service" => json!({"project": shop, "action": "restart"}),
+            _ => json!({"container": web, "timeout_seconds": 60}),
+        };
+        fails_with!(
+            lab,
+            tool,
+            arguments,
+            REFUSAL,
+            "was stopped, and does not run now"
+        );
+        assert_eq!(lab.state(&web).await, "exited");
+        swap_back(&folder);
+        succeed!(lab, "start_container", {"container": web});
+    }
 
     // Neither the new container nor, on the way back, the old one.
-    succeed!(lab, "start_container", {"container": web});
-    lab.until_written(&web, "ready", 2).await;
+    lab.until_written(&web, "ready", 3).await;
     let id = lab.id(&web).await;
     fails_with!(lab, "recreate_container", {"container": web, "confirm": web},
         "bringing back the old container failed, too");

@@ -4,8 +4,10 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use base64::Engine as _;
 use bollard::query_parameters::RemoveImageOptionsBuilder;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::docker::prelude::*;
+use crate::docker::proxy::listen;
 
 /// Starts one that takes `seconds` between the 21 parts of a layer; the name of its image, whose
 /// tag is `1`.
@@ -149,4 +151,23 @@ async fn logins_are_those_of_the_docker_configuration() {
         forget(&public).await;
         lab.wait_for_log("no login for").await;
     }
+}
+
+/// The name of an image can lead the engine to any program that it reaches.
+#[tokio::test]
+async fn answer_of_a_program_that_is_no_registry_is_not_shown() {
+    let Some(lab) = lab().await else { return };
+    let (address, _task) = listen(|mut stream| async move {
+        let page = "<html>canary-61</html>";
+        let head = "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nConnection: close\r\n";
+        let reply = format!("{head}Content-Length: {}\r\n\r\n{page}", page.len());
+        let _ = stream.read(&mut [0; 4096]).await;
+        let _ = stream.write_all(reply.as_bytes()).await;
+    })
+    .await;
+    let image = format!("{}/x:1", address.strip_prefix("tcp://").unwrap());
+    let text = fail!(lab, "pull_image", {"image": image});
+    assert_contains(&text, "cannot be pulled");
+    assert_lacks(&text, "canary");
+    assert_lacks(&text, "<");
 }
