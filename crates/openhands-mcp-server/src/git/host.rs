@@ -93,8 +93,11 @@ pub(crate) fn is_ref_name(name: &str) -> bool {
     let forbidden = |c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c);
     let part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
     name.len() <= MAX_BRANCH_BYTES
-        && !name.starts_with('-')
+        && !name.starts_with(['-', '+'])
+        // Git would take it for another one, here or where it is fetched.
         && !name.starts_with("refs/")
+        && !name.starts_with("heads/")
+        && !matches!(name, "HEAD" | "@")
         && !name.ends_with('.')
         && !name.contains("..")
         && !name.contains("@{")
@@ -534,7 +537,7 @@ mod tests {
         for url in plain.split(' ').chain(with_space) {
             assert!(Repository::new(url, None).is_err(), "{url:?}");
         }
-        for branch in "-x refs/heads/x a..b a~1 x.lock a//b .a a:b @{u}"
+        for branch in "-x +x HEAD @ heads/x refs/heads/x a..b a~1 x.lock a//b .a a:b @{u}"
             .split(' ')
             .chain(["", "a b"])
         {

@@ -113,7 +113,7 @@ const PAIRS: [&str; 6] = [
 ];
 
 /// Secrets in code and in JSON within a text, where only literals are secrets; `member` is the name.
-const LITERALS: [&str; 5] = [
+const LITERALS: [&str; 7] = [
     // {"name": "name", "value": "value"}, also as JSON within JSON.
     concat!(
         r#"(?<head>\\*["'](?:name|key)\\*["']\s*:\s*\\*["'](?<member>[\w.-]+)\\*["']\s*,\s*"#,
@@ -121,16 +121,20 @@ const LITERALS: [&str; 5] = [
     ),
     // name: 'value', name = "value", "name": "value", also with escaped quotes
     concat!(
-        r#"(?<head>\b(?<member>[A-Za-z][\w.-]*)(?:\\?["'])?\s*(?:=>|[:=])\s*)"#,
+        r#"(?<head>\b(?<member>[A-Za-z][\w.-]*)(?:\\?["']\]?)?\s*(?:=>|[:=])\s*)"#,
         r#"(?<literal>\\"(?:[^"\\\n]|\\[^"\n])+|"(?:[^"\\\n]|\\.)+|'(?:[^'\\\n]|\\.)+|`[^`\n]+)"#,
     ),
-    // name=value
+    // name=value, also as a flag, and in a line of a diff
     concat!(
-        r#"(?<head>(?:^|[\s?&;,"'(|])(?<member>[A-Za-z][\w.-]*)=)"#,
+        r#"(?<head>(?:^[+-]?|[\s?&;,"'(|:])-{0,2}(?<member>[A-Za-z_][\w.-]*)=)"#,
         r#"(?<value>[^\s"'`,;&(){}\[\]$<>=\\][^\s"'`,;&(){}\[\]<>\\]*)(?<tail>[\s,;&"'\\|]|$)"#,
     ),
     // name: value, in a note; the value has a digit
     r#"(?<head>\b(?<member>[A-Za-z][\w-]*(?:[ \t][Kk]ey)?)[ \t]*:[ \t]*)(?<mixed>[\w!@#%^*~+/-]{6,})(?<tail>[\s,;.'"\\]|$)"#,
+    // --name value
+    r#"(?<head>(?:^|[\s"'+])--(?<member>[A-Za-z][\w-]*)[ \t]+)(?<value>[^\s"'`$<>{}=()-][^\s"'`{}()]*)"#,
+    // A line of its own with name = value; the value has a digit
+    r"(?<head>^[ \t+-]*\$?(?<member>[A-Za-z][\w.-]*)[ \t]+=[ \t]+)(?<mixed>[\w!@#%^*~+/-]{6,})(?<tail>[ \t;\r]*\n?$)",
     // <name>value</name>
     r"(?<head><(?<member>[A-Za-z][\w.-]*)(?:\s[^<>]*)?>)(?<value>[^<>{}$]+)(?<tail></)",
 ];
@@ -364,6 +368,13 @@ AccountName=a;AccountKey=ab+c==;E=1 => AccountName=a;AccountKey=***;E=1
 ={"name": "X-Api-Key", "value": "x9"} => ={"name": "X-Api-Key", "value": "***"}
 curl -H 'X-Api-Key: x9abcd' h => curl -H 'X-Api-Key: ***' h
 The API key: x9abcdef => The API key: ***
+run --password=x9 --token x8 => run --password=*** --token ***
+cfg["password"] = "x9"; => cfg["password"] = "***";
+//npm.local/:_authToken=x9 => //npm.local/:_authToken=***
++API_KEY=x9 => +API_KEY=***
+-API_KEY=x9 => -API_KEY=***
+aws_secret_access_key = x9abcdef => aws_secret_access_key = ***
+$password = x9abcdef; => $password = ***;
 https://h/x?key=abc&n=1 => https://h/x?key=***&n=1
 x: open http://h:1/#secret=0123456789abcdef to see => x: open http://h:1/#secret=*** to see
 "#;
