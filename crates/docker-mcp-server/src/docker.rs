@@ -320,7 +320,7 @@ impl Docker {
 
     /// A visible container whose files may be read, which include those of its volumes.
     /// Errors when a rule hides it, or denies one of its volumes, or it must not be started as it is by now: the engine
-    /// mounts anew what it reads from.
+    /// mounts again what it reads from.
     pub(crate) async fn readable_container(
         &self,
         name: &ContainerName,

@@ -239,7 +239,7 @@ async fn link_that_was_put_in_place_of_a_mount_is_not_followed() {
     }
 }
 
-/// The engine mounts anew what it copies to and from.
+/// The engine mounts again what it copies to and from.
 #[tokio::test]
 async fn link_that_was_put_in_place_of_a_mount_is_neither_written_nor_read() {
     let (dir, outside) = (Folder::new(), Folder::new());
