@@ -1,4 +1,4 @@
-//! `execute_command`: processes in containers, none of which outlives its caller or this program.
+//! `execute_command`: processes in containers, which end with their caller and with this program.
 //!
 //! The engine can start a process but not kill it; a closed connection leaves it running. So it is started through a
 //! shell that first prints its process id, by which a second process kills it, with its process group. A program that
