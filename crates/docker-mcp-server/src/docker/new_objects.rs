@@ -181,13 +181,16 @@ impl Docker {
         Ok(())
     }
 
-    /// Whether the name of a new container is new in the network: the container that it replaces may have it there.
+    /// Whether the name of a new container is new in the network: a container of this server that it replaces may have
+    /// it there.
     async fn is_new_name(&self, name: &str, network: &Network) -> Result<bool, ToolError> {
         let Ok(name) = ContainerName::new(name) else {
             return Ok(false);
         };
         let replaced = self.container_now(&name).await?;
-        Ok(replaced.is_none_or(|replaced| !replaced.is_in_network(&network.name)))
+        Ok(!replaced.is_some_and(|replaced| {
+            is_created(&replaced.config.labels) && replaced.is_in_network(&network.name)
+        }))
     }
 
     /// Refuses a volume whose options make it a directory of the host, unless that may be mounted itself.

@@ -420,7 +420,7 @@ pub(super) fn swap_limit(memory: i64, old_memory: i64, old_swap: i64) -> Option<
     match old_swap {
         -1 => Some(-1),
         swap if swap > 0 && swap == old_memory => Some(memory),
-        swap if swap != 2 * old_memory && swap >= memory => Some(swap),
+        swap if swap != old_memory.saturating_mul(2) && swap >= memory => Some(swap),
         _ => None,
     }
 }

@@ -302,6 +302,15 @@ async fn names_in_networks_of_others_are_not_taken() {
             assert_contains(&error, refusal);
         }
     }
+    // Its own container can go at any time.
+    let in_theirs = json!({"HostConfig": {"NetworkMode": theirs}});
+    let db = lab.create("db", &["true"], in_theirs).await;
+    fails_with!(
+        lab,
+        "create_container",
+        (new(&theirs, json!({"name": db}))),
+        refusal
+    );
     succeed(&lab, "create_container", new(&ours, all)).await;
     let connection = json!({"network": theirs, "container": web});
     fails_with!(lab, "connect_network", connection, refusal);
@@ -312,7 +321,7 @@ async fn names_in_networks_of_others_are_not_taken() {
     // The engine has chosen its name, which it keeps.
     let nameless = succeed(&lab, "create_container", new(&theirs, json!({}))).await;
     let nameless = &nameless["name"];
-    let rename = json!({"container": nameless, "new_name": lab.name("db")});
+    let rename = json!({"container": nameless, "new_name": lab.name("web2")});
     let rename = call(&lab, "update_container", rename).await.to_string();
     let recreation = json!({"container": nameless, "confirm": nameless});
     let recreated = call(&lab, "recreate_container", recreation).await;
