@@ -63,6 +63,7 @@ pub use arguments::{ArgumentError, without_tool_call_id};
 pub(crate) use arguments::{parse_arguments, parse_params};
 pub use call::Call;
 pub use client::{AnswersFuture, Client, ClientInfo, LogLevel, Principal};
+pub(crate) use confirm::CONFIRMATION;
 pub use definition::{Detail, Effect, ToolDefinition};
 pub(crate) use error::RpcError;
 pub use error::{ToolError, ToolErrorKind};

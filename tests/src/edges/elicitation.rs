@@ -93,13 +93,9 @@ async fn only_what_the_request_state_has_asked_is_answered() {
     let asked = call(&server, "", form, "").await.json();
     let state = &asked["result"]["requestState"];
     let yes = r#"{"action":"accept","content":{"ok":true}}"#;
-    for members in [
-        format!(r#","inputResponses":{{"confirm":{yes}}}"#),
-        format!(r#","requestState":{state},"inputResponses":{{"another":{yes}}}"#),
-    ] {
-        let reply = call(&server, "", form, &members).await.json();
-        let result = &reply["result"];
-        assert_eq!(result["resultType"], "input_required", "{members}: {reply}");
-        assert!(result["inputRequests"]["confirm"].is_object(), "{reply}");
-    }
+    let members = format!(r#","requestState":{state},"inputResponses":{{"another":{yes}}}"#);
+    let reply = call(&server, "", form, &members).await.json();
+    let result = &reply["result"];
+    assert_eq!(result["resultType"], "input_required", "{reply}");
+    assert!(result["inputRequests"]["confirm"].is_object(), "{reply}");
 }

@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use super::{Call, InputRequest, ToolError};
 
+/// The beginning of the keys of confirmations, whose answers count only if they were asked for.
+pub(crate) const CONFIRMATION: &str = "confirm-";
+
 impl Call {
     /// Returns an error unless the user confirms a destructive call.
     ///
@@ -52,7 +55,7 @@ impl Call {
         identity: &(impl Hash + Sync + ?Sized),
         given: Option<&str>,
     ) -> Result<(), ToolError> {
-        let key = format!("confirm-{}", checksum(&(loss, target, identity)));
+        let key = format!("{CONFIRMATION}{}", checksum(&(loss, target, identity)));
         if self.capabilities().elicitation {
             let schema = json!({
                 "type": "object",

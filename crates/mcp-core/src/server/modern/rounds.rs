@@ -3,7 +3,8 @@
 //!
 //! The server stores nothing between the rounds. The client returns the answers of earlier rounds in
 //! `requestState`, which is signed and bound to the request: a client can neither forge the answers
-//! nor use them for another call. Only what the state has asked can be answered.
+//! nor use them for another call. Only what the state has asked can be answered. Without a state a client may
+//! bring answers unasked, which confirm nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,9 +65,12 @@ impl Server {
         if let Some((key, _)) = responses.iter().find(|(_, answer)| !answer.is_object()) {
             return Err(wrong(&format!("inputResponses.{key}"), "must be an object"));
         }
-        // Answers without a state belong to no question that was asked.
         let Some(state) = params.state else {
-            return Ok(Arc::default());
+            let answers = responses;
+            return Ok(Arc::new(PreviousRounds {
+                answers,
+                ..PreviousRounds::default()
+            }));
         };
         let sealed: String = serde_json::from_str(state.get())
             .map_err(|_| wrong("requestState", "must be a string"))?;

@@ -140,6 +140,10 @@ impl Clients {
         meanwhile.await;
         let mut keys = asked["inputRequests"].as_object().unwrap().keys();
         params["inputResponses"] = json!({keys.next().unwrap(): answer});
+        // Without the state that has asked for it, an answer confirms nothing.
+        let unasked = self.modern.request("tools/call", &params).await.unwrap();
+        let unasked: Value = serde_json::from_str(unasked.get()).unwrap();
+        assert_eq!(unasked["resultType"], "input_required", "{tool}: {unasked}");
         params["requestState"] = asked["requestState"].clone();
         match self.modern.request("tools/call", &params).await {
             Ok(result) => serde_json::from_str(result.get()).unwrap(),
