@@ -5,6 +5,7 @@ mod edit;
 mod restore;
 
 use serde_json::{Map, Value, json};
+use upstream::redact::Redactor;
 use uuid::Uuid;
 
 use crate::node::{Node, number};
@@ -88,6 +89,16 @@ impl Draft {
         draft.complete();
         restore::move_pins(&mut draft, self);
         draft
+    }
+
+    /// The draft as it is shown: without the secrets of its nodes.
+    #[must_use]
+    pub fn redacted(&self, redactor: &Redactor) -> Self {
+        let mut shown = self.clone();
+        for node in &mut shown.nodes {
+            *node = node.redacted(redactor);
+        }
+        shown
     }
 
     /// Takes away what only the editor uses.

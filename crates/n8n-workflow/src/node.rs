@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use upstream::redact::Redactor;
 
 use crate::node_type::last_part;
 
@@ -31,6 +32,20 @@ impl Node {
     /// The name, unique in the workflow; empty if it has none.
     pub fn name(&self) -> &str {
         self.member("name")
+    }
+
+    /// The node as it is shown: without its secrets. The name stays, which operations and connections use.
+    #[must_use]
+    pub fn redacted(&self, redactor: &Redactor) -> Self {
+        let mut value = Value::Object(self.0.clone());
+        redactor.json(&mut value);
+        let mut shown = match value {
+            Value::Object(members) => members,
+            _ => Map::new(),
+        };
+        let name = self.get("name").cloned();
+        shown.extend(name.map(|name| ("name".to_owned(), name)));
+        Self(shown)
     }
 
     /// The type, such as `n8n-nodes-base.set`; empty if it has none.

@@ -67,36 +67,40 @@ enum Op {
 }
 
 /// Applies all operations, in order. Texts are replaced in what was `shown` of the draft, in which values are
-/// hidden; [`super::restore()`] puts those back.
+/// hidden; [`super::restore()`] puts those back. Returns the changed draft, and what was `shown` with the same changes.
 ///
 /// # Errors
 /// The first operation that is not possible, and why; then none is applied.
-pub fn apply(draft: &Draft, shown: &Draft, operations: Vec<Operation>) -> Result<Draft, String> {
+pub fn apply(
+    draft: &Draft,
+    shown: &Draft,
+    operations: Vec<Operation>,
+) -> Result<(Draft, Draft), String> {
     let mut changed = Draft {
         hides_nothing: false,
         ..draft.clone()
     };
-    let (mut before, mut shown) = (draft.clone(), shown.clone());
+    let (mut before, mut shown, mut seen) = (draft.clone(), shown.clone(), shown.clone());
     for (at, operation) in operations.into_iter().enumerate() {
         let op = json!(operation.op);
-        let applied = match operation.op {
-            Op::ReplaceText => changed.replace_text(operation, &before, &shown),
-            // The names in expressions change; which text hides what must stay known.
-            Op::RenameNode => {
-                for twin in [&mut before, &mut shown] {
-                    // The node may be a new one.
-                    twin.apply(operation.clone()).ok();
-                }
-                changed.apply(operation)
+        // The names in expressions change; which text hides what must stay known.
+        if operation.op == Op::RenameNode {
+            for twin in [&mut before, &mut shown] {
+                // The node may be a new one.
+                twin.apply(operation.clone()).ok();
             }
-            _ => changed.apply(operation),
+        }
+        let apply = |to: &mut Draft| match operation.op {
+            Op::ReplaceText => to.replace_text(operation.clone(), &before, &shown),
+            _ => to.apply(operation.clone()),
         };
+        let applied = apply(&mut changed).and_then(|()| apply(&mut seen));
         applied.map_err(|reason| {
             let op = op.as_str().unwrap_or_default();
             format!("operations[{at}] ({op}): {reason}. Nothing was changed.")
         })?;
     }
-    Ok(changed)
+    Ok((changed, seen))
 }
 
 fn required<T>(value: Option<T>, name: &str) -> Result<T, String> {

@@ -1,12 +1,13 @@
 //! Puts hidden values back when a workflow that was shown redacted is written: each where it stood, found by the
 //! node, the keys, the names of headers and fields, and the text around it. What is not certain is refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::{Map, Value, json};
+use upstream::redact::Redactor;
 use upstream::text::clean;
 
 use super::{Draft, is_setting};
@@ -19,11 +20,18 @@ pub use upstream::redact::HIDDEN as PLACEHOLDER;
 const MAX_PLACES: usize = 5;
 
 /// Puts the hidden values of the `current` workflow into `draft` where it holds their placeholder, as `shown`
-/// has it.
+/// has it. `seen` is the draft as its author knows it: with placeholders for all that is hidden.
 ///
 /// # Errors
-/// The places where it is not certain which value is meant, or where none was hidden.
-pub fn restore(draft: &mut Draft, shown: &Draft, current: &Draft) -> Result<(), String> {
+/// The places where it is not certain which value is meant, or where none was hidden; and those where `redactor` would
+/// no longer hide a value that it hid.
+pub fn restore(
+    draft: &mut Draft,
+    seen: &Draft,
+    shown: &Draft,
+    current: &Draft,
+    redactor: &Redactor,
+) -> Result<(), String> {
     let mut unclear = Vec::new();
     move_pins(draft, current);
     keep_or_unset(&mut draft.settings, &current.settings)?;
@@ -37,8 +45,70 @@ pub fn restore(draft: &mut Draft, shown: &Draft, current: &Draft) -> Result<(), 
     settings.retain(|key, value| current.settings.get(key) != Some(value));
     unclear.extend(hidden_in(&[], &settings));
     refused(&unclear)?;
+    stays_hidden(draft, seen, current, redactor)?;
     draft.hides_nothing = true;
     Ok(())
+}
+
+/// Errors with the places where a value would be shown of which the author of the draft has `seen` a placeholder only.
+fn stays_hidden(
+    draft: &Draft,
+    seen: &Draft,
+    current: &Draft,
+    redactor: &Redactor,
+) -> Result<(), String> {
+    let (shown, seen_again) = (draft.redacted(redactor), seen.redacted(redactor));
+    let mut open = Vec::new();
+    for (at, node) in draft.nodes.iter().enumerate() {
+        let (Some(shown), Some(seen), Some(again)) = (
+            shown.nodes.get(at),
+            seen.nodes.get(at),
+            seen_again.nodes.get(at),
+        ) else {
+            continue;
+        };
+        let is_kept = counterpart(node, current).is_some_and(|at| current.nodes[at] == *node);
+        if !is_kept {
+            // A caller may write secrets, too, which are hidden in turn.
+            let (seen, again) = (opened(seen, shown), opened(again, shown));
+            open.extend(seen.intersection(&again).cloned());
+        }
+    }
+    if open.is_empty() {
+        return Ok(());
+    }
+    open.truncate(MAX_PLACES);
+    Err(format!(
+        "Nothing was written: {}: a hidden value would be shown there, since it is hidden by its name or the text \
+         around it, which would change. Keep those as get_workflow shows them, or write the value itself, a credential \
+         or an expression.",
+        open.join("; ")
+    ))
+}
+
+/// The places with a placeholder in a node as it was `seen`, and with something else in it as it is `shown`.
+fn opened(seen: &Node, shown: &Node) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let place = Place::node(shown);
+    visit_members(seen, shown, &place, &mut |place, seen, shown| {
+        let seen = written(seen);
+        if seen.contains(PLACEHOLDER) && seen != written(shown) {
+            found.insert(place.path);
+        }
+    });
+    found
+}
+
+/// A value without what redaction changes besides secrets: the blanks in JSON, and invisible characters.
+fn written(value: &Value) -> String {
+    let text = value.as_str().map(clean).unwrap_or_default();
+    let json = json_in(&text).map(|(_, value)| value.to_string());
+    let mut written = match value {
+        Value::String(_) => json.unwrap_or_else(|| text.into_owned()),
+        other => other.to_string(),
+    };
+    written.retain(|c| !c.is_whitespace());
+    written
 }
 
 /// Gives the draft the pinned data of the `current` one under the new names of nodes, if nodes with any were renamed.
@@ -662,6 +732,127 @@ note | ***very*** much, password=*** | ***very*** much, password=p1
             ("{\"token\":\"***\"}", 1),
         ] {
             assert_eq!(secrets(text).len(), count, "{text}");
+        }
+    }
+
+    const STORED: &str = r#"{"name": "W", "nodes": [
+        {"name": "H", "type": "h", "parameters": {
+            "headers": [{"name": "X-Api-Key", "value": "hunter2hunter2"}],
+            "options": {"hdr": {"name": "token", "value": "hunter2hunter4"}},
+            "url": "https://h/?token=hunter2hunter5", "db": "postgres://u:hunter2hunter6@db/x",
+            "body": "{ \"password\": \"hunter2hunter7\", \"n\": 1 }"}},
+        {"name": "C", "type": "c", "parameters": {"jsCode": "const password = \"hunter2hunter3\"; // $('H')"}}
+    ]}"#;
+
+    /// Operations in short: node, path, text and replacement, or node and parameters; and what the error names, or
+    /// nothing, if the operation is fine.
+    const EDITS: &str = r#"
+H | headers[0].name | X-Api-Key | X-Memo | node "H", parameters.headers[0].value
+C | jsCode | const password | page.password | node "C", parameters.jsCode
+H | {"options": {"hdr": {"name": "memo"}}} | parameters.options.hdr.value
+H | url | ?token= | ?page.token= | parameters.url
+H | url | ?token= | /token= | parameters.url
+H | db | postgres://u:***@db/x | http://evil/?u:***@db | parameters.db
+H | body | "password" | "page.password" | parameters.body
+H | {"url": "https://h/?page.token=***"} | parameters.url
+H | headers[0].name | X-Api-Key | X-Auth-Token |
+H | url | h/ | h/v2 |
+H | body | "n": 1 | "n": 2 |
+H | {"options": {"hdr": {"name": "memo", "value": "own"}}} |
+H | {"body": "{\"password\": \"***\", \"token\": \"hunter2hunter8\"}"} |
+"#;
+
+    fn stored() -> Draft {
+        let mut draft = Draft::read(serde_json::from_str(STORED).unwrap()).unwrap();
+        draft.hides_nothing = true;
+        draft
+    }
+
+    fn edited(operations: Value) -> Result<Draft, String> {
+        let (current, redactor) = (stored(), Redactor::new(true));
+        let shown = current.redacted(&redactor);
+        let operations = serde_json::from_value(operations).unwrap();
+        let (mut draft, seen) = crate::draft::apply(&current, &shown, operations)?;
+        restore(&mut draft, &seen, &shown, &current, &redactor)?;
+        Ok(draft)
+    }
+
+    #[test]
+    fn hidden_values_stay_hidden() {
+        let shown = json!(stored().redacted(&Redactor::new(true)).nodes).to_string();
+        assert!(!shown.contains("hunter2"), "{shown}");
+        for row in EDITS.trim().lines() {
+            let cells: Vec<_> = row.split('|').map(str::trim).collect();
+            let (operation, place) = match cells[..] {
+                [node, path, find, replace, place] => (
+                    json!({"op": "replace_text", "node": node, "path": path, "find": find, "replace": replace}),
+                    place,
+                ),
+                [node, parameters, place] => {
+                    let parameters: Value = serde_json::from_str(parameters).unwrap();
+                    (
+                        json!({"op": "configure_node", "node": node, "parameters": parameters}),
+                        place,
+                    )
+                }
+                _ => panic!("{row}"),
+            };
+            match edited(json!([operation])) {
+                Ok(draft) => {
+                    let text = json!(draft.nodes).to_string();
+                    assert!(place.is_empty() && !text.contains("***"), "{row}: {text}");
+                }
+                Err(error) => {
+                    assert!(!place.is_empty() && error.contains(place), "{row}: {error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn renamed_and_moved_nodes_keep_what_they_hide() {
+        let draft = edited(json!([
+            {"op": "rename_node", "node": "H", "to": "password=x9x9x9"},
+            {"op": "configure_node", "node": "C", "fields": {"position": [7, 8]}},
+            {"op": "replace_text", "node": "C", "path": "jsCode", "find": "; //", "replace": "; /* */ //"},
+            {"op": "add_node", "node": "N", "type": "n", "parameters": {"password": "new"}},
+        ]));
+        let text = json!(draft.unwrap().nodes).to_string();
+        for part in ["hunter2hunter2", "hunter2hunter3", "$('password=x9x9x9')"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn names_of_nodes_are_shown() {
+        let redactor = Redactor::new(true);
+        let node = json!({"parameters": {"password": "x9x9x9"}, "name": "password='x9x9x9'"});
+        let node: Node = serde_json::from_value(node).unwrap();
+        let shown = node.redacted(&redactor);
+        assert_eq!(shown.name(), "password='x9x9x9'");
+        assert_eq!(shown.parameters()["password"], "***");
+    }
+
+    #[test]
+    fn whole_definitions_keep_hidden_values_hidden() {
+        let (current, redactor) = (stored(), Redactor::new(true));
+        let shown = current.redacted(&redactor);
+        for (from, to, is_fine) in [
+            ("X-Api-Key", "X-Auth-Token", false),
+            ("const password", "page.password", false),
+            ("const password", "let password", true),
+            ("?token=", "?page.token=", false),
+            ("postgres://u:", "http://evil/?u:", false),
+            ("postgres://", "mysql://", true),
+        ] {
+            let nodes = json!(shown.nodes).to_string().replace(from, to);
+            let mut draft = Draft {
+                nodes: serde_json::from_str(&nodes).unwrap(),
+                ..shown.clone()
+            };
+            let seen = draft.clone();
+            let restored = restore(&mut draft, &seen, &shown, &current, &redactor);
+            assert_eq!(restored.is_ok(), is_fine, "{from}, {to}: {restored:?}");
         }
     }
 }

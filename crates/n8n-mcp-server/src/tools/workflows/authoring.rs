@@ -133,9 +133,10 @@ impl Tool for EditWorkflow {
         let loaded = load_for_change(n8n, id, version).await?;
         let (_, current, before) = &loaded;
         let shown = redacted(n8n, before);
-        let mut draft =
+        let (mut draft, seen) =
             apply(before, &shown, self.operations).map_err(ToolError::invalid_argument)?;
-        restore(&mut draft, &shown, before).map_err(ToolError::invalid_argument)?;
+        restore(&mut draft, &seen, &shown, before, &n8n.redactor())
+            .map_err(ToolError::invalid_argument)?;
         let change = Some((current, before));
         let checked = check_change(n8n, change, &draft, self.allow_invalid).await?;
         if self.dry_run {
@@ -237,7 +238,9 @@ impl Tool for UpdateWorkflow {
         }
         let draft = Draft::read_change(self.workflow, before);
         let mut draft = draft.map_err(ToolError::invalid_argument)?;
-        restore(&mut draft, &redacted(n8n, before), before).map_err(ToolError::invalid_argument)?;
+        let (seen, shown) = (draft.clone(), redacted(n8n, before));
+        restore(&mut draft, &seen, &shown, before, &n8n.redactor())
+            .map_err(ToolError::invalid_argument)?;
         let change = Some((current, before));
         let checked = check_change(n8n, change, &draft, self.allow_invalid).await?;
         replace(n8n, loaded, &draft, checked, self.publish).await
@@ -245,15 +248,7 @@ impl Tool for UpdateWorkflow {
 }
 
 pub(super) fn redacted(n8n: &N8n, draft: &Draft) -> Draft {
-    let (mut shown, redactor) = (draft.clone(), n8n.redactor());
-    for node in &mut shown.nodes {
-        let mut value = Value::Object(std::mem::take(&mut node.0));
-        redactor.json(&mut value);
-        if let Value::Object(hidden) = value {
-            node.0 = hidden;
-        }
-    }
-    shown
+    draft.redacted(&n8n.redactor())
 }
 
 const OF_THE_DRAFT: &str = "It is a copy of the draft, which is not what is live.";

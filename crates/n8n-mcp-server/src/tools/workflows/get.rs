@@ -112,11 +112,11 @@ impl Tool for GetWorkflow {
         let workflow = n8n.api.workflow(&self.workflow_id).await?;
         let unpublished = n8n.api.unpublished(&workflow).await;
         if self.full {
-            let mut nodes = json!(workflow.nodes);
-            n8n.redactor().json(&mut nodes);
+            let redactor = n8n.redactor();
+            let nodes = workflow.nodes.iter().map(|node| node.redacted(&redactor));
             let definition = Definition {
                 name: workflow.name.clone(),
-                nodes,
+                nodes: json!(nodes.collect::<Vec<_>>()),
                 connections: workflow.connections.clone(),
                 settings: Some(workflow.settings.clone()),
             };
