@@ -45,7 +45,7 @@ fn writes() -> Vec<(String, Value)> {
         ["create_data_table", {"name": "T", "columns": [{"name": "c", "type": "number"}]}],
         ["delete_data_table", {"data_table_id": "d", "confirm": "d"}],
         ["insert_data_table_rows", {"data_table_id": "d", "rows": [{"c": 1}]}],
-        ["update_data_table_rows", {"data_table_id": "d", "where": condition, "set": {"c": 2}}],
+        ["update_data_table_rows", {"data_table_id": "d", "where": condition, "set": {"c": 2}, "confirm": "?"}],
         ["delete_data_table_rows", {"data_table_id": "d", "where": condition, "confirm": "?"}],
         ["call_n8n_api", {"method": "POST", "path": "projects/p/users", "confirm": "?",
             "body": {"relations": relations}}],
@@ -71,6 +71,7 @@ fn answer(request: &Request, lost: &Response) -> Response {
         ("GET", "/api/v1/executions/2") => execution("2", "running"),
         ("GET", _) => json!({"data": [], "nextCursor": null}),
         (_, _) if request.target.contains("dryRun=true") => json!([]),
+        ("PATCH", _) if request.has(r#""dryRun":true"#) => json!([{"id": 1}]),
         _ => return lost.clone(),
     };
     Response::json(200, &found)

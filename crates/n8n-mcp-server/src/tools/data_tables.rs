@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Number;
+use upstream::http::Request;
 
 use crate::tools::prelude::*;
 
@@ -21,6 +22,9 @@ const TABLES: Collection = Collection {
     path: "data-tables",
     missing: "n8n has no such data table. list_data_tables shows the data tables of n8n.",
 };
+
+/// The columns that n8n fills.
+const OWN_COLUMNS: [&str; 3] = ["id", "createdAt", "updatedAt"];
 
 /// Lists the data tables of n8n with their columns.
 #[derive(Deserialize, JsonSchema)]
@@ -250,30 +254,88 @@ struct UpdateDataTableRows {
     r#where: Vec<Condition>,
     /// The new values go by the names of the columns.
     set: Map<String, Value>,
-    /// Add a row if none meets the conditions.
+    /// Add a row with the values of `set` and of the conditions if none meets them; they must all be eq.
     #[serde(default)]
     or_insert: bool,
+    /// Pass the value that the refused call names, once the user has agreed.
+    confirm: Option<String>,
 }
 
 impl Tool for UpdateDataTableRows {
     const NAME: &'static str = "update_data_table_rows";
-    const EFFECT: Effect = Effect::Idempotent;
+    const EFFECT: Effect = Effect::Destructive;
     type Service = N8n;
     type Output = ChangedRows;
 
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<ChangedRows, ToolError> {
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<ChangedRows, ToolError> {
         refuse_placeholder("set", &self.set)?;
-        let (method, action) = if self.or_insert {
-            (Method::POST, "upsert")
-        } else {
-            (Method::PATCH, "update")
+        let id = self.data_table_id.as_str();
+        let conditions = required(&self.r#where)?;
+        let filter = all(conditions);
+        let send = async |method, action, data: &Map<String, Value>, is_test: bool| {
+            let mut body = json!({"filter": filter, "data": data, "returnData": true});
+            if is_test {
+                body["dryRun"] = true.into();
+            }
+            let path = ["data-tables", id, "rows", action];
+            change(n8n.api.request(method, &path).body(&body), is_test).await
         };
-        let path = [self.data_table_id.as_str(), "rows", action];
-        let filter = all(required(&self.r#where)?);
-        let body = json!({"filter": filter, "data": self.set, "returnData": true});
-        let rows = TABLES.send(n8n, method, &path, &body).await?;
-        Ok(changed(&rows))
+        let new_row = self.or_insert.then(|| new_row(conditions, &self.set));
+        let new_row = new_row.transpose()?;
+        let (found, ids) = send(Method::PATCH, "update", &self.set, true).await?;
+        if found.rows > 0 {
+            let (rows, shown) = (found.rows, n8n.shown(&self.r#where));
+            let loss = format!(
+                "Overwrites {rows} rows of data table {id} of n8n, those with {shown}, by {}.",
+                n8n.shown(&self.set)
+            );
+            let facts = json!((&self.r#where, &self.set, ids));
+            let confirm = self.confirm.as_deref();
+            call.confirm_facts(&loss, id, &facts, confirm).await?;
+            return Ok(send(Method::PATCH, "update", &self.set, false).await?.0);
+        }
+        match new_row {
+            Some(row) => Ok(send(Method::POST, "upsert", &row, false).await?.0),
+            None => Ok(found),
+        }
     }
+}
+
+/// The row that is added if none meets the conditions: one that meets them from then on.
+fn new_row(
+    conditions: &[Condition],
+    set: &Map<String, Value>,
+) -> Result<Map<String, Value>, ToolError> {
+    let mut row = Map::new();
+    for (at, one) in conditions.iter().enumerate() {
+        if !matches!(one.is, Is::Eq) || OWN_COLUMNS.contains(&&*one.column) {
+            return Err(ToolError::invalid_argument(format!(
+                "`where[{at}]`: with `or_insert` a condition must be eq, and not on a column that n8n fills: the new \
+                 row gets its value. Nothing was written."
+            )));
+        }
+        if let Some(value) = &one.value {
+            row.insert(one.column.clone(), json!(value));
+        }
+    }
+    row.extend(set.clone());
+    Ok(row)
+}
+
+/// Sends a change of rows, or a test of one, and returns the rows with their ids.
+async fn change(
+    request: Request,
+    is_test: bool,
+) -> Result<(ChangedRows, Option<BTreeSet<String>>), ToolError> {
+    let rows = request.json().await.map_err(|failure| {
+        let failure = if is_test {
+            failure.without_effect()
+        } else {
+            failure
+        };
+        refusal(failure, TABLES.missing)
+    })?;
+    Ok((changed(&rows), ids_of(&rows)))
 }
 
 /// Deletes the rows of a data table that meet all conditions.
@@ -305,17 +367,7 @@ impl Tool for DeleteDataTableRows {
                 ("dryRun", dry_run),
             ];
             let request = n8n.api.request(Method::DELETE, &path).query(&query);
-            let rows = request.json().await;
-            let rows = rows.map(|rows| (changed(&rows), ids_of(&rows)));
-            rows.map_err(|failure| {
-                let is_test = dry_run == "true";
-                let failure = if is_test {
-                    failure.without_effect()
-                } else {
-                    failure
-                };
-                refusal(failure, TABLES.missing)
-            })
+            change(request, dry_run == "true").await
         };
         // The number of rows is important for the user's decision.
         let (ChangedRows { rows, .. }, ids) = delete("true").await?;
@@ -400,4 +452,33 @@ fn all(conditions: &[Condition]) -> Value {
     let filter = |one: &Condition| json!({"columnName": one.column, "condition": one.is, "value": one.value});
     let filters: Vec<Value> = conditions.iter().map(filter).collect();
     json!({"type": "and", "filters": filters})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_row_meets_the_conditions() {
+        let new = |conditions: Value| {
+            let conditions: Vec<Condition> = serde_json::from_value(conditions).unwrap();
+            let set = json!({"note": "new", "b": 2});
+            new_row(&conditions, set.as_object().unwrap())
+        };
+        let eq = json!([
+            {"column": "a", "is": "eq", "value": "x"},
+            {"column": "b", "is": "eq", "value": 1},
+            {"column": "c", "is": "eq"},
+        ]);
+        let row = json!({"a": "x", "b": 2, "note": "new"});
+        assert_eq!(Value::Object(new(eq).unwrap()), row);
+        for other in [
+            json!({"column": "a", "is": "gte", "value": 1}),
+            json!({"column": "id", "is": "eq", "value": 1}),
+        ] {
+            let ok = json!({"column": "b", "is": "eq", "value": 1});
+            let refused = new(json!([ok, other])).unwrap_err();
+            assert!(refused.message().contains("`where[1]`"), "{refused:?}");
+        }
+    }
 }

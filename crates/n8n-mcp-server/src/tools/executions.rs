@@ -318,7 +318,7 @@ pub(crate) struct Stopped {
 
 impl Tool for StopExecution {
     const NAME: &'static str = "stop_execution";
-    const EFFECT: Effect = Effect::Idempotent;
+    const EFFECT: Effect = Effect::Destructive;
     type Service = N8n;
     type Output = Stopped;
 

@@ -107,11 +107,28 @@ async fn rows_of_a_data_table_are_read_and_changed() {
     assert_eq!(member_texts(&found["rows"], "city"), ["Rome"]);
     let oslo = json!([{"column": "city", "is": "eq", "value": "Oslo"}]);
     let update = json!({"data_table_id": id, "where": oslo, "set": {"degrees": 25}});
+    assert_refused(
+        &env,
+        "update_data_table_rows",
+        update.clone(),
+        "Overwrites 1 rows",
+    )
+    .await;
+    let update = agreed(&env, "update_data_table_rows", update).await;
     let updated = done(&env, "update_data_table_rows", update).await;
     assert_eq!(updated["rows"], 1);
     let bern = json!([{"column": "city", "is": "eq", "value": "Bern"}]);
-    let upsert = json!({"data_table_id": id, "where": bern, "set": {"city": "Bern", "degrees": 21}, "or_insert": true});
-    done(&env, "update_data_table_rows", upsert).await;
+    let upsert =
+        json!({"data_table_id": id, "where": bern, "set": {"degrees": 21}, "or_insert": true});
+    done(&env, "update_data_table_rows", upsert.clone()).await;
+    // It has the value of the condition, so it is found again.
+    assert_refused(&env, "update_data_table_rows", upsert, "Overwrites 1 rows").await;
+    let none = json!([{"column": "degrees", "is": "gt", "value": 900}]);
+    let mut missed = json!({"data_table_id": id, "where": none, "set": {"degrees": 1}});
+    let unchanged = done(&env, "update_data_table_rows", missed.clone()).await;
+    assert_eq!(unchanged["rows"], 0);
+    missed["or_insert"] = json!(true);
+    assert_refused(&env, "update_data_table_rows", missed, "`where[0]`").await;
     refused!(env, "delete_data_table_rows", {"data_table_id": id, "where": warm}, "Deletes 3 rows");
     let delete = json!({"data_table_id": id, "where": warm, "confirm": id});
     let delete = agreed(&env, "delete_data_table_rows", delete).await;
@@ -162,6 +179,7 @@ async fn conditions_take_any_text() {
         assert_eq!(member_texts(&found["rows"], "text"), [text]);
         for or_insert in [false, true] {
             let arguments = json!({"data_table_id": id, "where": is, "set": {"found": 1}, "or_insert": or_insert});
+            let arguments = agreed(&env, "update_data_table_rows", arguments).await;
             let updated = done(&env, "update_data_table_rows", arguments).await;
             assert_eq!(updated["rows"], 1, "{text}");
         }
