@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Number;
 use upstream::http::Request;
+use upstream::redact::Redactor;
 
 use crate::tools::prelude::*;
 
@@ -173,6 +174,15 @@ impl Tool for GetDataTableRows {
     type Output = Rows;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Rows, ToolError> {
+        let redactor = n8n.redactor();
+        refuse_guesses(&redactor, &self.r#where)?;
+        if let Some(by) = &self.sort_by
+            && is_hidden(&redactor, by.split(':').next().unwrap_or(by))
+        {
+            return Err(ToolError::invalid_argument(format!(
+                "`sort_by`: the values of {by:?} are hidden, and their order would tell them."
+            )));
+        }
         let filter = (!self.r#where.is_empty()).then(|| all(&self.r#where).to_string());
         let filter = filter.as_deref().map(|filter| ("filter", filter));
         let sort_by = self.sort_by.as_deref().map(|by| ("sortBy", by));
@@ -189,7 +199,6 @@ impl Tool for GetDataTableRows {
             }
             _ => error,
         })?;
-        let redactor = n8n.redactor();
         let page = page.map(|mut row| {
             redactor.json(&mut row);
             match row {
@@ -270,7 +279,7 @@ impl Tool for UpdateDataTableRows {
     async fn call(self, n8n: &N8n, call: &Call) -> Result<ChangedRows, ToolError> {
         refuse_placeholder("set", &self.set)?;
         let id = self.data_table_id.as_str();
-        let conditions = required(&self.r#where)?;
+        let conditions = required(n8n, &self.r#where)?;
         let filter = all(conditions);
         let send = async |method, action, data: &Map<String, Value>, is_test: bool| {
             let mut body = json!({"filter": filter, "data": data, "returnData": true});
@@ -359,7 +368,7 @@ impl Tool for DeleteDataTableRows {
     async fn call(self, n8n: &N8n, call: &Call) -> Result<ChangedRows, ToolError> {
         let id = self.data_table_id.as_str();
         let path = ["data-tables", id, "rows", "delete"];
-        let filter = all(required(&self.r#where)?).to_string();
+        let filter = all(required(n8n, &self.r#where)?).to_string();
         let delete = async |dry_run| {
             let query = [
                 ("filter", filter.as_str()),
@@ -382,14 +391,35 @@ impl Tool for DeleteDataTableRows {
 }
 
 /// Rejects an empty list of conditions, which would select every row, and a hidden value, which would select others.
-fn required(conditions: &[Condition]) -> Result<&[Condition], ToolError> {
+fn required<'a>(n8n: &N8n, conditions: &'a [Condition]) -> Result<&'a [Condition], ToolError> {
     refuse_placeholder("where", &conditions)?;
+    refuse_guesses(&n8n.redactor(), conditions)?;
     if conditions.is_empty() {
         return Err(ToolError::invalid_argument(
             "`where` is empty: pass at least one condition.",
         ));
     }
     Ok(conditions)
+}
+
+/// Rejects comparisons that would tell a hidden value bit by bit, also by the number of rows.
+fn refuse_guesses(redactor: &Redactor, conditions: &[Condition]) -> Result<(), ToolError> {
+    let is_guess = |one: &&Condition| {
+        !matches!(one.is, Is::Eq) && one.value.is_some() && is_hidden(redactor, &one.column)
+    };
+    match conditions.iter().find(is_guess) {
+        None => Ok(()),
+        Some(one) => Err(ToolError::invalid_argument(format!(
+            "`where`: the values of column {:?} are hidden: only eq, and a comparison with null, are possible.",
+            one.column
+        ))),
+    }
+}
+
+/// Returns true if the values of the column are hidden, whatever they are.
+fn is_hidden(redactor: &Redactor, column: &str) -> bool {
+    let mut row = Map::from_iter([(column.to_owned(), json!("x"))]).into();
+    redactor.json(&mut row) > 0
 }
 
 fn changed(answer: &Value) -> ChangedRows {
@@ -479,6 +509,24 @@ mod tests {
             let ok = json!({"column": "b", "is": "eq", "value": 1});
             let refused = new(json!([ok, other])).unwrap_err();
             assert!(refused.message().contains("`where[1]`"), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn hidden_values_cannot_be_guessed() {
+        let is_taken = |shows: bool, condition: Value| {
+            let condition = serde_json::from_value(condition).unwrap();
+            refuse_guesses(&Redactor::new(!shows), &[condition]).is_ok()
+        };
+        let like = json!({"column": "api_key", "is": "like", "value": "a%"});
+        assert!(!is_taken(false, like.clone()));
+        assert!(is_taken(true, like));
+        for taken in [
+            json!({"column": "api_key", "is": "eq", "value": "a"}),
+            json!({"column": "api_key", "is": "neq"}),
+            json!({"column": "city", "is": "like", "value": "a%"}),
+        ] {
+            assert!(is_taken(false, taken.clone()), "{taken}");
         }
     }
 }

@@ -413,6 +413,14 @@ async fn definition_from_get_workflow_is_accepted() {
     let rename = json!([{"op": "rename_workflow", "to": unique("renamed")}]);
     done!(env, "edit_workflow", {"workflow_id": workflow.id, "operations": rename});
     refused!(env, "update_workflow", {"workflow_id": workflow.id, "workflow": full}, "changed since");
+    // Without a version, what is lost is named.
+    let mut alone = full["definition"].clone();
+    alone["nodes"].as_array_mut().unwrap().truncate(1);
+    alone["connections"] = json!({});
+    let arguments = json!({"workflow_id": workflow.id, "workflow": alone});
+    let written = done(&env, "update_workflow", arguments).await;
+    assert_contains(&written["note"], "Removed: \"");
+    assert_contains(&written["note"], "; the draft before is version ");
 }
 
 #[tokio::test]

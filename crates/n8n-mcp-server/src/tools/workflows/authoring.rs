@@ -231,6 +231,7 @@ impl Tool for UpdateWorkflow {
         // The whole answer of get_workflow holds the version, and the definition.
         let shown = self.workflow.get("version").and_then(Value::as_str);
         let (id, version) = (&self.workflow_id, self.version.as_deref().or(shown));
+        let has_version = version.is_some();
         let loaded = load_for_change(n8n, id, version).await?;
         let (_, current, before) = &loaded;
         if let Some(Value::Object(definition)) = self.workflow.remove("definition") {
@@ -243,8 +244,35 @@ impl Tool for UpdateWorkflow {
             .map_err(ToolError::invalid_argument)?;
         let change = Some((current, before));
         let checked = check_change(n8n, change, &draft, self.allow_invalid).await?;
-        replace(n8n, loaded, &draft, checked, self.publish).await
+        // Without a version these may be the nodes of somebody else, which the caller has not seen.
+        let note = match has_version {
+            true => String::new(),
+            false => removed(before, &draft, current.version_id.as_deref()),
+        };
+        let written = replace(n8n, loaded, &draft, checked, self.publish).await?;
+        Ok(written.with_note(&note))
     }
+}
+
+/// Names the nodes that are in no node's place any more, and the version that still has them; empty if there are
+/// none.
+fn removed(before: &Draft, after: &Draft, version: Option<&str>) -> String {
+    let id = |node: &Node| node.0.get("id").cloned();
+    let is_gone = |node: &&Node| {
+        let own = id(node);
+        let is_kept =
+            |kept: &Node| kept.name() == node.name() || (own.is_some() && id(kept) == own);
+        !after.nodes.iter().any(is_kept)
+    };
+    let gone = before.nodes.iter().filter(is_gone);
+    let gone: Vec<_> = gone.map(|node| format!("{:?}", node.name())).collect();
+    if gone.is_empty() {
+        return String::new();
+    }
+    let old = version.map_or(String::new(), |version| {
+        format!("; the draft before is version {version}")
+    });
+    format!("Removed: {}{old}.", gone.join(", "))
 }
 
 pub(super) fn redacted(n8n: &N8n, draft: &Draft) -> Draft {
@@ -283,5 +311,26 @@ impl Tool for DuplicateWorkflow {
         let written = n8n.api.create_workflow(&draft, project).await?;
         let is_draft = original.unpublished_draft().is_some();
         Ok(written.with_note(if is_draft { OF_THE_DRAFT } else { "" }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removed_nodes_are_named_with_the_version_that_has_them() {
+        let draft = |nodes: Value| {
+            let given = json!({"name": "W", "nodes": nodes, "connections": {}});
+            Draft::read(given.as_object().cloned().unwrap()).unwrap()
+        };
+        let node =
+            |id: &str, name: &str| json!({"id": id, "name": name, "type": "n8n-nodes-base.set"});
+        let before = draft(json!([node("1", "A"), node("2", "B"), node("3", "C")]));
+        // A is renamed, and B has got a new id.
+        let after = draft(json!([node("1", "First"), node("9", "B")]));
+        let note = removed(&before, &after, Some("v1"));
+        assert_eq!(note, r#"Removed: "C"; the draft before is version v1."#);
+        assert_eq!(removed(&before, &before, Some("v1")), "");
     }
 }
