@@ -136,6 +136,8 @@ Code | jsCode | C1Secret99 | x | 0 times
 Code | jsCode | const | let | 3 times
 Code | jsCode | const apiKey | const other | parameters.jsCode
 Code | code | a | b | Code" has:
+Request | headerParameters.parameters[0].name | X-Api-Key | X-Memo | parameters.headerParameters.parameters[0].value
+Code | jsCode | { password | { 'page.password' | parameters.jsCode
 Request | url | @h.example | @evil.example | parameters.url
 Code | jsCode | n: 1 | n: 2
 Code | jsCode | const apiKey = '***'; | const apiKey = '***'; // kept
