@@ -1,6 +1,7 @@
 # Holds the commands in the terminals of the agent in the directory `dir`, if they run since second `from`: none of their
 # shells goes on with the rest of its line when a command ends. Prints lines of "shell" or "command" and an id.
-# `release` ends the commands once the agent has stopped. Otherwise they go on: after a while also if nobody comes to it.
+# `release` ends the commands once the agent has stopped. Otherwise they go on: after a minute also if nobody comes to it,
+# by the process "timer".
 ticks=$(getconf CLK_TCK 2>/dev/null || echo 100)
 boot=$(awk -v now="$(date +%s.%N)" '{ printf "%.2f", now - $1 }' /proc/uptime)
 
@@ -42,6 +43,6 @@ for shell in $(processes | awk '$1 == $4 && $5 != 0 && $3 != $6 { print $1 }'); 
     done
 done
 [ -n "$held" ] || exit 0
-(sleep 12; let_go) </dev/null >/dev/null 2>&1 &
-printf '%s\n' $held
+(sleep 60; let_go) </dev/null >/dev/null 2>&1 &
+printf '%s\n' $held "timer:$!"
 exit 0

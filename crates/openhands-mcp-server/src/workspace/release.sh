@@ -18,10 +18,16 @@ let_go() {
 }
 
 # Ends the commands that are `held`. Shells between a terminal and a command are killed, because they would go on; the
-# others get the signal that they expect, and are killed after half a second. Fails if a line goes on.
+# others get the signal that they expect, and are killed after half a second. Fails if a line goes on, or may have gone on
+# since its timer has ended.
 release() {
+    went_on=0
     for item in $held; do
-        case $item in command:*) ;; *) continue ;; esac
+        case $item in
+        command:*) ;;
+        timer:*) kill "${item#*:}" || went_on=1; continue ;;
+        *) continue ;;
+        esac
         case $(cat "/proc/${item#*:}/comm") in
         *sh | su | busybox) kill -KILL "${item#*:}" ;;
         *) kill -INT "${item#*:}" ;;
@@ -33,11 +39,12 @@ release() {
         busy=
         for item in $held; do
             case $item in
+            timer:*) ;;
             shell:*) is_at_prompt "${item#*:}" || busy=1 ;;
             *) has_ended "${item#*:}" || busy=1 ;;
             esac
         done
-        [ -n "$busy" ] || return 0
+        [ -n "$busy" ] || return "$went_on"
         sleep 0.25
     done
     return 1
