@@ -89,7 +89,7 @@ pub(crate) async fn diagnose(
     Ok(diagnosis)
 }
 
-/// What the engine's error of a start means, and what helps; `None` for an unknown error.
+/// The meaning of the engine's error of a start, and what helps; `None` for an unknown error.
 pub(crate) fn explain_start(error: &str) -> Option<String> {
     let finding = conclusions::known_start(error, None)?;
     let next_steps = finding.next_steps.join(" ");

@@ -13,9 +13,7 @@ use serde_json::{Map, Value};
 
 use super::answer::Questions;
 use super::{Caller, Connection};
-use crate::tool::{
-    AnswersFuture, CONFIRMATION, Client, ClientInfo, InputRequest, ToolError, ToolErrorKind,
-};
+use crate::tool::{AnswersFuture, Client, ClientInfo, InputRequest, ToolError, ToolErrorKind};
 
 /// The client of a request.
 pub(super) struct RequestClient {
@@ -101,17 +99,13 @@ impl RequestClient {
         let Some(round) = self.round() else {
             return Ok(Vec::new());
         };
-        let answer = |key: &str| {
-            let counts = round.state.is_some() || !key.starts_with(CONFIRMATION);
-            round.answers.get(key).filter(|_| counts)
-        };
-        let answers = questions.iter().map(|(key, _)| answer(key).cloned());
-        if let Some(answers) = answers.collect() {
+        let answers = questions.iter().map(|(key, _)| round.answers.get(*key));
+        if let Some(answers) = answers.map(Option::<&Value>::cloned).collect() {
             return Ok(answers);
         }
         let open = questions
             .iter()
-            .filter(|(key, _)| answer(key).is_none())
+            .filter(|(key, _)| !round.answers.contains_key(*key))
             .map(|(key, question)| ((*key).to_owned(), question.to_json()));
         Err(self.require_input(open.collect(), Value::Null))
     }

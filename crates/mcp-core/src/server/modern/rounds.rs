@@ -20,6 +20,7 @@ use crate::server::answer::Questions;
 use crate::server::context::RequestContext;
 use crate::server::params::{Params, wrong};
 use crate::server::{Caller, PreviousRounds, Server};
+use crate::tool::CONFIRMATION;
 
 /// The purpose of the signature.
 const PURPOSE: &str = "requestState";
@@ -66,7 +67,8 @@ impl Server {
             return Err(wrong(&format!("inputResponses.{key}"), "must be an object"));
         }
         let Some(state) = params.state else {
-            let answers = responses;
+            let may_come_unasked = |(key, _): &(String, Value)| !key.starts_with(CONFIRMATION);
+            let answers = responses.into_iter().filter(may_come_unasked).collect();
             return Ok(Arc::new(PreviousRounds {
                 answers,
                 ..PreviousRounds::default()

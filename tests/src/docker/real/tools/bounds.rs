@@ -281,7 +281,7 @@ async fn only_what_this_server_created_is_changed() {
     }
 }
 
-/// Whoever has a name in a network gets what others send to it: also the name of a host elsewhere.
+/// A container with a name in a network gets what others send to that name: also the name of a host elsewhere.
 #[tokio::test]
 async fn names_in_networks_of_others_are_not_taken() {
     let Some(lab) = lab_with(&[("DOCKER_MCP_ONLY_CREATED", "1")]).await else {

@@ -144,6 +144,12 @@ impl Clients {
         let unasked = self.modern.request("tools/call", &params).await.unwrap();
         let unasked: Value = serde_json::from_str(unasked.get()).unwrap();
         assert_eq!(unasked["resultType"], "input_required", "{tool}: {unasked}");
+        // Nor is it an answer of an earlier round from then on.
+        let mut later = json!({"name": tool, "arguments": arguments});
+        later["requestState"] = unasked["requestState"].clone();
+        let later = self.modern.request("tools/call", &later).await.unwrap();
+        let later: Value = serde_json::from_str(later.get()).unwrap();
+        assert_eq!(later["resultType"], "input_required", "{tool}: {later}");
         params["requestState"] = asked["requestState"].clone();
         match self.modern.request("tools/call", &params).await {
             Ok(result) => serde_json::from_str(result.get()).unwrap(),
@@ -238,7 +244,7 @@ prune | {"what": "volumes", "all": true, "apply": true, "confirm": "volumes"}
 compose_service | {"project": "P-shop", "confirm": "P-shop", "action": "down"}
 "#;
 
-/// What no later object of the same name has; the container runs, and is in its network.
+/// The identities, which no later object of the same name has; the container runs, and is in its network.
 async fn identities(lab: &Lab) -> Value {
     let web = lab.inspect(&lab.name("web")).await;
     let mesh = &web["NetworkSettings"]["Networks"][lab.name("mesh")];
