@@ -130,7 +130,8 @@ async fn task_that_goes_on_or_asks_sends_its_next_result() {
     wait_for_first_step(&client, id).await;
     let ask = json!({"task_id": id, "message": "FINISH: x", "callback_url": url});
     assert_error(&client, "send_message", ask, "at work").await;
-    call_with_id(&client, "cancel_task", id).await;
+    let stopped = call_with_id(&client, "cancel_task", id).await;
+    assert_eq!(stopped["status"], "cancelled", "{stopped}");
     gate.open();
     let resumed = call!(client, "resume_task", {"task_id": id, "callback_url": url});
     assert_eq!(resumed["status"], "finished", "{resumed}");

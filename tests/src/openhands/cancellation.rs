@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::tools::{Fault, Proxy};
+use super::tools::{Fault, Gate, Proxy};
 use super::workspaces::TestDirectory;
 use super::{
     call, call_with_id, client, client_with, directory, run_task, server_with, start_task,
@@ -147,6 +147,34 @@ async fn rest_of_the_command_line_does_not_run_after_a_stop() {
             assert_has!(next, {"status": "finished", "last_output": "42"});
         }
     }
+}
+
+#[tokio::test]
+async fn agent_takes_no_step_before_a_late_interrupt() {
+    let Some(real) = openhands() else { return };
+    let proxy = Proxy::start(real).await;
+    let (_server, client) = server_with(&proxy.real, &[]).await;
+    let gate = Gate::new();
+    // The commands of its loop end by themselves.
+    let task = format!(
+        "RUN: touch begun.txt; {}\nRUN: touch after.txt",
+        gate.pass()
+    );
+    let run = call!(client, "run_task", {"task": task, "wait_seconds": 0});
+    let id = &run["task_id"];
+    let directory = directory(&proxy.real, id).await;
+    wait_until("it has begun", async || {
+        directory.join("begun.txt").exists()
+    })
+    .await;
+    proxy.fail("/interrupt", Fault::Late);
+    let cancelled = call_with_id(&client, "cancel_task", id).await;
+    assert_has!(cancelled, {"status": "cancelled", "message": STOPPED});
+    assert!(!directory.join("after.txt").exists());
+    gate.open();
+    let resumed = call_with_id(&client, "resume_task", id).await;
+    assert_eq!(resumed["status"], "finished", "{resumed}");
+    assert!(directory.join("after.txt").exists());
 }
 
 #[tokio::test]

@@ -59,6 +59,8 @@ pub(super) enum Fault {
     NotSent,
     /// It does not arrive, and this status is the answer.
     Refused(u16),
+    /// It arrives after two seconds.
+    Late,
     /// Its response is lost.
     ResponseLost,
 }
@@ -161,6 +163,7 @@ impl ProxyState {
                 let body = r#"{"detail": "refused"}"#;
                 return Some(HttpServer::response(status, "application/json", body));
             }
+            Some(Fault::Late) => tokio::time::sleep(Duration::from_secs(2)).await,
             Some(Fault::ResponseLost) | None => {}
         }
         let url = format!("{}{}", self.target, head.uri);

@@ -384,6 +384,11 @@ impl AgentServer {
         self.command(id, &["run"], RUN_TIMEOUT).run().await
     }
 
+    /// Lets the agent take no step after its current one. The answer comes at the end of that step.
+    pub(crate) async fn pause(&self, id: TaskId) -> ApiResult<()> {
+        self.command(id, &["pause"], INTERRUPT_TIMEOUT).run().await
+    }
+
     /// Stops the agent and its current command at once.
     pub(crate) async fn interrupt(&self, id: TaskId) -> ApiResult<()> {
         let request = self.command(id, &["interrupt"], INTERRUPT_TIMEOUT);

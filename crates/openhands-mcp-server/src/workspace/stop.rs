@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use upstream::poll::Backoff;
 use upstream::text::{one_line, visible};
@@ -35,7 +36,8 @@ pub(crate) async fn interrupt(server: &AgentServer, id: TaskId) -> ApiResult<boo
 }
 
 async fn interrupt_held(server: &AgentServer, id: TaskId) -> ApiResult<bool> {
-    let held = match timeout(HOLD_TIME, hold(server, id)).await {
+    let mut pause = None;
+    let held = match timeout(HOLD_TIME, hold(server, id, &mut pause)).await {
         Ok(Ok(held)) => held,
         held => {
             tracing::warn!(task = %id, ?held, "cannot hold the command line of a task");
@@ -43,6 +45,10 @@ async fn interrupt_held(server: &AgentServer, id: TaskId) -> ApiResult<bool> {
         }
     };
     let interrupted = interrupt_repeatedly(server, id).await;
+    // A late pause would stop the next run.
+    if let Some(pause) = pause {
+        let _ = pause.await;
+    }
     let Some(held) = held else {
         return interrupted.map(|()| true);
     };
@@ -84,13 +90,24 @@ async fn interrupt_repeatedly(server: &AgentServer, id: TaskId) -> ApiResult<()>
 }
 
 /// Holds the commands of the task; the processes are those for [`release`]. `None` if they cannot be told from those of
-/// another task that runs in the same directory.
-async fn hold(server: &AgentServer, id: TaskId) -> ApiResult<Option<String>> {
+/// another task that runs in the same directory. A command that ends while it is held is the end of a step: the `pause`
+/// keeps the agent from the next one until the interrupt arrives.
+async fn hold(
+    server: &AgentServer,
+    id: TaskId,
+    pause: &mut Option<JoinHandle<()>>,
+) -> ApiResult<Option<String>> {
     let running = server.count_running();
     let (task, running) = tokio::try_join!(server.conversation(id), running)?;
     if task.execution_status != Execution::Running {
         return Ok(Some(String::new()));
     }
+    let pausing = server.clone();
+    *pause = Some(tokio::spawn(async move {
+        if let Err(failure) = pausing.pause(id).await {
+            tracing::debug!(task = %id, ?failure, "cannot pause a task before its interrupt");
+        }
+    }));
     let directory = &task.workspace.working_dir;
     let is_shared =
         |other: &Conversation| other.id != id && other.workspace.working_dir == *directory;
