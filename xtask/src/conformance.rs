@@ -26,15 +26,21 @@ const NODE: &str = "node@22";
 const NEWEST: &str = "0.2.0-alpha.12";
 
 /// A run against a server: a name, a version of the suite, a selection, and the number of checks that must pass at least,
-/// since the suite leaves out what it does not find.
-type Run = (&'static str, &'static str, &'static str, u64);
+/// alone and behind the gateway, since the suite leaves out what it does not find. The gateway answers the call of the
+/// scenario about polling without a stream, which has three checks.
+type Run = (&'static str, &'static str, &'static str, [u64; 2]);
 
 const NEWEST_RUNS: [Run; 2] = [
-    ("2025-11-25", NEWEST, "--requirements 2025-11-25", 83),
-    ("2026-07-28", NEWEST, "--requirements 2026-07-28", 196),
+    ("2025-11-25", NEWEST, "--requirements 2025-11-25", [83, 80]),
+    (
+        "2026-07-28",
+        NEWEST,
+        "--requirements 2026-07-28",
+        [196, 196],
+    ),
 ];
 
-const OLD_RUN: Run = ("0.1.16", "0.1.16", "--suite all", 1);
+const OLD_RUN: Run = ("0.1.16", "0.1.16", "--suite all", [46, 43]);
 
 /// A scenario in which the server of the suite asks on its GET stream.
 const CLIENT_SCENARIO: &str = "elicitation-sep1034-client-defaults";
@@ -96,7 +102,7 @@ fn run_suites(runs: &[Run], prefix: &str, port: u16) -> Result<TestCounts> {
     let mut sum = TestCounts::default();
     for (name, version, selection, minimum) in runs {
         let mut run = SuiteRun::new(&format!("{prefix}{name}"), version);
-        run.minimum = *minimum;
+        run.minimum = minimum[usize::from(!prefix.is_empty())];
         if !prefix.is_empty() && *name == "2026-07-28" {
             run.warnings = &GATEWAY_WARNINGS;
         }
