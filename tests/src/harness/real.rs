@@ -2,32 +2,6 @@
 //!
 //! Each is `None` if it is missing; `cargo xtask test` reports the reason and counts the skipped tests.
 
-use mcp_client::{CallToolResult, Client};
-use serde_json::Value;
-
-/// The result of a call. A tool that only reads is called again, a few times, if its busy service does not answer in
-/// time.
-pub(crate) async fn call_until_answered(
-    client: &Client,
-    tool: &str,
-    arguments: &Value,
-) -> CallToolResult {
-    let verbs = ["get_", "list_", "explain_", "validate_", "wait_"];
-    let tries = if verbs.iter().any(|verb| tool.starts_with(verb)) {
-        4
-    } else {
-        1
-    };
-    let mut result = client.call_tool(tool, arguments).await.unwrap();
-    for _ in 1..tries {
-        if !(result.is_error && result.text().contains("did not answer")) {
-            break;
-        }
-        result = client.call_tool(tool, arguments).await.unwrap();
-    }
-    result
-}
-
 /// A real n8n.
 pub(crate) struct N8n {
     pub(crate) url: String,
