@@ -31,11 +31,6 @@ pub(crate) fn openhands() -> Option<OpenHands> {
     })
 }
 
-/// The folder with the programs `claude`, `gemini` and `codex`, such as `node_modules/.bin`.
-pub(crate) fn host_programs() -> Option<std::path::PathBuf> {
-    variable("MCP_TEST_HOST_PROGRAMS").map(Into::into)
-}
-
 /// A real V1 app server of OpenHands, which `cargo xtask nightly openhands-app` starts.
 pub(crate) fn openhands_app() -> Option<OpenHands> {
     Some(OpenHands {
