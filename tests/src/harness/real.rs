@@ -71,6 +71,12 @@ pub(crate) fn compose_dir() -> Option<String> {
     variable("MCP_TEST_COMPOSE_DIR")
 }
 
+/// A search path with those programs, if they are there.
+pub(crate) fn docker_path() -> String {
+    let programs = optional("MCP_TEST_COMPOSE_DIR").unwrap_or_default();
+    format!("{programs}:/usr/bin:/bin")
+}
+
 /// The program `docker`.
 pub(crate) fn docker_command() -> Option<String> {
     variable("MCP_TEST_DOCKER_COMMAND")
@@ -99,13 +105,14 @@ pub(crate) fn postgres() -> Option<String> {
     variable("MCP_TEST_POSTGRES_URL")
 }
 
-/// A variable of `cargo xtask test`. With `CI=true` a test without its service fails, unless no service is wanted.
+/// A variable of `cargo xtask test`, without which a test does nothing. With `CI=true` it fails, and also where no service
+/// is wanted, since `WITH_SERVICES` in `xtask/src/test.rs` leaves out the tests that need one.
 fn variable(name: &str) -> Option<String> {
     let value = optional(name);
     if value.is_none() {
-        let is_ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
-        let is_wanted = std::env::var_os("MCP_TEST_WITHOUT_SERVICES").is_none();
-        assert!(!is_ci || !is_wanted, "{name} is not set");
+        let is_ci = matches!(optional("CI").as_deref(), Some("true" | "1"));
+        let is_unwanted = optional("MCP_TEST_WITHOUT_SERVICES").is_some();
+        assert!(!is_ci && !is_unwanted, "{name} is not set");
         eprintln!("skipped: {name} is not set");
     }
     value
