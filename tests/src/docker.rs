@@ -22,9 +22,7 @@ macro_rules! fail {
     };
 }
 
-mod default_tools;
 mod faults;
-mod hostile;
 mod lab;
 mod prelude;
 mod proxy;
@@ -36,13 +34,11 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::harness::real::compose_dir;
+use crate::harness::real::docker_path;
 use crate::harness::{FakeService, Reply, Request, Response, Server, assert_contains, rpc};
 
 const SERVER: &str = "docker-mcp-server";
-/// A `PATH` with the programs of Docker.
-static PATH: LazyLock<String> =
-    LazyLock::new(|| format!("{}:/usr/bin:/bin", compose_dir().unwrap_or_default()));
+static PATH: LazyLock<String> = LazyLock::new(docker_path);
 
 /// The variables of a server in front of the engine at `host`, which is patient with a busy machine, and these.
 fn variables<'a>(host: &'a str, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {

@@ -28,7 +28,6 @@ mod real;
 use mcp_client::{CallToolResult, Client};
 use serde_json::Value;
 
-use crate::harness::real::call_until_answered;
 use crate::harness::{FakeService, Server, Session, assert_contains};
 
 const SERVER: &str = "n8n-mcp-server";
@@ -58,7 +57,7 @@ async fn server_with_all(fake: &FakeService) -> Server {
 
 /// The structured result of a call that succeeds.
 async fn done(client: &impl AsClient, tool: &str, arguments: Value) -> Value {
-    let result = answered(client, tool, &arguments).await;
+    let result = call(client, tool, arguments).await;
     assert!(!result.is_error, "{tool}: {}", result.text());
     serde_json::from_str(result.structured_content.expect("structured").get()).unwrap()
 }
@@ -70,7 +69,7 @@ async fn assert_refused(
     arguments: Value,
     part: &str,
 ) -> String {
-    let result = answered(client, tool, &arguments).await;
+    let result = call(client, tool, arguments).await;
     assert!(result.is_error, "{tool}: {}", result.text());
     assert_contains(&result.text(), part);
     result.text()
@@ -97,11 +96,6 @@ async fn agreed(client: &impl AsClient, tool: &str, mut arguments: Value) -> Val
     let (_, value) = question.split_once(part).unwrap();
     arguments["confirm"] = value.split('"').next().into();
     arguments
-}
-
-async fn answered(client: &impl AsClient, tool: &str, arguments: &Value) -> CallToolResult {
-    // Boxed: the future of a call is large, and a test may hold many.
-    Box::pin(call_until_answered(client.as_client(), tool, arguments)).await
 }
 
 async fn call(client: &impl AsClient, tool: &str, arguments: Value) -> CallToolResult {

@@ -47,7 +47,7 @@ use std::path::PathBuf;
 use mcp_client::Client;
 use serde_json::{Value, json};
 
-use crate::harness::real::{OpenHands, call_until_answered, openhands};
+use crate::harness::real::{OpenHands, openhands};
 use crate::harness::{Server, Session, assert_contains, eventually, http_client, stdio_client};
 
 const NAME: &str = "openhands-mcp-server";
@@ -172,7 +172,7 @@ async fn call(client: &Client, tool: &str, arguments: Value) -> Value {
 }
 
 async fn call_once(client: &Client, tool: &str, arguments: &Value) -> Value {
-    let result = call_until_answered(client, tool, arguments).await;
+    let result = client.call_tool(tool, arguments).await.unwrap();
     assert!(!result.is_error, "{}", result.text());
     let structured = result.structured_content.unwrap();
     assert_eq!(structured.get(), result.content[0].text.as_ref().unwrap());
@@ -218,7 +218,7 @@ fn joined(parts: &[Value], field: &str) -> String {
 
 /// The error message of a tool.
 async fn tool_error(client: &Client, tool: &str, arguments: Value) -> String {
-    let result = call_until_answered(client, tool, &arguments).await;
+    let result = client.call_tool(tool, &arguments).await.unwrap();
     assert!(result.is_error, "{}", result.text());
     result.text()
 }

@@ -61,9 +61,10 @@ impl TestCounts {
         }
     }
 
-    /// Prints the sum of all steps; errors if one failed.
+    /// Prints the sum of all steps; errors if one failed, or if nothing ran.
     pub(crate) fn print_sum(self) -> Result<()> {
         ensure!(self.failed == 0, "{self}");
+        ensure!(self.passed > 0, "nothing ran: {self}");
         print_line!("{self}");
         Ok(())
     }
@@ -71,8 +72,12 @@ impl TestCounts {
     /// Prints that a step is skipped and why; with `CI=true` that is a failure.
     pub(crate) fn skip(name: &str, why: &anyhow::Error) -> Self {
         print_line!("skipped  {name}: {why:#}");
-        match std::env::var("CI").as_deref() {
-            Ok("true" | "1") => Self::new(0, 1, 0),
+        Self::skipped(std::env::var("CI").ok().as_deref())
+    }
+
+    fn skipped(ci: Option<&str>) -> Self {
+        match ci {
+            Some("true" | "1") => Self::new(0, 1, 0),
             _ => Self::new(0, 0, 1),
         }
     }
@@ -109,5 +114,45 @@ impl fmt::Display for TestCounts {
             write!(f, ", {} skipped", self.skipped)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skipped_step_is_a_failure_in_ci() {
+        for (ci, counts) in [
+            (Some("true"), TestCounts::new(0, 1, 0)),
+            (Some("1"), TestCounts::new(0, 1, 0)),
+            (Some("false"), TestCounts::new(0, 0, 1)),
+            (None, TestCounts::new(0, 0, 1)),
+        ] {
+            assert_eq!(TestCounts::skipped(ci), counts, "{ci:?}");
+        }
+    }
+
+    /// The counts (passed, failed, skipped), whether the program succeeded, and the failures.
+    #[test]
+    fn program_that_fails_or_runs_nothing_is_a_failure() {
+        for ([passed, failed, skipped], has_succeeded, failures) in [
+            ([3, 0, 0], true, 0),
+            ([3, 0, 0], false, 1),
+            ([3, 2, 0], false, 2),
+            ([0, 0, 0], true, 1),
+            ([0, 0, 4], true, 1),
+        ] {
+            let counts = TestCounts::new(passed, failed, skipped);
+            assert_eq!(counts.or_failed(has_succeeded).failed, failures, "{counts}");
+        }
+    }
+
+    #[test]
+    fn sum_without_a_success_is_an_error() {
+        assert!(TestCounts::new(1, 0, 2).print_sum().is_ok());
+        assert!(TestCounts::new(1, 1, 0).print_sum().is_err());
+        assert!(TestCounts::new(0, 0, 2).print_sum().is_err());
+        assert!(TestCounts::default().print_sum().is_err());
     }
 }

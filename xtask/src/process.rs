@@ -351,4 +351,16 @@ mod tests {
         other.kill().unwrap();
         other.wait().unwrap();
     }
+
+    /// An installing thread that panics must not be taken for one that has installed.
+    #[test]
+    fn panic_of_one_is_its_failure() {
+        let work = |number: &u32| match number {
+            2 => panic!("on purpose"),
+            _ => Ok(*number),
+        };
+        let results = in_parallel(&[1, 2, 3], work);
+        let results: Vec<_> = results.into_iter().map(Result::ok).collect();
+        assert_eq!(results, [Some(1), None, Some(3)]);
+    }
 }

@@ -16,10 +16,14 @@ use real_services::{MAIN, RealServices};
 
 const DOC_TESTS: &str = "test --quiet --workspace --doc --no-fail-fast";
 
-/// The tests without a service.
-const WITHOUT_SERVICES: &str = "not test(/^(n8n|openhands|docker)::real::/)";
+/// The tests that do nothing without a service, or one of its programs.
+const WITH_SERVICES: &str = "test(/::real::|^seed_001::|::promtool_/) \
+     - test(/::(every_tool_has_a_row|unknown_members_of_a_newer_engine|requests_name_the_version_of_the_engine)/) \
+     | test(/^openhands::/) - test(/^openhands::(faults|mcp_servers::invalid_options)/) \
+     | package(gateway-store) & test(/postgres_|^shared::tests::task_of_a_gateway/)";
 
-/// Tells the tests that no service is wanted. Without it, and with `CI=true`, a test without its service fails.
+/// Tells the tests that no service is wanted: then one that asks for its service fails, since it should not run. Without
+/// it, and with `CI=true`, a test without its service fails.
 const NO_SERVICES: &str = "MCP_TEST_WITHOUT_SERVICES";
 
 /// A part of the tests: its name, the services that it needs, and its tests in the language of nextest.
@@ -29,24 +33,27 @@ const AREAS: [Area; 5] = [
     (
         "docker",
         &["docker-26"],
-        "package(/^docker-/) | test(/^docker::/)",
+        "package(/^docker-/) | test(/^docker::|^readme::curl::docker::|^seed_001::docker$/)",
     ),
-    ("n8n", &["n8n"], "package(/^n8n-/) | test(/^n8n::/)"),
+    (
+        "n8n",
+        &["n8n"],
+        "package(/^n8n-/) | test(/^n8n::|^readme::curl::n8n::|^seed_001::n8n$/)",
+    ),
     (
         "openhands",
         &["openhands"],
-        "package(/^openhands-/) | test(/^openhands::/) & not test(/task_runs_an_n8n|task_restarts_a_container/)",
+        "package(/^openhands-/) | test(/^readme::curl::openhands::|^seed_001::openhands$/) \
+         | test(/^openhands::/) - test(/task_runs_an_n8n|task_restarts_a_container/)",
     ),
     (
         "gateway",
         &["n8n", "openhands", "docker-26", "postgres"],
-        "package(/gateway/) | test(/^gateway::/)",
+        "package(/gateway/) | test(/^gateway::|^readme::recipes::|^hosts::doctor::real::/) \
+         | test(/task_runs_an_n8n|task_restarts_a_container/)",
     ),
-    (
-        "protocol",
-        &[],
-        "not (package(/^(docker|n8n|openhands)-|gateway/) | test(/^(docker|n8n|openhands|gateway)::/))",
-    ),
+    // The others: those of the protocol, of the commands and of the files that programs share.
+    ("protocol", &[], ""),
 ];
 
 /// Format, lints, documentation, spelling, dependencies, then all tests with the newest services, and the newest official
@@ -54,7 +61,7 @@ const AREAS: [Area; 5] = [
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Only the tests that need no service; `cargo xtask check` has the lints.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "only")]
     quick: bool,
     /// Only the tests of docker, n8n, openhands, gateway or protocol, with the services that these need.
     #[arg(long, value_name = "AREA")]
@@ -117,16 +124,54 @@ fn area(name: &str) -> Result<Area> {
     found.with_context(|| format!("there is no area `{name}`: {names}"))
 }
 
+/// Returns the tests of an area, in the language of nextest.
+fn filter(area: Option<Area>) -> String {
+    match area {
+        None => "all()".to_owned(),
+        Some((_, _, "")) => {
+            let others = AREAS.iter().filter(|(.., tests)| !tests.is_empty());
+            let others: Vec<_> = others.map(|(.., tests)| format!("({tests})")).collect();
+            format!("not ({})", others.join(" | "))
+        }
+        Some((.., tests)) => format!("({tests})"),
+    }
+}
+
 fn tests(real: &RealServices, without_services: bool, area: Option<Area>) -> Result<TestCounts> {
-    let mut filter = format!("({})", area.map_or("all()", |(.., filter)| filter));
+    let mut filter = filter(area);
     for (name, _) in &real.missing {
         let module = name.trim_end_matches("-26");
-        filter.push_str(&format!(" & not test(/^{module}::real::/)"));
+        filter.push_str(&format!(" - (test(/^{module}::/) & ({WITH_SERVICES}))"));
     }
     let mut env = real.environment();
     if without_services {
-        filter.push_str(&format!(" & ({WITHOUT_SERVICES})"));
+        filter.push_str(&format!(" - ({WITH_SERVICES})"));
         env.push((NO_SERVICES, "1".into()));
     }
     checks::nextest("tests", ("", &filter), &env)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Args as _;
+
+    use super::*;
+
+    #[test]
+    fn quick_tests_are_of_no_area() {
+        let parse = |words: &str| {
+            let command = Options::augment_args(clap::Command::new("test").no_binary_name(true));
+            command.try_get_matches_from(words.split(' ')).is_ok()
+        };
+        assert!(parse("--quick") && parse("--only n8n --keep"));
+        assert!(!parse("--quick --only n8n"));
+    }
+
+    #[test]
+    fn each_area_has_its_tests_and_the_last_one_the_others() {
+        let filters = AREAS.map(|area| filter(Some(area)));
+        let [services @ .., others] = &filters;
+        assert_eq!(*others, format!("not ({})", services.join(" | ")));
+        assert!(area("nothing").is_err_and(|error| error.to_string().contains("openhands")));
+    }
 }

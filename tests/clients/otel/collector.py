@@ -14,7 +14,6 @@ from typing import Any
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 ROTEL = os.path.join(sysconfig.get_paths()["platlib"], "rotel", "rotel-agent")
-KINDS = {2: "server", 3: "client"}
 
 
 def free_port() -> int:
@@ -87,15 +86,12 @@ class Collector:
             for span in (span for scope in resource.scope_spans for span in scope.spans):
                 self.spans.append(
                     {
-                        "service": about["service.name"],
                         "resource": about,
                         "trace": span.trace_id.hex(),
                         "id": span.span_id.hex(),
                         "parent": span.parent_span_id.hex(),
                         "name": span.name,
-                        "kind": KINDS[span.kind],
                         "state": span.trace_state,
-                        "nanos": span.end_time_unix_nano - span.start_time_unix_nano,
                         "start": span.start_time_unix_nano,
                         "failed": span.status.code == 2,
                         **attributes(span.attributes),

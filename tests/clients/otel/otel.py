@@ -69,17 +69,12 @@ def traceparent(trace: str, flags: str = "01") -> str:
 
 
 def one_trace(collector: Collector, url: str) -> None:
+    """The members of spans beside their services, kinds, parents and names, which tests/src/gateway/real/traces.rs has."""
     headers = {"traceparent": traceparent(TRACE), "tracestate": "vendor=1", "baggage": f"team={CANARY}-baggage"}
     call(url, "fixture__echo", {"value": f"{CANARY}-argument"}, headers)
     spans = eventually("the trace", lambda: (found := in_trace(collector, TRACE)) and len(found) == 3 and found)
     served, sent, answered = spans
-    check("services", [span["service"] for span in spans], ["gateway", "gateway", "server"])
-    check("kinds", [span["kind"] for span in spans], ["server", "client", "server"])
-    check("parents", [span["parent"] for span in spans], [PARENT, served["id"], sent["id"]])
     check("state", [span["state"] for span in spans], ["vendor=1"] * 3)
-    names = ["tools/call fixture__echo", "tools/call echo", "tools/call echo"]
-    check("names", [span["name"] for span in spans], names)
-    check("tools", [span["gen_ai.tool.name"] for span in spans], [name.split()[1] for name in names])
     for name, value in {
         "mcp.method.name": "tools/call",
         "gen_ai.operation.name": "execute_tool",

@@ -3,7 +3,9 @@
 mod api_version;
 mod budgets;
 mod canary_shapes;
+mod default_tools;
 mod diagnose_score;
+mod hostile;
 mod key_logs;
 mod notifications;
 mod podman;

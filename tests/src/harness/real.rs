@@ -2,32 +2,6 @@
 //!
 //! Each is `None` if it is missing; `cargo xtask test` reports the reason and counts the skipped tests.
 
-use mcp_client::{CallToolResult, Client};
-use serde_json::Value;
-
-/// The result of a call. A tool that only reads is called again, a few times, if its busy service does not answer in
-/// time.
-pub(crate) async fn call_until_answered(
-    client: &Client,
-    tool: &str,
-    arguments: &Value,
-) -> CallToolResult {
-    let verbs = ["get_", "list_", "explain_", "validate_", "wait_"];
-    let tries = if verbs.iter().any(|verb| tool.starts_with(verb)) {
-        4
-    } else {
-        1
-    };
-    let mut result = client.call_tool(tool, arguments).await.unwrap();
-    for _ in 1..tries {
-        if !(result.is_error && result.text().contains("did not answer")) {
-            break;
-        }
-        result = client.call_tool(tool, arguments).await.unwrap();
-    }
-    result
-}
-
 /// A real n8n.
 pub(crate) struct N8n {
     pub(crate) url: String,
@@ -55,11 +29,6 @@ pub(crate) fn openhands() -> Option<OpenHands> {
         url: variable("MCP_TEST_OPENHANDS_URL")?,
         api_key: variable("MCP_TEST_OPENHANDS_API_KEY")?,
     })
-}
-
-/// The folder with the programs `claude`, `gemini` and `codex`, such as `node_modules/.bin`.
-pub(crate) fn host_programs() -> Option<std::path::PathBuf> {
-    variable("MCP_TEST_HOST_PROGRAMS").map(Into::into)
 }
 
 /// A real V1 app server of OpenHands, which `cargo xtask nightly openhands-app` starts.
@@ -102,6 +71,12 @@ pub(crate) fn compose_dir() -> Option<String> {
     variable("MCP_TEST_COMPOSE_DIR")
 }
 
+/// A search path with those programs, if they are there.
+pub(crate) fn docker_path() -> String {
+    let programs = optional("MCP_TEST_COMPOSE_DIR").unwrap_or_default();
+    format!("{programs}:/usr/bin:/bin")
+}
+
 /// The program `docker`.
 pub(crate) fn docker_command() -> Option<String> {
     variable("MCP_TEST_DOCKER_COMMAND")
@@ -130,13 +105,14 @@ pub(crate) fn postgres() -> Option<String> {
     variable("MCP_TEST_POSTGRES_URL")
 }
 
-/// A variable of `cargo xtask test`. With `CI=true` a test without its service fails, unless no service is wanted.
+/// A variable of `cargo xtask test`, without which a test does nothing. With `CI=true` it fails, and also where no service
+/// is wanted, since `WITH_SERVICES` in `xtask/src/test.rs` leaves out the tests that need one.
 fn variable(name: &str) -> Option<String> {
     let value = optional(name);
     if value.is_none() {
-        let is_ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
-        let is_wanted = std::env::var_os("MCP_TEST_WITHOUT_SERVICES").is_none();
-        assert!(!is_ci || !is_wanted, "{name} is not set");
+        let is_ci = matches!(optional("CI").as_deref(), Some("true" | "1"));
+        let is_unwanted = optional("MCP_TEST_WITHOUT_SERVICES").is_some();
+        assert!(!is_ci && !is_unwanted, "{name} is not set");
         eprintln!("skipped: {name} is not set");
     }
     value

@@ -1,7 +1,5 @@
 //! `mcp-gateway bridge`: through it a host sees the server alone, as it is.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use crate::harness::{
@@ -119,13 +117,23 @@ async fn legacy_clients_get_questions_and_messages() {
 async fn server_that_restarts_is_waited_for() {
     let port = free_port();
     let first = serve(port).await;
-    let mut bridge = start(&first.url, &[], &[]);
+    let folder = Folder::new();
+    let log = folder.path("log");
+    let mut command = tokio::process::Command::new("sh");
+    command.args(["-c", r#"exec "$0" bridge "$1" 2> "$2""#]);
+    command.args([&*binary("mcp-gateway"), first.url.as_ref(), log.as_ref()]);
+    let mut bridge = StdioServer::spawn(command, &[]);
     shake_hands(&mut bridge).await;
     let before = ask(&mut bridge, &echo()).await;
     assert!(before["result"].is_object(), "{before}");
     first.kill().await;
     bridge.send(&echo()).await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    // After several tries.
+    wait_until("a refused call", async || {
+        let log = std::fs::read_to_string(&log).unwrap();
+        log.contains("does not answer; circuit breaker open")
+    })
+    .await;
     let _second = serve(port).await;
     assert_eq!(bridge.answer().await, before);
     bridge.close().await;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Home;
 use crate::harness::{
-    Server, assert_contains, assert_lacks, assert_starts_with, free_port, real, wait_until,
+    Server, assert_contains, assert_lacks, assert_starts_with, free_port, wait_until,
 };
 
 const CANARY: &str = "canary-77aa";
@@ -96,39 +96,47 @@ fn entries_of_hosts_are_tried() {
     assert_contains(&hosts, "fail: VS Code");
 }
 
-#[tokio::test]
-async fn everything_is_well_with_a_real_engine() {
-    let Some(engine) = real::docker() else {
-        return;
-    };
-    let home = Home::new();
-    let env = [("DOCKER_HOST", engine.as_str())];
-    home.done("docker-mcp-server", &["connect", "claude-code"], &env);
-    let (works, text) = report(&home, "docker-mcp-server", &["--port", "0"], &env);
-    assert!(works, "{text}");
-    assert_lacks(&text, "\"fail\"");
-    assert_contains(&findings(&text, "service").join("\n"), "ok: Docker Engine ");
-}
+mod real {
+    use super::*;
+    use crate::harness::real::{docker, n8n, openhands};
 
-#[tokio::test]
-async fn version_of_the_service_is_told() {
-    let home = Home::new();
-    let ask = |program: &str, env: &[(&str, &str)]| {
-        let (_, text) = report(&home, program, &["--port", "0"], env);
-        findings(&text, "service").join("\n")
-    };
-    if let Some(n8n) = real::n8n() {
-        let env = [("N8N_URL", &*n8n.url), ("N8N_API_KEY", &*n8n.api_key)];
-        let told = ask("n8n-mcp-server", &env);
-        assert_starts_with(&told, "ok: n8n 2 answers");
+    #[tokio::test]
+    async fn everything_is_well_with_an_engine() {
+        let Some(engine) = docker() else { return };
+        let home = Home::new();
+        let env = [("DOCKER_HOST", engine.as_str())];
+        home.done("docker-mcp-server", &["connect", "claude-code"], &env);
+        let (works, text) = report(&home, "docker-mcp-server", &["--port", "0"], &env);
+        assert!(works, "{text}");
+        assert_lacks(&text, "\"fail\"");
+        assert_contains(&findings(&text, "service").join("\n"), "ok: Docker Engine ");
     }
-    if let Some(openhands) = real::openhands() {
-        let env = [
-            ("OPENHANDS_URL", &*openhands.url),
-            ("OPENHANDS_API_KEY", &*openhands.api_key),
-        ];
-        let told = ask("openhands-mcp-server", &env);
-        assert_contains(&told, "ok: OpenHands agent server, version 1.");
+
+    #[tokio::test]
+    async fn version_of_the_service_is_told() {
+        let (Some(n8n), Some(openhands)) = (n8n(), openhands()) else {
+            return;
+        };
+        let home = Home::new();
+        for (program, env, told) in [
+            (
+                "n8n-mcp-server",
+                [("N8N_URL", n8n.url), ("N8N_API_KEY", n8n.api_key)],
+                "ok: n8n 2 answers",
+            ),
+            (
+                "openhands-mcp-server",
+                [
+                    ("OPENHANDS_URL", openhands.url),
+                    ("OPENHANDS_API_KEY", openhands.api_key),
+                ],
+                "ok: OpenHands agent server, version 1.",
+            ),
+        ] {
+            let env = env.each_ref().map(|(name, value)| (*name, &**value));
+            let (_, text) = report(&home, program, &["--port", "0"], &env);
+            assert_starts_with(&findings(&text, "service").join("\n"), told);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     agent_server, assert_error, call, call_with_id, client, client_with, joined, parts, run_task,
     tool_error, wait_for_status, with,
 };
-use crate::harness::real::{call_until_answered, openhands};
+use crate::harness::real::openhands;
 use crate::harness::{
     assert_contains, assert_ends_with, assert_lacks, assert_starts_with, eventually,
 };
@@ -168,7 +168,7 @@ async fn tasks_are_listed_by_page_and_status() {
         if !cursor.is_null() {
             ask["cursor"] = cursor;
         }
-        let page = call_until_answered(&client, "list_tasks", &ask).await;
+        let page = client.call_tool("list_tasks", &ask).await.unwrap();
         // They delete tasks, too.
         if page.is_error && page.text().contains("its task is gone") {
             cursor = Value::Null;

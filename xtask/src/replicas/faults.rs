@@ -1,5 +1,6 @@
 //! Faults under load: a replica that is killed, an upgrade of all, a database that is silent or away, and the end of the
-//! database server, whose place another one takes.
+//! database server, whose place another one takes. `tests/src/gateway/replicas.rs` has what becomes of the sessions and
+//! tasks of a killed one.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use ureq::http::Method;
 use super::Row;
 use super::cluster::{Cluster, READY_TIMEOUT, REPLICAS};
 use super::load::Load;
-use crate::http::{Client, request};
+use crate::http::Client;
 use crate::shutdown;
 
 const LOAD_TIME: Duration = Duration::from_secs(60);
@@ -20,15 +21,9 @@ const LOAD_TIME: Duration = Duration::from_secs(60);
 const MAX_FAILED_PERCENT: f64 = 0.05;
 /// A session whose gateway was killed is lost after 5 s; a call that was in flight there fails at once.
 const MAX_FAILURE_TIME: Duration = Duration::from_secs(8);
-/// Sessions and tasks of a killed gateway are lost after 5 s.
-const LOST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The last one leaves another server of the database.
-pub(super) const FAULTS: [Row; 5] = [
-    (
-        "kill -9 of one: its task has failed, its session is 404, others go on",
-        kill_with_task,
-    ),
+pub(super) const FAULTS: [Row; 4] = [
     (
         "kill -9 of one under load: at most 0.05 % of calls fail",
         kill,
@@ -56,33 +51,6 @@ fn kill(cluster: &mut Cluster) -> Result<String> {
     ensure!(percent <= MAX_FAILED_PERCENT, "{percent:.3} %: {shown}");
     ensure!(measured.slowest_failure <= MAX_FAILURE_TIME, "{shown}");
     Ok(format!("{percent:.3} %: {shown}"))
-}
-
-fn kill_with_task(cluster: &mut Cluster) -> Result<String> {
-    let clients = cluster.clients.clone();
-    let [lost, other] = [clients[2].open_session()?, clients[1].open_session()?];
-    clients[2].ask(&lost, "tools/list", json!({}))?;
-    clients[1].ask(&other, "tools/list", json!({}))?;
-    let task = start_task(&clients[2], 60)?;
-    cluster.kill(2)?;
-    let killed = Instant::now();
-    let mut last = String::new();
-    let has_failed = shutdown::wait_until(LOST_TIMEOUT, || {
-        let found = clients[0].modern("tasks/get", task.clone());
-        last = found.map(|found| found.to_string()).unwrap_or_default();
-        last.contains("\"failed\"") && last.contains("has ended, and the task with it")
-    });
-    ensure!(has_failed, "the task: {last:.200}");
-    let time = killed.elapsed().as_millis();
-    let ping = request("ping", json!({}));
-    let lost = clients[0].in_session(&lost);
-    let status = lost.call(Method::POST, "/mcp", Some(&ping))?.status;
-    ensure!(status == 404, "its session: {status}");
-    let listed = clients[0].ask(&other, "tools/list", json!({}))?;
-    let is_listed = listed["result"]["tools"].is_array();
-    ensure!(is_listed, "another session: {listed}");
-    cluster.repair()?;
-    Ok(format!("after {time} ms"))
 }
 
 fn upgrade(cluster: &mut Cluster) -> Result<String> {

@@ -20,6 +20,8 @@ pub(crate) fn address() -> Option<String> {
     let address = std::env::var("MCP_TEST_POSTGRES_URL").ok();
     let address = address.filter(|address| !address.is_empty());
     if address.is_none() {
+        let is_unwanted = std::env::var_os("MCP_TEST_WITHOUT_SERVICES").is_some();
+        assert!(!is_unwanted, "a test without services needs a database");
         eprintln!("skipped: MCP_TEST_POSTGRES_URL names no database");
     }
     address
@@ -120,6 +122,10 @@ async fn check_store(location: StoreLocation) {
 async fn change_of_another_process_is_followed() {
     let scratch = Scratch::new();
     check_store(StoreLocation::File(scratch.file())).await;
+}
+
+#[tokio::test]
+async fn postgres_change_of_another_process_is_followed() {
     if let Some(location) = postgres("state_store") {
         check_store(location).await;
     }

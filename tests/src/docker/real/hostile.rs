@@ -111,7 +111,7 @@ async fn hostile_values_do_not_change_the_request() {
             ("build_image", build),
             ("list_events", json!({"name": value, "kind": "volume"})),
         ] {
-            super::call(&server, tool, arguments).await;
+            call(&server, tool, arguments).await;
         }
     }
     for request in proxy.requests() {
