@@ -67,7 +67,7 @@ fn hashed_token_has_a_role_and_ends() {
     assert!(!tokens.is_empty());
     // An end that is moved, and another role, are another credential: its streams end.
     tokens
-        .replace(&format!("ada sha256:{hash} role=oncall"))
+        .replace(&format!("ada sha256:{hash} role=oncall\n"))
         .unwrap();
     assert!(credential.revoked.is_cancelled());
     assert_eq!(owner(&tokens, "abc"), "ada");
@@ -87,12 +87,18 @@ fn replaced_tokens_are_revoked_and_kept_ones_are_not() {
         "a-0123456789abcd\u{e9}",
         "a-0123456789abcd\u{0}\u{1}",
         "a\u{1b} a-0123456789abcde",
+        // Cut off: after a name of the length of a token, and before a role or an end.
+        "alice a-0123456789abcde\nbob-of-the-night-shift",
+        "alice a-0123456789abcde\ndave d-0123456789abcde",
+        "alice a-0123456789abcde\ndave d-0123456789abcde ",
+        "alice a-0123456789abcde\ndave d-0123456789abcde role=on",
+        "bob-of-the-night-shift",
     ] {
         assert!(tokens.replace(unusable).is_err(), "{unusable:?}");
         assert_eq!(owner(&tokens, "a"), "alice");
     }
     tokens
-        .replace("dave d-0123456789abcde\nalice a-0123456789abcde\nbob new-0123456789abcde")
+        .replace("dave d-0123456789abcde\nbob new-0123456789abcde\nalice a-0123456789abcde")
         .unwrap();
     assert!(Arc::ptr_eq(&credential(&tokens, "a").unwrap(), &alice));
     assert!(!alice.revoked.is_cancelled());
