@@ -249,21 +249,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_one_network_are_counted_as_one() {
-        for (address, network) in [
-            ("192.0.2.7", "192.0.2.7"),
-            ("::ffff:192.0.2.7", "192.0.2.7"),
-            ("2001:db8:0:1::7", "2001:db8:0:1::"),
-            ("2001:db8:0:1:ffff::1", "2001:db8:0:1::"),
-            ("2001:db8:0:2::7", "2001:db8:0:2::"),
-        ] {
-            let ending = CancellationToken::new();
-            let client = ClientConnection::new(address.parse().unwrap(), false, ending);
-            assert_eq!(client.network().to_string(), network);
-        }
-    }
-
-    #[test]
     fn oldest_idle_connection_of_the_network_with_the_most_makes_room() {
         let open = Connections::new(&Limits::default(), true, CancellationToken::new());
         // The second network, of four connections, has an address for each.

@@ -186,3 +186,24 @@ pub(super) fn has_arrived(body: &mut Body, headers: &HeaderMap) -> bool {
     }
     body.is_end_stream()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_network_have_one_limit() {
+        for (address, key) in [
+            ("192.0.2.7", "192.0.2.7"),
+            ("::ffff:192.0.2.7", "192.0.2.7"),
+            ("2001:db8:0:1::7", "2001:db8:0:1::"),
+            ("2001:db8:0:1:ffff::1", "2001:db8:0:1::"),
+            ("2001:db8:0:2::7", "2001:db8:0:2::"),
+        ] {
+            let mut request = Request::new(Body::empty());
+            let address = SocketAddr::new(address.parse().unwrap(), 1);
+            request.extensions_mut().insert(address);
+            assert_eq!(HttpRequest::new(request).limit_key(), key);
+        }
+    }
+}
