@@ -105,8 +105,9 @@ impl Tokens {
     /// Follows the token file; `text` is its current content. Within 2 s a removed or expired token is refused
     /// and its streams end, and a new one is accepted. While the file is unusable, the tokens stay unchanged.
     pub(crate) async fn follow(self: Arc<Self>, secret: Arc<Secret>, text: String) {
-        let read = move || secret.get().map(Option::unwrap_or_default);
-        let file = FollowedFiles::new(Ok(text), move || read().map_err(|error| error.to_string()));
+        // With its white space: an end without a line break may be that of an incomplete file.
+        let read = move || secret.text().map_err(|error| error.to_string());
+        let file = FollowedFiles::new(Ok(text), read);
         let end_expired = async {
             loop {
                 tokio::time::sleep(READ_INTERVAL).await;

@@ -118,7 +118,8 @@ async fn token_file_is_followed() {
     std::fs::write(&path, "a-0123456789abcde\n").unwrap();
     let tokens = Arc::new(Tokens::parse("a-0123456789abcde").unwrap());
     let secret = Arc::new(Secret::new(None, Some(path.clone())));
-    let following = tokio::spawn(Arc::clone(&tokens).follow(secret, "a-0123456789abcde".into()));
+    let text = "a-0123456789abcde\n".to_owned();
+    let following = tokio::spawn(Arc::clone(&tokens).follow(secret, text));
     let known = async |wait: Duration| {
         tokio::time::sleep(wait).await;
         ["a", "b", "c"].map(|start| credential(&tokens, start).is_some())
@@ -141,7 +142,12 @@ async fn token_file_is_followed() {
     }
     std::fs::remove_file(&path).unwrap();
     assert_eq!(known(twice).await, [false, true, false]);
-    std::fs::write(&path, "c-0123456789abcde").unwrap();
-    assert_eq!(known(twice).await, [false, false, true]);
+    for (text, is_taken) in [
+        ("cleo c-0123456789abcde", false),
+        ("cleo c-0123456789abcde\n", true),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        assert_eq!(known(twice).await, [false, !is_taken, is_taken], "{text:?}");
+    }
     following.abort();
 }
