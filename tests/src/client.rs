@@ -5,7 +5,9 @@ use mcp_client::{Client, ClientInfo, Command, Endpoint, Era, EraChoice, Options}
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::harness::{Messages, Server, binary, client_builder, recorder};
+use crate::harness::{
+    FakeService, Messages, Request, Response, Server, binary, client_builder, recorder, wait_until,
+};
 
 /// A client of the fixture over one of the transports.
 async fn connected(server: Option<&Server>, era: EraChoice) -> (Client, Messages) {
@@ -93,4 +95,43 @@ async fn change(client: &Client, seen: &mut Messages) -> String {
     let (method, _) = seen.recv().await.unwrap();
     following.abort();
     method
+}
+
+/// The service, the keys of an issuer and the collector of spans, each at a name that only the proxy knows.
+#[tokio::test]
+async fn every_outgoing_request_goes_through_the_proxy_of_the_environment() {
+    let proxy = FakeService::start(|_| Response::json(502, &json!({}))).await;
+    let server = Server::start(
+        "n8n-mcp-server",
+        &[
+            ("HTTP_PROXY", &proxy.url),
+            ("HTTPS_PROXY", &proxy.url),
+            ("N8N_URL", "http://n8n.invalid:5678"),
+            ("N8N_API_KEY", "key"),
+            ("MCP_TOKEN", "s3cret-of-16-chars"),
+            ("MCP_AUTH_ISSUER", "https://issuer.invalid"),
+            ("MCP_AUTH_RESOURCE", "https://mcp.invalid/mcp"),
+            (
+                "OTEL_EXPORTER_OTLP_ENDPOINT",
+                "http://collector.invalid:4318",
+            ),
+            ("OTEL_BSP_SCHEDULE_DELAY", "10"),
+        ],
+    )
+    .await;
+    let token = [("authorization", "Bearer s3cret-of-16-chars")];
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    assert_eq!(server.post_with(&token, ping.to_owned()).await.status, 200);
+    for (method, target) in [
+        ("GET", "http://n8n.invalid:5678/"),
+        ("CONNECT", "issuer.invalid:443"),
+        ("POST", "http://collector.invalid:4318/v1/traces"),
+    ] {
+        wait_until(target, async || {
+            let requests = proxy.requests();
+            let is_it = |one: &Request| one.method == method && one.target.starts_with(target);
+            requests.iter().any(is_it)
+        })
+        .await;
+    }
 }

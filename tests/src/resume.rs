@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use crate::harness::{Event, EventStream, Folder, Server, http_client, response, rpc, rpc_call};
+use crate::harness::{
+    Event, EventStream, Folder, Server, assert_contains, http_client, response, rpc, rpc_call,
+};
 
 /// Calls a tool that asks the user and waits for the answer.
 async fn call(server: &Server, session: &str) -> EventStream {
@@ -128,4 +130,7 @@ async fn ended_session_has_also_ended_after_a_restart() {
             assert_eq!(use_of(&server, gone).await, 404);
         }
     }
+    // Without a folder for its key, sessions end with the process, and the log tells how they would stay.
+    let server = Server::start("mcp-conformance", &[]).await;
+    assert_contains(&server.log(), "set HOME or XDG_STATE_HOME");
 }

@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-pub use self::client::Poster;
 pub(crate) use self::client::{Content, HttpClient, JSON, challenges, fetch};
+pub use self::client::{Poster, http_client};
 pub use self::endpoint::{Authorization, Endpoint, Refusal};
 use self::exchange::Exchange;
 pub(crate) use self::exchange::{Events, message};

@@ -12,7 +12,7 @@
 //!   stream on which the server sends them, in eras that have such a stream.
 //! * [`Error`] distinguishes "never sent" from "sent, outcome unknown" from "refused".
 //! * [`oauth`] gets tokens for servers that ask for them.
-//! * [`Poster`] asks an address that does not speak MCP.
+//! * [`Poster`] asks an address that does not speak MCP, [`http_client`] begins a client of one.
 //! * [`tls`] sets up TLS for every outgoing connection of the workspace.
 
 mod client;
@@ -33,7 +33,7 @@ pub use client::{Builder, CallToolResult, Client, ContentItem, NotificationStrea
 pub use error::{Error, RpcError, cause};
 pub use handler::{Handler, Reply, Unattributed};
 pub use handshake::{ClientInfo, EraChoice, ServerInfo};
-pub use http::{Authorization, Endpoint, Poster, Refusal};
+pub use http::{Authorization, Endpoint, Poster, Refusal, http_client};
 pub use inbound::Counters;
 pub use mcp_core::era::Era;
 pub use mcp_core::revision::Revision;

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use http::uri::Scheme;
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
+use mcp_core::host;
 use url::{Host, Url};
 
 use crate::Error;
@@ -105,11 +106,10 @@ pub(crate) fn address_of(url: &Url) -> Option<IpAddr> {
     }
 }
 
-/// Returns true for an address of this machine.
+/// Returns true for this machine, by any name below `localhost`, too (RFC 6761).
 pub(crate) fn is_loopback(url: &Url) -> bool {
-    let name = url.domain().unwrap_or_default().trim_end_matches('.');
-    let is_local = name == "localhost" || name.ends_with(".localhost");
-    is_local || address_of(url).is_some_and(|address| address.is_loopback())
+    let host = url.host_str().unwrap_or_default().trim_end_matches('.');
+    host.ends_with(".localhost") || host::is_loopback(host)
 }
 
 /// Returns true for an address of the local link.
@@ -154,6 +154,7 @@ mod tests {
             ("https://[::ffff:127.0.0.1]:8/", true),
             ("http://10.0.0.1/", false),
             ("http://localhost.example/", false),
+            ("http://127.evil.com/", false),
         ] {
             assert_eq!(is_loopback(&url.parse().unwrap()), local, "{url}");
         }

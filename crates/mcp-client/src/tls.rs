@@ -18,12 +18,7 @@ pub use crate::error::FileError;
 /// fail.
 ///
 /// `reqwest` is built without a TLS backend in this workspace. It panics when a client is built
-/// without this configuration, even if it is only used for `http`:
-///
-/// ```text
-/// let tls = mcp_client::tls::config_for(url.scheme())?;
-/// let client = reqwest::Client::builder().tls_backend_preconfigured(tls).build()?;
-/// ```
+/// without this configuration, even if it is only used for `http`: [`http_client`](crate::http_client) sets it.
 ///
 /// # Errors
 /// [`Error::Invalid`] if *ring* does not support the protocol versions, which it does.

@@ -10,6 +10,7 @@
 //! * [`server`]: dispatch, one frame in, one reply out, and notifications of changes
 //!   ([`server::ChangeNotifier`]).
 //! * [`metrics`]: durations of requests in histograms, for an exporter to read.
+//! * [`host`]: which hosts are this machine.
 //! * [`http_headers`]: the headers in which the modern era repeats parts of the body.
 //! * [`duration`]: durations as people write them, such as `1h30m`.
 //! * [`suggestion`]: names that a mistaken one may stand for.
@@ -23,6 +24,7 @@ pub mod completion;
 pub mod duration;
 pub mod era;
 pub mod error;
+pub mod host;
 pub mod http_headers;
 pub mod jsonrpc;
 mod meta;

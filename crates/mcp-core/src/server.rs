@@ -38,7 +38,7 @@ use crate::meta::Meta;
 use crate::sign::Signer;
 pub use crate::tool::Principal;
 
-pub use access::{Access, AccessItem, Denial, DeniedBy};
+pub use access::{Access, AccessItem, Denial, DeniedBy, ServerItems, WhyMissing};
 pub use answer::{FrameReply, RequestEnd};
 pub use audit::{Audit, AuditNotes, AuditedRequest, Sender};
 pub use caller::{Caller, ClientName, Peer};
@@ -47,7 +47,7 @@ pub use changes::{ChangeNotifier, ServerChange, SubscribedUris, Subscription};
 pub use clients::PreviousRounds;
 pub use connection::{Connection, Negotiated};
 pub use context::{ExistenceCheck, OriginalRequest};
-pub use features::{ServerFeatures, ServerItems, WhyMissing};
+pub use features::ServerFeatures;
 use limits::FailureLog;
 pub use method::known_method;
 use record::Operations;

@@ -59,7 +59,7 @@ use std::future::Future;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-pub use arguments::{ArgumentError, without_tool_call_id};
+pub use arguments::{ArgumentError, as_meant, without_tool_call_id};
 pub(crate) use arguments::{parse_arguments, parse_params};
 pub use call::Call;
 pub use client::{AnswersFuture, Client, ClientInfo, LogLevel, Principal};

@@ -36,7 +36,17 @@ pub(crate) const UNUSABLE: u8 = 78;
 pub(crate) const TABLE: &str = "server";
 
 /// The headings in `--help` of the options that all servers share.
-const SHARED: [&str; 5] = ["Server", "Access", "TLS", "Limits", "Compatibility"];
+const SHARED: [&str; 6] = [
+    "Server",
+    "Access",
+    DETAILS,
+    "TLS",
+    "Limits",
+    "Compatibility",
+];
+
+/// The heading of the details that stand in the file only: `--help` hides them, and they have no variable.
+const DETAILS: &str = "Issuer";
 
 /// Returns true for an option that all servers share.
 pub(crate) fn is_shared(arg: &clap::Arg) -> bool {
@@ -87,7 +97,11 @@ pub(crate) fn apply(command: clap::Command, args: &[OsString]) -> Applied {
         places: HashMap::new(),
         problems: Vec::new(),
     };
-    let Some((given, path)) = named(&applied.command, args) else {
+    let Some(given) = given(&applied.command, args) else {
+        return applied;
+    };
+    refuse_outside_of_the_file(&applied.command, &given, &mut applied.problems);
+    let Some(path) = named(&given) else {
         return applied;
     };
     let file = match ConfigFile::read(&path, has_own_form(&applied.command)) {
@@ -176,16 +190,50 @@ pub(crate) fn refuse(server: &str, problems: &[Problem]) -> ExitCode {
     ExitCode::from(UNUSABLE)
 }
 
-/// Reads only the name of the file; `None` if there is none, or for `--help`.
-fn named(command: &clap::Command, args: &[OsString]) -> Option<(ArgMatches, PathBuf)> {
+/// Reads the options without the file; `None` for `--help`.
+fn given(command: &clap::Command, args: &[OsString]) -> Option<ArgMatches> {
     // The file may have what is missing.
     let lenient = command
         .clone()
         .ignore_errors(true)
         .mut_args(|arg| arg.required(false));
-    let given = lenient.try_get_matches_from(args).ok()?;
+    lenient.try_get_matches_from(args).ok()
+}
+
+/// The name of the file, if there is one.
+fn named(given: &ArgMatches) -> Option<PathBuf> {
     let path = given.try_get_one::<PathBuf>(OPTION).ok()??.clone();
-    (!path.as_os_str().is_empty()).then_some((given, path))
+    (!path.as_os_str().is_empty()).then_some(path)
+}
+
+fn is_detail(arg: &Arg) -> bool {
+    arg.get_help_heading() == Some(DETAILS)
+}
+
+/// Finds the flags and the variables of details that stand in the file only.
+fn refuse_outside_of_the_file(
+    command: &clap::Command,
+    given: &ArgMatches,
+    problems: &mut Vec<Problem>,
+) {
+    let details = command.get_arguments().filter(|arg| is_detail(arg));
+    for setting in details.map(Setting::new) {
+        let id = setting.arg.get_id().as_str();
+        let flag = setting.arg.get_long().map(|name| format!("--{name}"));
+        let flag = flag.filter(|_| given.value_source(id) == Some(ValueSource::CommandLine));
+        let variable = format!("MCP_{}", setting.key.to_uppercase());
+        let is_set = std::env::var(&variable).is_ok_and(|value| !value.trim().is_empty());
+        if let Some(place) = flag.or_else(|| is_set.then_some(variable)) {
+            let text = format!(
+                "is set in the configuration file only, by the key {}",
+                setting.key
+            );
+            problems.push(Problem {
+                place,
+                ..Problem::new(text)
+            });
+        }
+    }
 }
 
 /// True if a flag or a variable gives the same secret in its other form: `--token-file` replaces `token`.
@@ -574,7 +622,7 @@ pub(crate) enum Kind {
 pub(crate) fn settings(command: &clap::Command) -> Vec<Setting<'_>> {
     let is_table = has_own_form(command);
     let is_setting = |arg: &&Arg| {
-        let is_configurable = !arg.is_hide_set() && arg.get_env().is_some();
+        let is_configurable = !arg.is_hide_set() && arg.get_env().is_some() || is_detail(arg);
         let has_place = !is_table || is_shared(arg);
         is_configurable && has_place && arg.get_id() != OPTION
     };

@@ -25,7 +25,10 @@ impl Key {
     /// If there is no randomness.
     pub fn load(server: &str, secret: Option<&str>) -> anyhow::Result<Self> {
         Self::lasting(server, secret).or_else(|error| {
-            tracing::debug!(%error, "cannot store the session key: sessions end with this process");
+            tracing::warn!(
+                error = format!("{error:#}"),
+                "cannot store the session key: sessions end with this process"
+            );
             Self::random()
         })
     }

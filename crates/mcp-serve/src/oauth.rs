@@ -13,6 +13,7 @@ use http::{HeaderValue, Uri};
 use keys::{IssuerKeys, KeyDigest};
 use mcp_client::Endpoint;
 use mcp_core::error::{Credentials, Error};
+use mcp_core::host::is_loopback;
 pub(crate) use options::OauthOptions;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
@@ -292,14 +293,9 @@ pub(super) fn view_resource(resource: &str, name: &str) -> String {
 pub(super) fn check_url(url: &str) -> anyhow::Result<Uri> {
     let uri: Uri = url.parse().context("is not a URL")?;
     let host = uri.host().context("is not a URL with a host")?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let is_local = host == "localhost"
-        || host
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback());
     match uri.scheme_str() {
         Some("https") => {}
-        Some("http") if is_local => {}
+        Some("http") if is_loopback(host) => {}
         _ => bail!("must be https, or http on this machine"),
     }
     ensure!(

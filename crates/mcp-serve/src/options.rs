@@ -259,12 +259,11 @@ impl Options {
     pub(crate) fn tokens(&self) -> anyhow::Result<ConfiguredTokens> {
         let secret = Secret::new(self.token.clone(), self.token_file.clone());
         let text = secret
-            .get()
-            .context("cannot read the file named by --token-file")?
-            .unwrap_or_default();
+            .text()
+            .context("cannot read the file named by --token-file")?;
         let tokens = Arc::new(Tokens::parse(&text)?);
         // The last token of a file may have been revoked.
-        if tokens.is_empty() && secret.is_file() && !text.is_empty() {
+        if tokens.is_empty() && secret.is_file() && !text.trim().is_empty() {
             tracing::warn!(
                 "--token-file contains no token: none of a file is valid until one is added"
             );

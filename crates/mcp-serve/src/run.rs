@@ -232,7 +232,13 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
 
     fn key(&self, command: &Command<O>) -> anyhow::Result<Key> {
         self.check_key(command)?;
-        Key::load(&self.identity.name, command.common.session_key.as_deref())
+        let (name, options) = (&self.identity.name, &command.common);
+        let secret = options.session_key.as_deref();
+        match options.stdio {
+            // It has no sessions.
+            true => Key::lasting(name, secret).or_else(|_| Key::random()),
+            false => Key::load(name, secret),
+        }
     }
 
     pub(crate) fn product_tools(&mut self, options: &O) -> ProductTools<S> {

@@ -68,11 +68,23 @@ impl Tokens {
     /// Replaces the tokens by those of `text`. Tokens that are in both stay, with their streams.
     ///
     /// # Errors
-    /// As [`Tokens::parse`], and if `text` is blank, as an incomplete file is. The tokens then stay unchanged.
+    /// As [`Tokens::parse`], and if `text` is blank or its last line has no end, as an incomplete file is. The tokens
+    /// then stay unchanged.
     pub(crate) fn replace(&self, text: &str) -> anyhow::Result<()> {
         ensure!(!text.trim().is_empty(), "it is empty");
         let mut new = credentials(text)?;
         let mut tokens = self.by_digest.write();
+        // Cut off after its name, a line would make this name a token; after its token, it would have no role and no
+        // end. A token alone often comes without an end of line, from `printf` or a secret of Kubernetes.
+        let last = text.rsplit('\n').next().unwrap_or_default();
+        if let Some(last) = Line::parse(last)? {
+            let known = tokens.get(&last.digest);
+            let is_known = known.is_some_and(|known| known.is_same(&last.credential()));
+            ensure!(
+                is_known || is_token_alone(&tokens) && is_token_alone(&new),
+                "its last line is new and may be incomplete: it needs a line break at its end"
+            );
+        }
         for (digest, old) in tokens.drain() {
             match new.get_mut(&digest) {
                 Some(new) if new.is_same(&old) => *new = old,
@@ -93,8 +105,9 @@ impl Tokens {
     /// Follows the token file; `text` is its current content. Within 2 s a removed or expired token is refused
     /// and its streams end, and a new one is accepted. While the file is unusable, the tokens stay unchanged.
     pub(crate) async fn follow(self: Arc<Self>, secret: Arc<Secret>, text: String) {
-        let read = move || secret.get().map(Option::unwrap_or_default);
-        let file = FollowedFiles::new(Ok(text), move || read().map_err(|error| error.to_string()));
+        // With its white space: an end without a line break may be that of an incomplete file.
+        let read = move || secret.text().map_err(|error| error.to_string());
+        let file = FollowedFiles::new(Ok(text), read);
         let end_expired = async {
             loop {
                 tokio::time::sleep(READ_INTERVAL).await;
@@ -108,6 +121,11 @@ impl Tokens {
         let apply_changes = file.follow(sentences, |text| self.replace(&text));
         tokio::join!(end_expired, apply_changes);
     }
+}
+
+/// Returns true for one token without a name.
+fn is_token_alone(tokens: &HashMap<Digest, Arc<Credential>>) -> bool {
+    tokens.len() == 1 && tokens.values().all(|token| !token.principal.is_named)
 }
 
 fn credentials(text: &str) -> anyhow::Result<HashMap<Digest, Arc<Credential>>> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use mcp_core::server::{Server, ServerItems};
 use mcp_core::tool::{
     ArgumentError, BoundTool, Call, Output, Tool as _, ToolDefinition, ToolError, ToolFuture,
+    as_meant,
 };
 use n8n_workflow::trigger::{Trigger, parameters_in_note, parameters_of, triggers, without_code};
 use n8n_workflow::{Id, Node, Workflow};
@@ -98,6 +99,21 @@ struct ToolSpec {
     input: Value,
 }
 
+impl ToolSpec {
+    /// Parses the arguments as they are meant; checks only that the required ones are there.
+    fn read(&self, arguments: &RawValue) -> Result<Map<String, Value>, ArgumentError> {
+        let parameters: Map<String, Value> =
+            serde_json::from_str(&as_meant(arguments, &self.input))
+                .map_err(|_| ArgumentError::new("", "arguments must be a JSON object"))?;
+        let required = self.input["required"].as_array();
+        let mut required = required.into_iter().flatten().filter_map(Value::as_str);
+        match required.find(|name| !parameters.contains_key(*name)) {
+            Some(missing) => Err(ArgumentError::new(missing, "Required field missing")),
+            None => Ok(parameters),
+        }
+    }
+}
+
 /// The tool for `workflow`; `None` if this server cannot run it.
 fn tool_spec(workflow: &Workflow, access: &Access, redactor: &Redactor) -> Option<ToolSpec> {
     if !workflow.active || workflow.is_archived {
@@ -179,18 +195,6 @@ impl WorkflowTool {
         };
         Some((definition, Arc::new(tool)))
     }
-
-    /// Parses the arguments; checks only that the required ones are there.
-    fn read(&self, arguments: &RawValue) -> Result<Map<String, Value>, ArgumentError> {
-        let parameters: Map<String, Value> = serde_json::from_str(arguments.get())
-            .map_err(|_| ArgumentError::new("", "arguments must be a JSON object"))?;
-        let required = self.spec.input["required"].as_array();
-        let mut required = required.into_iter().flatten().filter_map(Value::as_str);
-        match required.find(|name| !parameters.contains_key(*name)) {
-            Some(missing) => Err(ArgumentError::new(missing, "Required field missing")),
-            None => Ok(parameters),
-        }
-    }
 }
 
 impl BoundTool for WorkflowTool {
@@ -199,7 +203,7 @@ impl BoundTool for WorkflowTool {
         arguments: &RawValue,
         call: &'a Call,
     ) -> Result<ToolFuture<'a>, ArgumentError> {
-        let parameters = self.read(arguments)?;
+        let parameters = self.spec.read(arguments)?;
         let run = json!({"workflow_id": self.spec.workflow, "trigger": self.spec.trigger,
             "parameters": parameters});
         let run: RunWorkflow = serde_json::from_value(run)
@@ -297,6 +301,42 @@ mod tests {
             trigger: String::new(),
             input: json!({}),
         }
+    }
+
+    #[test]
+    fn arguments_are_read_as_they_are_meant() {
+        let mut tool = tool("a1b2c3d4", "Count");
+        tool.input = json!({
+            "type": "object",
+            "properties": {
+                "count": {"type": "integer"},
+                "tags": {"type": "array", "items": {"type": "string"}},
+                "note": {"type": "string"},
+                "end": {"type": ["string", "null"]},
+            },
+            "required": ["count"],
+        });
+        for (given, meant) in [
+            (r#"{"count":"5","toolCallId":"x"}"#, json!({"count": 5})),
+            (
+                r#"{"count":5.0,"tags":"[\"a\",1]"}"#,
+                json!({"count": 5, "tags": ["a", "1"]}),
+            ),
+            (r#"{"count":5,"tags":"","note":null}"#, json!({"count": 5})),
+            (
+                r#"{"count":5,"note":"","end":null}"#,
+                json!({"count": 5, "note": "", "end": null}),
+            ),
+            (
+                r#"{"count":"many","more":"1"}"#,
+                json!({"count": "many", "more": "1"}),
+            ),
+        ] {
+            let given = RawValue::from_string(given.to_owned()).unwrap();
+            assert_eq!(Value::from(tool.read(&given).unwrap()), meant);
+        }
+        let nothing = RawValue::from_string("{}".to_owned()).unwrap();
+        assert_eq!(tool.read(&nothing).unwrap_err().field, "count");
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! The URLs that may get the results of tasks (`callback_url`), and the tasks whose results they get. Which
 //! task has which URL is kept in a tag of its conversation.
 
-use std::net::IpAddr;
-
 use anyhow::ensure;
+use mcp_core::host::is_loopback;
 use mcp_core::tool::ToolError;
 use mcp_serve::Secret;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -109,14 +108,6 @@ impl Callbacks {
     pub(crate) async fn expected(&self) -> MutexGuard<'_, UnboundedReceiver<TaskId>> {
         self.expected.lock().await
     }
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost"
-        || address
-            .parse::<IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@
 
 import { spawn } from "node:child_process";
 import { createHmac, createPublicKey } from "node:crypto";
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
@@ -120,7 +122,9 @@ async function withWrongTokens() {
   const key = await issuer.issuer.keys.generate("RS256");
   await issuer.start(0, "127.0.0.1");
   const name = issuer.issuer.url;
-  const url = await start(name, "--auth-jwks", `${name}/jwks`, "--auth-token-types", "at+jwt,JWT");
+  const details = join(mkdtempSync(join(tmpdir(), "oauth-")), "server.toml");
+  writeFileSync(details, `auth_jwks = "${name}/jwks"\nauth_token_types = ["at+jwt", "JWT"]\n`);
+  const url = await start(name, "--config", details);
   const now = Math.floor(Date.now() / 1000);
   const token = (change, kid = key.kid) =>
     issuer.issuer.buildToken({

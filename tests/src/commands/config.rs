@@ -66,7 +66,8 @@ fn file_sets_every_option() {
         for (key, schema) in settings(server, &schema) {
             let flag = format!("--{}", key.replace('_', "-"));
             let is_there = options.iter().any(|option| option["flag"] == flag);
-            assert!(is_there, "{server}: {flag}");
+            // The details of issuers have no flag.
+            assert!(is_there || key.starts_with("auth_"), "{server}: {flag}");
             let (value, shown) = sample(key, schema, &folder);
             let file = folder.write("config.toml", &format!("{}{key} = {value}\n", head(server)));
             let told = told(server, (key, &shown), &file, &[], &[]);
@@ -127,6 +128,21 @@ async fn server_is_configured_by_its_file() {
             let headers = [("authorization", &*format!("Bearer {token}"))];
             let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
             assert_eq!(server.post_with(&headers, ping).await.status, status);
+        }
+    }
+}
+
+#[test]
+fn details_of_issuers_stand_in_the_file_only() {
+    let said = "is set in the configuration file only, by the key auth_jwks";
+    for server in SERVERS {
+        for (place, args, env) in [
+            ("--auth-jwks", &["--auth-jwks", "keys"][..], &[][..]),
+            ("MCP_AUTH_JWKS", &[], &[("MCP_AUTH_JWKS", "keys")]),
+        ] {
+            let ended = run(server, args, env);
+            assert_eq!(ended.code, 78, "{server}");
+            assert_contains(&ended.stderr, &format!("{server}: {place}: {said}"));
         }
     }
 }

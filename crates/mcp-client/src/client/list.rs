@@ -6,8 +6,8 @@ use futures_util::future::BoxFuture;
 use mcp_core::era::Era;
 use mcp_core::jsonrpc::Members;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::connect::{HEADER_MISMATCH, code};
@@ -109,6 +109,8 @@ pub struct Tool {
     pub name: String,
     /// A description for the model.
     pub description: Option<String>,
+    /// Hints about its effects, such as `readOnlyHint`.
+    pub annotations: Option<Value>,
     /// The whole definition as the server wrote it.
     #[serde(skip)]
     pub raw: Box<RawValue>,

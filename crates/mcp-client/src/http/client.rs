@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use mcp_core::jsonrpc::{self, METHOD_NOT_FOUND, Message};
 use mcp_core::trace::PeerAddress;
 use parking_lot::Mutex;
-use reqwest::{Client, Request, Response, redirect, retry};
+use reqwest::{Client, ClientBuilder, Request, Response, redirect, retry};
 use rustls::ClientConfig;
 use url::Url;
 
@@ -18,7 +18,7 @@ use super::headers::SESSION_ID;
 use super::is_event_stream;
 use crate::error::{self, ProxyError};
 use crate::message::HeaderList;
-use crate::proxy::UsedProxy;
+use crate::proxy::{Proxy, UsedProxy};
 use crate::tls::{self, TlsContents, TlsFiles};
 use crate::{Error, RpcError};
 
@@ -58,7 +58,7 @@ impl HttpClient {
         let scheme = endpoint.url.scheme();
         let connections = match scheme == "https" && endpoint.tls != TlsFiles::default() {
             true => Connections::Followed(Mutex::default()),
-            false => Connections::Fixed(build(tls::config_for(scheme)?, &proxy)?),
+            false => Connections::Fixed(build(tls::config_for(scheme)?, proxy.as_ref())?),
         };
         Ok(Self {
             connections,
@@ -222,7 +222,7 @@ impl HttpClient {
         }
         let config = self.endpoint.tls.config(&contents);
         let config = config.map_err(|error| self.unreachable(error))?;
-        let client = build(config, &self.proxy)?;
+        let client = build(config, self.proxy.as_ref())?;
         *last = Some((contents, client.clone()));
         Ok(client)
     }
@@ -312,11 +312,23 @@ impl HttpClient {
     }
 }
 
-/// A client without redirects, which would send the headers, and with them the token, to any host that
-/// the server names.
-fn build(tls: ClientConfig, proxy: &Option<UsedProxy>) -> Result<Client, Error> {
-    let unusable = |error: reqwest::Error| Error::Invalid(error.without_url().to_string());
-    let mut builder = Client::builder()
+/// Begins the HTTP client of `server`, also of one that is no MCP server: with the proxy that the environment names for
+/// it and the certificates of this machine. It follows no redirect, which would send the headers, and with them the token,
+/// to any host that the server names, and repeats no request.
+///
+/// # Errors
+/// [`Error::Invalid`] if TLS or the proxy cannot be used.
+pub fn http_client(server: &Url) -> Result<ClientBuilder, Error> {
+    let proxy = Proxy::Environment.to(server)?;
+    begin(tls::config_for(server.scheme())?, proxy.as_ref())
+}
+
+fn build(tls: ClientConfig, proxy: Option<&UsedProxy>) -> Result<Client, Error> {
+    begin(tls, proxy)?.build().map_err(unusable)
+}
+
+fn begin(tls: ClientConfig, proxy: Option<&UsedProxy>) -> Result<ClientBuilder, Error> {
+    let builder = Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .pool_idle_timeout(IDLE_TIMEOUT)
         .tcp_keepalive(KEEPALIVE_INTERVAL)
@@ -325,10 +337,14 @@ fn build(tls: ClientConfig, proxy: &Option<UsedProxy>) -> Result<Client, Error> 
         .retry(retry::never())
         .tls_backend_preconfigured(tls)
         .no_proxy();
-    if let Some(proxy) = proxy {
-        builder = builder.proxy(proxy.of_reqwest().map_err(unusable)?);
-    }
-    builder.build().map_err(unusable)
+    Ok(match proxy {
+        Some(proxy) => builder.proxy(proxy.of_reqwest().map_err(unusable)?),
+        None => builder,
+    })
+}
+
+fn unusable(error: reqwest::Error) -> Error {
+    Error::Invalid(error.without_url().to_string())
 }
 
 /// The type and the text of a body.

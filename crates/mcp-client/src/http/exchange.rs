@@ -26,6 +26,8 @@ const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 const MAX_GROWN_INTERVAL: Duration = Duration::from_secs(5);
 /// A stream ends after so many resumptions in a row that have failed.
 const MAX_FAILED_RESUMPTIONS: u32 = 5;
+/// A stream ends after so many resumptions in a row that have brought no message: eight minutes of empty answers.
+const MAX_FRUITLESS_RESUMPTIONS: u32 = 100;
 
 /// A request that waits for its response.
 pub(super) struct Exchange<'a> {
@@ -101,10 +103,18 @@ impl<'a> Exchange<'a> {
                     Err(error) => return Err(error),
                 };
                 resumption.note(&event);
-                if let Some(outcome) = message(event).and_then(|text| self.event(&text)) {
-                    drain(events);
-                    return Ok(Some(outcome));
-                }
+                let outcome = match message(event).map(|text| self.take(text.as_bytes())) {
+                    Some(Ok(Some(outcome))) => outcome,
+                    Some(Err(error @ Error::InvalidAnswer { .. })) => Err(error),
+                    Some(Ok(None)) => {
+                        resumption.fruitless = 0;
+                        continue;
+                    }
+                    // Other invalid messages are skipped: the response may still come.
+                    Some(Err(_)) | None => continue,
+                };
+                drain(events);
+                return Ok(Some(outcome));
             }
             events = match (self.resume(&mut resumption).await, broken) {
                 (Some(rest), _) => client.events(rest),
@@ -120,7 +130,7 @@ impl<'a> Exchange<'a> {
         for _ in 0..MAX_FAILED_RESUMPTIONS {
             let last_event = resumption.last_event.clone();
             let last_event = last_event.filter(|id| self.is_resumable && !id.is_empty())?;
-            tokio::time::sleep(resumption.interval()).await;
+            tokio::time::sleep(resumption.interval()?).await;
             resumption.fruitless += 1;
             let session = http.session.lock().clone();
             // Not the error of the resumption: the request itself was sent.
@@ -134,16 +144,6 @@ impl<'a> Exchange<'a> {
             }
         }
         None
-    }
-
-    /// Handles the message of an event. Returns the outcome of our request if it is in it.
-    fn event(&self, text: &str) -> Option<Outcome> {
-        match self.take(text.as_bytes()) {
-            Ok(outcome) => outcome,
-            Err(error @ Error::InvalidAnswer { .. }) => Some(Err(error)),
-            // Other invalid messages are skipped: the response may still come.
-            Err(_) => None,
-        }
     }
 
     /// Handles a message or a batch. Returns the outcome of our request if it is among them.
@@ -241,7 +241,7 @@ struct Resumption {
     last_event: Option<String>,
     /// The interval that the server asks for.
     retry: Option<Duration>,
-    /// The number of resumptions since the last event with data.
+    /// The number of resumptions since the last message.
     fruitless: u32,
 }
 
@@ -251,17 +251,17 @@ impl Resumption {
             self.last_event.clone_from(&event.id);
         }
         self.retry = event.retry.map(Duration::from_millis).or(self.retry);
-        if event.data.as_ref().is_some_and(|data| !data.is_empty()) {
-            self.fruitless = 0;
-        }
     }
 
     /// The time to wait before the next resumption: the interval of the server, and longer after each that
-    /// brought nothing.
-    fn interval(&self) -> Duration {
+    /// brought nothing. `None` after too many of them.
+    fn interval(&self) -> Option<Duration> {
+        if self.fruitless >= MAX_FRUITLESS_RESUMPTIONS {
+            return None;
+        }
         let asked = self.retry.unwrap_or(DEFAULT_RETRY_INTERVAL);
         let grown = MIN_RETRY_INTERVAL * 2_u32.saturating_pow(self.fruitless.min(7));
-        asked.max(grown.min(MAX_GROWN_INTERVAL))
+        Some(asked.max(grown.min(MAX_GROWN_INTERVAL)))
     }
 }
 
@@ -340,28 +340,25 @@ mod tests {
     #[test]
     fn interval_is_that_of_the_server_and_grows_when_nothing_comes() {
         let mut resumption = Resumption::default();
-        let event = |id: &str, data: &str, retry| Sse {
-            id: Some(id.to_owned()),
-            data: Some(data.to_owned()),
-            retry,
-            event: None,
-        };
         for (data, retry, fruitless, milliseconds) in [
-            ("", None, 0, 1000),
-            ("", Some(0), 0, 50),
-            ("", None, 3, 400),
-            ("", None, 100, 5000),
-            ("x", None, 5, 50),
-            ("", Some(7000), 100, 7000),
+            ("", None, 0, Some(1000)),
+            ("", Some(0), 0, Some(50)),
+            ("", None, 3, Some(400)),
+            ("", None, 99, Some(5000)),
+            // Data that is no message.
+            ("x", None, 5, Some(1600)),
+            ("", Some(7000), 99, Some(7000)),
+            ("x", None, 100, None),
         ] {
             resumption.fruitless = fruitless;
-            resumption.note(&event("1", data, retry));
-            let interval = Duration::from_millis(milliseconds);
-            assert_eq!(
-                resumption.interval(),
-                interval,
-                "{data} {retry:?} {fruitless}"
-            );
+            resumption.note(&Sse {
+                id: Some("1".to_owned()),
+                data: Some(data.to_owned()),
+                retry,
+                event: None,
+            });
+            let interval = milliseconds.map(Duration::from_millis);
+            assert_eq!(resumption.interval(), interval, "{retry:?} {fruitless}");
         }
     }
 

@@ -184,7 +184,7 @@ async fn all_pages_of_the_tools_are_read() {
         let page = match request.json()["params"]["cursor"].as_str() {
             None => r#"{"tools":[{"name":"a","description":"A","inputSchema":{"type":"object"}}],"nextCursor":"2"}"#,
             Some("2") => r#"{"tools":[],"nextCursor":"3"}"#,
-            _ => r#"{"tools":[{"name":"b","inputSchema":{},"new":1e400}]}"#,
+            _ => r#"{"tools":[{"name":"b","inputSchema":{},"annotations":{"readOnlyHint":true},"new":1e400}]}"#,
         };
         result(request, page)
     })
@@ -192,8 +192,10 @@ async fn all_pages_of_the_tools_are_read() {
     let tools = server.client().list_tools().await.unwrap();
     assert_eq!(tools.len(), 2);
     assert_eq!(tools[0].description.as_deref(), Some("A"));
+    let annotations = tools[1].annotations.as_ref().unwrap();
+    assert_eq!(annotations["readOnlyHint"], true);
     let raw = tools[1].raw.get();
-    assert_eq!(raw, r#"{"name":"b","inputSchema":{},"new":1e400}"#);
+    assert!(raw.ends_with(r#""new":1e400}"#), "{raw}");
 }
 
 /// The first attempts to resume it fail, in several ways.

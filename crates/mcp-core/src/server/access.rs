@@ -1,11 +1,36 @@
-//! Access: which items each group of callers may list and use, and why not.
+//! The items of a server, and access to them: which of them each group of callers may list and use, and why not.
 
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::ServerItems;
-use crate::tool::{Call, Effect, Principal, ToolDefinition, ToolError};
+use crate::prompt::PromptKind;
+use crate::registry::BoundItems;
+use crate::resource::ResourceKind;
+use crate::tool::{Call, Effect, Principal, ToolDefinition, ToolError, ToolKind};
+
+/// The items that clients can list, in order, and what belongs to them: those of a server, or of a group of callers.
+#[derive(Clone, Default)]
+pub struct ServerItems {
+    /// The title of the server; `None` for none.
+    pub title: Option<String>,
+    /// Tools.
+    pub tools: BoundItems<ToolKind>,
+    /// Resources and templates of resources.
+    pub resources: BoundItems<ResourceKind>,
+    /// Prompts.
+    pub prompts: BoundItems<PromptKind>,
+    /// Instructions for the model; empty for none.
+    pub instructions: String,
+    /// Chooses the items of each caller, among the server's own ones too; `None` if every caller may use all.
+    pub access: Option<Arc<dyn Access>>,
+    /// Explains unknown tools; `None` if there is nothing to explain.
+    pub why_missing: Option<WhyMissing>,
+}
+
+/// Returns the error of a call to a tool that cannot be listed at the moment, by the tool's name; `None` if there is no
+/// such tool.
+pub type WhyMissing = Arc<dyn Fn(&str) -> Option<ToolError> + Send + Sync>;
 
 /// Decides which part of a server's items a caller sees, as the roles and views of a gateway do.
 ///

@@ -4,12 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Access, Audit, ChangeNotifier, TaskStore};
+use super::{Audit, ChangeNotifier, ServerItems, TaskStore};
 use crate::method::MethodKind;
-use crate::prompt::PromptKind;
 use crate::registry::BoundItems;
-use crate::resource::ResourceKind;
-use crate::tool::{ToolError, ToolKind};
 
 /// The features of a server at its start.
 #[derive(Default)]
@@ -34,26 +31,3 @@ pub struct ServerFeatures {
     /// while it has none, and its calls carry their [`OriginalRequest`](super::OriginalRequest).
     pub relays: bool,
 }
-
-/// The items that clients can list, in order, and what belongs to them: those of a server, or of a group of callers.
-#[derive(Clone, Default)]
-pub struct ServerItems {
-    /// The title of the server; `None` for none.
-    pub title: Option<String>,
-    /// Tools.
-    pub tools: BoundItems<ToolKind>,
-    /// Resources and templates of resources.
-    pub resources: BoundItems<ResourceKind>,
-    /// Prompts.
-    pub prompts: BoundItems<PromptKind>,
-    /// Instructions for the model; empty for none.
-    pub instructions: String,
-    /// Chooses the items of each caller, among the server's own ones too; `None` if every caller may use all.
-    pub access: Option<Arc<dyn Access>>,
-    /// Explains unknown tools; `None` if there is nothing to explain.
-    pub why_missing: Option<WhyMissing>,
-}
-
-/// Returns the error of a call to a tool that cannot be listed at the moment, by the tool's name; `None` if there is no
-/// such tool.
-pub type WhyMissing = Arc<dyn Fn(&str) -> Option<ToolError> + Send + Sync>;

@@ -67,12 +67,7 @@ fn parse_as_meant<T: DeserializeOwned>(
     arguments: &RawValue,
     schema: &Value,
 ) -> Result<T, ArgumentError> {
-    let is_known = schema["properties"].get(TOOL_CALL_ID).is_some();
-    let without_id = without_tool_call_id(arguments).filter(|_| !is_known);
-    let mut json = without_id.as_deref().unwrap_or(arguments).get().to_owned();
-    if let Some(coerced) = to_schema(&json, schema) {
-        json = coerced;
-    }
+    let mut json = in_types(arguments, schema);
     loop {
         let mut deserializer = serde_json::Deserializer::from_str(&json);
         let error = match serde_path_to_error::deserialize(&mut deserializer) {
@@ -89,6 +84,20 @@ fn parse_as_meant<T: DeserializeOwned>(
             }
         }
     }
+}
+
+/// Returns the arguments of a tool without a struct as they are meant by its schema.
+pub fn as_meant(arguments: &RawValue, schema: &Value) -> String {
+    let json = in_types(arguments, schema);
+    without_blanks(&json, schema, &[]).unwrap_or(json)
+}
+
+/// Returns the arguments in the types of their schema, and without the member that n8n 1.x clients add.
+fn in_types(arguments: &RawValue, schema: &Value) -> String {
+    let is_known = schema["properties"].get(TOOL_CALL_ID).is_some();
+    let without_id = without_tool_call_id(arguments).filter(|_| !is_known);
+    let json = without_id.as_deref().unwrap_or(arguments).get();
+    to_schema(json, schema).unwrap_or_else(|| json.to_owned())
 }
 
 /// Returns the arguments without the `toolCallId` that n8n 1.x clients add to every call; `None` if
@@ -110,20 +119,28 @@ fn field(path: String, error: &serde_json::Error) -> String {
         return path;
     }
     let text = error.to_string();
-    text.split('`').nth(1).unwrap_or_default().to_owned()
+    // Others quote a value.
+    let named = text.split_once(" field `").map(|(_, rest)| rest);
+    let name = named.and_then(|rest| rest.split('`').next());
+    name.unwrap_or_default().to_owned()
 }
 
-/// The message without its position, since the model wrote an object, not lines and columns, and without a text that
-/// has the wrong type, which may be long or a secret.
+/// The beginnings of the messages that repeat the refused value.
+const QUOTING: [&str; 3] = ["invalid type: ", "invalid value: ", "unknown variant "];
+
+/// The message without its position, since the model wrote an object, not lines and columns, and without the refused
+/// value, which may be long or a secret.
 fn reason(error: &serde_json::Error) -> String {
     let mut text = error.to_string();
     if let Some(end) = text.rfind(" at line ") {
         text.truncate(end);
     }
-    if let Some(given) = text.strip_prefix("invalid type: string ")
-        && let Some(expected) = given.rfind(", expected ")
+    if QUOTING.iter().any(|start| text.starts_with(start))
+        && let Some(end) = text.rfind(", expected ")
     {
-        text = format!("invalid type: string{}", &given[expected..]);
+        let (given, expected) = text.split_at(end);
+        let fault = given.split(['`', '"']).next().unwrap_or_default();
+        text = format!("{}{expected}", fault.trim_end());
     }
     if text.len() > MAX_REASON {
         text.truncate(text.floor_char_boundary(MAX_REASON));
@@ -137,7 +154,8 @@ fn to_schema(json: &str, schema: &Value) -> Option<String> {
     let text = || string(json).map(|text| text.trim().to_owned());
     match (schema["type"].as_str()?, json.as_bytes().first()?) {
         ("object", b'{') => change_members(json, |name, value| {
-            to_schema(value, &schema["properties"][name]).map(Some)
+            let known = schema["properties"].get(name);
+            to_schema(value, known.unwrap_or(&schema["additionalProperties"])).map(Some)
         }),
         ("array", b'[') => change_items(json, |item| to_schema(item, &schema["items"])),
         ("object" | "array", b'"') => {
@@ -196,7 +214,11 @@ fn without_blanks(json: &str, schema: &Value, path: &[&Segment]) -> Option<Strin
         let inner = &schema["properties"][name];
         let is_text = inner["type"] == "string" && inner.get("enum").is_none();
         // An empty text may be meant, unless it is the one that was refused.
-        let is_blank = value == "null" || value == r#""""# && (!is_text || path.len() == 1);
+        let has_null = inner["type"]
+            .as_array()
+            .is_some_and(|types| types.iter().any(|one| one == "null"));
+        let is_blank =
+            value == "null" && !has_null || value == r#""""# && (!is_text || path.len() == 1);
         if is_blank && inner.is_object() && is_optional(name) {
             return Some(None);
         }
@@ -237,6 +259,8 @@ fn change_items(json: &str, change: impl Fn(&str) -> Option<String>) -> Option<S
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde::Deserialize;
 
     use super::*;
@@ -259,6 +283,8 @@ mod tests {
         steps: Vec<Step>,
         /// An object of any members.
         data: Option<serde_json::Map<String, Value>>,
+        #[serde(default)]
+        labels: BTreeMap<String, String>,
         /// Anything.
         input: Option<Value>,
         note: Option<String>,
@@ -310,6 +336,7 @@ mod tests {
             {"step":1,"is_loud":"True"} => {"step":1,"is_loud":true}
             {"step":1,"tags":"[\"a\",2]"} => {"step":1,"tags":["a","2"]}
             {"step":1,"id":63} => {"step":1,"id":"63"}
+            {"step":1,"labels":{"build":63}} => {"step":1,"labels":{"build":"63"}}
             {"step":1,"steps":"[{\"name\":\"a\",\"size\":\"2\"}]"} => {"step":1,"steps":[{"name":"a","size":2}]}
             {"step":"1","data":"{\"a\":[null,\"\",\"1\"]}"} => {"step":1,"data":{"a":[null,"","1"]}}
             {"step":1,"tags":null,"is_loud":null,"ratio":null,"order":null,"id":null,"steps":null} => {"step":1}
@@ -324,22 +351,17 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_the_wrong_type_is_not_repeated() {
-        let secret = "hunter2".repeat(100);
-        let error = parse(&format!(r#"{{"step":1,"steps":"{secret}"}}"#)).unwrap_err();
-        assert_eq!(error.field, "steps");
-        assert_eq!(error.reason, "invalid type: string, expected a sequence");
-    }
-
-    #[test]
     fn error_names_the_invalid_argument() {
         let unknown = "unknown field `x`, expected one of `step`, `tags`, `is_loud`, `ratio`, `order`, `id`, `steps`, \
-            `data`, `input`, `note`";
+            `data`, `labels`, `input`, `note`";
         let text = "invalid type: string, expected u8";
-        let item = "invalid type: floating point `2.5`, expected a string";
+        let texts = "invalid type: string, expected a sequence";
+        let long = format!(r#"{{"step":1,"steps":"{}"}}"#, "hunter2".repeat(100));
+        let item = "invalid type: floating point, expected a string";
         let null = "invalid type: null, expected u8";
-        let half = "invalid type: floating point `1.5`, expected u8";
-        let large = "invalid value: integer `300`, expected u8";
+        let half = "invalid type: floating point, expected u8";
+        let large = "invalid value: integer, expected u8";
+        let other = "unknown variant, expected `up` or `down`";
         for (arguments, field, reason) in [
             ("[1]", "", "arguments must be a JSON object"),
             ("{}", "step", "missing field `step`"),
@@ -352,10 +374,15 @@ mod tests {
             (r#"{"step":1,"step":"2"}"#, "step", "duplicate field `step`"),
             (r#"{"step":1,"tags":["a",2.5]}"#, "tags[1]", item),
             (r#"{"step":300}"#, "step", large),
+            (r#"{"step":1,"order":"s`3, expected cret"}"#, "order", other),
+            (&long, "steps", texts),
         ] {
             let error = parse(arguments).unwrap_err();
             assert_eq!((&*error.field, &*error.reason), (field, reason));
         }
+        let whole = RawValue::from_string(r#"{"order":"s3cret"}"#.to_owned()).unwrap();
+        let error = parse_arguments::<BTreeMap<String, Order>>(&whole).unwrap_err();
+        assert_eq!((&*error.field, &*error.reason), ("order", other));
         assert!(parse(r#"{"toolCallId":"1","step":1}"#).is_ok());
     }
 }

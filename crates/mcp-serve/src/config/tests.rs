@@ -88,6 +88,11 @@ fn values_have_the_types_of_their_options() {
     assert_eq!(product.own_files, [expected]);
     assert_eq!(common.tls_cert.as_deref(), Some(&*folder.join("cert.pem")));
     assert_eq!(product.own_url, "http://default");
+    let detail = File::new("auth_groups_claim = \"roles\"\n");
+    detail.usable(&[]);
+    let (_, problems) = detail.options(&["--auth-groups-claim", "teams"]);
+    let only = "is set in the configuration file only, by the key auth_groups_claim";
+    assert_eq!(problems, [format!("--auth-groups-claim: {only}")]);
     // Flags override the file.
     let common = file.usable(&["--port", "7", "--toolsets", "c"]).common;
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -54,6 +54,14 @@ impl ClientConnection {
             is_sending: AtomicBool::new(false),
             makes_room: AtomicBool::new(false),
             ending,
+        }
+    }
+
+    /// The address by which limits are counted: with IPv6 a client has a whole network of 64 bits.
+    pub(super) fn network(&self) -> IpAddr {
+        match self.address.to_canonical() {
+            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+            address => address,
         }
     }
 
@@ -210,15 +218,15 @@ impl Connections {
         open.values().any(|client| client.can_make_room())
     }
 
-    /// Ends an idle connection that had no valid token, so that another one has room: of the address with the most
+    /// Ends an idle connection that had no valid token, so that another one has room: of the network with the most
     /// such connections the oldest. Returns false if there is none.
     fn make_room(&self) -> bool {
         let open = self.open.lock();
         let idle = || open.values().filter(|client| client.can_make_room());
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-        idle().for_each(|client| *counts.entry(client.address).or_default() += 1);
+        idle().for_each(|client| *counts.entry(client.network()).or_default() += 1);
         let most = counts.values().copied().max().unwrap_or_default();
-        let chosen = idle().find(|client| counts.get(&client.address) == Some(&most));
+        let chosen = idle().find(|client| counts.get(&client.network()) == Some(&most));
         let Some(chosen) = chosen else {
             return false;
         };
@@ -236,13 +244,18 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
-    fn oldest_idle_connection_of_the_address_with_the_most_makes_room() {
+    fn oldest_idle_connection_of_the_network_with_the_most_makes_room() {
         let open = Connections::new(&Limits::default(), true, CancellationToken::new());
-        let client = |last: u8, is_reserved| {
-            let address = [127, 0, 0, last].into();
+        // The second network, of four connections, has an address for each.
+        let addresses = Cell::new(0);
+        let client = |network: u16, is_reserved| {
+            addresses.set(addresses.get() + 1);
+            let address = [0x2001, 0xdb8, 0, network, 0, 0, 0, addresses.get()].into();
             let ending = CancellationToken::new();
             Arc::new(ClientConnection::new(address, is_reserved, ending))
         };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::Uri;
 use http::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use mcp_core::error::{Credentials, Error};
+use mcp_core::host::is_loopback;
 
 use super::connections::ClientConnection;
 use super::headers::{authorization, has_ambiguous_end};
@@ -172,15 +173,6 @@ fn without_port(authority: &str) -> &str {
         None if name.contains(':') => authority,
         None => name,
     }
-}
-
-fn is_loopback(host: &str) -> bool {
-    // The usual spellings first: parsing an address is the most expensive part of this check.
-    matches!(host, "localhost" | "127.0.0.1")
-        || host.eq_ignore_ascii_case("localhost")
-        || host
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::http::app::App;
 use crate::http::events::{InFlightCall, MessageSender};
 use crate::http::headers::check_unambiguous;
 use crate::http::reply::{self, failure};
-use crate::http::request::{HttpRequest, read_body};
+use crate::http::request::{HttpRequest, read_small_body};
 
 mod assets;
 
@@ -35,9 +35,6 @@ const FOLDER: &str = "/page/";
 
 /// Sent by browsers only, and not by scripts (Fetch Metadata Request Headers).
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-
-/// Bytes of the body of a request that is not for `mcp`.
-const MAX_BODY_BYTES: usize = 32 * 1024;
 
 /// Interval in which the page hears of changes at most.
 const CHANGE_INTERVAL: Duration = Duration::from_millis(500);
@@ -138,11 +135,9 @@ impl Page {
         if path(&request.uri) == "mcp" || request.view.is_some() {
             return app.post(request).await;
         }
-        let mut limits = app.limits;
-        limits.max_body_bytes = limits.max_body_bytes.min(MAX_BODY_BYTES);
-        let Ok(read) = read_body(request.body(), &limits).await else {
-            let refused = failure(StatusCode::BAD_REQUEST, "the body cannot be read");
-            return request.unread(refused);
+        let read = match read_small_body(&mut request, app.limits).await {
+            Ok(read) => read,
+            Err(refused) => return request.unread(*refused),
         };
         match path(&request.uri) {
             "me" => self.me(app, &request),

@@ -1,6 +1,6 @@
 //! One request, once its client is known, and its body, which is read within its limits of size and time.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -81,18 +81,11 @@ impl HttpRequest {
         }
     }
 
-    /// The key by which limits are counted: that of its principal if tokens are required, else its address. A client
-    /// with IPv6 has a whole network of 64 bits.
+    /// The key by which limits are counted: that of its principal if tokens are required, else that of its address.
     pub(super) fn limit_key(&self) -> String {
-        if let Some(principal) = self.principal() {
-            return principal.name.to_string();
-        }
-        match self.connection.address.to_canonical() {
-            IpAddr::V4(address) => address.to_string(),
-            IpAddr::V6(address) => {
-                let network = address.to_bits() >> 64 << 64;
-                format!("{}/64", Ipv6Addr::from_bits(network))
-            }
+        match self.principal() {
+            Some(principal) => principal.name.to_string(),
+            None => self.connection.network().to_string(),
         }
     }
 
@@ -131,6 +124,25 @@ impl HttpRequest {
 
 /// Bytes of a refused body that are read to keep its connection.
 const MAX_DISCARDED_BYTES: usize = 64 * 1024;
+
+/// Bytes of the body of a request that has no message of the protocol.
+const MAX_OTHER_BODY_BYTES: usize = 32 * 1024;
+
+/// Reads the body of a request that has no message of the protocol. It is so small that its memory is not counted.
+///
+/// # Errors
+/// The response to a body that is too large, too slow or broken.
+pub(super) async fn read_small_body(
+    request: &mut HttpRequest,
+    mut limits: Limits,
+) -> Result<Bytes, Box<Response>> {
+    limits.max_body_bytes = limits.max_body_bytes.min(MAX_OTHER_BODY_BYTES);
+    let read = read_body(request.body(), &limits).await;
+    read.map_err(|_| {
+        let reason = "the body cannot be read";
+        Box::new(reply::failure(StatusCode::BAD_REQUEST, reason))
+    })
+}
 
 /// Reads a body of at most `limits.max_body_bytes` bytes. Refuses a larger declared length before reading
 /// anything.
@@ -173,4 +185,25 @@ pub(super) fn has_arrived(body: &mut Body, headers: &HeaderMap) -> bool {
         }
     }
     body.is_end_stream()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_network_have_one_limit() {
+        for (address, key) in [
+            ("192.0.2.7", "192.0.2.7"),
+            ("::ffff:192.0.2.7", "192.0.2.7"),
+            ("2001:db8:0:1::7", "2001:db8:0:1::"),
+            ("2001:db8:0:1:ffff::1", "2001:db8:0:1::"),
+            ("2001:db8:0:2::7", "2001:db8:0:2::"),
+        ] {
+            let mut request = Request::new(Body::empty());
+            let address = SocketAddr::new(address.parse().unwrap(), 1);
+            request.extensions_mut().insert(address);
+            assert_eq!(HttpRequest::new(request).limit_key(), key);
+        }
+    }
 }

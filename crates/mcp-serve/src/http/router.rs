@@ -1,11 +1,13 @@
 //! The paths of a server, for a listener or for the router of another program.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use futures_util::FutureExt as _;
 use http::header::ORIGIN;
 use http::{Method, StatusCode};
 use mcp_core::server::Server;
@@ -21,7 +23,7 @@ use crate::http::headers::{Accepts, session_id};
 use crate::http::limits::Limits;
 use crate::http::page::Page;
 use crate::http::reply::{FOREIGN_HOST, Refused};
-use crate::http::request::{HttpRequest, is_over, read_body};
+use crate::http::request::{HttpRequest, is_over, read_small_body};
 use crate::http::{metrics, reply};
 
 pub(super) fn paths(app: &Arc<App>, serves_sse: bool) -> Router {
@@ -101,9 +103,13 @@ async fn show_metrics(State(app): State<Arc<App>>, request: HttpRequest) -> Resp
 /// Answers a request to any other path: one of the service's own, or of OAuth clients, or an unknown one.
 async fn other_path(State(app): State<Arc<App>>, mut request: HttpRequest) -> Response {
     if let Some(paths) = app.own_paths(&request) {
-        let Ok(read) = read_body(request.body(), &app.limits).await else {
-            let refused = reply::failure(StatusCode::BAD_REQUEST, "the body cannot be read");
-            return request.unread(refused);
+        let read = match read_small_body(&mut request, app.limits).await {
+            Ok(read) => read,
+            Err(refused) => return request.unread(*refused),
+        };
+        // After the body: a slow body must not take the permit of another request.
+        let Some(_permit) = app.permit() else {
+            return reply::busy();
         };
         let caller = request.principal().map(|caller| &**caller);
         let (status, json) = paths.post(request.uri.path(), caller, &read).await;
@@ -181,14 +187,23 @@ impl HttpService {
         // The path of a `POST` reads its body.
         let is_read = request.method() == Method::POST || is_over(&mut request);
         let page = self.page.as_ref().filter(|_| Page::is_asked(&request));
-        let is_of_health = matches!(request.uri().path(), "/healthz" | "/readyz" | "/metrics");
-        let mut response = match page {
-            // So that a server at its limit is not taken for dead.
-            _ if is_reserved && !is_of_health => reply::busy(),
-            // Boxed: it is most of what each open connection would hold for its next request.
-            Some(page) => Box::pin(page.answer(app, request)).await,
-            None => self.paths.clone().call(request).await.into_response(),
+        let path = request.uri().path().to_owned();
+        let is_of_health = matches!(&*path, "/healthz" | "/readyz" | "/metrics");
+        let answering = async {
+            match page {
+                // So that a server at its limit is not taken for dead.
+                _ if is_reserved && !is_of_health => reply::busy(),
+                // Boxed: it is most of what each open connection would hold for its next request.
+                Some(page) => Box::pin(page.answer(app, request)).await,
+                None => self.paths.clone().call(request).await.into_response(),
+            }
         };
+        let answered = AssertUnwindSafe(answering).catch_unwind().await;
+        let mut response = answered.unwrap_or_else(|_| {
+            tracing::error!(%path, "panicked");
+            let reason = "an internal error; the log of the server has its place";
+            reply::failure(StatusCode::INTERNAL_SERVER_ERROR, reason)
+        });
         let refused = response.extensions().get().map(|Refused(reason)| *reason);
         if let Some(reason) = refused {
             app.refusals.get_or_create(&[("reason", reason)]).inc();

@@ -11,7 +11,8 @@ use super::keys::{IssuerKeys, Source, install_ring};
 use super::token::Rules;
 use super::{Metadata, ResourceServer, check_url};
 
-/// The options of the resource server. Without an issuer there is none.
+/// The options of the resource server. Without an issuer there is none. Those that `--help` hides have no variable, and
+/// stand in the configuration file only.
 #[derive(Args, Clone, Default)]
 #[group(skip)]
 pub(crate) struct OauthOptions {
@@ -44,32 +45,30 @@ pub(crate) struct OauthOptions {
     audiences: Vec<String>,
 
     /// URL or file of the keys of the only issuer, instead of what its metadata says.
-    #[arg(long = "auth-jwks", env = "MCP_AUTH_JWKS", value_name = "URL|FILE",
+    #[arg(long = "auth-jwks", value_name = "URL|FILE",
           value_hint = clap::ValueHint::AnyPath)]
-    #[arg(help_heading = "Access", hide_short_help = true, hide_long_help = true)]
+    #[arg(help_heading = "Issuer", hide_short_help = true, hide_long_help = true)]
     jwks: Option<String>,
 
     /// Algorithms by which access tokens may be signed, separated by commas: RS256 to RS512, PS256 to
     /// PS512, ES256, ES384 and EdDSA.
     #[arg(
         long = "auth-algorithms",
-        env = "MCP_AUTH_ALGORITHMS",
         value_name = "NAME",
         value_delimiter = ',',
         default_value = "ES256,RS256"
     )]
-    #[arg(help_heading = "Access", hide_short_help = true, hide_long_help = true)]
+    #[arg(help_heading = "Issuer", hide_short_help = true, hide_long_help = true)]
     algorithms: Vec<String>,
 
     /// Types of access tokens; add JWT for an issuer that has no type of its own for them.
     #[arg(
         long = "auth-token-types",
-        env = "MCP_AUTH_TOKEN_TYPES",
         value_name = "TYPE",
         value_delimiter = ',',
         default_value = "at+jwt"
     )]
-    #[arg(help_heading = "Access", hide_short_help = true, hide_long_help = true)]
+    #[arg(help_heading = "Issuer", hide_short_help = true, hide_long_help = true)]
     types: Vec<String>,
 
     /// Scopes that every access token needs, separated by commas.
@@ -85,21 +84,19 @@ pub(crate) struct OauthOptions {
     /// Claim with the name of the client.
     #[arg(
         long = "auth-subject-claim",
-        env = "MCP_AUTH_SUBJECT_CLAIM",
         value_name = "CLAIM",
         default_value = "sub"
     )]
-    #[arg(help_heading = "Access", hide_short_help = true, hide_long_help = true)]
+    #[arg(help_heading = "Issuer", hide_short_help = true, hide_long_help = true)]
     subject_claim: String,
 
     /// Claim with the groups of the client.
     #[arg(
         long = "auth-groups-claim",
-        env = "MCP_AUTH_GROUPS_CLAIM",
         value_name = "CLAIM",
         default_value = "groups"
     )]
-    #[arg(help_heading = "Access", hide_short_help = true, hide_long_help = true)]
+    #[arg(help_heading = "Issuer", hide_short_help = true, hide_long_help = true)]
     groups_claim: String,
 }
 
@@ -149,13 +146,13 @@ impl OauthOptions {
         }
         ensure!(
             jwks.is_none() || issuers.len() == 1,
-            "--auth-jwks needs one --auth-issuer, whose keys they are"
+            "auth_jwks needs one --auth-issuer, whose keys they are"
         );
         let source = || -> anyhow::Result<Source> {
             Ok(match &jwks {
                 None => Source::Discovery,
                 Some(url) if url.contains("://") => {
-                    check_url(url).with_context(|| format!("--auth-jwks {url:?}"))?;
+                    check_url(url).with_context(|| format!("auth_jwks {url:?}"))?;
                     Source::Url(url.clone())
                 }
                 Some(file) => Source::File(file.into()),
@@ -192,7 +189,7 @@ impl OauthOptions {
             // A server that can check an HMAC can make one: it is no signature of an issuer.
             let algorithm = algorithm.filter(|_| !name.starts_with("HS"));
             algorithm.with_context(|| {
-                format!("--auth-algorithms: {name:?} is not known or is no signature")
+                format!("auth_algorithms: {name:?} is not known or is no signature")
             })
         });
         algorithms.collect()

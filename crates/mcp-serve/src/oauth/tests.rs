@@ -290,13 +290,13 @@ fn unusable_options_are_refused_by_name() {
             "--auth-issuer",
         ),
         (both.replace(RESOURCE, "mcp"), "--auth-resource"),
-        (with_both("--auth-algorithms=HS256"), "--auth-algorithms"),
-        (with_both("--auth-algorithms=none"), "--auth-algorithms"),
+        (with_both("--auth-algorithms=HS256"), "auth_algorithms: "),
+        (with_both("--auth-algorithms=none"), "auth_algorithms: "),
         (with_both("--auth-scopes=a\"b"), "--auth-scopes"),
-        (with_both("--auth-jwks=http://keys.test/"), "--auth-jwks"),
+        (with_both("--auth-jwks=http://keys.test/"), "auth_jwks "),
         (
             format!("{of_two} --auth-resource={RESOURCE}"),
-            "--auth-jwks",
+            "auth_jwks needs",
         ),
     ] {
         let error = build_line(&arguments).err();

@@ -67,7 +67,7 @@ fn hashed_token_has_a_role_and_ends() {
     assert!(!tokens.is_empty());
     // An end that is moved, and another role, are another credential: its streams end.
     tokens
-        .replace(&format!("ada sha256:{hash} role=oncall"))
+        .replace(&format!("ada sha256:{hash} role=oncall\n"))
         .unwrap();
     assert!(credential.revoked.is_cancelled());
     assert_eq!(owner(&tokens, "abc"), "ada");
@@ -87,12 +87,18 @@ fn replaced_tokens_are_revoked_and_kept_ones_are_not() {
         "a-0123456789abcd\u{e9}",
         "a-0123456789abcd\u{0}\u{1}",
         "a\u{1b} a-0123456789abcde",
+        // Cut off: after a name of the length of a token, and before a role or an end.
+        "alice a-0123456789abcde\nbob-of-the-night-shift",
+        "alice a-0123456789abcde\ndave d-0123456789abcde",
+        "alice a-0123456789abcde\ndave d-0123456789abcde ",
+        "alice a-0123456789abcde\ndave d-0123456789abcde role=on",
+        "bob-of-the-night-shift",
     ] {
         assert!(tokens.replace(unusable).is_err(), "{unusable:?}");
         assert_eq!(owner(&tokens, "a"), "alice");
     }
     tokens
-        .replace("dave d-0123456789abcde\nalice a-0123456789abcde\nbob new-0123456789abcde")
+        .replace("dave d-0123456789abcde\nbob new-0123456789abcde\nalice a-0123456789abcde")
         .unwrap();
     assert!(Arc::ptr_eq(&credential(&tokens, "a").unwrap(), &alice));
     assert!(!alice.revoked.is_cancelled());
@@ -112,7 +118,8 @@ async fn token_file_is_followed() {
     std::fs::write(&path, "a-0123456789abcde\n").unwrap();
     let tokens = Arc::new(Tokens::parse("a-0123456789abcde").unwrap());
     let secret = Arc::new(Secret::new(None, Some(path.clone())));
-    let following = tokio::spawn(Arc::clone(&tokens).follow(secret, "a-0123456789abcde".into()));
+    let text = "a-0123456789abcde\n".to_owned();
+    let following = tokio::spawn(Arc::clone(&tokens).follow(secret, text));
     let known = async |wait: Duration| {
         tokio::time::sleep(wait).await;
         ["a", "b", "c"].map(|start| credential(&tokens, start).is_some())
@@ -135,7 +142,12 @@ async fn token_file_is_followed() {
     }
     std::fs::remove_file(&path).unwrap();
     assert_eq!(known(twice).await, [false, true, false]);
-    std::fs::write(&path, "c-0123456789abcde").unwrap();
-    assert_eq!(known(twice).await, [false, false, true]);
+    for (text, is_taken) in [
+        ("cleo c-0123456789abcde", false),
+        ("cleo c-0123456789abcde\n", true),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        assert_eq!(known(twice).await, [false, !is_taken, is_taken], "{text:?}");
+    }
     following.abort();
 }

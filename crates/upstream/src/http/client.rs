@@ -4,17 +4,13 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::trace::PeerAddress;
-use reqwest::{Method, Url, redirect, retry};
+use reqwest::{Method, Url};
 
 use super::failure::{FailureTexts, Fault, HttpFailure, Peer};
 use super::request::Request;
 
 /// Timeout of opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Idle time after which a connection is closed. Services such as n8n and uvicorn close theirs after
-/// 5 s; ours must be shorter, also on a busy machine, so that no request meets a closing connection.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The reason why a client cannot be made.
 pub use mcp_client::Error as SetupError;
@@ -37,21 +33,10 @@ impl Client {
         if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
             return Err(unusable("not an http or https URL with a host"));
         }
-        let tls = mcp_client::tls::config_for(base.scheme()).map_err(unusable)?;
-        let mut builder = reqwest::Client::builder()
+        let builder = mcp_client::http_client(&base).map_err(unusable)?;
+        let builder = builder
             .user_agent(profile.user_agent)
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            // A redirected POST would become a GET or a second POST, and the key would be sent to
-            // another address.
-            .redirect(redirect::Policy::none())
-            .retry(retry::never())
-            .tls_backend_preconfigured(tls);
-        let host = base.host_str().unwrap_or_default();
-        if (PeerAddress { host, port: None }).is_local() {
-            // A proxy cannot reach this machine's own loopback.
-            builder = builder.no_proxy();
-        }
+            .connect_timeout(CONNECT_TIMEOUT);
         Ok(Self {
             http: builder.build().map_err(unusable)?,
             peer: Peer::new(&base, &profile.wording),

@@ -11,7 +11,7 @@ use tower_service::Service as _;
 
 use super::*;
 use crate::http::Extras;
-use crate::{Command, Guard, HttpService, Limits, Product, Tokens};
+use crate::{Command, Guard, HttpService, Limits, OwnPaths, Product, Tokens};
 
 const ORIGIN: &str = "http://127.0.0.1:3455";
 const HOST: &str = "127.0.0.1:3455";
@@ -53,6 +53,7 @@ impl Site {
         });
         let extras = Extras {
             page,
+            own_paths: Some(Arc::new(Counted)),
             ..Extras::default()
         };
         let server_of_page = Arc::clone(&server);
@@ -217,8 +218,10 @@ async fn request_of_the_page_has_the_token_of_the_person() {
     }
     for (bytes, status) in [(16 * 1024, 200), (64 * 1024, 400)] {
         let body = json!({"more": "x".repeat(bytes)}).to_string();
-        let got = site.post("/page/me", ADA, &[], &body).await;
-        assert_eq!(got.status, status, "{bytes}");
+        for path in ["/page/me", "/own/x"] {
+            let got = site.post(path, ADA, &[], &body).await;
+            assert_eq!(got.status, status, "{path} {bytes}");
+        }
     }
     let me = site.post("/page/me", ADA, &[], "{}").await;
     assert_eq!(me.json()["principal"], "ada");
@@ -271,7 +274,28 @@ impl PageData for Counted {
         _: Option<&'a Arc<Principal>>,
         _: &'a [u8],
     ) -> BoxFuture<'a, (u16, String)> {
-        Box::pin(async move { (200, topic.to_owned()) })
+        Box::pin(async move {
+            assert_ne!(topic, "panic");
+            (200, topic.to_owned())
+        })
+    }
+}
+
+impl OwnPaths for Counted {
+    fn prefix(&self) -> &'static str {
+        "/own/"
+    }
+
+    fn post<'a>(
+        &'a self,
+        path: &'a str,
+        _: Option<&'a Principal>,
+        _: &'a [u8],
+    ) -> BoxFuture<'a, (u16, String)> {
+        Box::pin(async move {
+            assert_ne!(path, "/own/panic");
+            (200, path.to_owned())
+        })
     }
 }
 
@@ -285,9 +309,20 @@ async fn answers_of_the_service_count_as_requests_in_flight() {
         max_in_flight: 0,
         ..Limits::default()
     });
-    let me = site.post("/page/me", ADA, &[], "{}").await;
-    let data = site.post("/page/data/x", ADA, &[], "{}").await;
-    assert_eq!((me.status, data.status), (200, 503));
+    for (path, status) in [("/page/me", 200), ("/page/data/x", 503), ("/own/x", 503)] {
+        let got = site.post(path, ADA, &[], "{}").await;
+        assert_eq!(got.status, status, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn panic_of_any_path_is_an_answer() {
+    let site = limited(Limits::default());
+    for path in ["/page/data/panic", "/own/panic"] {
+        let got = site.post(path, ADA, &[], "{}").await;
+        assert_eq!(got.status, 500, "{path}");
+        assert!(got.body.contains("internal error"), "{}", got.body);
+    }
 }
 
 #[tokio::test]
