@@ -16,6 +16,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use upstream::http::{Client, Fault, HttpFailure, Method, Request, ServiceProfile};
+use upstream::redact::json_cause;
 
 use crate::policy::Policy;
 
@@ -82,8 +83,21 @@ impl<T> Page<T> {
 
 impl Page<Box<RawValue>> {
     /// The page with the rows that can be read; `kind` names them in the texts about the others.
-    fn read<T: DeserializeOwned>(self, kind: &str) -> Page<T> {
-        let (data, unreadable) = workflow::readable(kind, &self.data);
+    pub(crate) fn read<T: DeserializeOwned>(self, kind: &str) -> Page<T> {
+        let (mut data, mut unreadable) = (Vec::new(), Vec::new());
+        for row in self.data {
+            match serde_json::from_str(row.get()) {
+                Ok(read) => data.push(read),
+                Err(error) => {
+                    let row: Value = serde_json::from_str(row.get()).unwrap_or_default();
+                    let id = row.get("id").unwrap_or(&row["versionId"]);
+                    let (name, cause) = (&row["name"], json_cause(&error));
+                    unreadable.push(format!(
+                        "{kind} {id} ({name}) is left out, since it cannot be read: {cause}."
+                    ));
+                }
+            }
+        }
         Page {
             data,
             next_cursor: self.next_cursor,
@@ -155,9 +169,11 @@ impl Api {
         self.request(Method::GET, path).query(query).json().await
     }
 
-    /// The rows of all pages of a list, and whether those are all: at most [`MAX_PAGES`] are read.
+    /// The rows of all pages of a list, as far as they can be read, and whether the pages are all: at most
+    /// [`MAX_PAGES`] are read.
     pub(crate) async fn all<T: DeserializeOwned>(
         &self,
+        kind: &str,
         path: &[&str],
         query: &[(&str, &str)],
     ) -> Result<(Vec<T>, bool), HttpFailure> {
@@ -165,7 +181,11 @@ impl Api {
         for _ in 0..MAX_PAGES {
             let mut pairs = [query, &[("limit", "250")]].concat();
             pairs.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-            let page: Page<T> = self.get(path, &pairs).await?;
+            let page: Page<Box<RawValue>> = self.get(path, &pairs).await?;
+            let page = page.read(kind);
+            page.unreadable
+                .iter()
+                .for_each(|one| tracing::warn!("{one}"));
             rows.extend(page.data);
             cursor = page.next_cursor;
             if cursor.is_none() {

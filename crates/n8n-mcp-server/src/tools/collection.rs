@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use upstream::http::{HttpFailure, Method};
 use upstream::redact::HIDDEN;
 
@@ -24,6 +25,8 @@ pub(super) const DEFAULT_LIMIT: u32 = 100;
 
 /// All of n8n's objects of one kind.
 pub(super) struct Collection {
+    /// The name of a row in texts.
+    pub(super) kind: &'static str,
     /// The path in the API.
     pub(super) path: &'static str,
     /// The error for an unknown id.
@@ -37,7 +40,7 @@ pub(crate) struct Deleted {
 }
 
 impl Collection {
-    /// One page of the list, or of one below it, with an additional query.
+    /// One page of the list, or of one below it, with an additional query; rows that cannot be read are left out.
     pub(super) async fn page<T: DeserializeOwned>(
         &self,
         n8n: &N8n,
@@ -51,7 +54,8 @@ impl Collection {
         pairs.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
         pairs.extend(query);
         let page = n8n.api.get(&[&[self.path], below].concat(), &pairs).await;
-        page.map_err(|failure| refusal(failure, self.missing))
+        let page: Page<Box<RawValue>> = page.map_err(|failure| refusal(failure, self.missing))?;
+        Ok(page.read(self.kind))
     }
 
     pub(super) async fn send<T: DeserializeOwned>(

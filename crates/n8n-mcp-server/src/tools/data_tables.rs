@@ -20,6 +20,7 @@ pub(crate) fn data_tables() -> Toolset<N8n> {
 }
 
 const TABLES: Collection = Collection {
+    kind: "Data table",
     path: "data-tables",
     missing: "n8n has no such data table. list_data_tables shows the data tables of n8n.",
 };
@@ -40,6 +41,9 @@ struct ListDataTables {
 #[derive(Serialize, JsonSchema)]
 struct Tables {
     data_tables: Vec<Table>,
+    /// These rows cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -52,7 +56,7 @@ struct Table {
     columns: Vec<Column>,
 }
 
-/// A column.
+/// Rows have a value in it.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Column {
     name: String,
@@ -69,6 +73,7 @@ impl Tool for ListDataTables {
         let page = TABLES.page(n8n, &[], &[], self.limit, self.cursor).await?;
         Ok(Tables {
             data_tables: page.data,
+            left_out: page.unreadable,
             next_cursor: page.next_cursor,
         })
     }
@@ -445,7 +450,7 @@ fn ids_of(answer: &Value) -> Option<BTreeSet<String>> {
 struct Condition {
     /// The column has this name.
     column: String,
-    /// The comparison; in the value of like and ilike, % stands for any text.
+    /// The values are compared so; in that of like and ilike, % stands for any text.
     is: Is,
     /// Leave it out to compare with null.
     value: Option<Cell>,

@@ -3,6 +3,7 @@
 use crate::tools::prelude::*;
 
 const TAGS: Collection = Collection {
+    kind: "Tag",
     path: "tags",
     missing: "n8n has no such tag. list_tags shows the tags of n8n.",
 };
@@ -28,6 +29,9 @@ struct ListTags {
 #[derive(Serialize, JsonSchema)]
 struct Tags {
     tags: Vec<Tag>,
+    /// These rows cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -48,6 +52,7 @@ impl Tool for ListTags {
         let page = TAGS.page(n8n, &[], &[], self.limit, self.cursor).await?;
         Ok(Tags {
             tags: page.data,
+            left_out: page.unreadable,
             next_cursor: page.next_cursor,
         })
     }

@@ -15,6 +15,7 @@ use crate::tools::collection::filtered_page;
 use crate::tools::prelude::*;
 
 const DEFAULT_LIMIT: u32 = 20;
+const GROUPED_LIMIT: u32 = 250;
 /// Failed executions that are read for their errors, as each may be large, and so many at a time.
 const MAX_ERRORS: usize = 50;
 const CONCURRENT_READS: usize = 4;
@@ -35,7 +36,7 @@ pub(crate) struct ListExecutions {
     /// Show only counts of failures, by workflow and cause.
     #[serde(default)]
     group: bool,
-    /// The page size is 20 by default.
+    /// The page size is 20 by default, and 250 with `group`.
     limit: Option<Bounded<1, 250>>,
     /// The previous page returns it as `next_cursor`.
     cursor: Option<String>,
@@ -86,7 +87,7 @@ struct ExecutionRow {
     retry_of: Option<String>,
 }
 
-/// Failures of one workflow with the same cause.
+/// They are failures of one workflow with the same cause.
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 struct FailureGroup {
@@ -253,6 +254,10 @@ fn explain(failure: HttpFailure, filter: &ExecutionFilter) -> ToolError {
 
 impl ListExecutions {
     fn filter(self) -> Result<ExecutionFilter, ToolError> {
+        let default_limit = match self.group {
+            true => GROUPED_LIMIT,
+            false => DEFAULT_LIMIT,
+        };
         let started_after = self.since.map(|text| {
             let since = Since::parse(text.trim()).ok_or_else(|| {
                 ToolError::invalid_argument(format!(
@@ -267,7 +272,7 @@ impl ListExecutions {
             project: self.project_id,
             status: self.status.map(StatusFilter::n8n_name),
             started_after: started_after.transpose()?,
-            limit: self.limit.map_or(DEFAULT_LIMIT, Bounded::get),
+            limit: self.limit.map_or(default_limit, Bounded::get),
             ..ExecutionFilter::default()
         })
     }

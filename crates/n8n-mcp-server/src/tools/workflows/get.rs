@@ -1,5 +1,6 @@
 //! `get_workflow` and `list_workflows`.
 
+use futures_util::stream::{self, StreamExt as _};
 use n8n_workflow::connections::lines;
 use n8n_workflow::draft::Draft;
 use n8n_workflow::node_type::runs_code;
@@ -11,6 +12,9 @@ use crate::api::WorkflowFilter;
 use crate::start_method::Access;
 use crate::tools::collection::{DEFAULT_LIMIT, filtered_page};
 use crate::tools::prelude::*;
+
+/// Drafts whose authors are asked for at a time.
+const CONCURRENT_READS: usize = 8;
 
 /// Shows one workflow: its nodes, how they are connected, and how each trigger can be run.
 #[derive(Deserialize, JsonSchema)]
@@ -263,10 +267,10 @@ pub(crate) struct WorkflowRow {
     unpublished: Option<UnpublishedDraft>,
 }
 
-impl From<Workflow> for WorkflowRow {
-    fn from(workflow: Workflow) -> Self {
+impl WorkflowRow {
+    async fn of(workflow: Workflow, n8n: &N8n) -> Self {
         Self {
-            unpublished: workflow.unpublished_draft(),
+            unpublished: n8n.api.unpublished(&workflow).await,
             id: workflow.id.to_string(),
             name: workflow.name,
             active: workflow.active,
@@ -294,14 +298,15 @@ impl Tool for ListWorkflows {
             };
             async move {
                 let page = n8n.api.workflows(&filter).await?;
-                Ok(page.map(|row| Some(row).filter(is_shown).map(WorkflowRow::from)))
+                Ok(page.map(|row| Some(row).filter(is_shown)))
             }
         };
         let mut page = filtered_page(limit, cursor, fetch).await?;
         // Their tags and projects are unknown.
         page.unreadable.retain(|_| policy.is_open());
+        let rows = stream::iter(page.data).map(|workflow| WorkflowRow::of(workflow, n8n));
         Ok(WorkflowPage {
-            workflows: page.data,
+            workflows: rows.buffered(CONCURRENT_READS).collect().await,
             left_out: page.unreadable,
             next_cursor: page.next_cursor,
         })

@@ -13,6 +13,7 @@ use crate::api::Written;
 use crate::tools::prelude::*;
 
 const WORKFLOWS: Collection = Collection {
+    kind: "Version",
     path: "workflows",
     missing: "n8n has no such version of the workflow, or not any more. list_workflow_versions shows \
               the versions that n8n has.",
@@ -42,6 +43,9 @@ struct ListWorkflowVersions {
 #[derive(Serialize, JsonSchema)]
 struct Versions {
     versions: Vec<VersionRow>,
+    /// These rows cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -95,6 +99,7 @@ impl Tool for ListWorkflowVersions {
             .map(|row: VersionRow| row.marked(&workflow, &redactor));
         Ok(Versions {
             versions: page.data,
+            left_out: page.unreadable,
             next_cursor: page.next_cursor,
         })
     }
