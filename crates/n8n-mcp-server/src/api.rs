@@ -11,10 +11,12 @@ use std::time::Duration;
 use mcp_serve::Secret;
 use n8n_workflow::{Execution, Id, Workflow};
 use parking_lot::Mutex;
-use serde::Deserialize;
+use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 use upstream::http::{Client, Fault, HttpFailure, Method, Request, ServiceProfile};
 use upstream::redact::json_cause;
 
@@ -25,7 +27,7 @@ use shared::{Shared, Slots};
 pub(crate) use execution::ExecutionFilter;
 pub(crate) use failure::{after, complaint, is_conflict, is_missing, is_too_old, scope};
 pub(crate) use workflow::{
-    UNKNOWN_CURSOR, WorkflowFilter, WorkflowLock, Written, changed_meanwhile,
+    Tag, UNKNOWN_CURSOR, WorkflowFilter, WorkflowLock, Written, changed_meanwhile,
 };
 
 /// Shorter than for a call: the probe only finds out whether a call would be answered.
@@ -61,30 +63,35 @@ pub(crate) struct Api {
     is_n8n_1: Mutex<Option<bool>>,
 }
 
+/// A page of a list as n8n writes it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
+pub(crate) struct RawPage<T = Box<RawValue>> {
+    data: Vec<T>,
+    next_cursor: Option<String>,
+}
+
+/// A page of a list, as far as it can be read.
 pub(crate) struct Page<T> {
     pub(crate) data: Vec<T>,
+    pub(crate) rest: Rest,
+}
+
+// What a list shows beside its rows. (A doc comment would become a part of the tools' schemas.)
+#[skip_serializing_none]
+#[derive(Default, Serialize, JsonSchema)]
+pub(crate) struct Rest {
+    /// These rows cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) left_out: Vec<String>,
+    /// It is absent on the last page.
     pub(crate) next_cursor: Option<String>,
-    /// Texts about rows that cannot be read.
-    #[serde(skip)]
-    pub(crate) unreadable: Vec<String>,
 }
 
-impl<T> Page<T> {
-    pub(crate) fn map<U>(self, change: impl FnMut(T) -> U) -> Page<U> {
-        Page {
-            data: self.data.into_iter().map(change).collect(),
-            next_cursor: self.next_cursor,
-            unreadable: self.unreadable,
-        }
-    }
-}
-
-impl Page<Box<RawValue>> {
+impl RawPage {
     /// The page with the rows that can be read; `kind` names them in the texts about the others.
     pub(crate) fn read<T: DeserializeOwned>(self, kind: &str) -> Page<T> {
-        let (mut data, mut unreadable) = (Vec::new(), Vec::new());
+        let (mut data, mut left_out) = (Vec::new(), Vec::new());
         for row in self.data {
             match serde_json::from_str(row.get()) {
                 Ok(read) => data.push(read),
@@ -92,16 +99,28 @@ impl Page<Box<RawValue>> {
                     let row: Value = serde_json::from_str(row.get()).unwrap_or_default();
                     let id = row.get("id").unwrap_or(&row["versionId"]);
                     let (name, cause) = (&row["name"], json_cause(&error));
-                    unreadable.push(format!(
+                    left_out.push(format!(
                         "{kind} {id} ({name}) is left out, since it cannot be read: {cause}."
                     ));
                 }
             }
         }
+        let next_cursor = self.next_cursor;
         Page {
             data,
-            next_cursor: self.next_cursor,
-            unreadable,
+            rest: Rest {
+                left_out,
+                next_cursor,
+            },
+        }
+    }
+}
+
+impl<T> Page<T> {
+    pub(crate) fn map<U>(self, change: impl FnMut(T) -> U) -> Page<U> {
+        Page {
+            data: self.data.into_iter().map(change).collect(),
+            rest: self.rest,
         }
     }
 }
@@ -130,7 +149,7 @@ impl Api {
                 .timeout(PROBE_TIMEOUT)
         };
         let listed = ask("workflows").query(&[("limit", "1")]);
-        listed.json::<Page<IgnoredAny>>().await?;
+        listed.json::<RawPage<IgnoredAny>>().await?;
         if *self.is_n8n_1.lock() == Some(false) {
             return Ok(());
         }
@@ -181,13 +200,12 @@ impl Api {
         for _ in 0..MAX_PAGES {
             let mut pairs = [query, &[("limit", "250")]].concat();
             pairs.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-            let page: Page<Box<RawValue>> = self.get(path, &pairs).await?;
+            let page: RawPage = self.get(path, &pairs).await?;
             let page = page.read(kind);
-            page.unreadable
-                .iter()
-                .for_each(|one| tracing::warn!("{one}"));
+            let left_out = page.rest.left_out.iter();
+            left_out.for_each(|one| tracing::warn!("{one}"));
             rows.extend(page.data);
-            cursor = page.next_cursor;
+            cursor = page.rest.next_cursor;
             if cursor.is_none() {
                 return Ok((rows, true));
             }

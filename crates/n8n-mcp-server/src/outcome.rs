@@ -135,6 +135,11 @@ impl Run {
         run.version_id.clone_from(&execution.workflow_version_id);
         let trace = Trace::read(execution.data.as_deref());
         let workflow = execution.workflow();
+        if let Some(cause) = &trace.unreadable {
+            run = run.with_note(format!(
+                "This server cannot read all data of this execution: {cause}."
+            ));
+        }
         match run.status {
             RunStatus::Completed if execution.data_too_large_to_display => {
                 run.with_note("The output is too large for n8n to return.")
@@ -162,9 +167,7 @@ impl Run {
         self.items = trace.last_items(workflow);
         if self.items.is_none() {
             return match &trace.unreadable {
-                Some(cause) => {
-                    self.with_note(format!("This server cannot read the output: {cause}."))
-                }
+                Some(_) => self,
                 None => self.with_note("n8n keeps no output of this execution."),
             };
         }

@@ -178,7 +178,7 @@ async fn one_bad_row_spoils_no_list() {
     assert_has!(shown, {"execution_id": "odd", "status": "completed"});
     assert_contains(
         &shown["note"],
-        "cannot read the output: the runs of \"Set\"",
+        "cannot read all data of this execution: the runs of \"Set\"",
     );
     let version = json!({"workflow_id": "odd", "version_id": "v"});
     let cause = "missing field `nodes`";

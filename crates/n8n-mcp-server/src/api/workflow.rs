@@ -18,7 +18,6 @@ use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -26,7 +25,7 @@ use upstream::http::{HttpFailure, Method, StatusCode};
 
 use super::failure::{complaint, is_conflict, is_missing};
 use super::shared::{shared, slot};
-use super::{Api, Page, after};
+use super::{Api, Page, RawPage, after};
 use crate::policy::{NEW_IS_CLOSED, REVIEW_TAG, not_open};
 
 pub(crate) const UNKNOWN_CURSOR: &str = "`cursor` is not a cursor of n8n. Pass the `next_cursor` \
@@ -56,7 +55,7 @@ impl Api {
         let request = request
             .query(filter)
             .query(&[("excludePinnedData", "true")]);
-        let page: Result<Page<Box<RawValue>>, _> = request.json().await;
+        let page: Result<RawPage, _> = request.json().await;
         let page = page.map_err(|failure: HttpFailure| {
             if filter.cursor.is_some() && failure.status() == Some(StatusCode::BAD_REQUEST) {
                 ToolError::invalid_argument(UNKNOWN_CURSOR)
@@ -130,10 +129,10 @@ const DEACTIVATION_TIMEOUT: Duration = Duration::from_secs(20);
 const PUBLISHING_TIME: Duration = Duration::from_millis(1_500);
 const DELETE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-#[derive(Deserialize)]
-pub(super) struct TagRow {
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Tag {
     id: String,
-    pub(super) name: String,
+    pub(crate) name: String,
 }
 
 /// The right to change a workflow, for as long as it lives.
@@ -577,7 +576,7 @@ impl Api {
         }
     }
 
-    async fn tags(&self) -> Result<Vec<TagRow>, HttpFailure> {
+    async fn tags(&self) -> Result<Vec<Tag>, HttpFailure> {
         Ok(self.all("Tag", &["tags"], &[]).await?.0)
     }
 
@@ -787,7 +786,7 @@ impl Api {
         if !self.policy.requires_review {
             return Ok(());
         }
-        let tags: Vec<TagRow> = self.get(&["workflows", id.as_str(), "tags"], &[]).await?;
+        let tags: Vec<Tag> = self.get(&["workflows", id.as_str(), "tags"], &[]).await?;
         let mut names: Vec<String> = tags.into_iter().map(|tag| tag.name).collect();
         if names.iter().any(|name| name == REVIEW_TAG) {
             return Ok(());

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use n8n_workflow::Workflow;
 
+use crate::api::Rest;
 use crate::tools::collection::{DEFAULT_LIMIT, filtered_page};
 use crate::tools::prelude::*;
 
@@ -51,11 +52,8 @@ struct ListCredentials {
 #[derive(Serialize, JsonSchema)]
 struct Credentials {
     credentials: Vec<Credential>,
-    /// These rows cannot be read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    left_out: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 /// It is shown without its secret.
@@ -112,8 +110,7 @@ impl Tool for ListCredentials {
         }
         Ok(Credentials {
             credentials: page.data,
-            left_out: page.unreadable,
-            next_cursor: page.next_cursor,
+            rest: page.rest,
         })
     }
 }

@@ -6,6 +6,7 @@ use serde_json::Number;
 use upstream::http::Request;
 use upstream::redact::Redactor;
 
+use crate::api::Rest;
 use crate::tools::prelude::*;
 
 pub(crate) fn data_tables() -> Toolset<N8n> {
@@ -41,11 +42,8 @@ struct ListDataTables {
 #[derive(Serialize, JsonSchema)]
 struct Tables {
     data_tables: Vec<Table>,
-    /// These rows cannot be read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    left_out: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -73,8 +71,7 @@ impl Tool for ListDataTables {
         let page = TABLES.page(n8n, &[], &[], self.limit, self.cursor).await?;
         Ok(Tables {
             data_tables: page.data,
-            left_out: page.unreadable,
-            next_cursor: page.next_cursor,
+            rest: page.rest,
         })
     }
 }
@@ -213,7 +210,7 @@ impl Tool for GetDataTableRows {
         });
         Ok(Rows {
             rows: page.data,
-            next_cursor: page.next_cursor,
+            next_cursor: page.rest.next_cursor,
         })
     }
 }

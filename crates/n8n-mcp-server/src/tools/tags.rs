@@ -1,5 +1,6 @@
 //! The toolset `tags`.
 
+use crate::api::{Rest, Tag};
 use crate::tools::prelude::*;
 
 const TAGS: Collection = Collection {
@@ -29,17 +30,8 @@ struct ListTags {
 #[derive(Serialize, JsonSchema)]
 struct Tags {
     tags: Vec<Tag>,
-    /// These rows cannot be read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    left_out: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-}
-
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct Tag {
-    id: String,
-    name: String,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 impl Tool for ListTags {
@@ -52,8 +44,7 @@ impl Tool for ListTags {
         let page = TAGS.page(n8n, &[], &[], self.limit, self.cursor).await?;
         Ok(Tags {
             tags: page.data,
-            left_out: page.unreadable,
-            next_cursor: page.next_cursor,
+            rest: page.rest,
         })
     }
 }

@@ -9,7 +9,7 @@ use upstream::http::HttpFailure;
 use upstream::text::first_line;
 use upstream::time::{Since, Timestamp};
 
-use crate::api::{ExecutionFilter, Page, UNKNOWN_CURSOR, complaint};
+use crate::api::{ExecutionFilter, Page, Rest, UNKNOWN_CURSOR, complaint};
 use crate::outcome::RunStatus;
 use crate::tools::collection::filtered_page;
 use crate::tools::prelude::*;
@@ -60,14 +60,11 @@ pub(crate) struct ExecutionPage {
     /// The most frequent group comes first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     groups: Vec<FailureGroup>,
-    /// These rows cannot be read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    left_out: Vec<String>,
     /// The errors of older failures were not read.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     cut: bool,
-    /// It is absent on the last page.
-    next_cursor: Option<String>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 #[skip_serializing_none]
@@ -127,13 +124,12 @@ impl Tool for ListExecutions {
                 let page = page(n8n, &filter).await?;
                 Ok(Page {
                     data: n8n.api.admitted(page.data).await?,
-                    next_cursor: page.next_cursor,
-                    unreadable: page.unreadable,
+                    rest: page.rest,
                 })
             }
         };
         let listed = filtered_page(limit, cursor.as_deref(), fetch).await?;
-        let (mut executions, mut left_out) = (listed.data, listed.unreadable);
+        let (mut executions, mut rest) = (listed.data, listed.rest);
         if filter.status.is_none() && cursor.is_none() {
             // n8n lists running executions only if it is asked for them.
             let running = ExecutionFilter {
@@ -147,7 +143,7 @@ impl Tool for ListExecutions {
             executions.splice(0..0, running);
         }
         // Their workflows are unknown.
-        left_out.retain(|_| n8n.api.policy.is_open());
+        rest.left_out.retain(|_| n8n.api.policy.is_open());
         let (executions, cut) = rows(n8n, executions).await;
         let (executions, groups) = match group {
             true => (None, groups(executions)),
@@ -156,9 +152,8 @@ impl Tool for ListExecutions {
         Ok(ExecutionPage {
             executions,
             groups,
-            left_out,
             cut,
-            next_cursor: listed.next_cursor,
+            rest,
         })
     }
 }
@@ -182,7 +177,7 @@ async fn rows(n8n: &N8n, executions: Vec<Execution>) -> (Vec<ExecutionRow>, bool
     let ids: Vec<Id> = failed.take(MAX_ERRORS).map(|one| one.id.clone()).collect();
     let redactor = &n8n.redactor();
     let errors = stream::iter(ids).map(|id| async move {
-        let read = n8n.api.execution(&id, true).await.ok()??;
+        let read: Execution = n8n.api.execution(&id, true).await.ok()??;
         let (node, message) = Trace::read(read.data.as_deref()).failure();
         Some((id, (node, first_line(&redactor.text(&message), MAX_ERROR))))
     });

@@ -148,7 +148,7 @@ impl Tool for EditWorkflow {
     }
 }
 
-async fn replace(
+pub(super) async fn replace(
     n8n: &N8n,
     (lock, current, before): (WorkflowLock, Workflow, Draft),
     draft: &Draft,

@@ -8,7 +8,7 @@ use n8n_workflow::trigger::{Trigger, TriggerKind, parameters_of, triggers};
 use n8n_workflow::{Node, UnpublishedDraft, Workflow};
 
 use super::authoring::redacted;
-use crate::api::WorkflowFilter;
+use crate::api::{Rest, WorkflowFilter};
 use crate::start_method::Access;
 use crate::tools::collection::{DEFAULT_LIMIT, filtered_page};
 use crate::tools::prelude::*;
@@ -247,12 +247,8 @@ pub(crate) struct ListWorkflows {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct WorkflowPage {
     pub(crate) workflows: Vec<WorkflowRow>,
-    /// These rows cannot be read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    left_out: Vec<String>,
-    /// It is absent on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -303,12 +299,11 @@ impl Tool for ListWorkflows {
         };
         let mut page = filtered_page(limit, cursor, fetch).await?;
         // Their tags and projects are unknown.
-        page.unreadable.retain(|_| policy.is_open());
+        page.rest.left_out.retain(|_| policy.is_open());
         let rows = stream::iter(page.data).map(|workflow| WorkflowRow::of(workflow, n8n));
         Ok(WorkflowPage {
             workflows: rows.buffered(CONCURRENT_READS).collect().await,
-            left_out: page.unreadable,
-            next_cursor: page.next_cursor,
+            rest: page.rest,
         })
     }
 }

@@ -6,10 +6,10 @@ use n8n_workflow::draft::Draft;
 use n8n_workflow::{Node, Workflow};
 use upstream::redact::Redactor;
 
-use super::authoring::{check_change, load_for_change, redacted};
+use super::authoring::{check_change, load_for_change, redacted, replace};
 use super::get::{NodeSummary, node_summary};
 use super::load;
-use crate::api::Written;
+use crate::api::{Rest, Written};
 use crate::tools::prelude::*;
 
 const WORKFLOWS: Collection = Collection {
@@ -43,11 +43,8 @@ struct ListWorkflowVersions {
 #[derive(Serialize, JsonSchema)]
 struct Versions {
     versions: Vec<VersionRow>,
-    /// These rows cannot be read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    left_out: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 #[skip_serializing_none]
@@ -99,8 +96,7 @@ impl Tool for ListWorkflowVersions {
             .map(|row: VersionRow| row.marked(&workflow, &redactor));
         Ok(Versions {
             versions: page.data,
-            left_out: page.unreadable,
-            next_cursor: page.next_cursor,
+            rest: page.rest,
         })
     }
 }
@@ -204,12 +200,10 @@ impl Tool for RestoreWorkflowVersion {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
         let id = &self.workflow_id;
-        let (lock, workflow, before) = load_for_change(n8n, id, None).await?;
-        let (_, draft) = version(n8n, id, &self.version_id, &before).await?;
-        let change = Some((&workflow, &before));
-        let checked = check_change(n8n, change, &draft, true).await?;
-        let api = &n8n.api;
-        let written = api.replace_workflow(lock, &workflow, &draft, false).await?;
-        Ok(written.with_checks(checked))
+        let loaded = load_for_change(n8n, id, None).await?;
+        let (_, workflow, before) = &loaded;
+        let (_, draft) = version(n8n, id, &self.version_id, before).await?;
+        let checked = check_change(n8n, Some((workflow, before)), &draft, true).await?;
+        replace(n8n, loaded, &draft, checked, false).await
     }
 }
