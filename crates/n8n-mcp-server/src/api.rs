@@ -11,11 +11,14 @@ use std::time::Duration;
 use mcp_serve::Secret;
 use n8n_workflow::{Execution, Id, Workflow};
 use parking_lot::Mutex;
-use serde::Deserialize;
+use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 use upstream::http::{Client, Fault, HttpFailure, Method, Request, ServiceProfile};
+use upstream::redact::json_cause;
 
 use crate::policy::Policy;
 
@@ -24,7 +27,7 @@ use shared::{Shared, Slots};
 pub(crate) use execution::ExecutionFilter;
 pub(crate) use failure::{after, complaint, is_conflict, is_missing, is_too_old, scope};
 pub(crate) use workflow::{
-    UNKNOWN_CURSOR, WorkflowFilter, WorkflowLock, Written, changed_meanwhile,
+    Tag, UNKNOWN_CURSOR, WorkflowFilter, WorkflowLock, Written, changed_meanwhile,
 };
 
 /// Shorter than for a call: the probe only finds out whether a call would be answered.
@@ -60,34 +63,64 @@ pub(crate) struct Api {
     is_n8n_1: Mutex<Option<bool>>,
 }
 
+/// A page of a list as n8n writes it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
+pub(crate) struct RawPage<T = Box<RawValue>> {
+    data: Vec<T>,
+    next_cursor: Option<String>,
+}
+
+/// A page of a list, as far as it can be read.
 pub(crate) struct Page<T> {
     pub(crate) data: Vec<T>,
+    pub(crate) rest: Rest,
+}
+
+// What a list shows beside its rows. (A doc comment would become a part of the tools' schemas.)
+#[skip_serializing_none]
+#[derive(Default, Serialize, JsonSchema)]
+pub(crate) struct Rest {
+    /// These rows cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) left_out: Vec<String>,
+    /// It is absent on the last page.
     pub(crate) next_cursor: Option<String>,
-    /// Texts about rows that cannot be read.
-    #[serde(skip)]
-    pub(crate) unreadable: Vec<String>,
+}
+
+impl RawPage {
+    /// The page with the rows that can be read; `kind` names them in the texts about the others.
+    pub(crate) fn read<T: DeserializeOwned>(self, kind: &str) -> Page<T> {
+        let (mut data, mut left_out) = (Vec::new(), Vec::new());
+        for row in self.data {
+            match serde_json::from_str(row.get()) {
+                Ok(read) => data.push(read),
+                Err(error) => {
+                    let row: Value = serde_json::from_str(row.get()).unwrap_or_default();
+                    let id = row.get("id").unwrap_or(&row["versionId"]);
+                    let (name, cause) = (&row["name"], json_cause(&error));
+                    left_out.push(format!(
+                        "{kind} {id} ({name}) is left out, since it cannot be read: {cause}."
+                    ));
+                }
+            }
+        }
+        let next_cursor = self.next_cursor;
+        Page {
+            data,
+            rest: Rest {
+                left_out,
+                next_cursor,
+            },
+        }
+    }
 }
 
 impl<T> Page<T> {
     pub(crate) fn map<U>(self, change: impl FnMut(T) -> U) -> Page<U> {
         Page {
             data: self.data.into_iter().map(change).collect(),
-            next_cursor: self.next_cursor,
-            unreadable: self.unreadable,
-        }
-    }
-}
-
-impl Page<Box<RawValue>> {
-    /// The page with the rows that can be read; `kind` names them in the texts about the others.
-    fn read<T: DeserializeOwned>(self, kind: &str) -> Page<T> {
-        let (data, unreadable) = workflow::readable(kind, &self.data);
-        Page {
-            data,
-            next_cursor: self.next_cursor,
-            unreadable,
+            rest: self.rest,
         }
     }
 }
@@ -116,7 +149,7 @@ impl Api {
                 .timeout(PROBE_TIMEOUT)
         };
         let listed = ask("workflows").query(&[("limit", "1")]);
-        listed.json::<Page<IgnoredAny>>().await?;
+        listed.json::<RawPage<IgnoredAny>>().await?;
         if *self.is_n8n_1.lock() == Some(false) {
             return Ok(());
         }
@@ -155,9 +188,11 @@ impl Api {
         self.request(Method::GET, path).query(query).json().await
     }
 
-    /// The rows of all pages of a list, and whether those are all: at most [`MAX_PAGES`] are read.
+    /// The rows of all pages of a list, as far as they can be read, and whether the pages are all: at most
+    /// [`MAX_PAGES`] are read.
     pub(crate) async fn all<T: DeserializeOwned>(
         &self,
+        kind: &str,
         path: &[&str],
         query: &[(&str, &str)],
     ) -> Result<(Vec<T>, bool), HttpFailure> {
@@ -165,9 +200,12 @@ impl Api {
         for _ in 0..MAX_PAGES {
             let mut pairs = [query, &[("limit", "250")]].concat();
             pairs.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-            let page: Page<T> = self.get(path, &pairs).await?;
+            let page: RawPage = self.get(path, &pairs).await?;
+            let page = page.read(kind);
+            let left_out = page.rest.left_out.iter();
+            left_out.for_each(|one| tracing::warn!("{one}"));
             rows.extend(page.data);
-            cursor = page.next_cursor;
+            cursor = page.rest.next_cursor;
             if cursor.is_none() {
                 return Ok((rows, true));
             }

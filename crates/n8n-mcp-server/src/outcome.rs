@@ -20,41 +20,41 @@ use crate::start_method::StartMethod;
 #[skip_serializing_none]
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Run {
-    /// The execution in n8n; absent if n8n saves none.
+    /// n8n has the execution under this id; it is absent if n8n saves none.
     execution_id: Option<String>,
     status: RunStatus,
-    /// Output of the last node: an item, or an array of several.
+    /// The last node put this out: an item, or an array of several.
     #[schemars(extend("not" = {"type": "null"}))]
     output: Option<Box<RawValue>>,
     /// The items that become the output.
     #[serde(skip)]
     items: Option<Vec<Box<RawValue>>>,
-    /// The webhook's answer.
+    /// The webhook gave this answer.
     response: Option<WebhookResponse>,
     error: Option<RunError>,
     note: Option<String>,
-    /// The trigger that was started.
+    /// This trigger was started.
     trigger: Option<String>,
-    /// Start method.
+    /// It was started in this way.
     way: Option<StartMethod>,
-    /// The version of the workflow that ran.
+    /// This version of the workflow ran.
     version_id: Option<String>,
     waits: Option<Waiting>,
 }
 
-/// A node that waits.
+/// This node waits.
 #[skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 struct Waiting {
     node: Option<String>,
-    /// The event that continues it.
+    /// This continues it.
     r#for: &'static str,
     until: Option<String>,
-    /// JSON Schema of the parameters for resume_execution.
+    /// resume_execution takes parameters of this JSON Schema.
     parameters: Option<Map<String, Value>>,
 }
 
-/// The state of a run.
+/// The run is in this state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RunStatus {
@@ -99,7 +99,7 @@ impl Kept {
     }
 }
 
-/// The error of the workflow.
+/// The workflow failed with this error.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 struct RunError {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,6 +135,11 @@ impl Run {
         run.version_id.clone_from(&execution.workflow_version_id);
         let trace = Trace::read(execution.data.as_deref());
         let workflow = execution.workflow();
+        if let Some(cause) = &trace.unreadable {
+            run = run.with_note(format!(
+                "This server cannot read all data of this execution: {cause}."
+            ));
+        }
         match run.status {
             RunStatus::Completed if execution.data_too_large_to_display => {
                 run.with_note("The output is too large for n8n to return.")
@@ -161,7 +166,10 @@ impl Run {
     fn with_output(mut self, trace: &Trace, workflow: Option<&Workflow>) -> Self {
         self.items = trace.last_items(workflow);
         if self.items.is_none() {
-            return self.with_note("n8n keeps no output of this execution.");
+            return match &trace.unreadable {
+                Some(_) => self,
+                None => self.with_note("n8n keeps no output of this execution."),
+            };
         }
         let handled = workflow.and_then(|all| find_handled(trace, all, &Redactor::new(true)));
         if let Some(node) = handled.and_then(|failure| failure.node) {
@@ -439,13 +447,13 @@ const MAX_BODY: usize = 4 * 1024;
 #[skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WebhookResponse {
-    /// HTTP status.
+    /// The answer has this HTTP status.
     status: u16,
     content_type: Option<String>,
-    /// JSON or text; absent if it is the same as `output`, or binary.
+    /// It is JSON or text, and absent if it is the same as `output`, or binary.
     #[schemars(extend("not" = {"type": "null"}))]
     body: Option<Box<RawValue>>,
-    /// Size of a binary body in bytes.
+    /// A binary body has this size.
     bytes: Option<usize>,
     #[serde(skip)]
     text: Option<String>,
@@ -481,7 +489,7 @@ impl WebhookResponse {
         }
         let json: Option<&RawValue> = serde_json::from_str(&text).ok();
         let shown = json.map(|json| {
-            let body = without_stack(json.to_owned(), self.status);
+            let body = without_stack(without_error_stack(json.to_owned()), self.status);
             selection.of_answer(redactor.raw_json(body))
         });
         let body = match shown {

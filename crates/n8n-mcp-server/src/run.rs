@@ -143,7 +143,7 @@ impl Tool for RunWorkflow {
         let mut run = run
             .started_by(plan.way, plan.trigger)
             .shown(&n8n.redactor(), &output);
-        if let Some(note) = ran_version(plan.way, run.version(), &workflow) {
+        if let Some(note) = ran_version(n8n, plan.way, run.version(), &workflow).await {
             run = run.with_note(note);
         }
         Ok(run)
@@ -151,7 +151,12 @@ impl Tool for RunWorkflow {
 }
 
 /// Says which version ran, if get_workflow shows another version.
-fn ran_version(way: StartMethod, ran: Option<&str>, workflow: &Workflow) -> Option<String> {
+async fn ran_version(
+    n8n: &N8n,
+    way: StartMethod,
+    ran: Option<&str>,
+    workflow: &Workflow,
+) -> Option<String> {
     let live = workflow.active_version_id.as_deref();
     if !way.is_mcp()
         && workflow.active
@@ -162,14 +167,14 @@ fn ran_version(way: StartMethod, ran: Option<&str>, workflow: &Workflow) -> Opti
              change over. Nothing was repeated."
         ));
     }
-    let versions = workflow.unpublished_draft()?;
-    let (draft, live) = (versions.draft_version, versions.live_version);
+    let versions = n8n.api.unpublished(workflow).await?;
+    let (draft, live) = (versions.named(), versions.live_version);
     Some(match way {
         StartMethod::McpManual => {
-            format!("The draft ran (version {draft}), which is not what is live (version {live}).")
+            format!("The draft ran ({draft}), which is not what is live (version {live}).")
         }
         _ => format!(
-            "What is live ran (version {live}), not the draft that get_workflow shows (version {draft})."
+            "What is live ran (version {live}), not the draft that get_workflow shows ({draft})."
         ),
     })
 }

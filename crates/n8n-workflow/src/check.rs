@@ -283,7 +283,7 @@ fn check_expressions(node: &Node, names: &HashSet<&str>, found: &mut Findings) {
     });
 }
 
-/// A problem, or a possible one.
+/// It is a problem, or a possible one.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "it would become a part of a tool's schema")]
@@ -291,11 +291,11 @@ pub struct Finding {
     pub severity: Severity,
     pub node: Option<String>,
     pub message: String,
-    /// Fix for it.
+    /// This fixes it.
     pub fix: Option<String>,
 }
 
-/// Whether it runs anyway.
+/// A workflow with an error does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "it would become a part of a tool's schema")]
 #[serde(rename_all = "lowercase")]

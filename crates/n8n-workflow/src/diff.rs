@@ -16,17 +16,17 @@ const MAX_VALUE: usize = 2_000;
 /// Members that say nothing about what a workflow does.
 const IGNORED: [&str; 4] = ["id", "name", "position", "webhookId"];
 
-/// Changes from one definition to another.
+/// These changes lead from one definition to the other.
 #[derive(Default, Serialize, JsonSchema)]
 pub struct WorkflowDiff {
-    /// Nodes, with their types.
+    /// They are new nodes, with their types.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     added: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     removed: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     renamed: Vec<String>,
-    /// Values in nodes that are in both.
+    /// These values differ, in nodes that are in both.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changed: Vec<ValueChange>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -42,9 +42,9 @@ pub struct WorkflowDiff {
 #[derive(Serialize, JsonSchema)]
 struct ValueChange {
     node: String,
-    /// Such as `parameters.url`.
+    /// It is, for example, `parameters.url`.
     path: String,
-    /// Absent if it did not exist; of long texts the lines that differ.
+    /// It is absent if it did not exist; of long texts it has the lines that differ.
     before: Option<String>,
     after: Option<String>,
 }

@@ -14,7 +14,7 @@ use crate::node::Node;
 use crate::node_type::last_part;
 use crate::workflow::Workflow;
 
-/// The kind of a trigger.
+/// It is the kind of the trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "it would become a part of a tool's schema")]
 #[serde(rename_all = "snake_case")]

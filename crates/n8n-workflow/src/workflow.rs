@@ -20,7 +20,7 @@ use crate::node::Node;
 pub struct UnpublishedDraft {
     pub draft_version: String,
     pub live_version: String,
-    /// Who wrote the draft.
+    /// This user wrote the draft.
     pub changed_by: Option<String>,
     pub changed_at: Option<String>,
 }
@@ -146,6 +146,16 @@ fn project_ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
     Ok(shares.into_iter().map(|share| share.project_id).collect())
 }
 
+impl UnpublishedDraft {
+    /// The draft with who has written it and when, as far as that is known.
+    pub fn named(&self) -> String {
+        let by = self.changed_by.as_deref().map(|by| format!(" by {by}"));
+        let at = self.changed_at.as_deref().map(|at| format!(" of {at}"));
+        let parts = [Some(format!("version {}", self.draft_version)), by, at];
+        parts.into_iter().flatten().collect()
+    }
+}
+
 impl Workflow {
     /// The nodes that run in production.
     pub fn live_nodes(&self) -> &[Node] {
@@ -175,39 +185,48 @@ impl Workflow {
 /// The year that n8n writes for "until it is resumed".
 const FOREVER: &str = "3000-";
 
-/// One execution of a workflow.
+/// One execution of a workflow. A part that does not have the form of n8n counts as absent.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Execution {
     /// A number in today's n8n.
+    #[serde(deserialize_with = "id")]
     pub id: Id,
     /// Its state.
+    #[serde(default, deserialize_with = "or_default")]
     pub status: Status,
     /// Absent in answers of some versions.
+    #[serde(default, deserialize_with = "or_default")]
     pub workflow_id: Option<Id>,
     /// n8n's word for the kind of its trigger.
+    #[serde(default, deserialize_with = "or_default")]
     pub mode: Option<String>,
     /// RFC 3339, as the other times.
+    #[serde(default, deserialize_with = "or_default")]
     pub started_at: Option<String>,
     /// Absent before its end.
+    #[serde(default, deserialize_with = "or_default")]
     pub stopped_at: Option<String>,
     /// The execution that it retries.
+    #[serde(default, deserialize_with = "or_default")]
     pub retry_of: Option<Id>,
     /// Until when it waits.
+    #[serde(default, deserialize_with = "or_default")]
     pub wait_till: Option<String>,
-    /// The version of the workflow that ran.
+    /// This version of the workflow ran.
+    #[serde(default, deserialize_with = "or_default")]
     pub workflow_version_id: Option<String>,
     /// The data of its nodes; only if it was requested.
     pub data: Option<Box<RawValue>>,
     /// The workflow as it was.
     pub workflow_data: Option<Box<RawValue>>,
     /// `data` was left out for its size.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub data_too_large_to_display: bool,
 }
 
 /// The state of an execution.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// Not begun.
@@ -225,6 +244,7 @@ pub enum Status {
     /// A person or a caller has stopped it.
     Canceled,
     /// `unknown`, or a state that this version does not know.
+    #[default]
     #[serde(other)]
     Unknown,
 }

@@ -9,12 +9,13 @@ mod name;
 mod shape;
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::text::clean;
+use crate::text::{clean, truncate};
 use key_body::KeyLines;
 use shape::{Reach, hide};
 
@@ -320,6 +321,17 @@ fn is_placeholder(value: &str) -> bool {
 /// Redacts a text without counting, also if redaction is turned off: error messages of others.
 pub fn redacted(text: &str) -> Cow<'_, str> {
     hide(clean(text), Reach::Pairs).0
+}
+
+/// The most characters of [`json_cause`].
+const MAX_JSON_CAUSE: usize = 200;
+
+/// The reason against JSON, as a parser of it says, without the value that it quotes.
+pub fn json_cause(error: &impl Display) -> String {
+    let text = error.to_string();
+    let (before, rest) = text.split_once('"').unwrap_or((&text, ""));
+    let (_, after) = rest.rsplit_once('"').unwrap_or_default();
+    truncate(&redacted(&format!("{before}{after}")), MAX_JSON_CAUSE)
 }
 
 /// Redacts a text that may hold code: only tokens, not pairs (`token = next()`). A text without

@@ -1,8 +1,9 @@
 //! Against an n8n that misbehaves, with faults that the real one does not show; and servers that start while n8n is
 //! not usable, report the reason, and recover by themselves.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -68,8 +69,8 @@ const BAD_ANSWERS: &str = "\
 500 | SECRET-BODY | HTTP 500
 503 | PAGE | not ready
 302 | PAGE | redirects
-200 | PAGE | does not answer like n8n's API
-200 | SECRET-BODY | does not answer like n8n's API
+200 | PAGE | does not answer like n8n's API: expected value
+200 | SECRET-BODY | does not answer like n8n's API: missing field
 200 | LARGE | larger than 16 MiB
 ";
 
@@ -335,6 +336,32 @@ async fn only_a_pending_activation_is_retried() {
     let server = server(&never.url).await;
     let part = "does not know the production URL";
     refused!(server.client().await, "run_workflow", {"workflow_id": "w"}, part);
+}
+
+/// n8n answers a publication before it runs the new version; here it does so a second later.
+#[tokio::test]
+async fn run_waits_for_the_version_that_was_just_published() {
+    let published = Mutex::new(None::<Instant>);
+    let fake = FakeService::start(move |request| match request.target.split('?').next() {
+        Some("/api/v1/workflows/w") => Response::json(200, &workflow()),
+        Some("/api/v1/workflows/w/activate") => {
+            *published.lock().unwrap() = Some(Instant::now());
+            Response::json(200, &workflow())
+        }
+        Some("/webhook/hook") => {
+            let since = published.lock().unwrap().map(|at| at.elapsed());
+            let is_new = since.is_some_and(|since| since.as_secs() >= 1);
+            Response::json(200, &json!({"result": if is_new { "new" } else { "old" }}))
+        }
+        _ => Response::json(200, &json!({"data": [], "nextCursor": null})),
+    })
+    .await;
+    let server = server_with_all(&fake).await;
+    let client = server.client().await;
+    done!(client, "activate_workflow", {"workflow_id": "w"});
+    let ran = done!(client, "run_workflow", {"workflow_id": "w"});
+    assert_has!(ran, {"status": "completed", "output": {"result": "new"}});
+    assert_eq!(starts(&fake), 1);
 }
 
 /// Waits until the server is degraded for this reason; its calls fail for it, too.

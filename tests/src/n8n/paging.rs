@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::{call, done, server_with_all};
-use crate::harness::{FakeService, Request, Response, Server};
+use super::{assert_refused, call, done, server_with_all};
+use crate::harness::{FakeService, Request, Response, Server, assert_contains, member_texts};
 
 /// Of every list.
 const ROWS: usize = 2_600;
@@ -88,7 +88,7 @@ async fn rows_on_the_last_of_many_pages_are_found() {
     let mut usual = Vec::new();
     loop {
         let page = done(&client, "list_credentials", arguments.clone()).await;
-        let ids = crate::harness::member_texts(&page["credentials"], "id");
+        let ids = member_texts(&page["credentials"], "id");
         usual.extend(ids.into_iter().map(str::to_owned));
         match page.get("next_cursor") {
             Some(next) => arguments["cursor"] = next.clone(),
@@ -109,26 +109,87 @@ async fn one_bad_row_spoils_no_list() {
         "connections": {"A": null}, "pinData": null, "updatedAt": null,
         "nodes": [null, {"name": 7, "parameters": null, "credentials": [], "webhookId": {}, "typeVersion": "2"}],
     });
+    let runs =
+        json!({"resultData": {"runData": {"Set": [{"data": 7}]}, "lastNodeExecuted": "Set"}});
+    let odd_execution = json!({"id": "odd", "status": "success", "mode": 7, "startedAt": {}, "workflowId": [],
+        "retryOf": 1, "data": runs});
     let fake = FakeService::start(move |request| {
         let path = request.target.split('?').next().unwrap_or_default();
+        let list = |odd: &Value| {
+            let good = json!({"id": "good", "name": "Good", "type": "t", "status": "success",
+                "versionId": "good", "createdAt": ""});
+            let rows = json!([good, {"name": "No id"}, 7, odd]);
+            Response::json(200, &json!({"data": rows, "nextCursor": null}))
+        };
         match path.trim_start_matches("/api/v1/") {
-            "workflows" => {
-                let good = json!({"id": "good", "name": "Good", "active": false});
-                let rows = json!([good, {"name": "No id"}, 7, odd]);
-                Response::json(200, &json!({"data": rows, "nextCursor": null}))
+            "workflows" => list(&odd),
+            "executions" => list(&odd_execution),
+            "credentials" | "tags" | "data-tables" | "workflows/odd/history" => {
+                list(&json!({"id": 1, "name": "Bad", "versionId": 1}))
             }
+            "workflows/odd/versions/v" => {
+                Response::json(200, &json!({"versionId": "v", "createdAt": 7}))
+            }
+            "executions/good" | "executions/odd" => Response::json(200, &odd_execution),
             _ => Response::json(200, &odd),
         }
     })
     .await;
     let server = server_with_all(&fake).await;
     let client = server.client().await;
-    let listed = done!(client, "list_workflows", {});
-    let ids = crate::harness::member_texts(&listed["workflows"], "id");
-    assert_eq!(ids, ["good", "odd"], "{listed}");
-    let left_out = listed["left_out"].as_array().unwrap();
-    assert_eq!(left_out.len(), 2, "{listed}");
-    assert!(left_out[0].as_str().unwrap().contains("No id"), "{listed}");
+    for (tool, member, id, good, left_out) in [
+        ("list_workflows", "workflows", "id", vec!["good", "odd"], 2),
+        (
+            "list_executions",
+            "executions",
+            "execution_id",
+            vec!["good", "odd"],
+            2,
+        ),
+        ("list_credentials", "credentials", "id", vec!["good"], 3),
+        ("list_tags", "tags", "id", vec!["good"], 3),
+        ("list_data_tables", "data_tables", "id", vec!["good"], 3),
+        (
+            "list_workflow_versions",
+            "versions",
+            "version_id",
+            vec!["good"],
+            3,
+        ),
+    ] {
+        let of_workflow = json!({"workflow_id": "odd"});
+        let arguments = if member == "versions" {
+            of_workflow
+        } else {
+            json!({})
+        };
+        let listed = done(&client, tool, arguments).await;
+        assert_eq!(member_texts(&listed[member], id), good, "{listed}");
+        let named = listed["left_out"].as_array().unwrap();
+        assert_eq!(named.len(), left_out, "{listed}");
+        assert_contains(&named[0], "No id");
+        assert_contains(&named[0], "missing field");
+    }
+    // The lists that a change looks into, too.
+    done!(client, "set_workflow_tags", {"workflow_id": "odd", "tags": ["Good"]});
+    refused!(client, "delete_credential", {"credential_id": "good"}, "\"Good\"");
+    // So is one object, and where that is not possible the cause is told.
+    let shown = done!(client, "get_execution", {"execution_id": "odd"});
+    assert_has!(shown, {"execution_id": "odd", "status": "completed"});
+    assert_contains(
+        &shown["note"],
+        "cannot read all data of this execution: the runs of \"Set\"",
+    );
+    let version = json!({"workflow_id": "odd", "version_id": "v"});
+    let cause = "missing field `nodes`";
+    assert_refused(&client, "get_workflow_version", version, cause).await;
+    let grouped = done!(client, "list_executions", {"group": true});
+    assert_eq!(grouped["groups"][0]["count"], 2, "{grouped}");
+    let requests = fake.requests();
+    let listed = requests
+        .iter()
+        .rfind(|one| one.target.contains("/executions?"));
+    assert_contains(&listed.unwrap().target, "limit=250");
     let resource = server
         .result("resources/read", json!({"uri": "n8n://workflows"}))
         .await;

@@ -14,7 +14,7 @@ use upstream::http::{HttpFailure, Method};
 
 use super::failure::{is_conflict, is_missing, is_no_execution};
 use super::shared::shared;
-use super::{Api, Page, after};
+use super::{Api, Page, RawPage, after};
 
 /// The delay of a page for each caller that waits for it: n8n, which also runs their workflows, is
 /// busy with it.
@@ -52,15 +52,7 @@ impl ExecutionFilter {
 
 impl Api {
     /// An execution; `None` if n8n does not have it, or not any more.
-    pub(crate) async fn execution(
-        &self,
-        id: &Id,
-        with_data: bool,
-    ) -> Result<Option<Execution>, HttpFailure> {
-        self.execution_as(id, with_data).await
-    }
-
-    async fn execution_as<T: DeserializeOwned>(
+    pub(crate) async fn execution<T: DeserializeOwned>(
         &self,
         id: &Id,
         with_data: bool,
@@ -80,7 +72,7 @@ impl Api {
         filter: &ExecutionFilter,
     ) -> Result<Page<Execution>, HttpFailure> {
         let request = self.request(Method::GET, &["executions"]);
-        let page: Page<Box<RawValue>> = request.query(filter).json().await?;
+        let page: RawPage = request.query(filter).json().await?;
         Ok(page.read("Execution"))
     }
 
@@ -106,7 +98,7 @@ impl Api {
         id: &Id,
         since: Instant,
     ) -> Result<Arc<Option<Box<RawValue>>>, ToolError> {
-        let request = self.execution_as(id, true);
+        let request = self.execution(id, true);
         let executions = &self.shared_executions;
         shared(executions, id.clone(), since, Duration::ZERO, request).await
     }
@@ -147,7 +139,7 @@ impl Api {
                 Err(failure) => return Err(failure.into()),
             }
             sleep(STOP_CHECK_DELAY).await;
-            let now = self.execution(id, false).await;
+            let now = self.execution::<Execution>(id, false).await;
             let now = now.map_err(|error| after("n8n was told to stop it.", error.into()))?;
             if now.is_none_or(|execution| execution.status.has_ended()) {
                 return Ok(());

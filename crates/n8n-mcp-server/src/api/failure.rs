@@ -21,8 +21,8 @@ pub(super) const WORDING: FailureTexts = FailureTexts {
     interrupted: "n8n at {address} closed the connection before its answer was complete.",
     too_large: "n8n's answer is larger than {mib} MiB. Request less, for example with a smaller \
                 limit.",
-    unreadable: "The server at {address} does not answer like n8n's API. Check N8N_URL: it must \
-        be the address of n8n itself, with its path prefix if it has one.",
+    unreadable: "The server at {address} does not answer like n8n's API: {cause}. If it is n8n, this server cannot \
+        read what n8n holds there; else set N8N_URL to the address of n8n itself, with its path prefix if it has one.",
     may_have_changed: "It may have happened all the same: look before you repeat it.",
     has_changed: "n8n has accepted the request all the same: do not repeat it before you have looked.",
     no_credential: "No API key for n8n at {address} is configured. Create one in n8n (Settings > \

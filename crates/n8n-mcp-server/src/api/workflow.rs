@@ -16,22 +16,18 @@ use n8n_workflow::publish_check::hide_names;
 use n8n_workflow::{Execution, Id, Node, UnpublishedDraft, Workflow};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep, sleep_until};
 use upstream::http::{HttpFailure, Method, StatusCode};
-use upstream::redact::redacted;
-use upstream::text::truncate;
 
 use super::failure::{complaint, is_conflict, is_missing};
 use super::shared::{shared, slot};
-use super::{Api, Page, after};
+use super::{Api, Page, RawPage, after};
 use crate::policy::{NEW_IS_CLOSED, REVIEW_TAG, not_open};
 
-const MAX_CAUSE: usize = 200;
 pub(crate) const UNKNOWN_CURSOR: &str = "`cursor` is not a cursor of n8n. Pass the `next_cursor` \
     of the previous page, or leave `cursor` out for the first page.";
 
@@ -59,7 +55,7 @@ impl Api {
         let request = request
             .query(filter)
             .query(&[("excludePinnedData", "true")]);
-        let page: Result<Page<Box<RawValue>>, _> = request.json().await;
+        let page: Result<RawPage, _> = request.json().await;
         let page = page.map_err(|failure: HttpFailure| {
             if filter.cursor.is_some() && failure.status() == Some(StatusCode::BAD_REQUEST) {
                 ToolError::invalid_argument(UNKNOWN_CURSOR)
@@ -120,40 +116,8 @@ impl Api {
         query: &[(&str, &str)],
     ) -> Result<Vec<Workflow>, ToolError> {
         let query = [query, &[("excludePinnedData", "true")]].concat();
-        let (all, _): (Vec<Box<RawValue>>, _) = self.all(&["workflows"], &query).await?;
-        let (workflows, unreadable) = readable("Workflow", &all);
-        for one in unreadable {
-            tracing::warn!("{one}");
-        }
-        Ok(workflows)
+        Ok(self.all("Workflow", &["workflows"], &query).await?.0)
     }
-}
-
-/// The rows of a list that can be read, and what to say about the others.
-pub(super) fn readable<T: DeserializeOwned>(
-    kind: &str,
-    rows: &[Box<RawValue>],
-) -> (Vec<T>, Vec<String>) {
-    let (mut all, mut unreadable) = (Vec::new(), Vec::new());
-    for row in rows {
-        match serde_json::from_str(row.get()) {
-            Ok(read) => all.push(read),
-            Err(error) => {
-                let row: Value = serde_json::from_str(row.get()).unwrap_or_default();
-                let (id, name) = (&row["id"], &row["name"]);
-                unreadable.push(format!(
-                    "{kind} {id} ({name}) is left out, since it cannot be read: {}.",
-                    cause(&error)
-                ));
-            }
-        }
-    }
-    (all, unreadable)
-}
-
-/// The reason against an answer, which may repeat a part of it.
-fn cause(error: &serde_json::Error) -> String {
-    truncate(&redacted(&error.to_string()), MAX_CAUSE)
 }
 
 /// Longer than for other requests: n8n activates an active workflow again when it changes.
@@ -165,10 +129,10 @@ const DEACTIVATION_TIMEOUT: Duration = Duration::from_secs(20);
 const PUBLISHING_TIME: Duration = Duration::from_millis(1_500);
 const DELETE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-#[derive(Deserialize)]
-pub(super) struct TagRow {
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Tag {
     id: String,
-    pub(super) name: String,
+    pub(crate) name: String,
 }
 
 /// The right to change a workflow, for as long as it lives.
@@ -612,8 +576,8 @@ impl Api {
         }
     }
 
-    async fn tags(&self) -> Result<Vec<TagRow>, HttpFailure> {
-        Ok(self.all(&["tags"], &[]).await?.0)
+    async fn tags(&self) -> Result<Vec<Tag>, HttpFailure> {
+        Ok(self.all("Tag", &["tags"], &[]).await?.0)
     }
 
     /// Replaces the tags of a workflow; creates those that do not exist yet.
@@ -822,7 +786,7 @@ impl Api {
         if !self.policy.requires_review {
             return Ok(());
         }
-        let tags: Vec<TagRow> = self.get(&["workflows", id.as_str(), "tags"], &[]).await?;
+        let tags: Vec<Tag> = self.get(&["workflows", id.as_str(), "tags"], &[]).await?;
         let mut names: Vec<String> = tags.into_iter().map(|tag| tag.name).collect();
         if names.iter().any(|name| name == REVIEW_TAG) {
             return Ok(());

@@ -195,7 +195,7 @@ impl Search {
             let listed = new.len() + page.data.len();
             let ids = page.data.iter().map(|one| &one.id);
             new.extend(ids.filter(|id| self.is_after(id)).cloned());
-            filter.cursor = match &page.next_cursor {
+            filter.cursor = match &page.rest.next_cursor {
                 Some(next) if self.after.is_some() && new.len() == listed => Some(next.clone()),
                 _ => break,
             };

@@ -104,9 +104,9 @@ GET discover
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReadN8nApi {
-    /// The path below /api/v1, for example `users`.
+    /// Give the path below /api/v1, for example `users`.
     path: String,
-    /// The query of the request, for example {"limit": 50, "cursor": "…"}.
+    /// It becomes the query of the request, for example {"limit": 50, "cursor": "…"}.
     #[serde(default)]
     query: Map<String, Value>,
 }
@@ -142,14 +142,14 @@ impl Tool for ReadN8nApi {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CallN8nApi {
-    /// The method of the operation, as `path` lists them.
+    /// The operation has this method, as `path` lists them.
     method: Change,
     /// POST `users`, `projects`, `projects/ID/users`, `projects/ID/folders`, `variables`, `data-tables/ID/columns`,
     /// `source-control/push`, `source-control/pull`, `audit`, `community-packages`. PUT `projects/ID`,
     /// `variables/ID`. PATCH `users/ID/role`, `projects/ID/users/ID`, `projects/ID/folders/ID`,
     /// `data-tables/ID/columns/ID`, `community-packages/NAME`. DELETE a path that ends with an id or a name.
     path: String,
-    /// The query of the request, for example {"transferToFolderId": "…"}.
+    /// It becomes the query of the request, for example {"transferToFolderId": "…"}.
     #[serde(default)]
     query: Map<String, Value>,
     /// `users` [{email, role}], `users/ID/role` {newRoleName}, `projects` {name}, `projects/ID/users` {relations:

@@ -14,7 +14,7 @@ use serde_json::Value;
 use upstream::http::{HttpFailure, Method};
 use upstream::redact::HIDDEN;
 
-use crate::api::{Page, complaint, is_conflict, is_missing, is_too_old};
+use crate::api::{Page, RawPage, Rest, complaint, is_conflict, is_missing, is_too_old};
 use crate::service::N8n;
 
 /// Page size of every list.
@@ -24,6 +24,8 @@ pub(super) const DEFAULT_LIMIT: u32 = 100;
 
 /// All of n8n's objects of one kind.
 pub(super) struct Collection {
+    /// The name of a row in texts.
+    pub(super) kind: &'static str,
     /// The path in the API.
     pub(super) path: &'static str,
     /// The error for an unknown id.
@@ -37,7 +39,7 @@ pub(crate) struct Deleted {
 }
 
 impl Collection {
-    /// One page of the list, or of one below it, with an additional query.
+    /// One page of the list, or of one below it, with an additional query; rows that cannot be read are left out.
     pub(super) async fn page<T: DeserializeOwned>(
         &self,
         n8n: &N8n,
@@ -51,7 +53,8 @@ impl Collection {
         pairs.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
         pairs.extend(query);
         let page = n8n.api.get(&[&[self.path], below].concat(), &pairs).await;
-        page.map_err(|failure| refusal(failure, self.missing))
+        let page: RawPage = page.map_err(|failure| refusal(failure, self.missing))?;
+        Ok(page.read(self.kind))
     }
 
     pub(super) async fn send<T: DeserializeOwned>(
@@ -136,31 +139,26 @@ where
     F: Future<Output = Result<Page<Option<T>>, ToolError>>,
 {
     let (mut cursor, mut skip) = read_cursor(cursor.unwrap_or_default());
-    let (mut kept, mut unreadable) = (Vec::new(), Vec::new());
+    let (data, rest) = (Vec::new(), Rest::default());
+    let mut all = Page { data, rest };
     for _ in 0..MAX_PAGES {
         let page = fetch(cursor.clone()).await?;
-        unreadable.extend(page.unreadable);
+        all.rest.left_out.extend(page.rest.left_out);
         for (at, row) in page.data.into_iter().enumerate().skip(skip) {
-            if kept.len() == limit && row.is_some() {
+            if all.data.len() == limit && row.is_some() {
                 let cursor = cursor.unwrap_or_default();
-                return Ok(Page {
-                    data: kept,
-                    next_cursor: Some(format!("{cursor}{SKIP_MARK}{at}")),
-                    unreadable,
-                });
+                all.rest.next_cursor = Some(format!("{cursor}{SKIP_MARK}{at}"));
+                return Ok(all);
             }
-            kept.extend(row);
+            all.data.extend(row);
         }
-        (cursor, skip) = (page.next_cursor, 0);
-        if cursor.is_none() || kept.len() == limit {
+        (cursor, skip) = (page.rest.next_cursor, 0);
+        if cursor.is_none() || all.data.len() == limit {
             break;
         }
     }
-    Ok(Page {
-        data: kept,
-        next_cursor: cursor,
-        unreadable,
-    })
+    all.rest.next_cursor = cursor;
+    Ok(all)
 }
 
 /// n8n's cursor, and the number of rows of its page to skip.

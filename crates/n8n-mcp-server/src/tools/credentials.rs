@@ -5,16 +5,18 @@ use std::collections::{BTreeSet, HashMap};
 
 use n8n_workflow::Workflow;
 
+use crate::api::Rest;
 use crate::tools::collection::{DEFAULT_LIMIT, filtered_page};
 use crate::tools::prelude::*;
 
 const CREDENTIALS: Collection = Collection {
+    kind: "Credential",
     path: "credentials",
     missing: "n8n has no such credential. list_credentials shows the credentials of n8n.",
 };
 const TRANSFERS: Collection = Collection {
-    path: "credentials",
     missing: "n8n has no such credential or project, or the user of the API key may not use it.",
+    ..CREDENTIALS
 };
 /// The start of n8n's message for a type of credential without a test.
 const NO_TEST: &str = "No testing function found";
@@ -50,11 +52,11 @@ struct ListCredentials {
 #[derive(Serialize, JsonSchema)]
 struct Credentials {
     credentials: Vec<Credential>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
-/// A credential without its secret.
+/// It is shown without its secret.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Credential {
     id: String,
@@ -108,7 +110,7 @@ impl Tool for ListCredentials {
         }
         Ok(Credentials {
             credentials: page.data,
-            next_cursor: page.next_cursor,
+            rest: page.rest,
         })
     }
 }
@@ -326,7 +328,10 @@ impl Tool for DeleteCredential {
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
         n8n.api.policy.check_all_open(Self::NAME)?;
         let id = &self.credential_id;
-        let (rows, _): (Vec<Credential>, _) = n8n.api.all(&["credentials"], &[]).await?;
+        let rows = n8n
+            .api
+            .all::<Credential>("Credential", &["credentials"], &[]);
+        let (rows, _) = rows.await?;
         let name = rows.iter().find(|row| row.id == id.as_str());
         let name = name.map_or(String::new(), |row| format!(" {:?}", row.name));
         let used_by = uses(n8n).await?.remove(id.as_str()).unwrap_or_default();

@@ -6,6 +6,7 @@ use serde_json::Number;
 use upstream::http::Request;
 use upstream::redact::Redactor;
 
+use crate::api::Rest;
 use crate::tools::prelude::*;
 
 pub(crate) fn data_tables() -> Toolset<N8n> {
@@ -20,6 +21,7 @@ pub(crate) fn data_tables() -> Toolset<N8n> {
 }
 
 const TABLES: Collection = Collection {
+    kind: "Data table",
     path: "data-tables",
     missing: "n8n has no such data table. list_data_tables shows the data tables of n8n.",
 };
@@ -40,8 +42,8 @@ struct ListDataTables {
 #[derive(Serialize, JsonSchema)]
 struct Tables {
     data_tables: Vec<Table>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -52,7 +54,7 @@ struct Table {
     columns: Vec<Column>,
 }
 
-/// A column.
+/// Rows have a value in it.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Column {
     name: String,
@@ -69,7 +71,7 @@ impl Tool for ListDataTables {
         let page = TABLES.page(n8n, &[], &[], self.limit, self.cursor).await?;
         Ok(Tables {
             data_tables: page.data,
-            next_cursor: page.next_cursor,
+            rest: page.rest,
         })
     }
 }
@@ -208,7 +210,7 @@ impl Tool for GetDataTableRows {
         });
         Ok(Rows {
             rows: page.data,
-            next_cursor: page.next_cursor,
+            next_cursor: page.rest.next_cursor,
         })
     }
 }
@@ -445,7 +447,7 @@ fn ids_of(answer: &Value) -> Option<BTreeSet<String>> {
 struct Condition {
     /// The column has this name.
     column: String,
-    /// The comparison; in the value of like and ilike, % stands for any text.
+    /// The values are compared so; in that of like and ilike, % stands for any text.
     is: Is,
     /// Leave it out to compare with null.
     value: Option<Cell>,

@@ -135,7 +135,7 @@ impl Category {
     }
 }
 
-/// A node that can be used in workflows.
+/// Workflows can use this node.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 struct FoundNode {
     /// It is the `type` in a workflow and for get_node.

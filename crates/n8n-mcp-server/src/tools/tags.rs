@@ -1,8 +1,10 @@
 //! The toolset `tags`.
 
+use crate::api::{Rest, Tag};
 use crate::tools::prelude::*;
 
 const TAGS: Collection = Collection {
+    kind: "Tag",
     path: "tags",
     missing: "n8n has no such tag. list_tags shows the tags of n8n.",
 };
@@ -28,14 +30,8 @@ struct ListTags {
 #[derive(Serialize, JsonSchema)]
 struct Tags {
     tags: Vec<Tag>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-}
-
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct Tag {
-    id: String,
-    name: String,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 impl Tool for ListTags {
@@ -48,7 +44,7 @@ impl Tool for ListTags {
         let page = TAGS.page(n8n, &[], &[], self.limit, self.cursor).await?;
         Ok(Tags {
             tags: page.data,
-            next_cursor: page.next_cursor,
+            rest: page.rest,
         })
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
-use upstream::redact::Redactor;
+use upstream::redact::{Redactor, json_cause};
 use upstream::text::truncate;
 
 use crate::Workflow;
@@ -28,6 +28,8 @@ pub struct Trace {
     pub(super) nodes: Vec<(String, Vec<NodeRun>)>,
     pub(super) last: Option<String>,
     pub(super) error: Option<NodeError>,
+    /// The reason for which a part of the data cannot be read.
+    pub unreadable: Option<String>,
 }
 
 /// One run of a node; in a loop there are several.
@@ -102,18 +104,22 @@ impl Trace {
             #[serde(deserialize_with = "or_default")]
             error: Option<NodeError>,
         }
+        let mut unreadable = None;
         let data = raw.map(|raw| serde_json::from_str::<Data>(raw.get()));
         let data = data.transpose().unwrap_or_else(|error| {
-            tracing::warn!(%error, "the data of an execution has an unexpected shape");
+            unreadable = Some(json_cause(&error));
             None
         });
         let data = data.unwrap_or_default().result_data;
-        let runs = data.run_data.into_iter();
-        let runs = runs.filter_map(|(name, runs)| {
-            let runs: Vec<NodeRun> = serde_json::from_str(runs.get()).ok()?;
-            Some((name, runs))
-        });
-        let mut nodes: Vec<_> = runs.collect();
+        let mut nodes: Vec<(String, Vec<NodeRun>)> = Vec::new();
+        for (name, runs) in data.run_data {
+            match serde_json::from_str(runs.get()) {
+                Ok(runs) => nodes.push((name, runs)),
+                Err(error) => {
+                    unreadable = Some(format!("the runs of {name:?}: {}", json_cause(&error)));
+                }
+            }
+        }
         nodes.sort_by(|(a_name, a), (b_name, b)| {
             let [a, b] = [a.first(), b.first()];
             let start = |run: Option<&NodeRun>| run.map_or(f64::MAX, |run| run.start_time);
@@ -126,6 +132,7 @@ impl Trace {
             error: data.error,
             last: data.last_node_executed,
             nodes,
+            unreadable,
         }
     }
 
@@ -363,9 +370,13 @@ fn json_of(item: &NodeItem) -> Value {
     value
 }
 
-/// Takes the stack, which names files of n8n, out of an item with an error that the workflow handled; true if it
-/// had one.
+/// Takes the stack, which names files of n8n, out of an item, or a list of items, with an error that the workflow
+/// handled; true if it had one.
 pub fn drop_error_stack(item: &mut Value) -> bool {
+    if let Value::Array(items) = item {
+        let drop_each = |had, one| drop_error_stack(one) || had;
+        return items.iter_mut().fold(false, drop_each);
+    }
     let error = item.get_mut("error").and_then(Value::as_object_mut);
     error.is_some_and(|error| {
         let stack = error.get("stack").and_then(Value::as_str);
@@ -400,24 +411,24 @@ pub fn shortened(value: &Value, limits: (usize, usize), is_cut: &mut bool) -> Va
     }
 }
 
-/// Runs of one node.
+/// It sums up the runs of one node.
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "it would become a part of a tool's schema")]
 pub struct NodeRow {
     pub node: String,
     status: String,
-    /// Absent if it ran once.
+    /// It is absent if the node ran once.
     #[serde(skip_serializing_if = "is_one")]
     runs: usize,
-    /// Items that it returned in all its runs.
+    /// It put out so many items in all its runs.
     items: usize,
     milliseconds: u64,
-    /// The nodes that its input came from.
+    /// Its input came from these nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     from: Vec<String>,
     error: Option<String>,
-    /// The first items of its last run.
+    /// They are the first items of its last run.
     output: Option<Vec<Map<String, Value>>>,
 }
 

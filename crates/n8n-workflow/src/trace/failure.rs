@@ -17,44 +17,45 @@ use crate::node::Node;
 use crate::workflow::Workflow;
 
 const MAX_INPUT_ITEMS: usize = 3;
-/// Names in messages of errors: `(reading 'a')`, `Module 'fs' is disallowed`, `a.b is not a function`.
+/// Names in messages of errors: `(reading 'a')`, `Module 'fs' is disallowed`, `a.b is not a function`, `Referenced node
+/// doesn't exist: A`.
 const NAMED_IN_MESSAGE: &str =
-    r#"['"`]([^'"`]+)['"`]|([\w$.]+) is not (?:defined|a function|iterable)"#;
+    r#"['"`]([^'"`]+)['"`]|([\w$.]+) is not (?:defined|a function|iterable)|doesn't exist: (.+)"#;
 /// Characters of the source of a failure.
 const MAX_SOURCE: usize = 300;
 
-/// A failed node.
+/// This node failed.
 #[skip_serializing_none]
 #[derive(Default, Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "it would become a part of a tool's schema")]
 pub struct NodeFailure {
     pub node: Option<String>,
     pub message: String,
-    /// n8n's text on the message.
+    /// n8n says this about the message.
     pub description: Option<String>,
-    /// The status of a service's answer.
+    /// A service answered with this status.
     pub http_status: Option<u16>,
-    /// n8n's name of the kind of error.
+    /// n8n gives the kind of error this name.
     pub error: Option<String>,
-    /// The line of its code.
+    /// Its code failed in this line.
     pub line: Option<u64>,
-    /// The wrong parameter.
+    /// This parameter is wrong.
     pub parameter: Option<String>,
-    /// The line of code, the expression or the URL.
+    /// This line of code, expression or URL failed.
     pub source: Option<String>,
-    /// Items for which it failed, if the workflow went on.
+    /// It failed for so many items, and the workflow went on.
     pub handled: Option<usize>,
-    /// The failed item, counted from 0.
+    /// It failed at this item, counted from 0.
     pub item: Option<u64>,
-    /// The nodes that its input came from.
+    /// Its input came from these nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub input_from: Vec<String>,
-    /// Items of its input, in all.
+    /// Its input had so many items in all.
     pub input_items: usize,
-    /// The failed one, or the first of them.
+    /// It is the failed item, or the first ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub input: Vec<Map<String, Value>>,
-    /// The node that used it, such as the agent of a model, or that started its workflow.
+    /// This node used it, as an agent uses its model, or started its workflow.
     pub used_by: Option<String>,
 }
 
@@ -128,24 +129,32 @@ impl NodeFailure {
         let mut expressions = Vec::new();
         visit_texts(node.parameters(), "", &mut |path, text| {
             // n8n names the parameter itself, or the one around it.
-            let is_it = |parameter: &String| {
-                let mut parts = path.split(['.', '[']);
-                path.ends_with(parameter.as_str()) || parts.any(|part| part == parameter)
-            };
+            let path = format!(".{path}.").replace('[', ".[");
+            let is_it = |parameter: &String| path.contains(&format!(".{parameter}."));
             if text.starts_with('=') && self.parameter.as_ref().is_none_or(is_it) {
                 expressions.push(text.to_owned());
             }
         });
+        let all = expressions.join("\n");
         let expression = match expressions.as_slice() {
-            [only] if code.is_none() => Some(only.as_str()),
-            _ => None,
+            _ if code.is_some() => None,
+            [only] => Some(only.as_str()),
+            _ => named_line(&all, &self.message),
         };
-        let found = line.or(node.text("url")).or(expression);
+        // An error of the node itself is about its other parameters.
+        let is_about_url = match self.parameter.as_deref() {
+            Some(parameter) => parameter == "url",
+            None => {
+                self.error.as_deref() != Some("NodeOperationError") || self.message.contains("URL")
+            }
+        };
+        let url = node.text("url").filter(|_| is_about_url);
+        let found = line.or(url).or(expression);
         self.source = found.map(|text| truncate(&redactor.text(text.trim()), MAX_SOURCE));
     }
 }
 
-/// The only line of code with what the message of an error names.
+/// The only line of code, or of expressions, with what the message of an error names.
 fn named_line<'a>(code: &'a str, message: &str) -> Option<&'a str> {
     static NAMED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(NAMED_IN_MESSAGE).ok());
     let named = NAMED.as_ref()?.captures(message);

@@ -13,6 +13,7 @@ use reqwest::{Method, StatusCode, Url};
 use serde::de::DeserializeOwned;
 
 use super::client::display_url;
+use crate::redact::json_cause;
 
 /// A response that is not JSON of the expected form; names the member at fault.
 pub type JsonError = serde_path_to_error::Error<serde_json::Error>;
@@ -30,7 +31,7 @@ pub struct FailureTexts {
     pub interrupted: &'static str,
     /// The response is larger than `{mib}` MiB.
     pub too_large: &'static str,
-    /// The response is not one of this kind of service.
+    /// The response is not one of this kind of service. `{cause}` is what is wrong with it.
     pub unreadable: &'static str,
     /// The addition to a failure after which a change may have been made all the same; may be empty.
     pub may_have_changed: &'static str,
@@ -324,7 +325,10 @@ fn plain(HttpFailure { fault, peer }: HttpFailure) -> ToolError {
             let mib = (limit >> 20).to_string();
             error(Upstream, &wording.too_large.replace("{mib}", &mib))
         }
-        Fault::Unreadable(cause) => error(Upstream, wording.unreadable).caused_by(cause),
+        Fault::Unreadable(cause) => {
+            let text = wording.unreadable.replace("{cause}", &json_cause(&cause));
+            error(Upstream, &text).caused_by(cause)
+        }
         Fault::Refused(refusal) => refused(&refusal, wording, &address),
         Fault::Unusable(reason) => error(Upstream, reason),
     }
@@ -345,6 +349,7 @@ fn refused(refusal: &ErrorResponse, wording: &FailureTexts, address: &str) -> To
         };
         let text = text.replace("{status}", &status.to_string());
         let text = text.replace("{retry}", &retry);
+        let text = text.replace("{cause}", &format!("HTTP {status}"));
         (kind, text.replace("{address}", address))
     });
     ToolError::new(kind, text).caused_by(match (wording.reason)(refusal) {

@@ -18,8 +18,8 @@ const PARAMETERS: &str = "sig signature";
 const ABOUT: &str = "file path dir sock socket type ttl timeout enabled host port length algorithm policy name error status domain \
      consent count limit";
 
-/// The beginning of a word that contains a part of [`ANYWHERE`] and has nothing to do with it: `secretary`.
-const INNOCENT: &str = "secretar";
+/// Beginnings of words that contain a part of [`ANYWHERE`] or of [`WORDS`] and have nothing to do with it: `secretary`.
+const INNOCENT: [&str; 4] = ["secretar", "secretive", "tokeniz", "passthrough"];
 
 /// First words of names that count tokens: `MAX_TOKENS`.
 const COUNTS: &str = "max min num total prompt completion input output cached reasoning used";
@@ -86,11 +86,12 @@ fn has_secret(name: &str, except: &[&str]) -> bool {
     if last == "tokens" && words.first().is_some_and(counts) {
         return false;
     }
-    let joined = words.concat().replace(INNOCENT, "");
+    let without = |name: String, part: &&str| name.replace(*part, "");
+    let joined = INNOCENT.iter().fold(words.concat(), without);
     let mut anywhere = ANYWHERE.split(' ').filter(|part| !except.contains(part));
     let mut whole = WORDS.split(' ').filter(|word| !except.contains(word));
     anywhere.any(|part| joined.contains(part))
-        || whole.any(|part| words.iter().any(|word| word == part))
+        || whole.any(|part| joined.contains(part) && words.iter().any(|word| word == part))
 }
 
 /// Returns true for names that programs also print before other values: `key: users.email`,
@@ -136,7 +137,8 @@ mod tests {
         }
         let open = "PATH PWD OLDPWD AUTHOR KEYBOARD COMPASS_URL SSH_AUTH_SOCK TOKEN_TTL PUBLIC_KEY \
             DB_PASSWORD_FILE monkey org.opencontainers.image.authors - HOSTNAME MAX_TOKENS KeyError \
-            cookie_consent COOKIE_DOMAIN secretary apiKeyName authorization_status spin options";
+            cookie_consent COOKIE_DOMAIN secretary secretive passThrough tokenizer \
+            apiKeyName authorization_status spin options";
         for name in open.split(' ').chain([""]) {
             assert!(!is_secret(name), "{name}");
         }
@@ -148,7 +150,8 @@ mod tests {
             assert!(is_secret_member(name), "{name}");
         }
         let open = "author nextPageToken authentication key sortKey max_tokens name tokenType \
-            tokenUrl credentialId sessionId cookie_consent secretary apiKeyName authorization_status pinned";
+            tokenUrl credentialId sessionId cookie_consent secretary secretive passThrough tokenizer \
+            apiKeyName authorization_status pinned";
         for name in open.split(' ') {
             assert!(!is_secret_member(name), "{name}");
         }

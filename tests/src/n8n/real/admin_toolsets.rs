@@ -1,7 +1,7 @@
 //! Toolsets for administration: credentials, tags, data tables, and the rest of n8n's API.
 
 use super::*;
-use crate::harness::http_client;
+use crate::harness::{FakeService, Response, http_client};
 
 #[tokio::test]
 async fn credentials_are_returned_without_secrets() {
@@ -22,11 +22,12 @@ async fn credentials_are_returned_without_secrets() {
     assert_eq!(tested.get("works"), None, "{tested}");
     assert_contains(&tested["message"], "no test");
     let credentials = json!({"httpHeaderAuth": {"id": id, "name": name}});
-    let mut request = http_request("http://127.0.0.1:1/x");
+    let service = FakeService::start(|_| Response::json(200, &json!({}))).await;
+    let mut request = http_request(&service.url);
     request["parameters"]["authentication"] = json!("genericCredentialType");
     request["parameters"]["genericAuthType"] = json!("httpHeaderAuth");
     request["credentials"] = credentials;
-    let workflow = env.draft(vec![webhook("lastNode"), request]).await;
+    let workflow = env.live(vec![webhook("lastNode"), request]).await;
     let listed =
         done!(env, "list_credentials", {"type": "httpHeaderAuth", "uses": true, "limit": 250});
     let rows = listed["credentials"].as_array().unwrap();
@@ -39,6 +40,11 @@ async fn credentials_are_returned_without_secrets() {
         done!(env, "update_credential", {"credential_id": id, "name": other, "data": data});
     assert_has!(updated, {"name": other, "type": "httpHeaderAuth"});
     assert_lacks(&updated.to_string(), "SECRET");
+    // The field that was left out, the name of the header, stays.
+    let ran = env.run(&workflow, json!({})).await;
+    assert_eq!(ran["status"], "completed", "{ran}");
+    let requests = service.requests();
+    assert_eq!(requests[0].headers["x-key"], "OTHER-SECRET");
     refused!(env, "update_credential", {"credential_id": id}, "`name`, `data`");
     let asked = refused!(env, "delete_credential", {"credential_id": id}, &other);
     assert_contains(&asked, &user);
@@ -304,6 +310,7 @@ async fn what_gives_rights_or_destroys_asks_by_the_scopes_of_n8n() {
         let is_free = ["create", "generate"].contains(&action) && resource != "user";
         let arguments = json!({"method": method, "path": given, "body": {}});
         let answer = call(&env, "call_n8n_api", arguments).await.text();
+        assert_lacks(&answer, "is not offered");
         let asks = answer.contains("Nothing was done yet");
         assert_eq!(asks, !is_free, "{method} {path} ({scope}): {answer}");
     }

@@ -27,16 +27,19 @@ fn answer(body: &str) -> Value {
     answer
 }
 
-/// Breaks: a kind of node and its text, and parts of the cause and of the advice.
+/// Breaks: a kind of node and its text, parts of the cause and of the advice, and what failed in the node.
 const FAILURES: &str = r#"
-set | ={{ $('Nobody').item.json.x }} | names a node | Write the name
-set | ={{ $json.body..x }} | syntax error | between {{ and }}
-request | http://nothing.invalid/x | cannot connect | n8n's own machine
+set | ={{ $('Nobody').item.json.x }} | names a node | Write the name | ={{ $('Nobody').item.json.x }}
+set | ={{ $json.body..x }} | syntax error | between {{ and }} | ={{ $json.body..x }}
+header | ={{ $env.HOME }} | environment variables | Use a credential | ={{ $env.HOME }}
+header | ={{ $('Nobody').item.json.x }} | names a node | Write the name | ={{ $('Nobody').item.json.x }}
+request | http://nothing.invalid/x | cannot connect | n8n's own machine | http://nothing.invalid/x
 request | http://127.0.0.1:1/x | cannot connect | n8n's own machine
 request | N8N/api/v1/nothing | does not exist at that address | Check the URL
 request | N8N/api/v1/workflows | refuses the credentials | Renew
-body | ={"a": } | cannot be parsed | Look at the text
-code | return $input.first().json.missing.field | its input does not have | Compare the names
+body | ={"a": } | cannot be parsed | Look at the text | ={"a": }
+body | ={{ $('Nobody').item.json.x }} | names a node | Write the name | ={{ $('Nobody').item.json.x }}
+code | const field = 1;\nreturn $json.missing.field | its input does not have | Compare | return $json.missing.field
 code | return 5 | something else than items | [{json:
 code | const fs = require('fs'); return [] | does not allow | NODE_FUNCTION_ALLOW
 credential | gone | has no credentials | Choose credentials
@@ -54,7 +57,13 @@ fn broken(kind: &str, text: &str, url: &str) -> Value {
             let body = json!({"method": "POST", "sendBody": true, "specifyBody": "json", "jsonBody": text});
             request(url, body)
         }
-        "code" => code(text),
+        "code" => code(&text.replace("\\n", "\n")),
+        "header" => {
+            let header = |name: &str, value: &str| json!({"name": name, "value": value});
+            let all = [header("a", text), header("b", "={{ $json.body.input }}")];
+            let all = json!({"sendHeaders": true, "headerParameters": {"parameters": all}});
+            request("http://127.0.0.1:1/x", all)
+        }
         "credential" => {
             let generic = json!({"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"});
             let mut lost = request(url, generic);
@@ -101,6 +110,9 @@ async fn common_failures_are_explained() {
         assert_explained(&why, &format!("Node {at}"), row[2], row[3]);
         let description = why["failed"]["description"].as_str().unwrap_or_default();
         assert!(!description.contains('<'), "{why}");
+        if let Some(source) = row.get(4) {
+            assert_eq!(why["failed"]["source"], *source, "{why}");
+        }
     }
     let workflow = env.live(vec![webhook("responseNode"), set("x")]).await;
     // It fails before its trigger has saved the request.
@@ -166,9 +178,22 @@ async fn handled_errors_and_timeouts_are_explained_and_have_no_stack() {
     for how in ["continueErrorOutput", "continueRegularOutput"] {
         let mut node = http_request("http://127.0.0.1:1/handled");
         node["onError"] = json!(how);
-        let workflow = env.live(vec![webhook("lastNode"), node]).await;
+        // The answer has the error, too.
+        let mut answer = respond();
+        answer["parameters"]["respondWith"] = json!("allIncomingItems");
+        let nodes = vec![webhook("responseNode"), node, answer, set("x")];
+        let workflow = match how {
+            "continueRegularOutput" => env.live(nodes).await,
+            _ => {
+                let errors = json!({"main": [[], [target("Respond")]]});
+                let connections = json!({"Webhook": leads_to("HTTP Request"), "HTTP Request": errors,
+                    "Respond": leads_to("Set")});
+                env.connected_nodes(nodes, connections).await
+            }
+        };
         let ran = env.run(&workflow, json!({})).await;
-        assert_has!(ran, {"status": "completed"});
+        assert_has!(ran, {"status": "completed", "response": {"status": 200}});
+        assert_contains(&ran["response"]["body"].to_string(), "\"error\"");
         let note = "HTTP Request\" failed, and the workflow went on";
         assert_contains(&ran["note"], note);
         let id = &ran["execution_id"];

@@ -31,6 +31,13 @@ async fn workflow_that_cannot_be_activated_returns_the_reason() {
     let fourth = env.draft(with("b")).await;
     let state = done!(env, "activate_workflow", {"workflow_id": fourth.id});
     assert_contains(&state["note"], &third.id);
+    // So does a change that is published.
+    let fifth = env.live(vec![webhook("lastNode")]).await;
+    let path = json!({"path": format!("{path}/:c")});
+    let operation = json!({"op": "configure_node", "node": "Webhook", "parameters": path});
+    let edit = json!({"workflow_id": fifth.id, "operations": [operation], "publish": true});
+    let written = done(&env, "edit_workflow", edit).await;
+    assert_contains(&written["note"], "n8n calls only one of the two");
 }
 
 #[tokio::test]

@@ -120,24 +120,10 @@ async fn files_reach_the_workflow_and_are_read_from_its_execution() {
     let seen: Value = serde_json::from_str(ran["output"]["result"].as_str().unwrap()).unwrap();
     assert_eq!(seen, json!(["7", "a.png", "image/png", "csv"]), "{ran}");
     let id = &ran["execution_id"];
+    // By default n8n keeps files on its disk, and its API does not return them.
     let about = json!({"execution_id": id, "node": "Webhook", "property": "image"});
-    let stored = &env.execution(&ran).await["data"]["resultData"]["runData"]["Webhook"][0]["data"]
-        ["main"][0][0]["binary"]["image"];
-    if stored["id"].is_string() {
-        // What n8n 2 keeps on its disk, its API does not return.
-        let part = "N8N_DEFAULT_BINARY_DATA_MODE";
-        assert_refused(&env, "get_execution_file", about, part).await;
-    } else {
-        let part = done(&env, "get_execution_file", about.clone()).await;
-        assert_has!(part, {"name": "a.png", "mime_type": "image/png", "size": 14});
-        let bytes = [
-            0x89, 0x50, 0x4e, 0x47, 0xd, 0xa, 0x1a, 0xa, 0, 0, 0, 0xff, 0xd8, 0xff,
-        ];
-        assert_eq!(file(&env, about, 16).await, bytes);
-        let about = json!({"execution_id": id, "node": "Webhook", "property": "text"});
-        let text = String::from_utf8(file(&env, about, 16).await).unwrap();
-        assert_eq!(text, "a;ä\npassword=***\n");
-    }
+    let part = "N8N_DEFAULT_BINARY_DATA_MODE";
+    assert_refused(&env, "get_execution_file", about, part).await;
     let one_of = "`property` is one of: image, text";
     refused!(env, "get_execution_file", {"execution_id": id, "node": "Webhook"}, one_of);
     refused!(env, "get_execution_file", {"execution_id": id, "node": "Nope"}, "Webhook, Set");
@@ -150,15 +136,25 @@ async fn files_reach_the_workflow_and_are_read_from_its_execution() {
 }
 
 #[tokio::test]
-async fn file_that_is_no_base64_is_not_shown_in_the_error() {
+async fn files_that_an_execution_holds_are_read_in_parts_without_secrets() {
     let Some(env) = Env::urls().await else { return };
     let files = "return [{json: {}, binary: {
+        image: {data: 'iVBORw0KGgoAAAD/2P8=', mimeType: 'image/png', fileName: 'a.png'},
+        csv: {data: Buffer.from('a;ä\\npassword=hunter2-x\\n').toString('base64'), mimeType: 'text/csv'},
         url: {data: '-_-_YQ', mimeType: 'text/plain'}, text: {data: 'password: hunter2-x', mimeType: 'a/b'},
     }}];";
     let workflow = env.live(vec![webhook("lastNode"), code(files)]).await;
     let ran = run_with(&env, json!({"workflow_id": workflow.id})).await;
     assert_has!(ran, {"output": {"$binary": {"url": {"mime_type": "text/plain"}}}});
     let about = |property: &str| json!({"execution_id": ran["execution_id"], "property": property});
+    let image = done(&env, "get_execution_file", about("image")).await;
+    assert_has!(image, {"name": "a.png", "mime_type": "image/png", "size": 14});
+    let bytes = [
+        0x89, 0x50, 0x4e, 0x47, 0xd, 0xa, 0x1a, 0xa, 0, 0, 0, 0xff, 0xd8, 0xff,
+    ];
+    assert_eq!(file(&env, about("image"), 16).await, bytes);
+    let text = String::from_utf8(file(&env, about("csv"), 16).await).unwrap();
+    assert_eq!(text, "a;ä\npassword=***\n");
     let text = about("text");
     let error = assert_refused(&env, "get_execution_file", text, "not base64").await;
     assert_lacks(&error, "hunter2");

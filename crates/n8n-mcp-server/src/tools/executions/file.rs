@@ -74,9 +74,10 @@ impl Tool for GetExecutionFile {
         let file = file.map_err(ToolError::invalid_argument)?;
         if file.id.is_some() {
             return Err(ToolError::conflict(
-                "n8n keeps this file outside of the execution, and its API returns only files that are in \
-                 executions. Let the workflow put its content into JSON (Extract from File), or let n8n's \
-                 operator set N8N_DEFAULT_BINARY_DATA_MODE=default, which holds for later executions.",
+                "n8n keeps this file outside of the execution, as it does by default, and its API returns only files \
+                 that are in executions. Let the workflow put its content into JSON (Extract from File). n8n's operator \
+                 can also set N8N_DEFAULT_BINARY_DATA_MODE=default, which n8n is about to drop: it holds for later \
+                 executions.",
             ));
         }
         let content = decode(&file.data).ok_or_else(|| {

@@ -9,12 +9,13 @@ use upstream::http::HttpFailure;
 use upstream::text::first_line;
 use upstream::time::{Since, Timestamp};
 
-use crate::api::{ExecutionFilter, Page, UNKNOWN_CURSOR, complaint};
+use crate::api::{ExecutionFilter, Page, Rest, UNKNOWN_CURSOR, complaint};
 use crate::outcome::RunStatus;
 use crate::tools::collection::filtered_page;
 use crate::tools::prelude::*;
 
 const DEFAULT_LIMIT: u32 = 20;
+const GROUPED_LIMIT: u32 = 250;
 /// Failed executions that are read for their errors, as each may be large, and so many at a time.
 const MAX_ERRORS: usize = 50;
 const CONCURRENT_READS: usize = 4;
@@ -35,7 +36,7 @@ pub(crate) struct ListExecutions {
     /// Show only counts of failures, by workflow and cause.
     #[serde(default)]
     group: bool,
-    /// The page size is 20 by default.
+    /// The page size is 20 by default, and 250 with `group`.
     limit: Option<Bounded<1, 250>>,
     /// The previous page returns it as `next_cursor`.
     cursor: Option<String>,
@@ -59,14 +60,11 @@ pub(crate) struct ExecutionPage {
     /// The most frequent group comes first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     groups: Vec<FailureGroup>,
-    /// These rows cannot be read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    left_out: Vec<String>,
     /// The errors of older failures were not read.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     cut: bool,
-    /// It is absent on the last page.
-    next_cursor: Option<String>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 #[skip_serializing_none]
@@ -86,7 +84,7 @@ struct ExecutionRow {
     retry_of: Option<String>,
 }
 
-/// Failures of one workflow with the same cause.
+/// They are failures of one workflow with the same cause.
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 struct FailureGroup {
@@ -126,13 +124,12 @@ impl Tool for ListExecutions {
                 let page = page(n8n, &filter).await?;
                 Ok(Page {
                     data: n8n.api.admitted(page.data).await?,
-                    next_cursor: page.next_cursor,
-                    unreadable: page.unreadable,
+                    rest: page.rest,
                 })
             }
         };
         let listed = filtered_page(limit, cursor.as_deref(), fetch).await?;
-        let (mut executions, mut left_out) = (listed.data, listed.unreadable);
+        let (mut executions, mut rest) = (listed.data, listed.rest);
         if filter.status.is_none() && cursor.is_none() {
             // n8n lists running executions only if it is asked for them.
             let running = ExecutionFilter {
@@ -146,7 +143,7 @@ impl Tool for ListExecutions {
             executions.splice(0..0, running);
         }
         // Their workflows are unknown.
-        left_out.retain(|_| n8n.api.policy.is_open());
+        rest.left_out.retain(|_| n8n.api.policy.is_open());
         let (executions, cut) = rows(n8n, executions).await;
         let (executions, groups) = match group {
             true => (None, groups(executions)),
@@ -155,9 +152,8 @@ impl Tool for ListExecutions {
         Ok(ExecutionPage {
             executions,
             groups,
-            left_out,
             cut,
-            next_cursor: listed.next_cursor,
+            rest,
         })
     }
 }
@@ -181,7 +177,7 @@ async fn rows(n8n: &N8n, executions: Vec<Execution>) -> (Vec<ExecutionRow>, bool
     let ids: Vec<Id> = failed.take(MAX_ERRORS).map(|one| one.id.clone()).collect();
     let redactor = &n8n.redactor();
     let errors = stream::iter(ids).map(|id| async move {
-        let read = n8n.api.execution(&id, true).await.ok()??;
+        let read: Execution = n8n.api.execution(&id, true).await.ok()??;
         let (node, message) = Trace::read(read.data.as_deref()).failure();
         Some((id, (node, first_line(&redactor.text(&message), MAX_ERROR))))
     });
@@ -253,6 +249,10 @@ fn explain(failure: HttpFailure, filter: &ExecutionFilter) -> ToolError {
 
 impl ListExecutions {
     fn filter(self) -> Result<ExecutionFilter, ToolError> {
+        let default_limit = match self.group {
+            true => GROUPED_LIMIT,
+            false => DEFAULT_LIMIT,
+        };
         let started_after = self.since.map(|text| {
             let since = Since::parse(text.trim()).ok_or_else(|| {
                 ToolError::invalid_argument(format!(
@@ -267,7 +267,7 @@ impl ListExecutions {
             project: self.project_id,
             status: self.status.map(StatusFilter::n8n_name),
             started_after: started_after.transpose()?,
-            limit: self.limit.map_or(DEFAULT_LIMIT, Bounded::get),
+            limit: self.limit.map_or(default_limit, Bounded::get),
             ..ExecutionFilter::default()
         })
     }

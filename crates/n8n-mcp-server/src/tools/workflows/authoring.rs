@@ -4,6 +4,7 @@ use n8n_workflow::check::{Finding, NO_TRIGGER, Severity};
 use n8n_workflow::draft::{Draft, Operation, apply, restore};
 use n8n_workflow::{Node, Workflow};
 
+use super::lifecycle::taken_paths;
 use super::load;
 use super::validate::{ValidateWorkflow, judge};
 use crate::api::{WorkflowLock, Written, changed_meanwhile};
@@ -147,7 +148,7 @@ impl Tool for EditWorkflow {
     }
 }
 
-async fn replace(
+pub(super) async fn replace(
     n8n: &N8n,
     (lock, current, before): (WorkflowLock, Workflow, Draft),
     draft: &Draft,
@@ -160,6 +161,11 @@ async fn replace(
     let has_new_settings = written.is_draft && draft.settings != before.settings;
     let note = has_new_settings.then_some(SETTINGS_ARE_LIVE);
     let written = written.with_note(note.unwrap_or_default());
+    let taken = match publish && current.active && !written.is_draft {
+        true => taken_paths(n8n, &current.id, &draft.nodes).await,
+        false => None,
+    };
+    let written = written.with_note(&taken.unwrap_or_default());
     Ok(written.with_checks(checked))
 }
 

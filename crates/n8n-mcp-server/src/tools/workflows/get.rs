@@ -1,5 +1,6 @@
 //! `get_workflow` and `list_workflows`.
 
+use futures_util::stream::{self, StreamExt as _};
 use n8n_workflow::connections::lines;
 use n8n_workflow::draft::Draft;
 use n8n_workflow::node_type::runs_code;
@@ -7,10 +8,13 @@ use n8n_workflow::trigger::{Trigger, TriggerKind, parameters_of, triggers};
 use n8n_workflow::{Node, UnpublishedDraft, Workflow};
 
 use super::authoring::redacted;
-use crate::api::WorkflowFilter;
+use crate::api::{Rest, WorkflowFilter};
 use crate::start_method::Access;
 use crate::tools::collection::{DEFAULT_LIMIT, filtered_page};
 use crate::tools::prelude::*;
+
+/// Drafts whose authors are asked for at a time.
+const CONCURRENT_READS: usize = 8;
 
 /// Shows one workflow: its nodes, how they are connected, and how each trigger can be run.
 #[derive(Deserialize, JsonSchema)]
@@ -243,12 +247,8 @@ pub(crate) struct ListWorkflows {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct WorkflowPage {
     pub(crate) workflows: Vec<WorkflowRow>,
-    /// These rows cannot be read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    left_out: Vec<String>,
-    /// It is absent on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -263,10 +263,10 @@ pub(crate) struct WorkflowRow {
     unpublished: Option<UnpublishedDraft>,
 }
 
-impl From<Workflow> for WorkflowRow {
-    fn from(workflow: Workflow) -> Self {
+impl WorkflowRow {
+    async fn of(workflow: Workflow, n8n: &N8n) -> Self {
         Self {
-            unpublished: workflow.unpublished_draft(),
+            unpublished: n8n.api.unpublished(&workflow).await,
             id: workflow.id.to_string(),
             name: workflow.name,
             active: workflow.active,
@@ -294,16 +294,16 @@ impl Tool for ListWorkflows {
             };
             async move {
                 let page = n8n.api.workflows(&filter).await?;
-                Ok(page.map(|row| Some(row).filter(is_shown).map(WorkflowRow::from)))
+                Ok(page.map(|row| Some(row).filter(is_shown)))
             }
         };
         let mut page = filtered_page(limit, cursor, fetch).await?;
         // Their tags and projects are unknown.
-        page.unreadable.retain(|_| policy.is_open());
+        page.rest.left_out.retain(|_| policy.is_open());
+        let rows = stream::iter(page.data).map(|workflow| WorkflowRow::of(workflow, n8n));
         Ok(WorkflowPage {
-            workflows: page.data,
-            left_out: page.unreadable,
-            next_cursor: page.next_cursor,
+            workflows: rows.buffered(CONCURRENT_READS).collect().await,
+            rest: page.rest,
         })
     }
 }

@@ -9,6 +9,7 @@ use crate::api::after;
 use crate::tools::prelude::*;
 
 const TRANSFERS: Collection = Collection {
+    kind: "Workflow",
     path: "workflows",
     missing: "n8n has no such project, or the user of the API key may not create workflows in it.",
 };
@@ -70,7 +71,7 @@ impl Tool for ActivateWorkflow {
         let _lock = n8n.api.lock(&self.workflow_id).await;
         let workflow = n8n.api.workflow(&self.workflow_id).await?;
         n8n.api.policy.check_start(&workflow)?;
-        let taken = taken_paths(n8n, &workflow).await;
+        let taken = taken_paths(n8n, &workflow.id, &workflow.nodes).await;
         let active = n8n.api.act(&self.workflow_id, "activate").await;
         let active = active.map_err(|error| match (&taken, error.kind()) {
             (Some(taken), ToolErrorKind::Conflict) => {
@@ -92,13 +93,13 @@ impl Tool for ActivateWorkflow {
 
 /// Names the webhooks of a workflow whose method and path another active workflow has: n8n registers one of them
 /// only. With parameters in the path it does so without a word.
-async fn taken_paths(n8n: &N8n, workflow: &Workflow) -> Option<String> {
-    let own = webhook_urls(&workflow.nodes);
+pub(super) async fn taken_paths(n8n: &N8n, id: &Id, nodes: &[Node]) -> Option<String> {
+    let own = webhook_urls(nodes);
     if own.is_empty() {
         return None;
     }
     let others = n8n.api.all_workflows(&[("active", "true")]).await.ok()?;
-    let mut others = others.iter().filter(|other| other.id != workflow.id);
+    let mut others = others.iter().filter(|other| other.id != *id);
     let (url, other) = others.find_map(|other| {
         let taken = webhook_urls(other.live_nodes());
         let url = own.iter().find(|url| taken.contains(url))?;

@@ -30,7 +30,7 @@ pub(crate) struct ValidateWorkflow {
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Validation {
-    /// n8n would activate it; absent if there is no error and n8n could not be asked.
+    /// n8n would activate it; it is absent if there is no error and n8n could not be asked.
     valid: Option<bool>,
     findings: Vec<Finding>,
     /// There are this many further findings.
@@ -193,7 +193,10 @@ async fn check_nodes(
 
 /// Finds credentials that nodes name and n8n does not have; `None` if this n8n lists none.
 async fn check_credentials(n8n: &N8n, draft: &Draft) -> Option<Vec<Finding>> {
-    let listed = n8n.api.all::<Value>(&["credentials"], &[]).await;
+    let listed = n8n
+        .api
+        .all::<Value>("Credential", &["credentials"], &[])
+        .await;
     let (rows, true) = listed.ok()? else {
         return None;
     };

@@ -6,13 +6,14 @@ use n8n_workflow::draft::Draft;
 use n8n_workflow::{Node, Workflow};
 use upstream::redact::Redactor;
 
-use super::authoring::{check_change, load_for_change, redacted};
+use super::authoring::{check_change, load_for_change, redacted, replace};
 use super::get::{NodeSummary, node_summary};
 use super::load;
-use crate::api::Written;
+use crate::api::{Rest, Written};
 use crate::tools::prelude::*;
 
 const WORKFLOWS: Collection = Collection {
+    kind: "Version",
     path: "workflows",
     missing: "n8n has no such version of the workflow, or not any more. list_workflow_versions shows \
               the versions that n8n has.",
@@ -42,8 +43,8 @@ struct ListWorkflowVersions {
 #[derive(Serialize, JsonSchema)]
 struct Versions {
     versions: Vec<VersionRow>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 #[skip_serializing_none]
@@ -95,7 +96,7 @@ impl Tool for ListWorkflowVersions {
             .map(|row: VersionRow| row.marked(&workflow, &redactor));
         Ok(Versions {
             versions: page.data,
-            next_cursor: page.next_cursor,
+            rest: page.rest,
         })
     }
 }
@@ -199,12 +200,10 @@ impl Tool for RestoreWorkflowVersion {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
         let id = &self.workflow_id;
-        let (lock, workflow, before) = load_for_change(n8n, id, None).await?;
-        let (_, draft) = version(n8n, id, &self.version_id, &before).await?;
-        let change = Some((&workflow, &before));
-        let checked = check_change(n8n, change, &draft, true).await?;
-        let api = &n8n.api;
-        let written = api.replace_workflow(lock, &workflow, &draft, false).await?;
-        Ok(written.with_checks(checked))
+        let loaded = load_for_change(n8n, id, None).await?;
+        let (_, workflow, before) = &loaded;
+        let (_, draft) = version(n8n, id, &self.version_id, before).await?;
+        let checked = check_change(n8n, Some((workflow, before)), &draft, true).await?;
+        replace(n8n, loaded, &draft, checked, false).await
     }
 }

@@ -19,7 +19,7 @@ static PROFILE: ServiceProfile = ServiceProfile {
         timeout: "No answer from {address} within {seconds} s.",
         interrupted: "{address} hung up.",
         too_large: "More than {mib} MiB.",
-        unreadable: "{address} is no such service.",
+        unreadable: "{address} is no such service: {cause}.",
         may_have_changed: "It may have happened.",
         has_changed: "It has happened.",
         no_credential: "Set KEY.",
@@ -90,7 +90,8 @@ async fn answers_are_read_as_json() {
     check(
         failure,
         Upstream,
-        "{address} is no such service. It has happened.",
+        "{address} is no such service: [0]: invalid type: integer `1`, expected a boolean at line 1 column 2. \
+         It has happened.",
     );
 }
 
@@ -146,7 +147,12 @@ async fn error_responses_get_the_text_of_their_status_or_body() {
         ),
         ("429 X", "", Unavailable, "Busy. Try again in a while."),
         ("503 X", "<html>", Upstream, "{address}: HTTP 503."),
-        ("302 X", "", Upstream, "{address} is no such service."),
+        (
+            "302 X",
+            "",
+            Upstream,
+            "{address} is no such service: HTTP 302.",
+        ),
         ("409 X", r#"{"said":"no"}"#, Conflict, r#"GET ["a"]: no"#),
     ] {
         let client = client(http(status, body)).await;
