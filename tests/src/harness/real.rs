@@ -57,6 +57,12 @@ pub(crate) fn openhands() -> Option<OpenHands> {
     })
 }
 
+/// The command of an agent server of that version, without the arguments for its address: a list in JSON.
+pub(crate) fn openhands_command() -> Option<Vec<String>> {
+    let command = variable("MCP_TEST_OPENHANDS_COMMAND")?;
+    Some(serde_json::from_str(&command).unwrap())
+}
+
 /// The folder with the programs `claude`, `gemini` and `codex`, such as `node_modules/.bin`.
 pub(crate) fn host_programs() -> Option<std::path::PathBuf> {
     variable("MCP_TEST_HOST_PROGRAMS").map(Into::into)
