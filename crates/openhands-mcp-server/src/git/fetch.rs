@@ -12,11 +12,11 @@ use upstream::poll::Backoff;
 use uuid::Uuid;
 
 use super::changes::{EXIT_NO_DIRECTORY, failure_reason, is_object_id, snapshot_script};
-use super::host::{GitHosts, Repository, is_ref_name};
+use super::host::{GitHosts, HostedRepository, Repository, is_ref_name};
 use super::program::{Bundle, FETCH_TIMEOUT};
 use crate::api::{AgentServer, shell_quoted};
 
-/// The timeout for new commits, for which a call waits, and the intervals of looking for the end.
+/// The time for which a call waits for new commits, and the intervals of looking for the end.
 const NEW_TIMEOUT: Duration = Duration::from_secs(20);
 const POLL_BACKOFF: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(1));
 /// The timeout for the snapshot of what was fetched, and of the uploaded files.
@@ -25,6 +25,10 @@ const SNAPSHOT_SECONDS: u64 = 120;
 const PART_BYTES: u64 = 4 << 20;
 /// The directory of bundles that are being passed on, below the root of tasks.
 const DIRECTORY: &str = ".mcp-fetches";
+
+/// Commands after which git asks for nothing and runs no other program.
+const ENVIRONMENT: &str = "export GIT_TERMINAL_PROMPT=0 GIT_ALLOW_PROTOCOL=https:http:ssh:git:file\n\
+     export GIT_SSH_COMMAND='ssh -oBatchMode=yes'\n";
 
 /// Starts fetching the repository into the new `directory`. Uploaded files replace those of
 /// the repository. The initial snapshot is kept in `store`. Without a `depth` only one commit is fetched. Returns the id of
@@ -104,66 +108,78 @@ pub(crate) async fn start_fetch(
     Ok((script, Some(branch)))
 }
 
-/// Brings the commits that the remote repository has got since then to `refs/remotes/origin/` of the one in `directory`.
+/// Brings the commits that the remote repository has got since then to `refs/remotes/origin/` of the one in `directory`. Goes
+/// on if that takes longer than a call.
 ///
 /// # Errors
-/// The git host or git refuses it, or it takes too long.
+/// The git host or git refuses it, or it takes long.
 pub(crate) async fn fetch_new(
     server: &AgentServer,
     directory: &str,
     from: &Repository,
     hosts: &GitHosts,
 ) -> Result<(), ToolError> {
-    let fetched = timeout(NEW_TIMEOUT, try_fetch_new(server, directory, from, hosts)).await;
-    fetched.unwrap_or_else(|_| {
-        Err(ToolError::conflict(
-            "fetch takes long, and nothing was sent to the agent: call again in a minute.",
-        ))
-    })
+    let (server, directory) = (server.clone(), directory.to_owned());
+    let (url, hosted) = (from.url.clone(), hosts.find(from));
+    let fetching = tokio::spawn(async move {
+        let enter = format!(
+            "cd -P -- {} || exit {EXIT_NO_DIRECTORY}\n\
+             {ENVIRONMENT}\
+             git() {{ command git -c core.hooksPath=/dev/null -c core.fsmonitor=false \"$@\"; }}\n",
+            shell_quoted(&directory)
+        );
+        match hosted {
+            Some(hosted) => pass_on_new(&server, &directory, &enter, &hosted).await,
+            None => {
+                let from = shell_quoted(&url);
+                let all = "'+refs/heads/*:refs/remotes/origin/*'";
+                let fetch = format!("{enter}git fetch -q --no-write-fetch-head {from} {all}\n");
+                run_to_end(&server, &fetch).await
+            }
+        }
+    });
+    match timeout(NEW_TIMEOUT, fetching).await {
+        Ok(fetched) => fetched.unwrap_or_else(|_| Err(ToolError::upstream("fetch failed."))),
+        Err(_) => Err(ToolError::conflict(
+            "fetch takes long and goes on, and nothing was sent to the agent: call again in a minute.",
+        )),
+    }
 }
 
-async fn try_fetch_new(
+/// Fetches the new commits and passes them on to the directory, which the commands `enter`.
+async fn pass_on_new(
     server: &AgentServer,
     directory: &str,
-    from: &Repository,
-    hosts: &GitHosts,
+    enter: &str,
+    from: &HostedRepository,
 ) -> Result<(), ToolError> {
-    let enter = format!(
-        "cd -P -- {} || exit {EXIT_NO_DIRECTORY}\n\
-         export GIT_TERMINAL_PROMPT=0 GIT_ALLOW_PROTOCOL=https:http:ssh:git:file\n\
-         export GIT_SSH_COMMAND='ssh -oBatchMode=yes'\n\
-         git() {{ command git -c core.hooksPath=/dev/null -c core.fsmonitor=false \"$@\"; }}\n",
-        shell_quoted(directory)
-    );
-    let Some(hosted) = hosts.find(from) else {
-        let all = "'+refs/heads/*:refs/remotes/origin/*'";
-        let url = shell_quoted(&from.url);
-        let fetch = format!("{enter}git fetch -q --no-write-fetch-head {url} {all}\n");
-        return run_to_end(server, &fetch).await;
-    };
     let list = "git for-each-ref --format='%(objectname)' refs/remotes/origin | sort -u\n";
     let listed = server.run_script(&format!("{enter}{list}")).await?;
     let known = listed.text().lines().filter(|id| is_object_id(id));
-    let Some(bundle) = hosted.fetch_new(&known.collect::<Vec<_>>()).await? else {
+    let Some(bundle) = from.fetch_new(&known.collect::<Vec<_>>()).await? else {
         return Ok(());
     };
     let (root, name) = directory.rsplit_once('/').unwrap_or(("", directory));
     let parts = format!("{root}/{DIRECTORY}/{name}-{}", Uuid::new_v4().simple());
-    pass_on(server, &parts, &bundle).await?;
+    let passed = pass_on(server, &parts, &bundle).await;
+    // It removes them also if they are not whole.
     let fetch = format!(
         "parts={}\n\
          trap 'rm -rf -- \"$parts\"' EXIT\n\
          {enter}\
+         {} || exit 76\n\
          cat \"$parts\"/part-* > \"$parts/bundle\" &&\n\
          git fetch -q --no-write-fetch-head \"$parts/bundle\" '+refs/remotes/origin/*:refs/remotes/origin/*'\n",
-        shell_quoted(&parts)
+        shell_quoted(&parts),
+        passed.is_ok(),
     );
-    run_to_end(server, &fetch).await
+    let fetched = run_to_end(server, &fetch).await;
+    passed.and(fetched)
 }
 
 /// Runs a script with git that may take a while.
 async fn run_to_end(server: &AgentServer, script: &str) -> Result<(), ToolError> {
-    let script = server.start_script(script, NEW_TIMEOUT.as_secs()).await?;
+    let script = server.start_script(script, FETCH_TIMEOUT.as_secs()).await?;
     let mut delays = POLL_BACKOFF.delays();
     loop {
         if let Some(end) = server.finished_script(script).await? {
@@ -231,8 +247,7 @@ fn script(
 ) -> String {
     format!(
         "mkdir -p -- {dir} && cd -P -- {dir} || exit {EXIT_NO_DIRECTORY}\n\
-         export GIT_TERMINAL_PROMPT=0 GIT_ALLOW_PROTOCOL=https:http:ssh:git:file\n\
-         export GIT_SSH_COMMAND='ssh -oBatchMode=yes'\n\
+         {ENVIRONMENT}\
          set -e\n\
          [ -e .git ] || git init -q\n\
          git remote add origin {url} 2>/dev/null || git remote set-url origin {url}\n\

@@ -109,7 +109,11 @@ async fn deliver(service: &OpenHands, id: TaskId) {
                 }
             }
         }
-        delays.sleep().await;
+        tokio::select! {
+            () = delays.sleep() => {}
+            // It may be this one, which goes on after an answer.
+            () = service.callbacks.added.notified() => delays = POLL_BACKOFF.delays(),
+        }
     }
 }
 

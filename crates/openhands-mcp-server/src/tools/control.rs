@@ -34,7 +34,7 @@ pub(crate) struct SendMessage {
     /// From run_task.
     task_id: TaskId,
     message: String,
-    /// Fetch new commits to origin/* first.
+    /// Fetch new commits first.
     fetch: Option<bool>,
     /// As in run_task.
     wait_seconds: Option<WaitSeconds>,

@@ -21,7 +21,8 @@ commands_of() {
 held=
 # Those that wait for a command.
 for shell in $(processes | awk '$1 == $4 && $5 != 0 && $3 != $6 { print $1 }'); do
-    is_in_directory "$shell" && is_agents "$shell" && [ -n "$(commands_of "$shell")" ] || continue
+    began_there "$shell" || [ "$(readlink "/proc/$shell/cwd")" = "$dir" ] || continue
+    is_agents "$shell" && [ -n "$(commands_of "$shell")" ] || continue
     # It drops its line when the command ends; one that ignores the signal can only be killed.
     case $(sed -n 's/^SigIgn:.*\(.\)$/\1/p' "/proc/$shell/status") in
     [2367abef]) kill -KILL "$shell" ;;

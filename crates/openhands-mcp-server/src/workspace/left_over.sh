@@ -10,7 +10,7 @@ in_terminals() {
 
 terminals=
 for shell in $(in_terminals | awk '$1 == $2 { print $1 }'); do
-    ! { is_in_directory "$shell" && is_agents "$shell"; } || terminals="$terminals $shell"
+    ! { began_there "$shell" && is_agents "$shell"; } || terminals="$terminals $shell"
 done
 
 # Lines of the ids of processes there. One program for all of them: there may be hundreds.

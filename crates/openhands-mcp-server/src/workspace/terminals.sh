@@ -11,11 +11,10 @@ while [ "${next:-0}" -gt 1 ]; do
     next=$2
 done
 
-# Whether the process began in the directory, or is there now.
-is_in_directory() {
+# Whether the process began in the directory.
+began_there() {
     at=$(tr '\0' '\n' 2>/dev/null <"/proc/$1/environ" | sed -n 's/^PWD=//p')
-    at=$(cd -P -- "${at:-/}" 2>/dev/null && pwd)
-    [ "$at" = "$dir" ] || [ "$(readlink "/proc/$1/cwd")" = "$dir" ]
+    [ "$(cd -P -- "${at:-/}" 2>/dev/null && pwd)" = "$dir" ]
 }
 
 # Whether the agent server has started this session: by itself, or with its tmux.
