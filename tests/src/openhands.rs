@@ -38,6 +38,7 @@ mod protocol_tasks;
 mod read_tools;
 mod repositories;
 mod resources;
+mod restarts;
 mod tasks;
 mod tools;
 mod workspaces;

@@ -27,5 +27,5 @@ pub(crate) use conversations::{
 };
 pub(crate) use events::{Event, PendingAction, RunEnd, event_kind, explain_run_end, summary};
 pub(crate) use failure::{ApiFailure, ApiResult, SandboxProblem, WORDING, with_more};
-pub(crate) use files::{ScriptOutput, shell_quoted};
+pub(crate) use files::{Claim, ScriptOutput, shell_quoted};
 pub(crate) use names::{FileName, TaskId};

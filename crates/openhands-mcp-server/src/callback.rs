@@ -6,7 +6,7 @@ use mcp_core::host::is_loopback;
 use mcp_core::tool::ToolError;
 use mcp_serve::Secret;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, MutexGuard, Notify};
 use upstream::http::Url;
 
 use crate::api::TaskId;
@@ -21,6 +21,8 @@ pub(crate) struct Callbacks {
     pub(crate) token: Secret,
     expect: UnboundedSender<TaskId>,
     expected: Mutex<UnboundedReceiver<TaskId>>,
+    /// Tells that a task has been added, which may be waited for already.
+    pub(crate) added: Notify,
 }
 
 impl Callbacks {
@@ -42,6 +44,7 @@ impl Callbacks {
             token,
             expect,
             expected: Mutex::new(expected),
+            added: Notify::new(),
         })
     }
 
@@ -102,6 +105,7 @@ impl Callbacks {
     pub(crate) fn expect(&self, id: TaskId) {
         // The receiver lives as long as the sender.
         let _ = self.expect.send(id);
+        self.added.notify_waiters();
     }
 
     /// The tasks whose results are to be sent.

@@ -14,10 +14,10 @@ mod host;
 mod program;
 
 pub(crate) use changes::{
-    ChangedDirectory, Changes, ChangesQuery, EXIT_NO_DIRECTORY, content_id, is_object_id, part_end,
-    printed_id, snapshot_script,
+    ChangedDirectory, Changes, ChangesQuery, EXIT_NO_DIRECTORY, content_id, is_cut, is_object_id,
+    part_end, snapshot_or_reason, snapshot_script,
 };
 pub(crate) use commit::{Commit, NewCommit, branch_script};
-pub(crate) use fetch::{gaps, start_fetch};
+pub(crate) use fetch::{fetch_new, gaps, gaps_script, start_fetch};
 pub(crate) use host::{GitHosts, HostedRepository, PullRequest, Repository, is_ref_name, no_forge};
 pub(crate) use program::{Push, Refs, reason};

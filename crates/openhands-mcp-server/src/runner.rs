@@ -15,7 +15,7 @@ use crate::api::{
     AgentServer, ApiFailure, ApiResult, Backend, Conversation, Execution, Servers, TaskId,
     event_kind,
 };
-use crate::git::{gaps, printed_id, reason};
+use crate::git::{gaps, reason, snapshot_or_reason};
 use crate::state::TaskFacts;
 use crate::workspace::{LeftOver, interrupt, left_over};
 
@@ -400,7 +400,7 @@ impl Runner {
             self.begin_later(id);
             return Ok(true);
         }
-        if tags != task.tags {
+        if tags.are_changed() {
             server.set_tags(id, &tags).await?;
         }
         // The agent server has stopped it.
@@ -480,7 +480,7 @@ impl Runner {
                 None => refused = Some((StopReason::NoRepository, "it was cut off".to_owned())),
                 Some(end) if end.exit_code == Some(0) => {
                     tags.set_fetch(None);
-                    tags.set_line(tag::BASE, printed_id(end.text()).as_deref());
+                    tags.set_line(tag::BASE, snapshot_or_reason(&end).as_deref());
                     tags.set_line(tag::GAPS, gaps(end.text()).as_deref());
                     server.set_tags(id, &tags).await?;
                 }
@@ -660,7 +660,7 @@ pub(crate) async fn wait_for_start(
 }
 
 type Lock = Arc<tokio::sync::Mutex<()>>;
-type Guard = OwnedMutexGuard<()>;
+pub(crate) type Guard = OwnedMutexGuard<()>;
 
 /// The tasks that this server is starting or changing, one call each.
 #[derive(Default)]

@@ -31,6 +31,12 @@ pub(crate) fn openhands() -> Option<OpenHands> {
     })
 }
 
+/// The command of an agent server of that version, without the arguments for its address: a list in JSON.
+pub(crate) fn openhands_command() -> Option<Vec<String>> {
+    let command = variable("MCP_TEST_OPENHANDS_COMMAND")?;
+    Some(serde_json::from_str(&command).unwrap())
+}
+
 /// A real V1 app server of OpenHands, which `cargo xtask nightly openhands-app` starts.
 pub(crate) fn openhands_app() -> Option<OpenHands> {
     Some(OpenHands {

@@ -64,6 +64,11 @@ async fn task_runs_in_its_sandbox_and_has_its_own_words_and_files() {
     let row = listed(&client, id).await.unwrap();
     assert_eq!(row["status"], "finished", "{row}");
     assert_contains(&row["task"], "RUN: echo made");
+    for (status, expected) in [("finished", true), ("failed", false)] {
+        let list = call!(client, "list_tasks", {"status": status, "limit": 50});
+        let mut rows = list["tasks"].as_array().unwrap().iter();
+        assert_eq!(rows.any(|row| row["task_id"] == *id), expected, "{list}");
+    }
     let more = json!({"task_id": id, "message": "RUN: cat made.txt\nFINISH: It is there."});
     call(&client, "send_message", more).await;
     let run = wait_until(&client, id, &["finished", "failed"]).await;
@@ -152,7 +157,6 @@ async fn one_task_has_a_key_and_what_is_not_possible_is_refused() {
     let task = |more| with(json!({"task": "t"}), more);
     for (tool, arguments) in [
         ("list_agent_profiles", json!({})),
-        ("list_tasks", json!({"status": "running"})),
         ("run_task", task(json!({"workspace": "w"}))),
         ("run_task", task(json!({"confirm": "always"}))),
         ("run_task", task(json!({"max_iterations": 5}))),

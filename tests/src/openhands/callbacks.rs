@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::tools::Gate;
 use super::{
-    NAME, assert_error, call, call_with_id, client_with, conversation, env_with, server_with,
-    wait_for_first_step, wait_for_status,
+    NAME, agent_server, assert_error, call, call_with_id, client_with, conversation, env_with,
+    server_with, wait_for_first_step, wait_for_status,
 };
 use crate::harness::real::{OpenHands, openhands};
 use crate::harness::{FakeService, Response, Server, assert_contains, eventually, wait_until};
@@ -150,6 +150,17 @@ async fn task_that_goes_on_or_asks_sends_its_next_result() {
     let (key, ended) = received(&receiver, 5).await.remove(4);
     assert_eq!(key, id);
     assert_has!(ended, {"task_id": id, "status": "finished", "last_output": "asked"});
+    // Also if the answer is given in OpenHands itself.
+    let run = call!(client, "run_task", {"task": "RUN: echo asked", "confirm": "always",
+        "callback_url": url, "wait_seconds": 0});
+    received(&receiver, 6).await;
+    let path = format!(
+        "/api/conversations/{}/events/respond_to_confirmation",
+        run["task_id"].as_str().unwrap()
+    );
+    agent_server(&real, "POST", &path, json!({"accept": true})).await;
+    let (_, ended) = received(&receiver, 7).await.remove(6);
+    assert_has!(ended, {"task_id": run["task_id"], "status": "finished", "last_output": "asked"});
 }
 
 #[tokio::test]

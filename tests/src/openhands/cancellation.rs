@@ -37,12 +37,12 @@ fn runs(argument: &str) -> bool {
     !processes(argument).is_empty()
 }
 
-async fn wait_until_runs(argument: &str, expected: bool) {
+pub(super) async fn wait_until_runs(argument: &str, expected: bool) {
     wait_until(argument, async || runs(argument) == expected).await;
 }
 
 /// A number of seconds that no other test uses.
-fn unique_seconds() -> String {
+pub(super) fn unique_seconds() -> String {
     format!("600.{}", Uuid::new_v4().as_u128() % 1_000_000_000)
 }
 
@@ -231,11 +231,15 @@ async fn command_that_ignores_signals_is_killed_or_named() {
 #[tokio::test]
 async fn ended_task_is_cleared_of_its_processes_but_not_of_the_programs_of_a_person() {
     let Some(client) = client().await else { return };
-    let (own, persons) = (unique_seconds(), unique_seconds());
-    let task = format!("RUN: (trap '' HUP; exec sleep {own}) > /dev/null 2>&1 &");
+    let [own, away, persons] = [(); 3].map(|()| unique_seconds());
+    // One of them has left the directory.
+    let task = format!(
+        "RUN: (trap '' HUP; exec sleep {own}) > /dev/null 2>&1 & (cd /; exec sleep {away}) > /dev/null 2>&1 &"
+    );
     let run = run_task(&client, &task).await;
     assert_eq!(run["status"], "finished", "{run}");
     wait_until_runs(&own, true).await;
+    wait_until_runs(&away, true).await;
     // A shell with a terminal of its own, and a program in it.
     let work = format!(
         "cd '{}'; sleep {persons}; true",
@@ -250,9 +254,9 @@ async fn ended_task_is_cleared_of_its_processes_but_not_of_the_programs_of_a_per
     wait_until_runs(&persons, true).await;
     let id = &run["task_id"];
     let cancelled = call_with_id(&client, "cancel_task", id).await;
-    let message = "It was not running any more, but had left commands in its directory, which were ended: sleep.";
+    let message = "It was not running any more, but had left commands in its directory, which were ended: sleep, sleep.";
     assert_has!(cancelled, {"status": "finished", "message": message});
-    assert!(!runs(&own) && runs(&persons));
+    assert!(!runs(&own) && !runs(&away) && runs(&persons));
     let again = json!({"task_id": id, "message": task});
     assert_eq!(
         call(&client, "send_message", again).await["status"],
@@ -260,7 +264,7 @@ async fn ended_task_is_cleared_of_its_processes_but_not_of_the_programs_of_a_per
     );
     wait_until_runs(&own, true).await;
     call!(client, "delete_task", {"task_id": id, "confirm": id});
-    assert!(!runs(&own) && runs(&persons));
+    assert!(!runs(&own) && !runs(&away) && runs(&persons));
     person.kill().unwrap();
     person.wait().unwrap();
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::cancellation::{unique_seconds, wait_until_runs};
 use super::tools::Gate;
 use super::workspaces::{TestDirectory, git, project, repository};
 use super::{
@@ -14,7 +15,7 @@ use super::{
     wait_for_first_step, wait_for_status, with,
 };
 use crate::harness::real::openhands;
-use crate::harness::{assert_contains, assert_lacks};
+use crate::harness::{assert_contains, assert_lacks, wait_until};
 
 #[tokio::test]
 async fn nested_repositories_have_changes_of_their_own() {
@@ -108,6 +109,16 @@ async fn failing_git_is_no_empty_list_of_changes() {
     assert_contains(&gone["warnings"], "Changes are not known: git failed");
     let ask = json!({"task_id": gone["task_id"]});
     assert_error(&client, "get_task_changes", ask, "git failed (").await;
+    // Nor does git record the state before the task.
+    let project = place.0.join("broken");
+    repository(&project);
+    std::fs::write(project.join(".git/index"), "broken").unwrap();
+    let broken =
+        json!({"task": "RUN: rm .git/index; git reset -q; echo x > f", "workspace": project});
+    let broken = call(&client, "run_task", broken).await;
+    assert_eq!(broken["changed_files"], json!(["A f"]), "{broken}");
+    assert_contains(&broken["warnings"], "could not be recorded: git failed (");
+    assert_contains(&broken["warnings"], "index file");
     let replaced = run("replaced", "RUN: echo x > f; rm -rf .git; git init -q").await;
     let changed = json!(["A f", "A f.txt"]);
     assert_eq!(replaced["changed_files"], changed, "{replaced}");
@@ -354,6 +365,33 @@ async fn reading_a_task_leaves_nothing_behind() {
         git(&plain, &["count-objects"]).trim(),
         "0 objects, 0 kilobytes"
     );
+}
+
+#[tokio::test]
+async fn read_that_takes_too_long_leaves_nothing_behind() {
+    let Some(real) = openhands() else { return };
+    let (place, project) = project();
+    let client = client_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]).await;
+    let (seconds, inner) = (unique_seconds(), Uuid::new_v4().to_string());
+    let slow = format!(
+        "RUN: git init -q {inner}; echo '*.slow filter=slow' > .gitattributes; echo x > x.slow; \
+         git config filter.slow.clean 'sleep {seconds}; cat'"
+    );
+    let run = call!(client, "run_task", {"task": slow, "workspace": project});
+    assert_eq!(run["status"], "finished", "{run}");
+    let before = listing(&project);
+    let ask = json!({"task_id": run["task_id"]});
+    assert_error(&client, "get_task_changes", ask, "git took too long").await;
+    assert_eq!(listing(&project), before);
+    wait_until_runs(&seconds, false).await;
+    // The temporary directory of the script, which has a list of the repositories.
+    let is_left = || {
+        let places = std::env::temp_dir().read_dir().unwrap().flatten();
+        let lists = places
+            .filter_map(|place| std::fs::read_to_string(place.path().join("repositories")).ok());
+        lists.into_iter().any(|list| list.contains(&inner))
+    };
+    wait_until("the end of the script", async || !is_left()).await;
 }
 
 #[tokio::test]

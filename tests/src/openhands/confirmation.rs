@@ -218,6 +218,8 @@ async fn permissions_do_not_extend_the_limit_of_steps() {
 #[tokio::test]
 async fn one_of_several_answers_counts_and_the_others_are_refused() {
     let Some(client) = client().await else { return };
+    // Also if they come from two servers.
+    let other = client_with(&openhands().unwrap(), &[]).await;
     for answers in [vec![true, false, true, false], vec![true; 3]] {
         let asked = ask(
             &client,
@@ -225,7 +227,9 @@ async fn one_of_several_answers_counts_and_the_others_are_refused() {
         )
         .await;
         let id = &asked["task_id"];
-        let answers = answers.into_iter().map(async |accept| {
+        let clients = [&client, &other].into_iter().cycle();
+        let answers = answers.into_iter().zip(clients);
+        let answers = answers.map(async |(accept, client)| {
             let given = answer(&asked, accept);
             let told = client.call_tool("respond_confirmation", &given).await;
             (accept, told.unwrap())
@@ -392,6 +396,16 @@ async fn user_is_asked_for_each_action_and_the_model_cannot_answer() {
         let (failed, text) = ask("respond_confirmation", &accept).await;
         assert!(!failed && text.contains("finished"), "{text}");
         assert_eq!(user.asked.lock().unwrap().len(), 4);
+        // The task of an answer that cannot be read is known.
+        let invalid = json!({"action": "accept", "content": {"allow": "perhaps"}});
+        let (client, user) = self::user(&server, era, vec![invalid]).await;
+        let task = json!({"task": "RUN: touch a", "confirm": "always"});
+        let (failed, text) = call_with_user(&client, &user, "run_task", &task).await;
+        assert!(failed && text.contains("is not valid"), "{text}");
+        let (_, id) = text.split_once(" The task is ").unwrap();
+        let id = &json!(id[..36]);
+        wait_for_status(&control, id, "waiting_for_confirmation").await;
+        call_with_id(&control, "cancel_task", id).await;
     }
 }
 

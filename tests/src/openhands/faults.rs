@@ -310,6 +310,14 @@ async fn change_whose_answer_is_lost_names_the_task_and_a_call_that_does_no_harm
     })
     .await;
     assert_error!(client(&fake).await, "cancel_task", {"task_id": ID}, "has not confirmed");
+    let running = json!({"id": ID, "execution_status": "running"});
+    let message = format!("POST /api/conversations/{ID}/events");
+    let (fake, _) = fake_with(running, move |target, _| {
+        (target == message).then_some(Response::Cut)
+    })
+    .await;
+    let advice = "get_task_events shows it after the present step";
+    assert_error!(client(&fake).await, "send_message", {"task_id": ID, "message": "m"}, advice);
 }
 
 /// Another server starts the task with the key while this one does.
@@ -340,6 +348,106 @@ async fn start_that_another_server_has_claimed_is_left_to_it() {
     let is_release = |sent: &Request| sent.has("rmdir -- \\\"");
     let released = async || fake.requests().iter().any(is_release);
     wait_until("the release", released).await;
+}
+
+/// Another server sends its answer while this one waits for the claim.
+#[tokio::test]
+async fn answer_that_another_server_has_claimed_is_left_to_it() {
+    let task = json!({"id": ID, "execution_status": "waiting_for_confirmation"});
+    let (task, claims) = (Arc::new(Mutex::new(task)), AtomicU32::new(0));
+    let shared = Arc::clone(&task);
+    let fake = fake(move |target, request| {
+        if request.has("mcp-starts") && request.has("mkdir -- ") {
+            let is_taken = claims.fetch_add(1, Ordering::Relaxed) == 0;
+            shared.lock().unwrap()["execution_status"] = json!("finished");
+            let made = json!({"exit_code": i32::from(is_taken)});
+            return Some(Response::json(200, &made));
+        }
+        let is_task = target == format!("GET /api/conversations/{ID}");
+        is_task.then(|| Response::json(200, &shared.lock().unwrap()))
+    })
+    .await;
+    let client = client(&fake).await;
+    let asked = call!(client, "get_task_status", {"task_id": ID});
+    let id = &asked["confirmation"]["confirmation_id"];
+    let answer = json!({"task_id": ID, "confirmation_id": id, "accept": true});
+    assert_error(&client, "respond_confirmation", answer, "not waiting").await;
+    assert_eq!(task.lock().unwrap()["execution_status"], "finished");
+    let sent = format!("POST /api/conversations/{ID}/events/respond_to_confirmation");
+    assert_eq!(count(&fake, &sent), 0);
+    let is_release = |sent: &Request| sent.has("rmdir -- \\\"");
+    let released = async || fake.requests().iter().any(is_release);
+    wait_until("the release", released).await;
+}
+
+/// Another server publishes the task while this one resumes it.
+#[tokio::test]
+async fn tags_that_another_server_writes_meanwhile_stay() {
+    let task = json!({"id": ID, "execution_status": "paused", "tags": {"mcptask": "t"}});
+    let (fake, task) = fake_with(task, |target, task| {
+        if target.ends_with("/run") {
+            task["execution_status"] = json!("finished");
+            return Some(Response::json(200, &json!({})));
+        }
+        let is_count = target.contains("/events/count");
+        is_count.then(|| {
+            task["tags"]["mcppublished"] = json!("c b");
+            Response::json(200, &json!(1))
+        })
+    })
+    .await;
+    let resumed = call!(client(&fake).await, "resume_task", {"task_id": ID, "max_iterations": 9});
+    assert_eq!(resumed["status"], "finished", "{resumed}");
+    let tags = task.lock().unwrap()["tags"].clone();
+    assert_has!(tags, {"mcppublished": "c b", "mcpsteps": "9", "mcptask": "t"});
+}
+
+/// A server that was killed before the prompt leaves such a task.
+#[tokio::test]
+async fn result_of_a_task_that_never_begins_is_not_waited_for_without_end() {
+    let tags = json!({"mcpcallback": "http://127.0.0.1:1/"});
+    let task = json!({"id": ID, "execution_status": "idle", "tags": tags,
+        "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"});
+    let (fake, _) = fake_with(task, |target, task| {
+        let page = json!({"items": [task], "next_page_id": null});
+        let is_list = target.starts_with("GET /api/conversations/search");
+        is_list.then(|| Response::json(200, &page))
+    })
+    .await;
+    let hosts = ("OPENHANDS_CALLBACK_HOSTS", "127.0.0.1:1");
+    let server = Server::start(NAME, &[("OPENHANDS_URL", &*fake.url), hosts]).await;
+    let said = "its result is not waited for any longer";
+    server.wait_for_log(said).await;
+}
+
+#[tokio::test]
+async fn rows_of_an_app_server_are_filtered_by_status() {
+    let row = |status: &str| {
+        json!({"id": Uuid::new_v4().to_string(), "title": status, "created_at": "2026-01-01T00:00:00Z",
+            "sandbox_id": "s", "sandbox_status": "RUNNING", "execution_status": status})
+    };
+    let rows = [row("finished"), row("running"), row("finished")];
+    let fake = fake(move |target, _| {
+        let body = match target
+            .split(['?', ' '])
+            .nth(1)?
+            .strip_prefix("/api/v1/app-conversations/")?
+        {
+            "count" => json!(3),
+            "search" => json!({"items": rows, "next_page_id": "next"}),
+            _ => json!({"items": [], "next_page_id": null}),
+        };
+        Some(Response::json(200, &body))
+    })
+    .await;
+    let client = client(&fake).await;
+    for (status, expected) in [("finished", 2), ("running", 1), ("failed", 0)] {
+        let list = call!(client, "list_tasks", {"status": status});
+        let tasks = list["tasks"].as_array().unwrap();
+        assert_eq!(tasks.len(), expected, "{list}");
+        assert!(tasks.iter().all(|task| task["status"] == status), "{list}");
+        assert_eq!(list["next_cursor"], "next");
+    }
 }
 
 /// A server that was killed leaves such a task.

@@ -20,8 +20,20 @@ pub(super) struct GitHost {
     pub(super) place: TestDirectory,
     /// The token that it wants.
     pub(super) token: String,
-    /// The answer to the next request that opens a pull request.
+    /// The answer to the next request that opens a pull request. That to one with status 0 is lost, and its body the list.
     pub(super) answer: Arc<Mutex<(u16, Value)>>,
+    /// The answers that are lost.
+    pub(super) lost: Arc<Mutex<Lost>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lost {
+    None,
+    /// Those to pushes.
+    Pushes,
+    /// Those to the next push and to all that follows.
+    FromPush,
+    All,
 }
 
 impl GitHost {
@@ -48,16 +60,30 @@ impl GitHost {
         let bearer = format!("Bearer {token}");
         let answer = Arc::new(Mutex::new((404, json!({}))));
         let (root, answers) = (place.0.clone(), Arc::clone(&answer));
+        let lost = Arc::new(Mutex::new(Lost::None));
+        let losing = Arc::clone(&lost);
         let service = FakeService::start(move |request| {
             let given = request.headers.get("authorization");
             let given = given.and_then(|value| value.to_str().ok());
             let is_api = request.target.starts_with("/api/");
             match given {
-                Some(given) if is_api && given == bearer => {
-                    let (status, body) = answers.lock().unwrap().clone();
-                    Response::json(status, &body)
+                Some(given) if is_api && given == bearer => match answers.lock().unwrap().clone() {
+                    (0, _) if request.method == "POST" => Response::Cut,
+                    (0, body) => Response::json(200, &body),
+                    (status, body) => Response::json(status, &body),
+                },
+                Some(given) if !is_api && given == basic => {
+                    let answer = http_backend(&root, request);
+                    let is_push = request.target.ends_with("/git-receive-pack");
+                    let mut lost = losing.lock().unwrap();
+                    match *lost {
+                        Lost::FromPush if is_push => *lost = Lost::All,
+                        Lost::Pushes if is_push => {}
+                        Lost::All => {}
+                        _ => return answer,
+                    }
+                    Response::Cut
                 }
-                Some(given) if !is_api && given == basic => http_backend(&root, request),
                 _ => Response::Http(401, "text/plain", "no".into()),
             }
         });
@@ -66,6 +92,7 @@ impl GitHost {
             place,
             token,
             answer,
+            lost,
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use mcp_client::Client;
 use serde_json::{Value, json};
 
-use super::git_host::GitHost;
+use super::git_host::{GitHost, Lost};
 use super::tools::Proxy;
 use super::workspaces::git;
 use super::{assert_error, call, conversation, server_with, tool_error, with};
@@ -128,10 +128,41 @@ async fn history_and_other_branches_are_fetched_on_request() {
 }
 
 #[tokio::test]
-async fn submodules_and_files_of_lfs_are_named() {
+async fn new_commits_are_fetched_on_request() {
     let Some(real) = openhands() else { return };
     let host = GitHost::start("git").await;
     let (_server, client) = server_for(&real, &host, "").await;
+    let look = "RUN: { git log --format=%s origin/dev; git branch -r; git status --short; } | cat";
+    let id = work(&client, &host, look).await;
+    let (clone, bare) = (host.place.0.join("work"), host.bare());
+    git(&clone, &["checkout", "-q", "dev"]);
+    git(&clone, &["commit", "-q", "--allow-empty", "-m", "theirs"]);
+    git(
+        &clone,
+        &["push", "-q", bare.to_str().unwrap(), "dev", "dev:other"],
+    );
+    let all = "theirs\nthird\n  origin/dev\n  origin/other\n  origin/trunk";
+    // The second time there is nothing new.
+    for (fetch, expected) in [(false, "third\n  origin/dev"), (true, all), (true, all)] {
+        let message = json!({"task_id": id, "message": look, "fetch": fetch});
+        let run = call(&client, "send_message", message).await;
+        assert_has!(run, {"status": "finished", "last_output": expected});
+    }
+    *host.lost.lock().unwrap() = Lost::All;
+    let message = json!({"task_id": id, "message": look, "fetch": true});
+    assert_error(&client, "send_message", message, "Git says: ").await;
+    let plain = call!(client, "run_task", {"task": "SAY: x"});
+    let message = json!({"task_id": plain["task_id"], "message": look, "fetch": true});
+    assert_error(&client, "send_message", message, "context.repository").await;
+}
+
+#[tokio::test]
+async fn submodules_and_files_of_lfs_are_named() {
+    let Some(real) = openhands() else { return };
+    let host = GitHost::start("git").await;
+    let place = [("OPENHANDS_WORKSPACES", host.place.path())];
+    let options = [&host.options("", "/acme")[..], &place].concat();
+    let (_server, client) = server_with(&real, &options).await;
     let work = host.place.0.join("work");
     let head = git(&work, &["rev-parse", "HEAD"]);
     let link = format!("160000,{},sub", head.trim());
@@ -162,6 +193,14 @@ async fn submodules_and_files_of_lfs_are_named() {
         "submodules are empty: sub; files in Git LFS are pointers: big.dat",
     );
     assert_eq!(run["changed_files"], json!(["M big.dat"]), "{run}");
+    let patch = call!(client, "get_task_patch", {"task_id": run["task_id"]});
+    assert_contains(&patch["warnings"], "has pointers only");
+    // A worktree of the clone of a person.
+    let tree = call!(client, "run_task", {"task": "RUN: ls", "workspace": work, "worktree": true});
+    assert_contains(
+        &tree["warnings"],
+        "submodules are empty: sub; files in Git LFS are pointers: big.dat",
+    );
     let asks = json!({"task_id": run["task_id"], "title": "x"});
     let refusal = "Git LFS keeps the content of these changed files";
     assert_error(&client, "publish_task", asks, refusal).await;
@@ -416,6 +455,37 @@ async fn push_whose_record_is_lost_is_known_later() {
 }
 
 #[tokio::test]
+async fn push_and_pull_request_whose_answers_are_lost_are_found() {
+    let Some(real) = openhands() else { return };
+    let host = GitHost::start("git").await;
+    let (_server, client) = server_for(&real, &host, "gitea+").await;
+    let id = work(&client, &host, "RUN: echo one > new").await;
+    let open = json!([{"head": {"ref": "topic"}, "html_url": "https://git.test/9"}]);
+    *host.answer.lock().unwrap() = (0, open);
+    *host.lost.lock().unwrap() = Lost::Pushes;
+    let asks = json!({"task_id": id, "title": "New", "branch": "topic"});
+    let published = publish(&client, asks).await;
+    let tip = git(&host.bare(), &["rev-parse", "topic"]);
+    assert_has!(published, {"pull_request": "https://git.test/9", "commit": tip.trim(), "warning": null});
+    // Nor does the host tell what it has.
+    call!(client, "send_message", {"task_id": id, "message": "RUN: echo two >> new"});
+    let asks = json!({"task_id": id, "title": "More"});
+    let confirmed = confirmed(&client, asks.clone()).await;
+    *host.lost.lock().unwrap() = Lost::FromPush;
+    let error = tool_error(&client, "publish_task", confirmed).await;
+    assert_contains(
+        &error,
+        "has not confirmed the push, so the branch topic may have",
+    );
+    assert_contains(&error, "call publish_task again");
+    *host.lost.lock().unwrap() = Lost::None;
+    let published = publish(&client, asks).await;
+    assert_has!(published, {"branch": "topic", "warning": null});
+    let log = git(&host.bare(), &["log", "--format=%s", "dev..topic"]);
+    assert_eq!(log, "More\nNew\n");
+}
+
+#[tokio::test]
 async fn only_what_can_be_published_is() {
     let Some(real) = openhands() else { return };
     let host = GitHost::start("git").await;
@@ -442,6 +512,16 @@ async fn only_what_can_be_published_is() {
     assert_error(&client, "publish_task", asks.clone(), "say repository").await;
     let named = with(asks, json!({"repository": host.url()}));
     assert_error(&client, "publish_task", named, "no commit in common").await;
+    // Git's own reason, if it is none of those.
+    let broken = "RUN: echo x > new; git add new; git -c user.name=t -c user.email=t@h commit -qm x; \
+                  rm -f .git/objects/$(git rev-parse HEAD | sed 's|^..|&/|')";
+    let id = work(&client, &host, broken).await;
+    let asks = json!({"task_id": id, "title": "x"});
+    assert_error(&client, "publish_task", asks, "git failed (").await;
+    let many = "RUN: for i in $(seq 120); do echo x > a-file-with-a-long-name-$i; done";
+    let id = work(&client, &host, many).await;
+    let asks = json!({"task_id": id, "title": "x"});
+    assert_error(&client, "publish_task", asks, "get_task_changes lists all.").await;
     // A hook of the host declines, and says why.
     let declines = "#!/bin/sh\necho not on Sundays >&2; exit 1\n";
     add_hook(&host.bare().join("hooks/pre-receive"), declines);
@@ -555,6 +635,23 @@ async fn parallel_tasks_work_in_worktrees_of_one_repository() {
         assert_lacks(&git(&clone, &["branch"]), short);
     }
     assert!(!clone.join("same").exists());
+    // The agent adds all files to the index.
+    let staged = "RUN: head -c 25000000 /dev/zero > big; echo x > own; git add -A";
+    let run = call!(client, "run_task", {"task": staged, "workspace": clone, "worktree": true,
+        "context": {"file": "mine", "content": "given"}});
+    assert_eq!(run["status"], "finished", "{run}");
+    let shown = [
+        "show",
+        "--name-only",
+        "--format=",
+        run["branch"].as_str().unwrap(),
+    ];
+    assert_eq!(git(&clone, &shown), "own\n");
+    let left = git(
+        Path::new(run["directory"].as_str().unwrap()),
+        &["status", "--porcelain"],
+    );
+    assert_eq!(left, "A  big\nA  mine\n");
     let merging = "RUN: b=$(git rev-parse HEAD:f.txt); git rm -q --cached f.txt; \
                    printf \"100644 $b 1\\tf.txt\\n100644 $b 2\\tf.txt\\n\" | git update-index --index-info";
     let run = call!(client, "run_task", {"task": merging, "workspace": clone, "worktree": true});

@@ -349,7 +349,7 @@ async fn repository_and_branch_are_checked_out() {
     git(&work, &["checkout", "-q", "main"]);
     git(&place.0, &["clone", "-q", "--bare", "work", "r.git"]);
     git(&bare, &["update-server-info"]);
-    let served = serve(bare).await;
+    let served = serve(bare.clone()).await;
     let url = format!("{}/r.git", served.url);
     for (client, branch, content) in [
         (over_http, json!("feature/x"), "feature"),
@@ -369,5 +369,14 @@ async fn repository_and_branch_are_checked_out() {
             "Your working directory is a checkout of {url}{named}. The file `mine.txt` is in your working directory."
         );
         assert_prompt(client, &run, &told).await;
+        // The machine of the agent fetches what comes later by itself.
+        let later = format!("later {content}");
+        git(&work, &["commit", "-q", "--allow-empty", "-m", &later]);
+        git(&work, &["push", "-q", bare.to_str().unwrap(), "main"]);
+        git(&bare, &["update-server-info"]);
+        let message = json!({"task_id": run["task_id"], "fetch": true,
+            "message": "RUN: git log -1 --format=%s origin/main"});
+        let run = call(client, "send_message", message).await;
+        assert_has!(run, {"status": "finished", "last_output": later});
     }
 }

@@ -329,8 +329,10 @@ impl AgentServer {
         Ok(all)
     }
 
-    /// Replaces the tags of the conversation. Waits until the current step has ended.
+    /// Sets the tags that were set since they were read. All are replaced at once, so those that another server has written
+    /// meanwhile are read again. Waits until the current step has ended.
     pub(crate) async fn set_tags(&self, id: TaskId, tags: &ConversationTags) -> ApiResult<()> {
+        let tags = tags.merged_into(self.conversation(id).await?.tags);
         let request = self.task_request(Method::PATCH, id, &[]);
         request.json(&json!({"tags": tags})).run().await
     }

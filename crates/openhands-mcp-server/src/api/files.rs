@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 use upstream::http::StatusCode;
 use upstream::http::header::{CONTENT_RANGE, RANGE};
 use upstream::http::multipart::{Form, Part};
@@ -92,6 +94,10 @@ const SCRIPT_SECONDS: u64 = 10;
 
 /// Minutes after which a claim that nobody has released is void. A start takes less.
 const CLAIM_MINUTES: u32 = 2;
+/// The interval at which a claim is asked for again, or its release repeated.
+const CLAIM_INTERVAL: Duration = Duration::from_millis(500);
+/// Attempts to release a claim; without that, nobody gets it for minutes.
+const MAX_RELEASES: u32 = 5;
 /// The directory of claims.
 const CLAIMS: &str = "\"${TMPDIR:-/tmp}/mcp-starts-$(id -u)\"";
 
@@ -141,23 +147,6 @@ impl AgentServer {
         Ok(started.map_err(ApiFailure::without_effect)?.id)
     }
 
-    /// Claims the start of a task for `attempt`, with a directory that only one can make. Returns false if another has it.
-    pub(crate) async fn claim(&self, id: TaskId, attempt: Uuid) -> ApiResult<bool> {
-        let script = format!(
-            "mkdir -p -m 700 -- {CLAIMS} && cd -- {CLAIMS} || exit 0\n\
-             find . -mindepth 1 -maxdepth 1 -mmin +{CLAIM_MINUTES} -exec rm -rf -- {{}} + 2>/dev/null\n\
-             if mkdir -- {id} 2>/dev/null; then mkdir -- {id}/{attempt}; exit 0; fi\n\
-             [ -d {id}/{attempt} ] || [ ! -d {id} ]\n"
-        );
-        Ok(self.run_script(&script).await?.exit_code != Some(1))
-    }
-
-    /// Releases a claim, unless another attempt has it.
-    pub(crate) async fn release_claim(&self, id: TaskId, attempt: Uuid) -> ApiResult<()> {
-        let script = format!("rmdir -- {CLAIMS}/{id}/{attempt} && rmdir -- {CLAIMS}/{id}");
-        self.run_script(&script).await.map(drop)
-    }
-
     /// The output of a started script; `None` while it runs.
     pub(crate) async fn finished_script(&self, id: Uuid) -> ApiResult<Option<ScriptOutput>> {
         let request = self.get(&["api", "bash", "bash_events", "search"]);
@@ -170,6 +159,76 @@ impl AgentServer {
         let page: Page<ScriptOutput> = request.send().await?;
         let newest = page.items.into_iter().next();
         Ok(newest.filter(|output| output.exit_code.is_some()))
+    }
+}
+
+/// A claim on the machine of the agent server, which one call of all servers before it has at a time: a directory that only
+/// one can make.
+pub(crate) struct Claim {
+    server: AgentServer,
+    id: TaskId,
+    attempt: Uuid,
+}
+
+impl Claim {
+    /// Takes the claim `id`. Returns `None` if another call has it until `until`.
+    pub(crate) async fn take(
+        server: &AgentServer,
+        id: TaskId,
+        until: Instant,
+    ) -> ApiResult<Option<Self>> {
+        let attempt = Uuid::new_v4();
+        let claim = Self {
+            server: server.clone(),
+            id,
+            attempt,
+        };
+        let script = format!(
+            "mkdir -p -m 700 -- {CLAIMS} && cd -- {CLAIMS} || exit 0\n\
+             find . -mindepth 1 -maxdepth 1 -mmin +{CLAIM_MINUTES} -exec rm -rf -- {{}} + 2>/dev/null\n\
+             if mkdir -- {id} 2>/dev/null; then mkdir -- {id}/{attempt}; exit 0; fi\n\
+             [ -d {id}/{attempt} ] || [ ! -d {id} ]\n"
+        );
+        loop {
+            match server.run_script(&script).await {
+                Ok(made) if made.exit_code != Some(1) => return Ok(Some(claim)),
+                Ok(_) => {}
+                Err(failure) => {
+                    claim.release();
+                    return Err(failure);
+                }
+            }
+            if Instant::now() + CLAIM_INTERVAL > until {
+                return Ok(None);
+            }
+            sleep(CLAIM_INTERVAL).await;
+        }
+    }
+
+    /// Releases the claim after what it was taken for, unless that may be at work still, since a request had no response:
+    /// the claim is void later.
+    pub(crate) fn release_after<T>(self, done: &Result<T, ToolError>) {
+        if !matches!(done, Err(error) if error.kind() == ToolErrorKind::Timeout) {
+            self.release();
+        }
+    }
+
+    fn release(self) {
+        let Self {
+            server,
+            id,
+            attempt,
+        } = self;
+        let script = format!("rmdir -- {CLAIMS}/{id}/{attempt} && rmdir -- {CLAIMS}/{id}");
+        tokio::spawn(async move {
+            for _ in 0..MAX_RELEASES {
+                let Err(failure) = server.run_script(&script).await else {
+                    return;
+                };
+                tracing::warn!(claim = %id, ?failure, "cannot release a claim");
+                sleep(CLAIM_INTERVAL).await;
+            }
+        });
     }
 }
 

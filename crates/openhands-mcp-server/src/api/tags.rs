@@ -1,7 +1,7 @@
 //! Tags that this server keeps at a conversation: what its caller asked for, and what cannot be read from its events.
 //! They are kept at the agent server, so they survive every restart of this server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ pub(crate) mod tag {
     pub(crate) const CALLBACK: &str = "mcpcallback";
     /// The end of the attempts to send the result.
     pub(super) const DELIVERY: &str = "mcpdelivery";
-    /// The id of the snapshot of its directory before the task started.
+    /// The id of the snapshot of its directory before the task started, or the reason why there is none.
     pub(crate) const BASE: &str = "mcpbase";
     /// The directory with that snapshot.
     pub(crate) const SNAPSHOTS: &str = "mcpsnapshots";
@@ -64,9 +64,14 @@ pub(crate) mod tag {
 const DELIVERED: &str = "done";
 
 /// The tags of a conversation: ours, and those of other programs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct ConversationTags(BTreeMap<String, String>);
+pub(crate) struct ConversationTags {
+    values: BTreeMap<String, String>,
+    /// The names of those that were set since they were read: another server may have written others.
+    #[serde(skip)]
+    set: BTreeSet<String>,
+}
 
 /// The reason why we stopped a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,13 +110,35 @@ impl ConversationTags {
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.values.get(name).map(String::as_str)
     }
 
     pub(crate) fn set(&mut self, name: &str, value: Option<String>) {
+        self.set.insert(name.to_owned());
         match value {
-            Some(value) => self.0.insert(name.to_owned(), value),
-            None => self.0.remove(name),
+            Some(value) => self.values.insert(name.to_owned(), value),
+            None => self.values.remove(name),
+        };
+    }
+
+    /// Returns true if some were set since they were read.
+    pub(crate) fn are_changed(&self) -> bool {
+        !self.set.is_empty()
+    }
+
+    /// Those of the conversation `now`, with the ones that were set here.
+    pub(super) fn merged_into(&self, mut now: Self) -> Self {
+        for name in &self.set {
+            now.set(name, self.values.get(name).cloned());
+        }
+        now
+    }
+
+    /// Sets all that were set since then back to what they were in `before`.
+    pub(crate) fn set_back(&mut self, before: &Self) {
+        *self = Self {
+            values: before.values.clone(),
+            set: &self.set | &before.set,
         };
     }
 
@@ -198,6 +225,11 @@ impl ConversationTags {
     pub(crate) fn base(&self) -> Option<&str> {
         let hex = |base: &&str| base.len() <= 64 && base.chars().all(|c| c.is_ascii_hexdigit());
         self.get(tag::BASE).filter(hex)
+    }
+
+    /// The reason why there is no such snapshot.
+    pub(crate) fn no_base(&self) -> Option<&str> {
+        self.get(tag::BASE).filter(|_| self.base().is_none())
     }
 
     /// The URL of the task's repository, and its branch if that is known.
@@ -371,7 +403,10 @@ mod tests {
 
     fn tags(pairs: [(&str, &str); 1]) -> ConversationTags {
         let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        ConversationTags(pairs.into())
+        ConversationTags {
+            values: pairs.into(),
+            set: BTreeSet::new(),
+        }
     }
 
     #[test]
@@ -427,6 +462,26 @@ mod tests {
 
     #[test]
     fn base_must_be_hexadecimal() {
-        assert_eq!(tags([("mcpbase", "HEAD; x")]).base(), None);
+        let tags = tags([("mcpbase", "HEAD; x")]);
+        assert_eq!((tags.base(), tags.no_base()), (None, Some("HEAD; x")));
+    }
+
+    #[test]
+    fn only_what_was_set_replaces_the_tags_of_others() {
+        let mut own = tags([("a", "read")]);
+        assert!(!own.are_changed());
+        let before = own.clone();
+        own.set("b", Some("set".into()));
+        own.set("c", None);
+        let others = tags([("a", "written")]);
+        let merged = own.merged_into(others.clone());
+        assert_eq!(
+            [merged.get("a"), merged.get("b")],
+            [Some("written"), Some("set")]
+        );
+        // Also if the first write has arrived.
+        own.set_back(&before);
+        let merged = own.merged_into(merged);
+        assert_eq!(merged.values, others.values);
     }
 }

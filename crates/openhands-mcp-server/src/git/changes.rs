@@ -93,6 +93,7 @@ const LOST: &str = "The agent removed or replaced .git, so the files are compare
     commit of the repository that is there now, or with nothing.";
 const UNRECORDED: &str = "The state of the directory before the task is not known, so the files are \
     compared with the last commit: changes may be somebody else's.";
+const LFS: &str = "Git LFS keeps the content of some of these files, of which the diff or patch has pointers only.";
 const LARGE: &str = "Files larger than 20 MB are compared by size and hash (beyond 400 MB in all by size and time), \
     and their content is left out.";
 
@@ -153,6 +154,11 @@ pub(crate) fn lines(files: &[String], count: usize, budget: usize) -> Vec<String
         lines.push(format!("… and {} more", count - lines.len()));
     }
     lines
+}
+
+/// Returns true if such lines are not all.
+pub(crate) fn is_cut(lines: &[String]) -> bool {
+    lines.last().is_some_and(|last| last.starts_with('…'))
 }
 
 /// The length of the next part of a text of which `left` bytes are left: whole lines, otherwise whole
@@ -227,6 +233,7 @@ fn parse(printed: &str) -> Option<Changes> {
         ("shared", SHARED),
         ("lost", LOST),
         ("unrecorded", UNRECORDED),
+        ("lfs", LFS),
     ];
     let warnings = warnings.into_iter().filter(|(note, _)| has(note));
     let mut warnings: Vec<_> = warnings.map(|(_, warning)| warning).collect();
@@ -377,6 +384,13 @@ pub(crate) async fn run_in(
 pub(crate) fn printed_id(printed: &str) -> Option<String> {
     let last = printed.trim_end().lines().next_back()?;
     is_object_id(last).then(|| last.to_owned())
+}
+
+/// The id of the snapshot that a script has taken, or the reason why there is none; `None` on a machine without git.
+pub(crate) fn snapshot_or_reason(printed: &ScriptOutput) -> Option<String> {
+    let has_failed = printed.exit_code != Some(0) || !printed.error().trim().is_empty();
+    let failure = || has_failed.then(|| failure_reason(printed.exit_code, printed.error()));
+    printed_id(printed.text()).or_else(failure)
 }
 
 /// Returns true for the id of a git object.

@@ -49,7 +49,9 @@ refuse_names 82 "$work/names"
 known=$(for id in $host $(git for-each-ref --format='%(objectname)' refs/remotes); do
     [ "$id" = "$parent" ] || ! git cat-file -e "$id^{commit}" 2>/dev/null || echo "$id"
 done)
-[ -n "$known" ] && from=$(git merge-base HEAD $known) || exit 77
+[ -n "$known" ] || exit 77
+from=$(git merge-base HEAD $known)
+case $? in 0) ;; 1) exit 77 ;; *) exit 76 ;; esac
 began=$(sed -n 's/^^//p' "$work/base")
 began=$(git merge-base "${began:-$from}" $known) || began=$from
 onto=${parent:-$from}
@@ -68,7 +70,7 @@ while IFS= read -r path; do
     fi
 done < "$work/unmerged" > "$work/names"
 refuse_names 83 "$work/names"
-tree=$(git write-tree) && was=$(git rev-parse -q --verify "$onto^{tree}") || exit 77
+tree=$(git write-tree) && was=$(git rev-parse --verify "$onto^{tree}") || exit 76
 [ "$tree" != "$was" ] || exit 78
 GIT_AUTHOR_DATE="@$time +0000" GIT_COMMITTER_DATE="@$time +0000"
 export GIT_AUTHOR_DATE GIT_COMMITTER_DATE

@@ -56,6 +56,7 @@ while IFS= read -r line; do
     }
 done < "$work/base-trees"
 
+! LC_ALL=C grep -aq '^[-+ ]version https://git-lfs' "$work/diff" || notes="$notes lfs"
 printf '%s\n%s\n%s\n' "$content" "$notes" "$count"
 head -c 262144 -- "$work/list" | encoded
 head -c 65536 -- "$work/changed-large" | encoded

@@ -407,11 +407,12 @@ impl HostedRepository {
         let path = self.pulls_path().ok_or_else(no_forge)?;
         let request = self.api_request(Method::POST, path.clone());
         let opened: Value = match request.body(&new.json(forge)).json().await {
-            // GitHub answers so, the others with 409, if there is one.
+            // GitHub answers so, the others with 409, if there is one. It may be the one whose answer was lost.
             Err(failure)
-                if failure
-                    .status()
-                    .is_some_and(|s| [409, 422].contains(&s.as_u16())) =>
+                if failure.is_ambiguous()
+                    || failure
+                        .status()
+                        .is_some_and(|s| [409, 422].contains(&s.as_u16())) =>
             {
                 let found = self.find_pull_request(forge, path, new).await;
                 return found.ok_or_else(|| failure.into());

@@ -136,7 +136,39 @@ impl HostedRepository {
         }
         self.remote(directory.path(), &arguments, FETCH_TIMEOUT)
             .await?;
-        let pack = ["bundle", "create", "-q", "bundle", "--all"];
+        self.bundle(directory, &[]).await
+    }
+
+    /// Fetches all branches as `refs/remotes/origin/`: their commits since the `known` ones. Returns `None` if there is none.
+    pub(super) async fn fetch_new(&self, known: &[&str]) -> Result<Option<Bundle>, ToolError> {
+        let refs = self.refs().await?;
+        let branches = refs.ids.iter();
+        let mut branches = branches.filter(|(name, _)| name.starts_with("refs/heads/"));
+        if branches.all(|(_, id)| known.contains(&id.as_str())) {
+            return Ok(None);
+        }
+        let (directory, url) = (self.new_repository().await?, self.git_url());
+        let mut seed = words("fetch -q --no-tags --depth 1");
+        seed.extend([&[&*url], known].concat());
+        // The host may not have one any longer, after a forced push for example.
+        let is_seeded = !known.is_empty()
+            && self
+                .remote(directory.path(), &seed, FETCH_TIMEOUT)
+                .await
+                .is_ok();
+        let known = if is_seeded { known } else { &[] };
+        let all = "+refs/heads/*:refs/remotes/origin/*";
+        let arguments = ["fetch", "-q", "--no-tags", &*url, all];
+        self.remote(directory.path(), &arguments, FETCH_TIMEOUT)
+            .await?;
+        self.bundle(directory, known).await.map(Some)
+    }
+
+    /// All that was fetched into a directory, but for the `known` commits and what is before them.
+    async fn bundle(&self, directory: TempDir, known: &[&str]) -> Result<Bundle, ToolError> {
+        let known: Vec<String> = known.iter().map(|id| format!("^{id}")).collect();
+        let mut pack = words("bundle create -q bundle --all");
+        pack.extend(known.iter().map(String::as_str));
         self.git(directory.path(), &pack, FETCH_TIMEOUT, None)
             .await?;
         let shallow = tokio::fs::read_to_string(directory.path().join("shallow")).await;
@@ -151,7 +183,7 @@ impl HostedRepository {
     /// the branch.
     ///
     /// # Errors
-    /// The branch was not changed, unless the host did not answer.
+    /// The branch was not changed, unless the error says that it may be.
     pub(crate) async fn push(&self, push: &Push<'_>) -> Result<String, ToolError> {
         let (url, directory) = (self.git_url(), self.new_repository().await?);
         let run = async |arguments: &[&str]| {
@@ -185,12 +217,27 @@ impl HostedRepository {
         let lease = format!("--force-with-lease=refs/heads/{}:{old}", push.branch);
         let new = format!("{commit}:refs/heads/{}", push.branch);
         let pushed = run(&["push", "--porcelain", &*lease, &*url, &*new]).await;
-        pushed.map(|_| commit).map_err(|error| match error.kind() {
-            ToolErrorKind::Upstream => ToolError::conflict(format!(
-                "The git host did not take the branch {}. {}",
-                push.branch,
-                error.message()
-            )),
+        let Err(error) = pushed else {
+            return Ok(commit);
+        };
+        // Its answer may be lost, or be that to a repetition of it.
+        let refs = self.refs().await;
+        if refs.is_ok_and(|refs| refs.branch(push.branch) == Some(&*commit)) {
+            return Ok(commit);
+        }
+        let (branch, said) = (push.branch, error.message());
+        Err(match error.kind() {
+            ToolErrorKind::Conflict => {
+                let text = format!("The git host did not take the branch {branch}. {said}");
+                ToolError::conflict(text)
+            }
+            kind @ (ToolErrorKind::Upstream | ToolErrorKind::Timeout) => {
+                let text = format!(
+                    "The git host has not confirmed the push, so the branch {branch} may have the commit all the \
+                     same: call publish_task again, which pushes nothing twice. {said}"
+                );
+                ToolError::new(kind, text)
+            }
             _ => error,
         })
     }
@@ -337,7 +384,11 @@ impl HostedRepository {
                 "The git host {address} cannot be reached.",
             )
         } else {
-            return ToolError::upstream(format!("Git says: {reason}"));
+            let kind = match has(&["[rejected]", "[remote rejected]"]) {
+                true => ToolErrorKind::Conflict,
+                false => ToolErrorKind::Upstream,
+            };
+            return ToolError::new(kind, format!("Git says: {reason}"));
         };
         let text = text.replace("{address}", self.address());
         ToolError::new(kind, format!("{text} Git says: {reason}"))

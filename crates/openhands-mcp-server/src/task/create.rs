@@ -15,7 +15,7 @@ use super::spec::TaskSpec;
 use crate::OpenHands;
 use crate::api::tags::{ConversationTags, StopReason, tag};
 use crate::api::{
-    AgentServer, ApiFailure, ApiResult, AppServer, Backend, Conversation, Execution,
+    AgentServer, ApiFailure, ApiResult, AppServer, Backend, Claim, Conversation, Execution,
     NewConversation, SandboxProblem, Servers, TaskId, first_message, with_more,
 };
 use crate::budget::Limits;
@@ -25,11 +25,9 @@ use crate::service::Owner;
 use crate::workspace::mcp_servers::{dead_servers, install_plugin};
 use crate::workspace::{Place, Traces, absolute_roots};
 
-/// Polls for a conversation whose creation got no response, and their interval, which is that of polls for a claim, too.
+/// Polls for a conversation whose creation got no response, and their interval.
 const MAX_LATE_POLLS: u32 = 10;
 const LATE_POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Attempts to release a claim; without that, the task cannot be started for minutes.
-const MAX_RELEASES: u32 = 5;
 /// The time in which the agent server counts a new task as running.
 const COUNT_TIME: Duration = Duration::from_secs(2);
 /// Characters of the first words of a task.
@@ -220,46 +218,25 @@ impl Start {
     /// # Errors
     /// Another server starts it until `answer_by`, or the start fails.
     async fn run(self, new: Option<Prepared>, answer_by: Instant) -> Result<(), ToolError> {
-        let attempt = Uuid::new_v4();
-        let claimed = self.claim(attempt, answer_by).await;
-        let is_claimed = claimed.is_ok();
-        let started = match (claimed, new) {
-            (Err(error), _) => Err(error),
-            (Ok(()), None) => self.prompt_and_begin(None).await,
-            (Ok(()), Some(new)) => match self.find().await {
+        let mut claim = None;
+        if self.has_key() {
+            claim = Claim::take(&self.server, self.id, answer_by).await?;
+            if claim.is_none() {
+                return Err(being_started(self.id));
+            }
+        }
+        let started = match new {
+            None => self.prompt_and_begin(None).await,
+            Some(new) => match self.find().await {
                 Ok(None) => self.create(new).await,
                 // Another server may have started it meanwhile.
                 found => found.map(drop),
             },
         };
-        // A request without a response may be at work still: the claim is void later.
-        let is_timeout = matches!(&started, Err(error) if error.kind() == ToolErrorKind::Timeout);
-        let is_late = is_claimed && is_timeout;
-        if self.has_key() && !is_late {
-            tokio::spawn(async move {
-                for _ in 0..MAX_RELEASES {
-                    let released = self.server.release_claim(self.id, attempt).await;
-                    let Err(failure) = released else { return };
-                    tracing::warn!(task = %self.id, ?failure, "cannot release the claim of a task");
-                    sleep(LATE_POLL_INTERVAL).await;
-                }
-            });
+        if let Some(claim) = claim {
+            claim.release_after(&started);
         }
         started
-    }
-
-    /// Claims the start of a task with a key.
-    ///
-    /// # Errors
-    /// Another server has it until `answer_by`.
-    async fn claim(&self, attempt: Uuid, answer_by: Instant) -> Result<(), ToolError> {
-        while self.has_key() && !self.server.claim(self.id, attempt).await? {
-            if Instant::now() + LATE_POLL_INTERVAL > answer_by {
-                return Err(being_started(self.id));
-            }
-            sleep(LATE_POLL_INTERVAL).await;
-        }
-        Ok(())
     }
 
     /// Sets the directory up, creates the conversation and starts it. Without a task nothing is left in the workspace that

@@ -14,13 +14,15 @@ use super::follow::{MAX_WHOLE_RESULT_BYTES, TaskSnapshot};
 use super::report::Report;
 use crate::OpenHands;
 use crate::api::tags::ConversationTags;
-use crate::api::{ApiResult, Backend, Conversation, TaskId};
+use crate::api::{ApiResult, Backend, Conversation, Execution, TaskId};
 use crate::runner::Locks;
 
 /// The intervals at which a task with a URL is read until its end.
 const POLL_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(15));
 /// Reads that may fail in a row, over about five minutes.
 const MAX_FAILED_READS: u32 = 20;
+/// The time after its last event in which a task that does not run, or waits for a person, is read.
+const QUIET_TIME: Duration = Duration::from_secs(24 * 3600);
 /// Timeout of one attempt.
 const SEND_TIMEOUT: Duration = Duration::from_secs(15);
 /// The times before an attempt is repeated.
@@ -94,8 +96,9 @@ fn is_open(tags: &ConversationTags) -> bool {
 /// Waits until the task ends or asks for a permission, and sends its result.
 async fn deliver(service: &OpenHands, id: TaskId) {
     let (mut delays, mut failed) = (POLL_BACKOFF.delays(), 0);
+    let mut asked = None;
     loop {
-        match try_deliver(service, id).await {
+        match try_deliver(service, id, &mut asked).await {
             Ok(true) => return,
             Ok(false) => failed = 0,
             Err(failure) => {
@@ -106,12 +109,21 @@ async fn deliver(service: &OpenHands, id: TaskId) {
                 }
             }
         }
-        delays.sleep().await;
+        tokio::select! {
+            () = delays.sleep() => {}
+            // It may be this one, which goes on after an answer.
+            () = service.callbacks.added.notified() => delays = POLL_BACKOFF.delays(),
+        }
     }
 }
 
-/// Sends the result of a task, if it has ended. Returns true if there is nothing more to send.
-async fn try_deliver(service: &OpenHands, id: TaskId) -> ApiResult<bool> {
+/// Sends the result of a task, if it has ended or asks for something else than `asked`, which has been sent. Returns true if
+/// there is nothing more to send.
+async fn try_deliver(
+    service: &OpenHands,
+    id: TaskId,
+    asked: &mut Option<String>,
+) -> ApiResult<bool> {
     // The call that holds it may be about to start the next run, for which the URL has been set already.
     let Some(lock) = service.runner.locks.try_lock(id) else {
         return Ok(false);
@@ -122,11 +134,19 @@ async fn try_deliver(service: &OpenHands, id: TaskId) -> ApiResult<bool> {
     let Some((url, number)) = tags.callback().filter(|_| is_open(tags)) else {
         return Ok(true);
     };
-    if !task.status().is_settled() {
+    let asks = task.pending.as_ref();
+    let asks = asks.map(|pending| pending.confirmation_id.clone());
+    if !task.status().is_settled() || (asks.is_some() && asks == *asked) {
         if task.needs_run {
             service.runner.begin_later(id);
         }
-        return Ok(false);
+        let quiet = task.now.duration_since(task.conversation.last_event_at());
+        let is_dead = task.conversation.execution_status != Execution::Running
+            && Duration::try_from(quiet).is_ok_and(|quiet| quiet > QUIET_TIME);
+        if is_dead {
+            tracing::warn!(task = %id, "nothing happens with a task, so its result is not waited for any longer");
+        }
+        return Ok(is_dead);
     }
     // A server whose operator does not allow the host leaves it to those that do.
     let Ok(url) = service.callbacks.check(url) else {
@@ -142,8 +162,8 @@ async fn try_deliver(service: &OpenHands, id: TaskId) -> ApiResult<bool> {
         return Ok(false);
     }
     // Receivers ignore a key that they know.
-    let key = match (&task.pending, number) {
-        (Some(pending), _) => format!("{id}-{}", pending.confirmation_id),
+    let key = match (&asks, number) {
+        (Some(confirmation_id), _) => format!("{id}-{confirmation_id}"),
         (None, 1) => id.to_string(),
         (None, _) => format!("{id}-{number}"),
     };
@@ -159,9 +179,10 @@ async fn try_deliver(service: &OpenHands, id: TaskId) -> ApiResult<bool> {
     if let Err(reason) = &sent {
         tracing::warn!(task = %id, reason, "callback_url did not take the result");
     }
-    // The answer to what the task asks makes it go on to its result.
-    if task.is_asking() {
-        return Ok(true);
+    // It goes on to its result after the answer, which may be given in OpenHands itself.
+    if asks.is_some() {
+        *asked = asks;
+        return Ok(false);
     }
     let _lock = service.runner.locks.lock(id).await;
     let task = server.conversation(id).await?;

@@ -1,6 +1,7 @@
 //! Permissions that the agent of a task asks for: what waits, asking the user, and sending the answer.
 
 use std::mem;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use mcp_core::server::PreviousRounds;
@@ -8,12 +9,14 @@ use mcp_core::tool::{Call, InputRequest, ToolError, ToolErrorKind};
 use serde::{Deserialize as _, Serialize};
 use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
+use tokio::time::Instant;
 use upstream::redact::{HIDDEN, Redactor, redacted_code};
 use upstream::text::{head, visible};
 
 use crate::OpenHands;
 use crate::api::tags::{ConversationTags, StopReason};
-use crate::api::{AgentServer, ApiResult, Conversation, Execution, PendingAction, TaskId};
+use crate::api::{AgentServer, ApiResult, Claim, Conversation, Execution, PendingAction, TaskId};
+use crate::runner::Guard;
 
 /// Bytes of the actions in a report.
 const MAX_SHOWN_BYTES: usize = 5_000;
@@ -183,12 +186,12 @@ fn hide_words(value: &mut Value, redacted: &Value) -> usize {
     match (value, redacted) {
         (Value::String(text), Value::String(redacted)) if text != redacted => {
             let before = text.matches(HIDDEN).count();
-            *text = match has_same_marks(text, redacted) {
+            *text = match hides_no_command(text, redacted) {
                 true => redacted.clone(),
                 false => {
                     let lines = text.split_inclusive('\n').map(|line| {
                         let redacted = redacted_code(line);
-                        match has_same_marks(line, &redacted) {
+                        match hides_no_command(line, &redacted) {
                             true => redacted,
                             false => line.into(),
                         }
@@ -210,11 +213,55 @@ fn hide_words(value: &mut Value, redacted: &Value) -> usize {
     }
 }
 
-/// Returns true if both texts have as many characters that are not those of one word.
-fn has_same_marks(text: &str, redacted: &str) -> bool {
-    let is_mark = |c: &char| !(c.is_alphanumeric() || "_-.+/=~*%@,".contains(*c));
-    let count = |text: &str| text.chars().filter(is_mark).count();
-    count(text) == count(redacted)
+/// Returns true if all that `redacted` hides is of one word each, and no place: a command may use that later by its name
+/// (`TOKEN_HOST=h.example; curl $TOKEN_HOST`).
+fn hides_no_command(text: &str, redacted: &str) -> bool {
+    let is_word = |value: &str| {
+        let is_part = |c: char| c.is_alphanumeric() || "_-.+/=~*%@,".contains(c);
+        value.chars().all(is_part) && !is_place(value)
+    };
+    let mut parts = redacted.split(HIDDEN).peekable();
+    let start = parts.next().unwrap_or_default();
+    let mut rest = text.strip_prefix(start);
+    while let (Some(text), Some(part)) = (rest, parts.next()) {
+        let found = match parts.peek() {
+            Some(_) => text.split_once(part),
+            None => text.strip_suffix(part).map(|value| (value, "")),
+        };
+        rest = found
+            .filter(|(value, _)| is_word(value))
+            .map(|(_, rest)| rest);
+    }
+    rest == Some("")
+}
+
+/// Characters of the end of a host's or file's name, and of a random word.
+const MAX_END_CHARS: usize = 10;
+const MIN_RANDOM_CHARS: usize = 16;
+
+/// Returns true if the value may be a host, an address or a path, and not a secret by its shape.
+fn is_place(value: &str) -> bool {
+    if redacted_code(value) != value {
+        return false;
+    }
+    let ends_as_name = |part: &str| {
+        let end = part.rsplit_once('.').map_or("", |(_, end)| end);
+        let is_end = (1..=MAX_END_CHARS).contains(&end.len());
+        (is_end && end.chars().all(char::is_alphabetic)) || part.parse::<IpAddr>().is_ok()
+    };
+    value.starts_with(['/', '~', '.'])
+        || value.contains(['@', '*'])
+        || value.split('/').any(ends_as_name)
+        || value.contains('/') && !value.split('/').any(is_random)
+}
+
+/// Returns true if a word is as those of a key: long, of letters and digits, or with letters of both cases mixed.
+fn is_random(word: &str) -> bool {
+    let has = |is_it: fn(&u8) -> bool| word.as_bytes().iter().any(is_it);
+    let is_mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic);
+    let turns = word.as_bytes().windows(2);
+    let turns = turns.filter(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
+    word.len() >= MIN_RANDOM_CHARS && (is_mixed || turns.count() > 2)
 }
 
 const MAX_REASON_BYTES: usize = 2_000;
@@ -298,6 +345,29 @@ pub(crate) async fn send_answer(
     answer: &PermissionAnswer,
 ) -> Result<(), ToolError> {
     let lock = service.runner.locks.lock(id).await;
+    // The agent server takes an answer for whatever waits, so no other server may answer the same.
+    let claim = TaskId::from_key(&format!("{id} {}", answer.confirmation_id));
+    let until = Instant::now() + ANSWER_POLL_INTERVAL * MAX_ANSWER_POLLS;
+    let claim = Claim::take(server, claim, until).await?;
+    let claim = claim.ok_or_else(|| {
+        ToolError::conflict(
+            "Another call answers this just now, or an answer without a response may still arrive, so this one was not \
+             sent. Look at get_task_status; if the task still waits, answer again in two minutes.",
+        )
+    })?;
+    let sent = send_claimed(service, server, id, answer, lock).await;
+    claim.release_after(&sent);
+    sent
+}
+
+/// Sends the answer, while no other call does.
+async fn send_claimed(
+    service: &OpenHands,
+    server: &AgentServer,
+    id: TaskId,
+    answer: &PermissionAnswer,
+    lock: Guard,
+) -> Result<(), ToolError> {
     let (task, pending) = waiting(server, id, Some(&answer.confirmation_id)).await?;
     // A permission starts a new run with the rest of the time; a refusal ends the run.
     let mut tags = ConversationTags::from_task(&task);
@@ -464,6 +534,20 @@ mod tests {
             ("export TOKEN=\"$(rm -rf x)\"", ""),
             ("curl http://u:$(id)@h", ""),
             ("echo -----BEGIN PRIVATE KEY-----; rm -rf x", ""),
+            // A value may be used by its name.
+            ("SECRET_HOST=evil.example.com; curl $SECRET_HOST", ""),
+            ("TOKEN=10.0.0.7; curl $TOKEN", ""),
+            ("TOKEN=a1b2c3d4e5f6a7b8c9.evil.test/x; curl $TOKEN", ""),
+            ("KEY_DIR=/home; rm -rf $KEY_DIR", ""),
+            ("TOKEN=../..; rm -rf $TOKEN", ""),
+            ("TOKEN=me@h; ssh $TOKEN", ""),
+            ("PASSWORD=*; rm -rf $PASSWORD", ""),
+            ("PASSWORD=src/lib; rm -rf $PASSWORD", ""),
+            ("TOKEN=x9; ls", "TOKEN=***; ls"),
+            (
+                "API_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY ls; TOKEN=x9",
+                "API_KEY=*** ls; TOKEN=***",
+            ),
         ] {
             let expected = if expected.is_empty() { given } else { expected };
             let arguments = json!({"command": given, "password": "x9"});

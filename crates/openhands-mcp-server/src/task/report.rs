@@ -184,6 +184,11 @@ impl Report {
                 .warnings
                 .push(format!("Parts of the repository are not there: {gaps}."));
         }
+        if let Some(reason) = tags.no_base() {
+            report.warnings.push(format!(
+                "The state of its directory before the task could not be recorded: {reason}."
+            ));
+        }
         if let Some(Err(reason)) = tags.delivery() {
             report.warnings.push(format!(
                 "callback_url did not take the result ({reason}). It is not tried again."

@@ -15,6 +15,10 @@ use crate::runner::{refuse_leftovers, until_slot, use_model};
 const NOT_DONE: &str =
     "This was not done: the run had ended before. Do it again if it is still needed.";
 
+/// The advice about a message to a running agent whose answer is lost.
+const UNKNOWN_IF_READ: &str = "It is not known whether the agent has the message: get_task_events shows it after the \
+    present step. Send it again only if it is not there then, or the agent gets it twice.";
+
 /// The arguments for a task that goes on.
 pub(crate) struct Continuation<'a> {
     pub(crate) message: Option<&'a str>,
@@ -72,7 +76,7 @@ pub(crate) async fn resume(
                 // The message takes effect at the end of the current step.
                 Err(failure) if failure.is_timeout() => Ok(()),
                 Ok(()) if !runs => check_taken(server, id).await,
-                sent => Ok(sent?),
+                sent => sent.map_err(|failure| failure.about_change(UNKNOWN_IF_READ)),
             };
         }
         (Execution::Running, None) => return Ok(()),
@@ -124,10 +128,11 @@ pub(crate) async fn resume(
         runner.run(server, id, &mut tags, execution).await
     };
     let started = started.await;
-    if let Err(failure) = &started
-        && let Err(error) = server.set_tags(id, &before).await
-    {
-        tracing::warn!(task = %id, ?failure, ?error, "cannot take back the tags of the run");
+    if let Err(failure) = &started {
+        tags.set_back(&before);
+        if let Err(error) = server.set_tags(id, &tags).await {
+            tracing::warn!(task = %id, ?failure, ?error, "cannot take back the tags of the run");
+        }
     }
     started.map_err(|failure| {
         let error = explain_conflict(failure);

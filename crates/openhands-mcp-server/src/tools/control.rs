@@ -14,6 +14,7 @@ use crate::api::{
     TaskId,
 };
 use crate::budget::Limits;
+use crate::git::{Repository, fetch_new};
 use crate::state::TaskStatus;
 use crate::task::{
     Continuation, PermissionAnswer, ShortReport, TaskSnapshot, ask_user, resume, send_answer,
@@ -32,8 +33,9 @@ const MAX_MESSAGE_BYTES: usize = 200_000;
 pub(crate) struct SendMessage {
     /// From run_task.
     task_id: TaskId,
-    /// Text for the agent.
     message: String,
+    /// Fetch new commits first.
+    fetch: Option<bool>,
     /// As in run_task.
     wait_seconds: Option<WaitSeconds>,
     /// As in run_task.
@@ -57,9 +59,24 @@ impl Tool for SendMessage {
             raised: Limits::default(),
             callback: service.callbacks.check_given(self.callback_url)?,
         };
+        if self.fetch == Some(true) {
+            fetch(service, self.task_id, call).await?;
+        }
         let wait = WaitFor::new(self.wait_seconds, service);
         go_on(service, self.task_id, &with, wait, call).await
     }
+}
+
+/// Fetches the new commits of the repository of a task.
+async fn fetch(service: &OpenHands, id: TaskId, call: &Call) -> Result<(), ToolError> {
+    let server = service.task_server(id, call).await?;
+    let task = server.conversation(id).await?;
+    let (url, _) = task.tags.repository().ok_or_else(|| {
+        ToolError::invalid_argument("fetch needs a task with context.repository: leave it out.")
+    })?;
+    let from = Repository::new(url, None).map_err(ToolError::invalid_argument)?;
+    let directory = &task.workspace.working_dir;
+    fetch_new(&server, directory, &from, &service.git_hosts).await
 }
 
 /// Continues a task and waits for its end.

@@ -148,11 +148,6 @@ impl ListTasks {
         app: &AppServer,
         limit: u32,
     ) -> Result<TaskPage, ToolError> {
-        if self.status.is_some() {
-            return Err(ToolError::invalid_argument(
-                "The OpenHands V1 app server cannot list by status: leave status out.",
-            ));
-        }
         let page = app.conversations(limit, self.cursor.as_deref()).await?;
         // Not needed for the list, and huge if the tasks are: then only the titles of OpenHands are known.
         let starts = app.starts(limit).await.unwrap_or_default();
@@ -182,6 +177,8 @@ impl ListTasks {
             }));
         }
         tasks.extend(listed);
+        // The app server cannot list by it, so a page may be short.
+        tasks.retain(|task| self.status.is_none_or(|status| status == task.status));
         Ok(TaskPage {
             tasks,
             next_cursor: page.next_page_id,

@@ -14,7 +14,8 @@ use crate::OpenHands;
 use crate::api::tags::{ConversationTags, tag};
 use crate::api::{AgentServer, ApiResult, Conversation, TaskId};
 use crate::git::{
-    Commit, HostedRepository, NewCommit, PullRequest, Push, Refs, Repository, is_ref_name, no_forge,
+    Commit, HostedRepository, NewCommit, PullRequest, Push, Refs, Repository, is_cut, is_ref_name,
+    no_forge,
 };
 use crate::runner::Runner;
 use crate::task::{TaskSnapshot, known_exit_code};
@@ -307,11 +308,17 @@ impl Plan {
         let Some(commit) = &self.commit else {
             return text;
         };
-        let names = commit.lines(MAX_NAMES_BYTES).join(", ");
-        text += &format!(" The files: {names}.");
-        let left_out = commit.left_out(MAX_NAMES_BYTES).join(", ");
+        let names = commit.lines(MAX_NAMES_BYTES);
+        let left_out = commit.left_out(MAX_NAMES_BYTES);
+        text += &format!(" The files: {}.", names.join(", "));
         if !left_out.is_empty() {
-            text += &format!(" Not published, because they are in other repositories: {left_out}.");
+            text += &format!(
+                " Not published, because they are in other repositories: {}.",
+                left_out.join(", ")
+            );
+        }
+        if [names, left_out].iter().any(|lines| is_cut(lines)) {
+            text += " get_task_changes lists all.";
         }
         if let Some(shared) = commit.shared {
             text += &format!(" {shared}");
@@ -388,8 +395,8 @@ impl Plan {
         let pull_request = opened.unwrap_or_else(|error| {
             let reason = error.message();
             warnings.push(format!(
-                "The branch was pushed, but there is no pull request: {reason} Call publish_task again, or \
-                 open it by hand."
+                "The branch was pushed, but no pull request is known: {reason} Call publish_task again, which opens no \
+                 second one, or open it by hand."
             ));
             None
         });

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use upstream::text::one_line;
 
 use crate::OpenHands;
-use crate::api::{ApiFailure, TaskId};
+use crate::api::{ApiFailure, TaskId, with_more};
 use crate::state::TaskStatus;
 use crate::task::{ObservedTask, Report, ShortReport, ask_user, observe, send_answer};
 
@@ -320,6 +320,18 @@ impl<'a> TaskWait<'a> {
         ToolError::new(ToolErrorKind::Cancelled, message)
     }
 
+    /// The error of a question to the user, with the task that asks. One that only ends a round of the call has no reader.
+    fn named(&self, error: ToolError) -> ToolError {
+        if error.asks_client() {
+            return error;
+        }
+        let more = format!(
+            "The task is {}: get_task_status shows what it waits for.",
+            self.id
+        );
+        with_more(error, &more)
+    }
+
     /// The report at the end of the wait.
     pub(super) async fn report(&self, seen: ObservedTask) -> Report {
         let times = (self.wait.until, self.wait.answer_by);
@@ -345,7 +357,7 @@ impl<'a> TaskWait<'a> {
                 () = self.call.cancelled() => continue,
                 answer = async {
                     ask_user(&servers.for_task(self.id).await?, self.id, None, self.call).await
-                } => answer?,
+                } => answer.map_err(|error| self.named(error))?,
             };
             // The user may have taken long, so the wait for the agent starts again.
             self.wait = WaitFor::from_duration(self.wait.duration);

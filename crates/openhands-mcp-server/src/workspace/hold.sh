@@ -21,9 +21,7 @@ commands_of() {
 held=
 # Those that wait for a command.
 for shell in $(processes | awk '$1 == $4 && $5 != 0 && $3 != $6 { print $1 }'); do
-    at=$(tr '\0' '\n' 2>/dev/null <"/proc/$shell/environ" | sed -n 's/^PWD=//p')
-    at=$(cd -P -- "${at:-/}" 2>/dev/null && pwd)
-    [ "$at" = "$dir" ] || [ "$(readlink "/proc/$shell/cwd")" = "$dir" ] || continue
+    began_there "$shell" || [ "$(readlink "/proc/$shell/cwd")" = "$dir" ] || continue
     is_agents "$shell" && [ -n "$(commands_of "$shell")" ] || continue
     # It drops its line when the command ends; one that ignores the signal can only be killed.
     case $(sed -n 's/^SigIgn:.*\(.\)$/\1/p' "/proc/$shell/status") in

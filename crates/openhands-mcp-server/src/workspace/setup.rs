@@ -12,7 +12,8 @@ use crate::api::{
     with_more,
 };
 use crate::git::{
-    EXIT_NO_DIRECTORY, GitHosts, Repository, printed_id, reason, snapshot_script, start_fetch,
+    EXIT_NO_DIRECTORY, GitHosts, Repository, gaps, gaps_script, reason, snapshot_or_reason,
+    snapshot_script, start_fetch,
 };
 
 /// Checks a directory on the machine of the agent server below which tasks may work. A relative one is below
@@ -223,7 +224,10 @@ impl Place {
         let directory = directory.ok_or_else(no_directory)?;
         let mut next = || lines.next().filter(|line| !line.is_empty());
         new.tags.set_if_short(tag::WORKTREE_OF, next());
-        new.tags.set_line(tag::GAPS, next().map(|_| UNCOMMITTED));
+        let uncommitted = next().map(|_| UNCOMMITTED.to_owned());
+        let left_out = uncommitted.into_iter().chain(gaps(printed.text()));
+        let left_out = left_out.reduce(|all, one| format!("{all}; {one}"));
+        new.tags.set_line(tag::GAPS, left_out.as_deref());
         let new_files = next().unwrap_or_default().split_ascii_whitespace();
         for at in new_files.filter_map(|at| at.parse::<usize>().ok()) {
             if let Some((name, content)) = spec.files.get(at) {
@@ -250,7 +254,7 @@ impl Place {
         if printed.exit_code == Some(EXIT_NO_DIRECTORY) {
             return Err(no_directory());
         }
-        let base = printed_id(printed.text());
+        let base = snapshot_or_reason(&printed);
         new.tags.set_line(tag::BASE, base.as_deref());
         Ok(())
     }
@@ -303,6 +307,7 @@ fn worktree_script(own: &str, id: TaskId, files: &[FileName]) -> String {
          case $? in 0) ;; 124) exit {EXIT_TOO_LONG} ;; *) exit {EXIT_NO_COMMIT} ;; esac\n\
          cd -P -- {own} && dir=$(pwd) || exit {EXIT_NO_DIRECTORY}\n\
          [ -z \"$newest\" ] || git reset -q --hard \"$newest\"\n\
+         left_out=$({gaps})\n\
          for file in {files}; do\n\
          to=$dir/$below$file\n\
          [ \"$(realpath -m -- \"$to\")\" = \"$to\" ] || exit {EXIT_SYMLINK}\n\
@@ -311,14 +316,15 @@ fn worktree_script(own: &str, id: TaskId, files: &[FileName]) -> String {
          done\n\
          check\n",
         files = files.collect::<Vec<_>>().join(" "),
+        gaps = gaps_script(),
         own = shell_quoted(own),
         branch = worktree_branch(id),
     )
 }
 
 /// The script that creates or reuses the directory `rest` below `root`. It prints the directory of the task, and, or empty
-/// lines, the directory of the repository of its worktree, a mark if that has changes which are not in the worktree, and
-/// the places of the files that did not exist.
+/// lines, the directory of the repository of its worktree, a mark if that has changes which are not in the worktree, the
+/// places of the files that did not exist, and the lines of [`gaps`].
 fn named_script(
     root: &str,
     rest: &str,
@@ -346,7 +352,7 @@ fn named_script(
          done; }}\n\
          check\n\
          # No copy would be left of a file that is overwritten.\n\
-         new= from= gaps=\n\
+         new= from= gaps= left_out=\n\
          keep() {{\n\
          [ -e \"$dir/$1\" ] || {{ new=\"$new $3\"; return; }}\n\
          [ ! -f \"$dir/$1\" ] || [ \"$(sha256sum <\"$dir/$1\" | cut -c 1-64)\" = \"$2\" ] && return\n\
@@ -357,7 +363,7 @@ fn named_script(
          mkdir -p -- \"$dir\" && cd -P -- \"$dir\" || exit {EXIT_NO_DIRECTORY}\n\
          [ \"$(pwd)\" = \"$dir\" ] || exit {EXIT_SYMLINK}\n\
          {worktree}\
-         printf '%s\\n%s\\n%s\\n%s\\n' \"$dir\" \"$from\" \"$gaps\" \"$new\"\n\
+         printf '%s\\n' \"$dir\" \"$from\" \"$gaps\" \"$new\" \"$left_out\"\n\
          [ -z \"$existed\" ] && command -v git >/dev/null || exit 0\n\
          git rev-parse -q --is-inside-work-tree >/dev/null 2>&1 && ! git check-ignore -q . \
          || git init -q\n",

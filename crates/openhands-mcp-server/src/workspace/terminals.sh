@@ -11,6 +11,12 @@ while [ "${next:-0}" -gt 1 ]; do
     next=$2
 done
 
+# Whether the process began in the directory.
+began_there() {
+    at=$(tr '\0' '\n' 2>/dev/null <"/proc/$1/environ" | sed -n 's/^PWD=//p')
+    [ "$(cd -P -- "${at:-/}" 2>/dev/null && pwd)" = "$dir" ]
+}
+
 # Whether the agent server has started this session: by itself, or with its tmux.
 is_agents() {
     line=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
