@@ -89,7 +89,7 @@ impl Actor {
             self.follow();
             let (jobs, closing) = self.wait_for_work();
             let is_asked = jobs.iter().any(|job| matches!(job, Job::Flush(_)));
-            self.queue.add_counted(closing || is_asked);
+            self.queue.add_counted(closing);
             if closing || is_asked || Instant::now() >= self.retry_at {
                 self.write_all();
             }
