@@ -323,9 +323,10 @@ impl EventReader {
     /// # Errors
     /// When it cannot be opened, or has another version.
     pub fn open(location: &StoreLocation) -> Result<Self, StoreError> {
-        let connection = Some(location.connect()?);
+        let mut connection = location.connect()?;
+        connection.allow_searches()?;
         Ok(Self {
-            connection,
+            connection: Some(connection),
             ..Self::new(location.clone(), String::new())
         })
     }
@@ -366,7 +367,11 @@ impl EventReader {
     ) -> Result<T, StoreError> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            None => self.connection.insert(self.location.open(&self.name)?),
+            None => {
+                let mut connection = self.location.open(&self.name)?;
+                connection.allow_searches()?;
+                self.connection.insert(connection)
+            }
         };
         let found = connection.verify().and_then(|()| read(connection));
         if found.is_err() {

@@ -18,6 +18,21 @@ fn postgres_passes() {
     });
 }
 
+/// A search through a large log takes longer than a write may.
+#[test]
+fn reader_has_time_for_a_search() {
+    let Some(location) = location_of("searches") else {
+        return;
+    };
+    let mut connection = location.connect().unwrap();
+    let mut timeout = || {
+        let rows = connection.query("show statement_timeout", &[]).unwrap();
+        connection.allow_searches().unwrap();
+        rows[0].text(0).map(str::to_owned).unwrap()
+    };
+    assert_eq!([timeout(), timeout()], ["4s", "15s"]);
+}
+
 /// Three gateways with one log; the connections of one of them are cut.
 #[tokio::test]
 async fn gateways_share_one_log_and_reconnect() {
