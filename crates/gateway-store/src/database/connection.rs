@@ -83,6 +83,14 @@ impl Connection {
         }
     }
 
+    /// The texts that other connections have sent to this one, which listens.
+    pub(crate) fn notifications(&mut self) -> Vec<String> {
+        match self {
+            Self::Sqlite(_) => Vec::new(),
+            Self::Postgres(postgres) => postgres.notifications(),
+        }
+    }
+
     /// Returns an error if the file was removed or replaced: writes to the open file would be lost.
     pub(crate) fn verify(&mut self) -> Result<(), StoreError> {
         match self {

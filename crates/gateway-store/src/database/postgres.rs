@@ -43,10 +43,12 @@ pub(crate) struct PostgresConnection {
     runtime: Option<Runtime>,
     client: Client,
     timeout: Duration,
+    /// The texts that other connections send.
+    notifications: Receiver<String>,
 }
 
 /// Notifications that wait to be read; more are lost.
-const MAX_NOTIFICATIONS: usize = 1_000;
+const MAX_NOTIFICATIONS: usize = 10_000;
 
 /// Returns true if `text` is a valid URL of a database.
 pub(super) fn is_address(text: &str) -> bool {
@@ -55,9 +57,7 @@ pub(super) fn is_address(text: &str) -> bool {
 
 /// Connects to the first host of the address that takes writes, and creates the tables if they are missing. Also returns
 /// the texts that other connections send to the one that listens; they end with the connection.
-pub(crate) async fn connect_to_postgres(
-    address: &str,
-) -> Result<(Client, Receiver<String>), StoreError> {
+async fn connect_to_postgres(address: &str) -> Result<(Client, Receiver<String>), StoreError> {
     // The error is not shown: it may quote a part of the address.
     let config: Result<Config, _> = address.parse();
     let mut config = config.map_err(|_| StoreError::unavailable("the address is not valid"))?;
@@ -96,13 +96,19 @@ impl PostgresConnection {
     pub(super) fn open(address: &str) -> Result<Self, StoreError> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| StoreError::unavailable(error.to_string()))?;
-        let connecting = in_time(connect_to_postgres(address));
-        let (client, _) = runtime.block_on(connecting)?;
+        let connecting = in_time(DATABASE_TIMEOUT, connect_to_postgres(address));
+        let (client, notifications) = runtime.block_on(connecting)?;
         Ok(Self {
             runtime: Some(runtime),
             client,
             timeout: DATABASE_TIMEOUT,
+            notifications,
         })
+    }
+
+    /// The notifications that have come, the last of them with the answer to the last statement.
+    pub(super) fn notifications(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.notifications.try_recv().ok()).collect()
     }
 
     pub(super) fn allow_searches(&mut self) -> Result<(), StoreError> {
@@ -134,7 +140,7 @@ impl PostgresConnection {
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         match &self.runtime {
-            Some(runtime) => runtime.block_on(before(self.timeout, work)),
+            Some(runtime) => runtime.block_on(in_time(self.timeout, work)),
             None => Err(StoreError::unavailable("the connection is closed")),
         }
     }
@@ -170,15 +176,8 @@ fn row(found: &tokio_postgres::Row) -> Result<Row, StoreError> {
     values.collect::<Result<_, StoreError>>().map(Row)
 }
 
-/// Waits for `work`, but not for long.
-pub(crate) async fn in_time<T>(
-    work: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
-    before(DATABASE_TIMEOUT, work).await
-}
-
 /// Waits for `work`, but not for longer than `limit`.
-async fn before<T>(
+async fn in_time<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {

@@ -323,12 +323,9 @@ impl EventReader {
     /// # Errors
     /// When it cannot be opened, or has another version.
     pub fn open(location: &StoreLocation) -> Result<Self, StoreError> {
-        let mut connection = location.connect()?;
-        connection.allow_searches()?;
-        Ok(Self {
-            connection: Some(connection),
-            ..Self::new(location.clone(), String::new())
-        })
+        let mut reader = Self::new(location.clone(), String::new());
+        reader.with(|_| Ok(()))?;
+        Ok(reader)
     }
 
     /// Returns the newest events that match, oldest first.

@@ -41,7 +41,7 @@ async fn gateways_share_one_log_and_reconnect() {
     };
     let databases = ["one", "two", "three"].map(|name| {
         let location = StoreLocation::Postgres(format!("{address}&application_name={name}"));
-        Database::start(location, Retention::default()).unwrap()
+        Database::start(location, Retention::default(), None).unwrap()
     });
     let trace = TraceId::new_v4();
     for n in 0..900 {
@@ -119,7 +119,8 @@ fn missing_database_degrades_the_log() {
     let closed = listener.local_addr().unwrap();
     drop(listener);
     let address = format!("postgres://user:s3cret@{closed}/none");
-    let database = Database::start(StoreLocation::Postgres(address), Retention::default()).unwrap();
+    let database =
+        Database::start(StoreLocation::Postgres(address), Retention::default(), None).unwrap();
     database.log.record(event(0));
     let reason = degraded(&database);
     assert!(reason.starts_with("error connecting to server"), "{reason}");
