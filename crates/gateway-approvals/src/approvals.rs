@@ -389,6 +389,17 @@ struct Question {
     expires: i64,
 }
 
+impl Question {
+    /// A new question, which can be answered for this time.
+    fn new(timeout: Duration) -> Self {
+        let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX);
+        Self {
+            nonce: Uuid::new_v4().simple().to_string(),
+            expires: now().saturating_add(seconds),
+        }
+    }
+}
+
 /// True if the state between two rounds is that of a question of the gateway, and not of a backend.
 pub fn is_question(memo: &Value) -> bool {
     memo.get(QUESTION).is_some()
@@ -411,8 +422,12 @@ impl Approvals {
                  `elicitation`. Nothing was done. Use a client with elicitation (2025-06-18 or newer)."
             )));
         }
+        let effect = EffectName::from_effect(guarded.effect);
+        let description = truncate(&clean(guarded.description), MAX_DESCRIPTION_CHARS);
+        // The text of the backend comes last, so that nothing in it can pass for the arguments.
         let message = format!(
-            "Allow the call of {tool} (backend {})? Its arguments:\n{}",
+            "Allow the call of {tool} (backend {}, effect: {effect})? Its arguments:\n{}\n\nThe tool's description: \
+             {description:?}",
             guarded.backend, shown.text
         );
         let schema = json!({
@@ -422,7 +437,6 @@ impl Approvals {
         });
         // In the modern era an answer counts for its key: with other arguments, or for another tool of the same name, the user
         // is asked again.
-        let effect = EffectName::from_effect(guarded.effect);
         let asked = format!("{}\n{effect}\n{}", shown.hash, guarded.description);
         let key = format!(
             "gateway.confirm.{}",
@@ -431,14 +445,11 @@ impl Approvals {
         let request = InputRequest::elicit(&message, schema);
         let mut timeout = timeout;
         if call.waits_for_answers() {
+            self.use_up(tool, &Question::new(timeout)).await?;
             call.extend_timeout(timeout + TIME_AFTER_DECISION);
         } else {
-            let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX);
             let Some(question) = self.answered(guarded, &key).await? else {
-                let question = Question {
-                    nonce: Uuid::new_v4().simple().to_string(),
-                    expires: now().saturating_add(seconds),
-                };
+                let question = Question::new(timeout);
                 let asked = call.require_input(&[(&key, request)], json!({QUESTION: question}));
                 return Err(asked.unwrap_or_else(|error| error));
             };
@@ -496,20 +507,27 @@ impl Approvals {
         let Some(question) = find() else {
             return Ok(None);
         };
+        let is_first = self.use_up(guarded.tool, &question).await?;
+        Ok(is_first.then_some(question))
+    }
+
+    /// Stores that a question has its answer. Returns true the first time.
+    ///
+    /// # Errors
+    /// That cannot be stored: without a store no call is made that needs a person.
+    async fn use_up(&self, tool: &str, question: &Question) -> Result<bool, ToolError> {
         let used = EntryChange {
             kind: EntryKind::UsedAnswer,
             key: question.nonce.clone(),
             expected: Expected::Missing,
             value: Some(question.expires.to_string().into()),
         };
-        let is_first = self.state.change(vec![used]).await.map_err(|_| {
+        self.state.change(vec![used]).await.map_err(|_| {
             ToolError::unavailable(format!(
-                "{} needs a confirmation by the user, and the gateway cannot store the answer now. Nothing was done; \
-                 try again later.",
-                guarded.tool
+                "{tool} needs a confirmation by the user, and the gateway cannot store the answer now. Nothing was done; \
+                 try again later."
             ))
-        })?;
-        Ok(is_first.then_some(question))
+        })
     }
 
     fn record_answer(

@@ -4,131 +4,139 @@
 //! sends the requests of a session to one gateway; what that one knows of the session is lost with it. A task runs at the
 //! gateway that has started it; the others read its state, and ask for its cancellation by `NOTIFY`.
 //!
-//! * [`tables`]: the tables and their queries, which requests use directly.
+//! * [`tables`]: the tables and their queries.
 //! * [`tasks`]: the tasks.
-//! * [`worker`]: the thread that keeps the connection, and makes the changes.
+//! * [`follow`]: the part of the thread of the database: it holds the lock of this gateway, and hears the others.
 
+mod follow;
 mod tables;
 mod tasks;
-mod worker;
 
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use mcp_serve::{SharedSessions, process_id};
-use parking_lot::Mutex;
-use tokio::runtime::Builder;
-use tokio::sync::{Semaphore, oneshot};
+use mcp_serve::SharedSessions;
+use parking_lot::RwLock;
+use tokio::sync::{Semaphore, broadcast, oneshot, watch};
 use tokio::time::{sleep, timeout};
 
+pub(crate) use self::follow::{Follower, LOOK_INTERVAL};
 use self::tables::{Claim, Tables};
-use self::worker::{Shared, Write};
-use crate::database::{StoreError, StoreLocation, in_time};
+use crate::database::{Connection, Job, Queue, StoreError};
 
 /// Bytes of tasks that wait for the database.
 const MAX_WAITING_BYTES: usize = 32 * 1024 * 1024;
+/// Cancellations that a task may miss before it looks.
+const MAX_CANCELLATIONS: usize = 1_000;
+/// Timeout for an answer of the database.
+const ASK_TIMEOUT: Duration = Duration::from_secs(4);
 /// Timeout for a write for which a client waits; it is made later then.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Timeout for the first connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A gateway without its lock has ended if it has none after this time, either. One that has lost its connection gets
-/// another one, and its lock again, within [`worker::RETRY_INTERVAL`].
+/// another one, and its lock again, within [`follow::LOOK_INTERVAL`].
 const GONE_AFTER: Duration = Duration::from_secs(5);
 
 /// Sessions and tasks of the gateways on one database.
 pub struct SharedTables {
-    shared: Arc<Shared>,
+    queue: Arc<Queue>,
+    known: Arc<Known>,
     /// A permit for each byte of a task that may wait.
     bytes: Arc<Semaphore>,
-    /// The thread, and the way to close it; without that it gives nothing up.
-    thread: Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>,
+}
+
+/// The facts that the thread of the database has found.
+struct Known {
+    /// The number of this gateway in the tables.
+    own: i64,
+    /// False while the database cannot be reached.
+    is_connected: watch::Sender<bool>,
+    ended_sessions: RwLock<HashSet<u128>>,
+    /// The ids of tasks whose cancellation another gateway asks for.
+    cancelled: broadcast::Sender<Arc<str>>,
+    /// The other gateways that are alive.
+    others: AtomicUsize,
 }
 
 impl SharedTables {
-    /// Starts to share what this gateway has with the others on its database; `None` for a database of one gateway.
-    ///
-    /// # Errors
-    /// When a thread cannot be started.
-    pub fn start(location: &StoreLocation) -> std::io::Result<Option<Self>> {
-        Self::start_as(process_id(), location)
-    }
-
-    fn start_as(process: u32, location: &StoreLocation) -> std::io::Result<Option<Self>> {
-        let StoreLocation::Postgres(address) = location else {
-            return Ok(None);
-        };
-        let own = i32::from_ne_bytes(process.to_ne_bytes()) & i32::MAX;
-        let shared = Arc::new(Shared::new(own, address.clone()));
-        let (close, closing) = oneshot::channel();
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let worker = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("shared".into());
-        let thread = thread.spawn(move || runtime.block_on(worker.run(closing)))?;
-        Ok(Some(Self {
-            shared,
+    /// Shares what the gateway of this process has, by the thread that takes jobs from `queue`. Returns the part of that
+    /// thread, too.
+    pub(crate) fn new(process: u32, queue: Arc<Queue>) -> (Arc<Self>, Follower) {
+        let known = Arc::new(Known {
+            own: i64::from(process & i32::MAX.unsigned_abs()),
+            is_connected: watch::Sender::default(),
+            ended_sessions: RwLock::default(),
+            cancelled: broadcast::Sender::new(MAX_CANCELLATIONS),
+            others: AtomicUsize::new(0),
+        });
+        let tables = Self {
+            queue,
+            known: Arc::clone(&known),
             bytes: Arc::new(Semaphore::new(MAX_WAITING_BYTES)),
-            thread: Mutex::new(Some((close, thread))),
-        }))
+        };
+        (Arc::new(tables), Follower::new(known))
     }
 
     /// Returns the number of other gateways that are alive, as it was known last.
     pub fn others(&self) -> usize {
-        self.shared.others.load(Ordering::Relaxed)
+        self.known.others.load(Ordering::Relaxed)
     }
 
     /// Returns the reason why the database cannot be used, if it cannot be reached.
     pub fn outage(&self) -> Option<&'static str> {
-        let is_connected = self.shared.tables.borrow().is_some();
+        let is_connected = *self.known.is_connected.borrow();
         (!is_connected).then_some("the database of the gateways cannot be reached")
     }
 
     /// Waits until the database was reached for the first time, but not for long.
     pub async fn ready(&self) {
-        let mut tables = self.shared.tables.subscribe();
-        let connected = timeout(CONNECT_TIMEOUT, tables.wait_for(Option::is_some));
+        let mut is_connected = self.known.is_connected.subscribe();
+        let connected = timeout(CONNECT_TIMEOUT, is_connected.wait_for(|is| *is));
         if connected.await.is_err() {
             tracing::warn!("the database of the gateways cannot be reached yet");
         }
     }
 
-    /// Gives up the sessions of this gateway, so that the others serve them, writes what waits, and stops the thread.
-    /// Blocks for a few seconds at most.
-    pub fn close(&self) {
-        let Some((close, thread)) = self.thread.lock().take() else {
-            return;
+    /// Returns the answer of the database to a question; `None` if it cannot be used.
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Tables<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Option<T> {
+        let ((answer, answered), own) = (oneshot::channel(), self.known.own);
+        let ask = move |database: &mut Connection| {
+            // An error means that the caller does not wait any more.
+            let _ = answer.send(question(&mut Tables { database, own })?);
+            Ok(())
         };
-        // An error means that the thread has ended.
-        let _ = close.send(());
-        if thread.join().is_err() {
-            tracing::error!("the thread of the shared tables has panicked");
+        let is_asked = self.outage().is_none() && self.queue.ask(Job::Ask(Box::new(ask)));
+        let answered = timeout(ASK_TIMEOUT, answered);
+        if is_asked {
+            answered.await.ok()?.ok()
+        } else {
+            None
         }
     }
 
-    /// Returns the answer of the database to a question; `None` if it cannot be used.
-    async fn ask<T, A: Future<Output = Result<T, StoreError>>>(
-        &self,
-        question: impl FnOnce(Arc<Tables>) -> A,
-    ) -> Option<T> {
-        let tables = self.shared.tables.borrow().clone()?;
-        let answer = in_time(question(tables)).await;
-        // A connection that has failed is replaced by the thread.
-        let failed = |error: &StoreError| tracing::debug!(reason = error.reason, "no answer");
-        answer.inspect_err(failed).ok()
-    }
-
     async fn try_claim(&self, session: u128) -> Option<Claim> {
-        let claim = |tables: Arc<Tables>| async move { tables.claim(session).await };
-        self.ask(claim).await
+        self.ask(move |tables| tables.claim(session)).await
     }
 
     /// Makes a change, or later if the database is away. Completes when it is made, but within a second.
-    fn write(&self, write: Write) -> BoxFuture<'static, ()> {
-        let stored = self.shared.write(write);
+    fn write(
+        &self,
+        mut change: impl FnMut(&mut Tables<'_>) -> Result<(), StoreError> + Send + 'static,
+    ) -> BoxFuture<'static, ()> {
+        let ((stored, made), own) = (oneshot::channel(), self.known.own);
+        let store = move |database: &mut Connection| change(&mut Tables { database, own });
+        if !self.queue.ask(Job::Store(Box::new(store), stored)) {
+            tracing::warn!("too many changes wait for the database of the gateways");
+        }
         Box::pin(async move {
-            let _ = timeout(WRITE_TIMEOUT, stored).await;
+            let _ = timeout(WRITE_TIMEOUT, made).await;
         })
     }
 }
@@ -152,12 +160,12 @@ impl SharedSessions for SharedTables {
     }
 
     fn end(&self, session: u128) -> BoxFuture<'_, ()> {
-        self.shared.ended_sessions.write().insert(session);
-        self.write(Write::EndSession(session))
+        self.known.ended_sessions.write().insert(session);
+        self.write(move |tables| tables.end_session(session))
     }
 
     fn has_ended(&self, session: u128) -> bool {
-        self.shared.ended_sessions.read().contains(&session)
+        self.known.ended_sessions.read().contains(&session)
     }
 
     fn has_others(&self) -> bool {

@@ -187,6 +187,9 @@ impl Client {
 
 /// Default timeout of a response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time that a call takes at most, unless the builder knows better. Most servers do not answer a cancelled call, so its
+/// end cannot be seen: twice the default timeout is left for it.
+const USUAL_CALL: Duration = Duration::from_secs(60);
 /// Default timeout of a whole connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -195,7 +198,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Builder {
     defaults: Defaults,
     handler: Arc<dyn Handler>,
-    longest_call: Duration,
+    longest_call: Option<Duration>,
 }
 
 impl Builder {
@@ -224,10 +227,10 @@ impl Builder {
         self
     }
 
-    /// Sets the longest time for which a call may run, if that is longer than the timeout of a response. The
-    /// server may ask its questions so long after the caller has gone.
+    /// Sets the longest time for which a call may run; by default a minute, or the timeout of a response if that is longer.
+    /// The server may ask its questions so long after the caller has gone.
     pub fn longest_call(mut self, time: Duration) -> Self {
-        self.longest_call = time;
+        self.longest_call = Some(time);
         self
     }
 
@@ -235,8 +238,9 @@ impl Builder {
         self,
         connect: impl FnOnce(Arc<Inbound>) -> Result<Transport, Error>,
     ) -> Result<Client, Error> {
-        let call_timeout = self.defaults.timeout.max(self.longest_call);
-        let inbound = Arc::new(Inbound::new(self.handler, call_timeout));
+        let usual = self.defaults.timeout.max(USUAL_CALL);
+        let longest_call = self.longest_call.unwrap_or(usual);
+        let inbound = Arc::new(Inbound::new(self.handler, longest_call));
         Ok(Client(Arc::new(Inner {
             transport: connect(inbound.clone())?,
             inbound,
@@ -285,7 +289,7 @@ impl Client {
                 era: EraChoice::default(),
             },
             handler: Arc::new(DefaultHandler),
-            longest_call: Duration::ZERO,
+            longest_call: None,
         }
     }
 

@@ -31,11 +31,11 @@ pub(crate) struct Inbound {
 }
 
 impl Inbound {
-    /// `call_timeout`: the time that a server has for a request.
-    pub(crate) fn new(handler: Arc<dyn Handler>, call_timeout: Duration) -> Self {
+    /// A server works on a call for `longest_call` at most.
+    pub(crate) fn new(handler: Arc<dyn Handler>, longest_call: Duration) -> Self {
         Self {
             handler,
-            calls: CallsInFlight::new(call_timeout),
+            calls: CallsInFlight::new(longest_call),
             counters: Mutex::default(),
             in_flight: Mutex::default(),
         }
@@ -292,10 +292,6 @@ pub(crate) fn cancelled_id(params: Option<&RawValue>) -> Option<String> {
     members.get("requestId").map(str::to_owned)
 }
 
-/// Shortest time for which an abandoned call counts as in flight. Most servers do not answer a cancelled call,
-/// so its end cannot be seen: twice the usual timeout of a call (30 s) is left for it. Longer would let one
-/// client that keeps leaving calls stop the questions of all others for long.
-const MIN_ABANDONED_TIMEOUT: Duration = Duration::from_secs(60);
 /// Limit of abandoned calls that are remembered one by one.
 const MAX_ABANDONED_CALLS: usize = 1024;
 
@@ -309,6 +305,8 @@ pub(crate) enum Recipient {
 
 pub(crate) struct CallsInFlight {
     table: Mutex<CallTable>,
+    /// The time for which an abandoned call counts as in flight. Longer than the call may take would let one client that
+    /// keeps leaving calls stop the questions of all others.
     abandoned_timeout: Duration,
 }
 
@@ -329,11 +327,11 @@ struct AbandonedCall {
 }
 
 impl CallsInFlight {
-    /// Creates an empty table; a server may work on a call for `call_timeout`.
-    pub(crate) fn new(call_timeout: Duration) -> Self {
+    /// Creates an empty table; a server may work on a call for `longest_call`.
+    pub(crate) fn new(longest_call: Duration) -> Self {
         Self {
             table: Mutex::default(),
-            abandoned_timeout: call_timeout.max(MIN_ABANDONED_TIMEOUT),
+            abandoned_timeout: longest_call,
         }
     }
 
@@ -474,8 +472,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn abandoned_call_counts_until_its_answer_or_for_a_minute() {
-        let calls = CallsInFlight::new(Duration::from_secs(30));
+    async fn abandoned_call_counts_until_its_answer_or_its_longest_time() {
+        let calls = CallsInFlight::new(Duration::from_secs(60));
         calls.enter(9, &routes(2));
         (1..=2).for_each(|id| leave(&calls, id));
         assert_eq!(recipient(&calls), "several");
@@ -493,23 +491,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn abandoned_call_counts_for_the_timeout_of_calls_if_that_is_longer() {
-        let calls = CallsInFlight::new(Duration::from_secs(600));
-        leave(&calls, 1);
-        tokio::time::advance(Duration::from_secs(599)).await;
-        assert_eq!(recipient(&calls), "left");
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(recipient(&calls), "client");
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn many_abandoned_calls_take_little_memory_and_still_count() {
         let calls = CallsInFlight::new(Duration::from_secs(30));
         (0..2 * MAX_ABANDONED_CALLS as u64).for_each(|id| leave(&calls, id));
         assert_eq!(calls.table.lock().abandoned.len(), MAX_ABANDONED_CALLS);
         calls.enter(u64::MAX, &routes(1));
         assert_eq!(recipient(&calls), "several");
-        tokio::time::advance(MIN_ABANDONED_TIMEOUT).await;
+        tokio::time::advance(calls.abandoned_timeout).await;
         assert_eq!(recipient(&calls), "1");
     }
 }

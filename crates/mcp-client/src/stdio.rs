@@ -715,7 +715,10 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":8,"result":{}}"#, false),
             ("a banner", false),
         ] {
-            let inbound = Arc::new(Inbound::new(Arc::new(DefaultHandler), Duration::ZERO));
+            let inbound = Arc::new(Inbound::new(
+                Arc::new(DefaultHandler),
+                Duration::from_secs(60),
+            ));
             let reader = Reader {
                 peer: "p".into(),
                 pending: Arc::new(Pending::new("p".into())),

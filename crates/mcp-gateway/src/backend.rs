@@ -85,7 +85,7 @@ pub(crate) struct Backend {
     breaker: Arc<CircuitBreaker>,
     /// Why a server over HTTP cannot be used, since the last request to it has shown that.
     fault: Mutex<Option<String>>,
-    /// Notified when a request has shown such a fault, so that the server is probed at once.
+    /// Notified when a request on any connection may have shown such a fault, so that the server is probed at once.
     failed: Notify,
     /// The permits of the shared process.
     permits: Arc<Semaphore>,
@@ -104,6 +104,8 @@ pub(crate) struct Backend {
     lacks_legacy: AtomicBool,
     /// True once a refused question was logged as a warning.
     warned_of_refusal: AtomicBool,
+    /// Notified when a question was refused because the client to ask is not certain.
+    question_refused: Notify,
     /// Notified when its lists may have changed.
     lists_changed: Notify,
     /// Cancelled when it is removed or the gateway stops.
@@ -154,6 +156,7 @@ impl Backend {
             restart: Notify::new(),
             lacks_legacy: AtomicBool::new(false),
             warned_of_refusal: AtomicBool::new(false),
+            question_refused: Notify::new(),
             lists_changed: Notify::new(),
             removed: CancellationToken::new(),
         })
@@ -266,6 +269,20 @@ impl Backend {
             isolation => isolation,
         };
         BackendCaller::new(call, isolation)
+    }
+
+    /// Completes when a call has kept the question of another caller from its client, after `grace`. Never completes for a
+    /// caller with a process or session of its own.
+    pub(crate) async fn until_in_the_way(
+        self: Arc<Self>,
+        caller: Option<BackendCaller>,
+        grace: Duration,
+    ) {
+        if caller.is_some_and(|caller| caller.isolation != Isolation::Shared) {
+            return std::future::pending().await;
+        }
+        tokio::time::sleep(grace).await;
+        self.question_refused.notified().await;
     }
 
     /// The headers that a server over HTTP gets of the client of a call: those that the operator has chosen, and the name

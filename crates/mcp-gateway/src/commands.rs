@@ -68,7 +68,7 @@ fn open(options: Options) -> Result<(Database, Config), Failure> {
             `store` under [events], or with --events";
         return Err(Failure(CONFIG_ERROR, text.to_owned()));
     }
-    let database = Database::start(config.events.clone(), config.retention.clone());
+    let database = Database::start(config.events.clone(), config.retention.clone(), None);
     let database = database.map_err(|error| Failure::new(error.to_string()))?;
     wait(database.state.refresh())?.map_err(Failure::unavailable)?;
     Ok((database, config))

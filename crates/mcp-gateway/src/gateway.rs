@@ -12,7 +12,6 @@ use gateway_approvals::approvals::{ApprovalRules, Approvals};
 use gateway_approvals::pins::{self, Pins};
 use gateway_store::database::Database;
 use gateway_store::events::{Event, EventStatus, StoreLocation, kind};
-use gateway_store::shared::SharedTables;
 use gateway_store::state::{EntryChange, EntryKind, Expected, StateStore};
 use mcp_core::metrics::Durations;
 use mcp_core::server::{Access, Audit, ChangeNotifier, Server, ServerItems, TaskStore};
@@ -40,8 +39,6 @@ use crate::{config, instructions, tools, unmatched};
 pub(crate) struct Gateway {
     pub(crate) source: config::ConfigSource,
     pub(crate) database: Arc<Database>,
-    /// Sessions and tasks of the gateways on its database; `None` for a database of one gateway.
-    pub(crate) shared: Option<Arc<SharedTables>>,
     context: BackendContext,
     pub(crate) relay: Relay,
     /// The backends that are not disabled. Shared with the metrics.
@@ -76,9 +73,8 @@ impl Gateway {
         source: config::ConfigSource,
         view: Option<Arc<str>>,
     ) -> anyhow::Result<Self> {
-        let shared = SharedTables::start(&config.events);
-        let shared = shared.context("cannot start the shared tables")?;
-        let database = Database::start(config.events.clone(), config.retention.clone());
+        let (events, retention) = (config.events.clone(), config.retention.clone());
+        let database = Database::start(events, retention, Some(mcp_serve::process_id()));
         let database = Arc::new(database.context("cannot start the database")?);
         let (log, state) = (Arc::clone(&database.log), Arc::clone(&database.state));
         let context = BackendContext {
@@ -96,7 +92,6 @@ impl Gateway {
         Ok(Self {
             source,
             database,
-            shared: shared.map(Arc::new),
             context,
             relay: Relay::new(approvals),
             backends: Arc::default(),
@@ -385,7 +380,12 @@ impl mcp_serve::Service for Gateway {
     /// The gateway is degraded while a backend is down. The reasons are only in `gateway_status`: this text is
     /// in `/readyz`, which needs no token.
     async fn probe(&self) -> Result<(), ToolError> {
-        if let Some(outage) = self.shared.as_ref().and_then(|shared| shared.outage()) {
+        if let Some(outage) = self
+            .database
+            .shared
+            .as_ref()
+            .and_then(|shared| shared.outage())
+        {
             return Err(ToolError::unavailable(outage));
         }
         if let Some(lost) = self.lost_decisions() {
@@ -480,11 +480,11 @@ impl mcp_serve::Service for Gateway {
     }
 
     fn shared_sessions(&self) -> Option<Arc<dyn SharedSessions>> {
-        Some(self.shared.clone()? as Arc<dyn SharedSessions>)
+        Some(self.database.shared.clone()? as Arc<dyn SharedSessions>)
     }
 
     fn task_store(&self) -> Option<Arc<dyn TaskStore>> {
-        Some(self.shared.clone()? as Arc<dyn TaskStore>)
+        Some(self.database.shared.clone()? as Arc<dyn TaskStore>)
     }
 
     fn page(self: Arc<Self>) -> Option<Arc<dyn PageData>> {
@@ -492,7 +492,7 @@ impl mcp_serve::Service for Gateway {
     }
 
     async fn ready(&self) {
-        if let Some(shared) = &self.shared {
+        if let Some(shared) = &self.database.shared {
             shared.ready().await;
         }
         self.context.changes.wait_for_lists().await;
@@ -507,14 +507,7 @@ impl mcp_serve::Service for Gateway {
         self.record(kind::STOPPED, EventStatus::Success, json!({}));
         let database = Arc::clone(&self.database);
         // Writes what still waits.
-        let shared = self.shared.clone();
-        let close = move || {
-            if let Some(shared) = shared {
-                shared.close();
-            }
-            database.close();
-        };
-        let _ = tokio::task::spawn_blocking(close).await;
+        let _ = tokio::task::spawn_blocking(move || database.close()).await;
     }
 
     fn register(&self, registry: &mut Registry) {
@@ -522,7 +515,7 @@ impl mcp_serve::Service for Gateway {
             backends: Arc::clone(&self.backends),
             log: Arc::clone(&self.database.log),
             durations: self.context.durations.clone(),
-            shared: self.shared.clone(),
+            shared: self.database.shared.clone(),
         }));
     }
 }
@@ -535,7 +528,7 @@ impl Gateway {
         let started = backends.values().map(|backend| backend.first_start());
         let started = futures_util::future::join_all(started);
         let read = self.context.pins.store_is_read();
-        let timeout = match self.shared {
+        let timeout = match self.database.shared {
             Some(_) => SHARED_FIRST_LIST_TIMEOUT,
             None => FIRST_LIST_TIMEOUT,
         };

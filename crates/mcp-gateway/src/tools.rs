@@ -348,7 +348,11 @@ impl GatewayReport {
             decisions: gateway.lost_decisions(),
             refused_configuration: gateway.refused_config.lock().clone(),
             unmatched_rules: unmatched.collect(),
-            other_gateways: gateway.shared.as_ref().map(|shared| shared.others()),
+            other_gateways: gateway
+                .database
+                .shared
+                .as_ref()
+                .map(|shared| shared.others()),
             not_offered: not_offered
                 .map(|refused| RefusedItem {
                     item: refused.item.chars().take(64).collect(),
@@ -533,7 +537,7 @@ impl GetEvents {
             ToolError::unavailable("The event log cannot be read now; tools still work.")
                 .caused_by(failure.reason)
         })?;
-        if gateway.shared.is_none() {
+        if gateway.database.shared.is_none() {
             events.iter_mut().for_each(|event| event.replica = None);
         }
         if !viewer.has(Right::AllEvents) {

@@ -253,18 +253,22 @@ fn has_uri(list: &Snapshot, pattern: &str) -> bool {
     list.resources.iter().any(|item| only.allows(&item.id)) || templates.any(may_be_of)
 }
 
-/// The lines of `[principals]` for names that no token has, and the roles of tokens that are not there.
+/// The lines of `[principals]` for names that no token has, and the roles of tokens that are not there. A line leaves
+/// something open if it may be meant for a token that has no line, and has another role without it.
 fn of_principals(config: &Config, tokens: &[Arc<Principal>]) -> Vec<UnmatchedRule> {
     let Some(roles) = &config.roles else {
         return Vec::new();
     };
     let names = || tokens.iter().map(|token| &*token.name);
-    let lines = roles.principals.keys().map(String::as_str);
-    let lines = lines.filter(|name| !Principal::is_claim(name));
-    let unknown = lines.filter(|name| !names().any(|known| known == *name));
-    let unknown = unknown.map(|name| {
+    let lines = roles.principals.iter();
+    let lines = lines.filter(|(name, _)| !Principal::is_claim(name));
+    let unknown = lines.filter(|(name, _)| !names().any(|known| known == name.as_str()));
+    let unknown = unknown.map(|(name, line)| {
         let place = (None, "principals".to_owned());
-        UnmatchedRule::new(place, name, names(), false)
+        let has_line = |token: &Principal| roles.principals.contains_key(&*token.name);
+        let mut others = tokens.iter().filter(|token| !has_line(token));
+        let opens = others.any(|token| ![0, line.role].contains(&roles.group(Some(token))));
+        UnmatchedRule::new(place, name, names(), opens)
     });
     let known_roles = || roles.roles.iter().map(|role| role.name.as_str());
     let without_role = tokens.iter().filter_map(|token| {

@@ -27,6 +27,8 @@ impl Handler for Answer {
 fn assert_is_shown(question: &str) {
     assert_contains(question, "Allow the call of b__greet");
     assert_contains(question, r#"\"name\": \"Ada\\u{200b}\""#);
+    assert_contains(question, "(backend b, effect: reads)");
+    assert_contains(question, "The tool's description: ");
 }
 
 async fn connect(
@@ -196,4 +198,42 @@ async fn yes_is_for_the_tool_as_it_was() {
     }
     let made = request(&client, "tools/call", params).await;
     assert_contains(&made, "done");
+}
+
+/// A store that cannot be opened: nothing is done that a person has to agree to, until it can be.
+#[tokio::test]
+async fn calls_that_need_a_person_are_refused_without_a_store() {
+    let folder = Folder::new();
+    let store = folder.path("events.db");
+    std::fs::create_dir(&store).unwrap();
+    let config = "[approvals]\nconfirm = [\"b__greet\"]\napprove = [\"b__echo\"]\n\
+        [backends.b]\nFIXTURE\n[backends.held]\npins = \"hold\"\nFIXTURE\n";
+    let gateway = Gateway::start(folder, config, &["--events", &store]).await;
+    gateway.until_lists("b__greet", true).await;
+    gateway.until("held", "running").await;
+    let yes = json!({"action": "accept", "content": {"confirm": true}});
+    let eras = [EraChoice::Legacy, EraChoice::Newest];
+    for era in eras {
+        let answer = greet(&gateway, era, Some(yes.clone())).await;
+        assert_contains(&answer, "cannot store the answer now. Nothing was done");
+        assert_lacks(&answer, "Hello");
+    }
+    let refused = gateway.refusal("b__echo", json!({"value": 1})).await;
+    assert_contains(&refused, "cannot store that now. Nothing was done");
+    let refused = gateway.refusal("held__greet", json!({"name": "Ada"})).await;
+    assert_contains(
+        &refused,
+        "held back: the store that knows it cannot be read",
+    );
+    let told = &gateway.status().await["decisions"];
+    assert_contains(told, "calls that need a person are refused");
+    gateway.until_ready(503).await;
+
+    std::fs::remove_dir(&store).unwrap();
+    gateway.until_lists("held__greet", true).await;
+    for era in eras {
+        let answer = greet(&gateway, era, Some(yes.clone())).await;
+        assert_contains(&answer, "Hello");
+    }
+    gateway.until_ready(200).await;
 }

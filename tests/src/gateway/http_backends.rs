@@ -3,10 +3,10 @@
 use mcp_client::EraChoice;
 use serde_json::json;
 
-use super::env::{Folder, Gateway, failure, text};
+use super::env::{Folder, Gateway, failure, text, tokens};
 use super::input_requests::call;
 use super::test_proxy::{ProxyMode, TestProxy};
-use crate::harness::{Server, assert_contains, wait_until};
+use crate::harness::{Server, assert_contains, assert_lacks, wait_until};
 
 async fn behind_proxy(server: &Server, mode: ProxyMode) -> (TestProxy, Gateway) {
     let proxy = TestProxy::start(&server.url, mode).await;
@@ -120,6 +120,37 @@ async fn dead_or_refusing_backend_is_shown_without_a_call() {
     gateway.until_ready(503).await;
     assert_eq!(proxy.count(r#""tools/call""#), 0);
     gateway.assert_answers("b").await;
+}
+
+/// The next probe by its interval would come after the test. With tokens each caller has a session of its own.
+#[tokio::test]
+async fn backend_is_probed_at_once_after_a_fault_of_any_session() {
+    let server = Server::start("mcp-conformance", &[]).await;
+    for principals in [&[][..], &["alice"]] {
+        for mode in [ProxyMode::Refuse, ProxyMode::Break, ProxyMode::Status(502)] {
+            let proxy = TestProxy::start(&server.url, ProxyMode::Legacy).await;
+            let config = format!("[backends.b]\nurl = {:?}\n", proxy.url);
+            let folder = Folder::new();
+            let tokens = folder.write("tokens", &tokens(principals));
+            let args = ["--probe-interval", "3600000", "--token-file", &tokens];
+            let args = if principals.is_empty() {
+                &args[..2]
+            } else {
+                &args[..]
+            };
+            let gateway = Gateway::start(folder, &config, args).await;
+            let greet = async || {
+                let name = json!({"name": "Ada"});
+                gateway.told("alice", "b__greet", name).await
+            };
+            wait_until("a call", async || greet().await.contains("Hello")).await;
+            let probes = || proxy.count(r#""method":"ping""#);
+            assert_eq!(probes(), 0);
+            proxy.set_mode(mode);
+            assert_lacks(&greet().await, "Hello");
+            wait_until("the probe", async || probes() > 0).await;
+        }
+    }
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::env::{Folder, Gateway, misbehaving, token, tokens};
+use super::env::{Folder, Gateway, misbehaving, request, token, tokens};
 use super::stdio_bridge::StdioBridge;
 use crate::harness::{
     assert_contains, assert_lacks, client_builder, eventually, initialize, post_message, rpc_call,
@@ -195,6 +195,25 @@ async fn leave((over_http, era, leave): (bool, EraChoice, Leave)) {
     assert_contains(&gateway.metrics().await, counted);
     gateway.wait_for_log("refused a question").await;
     assert_contains(&gateway.log(), "`isolation = ");
+}
+
+/// A client of 2026-07-28 that never answers keeps its question for ten minutes, unless another client of the same process
+/// has to be asked.
+#[tokio::test]
+async fn question_without_an_answer_does_not_keep_others_from_being_asked() {
+    let folder = Folder::new();
+    let (target, _) = asking(&folder, false).await;
+    let config = format!("[backends.b]\n{target}\ntimeout = \"2s\"\n");
+    let gateway = Gateway::running(folder, &config).await;
+    let alice = gateway.client(EraChoice::Modern, None).await;
+    let call = json!({"name": "b__work", "arguments": {"ask": "Alice?"}});
+    let asked = request(&alice, "tools/call", call).await;
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let bob = Person::connect(&gateway.url, EraChoice::Newest, "bob", None).await;
+    wait_until("the question to bob", async || {
+        bob.call(json!({"ask": "Bob?"})).await.0.contains("bob")
+    })
+    .await;
 }
 
 /// Calls `work` in a session of the legacy era, without `notifications/cancelled` at the end.

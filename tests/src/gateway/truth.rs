@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use mcp_client::EraChoice;
 use serde_json::{Value, json};
 
-use super::env::{Folder, Gateway, bearer, failure, request, text};
+use super::env::{Folder, Gateway, bearer, failure, request, text, tokens};
 use super::input_requests::call;
 use super::test_proxy::{ProxyMode, TestProxy};
 use crate::harness::{
@@ -134,12 +134,13 @@ async fn refusal_of_the_gateway_is_not_taken_for_one_of_the_client() {
     assert_lacks(&answer.to_string(), "40100");
 }
 
-/// M12: a secret of a file is read again, whether it is a token or a header.
+/// M12: a secret of a file is read again, whether it is a token or a header, and also by the sessions of callers.
 #[tokio::test]
 async fn renewed_secret_is_read_after_a_refusal() {
-    for (setting, header, scheme) in [
-        ("token = \"file:secret\"", "authorization", "Bearer "),
-        ("headers = { X-Key = \"file:secret\" }", "x-key", ""),
+    for (setting, header, scheme, has_tokens) in [
+        ("token = \"file:secret\"", "authorization", "Bearer ", false),
+        ("headers = { X-Key = \"file:secret\" }", "x-key", "", false),
+        ("headers = { X-Key = \"file:secret\" }", "x-key", "", true),
     ] {
         let wanted = Arc::new(Mutex::new("one".to_owned()));
         let known = Arc::clone(&wanted);
@@ -154,19 +155,31 @@ async fn renewed_secret_is_read_after_a_refusal() {
         .await;
         let folder = Folder::new();
         folder.write("secret", "one\n");
+        let tokens = folder.write("tokens", &tokens(&["alice"]));
         let config = format!("[backends.b]\nurl = {:?}\n{setting}\n", backend.url);
-        let args = ["--probe-interval", "100"];
-        let gateway = Gateway::start(folder, &config, &args).await;
-        gateway.until("b", "running").await;
+        let args = ["--probe-interval", "100", "--token-file", &tokens];
+        let args = if has_tokens { &args[..] } else { &args[..2] };
+        let gateway = Gateway::start(folder, &config, args).await;
+        let until = async |status: &str| {
+            wait_until(status, async || {
+                let all = gateway.own_by("alice", "gateway_status", json!({})).await;
+                all["backends"]["b"]["status"] == status
+            })
+            .await;
+        };
+        let until_called = async || {
+            wait_until("a call", async || {
+                let answer = gateway.told("alice", "b__work", json!({})).await;
+                answer.contains("done")
+            })
+            .await;
+        };
+        until_called().await;
         "two".clone_into(&mut wanted.lock().unwrap());
-        gateway.until("b", "failed").await;
+        until("failed").await;
         gateway.folder.write("secret", "two\n");
-        wait_until("a call", async || {
-            let answer = gateway.answer("b__work", json!({})).await;
-            answer.to_string().contains("done")
-        })
-        .await;
-        gateway.until("b", "running").await;
+        until_called().await;
+        until("running").await;
     }
 }
 
@@ -336,6 +349,34 @@ async fn apps_call_the_tools_of_their_backend() {
     let hello = hello.unwrap().json();
     let apps = &hello["params"]["capabilities"]["extensions"]["io.modelcontextprotocol/ui"];
     assert!(apps.is_object(), "{hello}");
+}
+
+/// In the newest era each call says what its client can show.
+#[tokio::test]
+async fn app_capability_of_a_client_reaches_a_modern_backend() {
+    let done = json!({"content": [{"type": "text", "text": "done"}], "resultType": "complete"});
+    let backend = FakeService::start(move |request| modern(request, &done)).await;
+    let gateway = Gateway::with(&format!("url = {:?}", backend.url)).await;
+    let ui = json!({"mimeTypes": ["text/html;profile=mcp-app"]});
+    let call = json!({"name": "b__work", "arguments": {}});
+    for (extensions, expected) in [
+        (json!({}), Value::Null),
+        (
+            json!({"io.modelcontextprotocol/ui": ui, "x/other": {}}),
+            json!({"io.modelcontextprotocol/ui": ui}),
+        ),
+    ] {
+        let capabilities = json!({"extensions": extensions});
+        let client = gateway
+            .client_with(EraChoice::Modern, capabilities, None)
+            .await;
+        request(&client, "tools/call", call.clone()).await;
+        let mut requests = backend.requests().into_iter();
+        let last = requests.rfind(|request| request.has("\"tools/call\""));
+        let meta = last.unwrap().json()["params"]["_meta"].clone();
+        let given = &meta["io.modelcontextprotocol/clientCapabilities"]["extensions"];
+        assert_eq!(*given, expected, "{meta}");
+    }
 }
 
 /// M11: some servers of both eras ask on a connection of the earlier one only.

@@ -102,10 +102,20 @@ async fn changed_file_whose_rule_would_leave_something_open_is_refused() {
 async fn names_of_no_token_are_told() {
     let rules = "[roles.oncall]\nallow = [\"*\"]\nown = [\"gateway_status\", \"events:all\"]\n\
         [principals]\nalcie = \"oncall\"\nbob = \"oncall\"\n";
-    let gateway = Gateway::guarded(&["alice role=oncal", "bob"], &config(rules), &[]).await;
+    let tokens = ["alice role=oncal", "bob", "carol"];
+    let gateway = Gateway::guarded(&tokens, &config(rules), &[]).await;
     wait_until("the name", async || {
         let told = gateway.told("bob", "gateway_status", json!({})).await;
         told.contains("principals: ") && told.contains("alcie")
     })
     .await;
+    // A line that leaves carol the role of all others is refused.
+    gateway.configure(&config(&format!(
+        "{rules}carl = \"none\"\ndefault = \"oncall\"\n"
+    )));
+    gateway.wait_for_log("kept the old configuration").await;
+    assert_contains(
+        &gateway.log(),
+        "\"carl\" matches nothing; did you mean \"carol\"?",
+    );
 }

@@ -20,7 +20,7 @@ struct Checks {
 
 impl Checks {
     async fn new(policy: PinPolicy) -> Self {
-        let database = Database::start(StoreLocation::Memory, Retention::default()).unwrap();
+        let database = Database::start(StoreLocation::Memory, Retention::default(), None).unwrap();
         let state = Arc::clone(&database.state);
         let mut entries = state.subscribe();
         entries.wait_for(|entries| entries.are_read).await.unwrap();

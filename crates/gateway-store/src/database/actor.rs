@@ -1,15 +1,17 @@
 //! The thread that writes to the database.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use upstream::time::Timestamp;
 
-use super::queue::{Job, MAX_BATCH_EVENTS, Queue, QueueState};
+use super::queue::{Job, MAX_BATCH_EVENTS, Queue, QueueState, Store};
 use super::{Connection, StoreError, StoreFault, StoreLocation};
 use crate::events::{Event, EventStatus, Record, Retention, append, kind, retain};
+use crate::shared::{Follower, LOOK_INTERVAL};
 use crate::state::{self, Entries, EntryChange, StateClock};
 
 /// An event waits for this time for others, so that one transaction writes many.
@@ -17,6 +19,9 @@ const BATCH_TIME: Duration = Duration::from_millis(50);
 
 /// Interval for noticing changes of the state by other processes, and that the file is in its place.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Limit for the changes of sessions and tasks that wait for the database; more are lost.
+const MAX_WAITING_STORES: usize = 10_000;
 
 /// Interval for removing old events: while there are new ones, and otherwise.
 const RETAIN_INTERVAL: Duration = Duration::from_secs(1);
@@ -33,6 +38,10 @@ pub(super) struct Actor {
     queue: Arc<Queue>,
     retention: Retention,
     entries: watch::Sender<Arc<Entries>>,
+    /// Follows the other gateways, if there can be any.
+    follower: Option<Follower>,
+    /// The changes that wait, oldest first, and those who wait for them.
+    stores: VecDeque<(Store, Option<oneshot::Sender<()>>)>,
     connection: Option<Connection>,
     /// Events that were taken from the queue and are not yet written.
     batch: Vec<Record>,
@@ -61,6 +70,7 @@ impl Actor {
         queue: Arc<Queue>,
         retention: Retention,
         entries: watch::Sender<Arc<Entries>>,
+        follower: Option<Follower>,
     ) -> Self {
         Self {
             location,
@@ -68,6 +78,8 @@ impl Actor {
             queue,
             retention,
             entries,
+            follower,
+            stores: VecDeque::new(),
             connection: None,
             batch: Vec::new(),
             reported_drops: 0,
@@ -89,14 +101,16 @@ impl Actor {
             self.follow();
             let (jobs, closing) = self.wait_for_work();
             let is_asked = jobs.iter().any(|job| matches!(job, Job::Flush(_)));
-            self.queue.add_counted(closing || is_asked);
+            self.queue.add_counted(closing);
             if closing || is_asked || Instant::now() >= self.retry_at {
                 self.write_all();
             }
             for job in jobs {
                 self.work(job);
             }
+            self.store_all();
             if closing {
+                self.give_up_sessions();
                 self.count_lost();
                 return;
             }
@@ -138,6 +152,50 @@ impl Actor {
                 }
             }
             Job::ReadFailed(error) => self.on_error(&error),
+            Job::Ask(ask) => {
+                if !self.is_away() {
+                    // Handled by `on_error`.
+                    let _ = self.attempt(ask);
+                }
+            }
+            Job::Store(_, _) if self.stores.len() >= MAX_WAITING_STORES => {
+                tracing::warn!("too many changes wait for the database of the gateways");
+            }
+            Job::Store(store, stored) => self.stores.push_back((store, Some(stored))),
+        }
+    }
+
+    /// True until the next try after a failure.
+    fn is_away(&self) -> bool {
+        self.connection.is_none() && Instant::now() < self.retry_at
+    }
+
+    /// Makes the changes that wait, in their order. One stays until it is made; nobody waits for it while the database is
+    /// away.
+    fn store_all(&mut self) {
+        while !self.is_away()
+            && let Some((mut store, stored)) = self.stores.pop_front()
+        {
+            let made = self.attempt(|connection| {
+                connection.in_transaction(true, |connection| store(connection).map(|()| true))
+            });
+            // One that is rejected would be rejected again, and hold up all others.
+            if made.is_err_and(|error| error.fault != StoreFault::Rejected) {
+                self.stores.push_front((store, stored));
+            }
+        }
+        for (_, stored) in &mut self.stores {
+            stored.take();
+        }
+    }
+
+    /// Lets the other gateways serve the sessions of this one.
+    fn give_up_sessions(&mut self) {
+        if let (Some(follower), Some(connection)) = (&self.follower, &mut self.connection)
+            && let Err(error) = follower.close(connection)
+        {
+            let reason = error.reason;
+            tracing::warn!(reason, "the sessions of this gateway are not given up");
         }
     }
 
@@ -199,7 +257,7 @@ impl Actor {
     }
 
     fn change(&mut self, changes: &[EntryChange]) -> Result<bool, StoreError> {
-        if self.connection.is_none() && Instant::now() < self.retry_at {
+        if self.is_away() {
             let reason = self.queue.lock().health.degraded.clone();
             return Err(StoreError::unavailable(reason.unwrap_or_default()));
         }
@@ -213,15 +271,27 @@ impl Actor {
         Ok(applied)
     }
 
-    /// Reads what other processes have changed in the state, in intervals.
+    /// Reads what other processes have changed in the state, and follows other gateways, in intervals.
     fn follow(&mut self) {
         let is_due = self
             .last_poll
             .is_none_or(|last| last.elapsed() >= POLL_INTERVAL);
         if self.connection.is_some() && is_due {
             // Handled by `on_error`.
-            let _ = self.poll();
+            let _ = self.poll().and_then(|()| self.follow_others());
         }
+    }
+
+    fn follow_others(&mut self) -> Result<(), StoreError> {
+        let Some(mut follower) = self.follower.take() else {
+            return Ok(());
+        };
+        let followed = self.attempt(|connection| follower.follow(connection));
+        if followed.is_err() {
+            follower.disconnect();
+        }
+        self.follower = Some(follower);
+        followed
     }
 
     fn poll(&mut self) -> Result<(), StoreError> {
@@ -286,11 +356,18 @@ impl Actor {
     fn on_error(&mut self, error: &StoreError) {
         let mut reason = error.reason.clone();
         if error.fault == StoreFault::Rejected {
-            tracing::error!(reason, "the store of the event log rejected events");
+            tracing::error!(reason, "the database has rejected a value");
             return;
         }
         self.connection = None;
         self.last_poll = None;
+        let longest = match &mut self.follower {
+            Some(follower) => {
+                follower.disconnect();
+                LOOK_INTERVAL
+            }
+            None => MAX_RETRY_DELAY,
+        };
         if error.fault == StoreFault::Replaced {
             tracing::warn!(reason, "the store of the event log is created again");
             self.retry_at = Instant::now() + MIN_RETRY_DELAY;
@@ -307,7 +384,7 @@ impl Actor {
                 Err(error) => reason += &format!("; {}", error.reason),
             }
         }
-        self.retry_delay = (self.retry_delay * 2).min(MAX_RETRY_DELAY);
+        self.retry_delay = (self.retry_delay * 2).min(longest);
         let mut state = self.queue.lock();
         if state.health.degraded.as_ref() != Some(&reason) {
             tracing::warn!(

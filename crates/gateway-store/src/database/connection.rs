@@ -75,6 +75,22 @@ impl Connection {
         }
     }
 
+    /// Gives the statements more time: a search through all events of a large log takes long, and delays no write.
+    pub(crate) fn allow_searches(&mut self) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(postgres) => postgres.allow_searches(),
+        }
+    }
+
+    /// The texts that other connections have sent to this one, which listens.
+    pub(crate) fn notifications(&mut self) -> Vec<String> {
+        match self {
+            Self::Sqlite(_) => Vec::new(),
+            Self::Postgres(postgres) => postgres.notifications(),
+        }
+    }
+
     /// Returns an error if the file was removed or replaced: writes to the open file would be lost.
     pub(crate) fn verify(&mut self) -> Result<(), StoreError> {
         match self {

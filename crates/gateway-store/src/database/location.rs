@@ -40,6 +40,7 @@ impl StoreLocation {
     }
 
     /// Opens the database; in memory it is a new one.
+    #[cfg(test)]
     pub(crate) fn connect(&self) -> Result<Connection, StoreError> {
         self.open(&new_name())
     }

@@ -10,6 +10,7 @@ use futures_util::future::try_join_all;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_postgres::config::TargetSessionAttrs;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config};
 use tokio_rustls::TlsConnector;
@@ -20,6 +21,9 @@ use super::{StoreError, StoreFault, schema};
 
 /// Timeout of one operation, connecting included.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Timeout of a search through all events: less than the timeout of a query of events.
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Without waiting for the disk: the newest events can be lost if the database server crashes.
 const SETTINGS: &str = "
@@ -38,10 +42,13 @@ pub(crate) struct PostgresConnection {
     /// `None` while it is dropped.
     runtime: Option<Runtime>,
     client: Client,
+    timeout: Duration,
+    /// The texts that other connections send.
+    notifications: Receiver<String>,
 }
 
 /// Notifications that wait to be read; more are lost.
-const MAX_NOTIFICATIONS: usize = 1_000;
+const MAX_NOTIFICATIONS: usize = 10_000;
 
 /// Returns true if `text` is a valid URL of a database.
 pub(super) fn is_address(text: &str) -> bool {
@@ -50,9 +57,7 @@ pub(super) fn is_address(text: &str) -> bool {
 
 /// Connects to the first host of the address that takes writes, and creates the tables if they are missing. Also returns
 /// the texts that other connections send to the one that listens; they end with the connection.
-pub(crate) async fn connect_to_postgres(
-    address: &str,
-) -> Result<(Client, Receiver<String>), StoreError> {
+async fn connect_to_postgres(address: &str) -> Result<(Client, Receiver<String>), StoreError> {
     // The error is not shown: it may quote a part of the address.
     let config: Result<Config, _> = address.parse();
     let mut config = config.map_err(|_| StoreError::unavailable("the address is not valid"))?;
@@ -91,9 +96,25 @@ impl PostgresConnection {
     pub(super) fn open(address: &str) -> Result<Self, StoreError> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| StoreError::unavailable(error.to_string()))?;
-        let (client, _) = runtime.block_on(in_time(connect_to_postgres(address)))?;
-        let runtime = Some(runtime);
-        Ok(Self { runtime, client })
+        let connecting = in_time(DATABASE_TIMEOUT, connect_to_postgres(address));
+        let (client, notifications) = runtime.block_on(connecting)?;
+        Ok(Self {
+            runtime: Some(runtime),
+            client,
+            timeout: DATABASE_TIMEOUT,
+            notifications,
+        })
+    }
+
+    /// The notifications that have come, the last of them with the answer to the last statement.
+    pub(super) fn notifications(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.notifications.try_recv().ok()).collect()
+    }
+
+    pub(super) fn allow_searches(&mut self) -> Result<(), StoreError> {
+        self.timeout = SEARCH_TIMEOUT;
+        let seconds = SEARCH_TIMEOUT.as_secs();
+        self.batch(&format!("set statement_timeout = '{seconds}s'"))
     }
 
     pub(super) fn query(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
@@ -119,7 +140,7 @@ impl PostgresConnection {
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         match &self.runtime {
-            Some(runtime) => runtime.block_on(in_time(work)),
+            Some(runtime) => runtime.block_on(in_time(self.timeout, work)),
             None => Err(StoreError::unavailable("the connection is closed")),
         }
     }
@@ -155,14 +176,13 @@ fn row(found: &tokio_postgres::Row) -> Result<Row, StoreError> {
     values.collect::<Result<_, StoreError>>().map(Row)
 }
 
-/// Waits for `work`, but not for long.
-pub(crate) async fn in_time<T>(
+/// Waits for `work`, but not for longer than `limit`.
+async fn in_time<T>(
+    limit: Duration,
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     let late = |_| StoreError::unavailable("the database does not answer in time");
-    tokio::time::timeout(DATABASE_TIMEOUT, work)
-        .await
-        .map_err(late)?
+    tokio::time::timeout(limit, work).await.map_err(late)?
 }
 
 /// Reads what the database sends, until the end of the connection.
@@ -193,6 +213,10 @@ impl From<tokio_postgres::Error> for StoreError {
             let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
             return Self::unavailable(format!("{error}{cause}"));
         };
+        if *database.code() == SqlState::QUERY_CANCELED {
+            let text = "the database has not finished in time; of a large log, search a shorter time with `since`";
+            return Self::unavailable(text);
+        }
         // Classes of SQLSTATE: data exceptions (22) and violated constraints (23).
         let fault = match database.code().code().get(..2) {
             Some("22" | "23") => StoreFault::Rejected,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
-use super::StoreError;
+use super::{Connection, StoreError};
 use crate::events::{Denials, Event};
 use crate::state::EntryChange;
 
@@ -61,7 +61,18 @@ pub(crate) enum Job {
     ),
     /// A query has found the database damaged.
     ReadFailed(StoreError),
+    /// A question, which is dropped if the database cannot be used.
+    Ask(Ask),
+    /// A change that is made later if the database cannot be used, and the channel that is dropped once it is made, or has to
+    /// wait.
+    Store(Store, oneshot::Sender<()>),
 }
+
+/// A question to the database, which keeps its answer.
+type Ask = Box<dyn FnOnce(&mut Connection) -> Result<(), StoreError> + Send>;
+
+/// A change of the database, which is tried again after a failure.
+pub(crate) type Store = Box<dyn FnMut(&mut Connection) -> Result<(), StoreError> + Send>;
 
 impl Queue {
     /// Adds an event; with a full queue it is counted as dropped.

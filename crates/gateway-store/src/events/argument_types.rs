@@ -62,7 +62,11 @@ pub type RecordedArguments = dyn Fn(&str, &str) -> bool + Send + Sync;
 /// Strings have their length in bytes, arrays and objects their number of items. Only the top object's
 /// field names are kept. A recorded value is in an object: `{"workflow":{"value":"daily"}}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ArgumentTypes(String);
+pub struct ArgumentTypes {
+    json: String,
+    /// The recorded values alone.
+    values: String,
+}
 
 impl ArgumentTypes {
     /// The types of `value`, which need not be an object, and the values of the arguments that are recorded, without
@@ -74,25 +78,35 @@ impl ArgumentTypes {
     ) -> Self {
         let json = value.get();
         let mut types = String::with_capacity(128);
+        let mut values = String::new();
         let has_recorded = || known.names.iter().any(|name| is_recorded(name));
         if json.len() > MAX_ARGUMENT_BYTES && !has_recorded() {
             push_type(&mut types, "large", Some(json.len()));
         } else if let Some(fields) = members(json) {
-            push_fields(&mut types, fields, known, is_recorded);
+            push_fields(&mut types, &mut values, fields, known, is_recorded);
         } else {
             push_value(&mut types, json);
         }
-        Self(types)
+        Self {
+            json: types,
+            values,
+        }
     }
 
     /// Returns the types as JSON.
     pub fn json(&self) -> &str {
-        &self.0
+        &self.json
+    }
+
+    /// The names and the values of the arguments that are recorded, by which denials are told apart.
+    pub(super) fn values(&self) -> &str {
+        &self.values
     }
 }
 
 fn push_fields<'a>(
     types: &mut String,
+    values: &mut String,
     fields: impl Iterator<Item = (Cow<'a, str>, &'a str)>,
     known: &KnownArguments,
     is_recorded: impl Fn(&str) -> bool,
@@ -108,7 +122,9 @@ fn push_fields<'a>(
         match is_recorded(&name).then(|| recorded(&name, json)) {
             Some(value) if value.len() <= room => {
                 room -= value.len();
-                types.extend(["{\"value\":", &Value::from(value).to_string(), "}"]);
+                let value = Value::from(value).to_string();
+                values.extend([&*name, &value]);
+                types.extend(["{\"value\":", &value, "}"]);
             }
             _ => push_value(types, json),
         }

@@ -300,7 +300,7 @@ impl Event {
                     denied.method.as_deref().unwrap_or_default(),
                     denied.view.as_deref().unwrap_or_default(),
                     denied.denied_by,
-                    arguments.map_or("", |arguments| arguments.json())
+                    arguments.map_or("", |arguments| arguments.values())
                 );
                 Some((denied.principal.clone(), (Arc::clone(&denied.item), rest)))
             }

@@ -323,11 +323,9 @@ impl EventReader {
     /// # Errors
     /// When it cannot be opened, or has another version.
     pub fn open(location: &StoreLocation) -> Result<Self, StoreError> {
-        let connection = Some(location.connect()?);
-        Ok(Self {
-            connection,
-            ..Self::new(location.clone(), String::new())
-        })
+        let mut reader = Self::new(location.clone(), String::new());
+        reader.with(|_| Ok(()))?;
+        Ok(reader)
     }
 
     /// Returns the newest events that match, oldest first.
@@ -366,7 +364,11 @@ impl EventReader {
     ) -> Result<T, StoreError> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            None => self.connection.insert(self.location.open(&self.name)?),
+            None => {
+                let mut connection = self.location.open(&self.name)?;
+                connection.allow_searches()?;
+                self.connection.insert(connection)
+            }
         };
         let found = connection.verify().and_then(|()| read(connection));
         if found.is_err() {

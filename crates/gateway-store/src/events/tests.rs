@@ -76,7 +76,12 @@ impl Drop for Scratch {
 }
 
 fn start(scratch: &Scratch) -> Database {
-    Database::start(StoreLocation::File(scratch.file()), Retention::default()).unwrap()
+    Database::start(
+        StoreLocation::File(scratch.file()),
+        Retention::default(),
+        None,
+    )
+    .unwrap()
 }
 
 /// An event with its number in the metadata.

@@ -6,11 +6,10 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use mcp_core::server::{StoredTask, TaskOwner, TaskStore};
 use mcp_core::tool::ToolError;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::sleep;
 
-use super::tables::Tables;
-use super::worker::{SavedTask, Write};
 use super::{GONE_AFTER, SharedTables};
 
 /// The random digits at the beginning of an id.
@@ -18,14 +17,24 @@ const ID_DIGITS: usize = 32;
 /// A longer id does not fit into the index.
 const MAX_ID_BYTES: usize = 2_000;
 
+/// A task that is to be stored.
+pub(super) struct SavedTask {
+    pub(super) owner: TaskOwner,
+    pub(super) id: String,
+    pub(super) json: String,
+    pub(super) lifetime: Duration,
+    pub(super) has_ended: bool,
+    _bytes: OwnedSemaphorePermit,
+}
+
 impl SharedTables {
     async fn read(
         &self,
         owner: TaskOwner,
         id: Option<String>,
     ) -> Result<Vec<StoredTask>, ToolError> {
-        let find = |tables: Arc<Tables>| async move { tables.tasks(&owner, id.as_deref()).await };
-        let rows = self.ask(find).await.ok_or_else(unavailable)?;
+        let rows = self.ask(move |tables| tables.tasks(&owner, id.as_deref()));
+        let rows = rows.await.ok_or_else(unavailable)?;
         // A task of a later version may have another form.
         let tasks = rows.into_iter().filter_map(|(json, is_lost)| {
             let mut task: StoredTask = serde_json::from_str(&json).ok()?;
@@ -75,7 +84,7 @@ impl TaskStore for SharedTables {
             })
         });
         match saved {
-            Some(task) => self.write(Write::SaveTask(task)),
+            Some(task) => self.write(move |tables| tables.save_task(&task)),
             None => {
                 tracing::warn!(
                     "a task is not stored: too many wait for the database, or its id is too long"
@@ -109,13 +118,14 @@ impl TaskStore for SharedTables {
 
     fn cancel<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async move {
-            let cancel = |tables: Arc<Tables>| async move { tables.cancel_task(id).await };
-            self.ask(cancel).await.ok_or_else(unavailable)
+            let id = id.to_owned();
+            let asked = self.ask(move |tables| tables.cancel_task(&id));
+            asked.await.ok_or_else(unavailable)
         })
     }
 
     fn cancelled(&self, id: &str) -> BoxFuture<'static, ()> {
-        let (mut cancelled, id) = (self.shared.cancelled.subscribe(), id.to_owned());
+        let (mut cancelled, id) = (self.known.cancelled.subscribe(), id.to_owned());
         Box::pin(async move {
             loop {
                 match cancelled.recv().await {

@@ -4,22 +4,20 @@ use mcp_core::server::{StoredTask, TaskOwner, TaskStore as _};
 use serde_json::json;
 
 use super::*;
+use crate::database::{Database, StoreLocation};
+use crate::events::Retention;
 use crate::events::tests::until;
 use crate::state::tests::postgres;
 
 const OWNER: TaskOwner = [7; 32];
 const LIFETIME: Duration = Duration::from_secs(600);
 
-async fn start(location: &StoreLocation, process: u32) -> SharedTables {
-    let tables = SharedTables::start_as(process, location).unwrap().unwrap();
-    tables.ready().await;
-    tables
-}
-
-/// Ends the gateway as its kill would: it gives nothing up.
-fn kill(tables: SharedTables) {
-    // Its thread ends with the way to it.
-    drop(tables);
+/// Starts the gateway of this process; its end is that of the database.
+fn start(location: &StoreLocation, process: u32) -> (Database, Arc<SharedTables>) {
+    let retention = Retention::default();
+    let database = Database::start(location.clone(), retention, Some(process)).unwrap();
+    let tables = Arc::clone(database.shared.as_ref().unwrap());
+    (database, tables)
 }
 
 fn task(number: u32, outcome: &serde_json::Value) -> StoredTask {
@@ -35,7 +33,8 @@ async fn task_of_a_gateway_is_found_cancelled_and_lost_with_it() {
     let Some(location) = postgres("shared_tasks") else {
         return;
     };
-    let (a, b) = (start(&location, 1).await, start(&location, 2).await);
+    let ((first, a), (_second, b)) = (start(&location, 1), start(&location, 2));
+    tokio::join!(a.ready(), b.ready());
     let running = task(1, &json!(null));
     let ended = task(2, &json!("Cancelled"));
     a.save(OWNER, running.clone(), LIFETIME).await;
@@ -55,7 +54,7 @@ async fn task_of_a_gateway_is_found_cancelled_and_lost_with_it() {
     let cancelled = a.cancelled(&running.id);
     b.cancel(&running.id).await.unwrap();
     timeout(Duration::from_secs(60), cancelled).await.unwrap();
-    kill(a);
+    drop(first);
     until("its end", || b.others() == 0);
     assert!(b.find(OWNER, &running.id).await.unwrap().unwrap().is_lost);
 }
@@ -64,14 +63,14 @@ async fn task_of_a_gateway_is_found_cancelled_and_lost_with_it() {
 async fn writes_wait_for_a_database_that_is_away() {
     // Nothing listens there.
     let location = StoreLocation::Postgres("postgres://x@127.0.0.1:1/x".into());
-    let tables = SharedTables::start_as(1, &location).unwrap().unwrap();
+    let (database, tables) = start(&location, 1);
     tables.save(OWNER, task(1, &json!(null)), LIFETIME).await;
     tables.end(1).await;
     assert!(tables.has_ended(1) && tables.outage().is_some());
     // Calls of a session go on.
     assert!(tables.claim(2).await);
     assert!(tables.find(OWNER, &task(1, &json!(null)).id).await.is_err());
-    tokio::task::spawn_blocking(move || tables.close())
+    tokio::task::spawn_blocking(move || database.close())
         .await
         .unwrap();
 }

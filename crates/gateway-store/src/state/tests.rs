@@ -80,7 +80,7 @@ fn check_database(location: &StoreLocation) {
 }
 
 fn start(location: StoreLocation) -> Database {
-    Database::start(location, Retention::default()).unwrap()
+    Database::start(location, Retention::default(), None).unwrap()
 }
 
 #[test]

@@ -75,11 +75,13 @@ async fn negotiate(
         // what its client can show.
         "extensions": {APPS: {"mimeTypes": ["text/html;profile=mcp-app"]}},
     }));
-    let builder = Client::builder()
+    let mut builder = Client::builder()
         .connect_timeout(config.start_timeout)
         .era(era)
-        .longest_call(config.timeout.unwrap_or_default())
         .handler(handler);
+    if let Some(timeout) = config.timeout {
+        builder = builder.longest_call(timeout);
+    }
     let client = match &config.target {
         Target::Child(child) => builder.stdio(command(child)?)?,
         Target::Http(remote) if is_sse => builder.sse(endpoint(remote, tokens)?)?,

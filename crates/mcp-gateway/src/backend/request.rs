@@ -69,6 +69,8 @@ struct Route {
     permit: OwnedSemaphorePermit,
     /// The instance of its caller.
     lease: Option<Lease>,
+    /// Set if this is the try of a half-open circuit.
+    _attempt: Option<Attempt>,
 }
 
 impl Backend {
@@ -153,13 +155,14 @@ impl Backend {
                 Err(None) => continue,
             };
             let permit = self.enter_queue(&lease.0.permits).await?;
-            self.enter(&lease.0.breaker)?;
+            let attempt = self.enter(&lease.0.breaker)?;
             return Ok(Route {
                 client,
                 breaker: Arc::clone(&lease.0.breaker),
                 generation: 0,
                 permit,
                 lease: Some(lease),
+                _attempt: attempt,
             });
         }
         let exited = exited.filter(|route| route.lease.is_none());
@@ -169,7 +172,7 @@ impl Backend {
             Some(route) => route.permit,
             None => self.enter_queue(&self.permits).await?,
         };
-        self.enter(&self.breaker)?;
+        let attempt = self.enter(&self.breaker)?;
         if generation.is_none() {
             self.requests.fetch_add(1, Ordering::Relaxed);
         }
@@ -180,6 +183,7 @@ impl Backend {
             generation,
             permit,
             lease: None,
+            _attempt: attempt,
         })
     }
 
@@ -216,9 +220,9 @@ impl Backend {
 
     /// Lets a request pass the circuit breaker. That of a backend alone is always closed: there is nothing to protect from
     /// it.
-    fn enter(&self, breaker: &CircuitBreaker) -> Result<(), ToolError> {
+    fn enter(&self, breaker: &Arc<CircuitBreaker>) -> Result<Option<Attempt>, ToolError> {
         if self.config.is_alone {
-            return Ok(());
+            return Ok(None);
         }
         breaker.enter().map_err(|wait| {
             let wait = wait.as_secs() + 1;
@@ -236,8 +240,14 @@ impl Backend {
         options: &Options,
     ) -> Result<Box<RawValue>, Error> {
         let answer = client.request_members(method, params, options).await;
-        if !self.config.is_child() && std::ptr::eq(breaker, &*self.breaker) {
-            self.note_fault(&answer);
+        if !self.config.is_child() {
+            // The probe shows whether it is a fault of the server, or of this session alone.
+            if answer.as_ref().is_err_and(is_fault) && self.fault.lock().is_none() {
+                self.failed.notify_one();
+            }
+            if std::ptr::eq(breaker, &*self.breaker) {
+                self.note_fault(&answer);
+            }
         }
         match &answer {
             // Not counted for a child: its supervisor restarts it with a backoff.
@@ -369,6 +379,15 @@ fn is_silence(error: &Error) -> bool {
     }
 }
 
+/// True if the whole server may be gone, or refuse the gateway.
+fn is_fault(error: &Error) -> bool {
+    match error {
+        Error::Closed { .. } | Error::Unreachable { .. } | Error::Unauthorized { .. } => true,
+        Error::Http { status, .. } => matches!(status, 401 | 502..=504),
+        _ => false,
+    }
+}
+
 /// A request in the queue, which is counted until it is dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
@@ -393,14 +412,14 @@ const OPEN_TIME: Duration = Duration::from_secs(30);
 /// Closed while calls succeed, open while they fail, and half open while one call tries.
 ///
 /// Only transport failures count: an error that the backend has answered with is an answer.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct CircuitBreaker {
     state: Mutex<BreakerState>,
     /// Locked while a probe runs after a timeout.
     probe: Arc<tokio::sync::Mutex<()>>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct BreakerState {
     failures: u32,
     /// The time of the next try; `None` while closed.
@@ -410,17 +429,19 @@ struct BreakerState {
 impl CircuitBreaker {
     /// Lets a call pass, or returns the time until the next try. Then one call passes, and the others
     /// are rejected until it has ended.
-    pub(crate) fn enter(&self) -> Result<(), Duration> {
+    pub(crate) fn enter(self: &Arc<Self>) -> Result<Option<Attempt>, Duration> {
         let mut state = self.state.lock();
         let Some(until) = state.open_until else {
-            return Ok(());
+            return Ok(None);
         };
         let now = Instant::now();
         if now < until {
             return Err(until - now);
         }
-        state.open_until = Some(now + OPEN_TIME);
-        Ok(())
+        let until = now + OPEN_TIME;
+        state.open_until = Some(until);
+        let breaker = Arc::clone(self);
+        Ok(Some(Attempt { breaker, until }))
     }
 
     /// Closes the circuit: the backend has answered.
@@ -452,12 +473,30 @@ impl CircuitBreaker {
     }
 }
 
+/// The one call that a half-open circuit lets pass. Dropped without an outcome, as when its client cancels it, it lets
+/// another one try.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    breaker: Arc<CircuitBreaker>,
+    /// The circuit is open until then, unless the call has an outcome.
+    until: Instant,
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let mut state = self.breaker.state.lock();
+        if state.open_until == Some(self.until) {
+            state.open_until = Some(Instant::now());
+        }
+    }
+}
+
 /// Timeout of a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Backend {
     /// Probes the process or session of a caller after the timeout of a call, which a slow tool or a hanging
-    /// backend can cause: sends pings until one is answered or its circuit breaker opens.
+    /// backend can cause: sends pings until one is answered or its circuit breaker is open.
     pub(crate) fn probe_after_timeout(self: &Arc<Self>, caller: Option<&BackendCaller>) {
         let instance = self.keep_instance(caller);
         let breaker = match &instance {
@@ -472,7 +511,7 @@ impl Backend {
         let backend = Arc::clone(self);
         tokio::spawn(async move {
             let _probe = probe;
-            while breaker.open_for().is_none() {
+            loop {
                 let client = match &instance {
                     Some(lease) => lease.0.client(),
                     None => backend.status().client,
@@ -483,7 +522,7 @@ impl Backend {
                 let method = probe_method(&client);
                 let sent = backend.send(&client, &breaker, method, &params, &options);
                 match sent.await {
-                    Err(error) if error.is_transport_failure() => {}
+                    Err(error) if error.is_transport_failure() && breaker.open_for().is_none() => {}
                     // An error of the backend is an answer as well.
                     _ => break,
                 }
@@ -538,7 +577,6 @@ impl Backend {
         drop(known);
         match (before, fault) {
             (None, Some(reason)) => {
-                self.failed.notify_one();
                 tracing::warn!(backend = %self.key, "failed: {reason}");
                 self.record(kind::BACKEND_FAILED, EventStatus::Failure, Some(&reason));
             }
@@ -566,7 +604,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn circuit_opens_after_five_failures_and_lets_one_call_try_later() {
-        let breaker = CircuitBreaker::default();
+        let breaker = Arc::new(CircuitBreaker::default());
         for _ in 0..2 {
             breaker.succeeded();
             for _ in 0..4 {
@@ -575,14 +613,21 @@ mod tests {
         }
         assert!(breaker.enter().is_ok());
         assert!(breaker.failed());
-        assert_eq!(breaker.enter(), Err(OPEN_TIME));
+        assert_eq!(breaker.enter().unwrap_err(), OPEN_TIME);
         tokio::time::advance(OPEN_TIME).await;
-        assert!(breaker.enter().is_ok());
+        let cancelled = breaker.enter().unwrap();
         assert!(breaker.enter().is_err(), "one at a time");
+        drop(cancelled);
+        let attempt = breaker.enter().unwrap();
+        assert!(breaker.enter().is_err(), "one at a time");
+        tokio::time::advance(Duration::from_secs(1)).await;
         assert!(!breaker.failed(), "it was open already");
+        drop(attempt);
+        assert_eq!(breaker.enter().unwrap_err(), OPEN_TIME);
         tokio::time::advance(OPEN_TIME).await;
-        assert!(breaker.enter().is_ok());
+        let attempt = breaker.enter().unwrap();
         breaker.succeeded();
+        drop(attempt);
         assert!(breaker.enter().is_ok() && breaker.open_for().is_none());
     }
 }

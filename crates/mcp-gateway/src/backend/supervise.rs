@@ -140,7 +140,11 @@ impl Backend {
         tokio::select! {
             reason = client.closed() => ExitReason::Failed(reason),
             () = self.restart.notified() => ExitReason::Restart,
-            () = self.probe(&client), if !self.config.is_child() => ExitReason::Restart,
+            () = self.probe(&client), if !self.config.is_child() => {
+                // They have read the secrets that are refused.
+                self.instances.end_all();
+                ExitReason::Restart
+            }
             never = self.refresh_lists(&client) => never,
             never = listening => never,
             idle = self.wait_until_idle() => idle,
@@ -470,6 +474,7 @@ impl Handler for Notifications {
         let Some(backend) = self.0.upgrade() else {
             return RpcError::new(INTERNAL_ERROR, "Internal error");
         };
+        backend.question_refused.notify_waiters();
         let text = match reason {
             Unattributed::CallersLeft => "The client that could answer has left.".to_owned(),
             Unattributed::SeveralCallers => backend.refusal_advice(),

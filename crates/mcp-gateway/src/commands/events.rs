@@ -22,6 +22,10 @@ const PAGE: usize = 1_000;
 
 const UNREADABLE: &str = "the event log cannot be read";
 
+/// Told where no event names the text.
+const NOT_FOUND: &str = "no event names it. The log has the values of arguments only where `record` in the table [events] \
+                         names them, such as `record = [\"docker__*.container\"]`";
+
 /// The time between two looks for new events.
 const INTERVAL: Duration = Duration::from_millis(300);
 
@@ -118,6 +122,9 @@ impl Events {
         } else {
             let newest = reader.newest(self.limit).context(UNREADABLE)?;
             self.write_all(&mut out, &newest)?;
+            if newest.is_empty() && self.about.is_some() {
+                writeln!(io::stderr(), "{NOT_FOUND}")?;
+            }
         }
         out.flush()?;
         if !self.follow {

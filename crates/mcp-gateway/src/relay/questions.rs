@@ -408,18 +408,19 @@ pub(crate) struct SuspendedRequests(Mutex<HashMap<String, SuspendedRequest>>);
 
 impl SuspendedRequests {
     /// Suspends a request and gives it a name. `None` if too many are suspended. Without an answer it is
-    /// cancelled in time: other callers of its backend cannot be asked meanwhile.
+    /// cancelled in time, or once it is in the way: other callers of its backend cannot be asked meanwhile.
     pub(super) fn add(
         self: &Arc<Self>,
         mut request: SentRequest,
         answer: oneshot::Sender<Value>,
         owner: Owner,
+        in_the_way: impl Future<Output = ()> + Send + 'static,
     ) -> Option<String> {
         request.run_in_background();
         let name = Uuid::new_v4().simple().to_string();
         let (all, expired) = (Arc::downgrade(self), name.clone());
         let expiry = tokio::spawn(async move {
-            tokio::time::sleep(ANSWER_TIMEOUT).await;
+            let _ = tokio::time::timeout(ANSWER_TIMEOUT, in_the_way).await;
             let suspended = all.upgrade().and_then(|all| all.0.lock().remove(&expired));
             drop(suspended);
         });
@@ -454,6 +455,87 @@ mod tests {
     use super::*;
     use crate::relay::request::Answers;
 
+    /// The minute counts over all calls of a client; each call has a number of its own.
+    #[test]
+    fn backend_may_ask_a_client_so_often_within_a_minute() {
+        let counts = Arc::<CallCounts>::default();
+        let ask = |caller: &str| {
+            let (backend, caller, counts) = ("b".into(), caller.into(), Arc::clone(&counts));
+            let asker = Asker {
+                backend,
+                caller,
+                counts,
+                ..Asker::default()
+            };
+            let question = json!({"message": "Who?", "requestedSchema": {"type": "object"}});
+            asker.question("elicitation/create", question)
+        };
+        for (caller, most) in [
+            ("ada", MAX_QUESTIONS_A_MINUTE),
+            ("bob", MAX_QUESTIONS_A_MINUTE),
+            ("", MAX_QUESTIONS_TO_UNKNOWN),
+        ] {
+            for _ in 0..most {
+                assert!(ask(caller).unwrap().is_some(), "{caller}");
+            }
+            let refused = ask(caller).err().unwrap();
+            assert_eq!(
+                refused,
+                format!("a backend may ask a client {most} times within a minute")
+            );
+        }
+    }
+
+    #[test]
+    fn error_that_asks_to_open_addresses_is_named_and_checked() {
+        let asker = |refusal| Asker {
+            backend: "b".into(),
+            refusal,
+            ..Asker::default()
+        };
+        let error = |url: &str| {
+            let asked = json!({"mode": "url", "url": url, "message": "Log in"});
+            let data = to_raw_value(&json!({"elicitations": [asked]})).unwrap();
+            RpcError {
+                code: ADDRESSES_REQUIRED,
+                message: "first".to_owned(),
+                data: Some(data),
+            }
+        };
+        let switched_off = Some("`questions = false` is set for this backend");
+        for (url, refusal, code, expected) in [
+            (
+                "https://a.example/",
+                None,
+                ADDRESSES_REQUIRED,
+                "Backend b asks: Log in",
+            ),
+            (
+                "javascript:alert(1)",
+                None,
+                -32600,
+                "must start with http://",
+            ),
+            (
+                "https://bank@evil.example/",
+                None,
+                -32600,
+                "without a user name",
+            ),
+            (
+                "https://a.example/",
+                switched_off,
+                -32600,
+                "`questions = false`",
+            ),
+        ] {
+            let told = asker(refusal).error(error(url));
+            let text = format!("{} {:?}", told.message, told.data);
+            assert_eq!(told.code, code, "{url}: {text}");
+            assert!(text.contains(expected), "{url}: {text}");
+        }
+    }
+
     struct NoHandler;
 
     impl mcp_client::Handler for NoHandler {}
@@ -480,7 +562,8 @@ mod tests {
         };
         let (answer, _question) = oneshot::channel();
         let all = Arc::new(SuspendedRequests::default());
-        let name = all.add(request, answer, owner.clone()).unwrap();
+        let waits = std::future::pending();
+        let name = all.add(request, answer, owner.clone(), waits).unwrap();
         sender.send(()).unwrap();
         is_read.await.unwrap();
         let mut taken = all.take(&name, &owner).unwrap();

@@ -232,7 +232,12 @@ impl RelayedRequest<'_> {
     /// Suspends the request and ends the client's call with the question of the backend.
     fn suspend(&self, request: SentRequest, question: Question) -> ToolError {
         let (all, owner) = (&self.relay.suspended, self.owner());
-        let Some(name) = all.add(request, question.answer, owner) else {
+        let (backend, caller) = (
+            Arc::clone(self.backend),
+            self.backend.caller(self.client.call),
+        );
+        let in_the_way = backend.until_in_the_way(caller, self.limit());
+        let Some(name) = all.add(request, question.answer, owner, in_the_way) else {
             return ToolError::unavailable(
                 "Too many calls are waiting for answers from users; try again later.",
             );
@@ -291,11 +296,16 @@ impl RelayedRequest<'_> {
         }
     }
 
-    /// Completes after the timeout of the backend, which does not run while a person is asked.
-    async fn timeout(&self, handler: Arc<CallHandler>) -> Duration {
+    /// The timeout of the call at the backend.
+    fn limit(&self) -> Duration {
         let own = self.backend.config.timeout;
         let limits = own.into_iter().chain(self.client.timeout);
-        let timeout = limits.min().unwrap_or(DEFAULT_TIMEOUT);
+        limits.min().unwrap_or(DEFAULT_TIMEOUT)
+    }
+
+    /// Completes after the timeout of the backend, which does not run while a person is asked.
+    async fn timeout(&self, handler: Arc<CallHandler>) -> Duration {
+        let timeout = self.limit();
         for _ in 0..MAX_ROUNDS {
             tokio::time::sleep(timeout).await;
             if !handler.is_asking() {

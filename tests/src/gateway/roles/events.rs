@@ -106,6 +106,15 @@ async fn log_of_a_running_gateway_is_printed_followed_and_exported() {
         let found = printed(&roles, &[filter, value]).await;
         assert_eq!(found.len(), count, "{filter}: {found:?}");
     }
+    // Nothing is recorded by which it could be found.
+    let about = command(&roles, &["--about", "hidden-value"]).output().await;
+    let about = about.unwrap();
+    assert!(
+        about.status.success() && about.stdout.is_empty(),
+        "{about:?}"
+    );
+    let hint = String::from_utf8(about.stderr).unwrap();
+    assert_contains(&hint, "`record` in the table [events]");
     let wrong = command(&roles, &["--type", "nope"]).output().await.unwrap();
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
     let query = json!({"event_type": "nope"});

@@ -8,7 +8,7 @@ fn blocked(scratch: &Scratch) -> (Database, PathBuf) {
     std::fs::write(&folder, "in the way").unwrap();
     let location = StoreLocation::File(folder.join("events.db"));
     (
-        Database::start(location, Retention::default()).unwrap(),
+        Database::start(location, Retention::default(), None).unwrap(),
         folder,
     )
 }
@@ -46,7 +46,7 @@ fn unavailable_store_drops_only_what_exceeds_the_queue() {
 
 #[tokio::test]
 async fn recorded_event_is_found_immediately() {
-    let database = Database::start(StoreLocation::Memory, Retention::default()).unwrap();
+    let database = Database::start(StoreLocation::Memory, Retention::default(), None).unwrap();
     let log = &database.log;
     for n in 0..600 {
         log.record(event(n));

@@ -137,7 +137,7 @@ fn full_disk_child() {
         return;
     };
     let location = StoreLocation::File(file.into());
-    let database = Database::start(location.clone(), Retention::default()).unwrap();
+    let database = Database::start(location.clone(), Retention::default(), None).unwrap();
     let mut recorded = 0;
     until("full", || {
         // Many in one write: each write takes whole pages.

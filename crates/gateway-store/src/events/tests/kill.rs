@@ -11,7 +11,8 @@ async fn killed_child() {
     let Some(file) = std::env::var_os("MCP_GATEWAY_TEST_KILLED") else {
         return;
     };
-    let database = Database::start(StoreLocation::File(file.into()), Retention::default()).unwrap();
+    let database =
+        Database::start(StoreLocation::File(file.into()), Retention::default(), None).unwrap();
     let log = &database.log;
     for n in 0.. {
         log.record(event(n));

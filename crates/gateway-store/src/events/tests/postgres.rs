@@ -18,6 +18,21 @@ fn postgres_passes() {
     });
 }
 
+/// A search through a large log takes longer than a write may.
+#[test]
+fn reader_has_time_for_a_search() {
+    let Some(location) = location_of("searches") else {
+        return;
+    };
+    let mut connection = location.connect().unwrap();
+    let mut timeout = || {
+        let rows = connection.query("show statement_timeout", &[]).unwrap();
+        connection.allow_searches().unwrap();
+        rows[0].text(0).map(str::to_owned).unwrap()
+    };
+    assert_eq!([timeout(), timeout()], ["4s", "15s"]);
+}
+
 /// Three gateways with one log; the connections of one of them are cut.
 #[tokio::test]
 async fn postgres_of_several_gateways_is_one_log_and_reconnects() {
@@ -26,7 +41,7 @@ async fn postgres_of_several_gateways_is_one_log_and_reconnects() {
     };
     let databases = ["one", "two", "three"].map(|name| {
         let location = StoreLocation::Postgres(format!("{address}&application_name={name}"));
-        Database::start(location, Retention::default()).unwrap()
+        Database::start(location, Retention::default(), None).unwrap()
     });
     let trace = TraceId::new_v4();
     for n in 0..900 {
@@ -100,7 +115,8 @@ fn missing_database_degrades_the_log() {
     let closed = listener.local_addr().unwrap();
     drop(listener);
     let address = format!("postgres://user:s3cret@{closed}/none");
-    let database = Database::start(StoreLocation::Postgres(address), Retention::default()).unwrap();
+    let database =
+        Database::start(StoreLocation::Postgres(address), Retention::default(), None).unwrap();
     database.log.record(event(0));
     let reason = degraded(&database);
     assert!(reason.starts_with("error connecting to server"), "{reason}");
