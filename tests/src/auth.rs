@@ -113,6 +113,10 @@ async fn wrong_tokens_get_identical_answers() {
         ] {
             assert_contains(&answers.concat(), reason);
         }
+        let advice = "; send `Authorization: Bearer TOKEN` with a token of this server, as MCP_TOKEN or its token file";
+        for answer in &answers {
+            assert_contains(answer, advice);
+        }
     }
 }
 

@@ -288,10 +288,18 @@ async fn gateway_files_are_valid() {
             let text = text.replace("\"docker-mcp-server\"", "\"cat\"");
             let args = ["--config", &folder.write("gateway.toml", &text)];
             // A file that is wrong keeps it from starting.
-            let variables = [("MCP_TOKEN", "a-token-of-16-chars"), ("HOOK", "a-path")];
+            let variables = [
+                ("MCP_TOKEN", "a-token-of-16-chars"),
+                (
+                    "MCP_SESSION_KEY",
+                    "a session key for the examples, long enough",
+                ),
+                ("HOOK", "a-path"),
+                ("PGPASSWORD", "a-password"),
+            ];
             Server::with_args("mcp-gateway", &args, &variables).await;
             files += 1;
         }
     }
-    assert_eq!(files, 7);
+    assert_eq!(files, 9);
 }

@@ -6,8 +6,24 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::harness::{Dialect, response};
+use crate::harness::{Dialect, binary, response};
 pub(crate) use server::StdioServer;
+
+/// A person who starts it so sees what it waits for.
+#[tokio::test]
+async fn server_on_a_terminal_says_what_it_waits_for() {
+    let mut terminal = tokio::process::Command::new("script");
+    let command = format!("'{}' --stdio", binary("mcp-conformance").display());
+    terminal.args(["-qec", &command, "/dev/null"]);
+    let mut peer = StdioServer::spawn(terminal, &[]);
+    // Beside it is the log.
+    while !peer
+        .line()
+        .await
+        .unwrap()
+        .contains("waits for the messages of an MCP client on stdin")
+    {}
+}
 
 #[tokio::test]
 async fn stdout_has_only_messages() {

@@ -104,7 +104,7 @@ fn tools_are_few_and_cost_few_tokens() {
     }
 }
 
-/// The tokens of a list, counting four bytes of JSON as one.
+/// The tokens of a list.
 fn tokens(tools: &[Value], with_output: bool) -> usize {
     let sent = |tool: &Value| {
         let mut sent = json!({});
@@ -116,5 +116,5 @@ fn tokens(tools: &[Value], with_output: bool) -> usize {
         sent
     };
     let list: Vec<_> = tools.iter().map(sent).collect();
-    json!({ "tools": list }).to_string().len().div_ceil(4)
+    mcp_core::tool::tokens(&json!({ "tools": list }).to_string())
 }

@@ -22,6 +22,9 @@ const NOTICE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval of the calls for a server's status, which it counts as requests.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
+/// The time in which new programs build on two cores.
+const BUILD_TIME: Duration = Duration::from_secs(180);
+
 /// More than the installation of any service takes.
 const SERVICE_TIMEOUT: Duration = Duration::from_secs(7200);
 
@@ -65,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut gateway = None;
     let result = start_all(options.release, &pairs, &mut gateway);
     if result.is_ok() && !shutdown::requested() {
-        report(&pairs, gateway.is_some());
+        report(options.release, &pairs, gateway.is_some());
         watch(&mut pairs, &mut gateway);
     }
     stop_all(pairs, gateway);
@@ -183,7 +186,8 @@ fn build(release: bool, all: &[&str], some: &[&str]) -> Result<()> {
         .args(all.iter().flat_map(|program| ["--package", program]))
         .args(some.iter().flat_map(|program| ["--bin", program]));
     let names = some.join(", ");
-    let is_built = cargo.succeeds(Some(Heartbeat::start("build", &*names)))?;
+    let heartbeat = Heartbeat::start("build", &*names).expecting(BUILD_TIME);
+    let is_built = cargo.succeeds(Some(heartbeat))?;
     ensure!(is_built, "{names} does not build");
     Ok(())
 }
@@ -199,12 +203,10 @@ fn announce_ready(release: bool, pair: &Pair, begun: Instant) {
         Some("online") => {
             let seconds = begun.elapsed().as_secs();
             let tool = pair.server.local.as_ref().map(|local| local.first_call);
-            let curl = servers::curl(port, tool);
-            let connect = servers::connect(release, program, port);
+            let try_it = servers::first_steps(release, program, port, tool);
             print_as!(
                 name,
-                "{program} is online after {seconds} s. Try it:\n\n{curl}\n\nConnect Claude Code to it (--dry-run shows \
-                 the change, --undo takes it back):\n\n{connect}\n"
+                "{program} is online after {seconds} s. Try it:\n\n{try_it}"
             );
         }
         Some(status) => print_as!(name, "{program} is {status}; GET /readyz says why"),
@@ -212,7 +214,7 @@ fn announce_ready(release: bool, pair: &Pair, begun: Instant) {
     }
 }
 
-fn report(pairs: &[Pair], has_gateway: bool) {
+fn report(release: bool, pairs: &[Pair], has_gateway: bool) {
     let row = |program: &str, port: u16, service: &str| {
         let status = servers::status(port);
         let status = status.as_deref().unwrap_or("not running");
@@ -227,8 +229,9 @@ fn report(pairs: &[Pair], has_gateway: bool) {
     let mut port = pairs[0].server.port;
     if has_gateway {
         port = Gateway::PORT;
-        let curl = servers::curl(port, Some(Gateway::FIRST_CALL));
-        print_line!("The state of all of them, from the gateway:\n\n{curl}\n");
+        let tool = Some(Gateway::FIRST_CALL);
+        let try_it = servers::first_steps(release, Gateway::PROGRAM, port, tool);
+        print_line!("The state of all of them, from the gateway:\n\n{try_it}");
     }
     let how = servers::token().map_or("", |_| "; sign in with the token");
     print_line!("The page, for a browser{how}: http://127.0.0.1:{port}/\n");

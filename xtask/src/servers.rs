@@ -203,8 +203,16 @@ pub(crate) fn status(port: u16) -> Option<String> {
     Some(response["result"]["status"].as_str()?.to_owned())
 }
 
+/// Returns a command that calls a running server, and one that connects a host to it.
+pub(crate) fn first_steps(release: bool, program: &str, port: u16, tool: Option<&str>) -> String {
+    let (curl, connect) = (curl(port, tool), connect(release, program, port));
+    format!(
+        "{curl}\n\nConnect Claude Code to it (--dry-run shows the change, --undo takes it back):\n\n{connect}\n"
+    )
+}
+
 /// Returns a command line that calls a tool of the server, or lists its tools.
-pub(crate) fn curl(port: u16, tool: Option<&str>) -> String {
+fn curl(port: u16, tool: Option<&str>) -> String {
     let header = |[_, token, _]: [_; 3]| format!(" -H \"Authorization: Bearer {token}\"");
     let (url, header) = (url(port), token().map_or_else(String::new, header));
     let body = match tool {
@@ -216,7 +224,7 @@ pub(crate) fn curl(port: u16, tool: Option<&str>) -> String {
 }
 
 /// Returns the command that connects a host to a running server.
-pub(crate) fn connect(release: bool, program: &str, port: u16) -> String {
+fn connect(release: bool, program: &str, port: u16) -> String {
     let file = layout::binaries(release).join(program);
     let token = token().map_or("", |[.., token]| token);
     let (file, url) = (layout::shown(&file), url(port));
@@ -289,4 +297,27 @@ impl ServiceSource {
 
 fn var(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_steps_call_the_server_and_connect_a_host_to_it() {
+        for (program, port) in [
+            ("docker-mcp-server", 3458),
+            (Gateway::PROGRAM, Gateway::PORT),
+        ] {
+            let text = first_steps(false, program, port, Some("any_tool"));
+            let url = url(port);
+            for part in [
+                format!("curl -s {url}"),
+                "\"name\":\"any_tool\"".to_owned(),
+                format!("debug/{program} connect claude-code --http {url}"),
+            ] {
+                assert!(text.contains(&part), "{part}: {text}");
+            }
+        }
+    }
 }

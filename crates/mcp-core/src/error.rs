@@ -112,15 +112,17 @@ pub enum Credentials {
 }
 
 impl Credentials {
-    fn problem(self) -> &'static str {
-        match self {
-            Self::Missing => {
-                "the request has no Authorization header; send `Authorization: Bearer TOKEN` with a token of this \
-                 server, as MCP_TOKEN or its token file has it"
-            }
+    /// The problem, and what to send instead.
+    fn problem(self) -> String {
+        let problem = match self {
+            Self::Missing => "the request has no Authorization header",
             Self::NotBearer => "the Authorization header does not have the form `Bearer TOKEN`",
             Self::Invalid => "this server does not know the token, or it has expired",
-        }
+        };
+        format!(
+            "{problem}; send `Authorization: Bearer TOKEN` with a token of this server, as MCP_TOKEN or its token file \
+             has it"
+        )
     }
 }
 
@@ -201,7 +203,7 @@ impl Error {
             Self::Unauthorized(found) => (
                 "unauthorized",
                 "Authentication failed",
-                some(found.problem()),
+                Some(found.problem()),
             ),
             Self::SessionNotFound => (
                 "session_not_found",

@@ -94,6 +94,9 @@ pub struct ServerSettings {
     pub random: fn() -> Option<u128>,
 }
 
+/// Names of clients that a server keeps.
+pub const MAX_CLIENTS: usize = 64;
+
 /// A server without a transport.
 pub struct Server {
     identity: Identity,
@@ -113,6 +116,8 @@ pub struct Server {
     /// Notified by each call that fails because of the service.
     service_failed: Notify,
     failures: Arc<FailureLog>,
+    /// The names of the clients that have called a tool.
+    clients: Mutex<Vec<ClientName>>,
     /// The `serverInfo` in the `_meta` of every modern result, as JSON.
     modern_meta: String,
     closing: CancellationToken,
@@ -166,6 +171,7 @@ impl Server {
             degraded: Mutex::new(Some("the service was not checked yet".to_owned())),
             service_failed: Notify::new(),
             failures: Arc::default(),
+            clients: Mutex::default(),
         }
     }
 
@@ -205,6 +211,19 @@ impl Server {
     /// The reason why the service cannot be used; `None` while it can.
     pub fn degraded(&self) -> Option<String> {
         self.degraded.lock().clone()
+    }
+
+    /// The names of the clients that have called a tool since the start: the first [`MAX_CLIENTS`], none beside an audit.
+    pub fn clients(&self) -> Vec<ClientName> {
+        self.clients.lock().clone()
+    }
+
+    /// Keeps the name of a client that calls a tool.
+    fn note_client(&self, client: ClientName) {
+        let mut clients = self.clients.lock();
+        if clients.len() < MAX_CLIENTS && !clients.contains(&client) {
+            clients.push(client);
+        }
     }
 
     /// Records a request of `caller` that its transport has refused because of an error of this kind.

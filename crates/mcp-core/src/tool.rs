@@ -64,7 +64,7 @@ pub(crate) use arguments::{parse_arguments, parse_params};
 pub use call::Call;
 pub use client::{AnswersFuture, Client, ClientInfo, LogLevel, Principal};
 pub(crate) use confirm::CONFIRMATION;
-pub use definition::{Detail, Effect, ToolDefinition};
+pub use definition::{Detail, Effect, ToolDefinition, tokens};
 pub(crate) use error::RpcError;
 pub use error::{ToolError, ToolErrorKind};
 pub use input_request::{ClientCapabilities, InputRequest};

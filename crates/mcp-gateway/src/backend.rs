@@ -217,15 +217,6 @@ impl Backend {
         places.saturating_sub(self.permits.available_permits()) + self.instances.in_flight(places)
     }
 
-    /// The tokens that the definitions of its allowed tools cost a model, about: four bytes are one.
-    pub(crate) fn listed_tokens(&self) -> usize {
-        let snapshot = self.snapshot();
-        let tools = snapshot.tools.iter();
-        let allowed = tools.filter(|tool| self.config.filter.allows(&tool.id));
-        let bytes: usize = allowed.map(|tool| tool.definition.get().len()).sum();
-        bytes / 4
-    }
-
     /// Its instructions for the model; `None` if it has none, or they are held back.
     pub(crate) fn instructions(&self) -> Option<String> {
         let snapshot = self.snapshot();
@@ -501,6 +492,8 @@ pub(crate) struct BackendMetrics {
     pub(crate) labels: Labels,
     /// Requests that wait for a free place.
     pub(crate) waiting: AtomicUsize,
+    /// Tokens that its listed tools cost a model.
+    pub(crate) listed_tokens: AtomicUsize,
 }
 
 impl BackendMetrics {

@@ -94,6 +94,14 @@ impl MergedCatalog {
         self.backends.get(tool.original_name())
     }
 
+    /// The tokens that the listed tools of a backend cost a model.
+    pub(crate) fn tokens_of(&self, backend: &BackendKey) -> usize {
+        let scope = self.scope(None).into_iter();
+        let tools = scope.flat_map(Scope::listed_tools);
+        let tools = tools.filter(|tool| self.backend_of(tool) == Some(backend));
+        tools.map(ToolDefinition::tokens).sum()
+    }
+
     fn add_tools(&mut self, relay: &Relay, snapshots: &[BackendSnapshot]) {
         let tools: ListOf = |snapshot| &snapshot.tools;
         let (mut backends, mut apps) = (HashMap::new(), Vec::new());

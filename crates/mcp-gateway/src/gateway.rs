@@ -554,6 +554,10 @@ impl Gateway {
             self.report_unmatched(self.find_unmatched(&config, &catalog));
             *self.context.owners.lock() = Arc::clone(&catalog.owners);
             *self.catalog.lock() = Arc::clone(&catalog);
+            for (key, backend) in self.backends() {
+                let tokens = &backend.metrics.listed_tokens;
+                tokens.store(catalog.tokens_of(&key), Ordering::Relaxed);
+            }
             self.catalogs.fetch_add(1, Ordering::Relaxed);
             server.publish(self.listed(&catalog, read_only));
             self.context.changes.lists_published();

@@ -41,7 +41,7 @@ const GAUGES: [Metric; 6] = [
     (
         "mcp_gateway_backend_listed_tokens",
         "Tokens that its allowed tools cost a model, about.",
-        |backend| backend.listed_tokens() as u64,
+        |backend| backend.metrics.listed_tokens.load(Ordering::Relaxed) as u64,
     ),
     (
         "mcp_gateway_backend_requests_in_flight",

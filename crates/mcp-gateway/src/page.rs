@@ -247,7 +247,8 @@ fn state(gateway: &Gateway, viewer: &PageViewer) -> Result<Value, ToolError> {
     });
     let calls = visible(gateway, viewer).into_iter();
     let waiting = calls.filter(|(_, status)| *status == ApprovalStatus::Waiting);
-    state["waiting"] = json!(waiting.count());
+    // A page that is not looked at tells of each once.
+    state["waiting"] = waiting.map(|(approval, _)| approval.id).collect();
     Ok(state)
 }
 
@@ -267,8 +268,7 @@ fn tools(gateway: &Gateway, viewer: &PageViewer) -> Value {
         json!({
             "backend": catalog.backend_of(tool).map(ToString::to_string),
             "effect": EffectName::from_effect(tool.effect).to_string(),
-            // What a client pays for it in each conversation: four bytes are about a token.
-            "tokens": tool.encode(Detail::Basic).len().div_ceil(4),
+            "tokens": tool.tokens(),
             "roles": may_call,
             "definition": tool.render(Detail::Full),
         })

@@ -238,7 +238,7 @@ struct BackendReport {
     /// Callers with a process or session of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     instances: Option<usize>,
-    /// The setting that helps after refused questions.
+    /// The remedy: for a backend that cannot be called, or after refused questions.
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
     /// Questions whose client is not certain.
@@ -369,6 +369,7 @@ impl BackendReport {
             status: BackendState::Disabled,
             namespace: key.to_string(),
             last_error: Some(reason.to_string()),
+            advice: reason.advice(key),
             ..Self::default()
         }
     }
@@ -400,7 +401,12 @@ impl BackendReport {
             stray_answers: counters.unmatched_responses,
             noise: counters.invalid_messages,
             instances: Some(backend.instances()).filter(|count| *count > 0 || is_isolated),
-            advice: (counters.refused_requests > 0).then(|| backend.refusal_advice()),
+            advice: match (status.state, &status.last_error) {
+                (BackendState::Failed | BackendState::CrashLoop, _)
+                | (BackendState::Starting, Some(_)) => Some(backend.failure_advice(status.state)),
+                _ if counters.refused_requests > 0 => Some(backend.refusal_advice()),
+                _ => None,
+            },
             refused_questions: counters.refused_requests,
             unattributed_logs: counters.unattributed_logs,
             next_try_s: status.next_try_s(),

@@ -2,7 +2,7 @@
 // The frame of the page: the sign-in, the tabs, and what all of them follow.
 
 import { chooseView, follow, post, signIn, signOut, signedOut } from "./server.js";
-import { Failure, html, reason, render, useEffect, useLoaded, useRef, useState } from "./ui.js";
+import { Failure, html, reason, render, useEffect, useInterval, useLoaded, useRef, useState } from "./ui.js";
 import { Overview } from "./tabs/overview.js";
 import { Tools } from "./tabs/tools.js";
 import { Try } from "./tabs/try.js";
@@ -47,7 +47,7 @@ function App() {
   const [me, setMe] = useState(/** @type {any} */ (null));
   const [error, setError] = useState(/** @type {any} */ (null));
   const [isOut, setOut] = useState(false);
-  const load = async (/** @type {boolean} */ hasTried) => {
+  const load = async (hasTried) => {
     try {
       setMe(await post("me"));
       setOut(false);
@@ -73,7 +73,7 @@ function App() {
 /** @param {{error: any, done: () => void}} props */
 function SignIn({ error, done }) {
   const [token, setToken] = useState("");
-  const submit = (/** @type {Event} */ event) => {
+  const submit = (event) => {
     event.preventDefault();
     signIn(token);
     done();
@@ -83,11 +83,13 @@ function SignIn({ error, done }) {
     <form onSubmit=${submit}>
       <label for="token">Token of this server</label>
       <input id="token" type="password" autocomplete="current-password" value=${token} required
-        onInput=${(/** @type {any} */ event) => setToken(event.target.value)} />
+        onInput=${(event) => setToken(event.target.value)} />
       <div class="buttons"><button class="primary">Sign in</button></div>
     </form>
   </main>`;
 }
+
+const mayTell = () => "Notification" in window && Notification.permission === "granted";
 
 /** @param {{me: any, renew: () => void, out: () => void}} props */
 function Frame({ me, renew, out }) {
@@ -109,21 +111,22 @@ function Frame({ me, renew, out }) {
   useEffect(() => (me.has_data ? follow(setTick, setLive) : undefined), []);
   // A view may come with the lists.
   useEffect(() => { if (tick.lists) renew(); }, [tick.lists]);
-  useEffect(() => {
-    // Ages and the time of the next try change without an event.
-    const timer = setInterval(reload, 5000);
-    return () => clearInterval(timer);
-  }, []);
-  const told = useRef(0);
-  useEffect(() => {
-    const count = state?.may?.decide ? state.waiting : 0;
-    // A person may look at another tab of the browser. What waits is not said: others have written it.
-    if (count > told.current && "Notification" in window && Notification.permission === "granted") {
-      const call = new Notification("A call waits for a decision", { body: `${me.server.name}: ${count}`, tag: "mcp-waiting" });
-      call.onclick = () => { focus(); go("approvals"); };
-    }
-    told.current = count;
-  }, [state?.waiting]);
+  // Ages and the time of the next try change without an event.
+  useInterval(reload, 5000);
+  const known = useRef(/** @type {string[]} */ ([]));
+  // Tells of calls that have come while the person looks at something else. Their texts are left out: others have written them.
+  const tell = (found) => {
+    const waiting = found?.may.decide ? found.waiting : [];
+    const isNew = waiting.some((id) => !known.current.includes(id));
+    known.current = waiting;
+    if (!isNew || document.hasFocus() || !mayTell()) return;
+    const options = { body: `${me.server.name}: ${waiting.length}`, tag: "mcp-waiting", renotify: true };
+    const call = new Notification("A call waits for a decision", options);
+    call.onclick = () => { focus(); go("approvals"); };
+  };
+  useEffect(() => tell(state), [state]);
+  // A hidden page has no stream, and loads nothing else.
+  useInterval(() => document.hidden && me.has_data && mayTell() && data("state").then(tell, () => {}), 15_000);
   const names = Object.keys(tabs);
   const current = names.find((name) => name.toLowerCase() === where.tab) ?? names[0];
   useEffect(() => {
@@ -137,11 +140,11 @@ function Frame({ me, renew, out }) {
   const hasView = me.views?.length > 0 && ["Tools", "Try", "Connect"].includes(current);
   const inView = hasView ? view : "";
   chooseView(inView);
-  const waiting = (/** @type {string} */ name) => name === "Approvals" && state?.waiting > 0 && html` <span class="badge warn">${state.waiting}</span>`;
+  const waiting = (name) => name === "Approvals" && state?.waiting.length > 0 && html` <span class="badge warn">${state.waiting.length}</span>`;
   const themes = { auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark" };
   const next = { auto: "light", light: "dark", dark: "auto" };
   return html`<header>
-      <a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>To the content</a>
+      <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>To the content</a>
       <h1>${me.server.name} <span class="muted">${me.server.version}</span></h1>
       <div class="right">
         ${!isLive && html`<span class="badge bad" role="status">not connected</span>`}
@@ -155,8 +158,8 @@ function Frame({ me, renew, out }) {
     <main id="main" tabindex="-1">
       <${Failure} error=${current === "Overview" || current === "Backends" || current === "Status" ? error : null} />
       ${hasView && html`<div class="filters"><label for="view">View</label>
-        <select id="view" value=${view} onChange=${(/** @type {any} */ event) => setView(event.target.value)}>
-          <option value="">none: all tools</option>${me.views.map((/** @type {string} */ name) => html`<option value=${name}>${name}</option>`)}</select></div>`}
+        <select id="view" value=${view} onChange=${(event) => setView(event.target.value)}>
+          <option value="">none: all tools</option>${me.views.map((name) => html`<option value=${name}>${name}</option>`)}</select></div>`}
       <${Tab} key=${`${current} ${inView}`} me=${{ ...me, view: inView }} state=${state} tick=${tick} where=${where.rest} go=${go} />
     </main>`;
 }

@@ -7,9 +7,9 @@ import { foreign, html, useState } from "./ui.js";
 
 /** @param {any} schema */
 function kindOf(schema) {
-  const type = Array.isArray(schema?.type) ? schema.type.find((/** @type {string} */ one) => one !== "null") : schema?.type;
-  if (Array.isArray(schema?.enum) && schema.enum.every((/** @type {any} */ one) => typeof one !== "object")) return "choice";
-  if (Array.isArray(schema?.oneOf) && schema.oneOf.every((/** @type {any} */ one) => one?.const !== undefined)) return "choice";
+  const type = Array.isArray(schema?.type) ? schema.type.find((one) => one !== "null") : schema?.type;
+  if (Array.isArray(schema?.enum) && schema.enum.every((one) => typeof one !== "object")) return "choice";
+  if (Array.isArray(schema?.oneOf) && schema.oneOf.every((one) => one?.const !== undefined)) return "choice";
   if (type === "boolean") return "boolean";
   if (type === "integer" || type === "number") return "number";
   if (type === "string") return "text";
@@ -32,8 +32,8 @@ export function fieldsOf(schema) {
 /** @param {any} schema @returns {{value: any, title: string}[]} */
 const choices = (schema) =>
   schema.enum
-    ? schema.enum.map((/** @type {any} */ value, /** @type {number} */ at) => ({ value, title: schema.enumNames?.[at] ?? String(value) }))
-    : schema.oneOf.map((/** @type {any} */ one) => ({ value: one.const, title: one.title ?? String(one.const) }));
+    ? schema.enum.map((value, at) => ({ value, title: schema.enumNames?.[at] ?? String(value) }))
+    : schema.oneOf.map((one) => ({ value: one.const, title: one.title ?? String(one.const) }));
 
 /**
  * The value of a field; `undefined` if it is left out.
@@ -98,7 +98,7 @@ export function readForm(schema, texts) {
 export function Fields({ schema, texts, wrong, change, prefix }) {
   return fieldsOf(schema).map((field) => {
     const id = `${prefix}-${field.name}`;
-    const set = (/** @type {any} */ event) => change(field.name, event.target.value);
+    const set = (event) => change(field.name, event.target.value);
     const value = textOf(texts, field.name);
     const isWrong = Object.hasOwn(wrong, field.name);
     const about = field.schema.description ? `${id}-about` : undefined;
@@ -133,7 +133,7 @@ export function Fields({ schema, texts, wrong, change, prefix }) {
  */
 function Sampling({ params, answer }) {
   const [text, setText] = useState("");
-  const accept = (/** @type {Event} */ event) => {
+  const accept = (event) => {
     event.preventDefault();
     answer({ role: "assistant", content: { type: "text", text }, model: "a person", stopReason: "endTurn" });
   };
@@ -141,7 +141,7 @@ function Sampling({ params, answer }) {
   return html`<form class="question" onSubmit=${accept} aria-label="Question to the model">
     <h3>The server asks your model</h3><p class="muted">This page has none: answer in its place, or decline.</p>
     ${shown.map((one) => html`<p class="muted">${foreign(one.role)}</p><pre tabindex="0" dir="auto">${foreign([one.content].flat().map((part) => part?.text ?? JSON.stringify(part)).join("\n"))}</pre>`)}
-    <div class="field"><label for="sampled">Answer</label><textarea id="sampled" rows="4" required value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)}></textarea></div>
+    <div class="field"><label for="sampled">Answer</label><textarea id="sampled" rows="4" required value=${text} onInput=${(event) => setText(event.target.value)}></textarea></div>
     <div class="buttons"><button class="primary">Answer</button><button type="button" onClick=${() => answer(null)}>Decline</button></div>
   </form>`;
 }
@@ -155,7 +155,7 @@ export function Question({ question, answer }) {
   const [wrong, setWrong] = useState({});
   const params = question.params ?? {};
   if (question.method === "sampling/createMessage") return html`<${Sampling} params=${params} answer=${answer} />`;
-  const accept = (/** @type {Event} */ event) => {
+  const accept = (event) => {
     event.preventDefault();
     if (params.mode === "url") return answer({ action: "accept" });
     const form = readForm(params.requestedSchema, texts);
@@ -168,7 +168,7 @@ export function Question({ question, answer }) {
     <p class="foreign" dir="auto">${foreign(params.message ?? "")}</p>
     ${params.mode === "url" && html`<p>${isSafe ? html`<a href=${params.url} target="_blank" rel="noreferrer noopener">${foreign(params.url)}</a>` : foreign(params.url ?? "")}</p>`}
     <${Fields} schema=${params.requestedSchema} texts=${texts} wrong=${wrong} prefix="question"
-      change=${(/** @type {string} */ name, /** @type {string} */ text) => setTexts({ ...texts, [name]: text })} />
+      change=${(name, text) => setTexts({ ...texts, [name]: text })} />
     <div class="buttons"><button class="primary">Answer</button>
       <button type="button" onClick=${() => answer({ action: "decline" })}>Decline</button>
       <button type="button" onClick=${() => answer({ action: "cancel" })}>Cancel</button></div>

@@ -76,7 +76,7 @@ export function useLoaded(load, tick, pause = 0) {
   useEffect(() => {
     const task = async (/** @type {AbortSignal} */ signal) => {
       const answer = await newest.current(signal).then((value) => ({ value }), (error) => ({ error }));
-      if (!signal.aborted) setLoaded((/** @type {any} */ before) => ("error" in answer ? { ...before, ...answer } : answer));
+      if (!signal.aborted) setLoaded((before) => ("error" in answer ? { ...before, ...answer } : answer));
     };
     loader.current = repeated(task, pause);
     return loader.current.stop;
@@ -86,8 +86,22 @@ export function useLoaded(load, tick, pause = 0) {
 }
 
 /**
- * Two buttons that decide something; the first one lets nothing happen. They wait a second after `above`, what is shown before them, has changed: no click
- * meets what has just moved under the pointer.
+ * Calls `run` again and again, `pause` milliseconds apart.
+ * @param {() => void} run
+ * @param {number} pause
+ */
+export function useInterval(run, pause) {
+  const newest = useRef(run);
+  newest.current = run;
+  useEffect(() => {
+    const timer = setInterval(() => newest.current(), pause);
+    return () => clearInterval(timer);
+  }, []);
+}
+
+/**
+ * Two buttons that decide something; the first one lets nothing happen. They wait a second after `above`, the content
+ * before them, has changed: no click meets a card that has just moved under the pointer.
  * @param {{above: string, approve: () => void, refuse: () => void, children?: any}} props
  */
 export function Decision({ above, approve, refuse, children }) {
@@ -110,6 +124,13 @@ export const Failure = ({ error }) => error && html`<p class="failure" role="ale
 export const Empty = ({ title, children }) => html`<div class="empty"><p><b>${title}</b></p>${children}</div>`;
 
 export const Loading = () => html`<p class="muted" aria-busy="true">Loading …</p>`;
+
+/** The place of something that is not loaded yet, or cannot be. @param {{error: any}} props */
+export const Missing = ({ error }) => (error ? html`<${Failure} error=${error} />` : html`<${Loading} />`);
+
+/** A card with a table. @param {{title: string, head: string[], children?: any}} props */
+export const Table = ({ title, head, children }) => html`<section class="card wide"><h2>${title}</h2><div class="scroll"><table>
+  <thead><tr>${head.map((name) => html`<th>${name}</th>`)}</tr></thead><tbody>${children}</tbody></table></div></section>`;
 
 /** @param {{kind: string, children?: any}} props */
 export const Badge = ({ kind, children }) => html`<span class=${`badge ${kind}`}>${children ?? kind}</span>`;

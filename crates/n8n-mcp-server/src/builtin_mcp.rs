@@ -211,7 +211,7 @@ impl BuiltinMcp {
             ),
             Error::Unreachable { .. } => (
                 Unavailable,
-                "n8n's MCP server at {address} cannot be reached; nothing was started.",
+                "n8n's MCP server at {address} cannot be reached: {cause}; nothing was started.",
             ),
             Error::Timeout { .. } => (
                 Timeout,
@@ -222,7 +222,10 @@ impl BuiltinMcp {
                 "n8n's MCP server at {address} sent a response that cannot be read.",
             ),
         };
-        let text = text.replace("{address}", &display_url(&self.url));
+        let mut text = text.replace("{address}", &display_url(&self.url));
+        if let Error::Unreachable { source, .. } = &error {
+            text = text.replace("{cause}", &mcp_client::cause(source.as_ref()));
+        }
         ToolError::new(kind, text).caused_by(error)
     }
 }
@@ -295,5 +298,20 @@ impl Session {
             }
             sleep(ACTIVATION_INTERVAL).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn server_that_cannot_be_reached_is_refused_with_the_cause() {
+        // Nobody listens there.
+        let url = Url::parse("http://127.0.0.1:1").unwrap();
+        let server = BuiltinMcp::new(&url, Secret::new(Some("token".to_owned()), None));
+        let error = server.call("any", &Value::Null).await.unwrap_err();
+        let reason = "cannot be reached: the connection was refused";
+        assert!(error.message().contains(reason), "{error}");
     }
 }

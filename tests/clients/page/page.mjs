@@ -84,6 +84,11 @@ env = { TURN = "${turn}", SECRET_TOKEN = "hunter2-of-the-configuration" }
 ${hostile("500")}
 [backends.broken]
 command = ["/nonexistent/server"]
+[backends.off]
+command = ["/nonexistent/server"]
+disabled = true
+[backends.unset]
+command = ["/nonexistent/server", "\${NOT_SET_HERE}"]
 [backends.remote]
 url = "http://127.0.0.1:9/mcp?key=hunter2-of-the-query"
 token = "hunter2-of-the-token"
@@ -159,11 +164,19 @@ async function call(url, name, args, token = AGENT) {
   return reply.json();
 }
 
+/** Calls a tool without arguments as a client of this name. */
+async function callAs(url, client, name) {
+  const meta = { "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}, "io.modelcontextprotocol/clientInfo": { name: client, version: "2.1" } };
+  const headers = { "content-type": "application/json", authorization: `Bearer ${AGENT}`, "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": name };
+  const body = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: {}, _meta: meta } };
+  same((await fetch(`${url}/mcp`, { method: "POST", headers, body: JSON.stringify(body) })).status, 200);
+}
+
 const root = (at) => (existsSync(join(at, "crates/mcp-serve/page")) ? at : root(dirname(at)));
 
 await check("types", () => {
   const files = join(root(here), "crates/mcp-serve/page");
-  const options = { checkJs: true, allowJs: true, noEmit: true, strict: true, target: "es2022", module: "es2022", moduleResolution: "bundler", lib: ["es2023", "dom", "dom.iterable"], types: [], skipLibCheck: true };
+  const options = { checkJs: true, allowJs: true, noEmit: true, strict: true, noImplicitAny: false, target: "es2022", module: "es2022", moduleResolution: "bundler", lib: ["es2023", "dom", "dom.iterable"], types: [], skipLibCheck: true };
   const project = join(folder, "tsconfig.json");
   writeFileSync(project, JSON.stringify({ compilerOptions: options, include: [`${files}/**/*.js`], exclude: [`${files}/vendor`] }));
   const tsc = join(here, "node_modules/typescript/bin/tsc");
@@ -203,6 +216,14 @@ await check("backends show their state and reason", async () => {
   }
   const broken = page.locator(".card", { has: page.locator("h2", { hasText: "broken" }) });
   await broken.getByText("/nonexistent/server").first().waitFor();
+  // Those that a person must look at come first, and say what helps; one that was switched off is none of them.
+  const cards = (await page.locator(".card h2").allInnerTexts()).slice(0, 3).map((text) => text.split(/\s/)[0]);
+  same(cards, ["broken", "remote", "unset"]);
+  for (const [name, color] of [["unset", "bad"], ["off", ""]]) {
+    const badge = page.locator(".card", { has: page.locator("h2", { hasText: name }) }).locator(".badge");
+    same(await badge.getAttribute("class"), `badge ${color}`);
+  }
+  same(await page.locator(".failure", { hasText: "disabled by the configuration" }).count(), 0);
   ok(!(await page.content()).includes("hunter2"));
 });
 
@@ -359,11 +380,12 @@ await check("activity loads under steady traffic, with one request at a time", a
   }
 });
 
+const hide = (isHidden) => page.evaluate((isHidden) => {
+  Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}, isHidden);
+
 await check("a hidden page has no stream", async () => {
-  const hide = (isHidden) => page.evaluate((isHidden) => {
-    Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
-    document.dispatchEvent(new Event("visibilitychange"));
-  }, isHidden);
   const isStream = (request) => request.url().endsWith("/page/live");
   const ended = page.waitForEvent("requestfailed", { predicate: isStream, timeout: 5000 });
   try {
@@ -377,10 +399,43 @@ await check("a hidden page has no stream", async () => {
   same(await page.getByText("not connected").count(), 0);
 });
 
+await check("a hidden page tells of each call that waits, once", async () => {
+  await page.evaluate(() => {
+    globalThis.told = [];
+    globalThis.Notification = class {
+      static permission = "granted";
+      constructor(title, { body }) {
+        globalThis.told.push(`${title} ${body}`);
+      }
+    };
+    document.hasFocus = () => !document.hidden;
+  });
+  const told = () => page.evaluate(() => globalThis.told.length);
+  const asked = () => page.waitForRequest((request) => request.url().endsWith("/page/data/state"));
+  await hide(true);
+  const first = call(gateway.url, "fixture__echo", { value: "first" });
+  await until("the first notification", async () => (await told()) === 1);
+  const second = call(gateway.url, "fixture__echo", { value: "second" });
+  await until("the second notification", async () => (await told()) === 2);
+  // The same calls again are not told again, nor is one that this page decides.
+  await asked();
+  await hide(false);
+  await tab(page, "approvals");
+  for (const value of ["first", "second"]) {
+    const card = page.locator(".card:has(button)", { hasText: "fixture__echo" }).filter({ hasText: value });
+    await card.getByRole("button", { name: "Refuse" }).click();
+    await card.waitFor({ state: "detached" });
+  }
+  await Promise.all([first, second]);
+  await page.getByText("No call waits.").waitFor();
+  ok((await page.evaluate(() => globalThis.told)).every((text) => /^A call waits for a decision mcp-gateway: [12]$/.test(text)));
+  same(await told(), 2);
+});
+
 await check("a card that has moved cannot be decided for a second", async () => {
   await tab(page, "approvals");
   await page.getByText("No call waits.").waitFor();
-  const cards = page.locator(".card", { hasText: "fixture__echo" });
+  const cards = page.locator(".card:has(button)", { hasText: "fixture__echo" });
   const answers = [];
   for (const value of ["first", "second"]) {
     answers.push(call(gateway.url, "fixture__echo", { value }));
@@ -394,7 +449,7 @@ await check("a card that has moved cannot be decided for a second", async () => 
   // In the frame of the change.
   const seen = page.evaluate(() => new Promise((resolve) => {
     const look = () => {
-      const found = document.querySelectorAll("section.card");
+      const found = document.querySelectorAll("section.card:has(button)");
       if (found.length > 1) return requestAnimationFrame(look);
       resolve([...found[0].querySelectorAll("button")].map((button) => button.disabled));
     };
@@ -411,7 +466,7 @@ await check("a waiting call is approved", async () => {
   await tab(page, "approvals");
   await page.getByText("No call waits.").waitFor();
   const answer = call(gateway.url, "fixture__echo", { value: { for: "<b>ada</b>", token: "hunter2-of-the-call" } });
-  const card = page.locator(".card", { hasText: "fixture__echo" });
+  const card = page.locator(".card:has(button)", { hasText: "fixture__echo" });
   await card.getByRole("button", { name: "Approve" }).waitFor();
   await page.screenshot({ path: join(shots, "approval.png") });
   ok(!(await page.content()).includes("hunter2"));
@@ -454,11 +509,7 @@ await check("hosts have their entries, and a tick once they have called", async 
   await card.getByText('"mcpServers"').waitFor();
   same(await page.locator(".cards .card").count(), 13);
   same(await card.getByText("has called").count(), 0);
-  const name = "fixture__list_projects";
-  const meta = { "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}, "io.modelcontextprotocol/clientInfo": { name: "claude-code", version: "2.1" } };
-  const headers = { "content-type": "application/json", authorization: `Bearer ${AGENT}`, "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": name };
-  const body = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: {}, _meta: meta } };
-  same((await fetch(`${gateway.url}/mcp`, { method: "POST", headers, body: JSON.stringify(body) })).status, 200);
+  await callAs(gateway.url, "claude-code", "fixture__list_projects");
   await card.getByText("has called").waitFor();
   same(await page.getByText("has called").count(), 1);
 });
@@ -467,15 +518,26 @@ await check("the first screen has the last hour, its failures, and what needs at
   const answer = await call(gateway.url, "fixture__slow_compute", { seconds: -1 });
   ok(answer.result?.isError || answer.error, JSON.stringify(answer));
   await tab(page, "overview");
-  await page.locator(".failure", { hasText: "broken crash loop:" }).waitFor();
+  const attention = page.locator(".failure", { hasText: "broken crash loop:" });
+  await attention.getByText("check `command`, `env` and `cwd` in [backends.broken]").waitFor();
+  await page.locator(".failure", { hasText: "Set NOT_SET_HERE and start the gateway again" }).waitFor();
+  same(await page.locator(".failure", { hasText: "off disabled" }).count(), 0);
   const table = (heading) => page.locator(".card", { has: page.locator("h2", { hasText: heading }) }).locator("table");
   const row = table("Failed").locator("tr", { hasText: "fixture__slow_compute" }).first();
   await row.waitFor();
-  await table("Tools").locator("tr", { hasText: "fixture__slow_compute" }).waitFor();
+  const used = table("Tools").locator("tr", { hasText: "fixture__slow_compute" });
+  // The tools are loaded beside the calls.
+  await used.getByText("–").waitFor({ state: "detached" });
+  const [calls, failed, slow, tokens] = (await used.locator(".number").allInnerTexts()).map((text) => text.trim());
+  ok(/^\d+$/.test(calls) && Number(failed) >= 1 && / m?s$/.test(slow) && Number(tokens.replace(",", "")) > 20, `${calls} ${failed} ${slow} ${tokens}`);
   await page.screenshot({ path: join(shots, "overview.png") });
   await row.getByText("Try again").click();
   await page.locator("nav a[aria-current]", { hasText: "Try" }).waitFor();
   same(await page.getByLabel("seconds", { exact: false }).first().inputValue(), "-1");
+  // The log keeps the values of others only if the file says so.
+  await call(gateway.url, "fixture__slow_compute", { seconds: -1, other: true });
+  await tab(page, "overview");
+  await table("Failed").locator("tr", { hasText: "fixture__slow_compute" }).getByText("with 1 of 2 arguments: the log keeps those in record").waitFor();
 });
 
 await check("a backend that dies while one looks", async () => {
@@ -543,15 +605,19 @@ await check("every tab in both themes has no serious finding of axe", async () =
   same(found, []);
 });
 
-await check("phone width needs no sideways scrolling", async () => {
-  await page.setViewportSize({ width: 360, height: 740 });
+await check("phone width needs no sideways scrolling, in both themes", async () => {
+  await page.setViewportSize({ width: 390, height: 844 });
   const wide = [];
-  for (const name of TABS) {
-    await tab(page, { try: "try/fixture__generate_content", tools: "tools/fixture/fixture__generate_content" }[name] ?? name);
-    await sleep(300);
-    const width = await page.evaluate(() => document.documentElement.scrollWidth);
-    if (width > 360) wide.push(`${name} ${width}`);
-    await page.screenshot({ path: join(shots, `${name}-phone.png`) });
+  for (const theme of ["light", "dark"]) {
+    await page.evaluate((name) => localStorage.setItem("mcp-page-theme", name), theme);
+    await page.reload();
+    for (const name of TABS) {
+      await tab(page, { try: "try/fixture__generate_content", tools: "tools/fixture/fixture__generate_content" }[name] ?? name);
+      await sleep(300);
+      const width = await page.evaluate(() => document.documentElement.scrollWidth);
+      if (width > 390) wide.push(`${name} ${width}`);
+      await page.screenshot({ path: join(shots, `${name}-phone-${theme}.png`) });
+    }
   }
   await page.setViewportSize({ width: 1280, height: 800 });
   same(wide, []);
@@ -673,6 +739,16 @@ await check("a server alone has the small page", async () => {
   same(await small.locator("nav a").allInnerTexts(), ["Status", "Tools", "Try", "Connect"]);
   same(await small.getByRole("button", { name: "Sign out" }).count(), 0);
   await small.screenshot({ path: join(shots, "server.png") });
+  await tab(small, "connect");
+  const host = small.locator(".card", { has: small.locator("h2", { hasText: "Claude Code" }) });
+  await host.getByText('"mcpServers"').waitFor();
+  same(await small.getByText("has called").count(), 0);
+  await callAs(alone.url, "claude-code", "list_projects");
+  await host.getByText("has called").waitFor();
+  await tab(small, "tools");
+  const shown = await small.getByText(/tools, about [\d,]+ tokens/).innerText();
+  const metrics = await (await fetch(`${alone.url}/metrics`)).text();
+  same(/about ([\d,]+) tokens/.exec(shown)[1].replace(",", ""), /^mcp_listed_tokens (\d+)/m.exec(metrics)[1]);
   await tab(small, "try/echo");
   await small.getByRole("button", { name: "As JSON" }).click();
   await small.getByLabel("Arguments").last().fill('{"value": "hello"}');
@@ -708,6 +784,35 @@ await check("a server alone has the small page", async () => {
   await small.getByText("a.txt is deleted.").waitFor();
   same([await serious(small), small.problems], [[], []]);
   await small.context().close();
+});
+
+if (process.env.MCP_TEST_DOCKER_HOST) {
+  await check("Docker's own page lists containers with Diagnose", async () => {
+    const docker = await start(join(dirname(SERVER), "docker-mcp-server"), ["--docker-host", process.env.MCP_TEST_DOCKER_HOST]);
+    const small = await open();
+    await small.goto(`${docker.url}/`);
+    const list = small.locator(".card", { has: small.locator("h2", { hasText: "Containers" }) });
+    await list.locator("table").or(list.getByText("There are none.")).waitFor();
+    if (await list.locator("table").count()) {
+      await list.getByText("Diagnose").first().click();
+      ok((await small.getByLabel("container", { exact: false }).first().inputValue()) !== "");
+    }
+    same(small.problems, []);
+    await small.context().close();
+  });
+}
+
+await check("n8n's own page says which toolset lists executions", async () => {
+  const api = createServer((_, response) => response.setHeader("content-type", "application/json").end('{"data":[],"nextCursor":null}'));
+  api.listen(0, "127.0.0.1");
+  await until("the API", () => api.address());
+  const variables = { N8N_URL: `http://127.0.0.1:${api.address().port}`, N8N_API_KEY: "k" };
+  const n8n = await start(join(dirname(SERVER), "n8n-mcp-server"), [], variables);
+  const small = await open();
+  await small.goto(`${n8n.url}/`);
+  await small.getByText("--toolsets default,executions").waitFor();
+  await small.context().close();
+  api.close();
 });
 
 await check("--no-page leaves the help", async () => {

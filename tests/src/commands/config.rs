@@ -216,5 +216,11 @@ fn unusable_value_of_a_variable_is_told_by_the_name_of_the_variable() {
         assert_contains(&by_flag.stderr, "for '--port <PORT>'");
         let address = run(server, &["--bind", "here"], &[]);
         assert_contains(&address.stderr, "or localhost");
+        let name = run(
+            server,
+            &["doctor", "--bind", "localhost", "--port", "0"],
+            &[],
+        );
+        assert_contains(&name.stdout, "ok   port     0 is free");
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{FIXTURE, fixture, refused, still_works};
 use crate::harness::{Dialect, Reply, Server, assert_contains};
 use crate::stdio::StdioServer;
+use crate::surface::SERVERS;
 
 #[tokio::test]
 async fn error_names_the_unknown_method_and_the_one_that_was_meant() {
@@ -265,8 +266,7 @@ async fn panic_is_an_internal_error() {
 /// A client that cached a list would not see its changes.
 #[tokio::test]
 async fn lists_that_can_change_are_not_cached() {
-    let products = ["n8n-mcp-server", "docker-mcp-server", "mcp-gateway"];
-    for program in products.into_iter().chain([FIXTURE]) {
+    for program in SERVERS.into_iter().chain([FIXTURE]) {
         let server = Server::start(program, &[]).await;
         for method in ["server/discover", "tools/list"] {
             let reply = server.request_as(Dialect::Modern, method, "", "").await;

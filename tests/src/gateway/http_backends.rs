@@ -88,6 +88,24 @@ async fn circuit_breaker_opens_after_five_failures_and_only_idempotent_calls_are
     assert_eq!(proxy.count(r#""tools/call""#), 5 + 1 + 2, "it is read-only");
 }
 
+/// A server that has gone since the last look is asked twice.
+#[tokio::test]
+async fn call_of_a_backend_that_has_just_gone_says_why() {
+    let gone = Server::start("mcp-conformance", &[]).await;
+    let other = Server::start("mcp-conformance", &[]).await;
+    let config = format!(
+        "[backends.b]\nurl = {:?}\n[backends.c]\nurl = {:?}\n",
+        gone.url, other.url
+    );
+    let args = ["--probe-interval", "3600000"];
+    let gateway = Gateway::start(Folder::new(), &config, &args).await;
+    gateway.until("b", "running").await;
+    gone.kill().await;
+    let name = json!({"name": "Ada"});
+    let text = gateway.backend_failure("b__greet", name).await;
+    assert_contains(&text, "cannot be reached: the connection was refused");
+}
+
 /// A server that has gone, or that refuses the gateway, is shown without a call, and so is its return.
 #[tokio::test]
 async fn dead_or_refusing_backend_is_shown_without_a_call() {
@@ -116,7 +134,8 @@ async fn dead_or_refusing_backend_is_shown_without_a_call() {
     until_shown("b", true, "").await;
     gateway.until_ready(200).await;
     gone.kill().await;
-    until_shown("gone", false, "cannot be reached").await;
+    let cause = "cannot be reached: the connection was refused";
+    until_shown("gone", false, cause).await;
     gateway.until_ready(503).await;
     assert_eq!(proxy.count(r#""tools/call""#), 0);
     gateway.assert_answers("b").await;

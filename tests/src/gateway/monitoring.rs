@@ -5,14 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Output, Stdio};
 
 use mcp_client::EraChoice;
+use mcp_core::tool::tokens;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 use super::env::{Folder, Gateway, WITH_LATE};
 use crate::committed::root;
+use crate::gateway::roles::page::Viewer;
 use crate::harness::real::promtool;
-use crate::harness::{Server, assert_contains, assert_ends_with, assert_lacks, eventually};
+use crate::harness::{
+    Dialect, Server, assert_contains, assert_ends_with, assert_lacks, eventually,
+};
 use crate::surface::SERVERS;
 
 const RULES: &str = "docs/monitoring/alerts.yml";
@@ -175,15 +179,41 @@ async fn metrics_are_those_that_page_dashboard_and_rules_name() {
     for (series, count) in SERIES.trim().lines().map(series) {
         assert_eq!(metrics.value(&series), count, "{series}\n{}", metrics.text);
     }
-    for listed in [
-        "mcp_listed_tokens ",
-        r#"mcp_gateway_backend_listed_tokens{backend="b"} "#,
-    ] {
-        assert!(metrics.value(listed) > 100.0, "{}", metrics.text);
-    }
+    assert_tokens_are_those_of_list_page_and_doctor(&gateway, &metrics).await;
     check_dashboard_and_rules(&metrics);
     assert_page_names_the_metrics_that_exist(&metrics);
     assert_format_is_the_one_that_is_accepted(&gateway).await;
+}
+
+async fn assert_tokens_are_those_of_list_page_and_doctor(gateway: &Gateway, metrics: &Metrics) {
+    let list = gateway.request_as(Dialect::Modern, "tools/list", "", "");
+    let list = list.await.json()["result"]["tools"].take();
+    let tools = list.as_array().unwrap().iter();
+    let tokens: usize = tools.map(|tool| tokens(&tool.to_string())).sum();
+    assert!(tokens > 100, "{list}");
+    let counted = metrics.value("mcp_listed_tokens ");
+    assert_eq!(counted.to_string(), tokens.to_string());
+    let page: Value = {
+        let (_, text) = Viewer::of(gateway, "ada").data("tools", json!({})).await;
+        text.parse().unwrap()
+    };
+    for key in ["b", "late"] {
+        let tools = page["tools"].as_array().unwrap().iter();
+        let of_backend = tools.filter(|tool| tool["backend"] == key);
+        let tokens: u64 = of_backend
+            .map(|tool| tool["tokens"].as_u64().unwrap())
+            .sum();
+        let series = format!("mcp_gateway_backend_listed_tokens{{backend=\"{key}\"}} ");
+        assert_eq!(
+            metrics.value(&series).to_string(),
+            tokens.to_string(),
+            "{series}"
+        );
+    }
+    let port = gateway.url.rsplit([':', '/']).nth(1).unwrap();
+    let doctor = ["doctor", "--port", port];
+    let (_, told) = gateway.folder.command("memory", &doctor).await;
+    assert_contains(&told, &format!("about {tokens} tokens for"));
 }
 
 async fn assert_format_is_the_one_that_is_accepted(gateway: &Gateway) {

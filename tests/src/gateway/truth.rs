@@ -211,11 +211,13 @@ async fn reason_of_a_backend_that_cannot_be_reached_is_named() {
     let tables = UNREACHABLE.split("[backends.").skip(1);
     for (key, rest) in tables.map(|table| table.split_once("] # ").unwrap()) {
         let reason = rest.lines().next().unwrap();
-        wait_until(reason, async || {
-            let error = gateway.backend(key).await["last_error"].to_string();
-            error.contains(reason)
+        let backend = eventually(reason, async || {
+            let backend = gateway.backend(key).await;
+            let is_told = backend["last_error"].to_string().contains(reason);
+            is_told.then_some(backend)
         })
         .await;
+        assert_contains(&backend["advice"], &format!("in [backends.{key}]"));
     }
 }
 

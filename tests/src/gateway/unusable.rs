@@ -18,16 +18,27 @@ async fn reason_of_an_unused_backend_is_said_everywhere() {
     }});
     let gateway = Gateway::of(&config.to_string()).await;
     let rows = [
-        ("needs", "the environment variable NOT_SET_HERE is not set"),
-        ("env-file", "`envFile` is not supported"),
-        ("off", "disabled by the configuration"),
+        (
+            "needs",
+            "the environment variable NOT_SET_HERE is not set",
+            "Set NOT_SET_HERE and start the gateway again",
+        ),
+        (
+            "env-file",
+            "`envFile` is not supported",
+            "into `env` of the backend env-file",
+        ),
+        // Nothing is to be done about it.
+        ("off", "disabled by the configuration", ""),
     ];
     let status = gateway.status().await;
     let events = gateway.facts_of("gateway.backend_disabled").await;
     let log = gateway.log();
-    for (key, reason) in rows {
+    for (key, reason, advice) in rows {
         let backend = &status["backends"][key];
         assert_eq!(backend["status"], "disabled", "{status}");
+        assert_eq!(backend["advice"].is_null(), advice.is_empty(), "{status}");
+        assert_contains(&backend["advice"], advice);
         assert_contains(&backend["last_error"], reason);
         let event = events.iter().find(|event| event["backend"] == key);
         assert_contains(&event.unwrap()["reason"], reason);

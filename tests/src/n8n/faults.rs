@@ -157,7 +157,7 @@ async fn address_with_a_user_and_a_prefix_is_used_and_shown_without_the_user() {
     let server = server("http://user:SECRET@127.0.0.1:1/n8n/").await;
     server.wait_for_status("degraded").await;
     let client = server.client().await;
-    let part = "http://127.0.0.1:1/n8n cannot be reached";
+    let part = "http://127.0.0.1:1/n8n cannot be reached: the connection was refused";
     let message = refused!(client, "list_workflows", {}, part);
     assert_contains(&message, "N8N_URL");
     assert_lacks(&message, "SECRET");

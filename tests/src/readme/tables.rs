@@ -23,6 +23,22 @@ fn tables_are_fresh() {
     }
 }
 
+/// The first tables, which are written by hand, name every server; that of the book with its port.
+#[test]
+fn first_tables_have_every_server() {
+    let (readme, book) = (page("README.md"), page("docs/README.md"));
+    for server in SERVERS {
+        let row = format!("| [`{server}`](");
+        let is_row = |line: &&str| line.starts_with(&row);
+        assert!(readme.lines().any(|line| is_row(&line)), "{server}");
+        let port = format!("| {} |", port(server));
+        let found = book.lines().find(is_row);
+        assert!(found.is_some_and(|line| line.ends_with(&port)), "{server}");
+        let drawn = format!(":{}", self::port(server));
+        assert!(readme.contains(&drawn), "{server}: {drawn}");
+    }
+}
+
 /// One row per server: its default tools and the names of its other toolsets.
 fn toolset_table() -> String {
     let mut table = "| Server | Tools by default | More toolsets |\n|---|---|---|\n".to_owned();

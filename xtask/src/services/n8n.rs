@@ -90,7 +90,7 @@ impl Service for N8n {
     }
 
     fn to_fetch(&self) -> Option<String> {
-        let what = format!("n8n {VERSION} from npm: about 2.2 GB on disk, about 4 minutes");
+        let what = format!("n8n {VERSION} from npm: about 2.2 GB on disk, 4 to 10 minutes");
         (!package().is_complete()).then_some(what)
     }
 
@@ -112,7 +112,7 @@ impl Service for N8n {
             // sqlite3 needs its own. `npm ci` refuses this lock because of the overrides.
             let words = "install --legacy-peer-deps --ignore-scripts";
             npm("downloading its packages", 120, dir, words)?;
-            npm("compiling sqlite3", 60, dir, "rebuild sqlite3")
+            npm("compiling sqlite3", 180, dir, "rebuild sqlite3")
         })
     }
 

@@ -120,7 +120,7 @@ impl Service for OpenHands {
     }
 
     fn to_fetch(&self) -> Option<String> {
-        let size = "about 550 MB on disk, about 1 minute";
+        let size = "about 550 MB on disk, 1 to 3 minutes";
         let what = format!("OpenHands agent server {} from PyPI: {size}", self.0);
         (!self.package().is_complete()).then_some(what)
     }

@@ -113,8 +113,13 @@ impl EngineError {
             }
         };
         let mut text = text.replace("ADDRESS", &address.to_string());
-        if let Self::Unreachable(ConnectProblem::Ssh, source) = &self {
-            text += " ssh said: ";
+        let said = match &self {
+            Self::Unreachable(ConnectProblem::Ssh, source) => Some((" ssh said: ", source)),
+            Self::Unreachable(ConnectProblem::Other, source) => Some((" The cause: ", source)),
+            _ => None,
+        };
+        if let Some((begin, source)) = said {
+            text += begin;
             text += &truncate(&source.to_string(), MAX_MESSAGE);
         }
         let error = ToolError::new(kind, text);
@@ -283,6 +288,14 @@ mod tests {
             message,
         });
         failure.explain(&Address::parse("unix:///run/x.sock", None).unwrap())
+    }
+
+    #[test]
+    fn address_that_cannot_be_reached_has_its_cause() {
+        let address = Address::parse("tcp://docker.test:2375", None).unwrap();
+        let failure = EngineError::unreachable(io::Error::other("no route to host"));
+        let text = failure.explain(&address).message().to_owned();
+        assert!(text.ends_with("The cause: no route to host"), "{text}");
     }
 
     /// The status, the engine's message, the kind of the error and a part of its text.

@@ -394,9 +394,10 @@ impl Server {
         self.access().is_some_and(|access| access.has_roles())
     }
 
-    /// The tokens that the definitions of all listed tools cost a model, about: four bytes are one.
+    /// The [`tokens`](crate::tool::tokens()) of all listed tools.
     pub fn listed_tokens(&self) -> usize {
-        self.catalog().tools_with(Detail::Full).as_str().len() / 4
+        let catalog = self.catalog();
+        catalog.listed_tools().map(ToolDefinition::tokens).sum()
     }
 
     /// True if it relays items of other servers.

@@ -100,10 +100,15 @@ impl<'a> RequestRecord<'a> {
         }
     }
 
-    /// Notes the tool that is called.
+    /// Notes the tool that is called, and the client that calls it.
     pub(super) fn calls(&self, tool: &str) {
         // A request calls one tool.
         let _ = self.tool.set(tool.to_owned());
+        // A server that relays has an audit, which knows the clients.
+        if !self.server.features.relays {
+            let sender = Sender::new(&self.params.meta(), self.from.connection.as_ref(), None);
+            self.server.note_client(sender.client);
+        }
     }
 
     /// Notes the error of the tool.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Output, TaskSupport, Tool, schema};
 use crate::http_headers::{HeaderParam, header_params};
-use crate::jsonrpc::{Members, string};
+use crate::jsonrpc::{Members, members, string};
 
 /// A tool's published definition; the lists of every era are rendered from it.
 #[derive(Clone, Debug)]
@@ -173,6 +173,11 @@ impl ToolDefinition {
         }
     }
 
+    /// The [`tokens`] of this tool.
+    pub fn tokens(&self) -> usize {
+        tokens(&self.encode(Detail::Basic))
+    }
+
     /// The definition with the fields of `detail`.
     pub fn render(&self, detail: Detail) -> Value {
         let mut tool = json!({"name": self.name});
@@ -224,6 +229,17 @@ impl Detail {
             _ => matches!(self, Self::Full | Self::Tasks),
         }
     }
+}
+
+/// The tokens that a tool costs a model in each conversation, about: four bytes of its name, its description and its input
+/// schema are one, since hosts pass no other member on.
+pub fn tokens(definition: &str) -> usize {
+    let is_paid = |name: &str| ["name", "description", "inputSchema"].contains(&name);
+    let paid = members(definition).into_iter().flatten();
+    let paid = paid.filter(|(name, _)| is_paid(name));
+    // With the quotes, the colon, and the comma or the bracket of each, and the first bracket.
+    let bytes: usize = paid.map(|(name, json)| name.len() + json.len() + 4).sum();
+    (bytes + 1).div_ceil(4)
 }
 
 /// The effect of a call on the service; every tool must declare it.

@@ -132,7 +132,12 @@ impl Backend {
                     sleep(RETURN_INTERVAL).await;
                 }
                 Err(error) if error.was_not_sent() => {
-                    return Err(self.unavailable("cannot be reached").into());
+                    let cause = match &error {
+                        Error::Unreachable { source, .. } => mcp_client::cause(source.as_ref()),
+                        error => error.to_string(),
+                    };
+                    let text = format!("cannot be reached: {cause}");
+                    return Err(self.unavailable(&text).into());
                 }
                 sent => return sent.map_err(|error| self.failure(error)),
             }

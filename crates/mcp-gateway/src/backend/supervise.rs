@@ -503,6 +503,23 @@ impl Handler for Notifications {
 }
 
 impl Backend {
+    /// Returns what helps when it cannot be called.
+    pub(crate) fn failure_advice(&self, state: BackendState) -> String {
+        let key = &self.key;
+        let check = match self.config.is_child() {
+            true => format!("check `command`, `env` and `cwd` in [backends.{key}]"),
+            false => format!("check `url` and its token in [backends.{key}], and start its server"),
+        };
+        match state {
+            BackendState::CrashLoop => {
+                format!(
+                    "It is not tried again by itself: {check}; then restart it (`gateway_restart`)."
+                )
+            }
+            _ => format!("It is tried again by itself. If the reason stays, {check}."),
+        }
+    }
+
     /// Returns the reason why a question is refused while several clients could be meant, and the setting
     /// that helps.
     pub(crate) fn refusal_advice(&self) -> String {

@@ -208,6 +208,22 @@ impl DisabledReason {
     pub(crate) fn is_fault(&self) -> bool {
         *self != Self::Configured
     }
+
+    /// Returns what makes the backend used, if it was meant to be.
+    pub(crate) fn advice(&self, key: &BackendKey) -> Option<String> {
+        Some(match self {
+            Self::Configured => return None,
+            Self::MissingVariable(name) => format!(
+                "Set {name} and start the gateway again, or give it a default in [backends.{key}]: ${{{name}:-VALUE}}."
+            ),
+            Self::LinkLocal => {
+                format!(
+                    "Set `allow_link_local = true` in [backends.{key}] if you trust that address."
+                )
+            }
+            Self::EnvFile => format!("Write its variables into `env` of the backend {key}."),
+        })
+    }
 }
 
 impl fmt::Display for DisabledReason {

@@ -2,7 +2,7 @@
 // The event log, live, and one trace as a waterfall.
 
 import { data } from "../server.js";
-import { Badge, Empty, Failure, List, Loading, clock, count, foreign, html, milliseconds, repeated, useEffect, useLoaded, useRef, useState } from "../ui.js";
+import { Badge, Empty, Failure, List, Loading, Missing, clock, count, foreign, html, milliseconds, repeated, useEffect, useLoaded, useRef, useState } from "../ui.js";
 
 const FIRST = 1000;
 const MOST = 10_000;
@@ -23,14 +23,13 @@ const subject = (event) => {
 /** True for the end of a request, whatever it asked for. @param {any} event */
 export const isCall = (event) => event.metadata?.duration_ms !== undefined;
 
-/**
- * The address of a form with the recorded arguments of a call; the log has only the types of the others.
- * @param {any} metadata
- */
-export function again({ tool_name, arguments: recorded }) {
-  const values = Object.entries(recorded ?? {}).filter(([, value]) => value?.value !== undefined);
-  const filled = Object.fromEntries(values.map(([name, { value }]) => [name, value]));
-  return `#try/${[tool_name, JSON.stringify(filled)].map(encodeURIComponent).join("/")}`;
+/** Leads to a form with the recorded arguments of a call; the log has only the types of the others. */
+export function Again({ of }) {
+  const all = Object.entries(of.arguments ?? {});
+  const kept = all.filter(([, value]) => value?.value !== undefined);
+  const filled = Object.fromEntries(kept.map(([name, { value }]) => [name, value]));
+  return html`<a class="button small" href=${`#try/${[of.tool_name, JSON.stringify(filled)].map(encodeURIComponent).join("/")}`}>Try again</a>
+    ${kept.length < all.length && html` <span class="muted">with ${kept.length} of ${all.length} arguments: the log keeps those in <code>record</code></span>`}`;
 }
 
 /** Why it ended so: the rule that has denied it, the reason or the error, and the rule that has allowed it. @param {any} event */
@@ -88,7 +87,7 @@ function textOf(event) {
   return text;
 }
 
-export function Activity(/** @type {any} */ { tick, where, go }) {
+export function Activity({ tick, where, go }) {
   const [filters, setFilters] = useState(/** @type {Record<string, string>} */ ({}));
   const [text, setText] = useState("");
   const [errorsFirst, setErrorsFirst] = useState(false);
@@ -112,7 +111,7 @@ export function Activity(/** @type {any} */ { tick, where, go }) {
         const found = await data("events", { ...asked, most, ...since }, signal);
         if (signal.aborted) return;
         const known = new Set(isSame ? newest.current.map(id) : []);
-        const fresh = found.reverse().filter((/** @type {any} */ event) => !known.has(id(event)));
+        const fresh = found.reverse().filter((event) => !known.has(id(event)));
         newest.current = isSame ? [...fresh, ...newest.current].slice(0, most) : fresh;
         isSame = true;
         setEvents(newest.current);
@@ -129,12 +128,12 @@ export function Activity(/** @type {any} */ { tick, where, go }) {
     setTimeout(() => loader.current.ask(), last.current && last.current !== shape ? TYPED : 0);
     last.current = shape;
   }, [shape, tick.events, isHeld]);
-  if (!events) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
+  if (!events) return html`<${Missing} error=${error} />`;
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const found = events.filter((event) => words.every((word) => textOf(event).includes(word)));
   let shown = folded(found);
   if (errorsFirst) shown = [...shown.filter((event) => event.status === "failure"), ...shown.filter((event) => event.status !== "failure")];
-  const set = (/** @type {string} */ name) => (/** @type {any} */ event) => setFilters({ ...filters, [name]: event.target.value });
+  const set = (name) => (event) => setFilters({ ...filters, [name]: event.target.value });
   /** The values of `read` in the events, and `chosen`. @param {(event: any) => any} read @param {string} [chosen] */
   const seen = (read, chosen) => [...new Set([...events.map(read), chosen].filter(Boolean))].sort();
   /** A choice of a filter. @param {string} label @param {string} all @param {string} name @param {string[]} options */
@@ -145,8 +144,8 @@ export function Activity(/** @type {any} */ { tick, where, go }) {
   const replicas = seen((event) => event.replica, filters.replica);
   const event = found.find((one) => id(one) === chosen);
   return html`<div class="filters" role="search">
-      <input type="search" aria-label="Search the events" placeholder="Search" value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} />
-      <select aria-label="Backend" value=${backend ?? "*"} onChange=${(/** @type {any} */ event) => go("activity", event.target.value)}>
+      <input type="search" aria-label="Search the events" placeholder="Search" value=${text} onInput=${(event) => setText(event.target.value)} />
+      <select aria-label="Backend" value=${backend ?? "*"} onChange=${(event) => go("activity", event.target.value)}>
         <option value="*">All backends</option>${seen((event) => event.metadata?.backend, of).map((one) => html`<option value=${one}>${one}</option>`)}</select>
       ${choice("Type", "All types", "event_type", seen((event) => event.event_type, filters.event_type))}
       ${choice("Status", "All statuses", "status", ["failure", "success", "pending"])}
@@ -166,7 +165,7 @@ export function Activity(/** @type {any} */ { tick, where, go }) {
     ${!shown.length ? html`<${Empty} title=${events.length || Object.keys(asked).length ? "No event matches." : "Nothing has happened yet."}><p>Calls of clients appear here at once.</p><//>`
       : html`<div class="split">
         <div class="column"><${List} rows=${shown} height=${46} label="Events" id=${id} chosen=${chosen}
-          choose=${(/** @type {any} */ one) => go("activity", backend ?? "*", id(one))} row=${row} />
+          choose=${(one) => go("activity", backend ?? "*", id(one))} row=${row} />
           ${events.length === most && most < MOST && html`<div class="buttons"><button class="small" onClick=${() => setMost(MOST)}>Load up to ${count(MOST)}</button></div>`}</div>
         ${event ? html`<${Detail} key=${event.trace_id} event=${event} tick=${tick} />` : html`<${Empty} title="Choose an event." />`}
       </div>`}`;
@@ -183,13 +182,13 @@ function row(event) {
     <span class="muted number took">${facts.duration_ms === undefined ? "" : milliseconds(facts.duration_ms)}</span>`;
 }
 
-function Detail(/** @type {any} */ { event, tick }) {
+function Detail({ event, tick }) {
   const { value, error } = useLoaded((signal) => data("events", { trace_id: event.trace_id, most: 500 }, signal), tick.events, 2000);
   return html`<article class="detail" aria-label="Event">
     <h2><bdi>${foreign(subject(event) || event.event_type)}</bdi> <${Badge} kind=${KIND[event.status]}>${event.metadata?.outcome ?? event.status}<//></h2>
     <p class="muted">${new Date(event.timestamp).toLocaleString("en-GB")} · trace <code>${event.trace_id}</code>${event.replica && html` · replica <code>${event.replica}</code>`}</p>
     ${why(event) && html`<p class=${event.status === "failure" ? "failure foreign" : "foreign"}>${event.metadata.kind && html`<b>${event.metadata.kind}</b> `}<bdi>${foreign(why(event))}</bdi></p>`}
-    ${isCall(event) && event.metadata.tool_name && html`<div class="buttons"><a class="button small" href=${again(event.metadata)}>Try again${event.metadata.arguments && " with the recorded arguments"}</a></div>`}
+    ${isCall(event) && event.metadata.tool_name && html`<div class="buttons"><${Again} of=${event.metadata} /></div>`}
     <h3>Trace</h3>
     <${Failure} error=${error} />
     ${value ? html`<${Waterfall} events=${value} />` : html`<${Loading} />`}

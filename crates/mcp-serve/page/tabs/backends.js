@@ -2,36 +2,39 @@
 // The backends: whether each can be called, and why not.
 
 import { callTool } from "../server.js";
-import { Badge, Empty, Failure, Loading, count, foreign, html, milliseconds, useState } from "../ui.js";
+import { Badge, Empty, Failure, Loading, Table, count, foreign, html, milliseconds, useState } from "../ui.js";
 
 /** @type {Record<string, string>} */
-const KIND = { running: "good", starting: "warn", stopped: "", disabled: "", failed: "bad", crash_loop: "bad" };
-/** @type {Record<string, number>} */
-const ORDER = { crash_loop: 0, failed: 1, starting: 2, running: 3, stopped: 4, disabled: 5 };
+const KIND = { running: "good", starting: "warn" };
+const ORDER = ["starting", "running", "stopped", "disabled"];
 
-export function Backends(/** @type {any} */ { state }) {
+/** True for a backend that cannot be called, and was not switched off. */
+const isIll = (backend) => backend.advice && backend.status !== "running";
+
+/** Those that are ill come first. */
+const rank = (backend) => (isIll(backend) ? -1 : ORDER.indexOf(backend.status));
+
+export function Backends({ state }) {
   if (!state) return html`<${Loading} />`;
-  const all = Object.entries(state.backends);
+  const all = /** @type {[string, any][]} */ (Object.entries(state.backends));
   if (!all.length) {
     return html`<${Empty} title="There are no backends."><p>Add one to the file of <code>--config</code>, or start with <code>--backend</code>.</p><//>`;
   }
-  all.sort(([a, one], [b, other]) => ORDER[/** @type {any} */ (one).status] - ORDER[/** @type {any} */ (other).status] || a.localeCompare(b));
+  all.sort(([a, one], [b, other]) => rank(one) - rank(other) || a.localeCompare(b));
   const log = state.event_log;
   return html`<div class="cards">${all.map(([key, backend]) => html`<${Backend} key=${key} name=${key} backend=${backend} may=${state.may} />`)}</div>
-    ${state.not_offered?.length > 0 && html`<section class="card wide"><h2>Not offered</h2>
-      <table><thead><tr><th>Backend</th><th>Item</th><th>Reason</th></tr></thead><tbody>
-        ${state.not_offered.map((/** @type {any} */ one) => html`<tr><td>${one.backend}</td><td><bdi>${foreign(one.item)}</bdi></td><td>${one.reason}</td></tr>`)}
-      </tbody></table></section>`}
-    ${state.replicas?.length > 1 && html`<section class="card wide"><h2>Replicas</h2>
-      <table><thead><tr><th>Replica</th><th>State</th><th>Address</th><th>Version</th><th>Up</th></tr></thead><tbody>
-        ${state.replicas.map((/** @type {any} */ one) => html`<tr><td><code>${one.id}</code>${one.answers && " answers"}</td><td>${one.status.replace("_", " ")}</td>
+    ${state.not_offered?.length > 0 && html`<${Table} title="Not offered" head=${["Backend", "Item", "Reason"]}>
+        ${state.not_offered.map((one) => html`<tr><td>${one.backend}</td><td><bdi>${foreign(one.item)}</bdi></td><td>${one.reason}</td></tr>`)}
+      <//>`}
+    ${state.replicas?.length > 1 && html`<${Table} title="Replicas" head=${["Replica", "State", "Address", "Version", "Up"]}>
+        ${state.replicas.map((one) => html`<tr><td><code>${one.id}</code>${one.answers && " answers"}</td><td>${one.status.replace("_", " ")}</td>
           <td>${one.address}</td><td>${one.version}</td><td>${one.uptime_s === undefined ? "" : `${count(one.uptime_s)} s`}</td></tr>`)}
-      </tbody></table></section>`}
+      <//>`}
     <p class="muted">Event log: ${log.status}, ${count(log.written)} written, ${count(log.dropped)} lost${log.reason ? ` – ${log.reason}` : ""}.
       Gateway ${state.gateway.version}.</p>`;
 }
 
-function Backend(/** @type {any} */ { name, backend, may }) {
+function Backend({ name, backend, may }) {
   const [error, setError] = useState(/** @type {any} */ (null));
   const [note, setNote] = useState("");
   const restart = async () => {
@@ -60,11 +63,11 @@ function Backend(/** @type {any} */ { name, backend, may }) {
     ["Restarts", count(backend.restarts)],
   ];
   return html`<section class="card">
-    <h2><bdi>${name}</bdi> <${Badge} kind=${KIND[backend.status]}>${backend.status.replace("_", " ")}<//></h2>
+    <h2><bdi>${name}</bdi> <${Badge} kind=${isIll(backend) ? "bad" : KIND[backend.status] ?? ""}>${backend.status.replace("_", " ")}<//></h2>
     ${server?.name && html`<p class="muted one-line"><bdi>${foreign(server.title ?? server.name)}</bdi> ${foreign(server.version ?? "")}</p>`}
     ${backend.address && html`<p class="one-line"><code title=${backend.address}>${foreign(backend.address)}</code></p>`}
     ${backend.replicas && html`<p class="warning">${backend.replicas}</p>`}
-    ${backend.last_error && html`<p class="failure foreign">${foreign(backend.last_error)}</p>`}
+    ${backend.last_error && html`<p class=${isIll(backend) ? "failure foreign" : "muted foreign"}>${foreign(backend.last_error)}</p>`}
     ${backend.next_try_s !== undefined && html`<p class="muted">Next try in ${backend.next_try_s} s.</p>`}
     ${backend.advice && html`<p class="warning">${backend.advice}</p>`}
     <dl class="facts">${facts.map(([term, value]) => html`<div key=${term}><dt>${term}</dt><dd>${value}</dd></div>`)}</dl>

@@ -2,7 +2,7 @@
 // A server alone: whether its service answers, and what is there.
 
 import { callTool, post } from "../server.js";
-import { Badge, Empty, Failure, Loading, foreign, html, useEffect, useLoaded } from "../ui.js";
+import { Badge, Empty, Failure, Loading, foreign, html, useInterval, useLoaded } from "../ui.js";
 import { loadTools } from "./tools.js";
 
 /**
@@ -15,29 +15,26 @@ const LISTS = {
   list_tasks: { title: "Tasks", list: "tasks", columns: ["task", "status", "created_at", "cost"], action: "Show", tool: "get_task_status", argument: "task_id", id: "task_id" },
 };
 
-export function Status(/** @type {any} */ { me }) {
+export function Status({ me }) {
   const { value, error, reload } = useLoaded((signal) => post("me", {}, signal), 0);
   const { value: listed } = useLoaded(() => loadTools(me), 0);
-  useEffect(() => {
-    const timer = setInterval(reload, 5000);
-    return () => clearInterval(timer);
-  }, []);
+  useInterval(reload, 5000);
   const now = value ?? me;
-  if (!now) return html`<${Loading} />`;
-  const found = listed?.tools.filter((/** @type {any} */ tool) => tool.definition.name in LISTS) ?? [];
+  const found = listed?.tools.filter((tool) => tool.definition.name in LISTS) ?? [];
   return html`<${Failure} error=${error} />
     <section class="card wide">
       <h2>${now.server.name} <${Badge} kind=${now.degraded ? "bad" : "good"}>${now.degraded ? "degraded" : "online"}<//></h2>
       <p>${now.server.description}</p>
       ${now.degraded && html`<p class="failure foreign">${now.degraded}</p>`}
     </section>
-    ${!now.degraded && found.map((/** @type {any} */ tool) => html`<${Items} key=${tool.definition.name} definition=${tool.definition} list=${LISTS[tool.definition.name]}
-      can=${listed?.tools.some((/** @type {any} */ other) => other.definition.name === LISTS[tool.definition.name].tool)} />`)}
-    ${!now.degraded && !found.length && html`<${Empty} title="The service answers."><p><a href="#try">Try a tool</a> or <a href="#connect">connect a client</a>.</p><//>`}`;
+    ${!now.degraded && found.map((tool) => html`<${Items} key=${tool.definition.name} definition=${tool.definition} list=${LISTS[tool.definition.name]}
+      can=${listed?.tools.some((other) => other.definition.name === LISTS[tool.definition.name].tool)} />`)}
+    ${!now.degraded && listed && !found.length && html`<${Empty} title="The service answers.">
+      ${now.server.name === "n8n-mcp-server" && html`<p>With <code>--toolsets default,executions</code> its last executions are here.</p>`}<p><a href="#try">Try a tool</a> or <a href="#connect">connect a client</a>.</p><//>`}`;
 }
 
 /** The newest items of a service. */
-function Items(/** @type {any} */ { definition, list, can }) {
+function Items({ definition, list, can }) {
   const all = "all" in (definition.inputSchema?.properties ?? {}) ? { all: true } : {};
   const { value, error, reload } = useLoaded(async () => {
     const result = await callTool(definition, all, { ask: async () => null });
@@ -45,15 +42,15 @@ function Items(/** @type {any} */ { definition, list, can }) {
     return (result.structuredContent ?? JSON.parse(result.content[0].text))[list.list] ?? [];
   }, 0);
   const shown = value?.slice(0, 50) ?? [];
-  const columns = list.columns.filter((/** @type {string} */ column) => shown.some((/** @type {any} */ item) => item[column] !== undefined && item[column] !== null));
+  const columns = list.columns.filter((column) => shown.some((item) => item[column] !== undefined && item[column] !== null));
   return html`<section class="card wide"><h2>${list.title} <button class="small" onClick=${reload}>Read again</button></h2>
     <${Failure} error=${error} />
     ${!value && !error && html`<${Loading} />`}
     ${value && !shown.length && html`<p class="muted">There are none.</p>`}
     ${shown.length > 0 && html`<div class="scroll"><table>
-      <thead><tr>${columns.map((/** @type {string} */ column) => html`<th>${column.replaceAll("_", " ")}</th>`)}<th></th></tr></thead>
-      <tbody>${shown.map((/** @type {any} */ item) => html`<tr key=${item[list.id]}>
-        ${columns.map((/** @type {string} */ column) => html`<td><bdi>${foreign(item[column] ?? "")}</bdi></td>`)}
+      <thead><tr>${columns.map((column) => html`<th>${column.replaceAll("_", " ")}</th>`)}<th></th></tr></thead>
+      <tbody>${shown.map((item) => html`<tr key=${item[list.id]}>
+        ${columns.map((column) => html`<td><bdi>${foreign(item[column] ?? "")}</bdi></td>`)}
         <td>${can && html`<a class="button small" href=${`#try/${list.tool}/${encodeURIComponent(JSON.stringify({ [list.argument]: String(item[list.id]) }))}`}>${list.action}</a>`}</td></tr>`)}</tbody>
     </table></div>`}
   </section>`;

@@ -2,7 +2,7 @@
 // The tools: what each does, what it costs, who may call it, and what has changed since it was approved.
 
 import { data, listTools } from "../server.js";
-import { Badge, Copy, Decision, Empty, Failure, List, Loading, count, foreign, html, reason, useLoaded, useState } from "../ui.js";
+import { Badge, Copy, Decision, Empty, Failure, List, Missing, count, foreign, html, reason, useLoaded, useState } from "../ui.js";
 
 /** @type {Record<string, string>} */
 const KIND = { reads: "good", additive: "", idempotent: "warn", destructive: "bad" };
@@ -15,27 +15,32 @@ function effectOf(definition) {
   return "destructive";
 }
 
+/** As the server counts them: four bytes of its name, its description and its input schema are one token. */
+function tokensOf({ name, description, inputSchema }) {
+  return Math.ceil(new TextEncoder().encode(JSON.stringify({ name, description, inputSchema })).length / 4);
+}
+
 /** All tools that the person may call, in the chosen view. @param {any} me */
 export async function loadTools(me) {
   const listed = await listTools();
   // What the gateway says beside its list has the names outside of views.
   const found = me.has_data && !me.view ? await data("tools") : { tools: [], changed: [] };
-  const known = new Set(found.tools.map((/** @type {any} */ tool) => tool.definition.name));
+  const known = new Set(found.tools.map((tool) => tool.definition.name));
   const others = listed.filter((tool) => !known.has(tool.name)).map((definition) => ({
     backend: null,
     definition,
     effect: effectOf(definition),
-    tokens: Math.ceil(JSON.stringify({ name: definition.name, description: definition.description, inputSchema: definition.inputSchema }).length / 4),
+    tokens: tokensOf(definition),
   }));
   return { tools: [...found.tools, ...others], changed: found.changed };
 }
 
-export function Tools(/** @type {any} */ { me, tick, where, go }) {
+export function Tools({ me, tick, where, go }) {
   const { value, error, reload } = useLoaded(() => loadTools(me), tick.lists);
   const [text, setText] = useState("");
   const [effect, setEffect] = useState("");
   const [backend, name] = where;
-  if (!value) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
+  if (!value) return html`<${Missing} error=${error} />`;
   const backends = [...new Set(value.tools.map((tool) => tool.backend ?? ""))];
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const shown = value.tools.filter((tool) => {
@@ -47,25 +52,25 @@ export function Tools(/** @type {any} */ { me, tick, where, go }) {
   return html`<${Failure} error=${error} />
     ${value.changed.length > 0 && html`<${Changed} changed=${value.changed} reload=${reload} />`}
     <div class="filters" role="search">
-      <input type="search" aria-label="Search the tools" placeholder="Search" value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} />
-      ${backends.length > 1 && html`<select aria-label="Backend" value=${backend ?? "*"} onChange=${(/** @type {any} */ event) => go("tools", event.target.value)}>
+      <input type="search" aria-label="Search the tools" placeholder="Search" value=${text} onInput=${(event) => setText(event.target.value)} />
+      ${backends.length > 1 && html`<select aria-label="Backend" value=${backend ?? "*"} onChange=${(event) => go("tools", event.target.value)}>
         <option value="*">All backends</option>${backends.filter(Boolean).map((one) => html`<option value=${one}>${one}</option>`)}</select>`}
-      <select aria-label="Effect" value=${effect} onChange=${(/** @type {any} */ event) => setEffect(event.target.value)}>
+      <select aria-label="Effect" value=${effect} onChange=${(event) => setEffect(event.target.value)}>
         <option value="">All effects</option>${Object.keys(KIND).map((one) => html`<option value=${one}>${one}</option>`)}</select>
       <span class="muted" role="status">${count(shown.length)} of ${count(value.tools.length)} tools, about ${count(tokens)} tokens</span>
     </div>
     ${!value.tools.length ? html`<${Empty} title="There are no tools."><p>No backend runs that has one, or your role allows none.</p><//>`
       : !shown.length ? html`<${Empty} title="No tool matches." />`
       : html`<div class="split">
-        <${List} rows=${shown} height=${46} label="Tools" id=${(/** @type {any} */ tool) => tool.definition.name} chosen=${name}
-          choose=${(/** @type {any} */ tool) => go("tools", backend ?? "*", tool.definition.name)}
-          row=${(/** @type {any} */ tool) => html`<span class="grow"><b><bdi>${foreign(tool.definition.name)}</bdi></b><br /><span class="muted"><bdi>${foreign(tool.definition.title ?? tool.definition.description ?? "")}</bdi></span></span>
+        <${List} rows=${shown} height=${46} label="Tools" id=${(tool) => tool.definition.name} chosen=${name}
+          choose=${(tool) => go("tools", backend ?? "*", tool.definition.name)}
+          row=${(tool) => html`<span class="grow"><b><bdi>${foreign(tool.definition.name)}</bdi></b><br /><span class="muted"><bdi>${foreign(tool.definition.title ?? tool.definition.description ?? "")}</bdi></span></span>
             <${Badge} kind=${KIND[tool.effect]}>${tool.effect}<//><span class="muted number">${count(tool.tokens)}</span>`} />
         ${chosen ? html`<${Tool} tool=${chosen} />` : html`<${Empty} title="Choose a tool." />`}
       </div>`}`;
 }
 
-function Tool(/** @type {any} */ { tool }) {
+function Tool({ tool }) {
   const definition = tool.definition;
   const json = JSON.stringify(definition.inputSchema, null, 2);
   return html`<article class="detail" aria-label="Tool">
@@ -82,9 +87,9 @@ function Tool(/** @type {any} */ { tool }) {
   </article>`;
 }
 
-function Changed(/** @type {any} */ { changed, reload }) {
+function Changed({ changed, reload }) {
   const [error, setError] = useState("");
-  const decide = async (/** @type {any} */ one, /** @type {boolean} */ approve) => {
+  const decide = async (one, approve) => {
     setError("");
     try {
       await data("decide-tool", { backend: one.backend, tool: one.tool, hash: one.hash, approve });
@@ -95,11 +100,11 @@ function Changed(/** @type {any} */ { changed, reload }) {
   };
   return html`<section class="card wide changed"><h2>Changed since they were approved</h2>
     ${error && html`<p class="failure" role="alert">${error}</p>`}
-    ${changed.map((/** @type {any} */ one, /** @type {number} */ at) => html`<details key=${`${one.backend} ${one.tool} ${one.hash}`} open=${changed.length === 1}>
+    ${changed.map((one, at) => html`<details key=${`${one.backend} ${one.tool} ${one.hash}`} open=${changed.length === 1}>
       <summary><b><bdi>${one.backend}__${foreign(one.tool)}</bdi></b> <${Badge} kind=${one.held ? "bad" : "warn"}>${one.status}<//> <span class="muted">${one.held ? "held back" : "offered"}, seen ${one.since}</span></summary>
-      <pre class="diff" tabindex="0">${(one.diff ?? ["The definition is too long to be shown."]).map((/** @type {string} */ line) =>
+      <pre class="diff" tabindex="0">${(one.diff ?? ["The definition is too long to be shown."]).map((line) =>
         html`<span class=${line[0] === "+" ? "added" : line[0] === "-" ? "removed" : ""}>${line}${"\n"}</span>`)}</pre>
-      ${one.may_decide ? html`<${Decision} above=${[error, ...changed.slice(0, at).map((/** @type {any} */ other) => other.hash)].join()}
+      ${one.may_decide ? html`<${Decision} above=${[error, ...changed.slice(0, at).map((other) => other.hash)].join()}
           approve=${() => decide(one, true)} refuse=${() => decide(one, false)}><span class="muted">${one.hash.slice(0, 12)}</span><//>`
         : html`<p class="muted">A role with <code>approve</code> decides, or <code>mcp-gateway pins approve ${one.backend}__${foreign(one.tool)}</code>.</p>`}
     </details>`)}

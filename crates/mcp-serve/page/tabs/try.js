@@ -3,18 +3,18 @@
 
 import { Fields, Question, readForm } from "../form.js";
 import { callTool } from "../server.js";
-import { Copy, Empty, Failure, Loading, foreign, html, milliseconds, useEffect, useLoaded, useRef, useState } from "../ui.js";
+import { Copy, Empty, Failure, Missing, foreign, html, milliseconds, useEffect, useLoaded, useRef, useState } from "../ui.js";
 import { loadTools } from "./tools.js";
 
-export function Try(/** @type {any} */ { me, tick, where, go }) {
+export function Try({ me, tick, where, go }) {
   const { value, error } = useLoaded(() => loadTools(me), tick.lists);
   const [name] = where;
   const [text, setText] = useState(name ?? "");
   useEffect(() => setText(name ?? ""), [name]);
-  if (!value) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
+  if (!value) return html`<${Missing} error=${error} />`;
   if (!value.tools.length) return html`<${Empty} title="There is no tool to try."><p>No backend runs that has one, or your role allows none.</p><//>`;
   const chosen = value.tools.find((tool) => tool.definition.name === name);
-  const pick = (/** @type {any} */ event) => {
+  const pick = (event) => {
     setText(event.target.value);
     if (value.tools.some((tool) => tool.definition.name === event.target.value)) go("try", event.target.value);
   };
@@ -34,14 +34,14 @@ function filled(json) {
   }
 }
 
-function Call(/** @type {any} */ { tool, given }) {
+function Call({ tool, given }) {
   const definition = tool.definition;
   const [texts, setTexts] = useState(filled(given));
   const [wrong, setWrong] = useState({});
   const [json, setJson] = useState(/** @type {string | null} */ (null));
   const [run, setRun] = useState(/** @type {any} */ (null));
   const abort = useRef(/** @type {AbortController | null} */ (null));
-  const submit = async (/** @type {Event} */ event) => {
+  const submit = async (event) => {
     event.preventDefault();
     let args;
     if (json !== null) {
@@ -59,18 +59,18 @@ function Call(/** @type {any} */ { tool, given }) {
     const started = performance.now();
     const stop = new AbortController();
     abort.current = stop;
-    const update = (/** @type {any} */ change) => setRun((/** @type {any} */ before) => ({ ...before, ...change }));
+    const update = (change) => setRun((before) => ({ ...before, ...change }));
     setRun({ isRunning: true, messages: [] });
     // On a phone it is below the form.
     document.getElementById("result")?.scrollIntoView({ block: "nearest" });
     try {
       const result = await callTool(definition, args, {
         signal: stop.signal,
-        onMessage: (message) => setRun((/** @type {any} */ before) => message.method === "notifications/progress"
+        onMessage: (message) => setRun((before) => message.method === "notifications/progress"
           ? { ...before, progress: message.params }
           : { ...before, messages: [...before.messages, message].slice(-200) }),
         onTask: (task) => update({ task }),
-        ask: (question) => new Promise((resolve) => update({ question, answer: (/** @type {any} */ answer) => { update({ question: null }); resolve(answer); } })),
+        ask: (question) => new Promise((resolve) => update({ question, answer: (answer) => { update({ question: null }); resolve(answer); } })),
       });
       update({ isRunning: false, result, took: performance.now() - started });
     } catch (error) {
@@ -86,9 +86,9 @@ function Call(/** @type {any} */ { tool, given }) {
       <form onSubmit=${submit}>
         ${json === null
           ? html`<${Fields} schema=${definition.inputSchema} texts=${texts} wrong=${wrong} prefix="argument"
-              change=${(/** @type {string} */ name, /** @type {string} */ text) => setTexts({ ...texts, [name]: text })} />
+              change=${(name, text) => setTexts({ ...texts, [name]: text })} />
               ${!Object.keys(definition.inputSchema?.properties ?? {}).length && html`<p class="muted">It takes no arguments.</p>`}`
-          : html`<div class="field"><label for="json">Arguments</label><textarea id="json" class="code" rows="12" spellcheck="false" value=${json} onInput=${(/** @type {any} */ event) => setJson(event.target.value)}></textarea></div>`}
+          : html`<div class="field"><label for="json">Arguments</label><textarea id="json" class="code" rows="12" spellcheck="false" value=${json} onInput=${(event) => setJson(event.target.value)}></textarea></div>`}
         <div class="buttons"><button class=${isDangerous ? "danger" : "primary"} disabled=${run?.isRunning}>Call</button>
           <button type="button" onClick=${switchForm}>${json === null ? "As JSON" : "As a form"}</button>
           ${run?.isRunning && html`<button type="button" onClick=${() => abort.current?.abort()}>Cancel</button>`}</div>
@@ -96,7 +96,7 @@ function Call(/** @type {any} */ { tool, given }) {
     <section id="result" aria-label="Result" aria-live="polite"><${Outcome} run=${run} /></section></div>`;
 }
 
-function Outcome(/** @type {any} */ { run }) {
+function Outcome({ run }) {
   if (!run) return html`<${Empty} title="The result will be here." />`;
   const { progress, result, task } = run;
   const percent = progress?.total ? Math.round((100 * progress.progress) / progress.total) : undefined;
@@ -110,7 +110,7 @@ function Outcome(/** @type {any} */ { run }) {
       ${(result.content ?? []).map(content)}
       ${result.structuredContent && html`<details open=${!result.content?.length}><summary>Structured</summary><pre tabindex="0">${foreign(JSON.stringify(result.structuredContent, null, 2))}</pre></details>`}`}
     ${run.messages?.length > 0 && html`<details><summary>${run.messages.length} messages during the call</summary>
-      <pre tabindex="0">${run.messages.map((/** @type {any} */ message) => foreign(JSON.stringify(message.params ?? message))).join("\n")}</pre></details>`}`;
+      <pre tabindex="0">${run.messages.map((message) => foreign(JSON.stringify(message.params ?? message))).join("\n")}</pre></details>`}`;
 }
 
 /** @param {any} block */

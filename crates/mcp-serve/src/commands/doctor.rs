@@ -14,8 +14,9 @@ use clap::builder::{OsStr, Resettable};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Id, Parser};
 use mcp_client::{Client, ClientInfo, Endpoint, Proxy};
-use mcp_core::tool::Detail;
-use serde::{Deserialize, Serialize};
+use mcp_core::jsonrpc::{member, string};
+use mcp_core::tool::{self, Detail};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::commands::connect::short;
@@ -217,12 +218,13 @@ async fn examine_backends(report: &mut Report, url: &str, token: Option<&str>) {
     for (name, backend) in status["backends"].as_object().into_iter().flatten() {
         let state = backend["status"].as_str().unwrap_or("unknown");
         let error = backend["last_error"].as_str().unwrap_or_default();
+        let advice = backend["advice"].as_str().unwrap_or_default();
         // Without requests it stops; the next call starts it.
         let is_idle = state == "stopped" && backend["protocol"].is_string();
-        match state {
-            "running" | "disabled" => report.ok("running", format!("backend {name}: {state}")),
-            _ if is_idle => report.ok("running", format!("backend {name}: {state}")),
-            _ => report.fail("running", format!("backend {name}: {state}: {error}"), ""),
+        let text = format!("backend {name}: {state}");
+        match is_idle || ["running", "disabled"].contains(&state) {
+            true => report.ok("running", text),
+            false => report.fail("running", format!("{text}: {error}"), advice),
         }
     }
     if let Some(lost) = status["decisions"].as_str() {
@@ -551,28 +553,23 @@ impl Report {
         self.add(Status::Fail, check, text, advice);
     }
 
-    /// Adds the cost of a list of tools, for each backend of a gateway: four bytes of JSON count as one token.
+    /// Adds the cost of a list of tools, for each backend of a gateway.
     fn context(&mut self, whose: &str, tools: &[String]) {
-        #[derive(Deserialize)]
-        struct Named {
-            name: String,
-        }
         let mut parts: BTreeMap<String, usize> = BTreeMap::new();
-        let mut bytes = 0;
+        let mut tokens = 0;
         for tool in tools {
-            let named: Option<Named> = serde_json::from_str(tool).ok();
-            let name = named.map(|tool| tool.name).unwrap_or_default();
+            let cost = tool::tokens(tool);
+            let name = member(tool, "name").and_then(string).unwrap_or_default();
             if let Some((backend, _)) = name.split_once("__") {
-                *parts.entry(backend.to_owned()).or_default() += tool.len();
+                *parts.entry(backend.to_owned()).or_default() += cost;
             }
-            bytes += tool.len();
+            tokens += cost;
         }
-        let tokens = bytes / 4;
         let mut text = format!("about {tokens} tokens for {} tools of {whose}", tools.len());
         if !parts.is_empty() {
             let parts: Vec<_> = parts
                 .iter()
-                .map(|(key, bytes)| format!("{key} {}", bytes / 4))
+                .map(|(key, tokens)| format!("{key} {tokens}"))
                 .collect();
             text.push_str(&format!(" ({})", parts.join(", ")));
         }

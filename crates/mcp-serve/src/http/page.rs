@@ -165,6 +165,11 @@ impl Page {
             "views": views,
             "has_data": self.data.is_some(),
             "degraded": app.server.degraded().map(|reason| reason.to_string()),
+            // Beside a gateway the event log tells of them, to those who may see it.
+            "clients": match self.data {
+                Some(_) => Vec::new(),
+                None => app.server.clients().iter().map(|client| client.as_str().to_owned()).collect(),
+            },
         });
         reply::json(StatusCode::OK, me.to_string())
     }

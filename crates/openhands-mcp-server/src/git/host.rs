@@ -172,7 +172,7 @@ static PROFILE: ServiceProfile = ServiceProfile {
     timeout: TIMEOUT,
     max_body: MAX_BODY,
     wording: FailureTexts {
-        unreachable: "The git host {address} cannot be reached.",
+        unreachable: "The git host {address} cannot be reached: {cause}.",
         timeout: "The git host {address} did not answer within {seconds} s.",
         interrupted: "The git host {address} closed the connection. Try again.",
         too_large: "The git host {address} answered with more than {mib} MiB.",
@@ -591,6 +591,26 @@ mod tests {
         let (forge, url) = Forge::split(text);
         let host = GitHost::new(Url::parse(url).unwrap(), forge, Secret::new(None, None));
         Arc::new(host.unwrap())
+    }
+
+    #[tokio::test]
+    async fn host_that_cannot_be_reached_is_refused_with_the_cause() {
+        // Nobody listens there.
+        let url = Url::parse("http://127.0.0.1:1").unwrap();
+        let token = Secret::new(Some("token".to_owned()), None);
+        let host = GitHost::new(url, Some(Forge::Gitea), token).unwrap();
+        let hosts = GitHosts(vec![Arc::new(host)]);
+        let repository = Repository::new("http://127.0.0.1:1/a/b", None).unwrap();
+        let found = hosts.find(&repository).unwrap();
+        let new = PullRequest {
+            branch: "change",
+            base: "main",
+            title: "A change",
+            body: "",
+        };
+        let error = found.open_pull_request(&new).await.unwrap_err();
+        let reason = "cannot be reached: the connection was refused";
+        assert!(error.message().contains(reason), "{error}");
     }
 
     #[test]

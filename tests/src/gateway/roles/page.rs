@@ -129,7 +129,8 @@ async fn page_shows_and_does_for_each_viewer_what_its_tools_would() {
 
 #[tokio::test]
 async fn decisions_need_the_right_and_nobody_approves_an_own_call() {
-    let approver = "[roles.approver]\nallow = [\"b__greet\"]\nown = [\"approve\"]\n";
+    let approver =
+        "[roles.approver]\nallow = [\"b__greet\"]\nown = [\"approve\", \"gateway_status\"]\n";
     let roles = start_with(APPROVALS, approver, &[("oncall", "approver")]).await;
     let oncall = Viewer::of(&roles, "oncall");
     let waiting = async || {
@@ -142,6 +143,9 @@ async fn decisions_need_the_right_and_nobody_approves_an_own_call() {
     for (caller, approved, after) in [("oncall", 403, 200), ("reader", 200, 409)] {
         let decide = async {
             let id = eventually("the call", waiting).await;
+            // A page that is not looked at tells of each once.
+            let state: Value = serde_json::from_str(&oncall.seen("state").await).unwrap();
+            assert_eq!(state["waiting"], json!([id]), "{state}");
             let by_path = async |principal, decision| {
                 let (path, body) = (format!("/approvals/{id}"), json!({"answer": decision}));
                 answer(&roles.url, &path, Some(principal), body).await
