@@ -30,7 +30,8 @@ const NEWEST: &str = "0.2.0-alpha.12";
 /// scenario about polling without a stream, which has three checks.
 type Run = (&'static str, &'static str, &'static str, [u64; 2]);
 
-const NEWEST_RUNS: [Run; 2] = [
+/// Those of the newest suite, and the older one.
+const RUNS: [Run; 3] = [
     ("2025-11-25", NEWEST, "--requirements 2025-11-25", [83, 80]),
     (
         "2026-07-28",
@@ -38,9 +39,8 @@ const NEWEST_RUNS: [Run; 2] = [
         "--requirements 2026-07-28",
         [196, 196],
     ),
+    ("0.1.16", "0.1.16", "--suite all", [46, 43]),
 ];
-
-const OLD_RUN: Run = ("0.1.16", "0.1.16", "--suite all", [46, 43]);
 
 /// A scenario in which the server of the suite asks on its GET stream.
 const CLIENT_SCENARIO: &str = "elicitation-sep1034-client-defaults";
@@ -94,7 +94,7 @@ pub(crate) fn run_newest() -> Result<TestCounts> {
         return Ok(TestCounts::skip("conformance", &why));
     }
     let server = test_server::start(FIXTURE, "conformance-server", &[])?;
-    run_suites(&NEWEST_RUNS, "", server.port)
+    run_suites(&RUNS[..2], "", server.port)
 }
 
 /// Runs suites on a server; `prefix` is that of their names, and names the gateway.
@@ -115,14 +115,12 @@ fn run_suites(runs: &[Run], prefix: &str, port: u16) -> Result<TestCounts> {
 pub(crate) fn run() -> Result<()> {
     checks::build()?;
     let server = test_server::start(FIXTURE, "conformance-server", &[])?;
-    let mut sum = run_suites(&NEWEST_RUNS, "", server.port)?;
-    sum += run_suites(&[OLD_RUN], "", server.port)?;
+    let mut sum = run_suites(&RUNS, "", server.port)?;
     // The gateway relays everything that the fixture server offers, whose tools keep their names.
     let url = url(server.port);
     let config = format!("[backends.fixture]\nurl = \"{url}\"\nbare = true\n");
     let gateway = test_server::start_gateway("conformance-gateway", &config, "memory")?;
-    sum += run_suites(&NEWEST_RUNS, "gateway-", gateway.port)?;
-    sum += run_suites(&[OLD_RUN], "gateway-", gateway.port)?;
+    sum += run_suites(&RUNS, "gateway-", gateway.port)?;
     drop((gateway, server));
     sum += run_client_scenario()?;
     sum += run_login_scenarios()?;
