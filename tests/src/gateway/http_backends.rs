@@ -141,11 +141,13 @@ async fn dead_or_refusing_backend_is_shown_without_a_call() {
     gateway.assert_answers("b").await;
 }
 
-/// The next probe by its interval would come after the test. With tokens each caller has a session of its own.
+/// The next probe by its interval would come after the test. With tokens each caller has a session of its own, which one that
+/// comes later has to begin.
 #[tokio::test]
 async fn backend_is_probed_at_once_after_a_fault_of_any_session() {
     let server = Server::start("mcp-conformance", &[]).await;
-    for principals in [&[][..], &["alice"]] {
+    let both = &["alice", "bob"][..];
+    for (principals, caller) in [(&[][..], "alice"), (both, "alice"), (both, "bob")] {
         for mode in [ProxyMode::Refuse, ProxyMode::Break, ProxyMode::Status(502)] {
             let proxy = TestProxy::start(&server.url, ProxyMode::Legacy).await;
             let config = format!("[backends.b]\nurl = {:?}\n", proxy.url);
@@ -158,15 +160,15 @@ async fn backend_is_probed_at_once_after_a_fault_of_any_session() {
                 &args[..]
             };
             let gateway = Gateway::start(folder, &config, args).await;
-            let greet = async || {
+            let greet = async |caller: &str| {
                 let name = json!({"name": "Ada"});
-                gateway.told("alice", "b__greet", name).await
+                gateway.told(caller, "b__greet", name).await
             };
-            wait_until("a call", async || greet().await.contains("Hello")).await;
+            wait_until("a call", async || greet("alice").await.contains("Hello")).await;
             let probes = || proxy.count(r#""method":"ping""#);
             assert_eq!(probes(), 0);
             proxy.set_mode(mode);
-            assert_lacks(&greet().await, "Hello");
+            assert_lacks(&greet(caller).await, "Hello");
             wait_until("the probe", async || probes() > 0).await;
         }
     }

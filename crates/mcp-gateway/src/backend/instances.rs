@@ -302,6 +302,7 @@ impl Backend {
                     self.lacks_legacy.store(true, Ordering::Relaxed);
                 } else {
                     tracing::warn!(backend = %self.key, "an instance does not start: {reason}");
+                    self.failed.notify_one();
                 }
                 let failed = Some(Err(reason.clone()));
                 instance.client.send_replace(failed);
