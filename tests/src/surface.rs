@@ -2,7 +2,7 @@
 
 mod lint;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::commands;
 
@@ -104,17 +104,16 @@ fn tools_are_few_and_cost_few_tokens() {
     }
 }
 
-/// The tokens of a list.
+/// The tokens of a list, with the output schemas or without.
 fn tokens(tools: &[Value], with_output: bool) -> usize {
-    let sent = |tool: &Value| {
-        let mut sent = json!({});
-        for field in ["name", "description", "inputSchema", "outputSchema"] {
-            if !tool[field].is_null() && (with_output || field != "outputSchema") {
-                sent[field] = tool[field].clone();
-            }
-        }
-        sent
+    let output = |tool: &Value| match &tool["outputSchema"] {
+        Value::Null => 0,
+        schema => schema.to_string().len() / 4,
     };
-    let list: Vec<_> = tools.iter().map(sent).collect();
-    mcp_core::tool::tokens(&json!({ "tools": list }).to_string())
+    let tools = tools.iter();
+    tools
+        .map(|tool| {
+            mcp_core::tool::tokens(&tool.to_string()) + if with_output { output(tool) } else { 0 }
+        })
+        .sum()
 }

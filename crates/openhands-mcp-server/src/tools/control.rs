@@ -26,13 +26,14 @@ use crate::workspace::{
 /// Bytes of a message.
 const MAX_MESSAGE_BYTES: usize = 200_000;
 
-/// Sends the agent of a task a correction or a next step, also after its end. The agent keeps its
-/// history. Returns as run_task.
+/// Sends the agent of a task a correction or a next step, also after its end; it keeps its history.
+/// Returns as run_task.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SendMessage {
     /// From run_task.
     task_id: TaskId,
+    /// Text for the agent.
     message: String,
     /// Fetch new commits first.
     fetch: Option<bool>,
@@ -93,8 +94,8 @@ async fn go_on(
     wait.follow(false).await.map(ShortReport)
 }
 
-/// Resumes a task that was paused or cancelled or has failed; returns as run_task. A limit counts the
-/// whole task: raise the limit that it has reached.
+/// Resumes a paused, cancelled or failed task; returns as run_task. A limit counts the whole task:
+/// raise the limit that it has reached.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResumeTask {
