@@ -112,41 +112,42 @@ impl Tool for GetWorkflow {
     type Output = WorkflowDetails;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<WorkflowDetails, ToolError> {
-        let access = n8n.access()?;
         let workflow = n8n.api.workflow(&self.workflow_id).await?;
-        let unpublished = n8n.api.unpublished(&workflow).await;
+        let shown = WorkflowDetails {
+            id: workflow.id.to_string(),
+            name: workflow.name.clone(),
+            active: workflow.active,
+            version: workflow.updated_at.clone(),
+            unpublished: n8n.api.unpublished(&workflow).await,
+            ..WorkflowDetails::default()
+        };
+        if !self.nodes.is_empty() && !self.full {
+            return Ok(WorkflowDetails {
+                whole_nodes: self.whole_nodes(&redacted(n8n, &Draft::of(&workflow)))?,
+                ..shown
+            });
+        }
+        let shown = shown.with_triggers(n8n, &workflow)?;
+        let settings = workflow.settings.clone();
         if self.full {
             let redactor = n8n.redactor();
             let nodes = workflow.nodes.iter().map(|node| node.redacted(&redactor));
             let definition = Definition {
                 name: workflow.name.clone(),
                 nodes: json!(nodes.collect::<Vec<_>>()),
-                connections: workflow.connections.clone(),
-                settings: Some(workflow.settings.clone()),
+                connections: workflow.connections,
+                settings: Some(settings),
             };
             return Ok(WorkflowDetails {
                 definition: Some(definition),
-                unpublished,
-                ..about(n8n, &workflow, &access)
-            });
-        }
-        if !self.nodes.is_empty() {
-            return Ok(WorkflowDetails {
-                id: workflow.id.to_string(),
-                name: workflow.name.clone(),
-                active: workflow.active,
-                version: workflow.updated_at.clone(),
-                unpublished,
-                whole_nodes: self.whole_nodes(&redacted(n8n, &Draft::of(&workflow)))?,
-                ..WorkflowDetails::default()
+                ..shown
             });
         }
         Ok(WorkflowDetails {
             nodes: workflow.nodes.iter().map(node_summary).collect(),
             connections: lines(&workflow.connections),
-            settings: Some(workflow.settings.clone()).filter(|settings| !settings.is_empty()),
-            unpublished,
-            ..about(n8n, &workflow, &access)
+            settings: Some(settings).filter(|settings| !settings.is_empty()),
+            ..shown
         })
     }
 }
@@ -166,25 +167,21 @@ impl GetWorkflow {
     }
 }
 
-/// The fields that the summary and the whole definition share.
-fn about(n8n: &N8n, workflow: &Workflow, access: &Access) -> WorkflowDetails {
-    let description = workflow.description.as_deref();
-    let pinned = workflow.pin_data.iter().flat_map(Map::keys);
-    let triggers = triggers(workflow);
-    WorkflowDetails {
-        id: workflow.id.to_string(),
-        name: workflow.name.clone(),
-        description: description.map(|text| n8n.redactor().text(text)),
-        active: workflow.active,
-        archived: workflow.is_archived,
-        version: workflow.updated_at.clone(),
-        tags: workflow.tags.clone(),
-        triggers: triggers
-            .iter()
-            .map(|trigger| summary(trigger, access))
-            .collect(),
-        pinned: pinned.cloned().collect(),
-        ..WorkflowDetails::default()
+impl WorkflowDetails {
+    /// Adds what the summary and the whole definition share.
+    fn with_triggers(self, n8n: &N8n, workflow: &Workflow) -> Result<Self, ToolError> {
+        let (access, triggers) = (n8n.access()?, triggers(workflow));
+        let triggers = triggers.iter().map(|trigger| summary(trigger, &access));
+        let description = workflow.description.as_deref();
+        let pinned = workflow.pin_data.iter().flat_map(Map::keys);
+        Ok(Self {
+            description: description.map(|text| n8n.redactor().text(text)),
+            archived: workflow.is_archived,
+            tags: workflow.tags.clone(),
+            triggers: triggers.collect(),
+            pinned: pinned.cloned().collect(),
+            ..self
+        })
     }
 }
 
