@@ -15,9 +15,10 @@ use upstream::text::{newest_lines, truncate};
 use upstream::time::rfc3339;
 
 use self::facts::Facts;
-use self::finding::{Cause, Confidence, Finding};
+use self::finding::{Cause, Confidence, Finding, has};
 use crate::docker::Docker;
 use crate::engine::{ContainerName, Event};
+use crate::policy::is_created;
 
 const MAX_TIMELINE_EVENTS: usize = 10;
 /// Longest text that is shown, in characters: the engine repeats whole command lines.
@@ -58,6 +59,52 @@ struct OtherFinding {
     summary: String,
 }
 
+/// Tools that change the container which they name.
+const CHANGING: [&str; 7] = [
+    "start_container",
+    "stop_container",
+    "restart_container",
+    "update_container",
+    "recreate_container",
+    "remove_container",
+    "connect_network",
+];
+
+/// The next step, with a remark if this server cannot take it: it does not offer the tool, or its policy forbids what
+/// the tool would do. The diagnosed container is `own` if this server may change it.
+pub(crate) fn possible(docker: &Docker, is_own: bool, step: &str) -> String {
+    let lower = step.to_lowercase();
+    let is_named = |tool: &&str| {
+        has(&lower, tool) || (*tool == "recreate_container" && has(&lower, "recreate"))
+    };
+    let is_begun = |verb: &str| lower.starts_with(&format!("{verb} "));
+    let begun = ["start", "stop", "remove"]
+        .into_iter()
+        .find(|verb| is_begun(verb));
+    let begun = begun.map(|verb| format!("{verb}_container"));
+    let is_said = |tool: &&str| is_named(tool) || begun.as_deref() == Some(tool);
+    let mut not_offered = docker
+        .not_offered
+        .get()
+        .into_iter()
+        .flatten()
+        .map(String::as_str);
+    let mut changing = CHANGING.into_iter().filter(|_| !is_own);
+    // To go on loses nothing.
+    let is_loss = docker.policy.no_destructive && !lower.contains("paused: false");
+    let lossy = Some("update_container").filter(|tool| is_loss && is_named(tool));
+    let forbidden = not_offered
+        .find(is_said)
+        .or_else(|| changing.find(is_named))
+        .or(lossy);
+    match forbidden {
+        None => step.to_owned(),
+        Some(tool) => {
+            format!("{step} This server may not use `{tool}` for that: let the user do it.")
+        }
+    }
+}
+
 /// Diagnoses `container`. `error` is the engine's message when it could not create or start it, for
 /// containers that do not exist because of it.
 /// Errors when there is no such container and no message, or the engine is not available.
@@ -72,7 +119,8 @@ pub(crate) async fn diagnose(
         (Err(missing), Some(error)) if missing.kind() == ToolErrorKind::NotFound => {
             let findings = vec![conclusions::explain_start(error, None)];
             let name = container.as_str();
-            return Ok(Diagnosis::new(name, "absent", findings, &redactor));
+            let diagnosis = Diagnosis::new(name, "absent", findings, &redactor);
+            return Ok(diagnosis.within(docker, true));
         }
         (Err(slow), _) if slow.kind() == ToolErrorKind::Timeout => {
             return stuck(docker, container).await.ok_or(slow);
@@ -86,14 +134,20 @@ pub(crate) async fn diagnose(
     let (name, state) = (facts.details.display_name(), &facts.state().status);
     let mut diagnosis = Diagnosis::new(name, state, conclude(&facts, error), &redactor);
     diagnosis.add(&facts, &redactor);
-    Ok(diagnosis)
+    let is_own = docker
+        .policy
+        .may_change(is_created(&facts.details.config.labels));
+    Ok(diagnosis.within(docker, is_own))
 }
 
 /// The meaning of the engine's error of a start, and what helps; `None` for an unknown error.
-pub(crate) fn explain_start(error: &str) -> Option<String> {
+pub(crate) fn explain_start(docker: &Docker, error: &str) -> Option<String> {
     let finding = conclusions::known_start(error, None)?;
-    let next_steps = finding.next_steps.join(" ");
-    Some(format!("{} {next_steps}", finding.summary))
+    let next_steps = finding.next_steps.iter();
+    let next_steps: Vec<_> = next_steps
+        .map(|step| possible(docker, true, step))
+        .collect();
+    Some(format!("{} {}", finding.summary, next_steps.join(" ")))
 }
 
 /// The report about a container that the engine lists, but does not describe: its start or stop never ended,
@@ -173,6 +227,14 @@ impl Diagnosis {
             log: None,
             redacted: redactor.hidden(),
         }
+    }
+
+    /// With a remark to each next step that this server cannot take.
+    fn within(mut self, docker: &Docker, is_own: bool) -> Self {
+        for step in &mut self.next_steps {
+            *step = possible(docker, is_own, step);
+        }
+        self
     }
 
     fn add(&mut self, facts: &Facts, redactor: &Redactor) {

@@ -7,7 +7,7 @@ mod confirm;
 mod new_objects;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mcp_core::server::ChangeNotifier;
@@ -41,6 +41,8 @@ pub(crate) struct Docker {
     pub(crate) programs: RunningGroups,
     /// Told when a replacement of a container may have broken off.
     pub(crate) broken_off: Arc<Notify>,
+    /// The tools that this server does not offer, once it has started.
+    pub(crate) not_offered: Arc<OnceLock<Vec<String>>>,
     /// Hide what looks like a secret.
     pub(crate) redact: bool,
 }
@@ -58,6 +60,7 @@ impl Docker {
             history: Arc::default(),
             programs: RunningGroups::default(),
             broken_off: Arc::default(),
+            not_offered: Arc::default(),
             redact: !options.show_secrets,
         })
     }

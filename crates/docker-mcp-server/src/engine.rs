@@ -25,7 +25,7 @@ mod name;
 pub(crate) mod registry;
 
 pub(crate) use address::{Address, EngineOptions};
-pub(crate) use client::{Counters, Engine, within};
+pub(crate) use client::{Counters, Engine, throttled_percent, throttling, within};
 pub(crate) use connector::ByteStream;
 pub(crate) use error::EngineError;
 pub(crate) use events::{Event, History, SHOWN_DETAILS};

@@ -92,6 +92,9 @@ impl mcp_serve::Service for Docker {
     }
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
+        let all = tools::all();
+        let missing = all.names().filter(|name| !server.has_tool(name));
+        let _ = self.not_offered.set(missing.cloned().collect());
         if server.has_tool("recreate_container") {
             tokio::spawn(tools::recover(Arc::clone(&self)));
         }

@@ -67,10 +67,7 @@ pub(super) fn crash_loop(facts: &Facts) -> Option<Finding> {
 
 pub(super) fn unhealthy(facts: &Facts) -> Option<Finding> {
     let state = facts.state();
-    let health = state.health.as_ref()?;
-    if !state.runs() || health.status != "unhealthy" {
-        return None;
-    }
+    let health = state.health.as_ref().filter(|_| state.is_unhealthy())?;
     let check = facts.details.config.healthcheck.as_ref();
     let words = check.into_iter().flat_map(|check| &check.test);
     let words = words.map(String::as_str);
@@ -95,7 +92,10 @@ pub(super) fn unhealthy(facts: &Facts) -> Option<Finding> {
         return Some(finding.add("check_missing", &[]));
     }
     if output.contains("exceeded timeout") {
-        return Some(finding.add("check_slow", &[]));
+        return Some(match facts.throttled_percent {
+            Some(percent) => finding.add("check_throttled", &[&percent]),
+            None => finding.add("check_slow", &[]),
+        });
     }
     let Some((telling, sign)) = facts.telling_probe() else {
         return Some(finding.add("check_fails", &[]));
@@ -152,12 +152,15 @@ pub(super) fn limits_reached(facts: &Facts) -> Option<Finding> {
     let events = run.filter(|event| is_oom(event)).count();
     let host_config = &facts.details.host_config;
     let limit = host_config.memory >> 20;
-    let said_killed = limit > 0 && facts.log_text().lines().any(|line| line.trim() == "Killed");
-    let is_sure = kills > 0 || events > 0;
-    if is_sure || said_killed {
-        let killed = kills.max(u64::from(said_killed));
-        let finding = Finding::named("child_out_of_memory", &[&killed, &events, &limit]);
-        return Some(finding.sure_if(is_sure));
+    if kills > 0 || events > 0 {
+        return Some(Finding::named(
+            "child_out_of_memory",
+            &[&kills, &events, &limit],
+        ));
+    }
+    let mut lines = facts.log_text().lines();
+    if limit > 0 && lines.any(|line| line.trim() == "Killed") {
+        return Some(Finding::named("child_said_killed", &[&limit]));
     }
     (refused > 0).then(|| Finding::named("forks_refused", &[&refused, &host_config.pids_limit]))
 }
@@ -548,6 +551,9 @@ const BEFORE_HOST: &str = "lookup|enotfound|eai_again|host|host:|name|unknownhos
 
 /// Of these words, those that are followed by nothing else; after the others only a quoted word is surely a host.
 const ONLY_BEFORE_HOST: &str = "lookup|enotfound|eai_again|host:|unknownhostexception:|resolve:";
+/// Further words before a host with a port: elsewhere `word:7` is a process, a line of a file or a part of a time.
+const BEFORE_PORT: &str = "tcp|tcp4|tcp6|on|connect|connect:|connecting|connection|connection:|server|broker|\
+    econnrefused|econnreset|etimedout|ehostunreach|enetunreach|serverselectiontimeouterror:";
 /// Words after these that are no hosts.
 const NO_HOST: &str =
     "not|found|failed|failure|error|the|a|an|of|for|in|on|is|was|by|be|timed|timeout|unknown";
@@ -625,15 +631,31 @@ fn find<'a>(host: &str, facts: &'a Facts) -> Option<&'a ContainerSummary> {
     })
 }
 
-/// The hosts that the line may mean, the most likely first: with a port, then after certain words. Also whether the
-/// first is surely one.
+/// How surely a word of a line is a host, the surest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    /// After a word that only hosts follow.
+    Certain,
+    /// With a port, in a URL or after a word that may be followed by a host.
+    Port,
+    Quoted,
+    Possible,
+}
+
+/// The hosts that the line may mean, the most likely first. Also whether the first is surely one.
 fn addresses(line: &str) -> (Vec<Address<'_>>, bool) {
-    let words = line.split(|c: char| c.is_whitespace() || "\"'`()<>,;=".contains(c));
+    // A proxy names its client and the request, too.
+    let (text, request) = line.split_once(", client: ").unwrap_or((line, ""));
+    let upstream = request.split_once("upstream: ").unwrap_or_default().1;
+    let upstream = upstream.split(", host: ").next().unwrap_or_default();
+    let is_between = |c: char| c.is_whitespace() || "\"'`()<>,;=".contains(c);
+    let words = text.split(is_between).chain(upstream.split(is_between));
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    let mut found: Vec<Address<'_>> = Vec::new();
-    let mut weak: Vec<(Address<'_>, bool)> = Vec::new();
+    let mut found: Vec<(Place, Address<'_>)> = Vec::new();
     for (at, word) in words.iter().enumerate() {
-        let word = word.split_once("://").map_or(*word, |(_, rest)| rest);
+        let (is_url, word) = word
+            .split_once("://")
+            .map_or((false, *word), |(_, rest)| (true, rest));
         let word = word.rsplit_once('@').map_or(word, |(_, rest)| rest);
         let word = word.split('/').next().unwrap_or_default();
         let word = word
@@ -641,7 +663,10 @@ fn addresses(line: &str) -> (Vec<Address<'_>>, bool) {
             .trim_end_matches(['.', ':']);
         let (host, port) = match word.rsplit_once(':') {
             Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
-                (host, port.parse().ok())
+                match port.parse() {
+                    Ok(port) => (host, Some(port)),
+                    Err(_) => continue,
+                }
             }
             // The last part of an IPv6 address is no port.
             _ => (word, None),
@@ -652,33 +677,42 @@ fn addresses(line: &str) -> (Vec<Address<'_>>, bool) {
             continue;
         }
         let before = at.checked_sub(1).map(|at| words[at].to_lowercase());
+        let before = before.unwrap_or_default();
         // Also as the last part of a name: `java.net.UnknownHostException:`.
         let is_one_of = |word: &str, words: &str| {
             let word = word.rsplit('.').next().unwrap_or(word);
             words.split('|').any(|cue| cue == word)
         };
-        // In `host name "db"` the name is the last word.
-        let is_host_word =
-            !is_one_of(host, BEFORE_HOST) && !is_one_of(&host.to_lowercase(), NO_HOST);
-        let before = before.unwrap_or_default();
-        if port.is_some() && host != "127.0.0.11" {
-            found.push((host, port));
-        } else if is_host_word && is_one_of(&before, BEFORE_HOST) {
-            let is_quoted = ['"', '\'', '`'].iter().any(|quote| {
+        let is_after = |words: &str| is_one_of(&before, words);
+        let is_quoted = || {
+            ['"', '\'', '`'].iter().any(|quote| {
                 let mut quoted = line.split(*quote).skip(1).step_by(2);
                 quoted.any(|text| text == host)
-            });
-            weak.push((
-                (host, None),
-                is_quoted || is_one_of(&before, ONLY_BEFORE_HOST),
-            ));
-        }
+            })
+        };
+        // In `host name "db"` the name is the last word.
+        let is_word = is_one_of(host, BEFORE_HOST) || is_one_of(&host.to_lowercase(), NO_HOST);
+        let place = match port {
+            // The engine's own DNS server.
+            Some(_) if host == "127.0.0.11" => continue,
+            None if is_word => continue,
+            _ if is_after(ONLY_BEFORE_HOST) => Place::Certain,
+            Some(_) if is_url || is_after(BEFORE_HOST) || is_after(BEFORE_PORT) => Place::Port,
+            None if is_after(BEFORE_HOST) && is_quoted() => Place::Quoted,
+            None if is_after(BEFORE_HOST) => Place::Possible,
+            _ => continue,
+        };
+        found.push((place, (host, port)));
     }
     // The sort is stable.
-    weak.sort_by_key(|(_, is_sure)| !is_sure);
-    let is_sure = !found.is_empty() || weak.first().is_some_and(|(_, is_sure)| *is_sure);
-    found.extend(weak.into_iter().map(|(address, _)| address));
-    (found, is_sure)
+    found.sort_by_key(|(place, _)| *place);
+    let is_sure = found
+        .first()
+        .is_some_and(|(place, _)| *place < Place::Possible);
+    (
+        found.into_iter().map(|(_, address)| address).collect(),
+        is_sure,
+    )
 }
 
 #[cfg(test)]
@@ -747,6 +781,27 @@ mod tests {
         ));
     }
 
+    /// A line of a log is no count of the kernel.
+    #[test]
+    fn word_of_a_shell_is_no_measured_kill() {
+        let mut facts = Facts {
+            log: LogTail::Text("sh: start\nKilled\n".to_owned()),
+            ..Facts::default()
+        };
+        facts.details.state.status = "running".to_owned();
+        assert!(limits_reached(&facts).is_none(), "it has no limit");
+        facts.details.host_config.memory = 64 << 20;
+        let finding = limits_reached(&facts).unwrap();
+        let [evidence] = &finding.evidence[..] else {
+            panic!("{:?}", finding.evidence);
+        };
+        assert!(
+            evidence.contains("`Killed`") && evidence.contains("64 MiB"),
+            "{evidence}"
+        );
+        assert_eq!(finding.confidence, Confidence::Low);
+    }
+
     /// A message, and the host and port that it names.
     const MESSAGES: &str = "\
         FATAL: cannot connect to db:5432: connection refused -> db 5432
@@ -761,6 +816,14 @@ mod tests {
         dial tcp [::1]:5432: connect: connection refused -> ::1 5432
         connection to server at \"localhost\" (::1), port 5432 failed: Connection refused -> localhost
         nginx: [emerg] host not found in upstream \"api\" in /etc/nginx/x.conf:3 -> api
+        (node:33) UnhandledPromiseRejectionWarning: Error: getaddrinfo ENOTFOUND db -> db
+        [pid:9] worker:1 app.js:33 12:00:01 could not resolve host -> ?
+        at node:internal/dns:1 server.js:7: EAI_AGAIN -> ?
+        dial tcp: lookup db on 10.0.0.2:53: no such host -> db
+        wget: bad address 'db:80' -> db 80
+        MongoNetworkError: failed to connect to server [db:27017] on first connect -> db 27017
+        connect() failed (111: Connection refused) while connecting to upstream, client: 10.0.0.9:7, server: x, request: \"GET /\", upstream: \"http://10.0.0.5:80/\", host: \"localhost:8080\" -> 10.0.0.5 80
+        api could not be resolved (3: Host not found), client: 10.0.0.9, server: x, host: \"localhost:8080\" -> ?
         could not resolve the host of this -> ?
         DNS lookup failed: no such host -> ?
         Host not found -> ?

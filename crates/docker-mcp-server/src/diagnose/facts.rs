@@ -12,7 +12,7 @@ use crate::docker::Docker;
 use crate::engine::log::{LogQuery, shorten};
 use crate::engine::{
     ContainerDetails, ContainerName, ContainerState, ContainerSummary, Event, LocalFacts,
-    ObjectName, Path as EnginePath,
+    ObjectName, Path as EnginePath, throttled_percent,
 };
 use crate::unix_time;
 
@@ -46,6 +46,8 @@ pub(super) struct Facts {
     pub(super) platforms: Option<(String, String)>,
     /// Only for a running container of a local engine.
     pub(super) local: Option<LocalFacts>,
+    /// The share of periods in which it waited for its CPU limit, if that is large and a check of it failed.
+    pub(super) throttled_percent: Option<u64>,
     /// Directories to bind that do not exist.
     pub(super) missing_binds: Vec<String>,
     /// Unix seconds at which this server lost the engine, the last time.
@@ -111,6 +113,12 @@ impl Facts {
         if facts.concerns_others() {
             let listed = tokio::time::timeout(REQUEST_TIMEOUT, docker.containers(true)).await;
             facts.others = listed.unwrap_or(Ok(Vec::new())).unwrap_or_default();
+        }
+        if facts.state().is_unhealthy() {
+            let counters = docker.engine.counters(id);
+            let counters = tokio::time::timeout(REQUEST_TIMEOUT, counters).await;
+            let counters = counters.ok().and_then(Result::ok);
+            facts.throttled_percent = counters.and_then(|read| throttled_percent(&read));
         }
         let redactor = docker.redactor();
         let env = facts.details.config.env.iter();

@@ -381,6 +381,24 @@ impl Engine {
     }
 }
 
+/// Shares of CPU periods from which on they count, in percent, and the periods from which on a share is meaningful.
+const THROTTLED_PERCENT: u64 = 25;
+const MIN_PERIODS: u64 = 20;
+
+/// The CPU periods in which the container was stopped by its limit, and all in which it had work.
+pub(crate) fn throttling(counters: &Counters) -> (u64, u64) {
+    let data = &counters["cpu_stats"]["throttling_data"];
+    let of = |name: &str| data[name].as_u64().unwrap_or_default();
+    (of("throttled_periods"), of("periods"))
+}
+
+/// The share of the periods in which its limit stopped it, in percent, if that is much.
+pub(crate) fn throttled_percent(counters: &Counters) -> Option<u64> {
+    let (throttled, periods) = throttling(counters);
+    let percent = (throttled * 100).checked_div(periods)?;
+    (periods >= MIN_PERIODS && percent >= THROTTLED_PERCENT).then_some(percent)
+}
+
 /// Runs `future` with a timeout.
 /// Errors with [`EngineError::Timeout`] when it takes longer than `limit`.
 pub(crate) async fn within<T>(

@@ -270,6 +270,12 @@ impl ContainerState {
     pub(crate) fn runs(&self) -> bool {
         self.is_alive() && self.status != "restarting"
     }
+
+    /// Whether it runs, and its health check fails.
+    pub(crate) fn is_unhealthy(&self) -> bool {
+        let health = self.health.as_ref();
+        self.runs() && health.is_some_and(|health| health.status == "unhealthy")
+    }
 }
 
 /// The meaning of the exit code of a container's last run.

@@ -210,6 +210,9 @@ impl Tool for DiagnoseHost {
             }
         }
         problems.sort_by_key(|problem| problem.severity);
+        for problem in &mut problems {
+            problem.next = diagnose::possible(docker, true, &problem.next);
+        }
         let (problems, omitted) = fit(problems);
         let running = seen.iter().filter(|one| one.summary.state == "running");
         Ok(HostDiagnosis {

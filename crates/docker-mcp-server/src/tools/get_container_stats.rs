@@ -6,7 +6,7 @@
 use upstream::time::Timestamp;
 
 use super::prelude::*;
-use crate::engine::{Counters, Event};
+use crate::engine::{Counters, Event, throttling};
 
 const MAX_CONCURRENT_SAMPLES: usize = 16;
 const MAX_SAMPLES: u32 = 10;
@@ -267,12 +267,6 @@ pub(super) fn used_memory(counters: &Counters) -> u64 {
     let droppable = details["total_inactive_file"].as_u64();
     let droppable = droppable.or(details["inactive_file"].as_u64());
     counter(counters, "/memory_stats/usage").saturating_sub(droppable.unwrap_or_default())
-}
-
-/// The CPU periods in which the container was stopped by its limit, and all in which it had work.
-pub(super) fn throttling(counters: &Counters) -> (u64, u64) {
-    let of = |name: &str| counter(counters, &format!("/cpu_stats/throttling_data/{name}"));
-    (of("throttled_periods"), of("periods"))
 }
 
 /// A counter; one that is missing is zero.

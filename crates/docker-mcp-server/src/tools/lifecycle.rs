@@ -204,7 +204,7 @@ pub(super) async fn start(
     // The status does not help: engines use those of a bad request and of an internal error.
     if let EngineError::Refused { message, .. } = &failure
         && !failure.is_no_such_container()
-        && let Some(cause) = diagnose::explain_start(message)
+        && let Some(cause) = diagnose::explain_start(docker, message)
     {
         return Err(ToolError::conflict(format!(
             "`{name}` cannot be started. {cause} The engine said: {message}."

@@ -41,12 +41,23 @@ struct Ward {
 
 impl Ward {
     fn expect(&mut self, row: &str, container: &str, error: Option<String>, expected: [&str; 3]) {
-        self.broken.push(Broken {
+        let broken = self.expected(row, container, error, expected);
+        self.broken.push(broken);
+    }
+
+    fn expected(
+        &self,
+        row: &str,
+        container: &str,
+        error: Option<String>,
+        expected: [&str; 3],
+    ) -> Broken {
+        Broken {
             row: row.to_owned(),
             container: container.to_owned(),
             error: error.filter(|_| self.is_podman),
             expected: expected.map(|part| part.replace("PREFIX", &self.lab.prefix)),
-        });
+        }
     }
 
     async fn stop(&self, name: &str, seconds: i32) {
@@ -56,7 +67,7 @@ impl Ward {
     }
 
     /// Breaks the container of a line of the table.
-    async fn break_one(&mut self, line: &str) {
+    async fn break_one(&self, number: usize, line: &str) -> Broken {
         let line = line.replace("PREFIX", &self.lab.prefix);
         let fields: Vec<&str> = line.split(" ;; ").collect();
         let [row, command, options, cause, evidence, next] = fields[..] else {
@@ -67,7 +78,7 @@ impl Ward {
         let command = parsed.unwrap_or_else(|_| vec!["sh", "-c", &script]);
         let mut options: Value = serde_json::from_str(options).unwrap();
         let stays = options.as_object_mut().unwrap().remove("start").is_some();
-        let name = format!("n{}", self.broken.len());
+        let name = format!("n{number}");
         let name = self.lab.create(&name, &command, options).await;
         for (path, bytes) in files(row) {
             let to = UploadToContainerOptionsBuilder::new().path("/").build();
@@ -79,7 +90,20 @@ impl Ward {
             true => None,
             false => self.lab.start(&name).await.err(),
         };
-        self.expect(row, &name, error, [cause, evidence, next]);
+        self.expected(row, &name, error, [cause, evidence, next])
+    }
+
+    /// Whether a line of the table is for this engine.
+    fn has(&self, line: &str) -> bool {
+        // Podman runs no health check without systemd, creates no container with a missing device, and has another
+        // default network.
+        let is_docker_only = ["unhealthy", "device missing", "peer"]
+            .iter()
+            .any(|row| line.starts_with(row));
+        let is_x86_only = line.starts_with("missing shared library");
+        !(line.starts_with('#')
+            || is_docker_only && self.is_podman
+            || is_x86_only && !cfg!(target_arch = "x86_64"))
     }
 
     /// Breaks containers for which something else must change at the right time.
@@ -125,6 +149,13 @@ impl Ward {
         let parts = ["bind_source_missing", "path", "Create the path"];
         self.expect("bind source gone", &bind, error, parts);
 
+        for name in ["peers", "apart"] {
+            self.lab.network(name).await;
+        }
+        let peers = json!({"HostConfig": {"NetworkMode": self.lab.name("peers")}});
+        self.lab.sleep("peer", peers).await;
+        self.lab.sleep("plain", json!({})).await;
+
         self.lab.network("net").await;
         let network = self.lab.name("net");
         let more = json!({"HostConfig": {"NetworkMode": network}});
@@ -139,7 +170,7 @@ impl Ward {
     }
 
     /// Lets the engine forget the kill of a container, which takes 256 events of health checks.
-    async fn make_forget(&mut self) {
+    async fn make_forget(&self) -> Broken {
         let name = self.lab.sleep("forgotten", json!({})).await;
         self.lab.kill(&name).await;
         let check = json!({"Healthcheck": {"Test": ["CMD", "true"], "Interval": 50_000_000}});
@@ -156,14 +187,10 @@ impl Ward {
             self.lab.docker.events(Some(options)).next().await.is_none()
         })
         .await;
-        self.expect(
-            "killed, events gone",
-            &name,
-            None,
-            ["killed", "signal 9", "who killed it"],
-        );
         let events = succeed!(self.lab, "list_events", {"name": name});
         assert!(events.to_string().contains("\"kill\""), "{events}");
+        let parts = ["killed", "signal 9", "who killed it"];
+        self.expected("killed, events gone", &name, None, parts)
     }
 
     /// The points of a row, and the last diagnosis.
@@ -246,24 +273,18 @@ async fn score(host: String, is_podman: bool) -> (String, [usize; 3]) {
     let project = json!({"Labels": of_compose(&ward.lab.prefix, "db")});
     ward.lab.run("db", &["sh", "-c", "exit 7"], project).await;
     ward.break_others().await;
-    for line in BROKEN_CONTAINERS
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-    {
-        let is_x86_only = line.starts_with("missing shared library");
-        // Podman runs no health check without systemd, and creates no container with a missing device.
-        let is_docker_only = line.starts_with("unhealthy") || line.starts_with("device missing");
-        let runs = match is_docker_only {
-            true => !is_podman,
-            false => !is_x86_only || cfg!(target_arch = "x86_64"),
-        };
-        if runs {
-            ward.break_one(line).await;
+    let lines = BROKEN_CONTAINERS.lines().filter(|line| ward.has(line));
+    let lines = stream::iter(lines.enumerate());
+    let breaking = lines.map(|(number, line)| ward.break_one(number, line));
+    let breaking = breaking.buffered(MAX_CONCURRENT_ROWS).collect::<Vec<_>>();
+    let forget = async {
+        match is_podman {
+            true => None,
+            false => Some(ward.make_forget().await),
         }
-    }
-    if !is_podman {
-        ward.make_forget().await;
-    }
+    };
+    let (broken, forgotten) = tokio::join!(breaking, forget);
+    ward.broken.extend(broken.into_iter().chain(forgotten));
     let (mut table, mut missed) = (String::new(), [0; 3]);
     let scored = stream::iter(&ward.broken).map(async |broken| (broken, ward.points(broken).await));
     let scored: Vec<_> = scored.buffered(MAX_CONCURRENT_ROWS).collect().await;
@@ -310,6 +331,68 @@ async fn broken_containers_are_diagnosed() {
             .all(|(missed, allowed)| *missed <= allowed);
         assert!(is_good, "{missed:?}\n{table}");
     }
+}
+
+/// As if the engine had stopped its containers, which it does before it ends.
+#[tokio::test]
+async fn end_with_the_engine_is_told() {
+    let Some(lab) = lab().await else { return };
+    let proxy = Proxy::start(&lab.host).await;
+    let server = in_front_of(&proxy.host, &[]).await;
+    server.wait_for_status("online").await;
+    wait_until("the events", async || proxy.streams() > 0).await;
+    let web = lab.run("web", &["true"], json!({})).await;
+    lab.until(&web, "exited").await;
+    proxy.cut();
+    let told = "The engine went away at";
+    wait_until("the loss", async || {
+        let found = succeed!(server, "diagnose_container", {"container": web});
+        found["cause"] == "stopped" && found["summary"].to_string().contains(told)
+    })
+    .await;
+    let found = succeed!(server, "diagnose_host", {});
+    assert_contains(&found["problems"], told);
+}
+
+/// Variables of a server, a container, and the tool that its next steps say is not for this server.
+const FORBIDDEN: [(&str, &str, &str, &str); 8] = [
+    ("MCP_READ_ONLY", "1", "silent", "recreate_container"),
+    ("MCP_READ_ONLY", "1", "loop", "stop_container"),
+    ("MCP_TOOLSETS", "default", "silent", "recreate_container"),
+    ("MCP_TOOLSETS", "default", "loop", ""),
+    ("DOCKER_MCP_NO_DESTRUCTIVE", "1", "loop", "stop_container"),
+    ("DOCKER_MCP_NO_DESTRUCTIVE", "1", "paused", ""),
+    ("DOCKER_MCP_ONLY_CREATED", "1", "paused", "update_container"),
+    ("MCP_TOOLSETS", "all", "silent", ""),
+];
+
+#[tokio::test]
+async fn advice_does_not_contradict_the_policy() {
+    let Some(lab) = lab().await else { return };
+    let none = json!({"HostConfig": {"LogConfig": {"Type": "none"}}});
+    lab.sleep("silent", none).await;
+    let always = json!({"HostConfig": {"RestartPolicy": {"Name": "always"}}});
+    lab.run("loop", &["sh", "-c", "exit 3"], always).await;
+    let paused = lab.sleep("paused", json!({})).await;
+    lab.docker.pause_container(&paused).await.unwrap();
+    for (variable, value, name, tool) in FORBIDDEN {
+        let server = in_front_of(&lab.host, &[(variable, value)]).await;
+        let container = lab.name(name);
+        let steps = eventually("the cause", async || {
+            let found = succeed!(server, "diagnose_container", {"container": container});
+            let is_known = name != "loop" || found["cause"] == "crash_loop";
+            is_known.then(|| found["next_steps"].to_string())
+        })
+        .await;
+        let remark = format!("This server may not use `{tool}` for that: let the user do it.");
+        match tool {
+            "" => assert_lacks(&steps, "may not use"),
+            _ => assert_contains(&steps, &remark),
+        }
+    }
+    let system = in_front_of(&lab.host, &[("MCP_TOOLSETS", "system")]).await;
+    let found = succeed!(system, "diagnose_host", {});
+    assert_contains(&found["problems"], "may not use `diagnose_container`");
 }
 
 #[tokio::test]

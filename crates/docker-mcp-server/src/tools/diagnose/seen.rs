@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use upstream::text::first_line;
 
 use crate::compose;
-use crate::engine::{Counters, Event};
+use crate::engine::{Counters, Event, throttled_percent};
 use crate::tools::get_container_stats as stats;
 use crate::tools::prelude::*;
 use crate::tools::recreate_container::is_kept;
@@ -23,11 +23,8 @@ const YOUNG_SECONDS: i64 = 600;
 const MANY_RESTARTS: i64 = 3;
 /// Bytes of a log from which on they count.
 const LARGE_LOG: u64 = 100_000_000;
-/// Shares of the memory limit and of CPU periods from which on they count, in percent, and the periods from which
-/// on their share is meaningful.
+/// The share of the memory limit from which on it counts, in percent.
 const HIGH_MEMORY_PERCENT: u64 = 90;
-const THROTTLED_PERCENT: u64 = 25;
-const MIN_PERIODS: u64 = 20;
 /// Seconds after a start until an application has to listen.
 const START_SECONDS: i64 = 30;
 /// Longest reason of the engine that is shown, in characters.
@@ -181,10 +178,8 @@ impl Seen {
     }
 
     pub(super) fn cpu(&self) -> Option<String> {
-        let (throttled, periods) = stats::throttling(&self.counters);
-        let percent = (throttled * 100).checked_div(periods)?;
-        let is_high = periods >= MIN_PERIODS && percent >= THROTTLED_PERCENT;
-        is_high.then(|| format!("{percent} % of the time"))
+        let percent = throttled_percent(&self.counters)?;
+        Some(format!("{percent} % of the time"))
     }
 
     pub(super) fn log(&self) -> Option<String> {
@@ -240,7 +235,12 @@ async fn dead_port(engine: &Engine, details: &ContainerDetails) -> Option<u16> {
 #[cfg(unix)]
 pub(super) fn full_disk(info: &Value) -> Option<String> {
     let disk = nix::sys::statvfs::statvfs(info["DockerRootDir"].as_str()?).ok()?;
-    let free_percent = disk.blocks_available() / (disk.blocks() / 100).max(1);
+    full_percent(disk.blocks_available().into(), disk.blocks().into())
+}
+
+#[cfg(any(unix, test))]
+fn full_percent(free: u128, all: u128) -> Option<String> {
+    let free_percent = (free * 100).checked_div(all)?;
     (free_percent < 5).then(|| (100 - free_percent).to_string())
 }
 
@@ -271,4 +271,21 @@ pub(super) fn available_memory(docker: &Docker) -> Option<u64> {
     let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().split(' ').next()?.parse().ok()?;
     Some(kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disk_counts_when_it_is_nearly_full() {
+        for (free, all, expected) in [
+            (4, 100, Some("96")),
+            (5, 100, None),
+            (0, 7, Some("100")),
+            (0, 0, None),
+        ] {
+            assert_eq!(full_percent(free, all).as_deref(), expected, "{free} {all}");
+        }
+    }
 }

@@ -119,6 +119,9 @@ memory limit | medium | full | get_container_stats
 CPU limit | medium | busy | get_container_stats
 large log files | medium | chatty | get_container
 all networks | medium | open | get_container
+replacement that broke off | medium | old.before-ID | get_container
+were never started | medium | waits | diagnose_container
+nothing listens | medium | deaf | diagnose_container
 ";
 
 #[tokio::test]
@@ -152,6 +155,14 @@ async fn host_is_diagnosed() {
     let full = "head -c 62000000 /dev/zero > /dev/shm/x; sleep 600";
     let memory = host(json!({"Memory": 64 << 20, "ShmSize": 64 << 20}));
     lab.run("full", &["sh", "-c", full], memory).await;
+    let old = lab.create("old", &["true"], json!({})).await;
+    let id = lab.id(&old).await;
+    let _lock = locked(&id);
+    lab.rename(&old, &format!("{old}.before-{}", &id[..12]))
+        .await;
+    let waits = json!({"Labels": of_compose(&lab.name("shop"), "web")});
+    lab.create("waits", &["true"], waits).await;
+    lab.publish("deaf").await;
     let chatty = "head -c 120000000 /dev/zero | tr '\\0' x; sleep 600";
     lab.run("chatty", &["sh", "-c", chatty], json!({})).await;
     let found = eventually("all problems", async || {
@@ -161,7 +172,7 @@ async fn host_is_diagnosed() {
             let [what, severity, name, tool] = row.split(" | ").collect::<Vec<_>>()[..] else {
                 panic!("{row}");
             };
-            let name = lab.name(name);
+            let name = lab.name(&name.replace("ID", &id[..12]));
             problems.iter().any(|problem| {
                 problem["summary"].to_string().contains(what)
                     && problem["severity"] == severity
