@@ -29,6 +29,8 @@ pub(super) struct Proxy {
     lines: Arc<Mutex<Vec<String>>>,
     connections: Arc<Mutex<Vec<AbortHandle>>>,
     is_down: Arc<AtomicBool>,
+    /// The engine has come back.
+    is_back: Arc<AtomicBool>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -63,15 +65,30 @@ impl Proxy {
 
     /// As [`Proxy::start`]; requests with this path get no answer.
     pub(super) async fn silent_about(engine: &str, path: &str) -> Self {
-        let path = path.to_owned();
+        Self::with(engine, path, ["\0"; 2]).await
+    }
+
+    /// As [`Proxy::start`]; requests with the first path get the answer to the second one.
+    pub(super) async fn redirecting(engine: &str, paths: [&str; 2]) -> Self {
+        Self::with(engine, "\0", paths).await
+    }
+
+    async fn with(engine: &str, path: &str, paths: [&str; 2]) -> Self {
+        let (path, paths) = (path.to_owned(), paths.map(str::to_owned));
         let socket = engine.strip_prefix("unix://").unwrap().to_owned();
         let lines = Arc::new(Mutex::new(Vec::new()));
         let connections = Arc::new(Mutex::new(Vec::new()));
         let (seen, open) = (Arc::clone(&lines), Arc::clone(&connections));
         let is_down = Arc::new(AtomicBool::new(false));
-        let down = Arc::clone(&is_down);
+        let is_back = Arc::new(AtomicBool::new(false));
+        let (down, back) = (Arc::clone(&is_down), Arc::clone(&is_back));
         let (host, task) = listen(move |client| {
-            let forward = forward(client, socket.clone(), path.clone(), Arc::clone(&seen));
+            let odd = Odd {
+                silent: path.clone(),
+                redirected: paths.clone(),
+                is_back: back.load(Ordering::Relaxed),
+            };
+            let forward = forward(client, socket.clone(), odd, Arc::clone(&seen));
             let (forward, connection) = abortable(forward);
             if down.load(Ordering::Relaxed) {
                 connection.abort();
@@ -85,6 +102,7 @@ impl Proxy {
             lines,
             connections,
             is_down,
+            is_back,
             _task: task,
         }
     }
@@ -109,6 +127,12 @@ impl Proxy {
         self.cut();
     }
 
+    /// Accepts connections again. From now on a server behind this also takes back what broke off.
+    pub(super) fn go_up(&self) {
+        self.is_back.store(true, Ordering::Relaxed);
+        self.is_down.store(false, Ordering::Relaxed);
+    }
+
     /// Closes all connections, like a restarting engine. Accepts new ones.
     pub(super) fn cut(&self) {
         for connection in self.connections.lock().unwrap().drain(..) {
@@ -117,12 +141,14 @@ impl Proxy {
     }
 }
 
-async fn forward(
-    mut client: TcpStream,
-    socket: String,
+/// The requests of a connection that are not simply passed on.
+struct Odd {
     silent: String,
-    seen: Arc<Mutex<Vec<String>>>,
-) {
+    redirected: [String; 2],
+    is_back: bool,
+}
+
+async fn forward(mut client: TcpStream, socket: String, odd: Odd, seen: Arc<Mutex<Vec<String>>>) {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         if client.read_buf(&mut head).await.unwrap_or(0) == 0 {
@@ -134,15 +160,17 @@ async fn forward(
     let (method, target) = line.trim_end_matches(" HTTP/1.1").split_once(' ').unwrap();
     let shown = format!("{method} {}", unversioned(target));
     // A server behind this takes back nothing that killed calls of other tests have left: that would be requests, too.
-    if shown.starts_with("GET /containers/json?filters=") {
+    if shown.starts_with("GET /containers/json?filters=") && !odd.is_back {
         let none = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n[]";
         let _ = client.write_all(none).await;
         return;
     }
     seen.lock().unwrap().push(shown);
-    if line.contains(&silent) {
+    if line.contains(&odd.silent) {
         return std::future::pending().await;
     }
+    let [from, to] = &odd.redirected;
+    let head = text.replace(from, to).into_bytes();
     let mut engine = UnixStream::connect(socket).await.unwrap();
     engine.write_all(&head).await.unwrap();
     let _ = copy_bidirectional(&mut client, &mut engine).await;

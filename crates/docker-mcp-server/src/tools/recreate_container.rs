@@ -13,7 +13,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use self::options::{Asked, Described, Request, differences, merge};
+use futures_util::TryStreamExt as _;
+
+use self::options::{Asked, Described, Request, differences, mac_note, merge};
 use super::lifecycle::{self, grace, last_lines};
 use super::prelude::*;
 use crate::docker::HIDDEN;
@@ -62,7 +64,14 @@ impl Tool for RecreateContainer {
 
     async fn call(mut self, docker: &Docker, call: &Call) -> Result<Recreated, ToolError> {
         docker.policy.permit_destructive()?;
-        let before = docker.mutable_container(&self.container).await?;
+        let before = match docker.mutable_container(&self.container).await {
+            Err(missing) if missing.kind() == ToolErrorKind::NotFound => {
+                return Err(between_names(docker, &self.container)
+                    .await
+                    .unwrap_or(missing));
+            }
+            before => before?,
+        };
         let (id, name) = (&before.id, before.display_name());
         if before.host_config.auto_remove {
             return Err(ToolError::conflict(format!(
@@ -112,6 +121,7 @@ impl Tool for RecreateContainer {
                 "`{name}` was changed meanwhile ({changed}). Nothing was done: call again."
             )));
         }
+        permit_none(docker, &before).await?;
         let missing = docker.permit_container(name, &request.body).await?;
         for volume in missing {
             docker.create_volume(&volume, BTreeMap::new()).await?;
@@ -128,17 +138,21 @@ impl Tool for RecreateContainer {
         let grace = grace(None, &before);
         // The way there, and the way back.
         call.extend_timeout(Duration::from_secs((seconds + 2 * grace + 30).into()));
+        let new_macs = mac_note(&now.container, &request.networks);
+        let not_started = "It did not run before: start_container starts it.";
+        let not_started = (!was_running).then(|| not_started.to_owned());
         let (after, note) = whole(replacement.run(now, request, grace)).await?;
+        let notes: Vec<String> = [note, not_started, new_macs]
+            .into_iter()
+            .flatten()
+            .collect();
         Ok(Recreated {
             container: after.display_name().to_owned(),
             id: short_id(&after.id).to_owned(),
             state: after.state.status.clone(),
             image: new_image,
             health: after.state.health.map(|health| health.status),
-            note: note.or_else(|| {
-                let next = "It did not run before: start_container starts it.";
-                (!was_running).then(|| next.to_owned())
-            }),
+            note: (!notes.is_empty()).then(|| notes.join(" ")),
         })
     }
 }
@@ -170,7 +184,7 @@ async fn permit_none(docker: &Docker, container: &ContainerDetails) -> Result<()
         reads.push(dependant(docker, other, container));
     }
     let dependants = stream::iter(reads).buffered(MAX_CONCURRENT_READS);
-    let dependants: Vec<Option<String>> = dependants.collect().await;
+    let dependants: Vec<Option<String>> = dependants.try_collect().await?;
     let dependants: Vec<String> = dependants.into_iter().flatten().collect();
     if dependants.is_empty() {
         return Ok(());
@@ -183,22 +197,27 @@ async fn permit_none(docker: &Docker, container: &ContainerDetails) -> Result<()
     )))
 }
 
-/// The name of the other container, and what it shares of `owner`; `None` if it shares nothing.
+/// The name of the other container, and what it shares of `owner`; `None` if it shares nothing, or was removed
+/// meanwhile.
+/// Errors when the engine does not describe it.
 async fn dependant(
     docker: &Docker,
     other: &ContainerSummary,
     owner: &ContainerDetails,
-) -> Option<String> {
+) -> Result<Option<String>, ToolError> {
     let path = Path::container(&other.id, "/json");
-    let details = docker.engine.try_get(path).await;
-    // It may have been removed meanwhile.
-    let details: Value = details.ok()?;
-    let shared = shared(&details["HostConfig"], owner)?;
+    let details: Value = match docker.engine.try_get(path).await {
+        Err(failure) if failure.is_no_such_container() => return Ok(None),
+        details => details.map_err(|failure| docker.engine.explain(failure))?,
+    };
+    let Some(shared) = shared(&details["HostConfig"], owner) else {
+        return Ok(None);
+    };
     let name = match docker.policy.permits(other.display_name(), &other.labels) {
         true => other.display_name(),
         false => HIDDEN,
     };
-    Some(format!("`{name}` ({shared})"))
+    Ok(Some(format!("`{name}` ({shared})")))
 }
 
 /// The namespace of `owner` that a container with this `HostConfig` shares.
@@ -680,6 +699,18 @@ const RAN: &str = ".up";
 fn kept_name(name: &str, id: &str, ran: bool) -> String {
     let ran = if ran { RAN } else { "" };
     format!("{name}{KEPT}{}{ran}", short_id(id))
+}
+
+/// The refusal of a container whose old one has its other name already, and whose new one is not there yet.
+async fn between_names(docker: &Docker, name: &ContainerName) -> Option<ToolError> {
+    let listed = docker.engine.containers(true).await.ok()?;
+    let mut kept = listed.iter().filter(|other| is_kept(other));
+    let old = kept.find(|other| {
+        let replaced = other.display_name().rsplit_once(KEPT);
+        let is_it = replaced.is_some_and(|(replaced, _)| replaced == name.as_str());
+        is_it && docker.policy.permits(name, &other.labels)
+    })?;
+    Some(under_way(name.as_str(), old.display_name()))
 }
 
 /// Whether the old container with this name ran when its replacement began.

@@ -162,6 +162,29 @@ fn has_own_mac(endpoint: &Value, container: &Value) -> bool {
     !mac.is_empty() && !is_random && mac != generated
 }
 
+/// A remark if the container has addresses in further networks of which the engine does not tell whether they are the
+/// user's: the new one gets others.
+pub(super) fn mac_note(old: &Value, networks: &[(ObjectName, Value)]) -> Option<String> {
+    let endpoints = &old["NetworkSettings"]["Networks"];
+    let is_untold = |name: &ObjectName| {
+        let endpoint = &endpoints[name.as_str()];
+        let has_mac = !text(&endpoint["MacAddress"]).is_empty();
+        has_mac && endpoint.get("GwPriority").is_some()
+    };
+    let names = networks.iter().map(|(name, _)| name);
+    let names: Vec<&str> = names
+        .filter(|name| is_untold(name))
+        .map(ObjectName::as_str)
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "It has new MAC addresses in these networks: {}. The engine does not tell whether the old ones were set; \
+             if they were, set them again with the docker command.",
+            names.join(", ")
+        )
+    })
+}
+
 /// Removes the anonymous volumes, also those that a replacement before this one has mounted by name.
 fn remove_anonymous_volumes(host: &mut Map<String, Value>) {
     for name in ["Binds", "Mounts"] {
@@ -556,6 +579,13 @@ mod tests {
         let mut newer = endpoint("02:42:ac:11:65:43");
         newer["GwPriority"] = json!(0);
         assert!(!own_endpoint(&newer, &old("runc")).contains_key("MacAddress"));
+        let further = [(ObjectName::new("back").unwrap(), json!({}))];
+        for (endpoint, is_told) in [(newer, true), (endpoint("02:42:ac:11:65:43"), false)] {
+            let old =
+                json!({"NetworkSettings": {"Networks": {"back": endpoint, "main": endpoint}}});
+            let note = mac_note(&old, &further);
+            assert_eq!(note.is_some_and(|note| note.contains(": back.")), is_told);
+        }
     }
 
     #[test]

@@ -64,6 +64,26 @@ async fn old_container_comes_back_as_the_call_has_said() {
     until_runs(&lab, &web, &old, true).await;
 }
 
+/// It broke off while the engine was away, under a server that ran all the time.
+#[tokio::test]
+async fn engine_that_comes_back_brings_back_the_old_container() {
+    let Some(lab) = lab().await else { return };
+    let web = lab.sleep("web", json!({"StopTimeout": 0})).await;
+    let id = lab.id(&web).await;
+    // Other servers leave it alone; this one has other locks.
+    let (_lock, locks) = (locked(&id), Folder::new());
+    let proxy = Proxy::start(&lab.host).await;
+    let server = in_front_of(&proxy.host, &[("TMPDIR", locks.str())]).await;
+    server.wait_for_status("online").await;
+    wait_until("the events", async || proxy.streams() > 0).await;
+    proxy.go_down();
+    lab.rename(&web, &format!("{web}.before-{}.up", &id[..12]))
+        .await;
+    lab.docker.stop_container(&id, None).await.unwrap();
+    proxy.go_up();
+    until_runs(&lab, &web, &id, true).await;
+}
+
 #[tokio::test]
 async fn old_container_that_a_stop_under_way_ends_is_started_again() {
     let Some(lab) = lab().await else { return };

@@ -432,10 +432,7 @@ async fn container_is_replaced_by_one_call_at_a_time() {
         let mut calls: FuturesUnordered<_> = calls.collect();
         for _ in 0..4 {
             let text = calls.next().await.unwrap();
-            let is_clear = text.contains("is being replaced")
-                || text.contains("no container")
-                || text.contains("No such");
-            assert!(is_clear, "{text}");
+            assert_contains(&text, "is being replaced");
         }
         let replaced = async {
             until_runs(&lab, &web, &id, false).await;
@@ -461,8 +458,48 @@ async fn container_whose_namespaces_others_share_is_not_replaced() {
             assert_eq!(lab.id(&vpn).await, id);
             lab.remove(&app).await;
         }
+        // One of which the engine does not tell, and one that comes before the answer of the user.
+        let shares = json!({"HostConfig": {"NetworkMode": format!("container:{vpn}")}});
+        let app = lab.sleep("untold", shares.clone()).await;
+        let untold = format!("/containers/{}/json", lab.id(&app).await);
+        let proxy = Proxy::redirecting(&lab.host, [&untold, "/containers/json?limit=x"]).await;
+        let server = in_front_of(&proxy.host, &[]).await;
+        fail!(server, "recreate_container", {"container": vpn, "confirm": vpn});
+        lab.remove(&app).await;
+        let mut session = StdioSession::open(&lab.host, &[]).await;
+        let call = session
+            .start("recreate_container", json!({"container": vpn}))
+            .await;
+        let question = session.until("elicitation/create").await;
+        let app = lab.sleep("late", shares).await;
+        let accept = json!({"action": "accept", "content": {"confirm": true}});
+        session
+            .say(response(&question["id"], "result", accept))
+            .await;
+        assert_contains(&session.answer(call).await, &format!("`{app}`"));
+        assert_eq!(lab.id(&vpn).await, id);
+        lab.remove(&app).await;
         succeed!(lab, "recreate_container", {"container": vpn, "confirm": vpn});
     }
+}
+
+/// The engine describes another container in place of the new one.
+#[tokio::test]
+async fn new_container_is_compared_with_the_old_one() {
+    let Some(lab) = lab().await else { return };
+    let web = lab.sleep("web", json!({"StopTimeout": 0})).await;
+    let id = lab.id(&web).await;
+    let other = lab
+        .create("other", &["true"], json!({"HostConfig": {"CpuShares": 7}}))
+        .await;
+    let paths = [web, other].map(|name| format!("/containers/{name}/json"));
+    let proxy = Proxy::redirecting(&lab.host, [&paths[0], &paths[1]]).await;
+    let server = in_front_of(&proxy.host, &[]).await;
+    let error = fail!(server, "recreate_container", {"container": id, "confirm": lab.name("web")});
+    assert_contains(&error, "would differ in more than was asked for");
+    assert_contains(&error, "CpuShares");
+    // It was not even stopped.
+    assert_eq!(lab.state(&id).await, "running");
 }
 
 /// A new container that gets unhealthy after some seconds.
