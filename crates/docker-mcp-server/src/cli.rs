@@ -277,6 +277,12 @@ fn version(printed: &str) -> Option<(u32, u32)> {
     })
 }
 
+/// Last words of a program in Go that ends for lack of memory.
+const NO_MEMORY: [&str; 2] = [
+    "fatal error: runtime: out of memory",
+    "fatal error: runtime: cannot allocate memory",
+];
+
 /// An error with the end of a program's output.
 pub(crate) fn failed(redactor: &Redactor, what: &str, output: &Output, most: usize) -> ToolError {
     let text = redactor.text(&output.text);
@@ -290,6 +296,10 @@ pub(crate) fn failed(redactor: &Redactor, what: &str, output: &Output, most: usi
         || output.text.contains("network.host is not allowed")
     {
         (ToolErrorKind::Forbidden, REFUSED)
+    } else if NO_MEMORY.iter().any(|said| output.text.contains(said)) {
+        let hint =
+            " It needed more memory than it may take (512 MiB): leave parts of the project out.";
+        (ToolErrorKind::Forbidden, hint)
     } else {
         (ToolErrorKind::Upstream, "")
     };

@@ -215,6 +215,20 @@ impl ComposeModel {
         Ok(name.to_owned())
     }
 
+    /// The visible containers of the project, but for those of single commands: of services that `are_known` to the model,
+    /// or that are not.
+    pub(crate) async fn containers(
+        &self,
+        docker: &Docker,
+        are_known: bool,
+    ) -> Result<Vec<ContainerSummary>, ToolError> {
+        let mut found = projects(docker).await?;
+        let mut own = found.remove(text(&self.0["name"])).unwrap_or_default();
+        let is_known = |at: &ContainerSummary| !self.0["services"][service(at)].is_null();
+        own.retain(|at| !is_one_off(at) && is_known(at) == are_known);
+        Ok(own)
+    }
+
     pub(crate) fn has_builds(&self) -> bool {
         members(&self.0["services"]).any(|(_, at)| !at["build"].is_null())
     }

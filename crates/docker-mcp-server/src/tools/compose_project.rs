@@ -11,9 +11,14 @@ use crate::compose::{self, ComposeModel, UpOptions};
 use crate::policy::Policy;
 
 /// Bytes of the program's output in an answer, which contains it twice.
-const MAX_BYTES: usize = 12_000;
+pub(super) const MAX_BYTES: usize = 12_000;
 /// Seconds to resolve a project, which needs less than one on a machine that is not busy.
-const MAX_CONFIG_SECONDS: u32 = 20;
+const MAX_CONFIG_SECONDS: u32 = 10;
+/// Seconds for the program to say what it would do.
+const MAX_DRY_RUN_SECONDS: u32 = 60;
+/// States in a dry run of a container that keeps its files: in any other one it counts as lost.
+const KEPT_STATES: &str =
+    "Running Created Creating Starting Started Stopping Stopped Waiting Healthy Exited";
 /// The names of a project's file, in the order in which compose looks for them.
 const NAMES: [&str; 4] = [
     "compose.yaml",
@@ -68,25 +73,40 @@ impl ComposeProject {
                 .iter()
                 .flat_map(|profile| ["--profile", profile.as_str()]),
         );
-        arguments.extend(["config", "--format", "json"]);
-        arguments.extend(services.iter().map(ObjectName::as_str));
         let compose = Cli::find(docker, directory.clone(), &COMPOSE).await?;
         let roots = &docker.policy.directories;
-        let run = Run {
-            arguments: &arguments,
-            input: yaml.map(str::to_owned),
-            is_quiet: true,
-            // Nothing of the host is protected from containers with all privileges.
-            confined_to: (!docker.policy.is_privileged()).then_some(roots),
-        };
         let deadline = Deadline::new(call, Seconds::new(MAX_CONFIG_SECONDS));
         let redactor = docker.redactor();
-        let config = compose.run(docker, call, &deadline, &redactor, run).await?;
-        if !config.succeeded {
-            let what = "The project is not valid";
-            return Err(cli::failed(&redactor, what, &config, MAX_BYTES));
-        }
+        let read = async |more: &[&str]| {
+            let run = Run {
+                arguments: &[&arguments[..], more].concat(),
+                input: yaml.map(str::to_owned),
+                is_quiet: true,
+                // Nothing of the host is protected from containers with all privileges.
+                confined_to: (!docker.policy.is_privileged()).then_some(roots),
+            };
+            let read = compose.run(docker, call, &deadline, &redactor, run).await?;
+            match read.succeeded {
+                true => Ok(read),
+                false => {
+                    let what = "The project is not valid";
+                    Err(cli::failed(&redactor, what, &read, MAX_BYTES))
+                }
+            }
+        };
+        let mut json = vec!["config", "--format", "json"];
+        json.extend(services.iter().map(ObjectName::as_str));
+        let config = read(&json).await?;
         let model = ComposeModel::parse(&config.stdout)?;
+        let mut warnings = warnings(&config.text);
+        if services.is_empty() {
+            // To read a project needs no engine.
+            let unknown = model.containers(docker, false).await.unwrap_or_default();
+            if !unknown.is_empty() {
+                let all = read(&["--profile", "*", "config", "--services"]).await?;
+                warnings.extend(orphans(&unknown, &all.stdout));
+            }
+        }
         Ok(Self {
             name: model.name()?,
             model,
@@ -94,7 +114,7 @@ impl ComposeProject {
             file: files[0].clone(),
             directory,
             compose,
-            warnings: warnings(&config.text),
+            warnings,
         })
     }
 
@@ -113,24 +133,35 @@ impl ComposeProject {
         Ok((is_own, self.model.check(docker, options).await?))
     }
 
-    /// The containers that `up` would replace or remove, as the program tells them.
+    /// The containers that `up` would replace or remove, as the program tells them. Those that it is silent about count,
+    /// too, and all of which it says what is not known here.
     pub(super) async fn losses(
         &self,
         docker: &Docker,
         call: &Call,
         arguments: &[&str],
     ) -> Result<Vec<String>, ToolError> {
-        let deadline = Deadline::new(call, Seconds::new(3 * MAX_CONFIG_SECONDS));
+        let deadline = Deadline::new(call, Seconds::new(MAX_DRY_RUN_SECONDS));
         // Started services would be waited for.
         let arguments = [&["--dry-run", "--no-start"], arguments].concat();
         // For a new container it looks for the place of a text in one that it did not make.
         let text = self.model.to_text(self.is_own, true);
         let output = self.run_up(docker, call, &deadline, &arguments, text);
         let output = output.await?;
-        let lost = output.text.lines().filter_map(told);
-        let is_lost = |state: &str| matches!(state, "Recreate" | "Removing" | "Removed");
-        let lost = lost.filter(|(kind, _, state)| *kind == "Container" && is_lost(state));
-        let lost: BTreeSet<String> = lost.map(|(_, name, _)| name.to_owned()).collect();
+        let told = output.text.lines().filter_map(told);
+        let told = told.filter(|(kind, ..)| *kind == "Container");
+        let told: Vec<_> = told.map(|(_, name, state)| (name, state)).collect();
+        let is_kept = |state: &str| KEPT_STATES.split(' ').any(|kept| kept == state);
+        let lost = told.iter().filter(|(_, state)| !is_kept(state));
+        let mut lost: BTreeSet<String> = lost.map(|(name, _)| (*name).to_owned()).collect();
+        for container in self.model.containers(docker, true).await? {
+            let name = container.display_name();
+            let is_told = told.iter().any(|(told, _)| *told == name);
+            // It does not tell of one that was only created.
+            if !is_told && container.state == "running" {
+                lost.insert(name.to_owned());
+            }
+        }
         Ok(lost.into_iter().collect())
     }
 
@@ -226,6 +257,21 @@ fn warnings(output: &str) -> Vec<String> {
     let messages = lines.filter_map(|line| line.split_once("level=warning msg=")?.1.into());
     let messages = messages.map(|text: &str| text.trim_matches('"').replace(r#"\""#, "\""));
     messages.collect()
+}
+
+/// The warning of compose about containers of services that the project does not have any more.
+fn orphans(containers: &[ContainerSummary], services: &str) -> Option<String> {
+    let is_orphan =
+        |at: &&ContainerSummary| !services.lines().any(|name| name == compose::service(at));
+    let orphans = containers.iter().filter(is_orphan);
+    let names: Vec<&str> = orphans.map(ContainerSummary::display_name).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Found orphan containers ({}) for this project: it has no such services any more. They stay; \
+             remove_container removes one.",
+            names.join(", ")
+        )
+    })
 }
 
 /// Runs a command of compose on the project of this name, which it knows by its containers.

@@ -3,11 +3,12 @@
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use super::compose_project::{of_running, told};
+use super::compose_project::{MAX_BYTES, of_running, told};
 use super::images::pull;
 use super::lifecycle::{self, StateChange};
 use super::list_containers::health;
 use super::prelude::*;
+use crate::cli;
 use crate::compose::{self, NETWORK, PROJECT, VOLUME};
 use crate::engine::ports_of_summary;
 use crate::policy::is_created;
@@ -362,7 +363,14 @@ impl ComposeService {
         let dry = [&arguments[..], &["--dry-run"]].concat();
         let deadline = Deadline::new(call, None);
         let lost = of_running(docker, call, &deadline, &self.project, &dry).await?;
-        let loss = self.loss(&lost.text, &docker.volume_usage().await?);
+        if !lost.succeeded {
+            let what = format!(
+                "It is not known what `down` of `{}` would remove",
+                self.project
+            );
+            return Err(cli::failed(&docker.redactor(), &what, &lost, MAX_BYTES));
+        }
+        let loss = self.loss(&lost.text, &before, &docker.volume_usage().await?);
         let target = self.project.as_str();
         let all = before.iter().flatten();
         let all: Vec<&str> = all
@@ -422,11 +430,21 @@ impl ComposeService {
         Ok(found)
     }
 
-    /// The sentence about what a dry run says, which does not look at the users of the volumes.
-    fn loss(&self, dry_run: &str, users: &BTreeMap<String, Vec<String>>) -> String {
+    /// The sentence about what a dry run says, which does not look at the users of the volumes. If it tells none of the
+    /// objects that are there, all count.
+    fn loss(
+        &self,
+        dry_run: &str,
+        before: &Objects,
+        users: &BTreeMap<String, Vec<String>>,
+    ) -> String {
         let mut lost: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (kind, name, _) in dry_run.lines().filter_map(told) {
             lost.entry(kind).or_default().insert(name);
+        }
+        for (kind, objects) in [("Container", &before[0]), ("Volume", &before[2])] {
+            let all = || objects.keys().map(String::as_str).collect();
+            lost.entry(kind).or_insert_with(all);
         }
         let containers = lost.remove("Container").unwrap_or_default();
         let is_kept = |volume: &&str| {

@@ -208,6 +208,14 @@ async fn project_is_deployed_from_text_changed_and_removed() {
         assert_has!(up, {"running": 2});
         assert_contains(&up["output"], "Started");
         let untouched = lab.id(&tools).await;
+        // The service of another profile is one of the project.
+        let mark = json!({"docker-mcp-server.created": "true"});
+        let gone = json!({"Labels": merged(of_compose(&project, "gone"), mark)});
+        let orphan = lab.sleep("orphan", gone).await;
+        let up = succeed(&lab, "compose_up", named.clone()).await;
+        let told = format!("Found orphan containers ({orphan}) for this project");
+        assert_contains(&up["output"], &told);
+        lab.remove(&orphan).await;
         // Another text is written, and containers are replaced, once the user agrees.
         let other = merged(deploy, json!({"yaml": yaml("two"), "scale": {"web": 2}}));
         let (loss, up) = confirmed(&lab, "compose_up", other, &project).await;
@@ -280,6 +288,61 @@ async fn text_is_not_written_through_links_or_outside() {
     }
 }
 
+/// Words of a compose program about a dry run, its exit code, and whether the user is asked about the container `NAME`
+/// before it is brought up.
+const DRY_RUNS: [(&str, u8, bool); 5] = [
+    ("Container NAME  Running", 0, false),
+    ("", 0, true),
+    ("Container NAME  Replaced", 0, true),
+    ("NAME was replaced", 0, true),
+    ("Container NAME  Running", 1, false),
+];
+
+/// A program whose words are not known, or that fails, tells nothing of what is lost.
+#[tokio::test]
+async fn silence_of_a_dry_run_counts_as_a_loss() {
+    let dir = Folder::new();
+    dir.write("shop/compose.yml", "services: {}");
+    let script = "#!/bin/sh\ncase \" $* \" in ' version ') echo v2.30.1;;\n*' config '*) \
+        echo \"{\\\"name\\\": \\\"$4\\\", \\\"services\\\": {\\\"web\\\": {\\\"image\\\": \\\"busybox:test\\\"}}}\";;\n\
+        *' --dry-run '*) cat \"${0%/*}/said\"; exit \"$(cat \"${0%/*}/code\")\";; esac\n";
+    let program = dir.write("bin/docker-compose", script);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}/bin:/usr/bin:/bin", dir.str());
+    let env = [
+        ("PATH", path.as_str()),
+        ("DOCKER_MCP_PROJECT_DIR", dir.str()),
+    ];
+    let Some(lab) = lab_with(&env).await else {
+        return;
+    };
+    let project = lab.name("shop");
+    let web = lab
+        .sleep("web", json!({"Labels": of_compose(&project, "web")}))
+        .await;
+    let up = json!({"directory": dir.path().join("shop"), "project": project});
+    let down = json!({"project": project, "action": "down"});
+    for (said, code, is_asked) in DRY_RUNS {
+        dir.write("bin/said", &said.replace("NAME", &web));
+        dir.write("bin/code", &code.to_string());
+        let [up, down] = [("compose_up", &up), ("compose_service", &down)]
+            .map(|(tool, arguments)| refusal(&lab, tool, arguments));
+        let (up, down) = (up.await, down.await);
+        let lost = format!(
+            "are recreated or removed, and lose the files that they wrote outside of volumes: {web}."
+        );
+        assert_eq!(up.contains(&lost), is_asked, "{said}: {up}");
+        let lost = match code {
+            0 => format!(
+                "1 containers of `{project}`, with their logs and the files they wrote: {web}."
+            ),
+            _ => "It is not known what `down`".to_owned(),
+        };
+        assert_contains(&down, &lost);
+        assert_eq!(up.contains("did not come up"), code != 0, "{up}");
+    }
+}
+
 /// A project of two services, as compose would label it.
 async fn project(lab: &Lab) -> String {
     let project = lab.name("shop");
@@ -332,12 +395,25 @@ async fn compose_up_needs_a_program_and_a_directory() {
     let shop = dir.path().join("Shop_1");
     dir.write("Shop_1/compose.yml", "services: {}");
     let text = dir.str();
-    let env = [("DOCKER_MCP_PROJECT_DIR", text), ("PATH", "/nowhere")];
+    let policy = dir.write("policy.json", r#"{"create": {"host_namespaces": true}}"#);
+    let env = [
+        ("DOCKER_MCP_PROJECT_DIR", text),
+        ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
+        ("PATH", "/nowhere"),
+    ];
     let Some(lab) = lab_with(&env).await else {
         return;
     };
     fails_with!(lab, "compose_up", {"directory": shop, "project": lab.name("shop")}, "There is no compose program");
     fails_with!(lab, "compose_up", {"directory": "/etc"}, "outside");
+    let build = json!({"tag": lab.name("x:1"), "dockerfile": "FROM scratch"});
+    fails_with!(
+        lab,
+        "build_image",
+        build,
+        "There is no build program",
+        "install `docker buildx`"
+    );
 
     // A program that prints its arguments and its environment, without secrets of the server.
     let script = "#!/bin/sh\ncase \" $* \" in ' version ') echo v2.30.1; exit;;\n\
