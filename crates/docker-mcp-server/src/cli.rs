@@ -349,19 +349,22 @@ fn without_odd_variable(line: String) -> String {
     }
 }
 
-/// BuildKit's own policy about the sources of a build: images and the files of its directory, but no addresses
-/// and no repositories. It judges each one, whatever instruction, base image or frontend names it.
+/// BuildKit's own policy about the sources of a build: images and the files of its directory, but no addresses, no
+/// repositories, and no images from addresses that mean the host itself. It judges each one, whatever instruction, base
+/// image or frontend names it.
 const SOURCE_POLICY: &str = r#"{"rules": [
     {"action": "DENY", "selector": {"identifier": "*"}},
     {"action": "ALLOW", "selector": {"identifier": "docker-image://*"}},
-    {"action": "ALLOW", "selector": {"identifier": "local://*"}}
+    {"action": "ALLOW", "selector": {"identifier": "local://*"}},
+    {"action": "DENY", "selector": {"match_type": "REGEX", "identifier":
+        "^docker-image://(localhost|[^/]*\\.localhost|127\\.[^/]*|0\\.[^/]*|169\\.254\\.[^/]*|\\[(::|fe80)[^/]*|0x[0-9a-f]+|[0-9]+)[:/]"}}
 ]}"#;
 /// The first version of the API of an engine whose BuildKit (0.11) knows such a policy: Docker 24.
 const FIRST_WITH_POLICY: (usize, usize) = (1, 43);
 /// In errors of builds that use the network of the engine's host.
-const REFUSED: &str = " A build may not fetch an address or a repository, nor use `--network=host`: that gives \
-     access to the network of the engine's host. Put the file beside the Dockerfile, or get it in a RUN; or ask the \
-     operator of this server to allow `host_namespaces` in the policy file (--policy).";
+const REFUSED: &str = " A build may not fetch an address or a repository, nor an image from the host itself, nor use \
+     `--network=host`: that gives access to the network of the engine's host. Put the file beside the Dockerfile, or \
+     get it in a RUN; or ask the operator of this server to allow `host_namespaces` in the policy file (--policy).";
 
 /// The beginning of the names of directories for builds.
 const BUILD_PREFIX: &str = "docker-mcp-build-";

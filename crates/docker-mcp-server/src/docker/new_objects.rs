@@ -2,7 +2,7 @@
 //! tool reaches the engine past the policy.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use mcp_core::tool::ToolError;
@@ -425,15 +425,16 @@ impl Docker {
     }
 }
 
-/// The routes of this machine but the default one, which some VPNs write as two halves; none where the system
-/// does not tell them.
+/// The addresses of this machine, and its routes but the default one, which some VPNs write as two halves; none where
+/// the system does not tell them.
 fn host_routes() -> Vec<IpNet> {
     let read = |name| std::fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
-    let (v4, v6) = (read("route"), read("ipv6_route"));
+    let (v4, v6, own) = (read("route"), read("ipv6_route"), read("fib_trie"));
     let v4 = v4.lines().skip(1).filter_map(route).map(IpNet::from);
     let v6 = v6.lines().filter_map(route_v6).map(IpNet::from);
     v4.chain(v6)
         .filter(|route| route.prefix_len() > 1)
+        .chain(own_addresses(&own).map(IpNet::from))
         .collect()
 }
 
@@ -445,6 +446,14 @@ fn route(line: &str) -> Option<Ipv4Net> {
         Some(Ipv4Addr::from(number.to_ne_bytes()))
     };
     Ipv4Net::with_netmask(number(1)?, number(7)?).ok()
+}
+
+/// The addresses of the machine in `/proc/net/fib_trie`, each before a line that calls it local: to one with the length
+/// 32, as clouds give them, there is no route.
+fn own_addresses(table: &str) -> impl Iterator<Item = IpAddr> {
+    let lines = table.lines().zip(table.lines().skip(1));
+    let local = lines.filter(|(_, kind)| kind.contains("host LOCAL"));
+    local.filter_map(|(line, _)| line.rsplit(' ').next()?.parse().ok())
 }
 
 /// A line of `/proc/net/ipv6_route`.
@@ -494,6 +503,16 @@ mod tests {
             "SecurityOpt": ["no-new-privileges:true"], "Tmpfs": {"/tmp": "size=1m"}, "Runtime": "runc", "Links": null,
             "LogConfig": {"Type": "local", "Config": {"max-size": "10m"}}});
         assert_eq!(others(harmless), 0);
+    }
+
+    #[test]
+    fn addresses_without_a_route_count() {
+        let table = "Local:\n  +-- 0.0.0.0/1 2 0 2\n     |-- 0.0.0.0\n        /0 universe UNICAST\n     \
+            |-- 10.7.0.5\n        /32 host LOCAL\n     |-- 10.7.0.255\n        /32 link BROADCAST\n";
+        let own: Vec<_> = own_addresses(table).collect();
+        assert_eq!(own, ["10.7.0.5".parse::<IpAddr>().unwrap()]);
+        let loopback = "127.0.0.1/32".parse().unwrap();
+        assert!(!cfg!(target_os = "linux") || host_routes().contains(&loopback));
     }
 
     #[cfg(target_endian = "little")]

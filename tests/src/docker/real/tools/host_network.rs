@@ -1,9 +1,11 @@
 //! Builds and networks leave the network of the engine's host alone.
 
+use std::net::Ipv4Addr;
+
 use crate::docker::prelude::*;
 
 /// Dockerfiles by which the builder would reach the host's network; `;` ends a line.
-const FETCHES: [&str; 13] = [
+const FETCHES: [&str; 17] = [
     "FROM scratch;ADD http://127.0.0.1:7/x /x",
     "FROM scratch;ADD https://169.254.169.254/latest/ /x",
     "FROM scratch;add --checksum=sha256:7aa7a5359173d05b63cfd682e3c38487f3cb4f7f1d60659fe59fab1505977d4c http://127.0.0.1:7/x /x",
@@ -17,6 +19,10 @@ const FETCHES: [&str; 13] = [
     "FROM scratch;COPY <<E /x;y;E;ADD http://127.0.0.1:7/x /x",
     "FROM busybox:test;RUN --network=host true",
     "FROM BASE;LABEL c=d",
+    "FROM 127.0.0.1:7/x",
+    "FROM 127.1:7/x",
+    "FROM busybox:test;COPY --from=localhost:7/x /a /b",
+    "# syntax=localhost:7/x;FROM scratch;LABEL a=b",
 ];
 
 const REFUSED: &str = "A build may not fetch an address or a repository";
@@ -101,6 +107,19 @@ const RANGES: [(&str, &str); 14] = [
     ("nonsense", "an address and a length"),
 ];
 
+/// The routes of this machine in private ranges.
+fn private_routes() -> Vec<String> {
+    let routes = fs::read_to_string("/proc/net/route").unwrap_or_default();
+    let routes = routes.lines().skip(1).filter_map(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let number = |at: usize| u32::from_str_radix(words[at], 16).unwrap();
+        let (address, mask) = (Ipv4Addr::from(number(1).to_ne_bytes()), number(7));
+        let is_whole = mask.count_ones() > 8;
+        (address.is_private() && is_whole).then(|| format!("{address}/{}", mask.count_ones()))
+    });
+    routes.collect()
+}
+
 #[tokio::test]
 async fn networks_take_no_addresses_of_the_host() {
     let dir = Folder::new();
@@ -144,6 +163,10 @@ async fn networks_take_no_addresses_of_the_host() {
             text.contains("overlaps") || text.contains("has a route to"),
             "{text}"
         );
+        for taken in private_routes() {
+            let text = fail!(lab, "create_network", {"network": network, "subnet": taken});
+            assert_contains(&text, "has a route to");
+        }
         let [a, b] = {
             let random = uuid::Uuid::new_v4().into_bytes();
             [random[0], random[1]].map(|byte| byte.clamp(1, 250))

@@ -71,7 +71,13 @@ async fn logins_are_those_of_the_docker_configuration() {
     for host in real::docker_engines() {
         let dir = Folder::new();
         let path = format!("{}/bin:{programs}:/usr/bin:/bin", dir.str());
-        let env = [("DOCKER_CONFIG", dir.str()), ("PATH", &path)];
+        // A build gets no image from the host itself otherwise.
+        let policy = dir.write("policy.json", r#"{"create": {"host_namespaces": true}}"#);
+        let env = [
+            ("DOCKER_CONFIG", dir.str()),
+            ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
+            ("PATH", &path),
+        ];
         let lab = Lab::at(host, &env).await;
         let registry = start_registry(&lab, &dir, &program).await;
         let helper = HELPER
