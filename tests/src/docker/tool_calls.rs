@@ -55,8 +55,8 @@ image Reads push_image | {"image": "@"}
 name Loses pull_image | {"image": "@"}
 name Loses tag_image | {"image": "busybox:test", "new_name": "@"}
 name Loses build_image | {"dockerfile": "FROM busybox:test", "tag": "@"}
-new Changes update_container | {"container": "x", "new_name": "@"}
-new Changes create_container | {"name": "@", "image": "x"}
+new Changes update_container | {"container": "OWN", "new_name": "@"}
+new Changes create_container | {"name": "@", NEW}
 new Changes create_network | {"network": "@"}
 project Reads get_container_logs | {"project": "@"}
 project Loses compose_service | {"project": "@", "action": "down"}
