@@ -81,14 +81,21 @@ async fn call(server: &Server, tool: &str, arguments: Value) -> Value {
 /// The result of `tools/call`. A `confirm` is also that of what the tool shows first: with its checksum.
 async fn agree(server: &Server, tool: &str, mut arguments: Value) -> Value {
     let result = call(server, tool, arguments.clone()).await;
-    let given = arguments["confirm"].as_str().unwrap_or("none");
-    match asked_for(&result) {
-        Some(shown) if shown.starts_with(&format!("{given}-")) => {
-            arguments["confirm"] = json!(shown);
-            call(server, tool, arguments).await
-        }
-        _ => result,
+    match confirms(&result, &mut arguments) {
+        true => call(server, tool, arguments).await,
+        false => result,
     }
+}
+
+/// Whether a call was refused until it confirms what its `confirm` names; then the arguments do.
+fn confirms(refused: &Value, arguments: &mut Value) -> bool {
+    let given = arguments["confirm"].as_str().unwrap_or("none");
+    let shown = asked_for(refused).filter(|shown| shown.starts_with(&format!("{given}-")));
+    match shown {
+        Some(shown) => arguments["confirm"] = json!(shown),
+        None => return false,
+    }
+    true
 }
 
 /// The whole reply to a request.
@@ -176,8 +183,15 @@ fn texts(list: &Value) -> Vec<&str> {
 
 /// The error text of a call; empty on success.
 async fn refusal(server: &Server, tool: &str, arguments: &Value) -> String {
-    let call = json!({"name": tool, "arguments": arguments});
-    let body = post(server, "tools/call", call).await.json();
+    let ask = async |arguments: &Value| {
+        let call = json!({"name": tool, "arguments": arguments});
+        post(server, "tools/call", call).await.json()
+    };
+    let mut body = ask(arguments).await;
+    let mut confirmed = arguments.clone();
+    if confirms(&body["result"], &mut confirmed) {
+        body = ask(&confirmed).await;
+    }
     match (&body["error"], &body["result"]["isError"]) {
         (Value::Null, Value::Bool(false)) => String::new(),
         (Value::Null, _) => body["result"]["content"][0]["text"]

@@ -49,9 +49,9 @@ impl Object {
 }
 
 impl Docker {
-    /// Permits a call that may lose data only if the policy and the user agree. `loss` is a sentence
-    /// that says what will be lost; `confirm` is the tool's argument, which must equal `target`. The answer counts for
-    /// these `objects` only.
+    /// Permits a call that may lose data only if the policy and the user agree. `loss` is a sentence that says what will
+    /// be lost; `confirm` is the tool's argument. The answer counts for this loss of these `objects` only: its value is
+    /// the `target` with a checksum of both.
     pub(crate) async fn confirm(
         &self,
         call: &Call,
@@ -60,11 +60,8 @@ impl Docker {
         objects: &[Object],
         confirm: &Option<String>,
     ) -> Result<(), ToolError> {
-        self.policy.permit_destructive()?;
-        let identities: Vec<&str> = objects.iter().map(|one| &*one.identity).collect();
-        call.confirm_identity(loss, target, &identities, confirm.as_deref())
-            .await?;
-        self.permit_same(target, objects).await
+        self.confirm_all(call, loss, target, (objects, &[]), confirm)
+            .await
     }
 
     /// As [`Docker::confirm`], for a loss of several objects, which `what` names together: the answer counts for

@@ -415,7 +415,7 @@ pub(super) struct ComposeUp {
     wait: bool,
     /// Time until compose is ended; default 600.
     timeout_seconds: Option<Seconds>,
-    /// The value that the refused call names, once the user has agreed.
+    /// The value in the refusal, once the user has agreed.
     confirm: Option<String>,
 }
 

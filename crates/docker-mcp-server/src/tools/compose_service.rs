@@ -146,7 +146,7 @@ pub(super) struct ComposeService {
     /// `down` also removes its volumes, with all data.
     #[serde(default)]
     volumes: bool,
-    /// The value that the refused `down` names, once the user has agreed.
+    /// The value in the refusal, once the user has agreed.
     confirm: Option<String>,
 }
 

@@ -375,7 +375,7 @@ pub(super) struct CopyToContainer {
     base64: Option<String>,
     /// Permissions as octal digits, such as 755; default: as before, or 644.
     mode: Option<Bounded<0, 7777>>,
-    /// The path again, to overwrite a file once the user has agreed.
+    /// The value in the refusal, once the user has agreed.
     confirm: Option<String>,
 }
 

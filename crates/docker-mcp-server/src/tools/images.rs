@@ -267,7 +267,7 @@ pub(super) struct PushImage {
     image: ImageName,
     /// Time until it is ended; default 600.
     timeout_seconds: Option<Seconds>,
-    /// Its name again, once the user has agreed.
+    /// The value in the refusal, once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -467,7 +467,7 @@ pub(super) struct BuildImage {
     no_cache: bool,
     /// Time until it is ended; default 600.
     timeout_seconds: Option<Seconds>,
-    /// The tag again, once the user has agreed that another image loses it.
+    /// The value in the refusal, once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -588,7 +588,7 @@ pub(super) struct TagImage {
     image: ImageName,
     /// `name:tag`.
     new_name: ImageName,
-    /// The new name again, once the user has agreed that another image loses it.
+    /// The value in the refusal, once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -629,7 +629,7 @@ pub(super) struct RemoveImage {
     /// Also if stopped containers use it, and with all of its names.
     #[serde(default)]
     force: bool,
-    /// The image again, once the user has agreed.
+    /// The value in the refusal, once the user has agreed.
     confirm: Option<String>,
 }
 

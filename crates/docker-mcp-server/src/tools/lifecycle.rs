@@ -225,7 +225,7 @@ pub(super) struct StopContainer {
     container: ContainerName,
     /// Time before SIGKILL; default: its own, mostly 10.
     timeout_seconds: Option<Bounded<0, 600>>,
-    /// Its name again, once the user has agreed; only for `--rm`.
+    /// The value in the refusal, once the user has agreed (`--rm`).
     confirm: Option<String>,
 }
 
@@ -387,7 +387,7 @@ pub(super) struct KillContainer {
     /// Default KILL.
     #[serde(default)]
     signal: Signal,
-    /// Its name again, once the user has agreed; for HUP, USR1, USR2 only with `--rm`.
+    /// The value in the refusal, once the user has agreed; for HUP, USR1, USR2 only with `--rm`.
     confirm: Option<String>,
 }
 
@@ -472,7 +472,7 @@ pub(super) struct RemoveContainer {
     /// Removes its anonymous volumes, too.
     #[serde(default)]
     volumes: bool,
-    /// Its name again, once the user has agreed.
+    /// The value in the refusal, once the user has agreed.
     confirm: Option<String>,
 }
 

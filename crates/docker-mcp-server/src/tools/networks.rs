@@ -162,7 +162,7 @@ pub(super) struct ConnectNetwork {
     /// Takes the container out.
     #[serde(default)]
     disconnect: bool,
-    /// The container's name again, to take it out once the user has agreed.
+    /// The value in the refusal, once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -237,7 +237,7 @@ impl ConnectNetwork {
 pub(super) struct RemoveNetwork {
     /// Name or id.
     network: ObjectName,
-    /// Its name again, once the user has agreed.
+    /// The value in the refusal, once the user has agreed.
     confirm: Option<String>,
 }
 
@@ -392,7 +392,7 @@ impl Tool for CreateVolume {
 pub(super) struct RemoveVolume {
     /// Its name.
     volume: ObjectName,
-    /// Its name again, once the user has agreed.
+    /// The value in the refusal, once the user has agreed.
     confirm: Option<String>,
 }
 

@@ -39,7 +39,7 @@ pub(super) struct RecreateContainer {
     changes: Map<String, Value>,
     /// Time for the new one to get healthy; default 60.
     timeout_seconds: Option<Bounded<1, 600>>,
-    /// Its name again, once the user has agreed.
+    /// The value in the refusal, once the user has agreed.
     confirm: Option<String>,
 }
 

@@ -310,7 +310,7 @@ pub(super) struct Prune {
     /// Removes them.
     #[serde(default)]
     apply: bool,
-    /// The value that the refused call names, once the user has agreed.
+    /// The value in the refusal, once the user has agreed.
     confirm: Option<String>,
 }
 

@@ -127,9 +127,14 @@ async fn no_tool_resource_or_prompt_mentions_a_hidden_object() {
         if tool == "create_container" {
             remove(&lab, &taken).await;
         }
-        let call = json!({"name": tool, "arguments": arguments});
-        let answer = post(&bounded, "tools/call", call).await;
-        assert_lacks(&answer.body, &hidden);
+        let mut call = json!({"name": tool, "arguments": arguments});
+        for _ in 0..2 {
+            let answer = post(&bounded, "tools/call", call.clone()).await;
+            assert_lacks(&answer.body, &hidden);
+            if !confirms(&answer.json()["result"], &mut call["arguments"]) {
+                break;
+            }
+        }
     }
     bounded.wait_for_status("online").await;
     let listed = bounded.result("resources/list", json!({})).await;
