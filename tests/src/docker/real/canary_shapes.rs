@@ -1,15 +1,20 @@
 //! Secrets of every known shape, planted in every place: no tool, resource or prompt shows one.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::future::join_all;
+use futures_util::{StreamExt as _, stream};
 use serde_json::Map;
 
 use crate::docker::prelude::*;
 
 /// Begins every secret; those of hexadecimal digits and of capital letters differ only in case and digits.
 const MARKS: [&str; 2] = ["c4n4ry", "c0ffee"];
+
+const MAX_CONCURRENT_CALLS: usize = 6;
 
 /// The rows of the table with a secret of their own each: place and text.
 fn planted() -> Vec<(&'static str, String)> {
@@ -169,10 +174,10 @@ async fn no_output_shows_a_planted_secret() {
     ];
     let server = in_front_of(&lab.host, &env).await;
     server.wait_for_status("online").await;
-    let mut outputs = Outputs {
+    let outputs = Outputs {
         server,
-        asked: BTreeSet::new(),
-        shown: BTreeSet::new(),
+        asked: Mutex::default(),
+        shown: Mutex::default(),
     };
     eventually("the container is unhealthy", async || {
         let health = lab.inspect(&runs).await["State"]["Health"].clone();
@@ -252,21 +257,30 @@ async fn no_output_shows_a_planted_secret() {
     let expected = "build_image push_image pull_image recreate_container compose_up compose_up \
                     compose_config compose_config";
     assert_eq!(failed.join(" "), expected);
-    for container in [&runs, &ends, &fails, &made] {
+    let outputs = &outputs;
+    let on_each = [&runs, &ends, &fails, &made].map(async |container| {
         for (tool, arguments) in calls_of(ON_EACH, &[("$ID", container)]) {
             outputs.call(tool, arguments).await;
         }
         outputs.ask_all(OF_EACH, ("$ID", container)).await;
-    }
+    });
     // Every part of the log, also of a private key; the others say the same, or nothing.
-    for tail in 1..=at("text").join("\n").lines().count() {
-        let part = json!({"container": ends, "tail": tail});
-        outputs.call("get_container_logs", part).await;
-    }
-    for text in at("text") {
-        let failed = json!({"container": lab.name("absent"), "error": text});
-        outputs.call("diagnose_container", failed).await;
-    }
+    let tails = 1..=at("text").join("\n").lines().count();
+    let parts = tails.map(|tail| {
+        (
+            "get_container_logs",
+            json!({"container": ends, "tail": tail}),
+        )
+    });
+    let absent = lab.name("absent");
+    let errors = at("text").into_iter();
+    let errors = errors.map(|text| json!({"container": absent, "error": text}));
+    let errors = errors.map(|failed| ("diagnose_container", failed));
+    let calls = stream::iter(parts.chain(errors));
+    let calls = calls.map(|(tool, arguments)| outputs.call(tool, arguments));
+    let calls = calls.buffer_unordered(MAX_CONCURRENT_CALLS);
+    let calls = calls.for_each(async |_| ());
+    tokio::join!(join_all(on_each), calls);
     outputs.ask_all(OF_ALL, ("$SHOP", &lab.name("shop"))).await;
     for verb in ["restart", "stop", "kill", "remove"] {
         let arguments = json!({"container": runs, "confirm": runs});
@@ -292,23 +306,25 @@ async fn no_output_shows_a_planted_secret() {
         for one in all["result"][list].as_array().unwrap() {
             let name = one[name].as_str().unwrap();
             let name = name.trim_end_matches("/logs").trim_end_matches("/stats");
-            assert!(outputs.asked.contains(name), "{name} is not asked");
+            let is_asked = outputs.asked.lock().unwrap().contains(name);
+            assert!(is_asked, "{name} is not asked");
         }
     }
     let log = outputs.server.log();
     outputs.check("the log of the server", &log);
-    assert!(outputs.shown.is_empty(), "{:#?}", outputs.shown);
+    let shown = outputs.shown.lock().unwrap();
+    assert!(shown.is_empty(), "{shown:#?}");
 }
 
 /// The outputs of one server, and the secrets in them.
 struct Outputs {
     server: Server,
-    asked: BTreeSet<String>,
-    shown: BTreeSet<String>,
+    asked: Mutex<BTreeSet<String>>,
+    shown: Mutex<BTreeSet<String>>,
 }
 
 impl Outputs {
-    fn check(&mut self, output: &str, text: &str) {
+    fn check(&self, output: &str, text: &str) {
         let text = text.to_lowercase();
         if !MARKS.iter().any(|mark| text.contains(mark)) {
             return;
@@ -320,22 +336,22 @@ impl Outputs {
                 Some(&lower[from..from + 9])
             });
             if marks.into_iter().any(|secret| text.contains(secret)) {
-                self.shown
-                    .insert(format!("{output} shows {place}: {planted}"));
+                let shown = format!("{output} shows {place}: {planted}");
+                self.shown.lock().unwrap().insert(shown);
             }
         }
     }
 
-    async fn ask(&mut self, output: &str, method: &str, params: Value) -> Value {
+    async fn ask(&self, output: &str, method: &str, params: Value) -> Value {
         let reply = post(&self.server, method, params).await;
         self.check(output, &reply.body);
-        self.asked
-            .insert(output.split(' ').next().unwrap().to_owned());
+        let asked = output.split(' ').next().unwrap().to_owned();
+        self.asked.lock().unwrap().insert(asked);
         reply.json()
     }
 
     /// Makes the requests of a table, with a value in place of a word.
-    async fn ask_all(&mut self, table: &str, word: (&str, &str)) {
+    async fn ask_all(&self, table: &str, word: (&str, &str)) {
         for (asked, params) in calls_of(table, &[word]) {
             let (method, name) = asked.split_once(' ').unwrap();
             self.ask(name, method, params).await;
@@ -343,7 +359,7 @@ impl Outputs {
     }
 
     /// Calls a tool, and again if it names the `confirm` for what it has shown.
-    async fn call(&mut self, tool: &str, mut arguments: Value) -> Value {
+    async fn call(&self, tool: &str, mut arguments: Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});
         let answer = self.ask(tool, "tools/call", params).await;
         match asked_for(&answer["result"]) {

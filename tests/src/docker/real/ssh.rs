@@ -108,37 +108,36 @@ impl Drop for Machine {
 
 #[tokio::test]
 async fn engine_behind_ssh_is_used_as_a_local_one() {
-    for lab in labs(&[]).await {
-        let Some(machine) = Machine::start(&lab.host).await else {
-            return;
-        };
-        let mut server = machine.server("ssh://box").await;
-        let name = lab.run_script("web", "echo hello; exec sleep 600").await;
-        let log = succeed!(server, "get_container_logs", {"container": name, "until_match": "hello",
-            "tail": 10, "follow_seconds": 120});
-        assert_contains(&log["log"], "hello");
-        // More calls at once than sshd lets in unauthenticated.
-        let calls = (0..12).map(|_| succeed(&server, "get_container", json!({"container": name})));
-        for shown in join_all(calls).await {
-            assert_eq!(shown["state"]["status"], "running", "{}", machine.log());
-        }
-        let done = succeed!(server, "execute_command", {"container": name, "command": ["cat", "/etc/hostname"]});
-        assert_eq!(done["exit_code"], 0, "{done}");
-        let stopped = succeed!(server, "stop_container", {"container": name, "timeout_seconds": 0});
-        assert_eq!(stopped["after"], "exited");
-        // Only the stream of events stays open, and nothing once the server has ended.
-        wait_until("one connection", async || {
-            machine.open.load(Ordering::Relaxed) == 1
-        })
-        .await;
-        let pid = nix::unistd::Pid::from_raw(server.pid().cast_signed());
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
-        server.wait_for_exit().await;
-        wait_until("no connection", async || {
-            machine.open.load(Ordering::Relaxed) == 0
-        })
-        .await;
+    let Some(lab) = lab().await else { return };
+    let Some(machine) = Machine::start(&lab.host).await else {
+        return;
+    };
+    let mut server = machine.server("ssh://box").await;
+    let name = lab.run_script("web", "echo hello; exec sleep 600").await;
+    let log = succeed!(server, "get_container_logs", {"container": name, "until_match": "hello",
+        "tail": 10, "follow_seconds": 120});
+    assert_contains(&log["log"], "hello");
+    // More calls at once than sshd lets in unauthenticated.
+    let calls = (0..12).map(|_| succeed(&server, "get_container", json!({"container": name})));
+    for shown in join_all(calls).await {
+        assert_eq!(shown["state"]["status"], "running", "{}", machine.log());
     }
+    let done = succeed!(server, "execute_command", {"container": name, "command": ["cat", "/etc/hostname"]});
+    assert_eq!(done["exit_code"], 0, "{done}");
+    let stopped = succeed!(server, "stop_container", {"container": name, "timeout_seconds": 0});
+    assert_eq!(stopped["after"], "exited");
+    // Only the stream of events stays open, and nothing once the server has ended.
+    wait_until("one connection", async || {
+        machine.open.load(Ordering::Relaxed) == 1
+    })
+    .await;
+    let pid = nix::unistd::Pid::from_raw(server.pid().cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    server.wait_for_exit().await;
+    wait_until("no connection", async || {
+        machine.open.load(Ordering::Relaxed) == 0
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -147,20 +146,14 @@ async fn failures_of_ssh_are_explained() {
     let Some(machine) = Machine::start(&lab.host).await else {
         return;
     };
-    let hosts = [
-        ("ssh://nowhere.invalid", "resolve hostname"),
-        ("ssh://stranger@box", "Permission denied"),
-        ("ssh://box/run/no.sock", "no.sock"),
-    ];
-    for (host, reason) in hosts {
-        let server = machine.server(host).await;
-        let error = fail!(server, "list_containers", {});
-        for part in ["There is no connection", "ssh said", reason] {
-            assert_contains(&error, part);
-        }
-    }
-    machine.dir.write("known_hosts", "");
-    let server = machine.server("ssh://box").await;
-    let error = fail!(server, "list_containers", {});
-    assert_contains(&error, "Host key verification failed");
+    let server = machine.server("ssh://stranger@box").await;
+    let reason = "Permission denied";
+    fails_with!(
+        server,
+        "list_containers",
+        {},
+        "There is no connection",
+        "ssh said",
+        reason
+    );
 }

@@ -2,7 +2,6 @@
 //! reach the engine's network.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,8 +9,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::version::{TLS12, TLS13};
-use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+use rustls::{RootCertStore, ServerConfig};
 use tokio::io::copy_bidirectional;
 use tokio::net::UnixStream;
 use tokio_rustls::TlsAcceptor;
@@ -29,24 +27,40 @@ struct Encrypted {
     _task: AbortOnDropHandle<()>,
 }
 
+/// A certificate that the tests of `mcp-client` use.
+fn file(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/mcp-client/tests/it/tls");
+    folder.join(name)
+}
+
+/// The files of a client that trusts this authority, named as in `DOCKER_CERT_PATH`.
+fn client(authority: &str) -> Folder {
+    let folder = Folder::new();
+    for (from, to) in [
+        (authority, "ca.pem"),
+        ("mutual-client.pem", "cert.pem"),
+        ("leaf.key.pem", "key.pem"),
+    ] {
+        fs::copy(file(from), folder.path().join(to)).unwrap();
+    }
+    folder
+}
+
 impl Encrypted {
-    /// In front of the engine at `unix://…`; accepts clients with a certificate of the authority.
-    async fn start(
-        engine: &str,
-        authority: &Authority,
-        version: &'static SupportedProtocolVersion,
-    ) -> Self {
+    /// In front of the engine at `unix://…`; accepts clients with a certificate of its authority.
+    async fn start(engine: &str) -> Self {
         let provider = Arc::new(ring::default_provider());
-        let clients = WebPkiClientVerifier::builder_with_provider(
-            Arc::new(authority.roots()),
-            Arc::clone(&provider),
-        );
-        let (chain, key) = authority.server();
+        let certificate = |name: &str| CertificateDer::from_pem_file(file(name)).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate("mutual-ca.pem")).unwrap();
+        let roots = Arc::new(roots);
+        let clients = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider));
+        let key = PrivateKeyDer::from_pem_file(file("leaf.key.pem")).unwrap();
         let config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[version])
+            .with_safe_default_protocol_versions()
             .unwrap()
             .with_client_cert_verifier(clients.build().unwrap())
-            .with_single_cert(chain, key)
+            .with_single_cert(vec![certificate("mutual-server.pem")], key)
             .unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let socket = engine.strip_prefix("unix://").unwrap().to_owned();
@@ -97,53 +111,28 @@ async fn works(lab: &Lab, server: &Server, name: &str) {
 
 #[tokio::test]
 async fn client_with_valid_certificate_is_accepted() {
-    let Some(authority) = Authority::new() else {
-        return;
-    };
-    let client = authority.client();
-    for lab in labs(&[]).await {
-        for (name, version) in [("tls12", &TLS12), ("tls13", &TLS13)] {
-            let engine = Encrypted::start(&lab.host, &authority, version).await;
-            let server = with_certificates(&engine.host, client.path()).await;
-            works(&lab, &server, name).await;
-        }
-    }
+    let Some(lab) = lab().await else { return };
+    let engine = Encrypted::start(&lab.host).await;
+    let server = with_certificates(&engine.host, client("mutual-ca.pem").path()).await;
+    works(&lab, &server, "web").await;
 }
 
 #[tokio::test]
 async fn invalid_certificate_is_explained() {
-    let (Some(authority), Some(stranger)) = (Authority::new(), Authority::new()) else {
-        return;
-    };
     let Some(host) = real::docker() else { return };
-    let (theirs, unknown, distrustful) =
-        (stranger.client(), authority.client(), authority.client());
-    // Certified by an authority that the engine does not trust.
-    for file in ["cert.pem", "key.pem"] {
-        fs::copy(theirs.path().join(file), unknown.path().join(file)).unwrap();
+    // One client does not trust the authority of the engine, and one has no key.
+    let (distrustful, keyless) = (client("ca.pem"), client("mutual-ca.pem"));
+    fs::remove_file(keyless.path().join("key.pem")).unwrap();
+    let engine = Encrypted::start(&host).await;
+    for dir in [distrustful, keyless] {
+        let server = with_certificates(&engine.host, dir.path()).await;
+        let said = fail(&server, "list_containers", json!({})).await;
+        assert_contains(&said, "TLS connection");
+        assert_contains(&said, "DOCKER_CERT_PATH");
+        assert_lacks(&said, dir.str());
+        server.wait_for_status("degraded").await;
     }
-    // This client does not trust the authority of the engine.
-    let ca = distrustful.path().join("ca.pem");
-    fs::copy(theirs.path().join("ca.pem"), ca).unwrap();
-    let mut cases = vec![("unknown", unknown), ("distrustful", distrustful)];
-    for file in ["ca.pem", "cert.pem", "key.pem"] {
-        let (missing, broken) = (authority.client(), authority.client());
-        fs::remove_file(missing.path().join(file)).unwrap();
-        fs::write(broken.path().join(file), "-----BEGIN NOTHING-----\n").unwrap();
-        cases.extend([("missing", missing), ("broken", broken)]);
-    }
-    for version in [&TLS12, &TLS13] {
-        let engine = Encrypted::start(&host, &authority, version).await;
-        for (case, dir) in &cases {
-            let server = with_certificates(&engine.host, dir.path()).await;
-            let said = fail(&server, "list_containers", json!({})).await;
-            assert!(said.contains("TLS connection"), "{case}: {said}");
-            assert!(said.contains("DOCKER_CERT_PATH"), "{case}: {said}");
-            assert!(!said.contains(dir.str()), "{case}: {said}");
-            server.wait_for_status("degraded").await;
-        }
-        assert_eq!(engine.accepted.load(Ordering::Relaxed), 0);
-    }
+    assert_eq!(engine.accepted.load(Ordering::Relaxed), 0);
 }
 
 /// A docker configuration with one context whose engine wants certificates.
@@ -164,13 +153,10 @@ fn context(folder: &Folder, certificates: &Folder, host: &str, name: &str) {
 
 #[tokio::test]
 async fn docker_context_has_its_own_certificates() {
-    let Some(authority) = Authority::new() else {
-        return;
-    };
     let Some(lab) = lab().await else { return };
-    let engine = Encrypted::start(&lab.host, &authority, &TLS13).await;
+    let engine = Encrypted::start(&lab.host).await;
     let (config, shop) = (Folder::new(), Folder::new());
-    context(&config, &authority.client(), &engine.host, "remote");
+    context(&config, &client("mutual-ca.pem"), &engine.host, "remote");
     shop.write("compose.yml", &web_project("init: true", ""));
     let env = [
         ("DOCKER_CONFIG", config.str()),
@@ -186,79 +172,5 @@ async fn docker_context_has_its_own_certificates() {
         let up = succeed!(server, "compose_up", {"directory": shop.path(), "project": project});
         assert_eq!(up["running"], 1, "{up}");
         assert_eq!(lab.state(&format!("{project}-web-1")).await, "running");
-    }
-}
-
-/// Commands that make a certificate authority, and the keys and certificates of an engine and a client.
-const CERTIFY: &str = r#"set -e
-req="openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
-$req -x509 -days 2 -subj '/CN=mcp test ca' -keyout ca.key -out ca.crt
-echo 'subjectAltName=IP:127.0.0.1,DNS:localhost' > extensions
-for who in server client; do
-    $req -subj "/CN=mcp test $who" -keyout $who.key -out request
-    echo "extendedKeyUsage=${who}Auth" >> extensions
-    openssl x509 -req -in request -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 \
-        -extfile extensions -out $who.crt
-    : > extensions
-done
-"#;
-
-/// A certificate authority for one engine and one client.
-pub(super) struct Authority(Folder);
-
-impl Authority {
-    /// `None` if there is no `openssl`.
-    pub(super) fn new() -> Option<Self> {
-        let version = Command::new("openssl")
-            .arg("version")
-            .stdout(Stdio::null())
-            .status();
-        if !version.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: there is no openssl to make certificates with");
-            return None;
-        }
-        let authority = Self(Folder::new());
-        let mut openssl = Command::new("sh");
-        openssl
-            .args(["-c", CERTIFY])
-            .current_dir(authority.0.path());
-        let output = openssl.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
-        Some(authority)
-    }
-
-    /// The authority that the engine trusts.
-    pub(super) fn roots(&self) -> RootCertStore {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.certificate("ca")).unwrap();
-        roots
-    }
-
-    /// The certificate and the key of the engine.
-    pub(super) fn server(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
-        let key = PrivateKeyDer::from_pem_file(self.file("server.key")).unwrap();
-        (vec![self.certificate("server")], key)
-    }
-
-    /// The files of a client, named as in `DOCKER_CERT_PATH`.
-    pub(super) fn client(&self) -> Folder {
-        let folder = Folder::new();
-        for (from, to) in [
-            ("ca.crt", "ca.pem"),
-            ("client.crt", "cert.pem"),
-            ("client.key", "key.pem"),
-        ] {
-            fs::copy(self.file(from), folder.path().join(to)).unwrap();
-        }
-        folder
-    }
-
-    fn certificate(&self, who: &str) -> CertificateDer<'static> {
-        CertificateDer::from_pem_file(self.file(&format!("{who}.crt"))).unwrap()
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
     }
 }
