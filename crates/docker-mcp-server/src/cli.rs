@@ -277,7 +277,7 @@ fn version(printed: &str) -> Option<(u32, u32)> {
     })
 }
 
-/// What a program in Go says before it ends for lack of memory.
+/// Last words of a program in Go that ends for lack of memory.
 const NO_MEMORY: [&str; 2] = [
     "fatal error: runtime: out of memory",
     "fatal error: runtime: cannot allocate memory",
@@ -350,7 +350,8 @@ fn without_odd_variable(line: String) -> String {
 }
 
 /// BuildKit's own policy about the sources of a build: images and the files of its directory, but no addresses, no
-/// repositories, and no images from addresses that mean the host itself. It judges each one, whatever instruction, base image or frontend names it.
+/// repositories, and no images from addresses that mean the host itself. It judges each one, whatever instruction, base
+/// image or frontend names it.
 const SOURCE_POLICY: &str = r#"{"rules": [
     {"action": "DENY", "selector": {"identifier": "*"}},
     {"action": "ALLOW", "selector": {"identifier": "docker-image://*"}},
@@ -362,8 +363,8 @@ const SOURCE_POLICY: &str = r#"{"rules": [
 const FIRST_WITH_POLICY: (usize, usize) = (1, 43);
 /// In errors of builds that use the network of the engine's host.
 const REFUSED: &str = " A build may not fetch an address or a repository, nor an image from the host itself, nor use \
-     `--network=host`: that gives access to the network of the engine's host. Put the file beside the Dockerfile, or get it in a RUN; or ask the \
-     operator of this server to allow `host_namespaces` in the policy file (--policy).";
+     `--network=host`: that gives access to the network of the engine's host. Put the file beside the Dockerfile, or \
+     get it in a RUN; or ask the operator of this server to allow `host_namespaces` in the policy file (--policy).";
 
 /// The beginning of the names of directories for builds.
 const BUILD_PREFIX: &str = "docker-mcp-build-";

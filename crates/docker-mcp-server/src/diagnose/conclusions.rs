@@ -552,7 +552,8 @@ const BEFORE_HOST: &str = "lookup|enotfound|eai_again|host|host:|name|unknownhos
 /// Of these words, those that are followed by nothing else; after the others only a quoted word is surely a host.
 const ONLY_BEFORE_HOST: &str = "lookup|enotfound|eai_again|host:|unknownhostexception:|resolve:";
 /// Further words before a host with a port: elsewhere `word:7` is a process, a line of a file or a part of a time.
-const BEFORE_PORT: &str = "tcp|tcp4|tcp6|on|connect|connect:|connecting|connection|connection:|server|broker|econnrefused|econnreset|etimedout|ehostunreach|enetunreach|serverselectiontimeouterror:";
+const BEFORE_PORT: &str = "tcp|tcp4|tcp6|on|connect|connect:|connecting|connection|connection:|server|broker|\
+    econnrefused|econnreset|etimedout|ehostunreach|enetunreach|serverselectiontimeouterror:";
 /// Words after these that are no hosts.
 const NO_HOST: &str =
     "not|found|failed|failure|error|the|a|an|of|for|in|on|is|was|by|be|timed|timeout|unknown";

@@ -16,7 +16,7 @@ pub(super) const MAX_BYTES: usize = 12_000;
 const MAX_CONFIG_SECONDS: u32 = 10;
 /// Seconds for the program to say what it would do.
 const MAX_DRY_RUN_SECONDS: u32 = 60;
-/// What a container becomes that keeps its files: in any other state of a dry run it counts as lost.
+/// States in a dry run of a container that keeps its files: in any other one it counts as lost.
 const KEPT_STATES: &str =
     "Running Created Creating Starting Started Stopping Stopped Waiting Healthy Exited";
 /// The names of a project's file, in the order in which compose looks for them.

@@ -120,7 +120,7 @@ async fn client_with_valid_certificate_is_accepted() {
 #[tokio::test]
 async fn invalid_certificate_is_explained() {
     let Some(host) = real::docker() else { return };
-    // This client does not trust the authority of the engine; that one has no key.
+    // One client does not trust the authority of the engine, and one has no key.
     let (distrustful, keyless) = (client("ca.pem"), client("mutual-ca.pem"));
     fs::remove_file(keyless.path().join("key.pem")).unwrap();
     let engine = Encrypted::start(&host).await;

@@ -288,8 +288,8 @@ async fn text_is_not_written_through_links_or_outside() {
     }
 }
 
-/// What a compose program says of a dry run, how it ends, and whether the user is asked about the container `NAME` before
-/// it is brought up.
+/// Words of a compose program about a dry run, its exit code, and whether the user is asked about the container `NAME`
+/// before it is brought up.
 const DRY_RUNS: [(&str, u8, bool); 5] = [
     ("Container NAME  Running", 0, false),
     ("", 0, true),
