@@ -26,8 +26,8 @@ use crate::workspace::{
 /// Bytes of a message.
 const MAX_MESSAGE_BYTES: usize = 200_000;
 
-/// Sends the agent of a task a correction or a next step, also after its end; it keeps its history.
-/// Returns as run_task.
+/// Sends the agent of a task a correction or a next step, also after its end. The agent keeps its
+/// history. Returns as run_task.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SendMessage {

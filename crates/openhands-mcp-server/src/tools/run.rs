@@ -26,8 +26,8 @@ use crate::state::TaskStatus;
 use crate::task::{ShortReport, TaskSpec, create, task_of_question};
 use crate::workspace::Directory;
 
-/// Gives a coding task to an OpenHands agent, which works on it with a shell and an editor. Returns
-/// the result if it is done in time, otherwise status running or queued and the task_id for wait_task.
+/// Gives a coding task to an OpenHands agent, which has a shell and an editor. Returns the result if it is done in time,
+/// otherwise status running or queued and the task_id for wait_task.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunTask {
@@ -44,7 +44,7 @@ pub(crate) struct RunTask {
     worktree_files: Vec<FileName>,
     /// Seconds to wait for the end; default 20.
     wait_seconds: Option<WaitSeconds>,
-    /// The same key never starts the task twice, until delete_task: a lost call can be repeated.
+    /// A repeated call with the same key starts no second task, until delete_task.
     idempotency_key: Option<String>,
     /// Steps after which it is stopped.
     max_iterations: Option<Bounded<1, 100_000>>,
