@@ -1,7 +1,8 @@
 //! The engine, as far as the policy lets a caller see and change it.
 //!
-//! Every object is fetched here: by `container`, `image` … to read it, by `mutable_…` to change it. Both apply
-//! the rules to the object as it is. What a call adds, such as a new name, the tool checks itself.
+//! Every object that a call names is fetched here: by `container`, `image` … to read it, by `mutable_…` to change it.
+//! Both apply the rules to the object as it is. Lists that a tool reads beside it (`docker.engine`) are filtered by the
+//! tool. What a call adds, such as a new name, the tool checks itself.
 
 mod confirm;
 mod new_objects;

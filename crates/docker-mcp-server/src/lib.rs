@@ -1,7 +1,7 @@
 //! MCP server for Docker containers.
 //!
-//! A call arrives as the arguments of one of the `tools`; every name in them is a
-//! `engine::name::Name`, which cannot change a URL path. The tool gets its objects from [`Docker`],
+//! A call arrives as the arguments of one of the `tools`; every name that becomes a part of
+//! a path is an `engine::name::Name`, which cannot change a URL path. The tool gets its objects from [`Docker`],
 //! which applies the `policy`, and sends requests through `engine`, which knows the address of
 //! Docker and explains its errors. Results are cleaned, redacted (`upstream::redact`) and truncated,
 //! since a container decides the content and the size of its log and its labels.

@@ -1,7 +1,7 @@
 //! Admission of calls: the one place where a call of a tool that its caller may use is judged with its arguments.
 //!
-//! The core asks here for each call of a listed tool, in every era and under every spelling; `call_tool` asks for the
-//! tool that it calls.
+//! The core asks here for each call of a tool, if there are roles or views, in every era and under every spelling;
+//! `call_tool` asks for the tool that it calls.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

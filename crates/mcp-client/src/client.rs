@@ -91,7 +91,8 @@ impl Client {
     /// HTTP in the modern era by closing the stream.
     ///
     /// If the server no longer knows the session, it did not accept the request: the client opens a
-    /// new session and repeats the request once. Nothing else is repeated.
+    /// new session and repeats the request once. The request is also repeated once if the server has told that parameter
+    /// headers are missing, or has refused a token that could be renewed.
     ///
     /// # Errors
     /// See [`Error`].

@@ -48,7 +48,7 @@ const REMOVAL_GRACE: Duration = Duration::from_secs(10);
 pub(crate) struct Engine {
     address: Address,
     pub(super) connector: Connector,
-    /// For streamed replies of unlimited size.
+    /// For pulls, pushes and commands in containers; the head of `engine` says why.
     pub(crate) streams: bollard::Docker,
     timeout: Duration,
 }

@@ -32,7 +32,8 @@ pub(super) struct Published {
     nothing: Arc<Catalog>,
 }
 
-/// The items that a caller sees. A request uses the same ones to its end.
+/// The items that a caller sees. Each look-up of a request may give a newer catalog; the one that the item is taken from
+/// judges the call.
 pub(super) struct Catalog {
     items: ServerItems,
     seen_by: SeenBy,

@@ -29,7 +29,7 @@ pub struct ClientInfo {
     pub message_meta: Option<Arc<Value>>,
 }
 
-/// The client of a call. Each era and tasks have their own implementation.
+/// The client of a call: of a request in any era, of a task, or none.
 pub trait Client: Send + Sync {
     /// Facts about it.
     fn info(&self) -> &ClientInfo;

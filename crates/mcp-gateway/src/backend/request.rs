@@ -1,5 +1,6 @@
-//! One request to a backend: with a concurrency limit, a circuit breaker, a wait for a backend that is
-//! being started, and one retry if the first try certainly had no effect.
+//! One request to a backend: with a concurrency limit, a circuit breaker, a wait for a backend that is being started, and
+//! repeats: once if the first try had no effect or the request is idempotent, once in the newest era if the backend asks
+//! its client there only, and for a while at a backend that is alone behind the gateway.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

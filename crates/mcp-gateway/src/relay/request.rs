@@ -23,7 +23,7 @@ use super::Relay;
 use super::questions::{Asker, CallHandler, Owner, Question, SentRequest, SuspendedRequest};
 use crate::backend::{APPS, Backend, RequestError, cancelled};
 
-/// Questions that a backend can ask within one call.
+/// Results `input_required`, and requests for more time, of a backend within one call.
 const MAX_ROUNDS: usize = 20;
 /// The timeout if neither the backend nor the client has one.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! Checks host, origin and token of a request, by its headers alone, before any allocation.
+//! Checks host, origin and token of a request, by its headers alone, before its body is read.
 
 use std::sync::Arc;
 

@@ -362,7 +362,7 @@ async fn all_operations_are_applied_or_none() {
         [{"op": "connect", "node": "Webhook", "to": "Set", "output": 65_535}, "above 100"],
         [{"op": "connect", "node": "Webhook", "to": "Set", "input": 101}, "above 100"],
         [{"op": "rename_workflow", "to": " "}, "must not be empty"],
-        [{"op": "explode"}, "explode"],
+        [{"op": "explode"}, "operations[1].op: unknown variant, expected one of `add_node`"],
     ]);
     for row in table.as_array().unwrap() {
         let arguments = json!({"workflow_id": workflow.id, "operations": [first, row[0]]});
