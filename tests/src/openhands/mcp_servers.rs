@@ -8,9 +8,10 @@ use tokio::net::{TcpListener, TcpStream};
 use uuid::Uuid;
 
 use super::callbacks::{host, wait_for_delivery};
+use super::repositories::confirmation;
 use super::{
     NAME, add_agent, call, call_with_id, client_with, conversation, env_with, remove_agent,
-    run_task, wait_for_status,
+    run_task, tool_error, wait_for_status,
 };
 use crate::harness::real::{self, OpenHands, openhands};
 use crate::harness::{
@@ -187,7 +188,9 @@ async fn task_restarts_a_container_through_the_gateway() {
     assert_eq!(run["status"], "finished", "{run} {:?}", caller.tools());
     assert_contains(&run["result"], &name);
     assert_ne!(started().await, before);
-    let remove = json!({"container": name, "force": true, "confirm": name});
+    let mut remove = json!({"container": name, "force": true});
+    let question = tool_error(&admin, "remove_container", remove.clone()).await;
+    remove["confirm"] = json!(confirmation(&question));
     call(&admin, "remove_container", remove).await;
     remove_agent(&real, &caller.name).await;
 }

@@ -54,6 +54,7 @@ async fn task_of_a_gateway_is_found_cancelled_and_lost_with_it() {
     let cancelled = a.cancelled(&running.id);
     b.cancel(&running.id).await.unwrap();
     timeout(Duration::from_secs(60), cancelled).await.unwrap();
+    until("the other gateway", || b.others() == 1);
     drop(first);
     until("its end", || b.others() == 0);
     assert!(b.find(OWNER, &running.id).await.unwrap().unwrap().is_lost);

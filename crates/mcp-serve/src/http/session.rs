@@ -1,8 +1,8 @@
 //! Sessions of the legacy era (specification, "Session Management").
 //!
 //! A session id is not a key into a table, but a signed description of the session: the result of the
-//! negotiation, its time, and the principal. So a session survives a restart of the server and is valid
-//! in every process with the same key, and memory for sessions has a limit.
+//! negotiation, its time, and its owner: the principal in its view (`HttpRequest::owner`). So a session survives a restart
+//! of the server and is valid in every process with the same key, and memory for sessions has a limit.
 //!
 //! Kept in memory are requests in flight, open questions to clients, subscriptions, and the sessions that were used, as
 //! many as there is room for; kept in a file ([`ended`]) are those that a client has ended.
@@ -69,7 +69,7 @@ pub(super) struct Session {
 /// The content of a session id.
 #[derive(Clone, Debug, PartialEq)]
 struct VerifiedId {
-    principal: String,
+    owner: String,
     negotiated: Negotiated,
     /// A keyed hash of the id, which traces show: the id itself opens the session.
     number: u64,
@@ -98,17 +98,12 @@ impl Sessions {
         self.live.lock().by_id.len()
     }
 
-    /// Returns the id of a new session of `principal`.
-    pub(super) fn create_id(&self, negotiated: Negotiated, principal: &str) -> Option<String> {
-        self.create_id_at(negotiated, principal, unix_time())
+    /// Returns the id of a new session of `owner`.
+    pub(super) fn create_id(&self, negotiated: Negotiated, owner: &str) -> Option<String> {
+        self.create_id_at(negotiated, owner, unix_time())
     }
 
-    fn create_id_at(
-        &self,
-        negotiated: Negotiated,
-        principal: &str,
-        now: Duration,
-    ) -> Option<String> {
+    fn create_id_at(&self, negotiated: Negotiated, owner: &str, now: Duration) -> Option<String> {
         let mut payload = Vec::with_capacity(26 + negotiated.client.as_str().len());
         let revision = Revision::ALL
             .iter()
@@ -137,34 +132,34 @@ impl Sessions {
         payload.extend_from_slice(&now.as_secs().to_le_bytes());
         payload.extend_from_slice(&handle()?.to_be_bytes());
         payload.extend_from_slice(client.as_str().as_bytes());
-        Some(self.signer.seal(&purpose(principal), &payload))
+        Some(self.signer.seal(&purpose(owner), &payload))
     }
 
-    /// Opens the session with this id if it belongs to `principal` and has not ended. Unknown, foreign
+    /// Opens the session with this id if it belongs to `owner` and has not ended. Unknown, foreign
     /// and ended ids are indistinguishable. `client` names the one that its place in memory counts for.
     pub(super) fn open(
         &self,
         id: &str,
-        principal: &str,
+        owner: &str,
         client: impl FnOnce() -> String,
     ) -> Option<Arc<Session>> {
-        let known = self.live.lock().find(id, principal);
+        let known = self.live.lock().find(id, owner);
         if known.is_some() {
             return known;
         }
-        let verified = self.verify(id, principal)?;
+        let verified = self.verify(id, owner)?;
         let mut live = self.live.lock();
         if live.ended.contains(verified.handle) {
             return None;
         }
         // Another request may have opened it meanwhile.
-        let known = live.find(id, principal);
+        let known = live.find(id, owner);
         Some(known.unwrap_or_else(|| live.add(id, client(), verified)))
     }
 
     /// Ends a session of `client`. Returns false if it is unknown or has ended before.
-    pub(super) fn end(&self, id: &str, principal: &str, client: &str) -> bool {
-        let Some(VerifiedId { handle, issued, .. }) = self.verify(id, principal) else {
+    pub(super) fn end(&self, id: &str, owner: &str, client: &str) -> bool {
+        let Some(VerifiedId { handle, issued, .. }) = self.verify(id, owner) else {
             return false;
         };
         let session = EndedSession {
@@ -184,8 +179,8 @@ impl Sessions {
     }
 
     /// Checks the signature of an id, and that it has not expired.
-    fn verify(&self, id: &str, principal: &str) -> Option<VerifiedId> {
-        let payload = self.signer.open(&purpose(principal), id)?;
+    fn verify(&self, id: &str, owner: &str) -> Option<VerifiedId> {
+        let payload = self.signer.open(&purpose(owner), id)?;
         let (&[revision, capabilities], rest) = payload.split_first_chunk()?;
         let (issued, rest) = rest.split_first_chunk()?;
         // Ids of earlier versions end with the random bytes.
@@ -198,7 +193,7 @@ impl Sessions {
             structured_only: capabilities & 16 != 0,
         };
         let verified = VerifiedId {
-            principal: principal.to_owned(),
+            owner: owner.to_owned(),
             negotiated: Negotiated {
                 revision: *Revision::ALL.get(usize::from(revision))?,
                 capabilities,
@@ -219,13 +214,11 @@ impl VerifiedId {
 }
 
 impl LiveSessions {
-    /// Returns the session with this id if it is in memory and belongs to `principal`.
-    fn find(&self, id: &str, principal: &str) -> Option<Arc<Session>> {
+    /// Returns the session with this id if it is in memory and belongs to `owner`.
+    fn find(&self, id: &str, owner: &str) -> Option<Arc<Session>> {
         let session = self.by_id.get(id)?;
-        let VerifiedId {
-            principal: owner, ..
-        } = &session.verified;
-        let is_open = owner == principal && session.verified.is_valid_at(unix_time());
+        let verified = &session.verified;
+        let is_open = verified.owner == owner && verified.is_valid_at(unix_time());
         is_open.then(|| Arc::clone(session))
     }
 
@@ -319,8 +312,8 @@ impl Session {
     }
 }
 
-fn purpose(principal: &str) -> String {
-    format!("session of {principal}")
+fn purpose(owner: &str) -> String {
+    format!("session of {owner}")
 }
 
 /// Returns the age of a session; `None` if it was issued later than clocks may differ.

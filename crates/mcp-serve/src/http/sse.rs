@@ -31,8 +31,8 @@ pub(super) struct SseSessions(Mutex<HashMap<String, SseSession>>);
 
 #[derive(Clone)]
 pub(super) struct SseSession {
-    /// The name of its principal; empty where no token is required.
-    principal: String,
+    /// Its owner (`HttpRequest::owner`).
+    owner: String,
     id: Arc<str>,
     connection: Arc<Connection>,
     sender: MessageSender,
@@ -60,7 +60,7 @@ impl App {
         let (sender, messages) = MessageSender::new();
         let caller = Caller::default().with_principal(request.principal().cloned());
         let session = SseSession {
-            principal: request.owner(),
+            owner: request.owner(),
             id: id.as_str().into(),
             connection: Arc::default(),
             sender,
@@ -92,7 +92,7 @@ impl App {
             fields.find_map(|field| field.strip_prefix("sessionId="))
         });
         let session = id.and_then(|id| self.sse.0.lock().get(id).cloned());
-        let Some(session) = session.filter(|session| session.principal == request.owner()) else {
+        let Some(session) = session.filter(|session| session.owner == request.owner()) else {
             return self.refuse_unread(request, Error::SessionNotFound.into());
         };
         match self.receive(&mut request).await {

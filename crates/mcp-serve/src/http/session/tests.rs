@@ -22,7 +22,7 @@ fn client() -> String {
 fn verified() -> VerifiedId {
     VerifiedId {
         handle: 0,
-        principal: String::new(),
+        owner: String::new(),
         negotiated: negotiated(),
         number: 0,
         issued: unix_time().as_secs(),
