@@ -30,7 +30,7 @@ const NEWEST: &str = "0.2.0-alpha.12";
 /// scenario about polling without a stream, which has three checks.
 type Run = (&'static str, &'static str, &'static str, [u64; 2]);
 
-/// Those of the newest suite, and the older one.
+/// Runs of the newest suite, and of the older one.
 const RUNS: [Run; 3] = [
     ("2025-11-25", NEWEST, "--requirements 2025-11-25", [83, 80]),
     (

@@ -29,9 +29,9 @@ pub(super) struct GitHost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lost {
     None,
-    /// Those to pushes.
+    /// Answers to pushes.
     Pushes,
-    /// Those to the next push and to all that follows.
+    /// Answers to the next push and to all that follows.
     FromPush,
     All,
 }

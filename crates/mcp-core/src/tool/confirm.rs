@@ -40,22 +40,7 @@ impl Call {
         target: &str,
         given: Option<&str>,
     ) -> Result<(), ToolError> {
-        self.confirm_identity(loss, target, &(), given).await
-    }
-
-    /// As [`Call::confirm`], for a target of which another one may get the name: the answer of a user who is asked counts
-    /// for this `identity` only, such as an id.
-    ///
-    /// # Errors
-    /// As [`Call::confirm`].
-    pub async fn confirm_identity(
-        &self,
-        loss: &str,
-        target: &str,
-        identity: &(impl Hash + Sync + ?Sized),
-        given: Option<&str>,
-    ) -> Result<(), ToolError> {
-        let key = format!("{CONFIRMATION}{}", checksum(&(loss, target, identity)));
+        let key = format!("{CONFIRMATION}{}", checksum(&(loss, target)));
         if self.capabilities().elicitation {
             let schema = json!({
                 "type": "object",

@@ -126,7 +126,7 @@ impl ConversationTags {
         !self.set.is_empty()
     }
 
-    /// Those of the conversation `now`, with the ones that were set here.
+    /// The tags of the conversation `now`, with the ones that were set here.
     pub(super) fn merged_into(&self, mut now: Self) -> Self {
         for name in &self.set {
             now.set(name, self.values.get(name).cloned());
