@@ -320,8 +320,9 @@ async fn reading_a_task_leaves_nothing_behind() {
     for directory in [&project, &plain] {
         std::fs::write(directory.join(".gitignore"), ignored).unwrap();
         let before = listing(&directory.join(".git"));
-        let task =
-            "RUN: head -c 25000000 /dev/urandom | tee model.ckpt > ignored.bin; echo small > small";
+        // The first byte is one that the edit below replaces.
+        let task = "RUN: (printf a; head -c 24999999 /dev/urandom) | tee model.ckpt > ignored.bin; \
+                    echo small > small";
         let run = call!(client, "run_task", {"task": task, "workspace": directory});
         let id = &run["task_id"];
         assert_eq!(run["status"], "finished", "{run}");
