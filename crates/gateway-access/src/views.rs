@@ -72,7 +72,8 @@ impl View {
     }
 
     /// Decides about one item, without the role of a caller; `owner` is the backend of a resource. Which backend has an
-    /// item is not decided here.
+    /// item is decided here only for a tool that is not in the catalog, which has its name here, its published name or
+    /// the form `KEY:NAME`.
     pub fn decide(&self, item: AccessItem<'_>, owner: Option<&str>) -> Decision<'_> {
         match item {
             AccessItem::Tool { name, .. } if OWN_TOOLS.contains(&name) => {
@@ -84,12 +85,8 @@ impl View {
         }
     }
 
-    /// Decides about a tool that is not in the catalog, by its name here, its published name or the form `KEY:NAME`.
-    pub fn decide_missing(&self, name: &str) -> Decision<'_> {
+    fn decide_missing(&self, name: &str) -> Decision<'_> {
         let item = |name| AccessItem::Tool { name, effect: None };
-        if OWN_TOOLS.contains(&name) {
-            return self.decide(item(name), None);
-        }
         let original = self.original(name);
         let published = name.replacen([':', '.'], "__", 1);
         let mut tools = self.tools.iter();

@@ -45,43 +45,26 @@ impl GatewayPage {
             queries: Semaphore::new(MAX_QUERIES),
         }
     }
+
+    /// The person who looks at the page, with the role.
+    fn viewer(&self, caller: Option<&Arc<Principal>>) -> Viewer {
+        Viewer::from_principal(self.gateway.admission(), caller.cloned())
+    }
 }
 
-/// A person who looks at the page, with the role.
-struct PageViewer(Viewer);
-
-impl PageViewer {
-    fn new(gateway: &Gateway, caller: Option<&Arc<Principal>>) -> Self {
-        Self(Viewer::from_principal(gateway.admission(), caller.cloned()))
+/// True if a person sees what no tool tells: the configuration, addresses, what children print, and the roles of others.
+/// With roles this is for those who see the events of all callers. Without roles all tokens have the same rights,
+/// also those of agents, so that none sees it. Without tokens the page is as open as the tools.
+fn is_operator(viewer: &Viewer) -> bool {
+    match viewer.has_roles() {
+        true => viewer.allows_missing("get_events") && viewer.has(Right::AllEvents),
+        false => viewer.principal.is_none(),
     }
+}
 
-    /// True if it may use this tool of the gateway itself.
-    fn may_use(&self, tool: &str) -> bool {
-        self.0.allows_missing(tool)
-    }
-
-    /// True if it sees what no tool tells: the configuration, addresses, what children print, and the roles of others.
-    /// With roles this is for those who see the events of all callers. Without roles all tokens have the same rights,
-    /// also those of agents, so that none sees it. Without tokens the page is as open as the tools.
-    fn is_operator(&self) -> bool {
-        match self.0.has_roles() {
-            true => self.may_use("get_events") && self.0.has(Right::AllEvents),
-            false => self.0.principal.is_none(),
-        }
-    }
-
-    /// True if it decides about calls and tools: a token with a role does, since an agent could use the page as well.
-    fn may_decide(&self) -> bool {
-        self.0.has_roles() && self.0.has(Right::Approve)
-    }
-
-    /// The name for records.
-    fn name(&self) -> String {
-        let principal = self.0.principal.as_ref();
-        principal.map_or("the page".to_owned(), |principal| {
-            principal.name.to_string()
-        })
-    }
+/// True if a person decides about calls and tools: a token with a role does, since an agent could use the page as well.
+fn may_decide(viewer: &Viewer) -> bool {
+    viewer.has_roles() && viewer.has(Right::Approve)
 }
 
 /// The filters of `get_events`, and a larger limit.
@@ -94,12 +77,13 @@ struct PageEvents {
 
 impl PageData for GatewayPage {
     fn revision(&self, caller: Option<&Arc<Principal>>) -> (u64, u64) {
-        let viewer = PageViewer::new(&self.gateway, caller);
+        let viewer = self.viewer(caller);
         let health = self.gateway.database.log.health();
-        let events = match viewer.may_use("get_events") || viewer.may_use("gateway_status") {
-            true => health.written + health.dropped + health.waiting as u64,
-            false => 0,
-        };
+        let events =
+            match viewer.allows_missing("get_events") || viewer.allows_missing("gateway_status") {
+                true => health.written + health.dropped + health.waiting as u64,
+                false => 0,
+            };
         (events, self.gateway.catalogs.load(Ordering::Relaxed))
     }
 
@@ -110,9 +94,9 @@ impl PageData for GatewayPage {
         body: &'a [u8],
     ) -> BoxFuture<'a, (u16, String)> {
         Box::pin(async move {
-            let viewer = PageViewer::new(&self.gateway, caller);
+            let viewer = self.viewer(caller);
             if topic == "decide-call" {
-                let decider = viewer.0.principal.as_deref();
+                let decider = viewer.principal.as_deref();
                 let decided = self
                     .gateway
                     .relay
@@ -143,7 +127,7 @@ impl GatewayPage {
     async fn of_topic(
         &self,
         topic: &str,
-        viewer: &PageViewer,
+        viewer: &Viewer,
         body: &[u8],
     ) -> Result<String, ToolError> {
         let gateway = &*self.gateway;
@@ -165,18 +149,18 @@ impl GatewayPage {
 
 async fn events(
     gateway: &Gateway,
-    viewer: &PageViewer,
+    viewer: &Viewer,
     asked: PageEvents,
 ) -> Result<String, ToolError> {
-    if !viewer.may_use("get_events") {
+    if !viewer.allows_missing("get_events") {
         return Err(forbidden("get_events"));
     }
     let filters = serde_json::from_value(Value::Object(asked.filters));
     let filters: GetEvents =
         filters.map_err(|error| ToolError::invalid_argument(error.to_string()))?;
-    let mut query = filters.query(&viewer.0)?;
+    let mut query = filters.query(viewer)?;
     query.limit = asked.most.or(query.limit);
-    let found = GetEvents::find(query, gateway, &viewer.0).await?;
+    let found = GetEvents::find(query, gateway, viewer).await?;
     newest(&found, MAX_EVENT_BYTES)
 }
 
@@ -201,8 +185,8 @@ fn forbidden(right: &str) -> ToolError {
 }
 
 /// The refusal of what only operators see.
-fn not_operator(viewer: &PageViewer) -> ToolError {
-    match viewer.0.has_roles() {
+fn not_operator(viewer: &Viewer) -> ToolError {
+    match viewer.has_roles() {
         true => forbidden("events:all"),
         false => ToolError::forbidden(
             "Without roles all tokens have the same rights, so that no token sees this; give roles to tokens.",
@@ -219,16 +203,16 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ToolError> {
 /// The tool with the same content.
 const STATUS: &str = "gateway_status";
 
-fn state(gateway: &Gateway, viewer: &PageViewer) -> Result<Value, ToolError> {
-    if !viewer.may_use(STATUS) {
+fn state(gateway: &Gateway, viewer: &Viewer) -> Result<Value, ToolError> {
+    if !viewer.allows_missing(STATUS) {
         return Err(forbidden(STATUS));
     }
-    let report = GatewayReport::new(gateway, &viewer.0, None);
+    let report = GatewayReport::new(gateway, viewer, None);
     let mut state = serde_json::to_value(report)
         .map_err(|error| ToolError::upstream("The state cannot be written.").caused_by(error))?;
     for (key, backend) in gateway.backends() {
         let shown = state["backends"].get_mut(key.as_str());
-        let Some(shown) = shown.filter(|_| viewer.is_operator()) else {
+        let Some(shown) = shown.filter(|_| is_operator(viewer)) else {
             continue;
         };
         shown["transport"] = json!(backend.config.target.transport());
@@ -238,12 +222,12 @@ fn state(gateway: &Gateway, viewer: &PageViewer) -> Result<Value, ToolError> {
         shown["address"] = json!(backend.config.target.shown());
         shown["stderr"] = json!(backend.last_lines());
     }
-    state["role"] = json!(viewer.0.role().map(|role| &role.name));
+    state["role"] = json!(viewer.role().map(|role| &role.name));
     state["may"] = json!({
-        "restart": viewer.may_use("gateway_restart"),
-        "see_all": viewer.is_operator(),
-        "decide": viewer.may_decide(),
-        "approve": viewer.may_decide(),
+        "restart": viewer.allows_missing("gateway_restart"),
+        "see_all": is_operator(viewer),
+        "decide": may_decide(viewer),
+        "approve": may_decide(viewer),
     });
     let calls = visible(gateway, viewer).into_iter();
     let waiting = calls.filter(|(_, status)| *status == ApprovalStatus::Waiting);
@@ -252,13 +236,13 @@ fn state(gateway: &Gateway, viewer: &PageViewer) -> Result<Value, ToolError> {
     Ok(state)
 }
 
-fn tools(gateway: &Gateway, viewer: &PageViewer) -> Value {
+fn tools(gateway: &Gateway, viewer: &Viewer) -> Value {
     let catalog = gateway.catalog();
     let config = gateway.config();
-    let roles = config.roles.as_ref().filter(|_| viewer.is_operator());
+    let roles = config.roles.as_ref().filter(|_| is_operator(viewer));
     let scope = catalog.scope(None);
     let tools = scope.into_iter().flat_map(|scope| scope.listed_tools());
-    let tools = tools.filter(|tool| viewer.0.allows(tool)).map(|tool| {
+    let tools = tools.filter(|tool| viewer.allows(tool)).map(|tool| {
         let may_call = roles.map(|roles| {
             let allowed = roles.roles.iter();
             let item = AccessItem::of_tool(tool);
@@ -290,7 +274,7 @@ struct ToolDecision {
 }
 
 /// The calls that wait, and the last that have ended: all for those who decide or see everything, else the viewer's own.
-fn waiting(gateway: &Gateway, viewer: &PageViewer) -> Value {
+fn waiting(gateway: &Gateway, viewer: &Viewer) -> Value {
     let found = visible(gateway, viewer);
     // All that wait, the oldest first: a new one moves no button. Then the last that have ended.
     let (waiting, ended): (Vec<_>, Vec<_>) = found
@@ -319,17 +303,17 @@ fn waiting(gateway: &Gateway, viewer: &PageViewer) -> Value {
         })
     });
     let calls: Vec<Value> = calls.collect();
-    json!({"may_decide": viewer.may_decide(), "calls": calls})
+    json!({"may_decide": may_decide(viewer), "calls": calls})
 }
 
-fn sees_all(viewer: &PageViewer) -> bool {
-    viewer.may_decide() || viewer.is_operator()
+fn sees_all(viewer: &Viewer) -> bool {
+    may_decide(viewer) || is_operator(viewer)
 }
 
-fn visible(gateway: &Gateway, viewer: &PageViewer) -> Vec<(Approval, ApprovalStatus)> {
+fn visible(gateway: &Gateway, viewer: &Viewer) -> Vec<(Approval, ApprovalStatus)> {
     let entries = gateway.database.state.entries();
     let sees_all = sees_all(viewer);
-    let own = viewer.0.principal.as_ref().map(|own| &*own.name);
+    let own = viewer.principal.as_ref().map(|own| &*own.name);
     let found = approvals::read(&entries)
         .into_iter()
         .filter_map(|(approval, _)| {
@@ -341,7 +325,7 @@ fn visible(gateway: &Gateway, viewer: &PageViewer) -> Vec<(Approval, ApprovalSta
 }
 
 /// The tools that are not offered as they were approved, with what has changed.
-fn changed(gateway: &Gateway, viewer: &PageViewer) -> Vec<Value> {
+fn changed(gateway: &Gateway, viewer: &Viewer) -> Vec<Value> {
     // A definition may say what a role must not know.
     if !sees_all(viewer) {
         return Vec::new();
@@ -365,7 +349,7 @@ fn changed(gateway: &Gateway, viewer: &PageViewer) -> Vec<Value> {
             "hash": offered.hash,
             "since": offered.since,
             "diff": pin.diff(),
-            "may_decide": viewer.may_decide(),
+            "may_decide": may_decide(viewer),
         }))
     });
     found.collect()
@@ -373,10 +357,10 @@ fn changed(gateway: &Gateway, viewer: &PageViewer) -> Vec<Value> {
 
 async fn decide_tool(
     gateway: &Gateway,
-    viewer: &PageViewer,
+    viewer: &Viewer,
     asked: ToolDecision,
 ) -> Result<Value, ToolError> {
-    if !viewer.may_decide() {
+    if !may_decide(viewer) {
         return Err(forbidden("approve"));
     }
     let entries = gateway.database.state.entries();
@@ -394,7 +378,9 @@ async fn decide_tool(
     };
     let found = found.find(|(_, pin, _)| is_seen(pin));
     let (key, mut pin, entry) = found.ok_or_else(conflict)?;
-    let event = pin.decide(asked.approve, viewer.name());
+    let person = viewer.principal.as_ref();
+    let person = person.map_or("the page".to_owned(), |person| person.name.to_string());
+    let event = pin.decide(asked.approve, person);
     let change = pins::store(key, &pin, Expected::Revision(entry.revision));
     let stored = gateway.database.state.change(vec![change]).await;
     let no_store = |_| ToolError::unavailable("The store is not available; try again later.");
@@ -411,8 +397,8 @@ const HIDDEN: &str = "••••";
 /// Characters of a part of a path that may be a secret.
 const MIN_SECRET: usize = 16;
 
-async fn effective(gateway: &Gateway, viewer: &PageViewer) -> Result<Value, ToolError> {
-    if !viewer.is_operator() {
+async fn effective(gateway: &Gateway, viewer: &Viewer) -> Result<Value, ToolError> {
+    if !is_operator(viewer) {
         return Err(not_operator(viewer));
     }
     let config = gateway.config();

@@ -8,6 +8,7 @@ mod tasks;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -198,31 +199,39 @@ async fn call_expires_or_is_made_when_both_happen_at_once() {
 
 /// Its end is known without a gateway that runs.
 #[tokio::test]
-async fn call_of_a_killed_gateway_is_gone() {
-    let operated = Operated::start(Folder::new(), "10m").await;
-    let call = operated.call("Ada");
-    let id = operated.waiting().await;
-    let Operated(Gateway { server, folder }) = operated;
-    server.kill().await;
-    call.await.unwrap();
-    let store = folder.path("events.db");
-    eventually("its end", async || {
-        let (_, all) = folder
-            .command(&store, &["approvals", "list", "--all"])
-            .await;
-        (all.starts_with("gone") && all.contains(&id)).then_some(())
-    })
-    .await;
-    let (_, waiting) = folder.command(&store, &["approvals", "list"]).await;
-    assert_eq!(waiting, "");
-    let gateway = Operated::start(folder, "10m").await;
-    let (code, _) = gateway.command(&["approve", &id]).await;
-    assert_eq!(code, 1);
-    gateway.until(&id, "gone").await;
-    gateway.assert_is_over(&id, "gone").await;
-    let receipts = json!(gateway.0.facts_of("gateway.approval").await);
-    assert_lacks(&receipts, "\"used\"");
-    assert_eq!(gateway.0.made().await, 0);
+async fn call_of_a_killed_or_stopped_gateway_is_gone() {
+    for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+        let operated = Operated::start(Folder::new(), "10m").await;
+        let call = operated.call("Ada");
+        let id = operated.waiting().await;
+        let Operated(Gateway { mut server, folder }) = operated;
+        server.signal(signal);
+        let is_told = call.await.unwrap().contains("the gateway stops");
+        assert_eq!(is_told, signal == Signal::SIGTERM);
+        server.wait_for_exit().await;
+        let store = folder.path("events.db");
+        let approvals = async |args: &[&str]| {
+            let args = [&["approvals"], args].concat();
+            folder.command(&store, &args).await
+        };
+        wait_until("its end", async || {
+            let (_, all) = approvals(&["list", "--all"]).await;
+            all.starts_with("gone") && all.contains(&id)
+        })
+        .await;
+        assert_eq!(approvals(&["list"]).await.1, "");
+        let (code, text) = approvals(&["approve", &id]).await;
+        assert_eq!(
+            (code, text.trim()),
+            (1, "nothing done: the call is gone already")
+        );
+        let gateway = Operated::start(folder, "10m").await;
+        gateway.until(&id, "gone").await;
+        gateway.assert_is_over(&id, "gone").await;
+        let receipts = json!(gateway.0.facts_of("gateway.approval").await);
+        assert_lacks(&receipts, "\"used\"");
+        assert_eq!(gateway.0.made().await, 0);
+    }
 }
 
 /// Posts an answer as this principal. Returns the status and the body.

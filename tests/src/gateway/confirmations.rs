@@ -7,6 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::env::{Folder, Gateway, misbehaving, request, tools_json};
+use super::input_requests::answer_all;
 use crate::harness::{assert_contains, assert_lacks, wait_until};
 
 const CONFIG: &str =
@@ -54,12 +55,9 @@ async fn greet(gateway: &Gateway, era: EraChoice, answer: Option<Value>) -> Stri
         if result["resultType"] != "input_required" {
             return result.to_string();
         }
-        let asked = result["inputRequests"].as_object().unwrap();
-        let (key, request) = asked.iter().next().unwrap();
-        assert_is_shown(&request.to_string());
-        params["inputResponses"] =
-            json!({key: answer.clone().unwrap_or(json!({"action": "cancel"}))});
-        params["requestState"] = result["requestState"].clone();
+        assert_is_shown(&result["inputRequests"].to_string());
+        let given = answer.clone().unwrap_or(json!({"action": "cancel"}));
+        answer_all(&mut params, &result, |_| given.clone());
     }
     panic!("asked again")
 }
@@ -154,12 +152,12 @@ async fn yes_counts_once_at_all_gateways_and_only_for_a_question_that_was_asked(
         };
         let mut params = json!({"name": "b__greet", "arguments": {"name": "Ada"}});
         let asked = call(&clients[0], &params).await;
-        let key = asked["inputRequests"].as_object().unwrap().keys().next();
         let yes = json!({"action": "accept", "content": {"confirm": true}});
-        params["inputResponses"] = json!({key.unwrap(): yes});
-        let early = call(answered, &params).await;
+        answer_all(&mut params, &asked, |_| yes.clone());
+        let mut early = params.clone();
+        early.as_object_mut().unwrap().remove("requestState");
+        let early = call(answered, &early).await;
         assert_eq!(early["resultType"], "input_required", "{early}");
-        params["requestState"] = asked["requestState"].clone();
         assert_contains(&call(answered, &params).await, "Hello, Ada!");
         for client in &clients {
             let again = call(client, &params).await;
@@ -181,10 +179,8 @@ async fn yes_is_for_the_tool_as_it_was() {
     for is_changed in [false, true] {
         let asked = request(&client, "tools/call", params.clone()).await;
         assert_eq!(asked["resultType"], "input_required", "{asked}");
-        let key = asked["inputRequests"].as_object().unwrap().keys().next();
         let yes = json!({"action": "accept", "content": {"confirm": true}});
-        params["inputResponses"] = json!({key.unwrap(): yes});
-        params["requestState"] = asked["requestState"].clone();
+        answer_all(&mut params, &asked, |_| yes.clone());
         if !is_changed {
             let changed = tools.replacen("Works.", "Pays all of it.", 1);
             gateway.folder.write("tools", &changed);

@@ -4,11 +4,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_client::{Client, EraChoice, Handler};
+use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Dialect, Reply, Server, assert_contains, binary, eventually, member_texts, rpc_call, wait_until,
+    Dialect, Reply, Server, assert_contains, binary, client_builder, eventually, member_texts,
+    modern_meta, rpc, rpc_call, wait_until,
 };
 
 pub(super) use crate::harness::Folder;
@@ -271,6 +272,26 @@ impl Gateway {
         self.post_to(&at.path(), &headers, body).await
     }
 
+    /// Sends a request of 2026-07-28 of a principal, at a view or at none, whose client has these capabilities. Returns
+    /// the response.
+    pub(super) async fn ask_modern(
+        &self,
+        at: impl Into<At<'_>>,
+        capabilities: Value,
+        method: &str,
+        mut params: Value,
+    ) -> Value {
+        let at = at.into();
+        let name = params["taskId"].as_str().or(params["name"].as_str());
+        let name = name.unwrap_or_default().to_owned();
+        params["_meta"] = modern_meta(capabilities);
+        let bearer = bearer(at.1);
+        let mut headers = Dialect::Modern.headers_of(method, &name);
+        headers.push(("authorization", &bearer));
+        let body = rpc(method, params).to_string();
+        self.post_to(&at.path(), &headers, body).await.json()
+    }
+
     /// Sends messages of a principal, at a view or at none, in the unversioned era.
     pub(super) async fn post_by(&self, at: impl Into<At<'_>>, body: impl ToString) -> Reply {
         let at = at.into();
@@ -492,6 +513,27 @@ impl Gateway {
     pub(super) async fn client(&self, era: EraChoice, handler: Option<Arc<dyn Handler>>) -> Client {
         let capabilities = json!({"sampling": {}, "elicitation": {}, "roots": {}});
         self.client_with(era, capabilities, handler).await
+    }
+
+    /// Connects a client of this era that can be asked, with the token of a principal, at a view or at none.
+    pub(super) async fn client_by(
+        &self,
+        at: impl Into<At<'_>>,
+        era: EraChoice,
+        handler: Option<Arc<dyn Handler>>,
+    ) -> Client {
+        let at = at.into();
+        let endpoint = Endpoint::new(&format!("{}{}", self.url, at.path())).unwrap();
+        let mut builder = client_builder().era(era);
+        if let Some(handler) = handler {
+            builder = builder.handler(handler);
+        }
+        let client = builder
+            .http(endpoint.bearer(&token(at.1)).unwrap())
+            .unwrap();
+        let info = ClientInfo::new("tests", "1").with_capabilities(json!({"elicitation": {}}));
+        client.connect(&info).await.unwrap();
+        client
     }
 }
 

@@ -26,19 +26,26 @@ pub(super) async fn call(client: &Client, name: &str, arguments: Value) -> (Valu
         if result["resultType"] != "input_required" {
             return (result, asked);
         }
-        let mut answers = json!({});
-        for (key, request) in result["inputRequests"].as_object().unwrap() {
-            let method = request["method"].as_str().unwrap();
-            asked.push(method.to_owned());
-            answers[key] = accepted(method);
-        }
-        params["inputResponses"] = answers;
-        match result.get("requestState") {
-            Some(state) => params["requestState"] = state.clone(),
-            None => _ = params.as_object_mut().unwrap().remove("requestState"),
-        }
+        let questions = result["inputRequests"].as_object().unwrap().values();
+        asked.extend(questions.map(|question| question["method"].as_str().unwrap().to_owned()));
+        answer_all(&mut params, &result, accepted);
     }
     panic!("{name} asks without end");
+}
+
+/// Answers each question of a result by its method, for the next round of the call with these parameters.
+pub(super) fn answer_all(params: &mut Value, asked: &Value, answer: impl Fn(&str) -> Value) {
+    let questions = asked["inputRequests"].as_object();
+    let questions = questions.unwrap_or_else(|| panic!("no questions: {asked}"));
+    let answers = questions.iter().map(|(key, question)| {
+        let method = question["method"].as_str().unwrap();
+        (key.clone(), answer(method))
+    });
+    params["inputResponses"] = answers.collect();
+    match asked.get("requestState") {
+        Some(state) => params["requestState"] = state.clone(),
+        None => _ = params.as_object_mut().unwrap().remove("requestState"),
+    }
 }
 
 pub(super) async fn questions_are_forwarded(gateways: &Gateways) {

@@ -5,7 +5,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use super::env::{Folder, Gateway, token, tokens};
+use super::env::{Folder, Gateway, tokens};
 use super::questions::{Person, asking};
 use super::stdio_bridge::StdioBridge;
 use crate::harness::{assert_contains, wait_until};
@@ -31,7 +31,7 @@ impl Isolated {
     }
 
     async fn connect(&self, name: &'static str, era: EraChoice) -> Person {
-        Person::connect(&self.gateway.url, era, name, Some(&token(name))).await
+        Person::connect(&self.gateway, era, name).await
     }
 
     /// The backend in `gateway_status`.

@@ -11,6 +11,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 use super::env::{Folder, Gateway, WITH_LATE};
+use super::events::assert_each_call_is_recorded_once;
 use crate::committed::root;
 use crate::gateway::roles::page::Viewer;
 use crate::harness::real::promtool;
@@ -179,6 +180,9 @@ async fn metrics_are_those_that_page_dashboard_and_rules_name() {
     for (series, count) in SERIES.trim().lines().map(series) {
         assert_eq!(metrics.value(&series), count, "{series}\n{}", metrics.text);
     }
+    let ends = "ok ok denied failed failed timed_out cancelled";
+    let ends: Vec<&str> = ends.split(' ').collect();
+    assert_each_call_is_recorded_once(&gateway, &ends).await;
     assert_tokens_are_those_of_list_page_and_doctor(&gateway, &metrics).await;
     check_dashboard_and_rules(&metrics);
     assert_page_names_the_metrics_that_exist(&metrics);

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler, Options, Reply};
+use mcp_client::{Client, EraChoice, Handler, Options, Reply};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::env::{Folder, Gateway, misbehaving, request, token, tokens};
+use super::env::{Folder, Gateway, misbehaving, request, tokens};
+use super::input_requests::answer_all;
 use super::stdio_bridge::StdioBridge;
 use crate::harness::{
-    assert_contains, assert_lacks, client_builder, eventually, initialize, post_message, rpc_call,
-    wait_until,
+    assert_contains, assert_lacks, eventually, initialize, post_message, rpc_call, wait_until,
 };
 
 /// A client that answers questions with its name.
@@ -44,20 +44,9 @@ fn answer(name: &str) -> Value {
 }
 
 impl Person {
-    pub(super) async fn connect(
-        url: &str,
-        era: EraChoice,
-        name: &'static str,
-        token: Option<&str>,
-    ) -> Self {
-        let mut endpoint = Endpoint::new(url).unwrap();
-        if let Some(token) = token {
-            endpoint = endpoint.bearer(token).unwrap();
-        }
-        let builder = client_builder().era(era);
-        let client = builder.http(endpoint).unwrap();
-        let info = ClientInfo::new(name, "1").with_capabilities(json!({"elicitation": {}}));
-        client.connect(&info).await.unwrap();
+    /// With its token, also where the gateway has none.
+    pub(super) async fn connect(gateway: &Gateway, era: EraChoice, name: &'static str) -> Self {
+        let client = gateway.client_by(name, era, None).await;
         Self { name, client }
     }
 
@@ -77,12 +66,10 @@ impl Person {
             if result["resultType"] != "input_required" {
                 break result["content"][0]["text"].as_str().unwrap().to_owned();
             }
-            params["inputResponses"] = json!({});
-            for (key, request) in result["inputRequests"].as_object().unwrap() {
-                let _ = sender.send(format!("asked {}", request["params"]["message"]));
-                params["inputResponses"][key] = answer(self.name);
+            for question in result["inputRequests"].as_object().unwrap().values() {
+                let _ = sender.send(format!("asked {}", question["params"]["message"]));
             }
-            params["requestState"] = result["requestState"].clone();
+            answer_all(&mut params, &result, |_| answer(self.name));
         };
         drop(sender);
         let mut seen = Vec::new();
@@ -161,9 +148,9 @@ async fn leave((over_http, era, leave): (bool, EraChoice, Leave)) {
     };
     let config = format!("[backends.b]\n{target}\ntimeout = {timeout:?}\n");
     let gateway = Gateway::running(folder, &config).await;
-    let bob = Person::connect(&gateway.url, era, "bob", None).await;
+    let bob = Person::connect(&gateway, era, "bob").await;
     bob.assert_is_asked("Alone?").await;
-    let alice = Person::connect(&gateway.url, era, "alice", None).await;
+    let alice = Person::connect(&gateway, era, "alice").await;
     match leave {
         Leave::Timeout => {
             let (text, _) = alice.call(json!({"hold": true})).await;
@@ -209,7 +196,7 @@ async fn question_without_an_answer_does_not_keep_others_from_being_asked() {
     let call = json!({"name": "b__work", "arguments": {"ask": "Alice?"}});
     let asked = request(&alice, "tools/call", call).await;
     assert_eq!(asked["resultType"], "input_required", "{asked}");
-    let bob = Person::connect(&gateway.url, EraChoice::Newest, "bob", None).await;
+    let bob = Person::connect(&gateway, EraChoice::Newest, "bob").await;
     wait_until("the question to bob", async || {
         bob.call(json!({"ask": "Bob?"})).await.0.contains("bob")
     })
@@ -230,7 +217,7 @@ async fn one_caller_is_asked_during_several_calls() {
         let folder = Folder::new();
         let (target, _bridge) = asking(&folder, over_http).await;
         let gateway = Gateway::running(folder, &format!("[backends.b]\n{target}\n")).await;
-        let alice = Person::connect(&gateway.url, EraChoice::Legacy, "alice", None).await;
+        let alice = Person::connect(&gateway, EraChoice::Legacy, "alice").await;
         // One that she has cancelled and one that still runs.
         let hold = || {
             let call = json!({"name": "b__work", "arguments": {"hold": true}});
@@ -260,7 +247,7 @@ async fn answer_in_the_text_of_a_failure_is_not_recorded() {
     let config = format!("[backends.b]\n{target}\n");
     let gateway = Gateway::running(folder, &config).await;
     for (n, era) in [(0, EraChoice::Legacy), (1, EraChoice::Newest)] {
-        let person = Person::connect(&gateway.url, era, "ottilie", None).await;
+        let person = Person::connect(&gateway, era, "ottilie").await;
         let (text, _) = person.call(json!({"ask": "Who?"})).await;
         assert_contains(&text, "ottilie");
         let failed = eventually("the event", async || {
@@ -285,8 +272,7 @@ async fn clients_with_one_token_are_not_taken_for_one() {
         let args = ["--token-file", tokens.as_str()];
         let config = format!("[backends.b]\n{target}\n");
         let gateway = Gateway::start(folder, &config, &args).await;
-        let (url, token) = (&gateway.url, token("alice"));
-        let connect = || Person::connect(url, EraChoice::Newest, "alice", Some(&token));
+        let connect = || Person::connect(&gateway, EraChoice::Newest, "alice");
         let (one, other) = (connect().await, connect().await);
         let until_asked = async || {
             wait_until("b to run", async || {

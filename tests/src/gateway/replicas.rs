@@ -3,16 +3,17 @@
 
 mod env;
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use reqwest::Url;
 use serde_json::{Value, json};
+use tokio_postgres::NoTls;
 
 use self::env::{ReplicaGroup, call, request};
 use crate::gateway::approvals::answer as answer_by;
+use crate::gateway::input_requests::answer_all;
 use crate::harness::real::postgres;
 use crate::harness::{EventStream, assert_contains, assert_lacks, eventually, wait_until};
 
@@ -80,11 +81,12 @@ async fn ask_suspended(group: &ReplicaGroup, at: usize) -> Value {
     let asked = group.modern(at, "tools/call", params.clone()).await;
     let asked = &asked["result"];
     assert_eq!(asked["resultType"], "input_required", "{asked}");
-    params["requestState"] = asked["requestState"].clone();
-    let keys = asked["inputRequests"].as_object().unwrap().keys();
     let content = json!({"username": "ann", "email": "a@b"});
-    let answer = json!({"action": "accept", "content": content});
-    params["inputResponses"] = keys.map(|key| (key.clone(), answer.clone())).collect();
+    answer_all(
+        &mut params,
+        asked,
+        |_| json!({"action": "accept", "content": content}),
+    );
     params
 }
 
@@ -257,31 +259,17 @@ impl Drop for EmptyDatabase {
     }
 }
 
-/// Runs a statement on the server for tests, which asks for no password.
+/// Runs a statement on the server for tests, in a runtime of its own, since `drop` cannot wait.
 fn execute(server: &Url, sql: &str) {
-    let host = server.host_str().unwrap();
-    let mut stream = TcpStream::connect((host, server.port().unwrap_or(5432))).unwrap();
-    let (user, database) = (server.username(), server.path().trim_start_matches('/'));
-    let start = format!("\0\x03\0\0user\0{user}\0database\0{database}\0\0");
-    let mut send = |kind: &[u8], body: &str| {
-        let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
-        let message = [kind, &length, body.as_bytes()].concat();
-        stream.write_all(&message).unwrap();
-        // Until the server is ready for the next one.
-        loop {
-            let mut head = [0; 5];
-            stream.read_exact(&mut head).unwrap();
-            let [kind, length @ ..] = head;
-            let mut body = vec![0; u32::from_be_bytes(length) as usize - 4];
-            stream.read_exact(&mut body).unwrap();
-            assert_ne!(kind, b'E', "{}", String::from_utf8_lossy(&body));
-            if kind == b'Z' {
-                return;
-            }
-        }
+    let work = async {
+        let (client, connection) = tokio_postgres::connect(server.as_str(), NoTls)
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        client.batch_execute(sql).await.unwrap();
     };
-    send(b"", &start);
-    send(b"Q", &format!("{sql}\0"));
+    let run = || tokio::runtime::Runtime::new().unwrap().block_on(work);
+    thread::scope(|scope| scope.spawn(run).join().unwrap());
 }
 
 const ROLES: &str = "[roles.operator]\nallow = [\"*\"]\nown = [\"approve\", \"gateway_status\"]\n\
@@ -300,11 +288,6 @@ impl ReplicaGroup {
         let body = json!({"answer": answer});
         answer_by(url, &path, Some("ada"), body).await.0
     }
-
-    async fn answer(&self, at: usize, tool: &str, arguments: Value) -> String {
-        let params = json!({"name": tool, "arguments": arguments});
-        self.ask(at, "", "tools/call", params).await.to_string()
-    }
 }
 
 #[tokio::test]
@@ -318,7 +301,8 @@ async fn call_that_waits_at_one_replica_is_decided_at_another() {
     };
     for (caller, decider, other, decision) in [(0, 1, 2, "approve"), (1, 2, 0, "refuse")] {
         let name = format!("call-at-{caller}");
-        let calling = group.answer(caller, echo, json!({"value": {"name": name}}));
+        let value = json!({"value": {"name": name}});
+        let calling = group.gateways[caller].told("ada", echo, value);
         let deciding = async {
             let id = eventually("the call that waits", async || {
                 let (_, list) = group.command(other, &["approvals", "list"]).await;

@@ -210,16 +210,46 @@ async fn search_tools_and_call_tool_follow_the_role() {
 const OF_ROLES: &str = r#"
 --as oncall b__test_error_handling => 1: role oncall: denied by line «deny = ["b__»: roles.oncall.deny: "b__test_error_handling"
 --as oncall b__echo => 0: role oncall: allowed by line «allow = ["b__*»: roles.oncall.allow: "b__*"
+--as oncall b__echo --args {} => 0: role oncall: allowed by line «allow = ["b__*»: roles.oncall.allow: "b__*"
 --as reader test://template/%37 => 1: role reader: denied by line «template/7»: roles.reader.deny: "test://template/7*"
 --as nobody b__greet => 1: role none: denied: no rule allows it
 "#;
 
+/// Patterns for arguments limit the rules of their table, also where these are inherited; of the limits the own one
+/// counts, else the strictest.
+const INHERITED: &str = r#"
+[roles.a]
+allow = ["b__echo"]
+arguments = { x = "1" }
+limit = "10/min"
+[roles.b]
+inherits = ["a"]
+limit = "5/min"
+[roles.c]
+inherits = ["a", "b"]
+allow = ["b__greet", "b__*"]
+arguments = { x = ["1", "2*"], y = true }
+[roles.d]
+inherits = ["c"]
+limit = "100/s"
+
+[principals]
+c = "c"
+d = "d"
+"#;
+
 const OF_ARGUMENTS: &str = r#"
---as guest b:greet => 0: role judged: allowed by line «allow = ["b__greet"]»: roles.judged.allow: "b__greet", if its arguments match line «web-*»: roles.judged.arguments
---as guest b:greet --args {"name":"web-1"} => 0: role judged: allowed by line | ; its arguments match line «web-*»: roles.judged.arguments
---as guest b:greet --args {"name":"db"} => 1: role judged: denied by line «web-*»: roles.judged.arguments: "name" does not match
---as guest b:greet --args {} => 1: roles.judged.arguments: the call has no "name"
---as reader b:greet --args {} => 0: role limited: allowed by line | ; limited by line «limit = »: roles.limited.limit: 2/h
+--as c b:greet => 0: role c: allowed by line «allow = ["b__greet"»: roles.c.allow: "b__greet", if its arguments match line «2*»: roles.c.arguments
+--as c b__echo --args {"x":"1"} => 0: role c: allowed by line | ; its arguments match line «x = "1" }»: roles.a.arguments | ; limited by line «5/min»: roles.b.limit: 5/min
+--as d b__echo --args {"x":"1"} => 0: ; its arguments match line «x = "1" }»: roles.a.arguments | ; limited by line «100/s»: roles.d.limit: 100/s
+--as c b:echo --args {"x":"2","y":true} => 0: ; its arguments match line «2*»: roles.c.arguments
+--as d b:echo --args {"x":"2","y":true} => 0: ; its arguments match line «2*»: roles.c.arguments
+--as c b.greet --args {"x":"2","y":true} => 0: ; its arguments match line «2*»: roles.c.arguments
+--as d b.greet --args {"x":"2","y":true} => 0: ; its arguments match line «2*»: roles.c.arguments
+--as c b:greet --args {"x":"2"} => 1: role c: denied by line «2*»: roles.c.arguments: the call has no "y"
+--as d b:greet --args {"x":"2"} => 1: role d: denied by line «2*»: roles.c.arguments: the call has no "y"
+--as c b__slow --args {"x":"3","y":true} => 1: role c: denied by line «2*»: roles.c.arguments: "x" does not match
+--as d b__slow --args {"x":"3","y":true} => 1: role d: denied by line «2*»: roles.c.arguments: "x" does not match
 "#;
 
 const OF_VIEWS: &str = r#"
@@ -253,8 +283,7 @@ async fn deciding_line_is_named() {
     let of_roles = format!("[backends.b]\n{fixture}\n{ROLES}");
     let (roles, views) = (views::ROLES, views::VIEWS);
     let of_views = format!("[backends.b]\n{fixture}\n[backends.c]\n{fixture}\n{roles}{views}");
-    let principals = "[principals]\nguest = \"judged\"\nreader = \"limited\"\n";
-    let of_arguments = format!("[backends.b]\n{fixture}\n{CONDITIONS}{principals}");
+    let of_arguments = format!("[backends.b]\n{fixture}\n{INHERITED}");
     let mistake = of_roles.replace("\"reader\"]", "\"raeder\"]");
     for (config, cases) in [
         (of_roles, OF_ROLES),

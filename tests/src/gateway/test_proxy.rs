@@ -1,12 +1,13 @@
-//! An HTTP proxy between the gateway and a backend. It can act as a legacy server, answer with errors,
-//! break connections, and change its target.
+//! An HTTP proxy between the gateway and a backend, or between a server and its service. It can act as a legacy server,
+//! answer with errors, break connections, and change its target.
 
 use std::sync::{Arc, Mutex};
 
 use futures_util::stream;
 use http_body_util::{BodyExt as _, StreamBody};
-use hyper::Response;
 use hyper::body::{Frame, Incoming};
+use hyper::{Response, Uri};
+use reqwest::Client;
 
 use crate::harness::{Body, HttpServer, Request, http_client};
 
@@ -39,7 +40,7 @@ pub(super) struct TestProxy {
 }
 
 impl TestProxy {
-    /// Starts a proxy for the server at this URL.
+    /// Starts a proxy for the server at this URL, or for the service at this origin or at this socket: `unix://…`.
     pub(super) async fn start(target: &str, mode: ProxyMode) -> Self {
         let state = Arc::new(ProxyState {
             target: Mutex::new(target.to_owned()),
@@ -54,6 +55,11 @@ impl TestProxy {
             state,
             _server: server,
         }
+    }
+
+    /// `http://127.0.0.1:PORT`.
+    pub(super) fn origin(&self) -> &str {
+        self.url.strip_suffix("/mcp").unwrap()
     }
 
     pub(super) fn set_target(&self, target: &str) {
@@ -100,7 +106,8 @@ async fn answer(
         _ => {}
     }
     let target = state.target.lock().unwrap().clone();
-    let mut forwarded = http_client().request(head.method, target).body(body);
+    let (client, url) = client_and_url(target, &head.uri);
+    let mut forwarded = client.request(head.method, url).body(body);
     for (name, value) in &head.headers {
         if !["host", "content-length", "connection"].contains(&name.as_str()) {
             forwarded = forwarded.header(name, value);
@@ -119,6 +126,23 @@ async fn answer(
     });
     let body = StreamBody::new(chunks).boxed_unsync();
     Ok(response.body(body).unwrap())
+}
+
+/// The client and the URL for a request of this path. An origin has no path of its own.
+fn client_and_url(target: String, path: &Uri) -> (Client, String) {
+    if let Some(socket) = target.strip_prefix("unix://") {
+        let tls = mcp_client::tls::config_for("http").unwrap();
+        let client = Client::builder().tls_backend_preconfigured(tls);
+        let client = client.unix_socket(socket.to_owned()).build().unwrap();
+        return (client, format!("http://localhost{path}"));
+    }
+    let is_origin = target.matches('/').count() == 2;
+    let url = if is_origin {
+        format!("{target}{path}")
+    } else {
+        target
+    };
+    (http_client(), url)
 }
 
 fn plain(status: u16) -> Response<Body> {

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use mcp_client::EraChoice;
 use serde_json::{Value, json};
 
-use super::env::{Folder, Gateway, bearer, failure, request, text, tokens};
-use super::input_requests::call;
+use super::env::{Folder, Gateway, bearer, request, text, tokens};
+use super::input_requests::{answer_all, call};
 use super::test_proxy::{ProxyMode, TestProxy};
 use crate::harness::{
-    Dialect, FakeService, Request, Response, Server, assert_contains, assert_lacks, eventually,
-    response, rpc_call, wait_until,
+    Dialect, FakeService, Request, Response, Server, accepted, assert_contains, assert_lacks,
+    eventually, response, rpc_call, wait_until,
 };
 
 /// The answers of a server over HTTP of 2025-11-25.
@@ -21,8 +21,6 @@ pub(super) struct Answers {
     pub(super) instructions: String,
     /// The `nextCursor` of its list, on each page.
     pub(super) cursor: Option<&'static str>,
-    /// The response to a call.
-    pub(super) call: Response,
 }
 
 impl Answers {
@@ -31,7 +29,6 @@ impl Answers {
             tools: json!([{"name": "work", "inputSchema": {"type": "object"}}]),
             instructions: "Use it well.".to_owned(),
             cursor: None,
-            call: Response::Hang,
         }
     }
 
@@ -45,14 +42,7 @@ impl Answers {
                 "serverInfo": {"name": "x", "version": "1"}, "instructions": self.instructions})
             }
             Some("tools/list") => json!({"tools": self.tools, "nextCursor": self.cursor}),
-            Some("tools/call") => {
-                let Response::Http(status, kind, body) = &self.call else {
-                    let result = json!({"content": [{"type": "text", "text": "done"}]});
-                    return Response::json(200, &response(id, "result", result));
-                };
-                let body = String::from_utf8_lossy(body).replace("\"ID\"", &id.to_string());
-                return Response::Http(*status, kind, body.into());
-            }
+            Some("tools/call") => json!({"content": [{"type": "text", "text": "done"}]}),
             Some("ping") => json!({}),
             Some("server/discover") => {
                 let error = json!({"code": -32601, "message": "?"});
@@ -66,13 +56,6 @@ impl Answers {
 
     pub(super) async fn serve(self) -> FakeService {
         FakeService::start(move |request| self.to(request)).await
-    }
-
-    /// A gateway with this server as its backend `b`.
-    async fn behind_gateway(self) -> (FakeService, Gateway) {
-        let backend = self.serve().await;
-        let gateway = Gateway::with(&format!("url = {:?}", backend.url)).await;
-        (backend, gateway)
     }
 }
 
@@ -101,37 +84,6 @@ fn calls(service: &FakeService) -> Vec<http::HeaderMap> {
     let requests = service.requests().into_iter();
     let calls = requests.filter(|request| request.has("\"tools/call\""));
     calls.map(|request| request.headers).collect()
-}
-
-/// M4: wrong answers of one tool do not keep others from the backend.
-#[tokio::test]
-async fn wrong_answers_open_no_circuit() {
-    let answers = Answers {
-        call: Response::json(200, &json!({})),
-        ..Answers::new()
-    };
-    let (_backend, gateway) = answers.behind_gateway().await;
-    for _ in 0..7 {
-        let error = gateway.backend_failure("b__work", json!({})).await;
-        assert_lacks(&error, "next try");
-    }
-    let status = gateway.backend("b").await;
-    assert_has!(status, {"status": "running", "last_error": null});
-}
-
-/// M12: the client must not look for the fault in its own token.
-#[tokio::test]
-async fn refusal_of_the_gateway_is_not_taken_for_one_of_the_client() {
-    let error = json!({"code": 40100, "message": "Authentication failed: invalid API key"});
-    let answers = Answers {
-        call: Response::json(401, &json!({"jsonrpc": "2.0", "id": "ID", "error": error})),
-        ..Answers::new()
-    };
-    let (_backend, gateway) = answers.behind_gateway().await;
-    let answer = gateway.answer("b__work", json!({})).await;
-    assert_contains(&failure(&answer), "rejects the gateway's credentials");
-    assert_lacks(&answer.to_string(), "API key");
-    assert_lacks(&answer.to_string(), "40100");
 }
 
 /// M12: a secret of a file is read again, whether it is a token or a header, and also by the sessions of callers.
@@ -293,7 +245,8 @@ async fn instructions_of_backends_are_merged_and_an_endless_list_is_used() {
         cursor: Some("again"),
         ..Answers::new()
     };
-    let (_backend, gateway) = answers.behind_gateway().await;
+    let backend = answers.serve().await;
+    let gateway = Gateway::with(&format!("url = {:?}", backend.url)).await;
     for (dialect, method, params) in [
         (Dialect::Unversioned, "initialize", HELLO),
         (Dialect::Modern, "server/discover", ""),
@@ -558,10 +511,7 @@ async fn questions_are_named_and_limited() {
         }
         rounds += 1;
         assert!(rounds < 100, "it asks without end");
-        let key = result["inputRequests"].as_object().unwrap().keys().next();
-        let answer = json!({"action": "accept", "content": {"name": "x"}});
-        params["inputResponses"] = json!({key.unwrap(): answer});
-        params["requestState"] = result["requestState"].clone();
+        answer_all(&mut params, &result, accepted);
     };
     assert_contains(&told, "times within");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::env::Gateway;
+use super::env::{Gateway, failure};
 use crate::harness::{
     Dialect, FakeService, Response, assert_contains, assert_lacks, binary, eventually,
 };
@@ -80,6 +80,8 @@ async fn reason_of_an_unused_backend_is_said_everywhere() {
 #[tokio::test]
 async fn cause_of_an_unusable_answer_is_named() {
     const LIST: &str = r#"{"tools":[{"name":"work","inputSchema":{"type":"object"}}]}"#;
+    const REFUSAL: &str =
+        r#"{"jsonrpc":"2.0","id":ID,"error":{"code":40100,"message":"Invalid API key"}}"#;
     let service = FakeService::start(|request| {
         let request = request.json();
         let id = &request["id"];
@@ -91,6 +93,7 @@ async fn cause_of_an_unusable_answer_is_named() {
             None => (200, answer(id, LIST)),
             Some("redirect") => (307, String::new()),
             Some("5xx") => (502, String::new()),
+            Some("401") => (401, REFUSAL.replace("ID", &id.to_string())),
             Some("id") => (200, answer(&json!(7_777), "{}")),
             Some("text") => (200, "<p>Hello".to_owned()),
             Some(json) => (200, answer(id, json)),
@@ -114,5 +117,19 @@ async fn cause_of_an_unusable_answer_is_named() {
         let text = gateway.backend_failure("b__work", arguments).await;
         // No answer was waited for in vain: that would be a timeout.
         assert_contains(&text, cause);
+    }
+    // M4: wrong answers of one tool do not keep others from the backend.
+    for _ in 0..7 {
+        let text = json!({"fault": "text"});
+        let error = gateway.backend_failure("b__work", text).await;
+        assert_lacks(&error, "next try");
+    }
+    let status = gateway.backend("b").await;
+    assert_has!(status, {"status": "running", "last_error": null});
+    // M12: the client must not look for the fault in its own token.
+    let answer = gateway.answer("b__work", json!({"fault": "401"})).await;
+    assert_contains(&failure(&answer), "rejects the gateway's credentials");
+    for part in ["API key", "40100"] {
+        assert_lacks(&answer.to_string(), part);
     }
 }

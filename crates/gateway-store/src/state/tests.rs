@@ -83,50 +83,37 @@ fn start(location: StoreLocation) -> Database {
     Database::start(location, Retention::default(), None).unwrap()
 }
 
-#[test]
-fn sqlite_changes_are_atomic_and_followed() {
-    check_database(&StoreLocation::File(Scratch::new().file()));
-}
-
-#[test]
-fn postgres_changes_are_atomic_and_followed() {
-    if let Some(location) = postgres("state_database") {
-        check_database(&location);
-    }
-}
-
+/// A store has its own changes at once, and those of another process soon.
 async fn check_store(location: StoreLocation) {
     let database = start(location.clone());
     let store = &database.state;
-    let changed = store.change(vec![change("a/1", Expected::Missing, Some("1"))]);
+    let has = |key: &str| store.entries().get(EntryKind::Pin, key).is_some();
+    let changed = store.change(vec![change("s/1", Expected::Missing, Some("1"))]);
     assert!(changed.await.unwrap());
-    assert!(
-        store.entries().get(EntryKind::Pin, "a/1").is_some(),
-        "its own at once"
-    );
-    let conflict = store.change(vec![change("a/1", Expected::Missing, Some("2"))]);
+    assert!(has("s/1"), "its own at once");
+    let conflict = store.change(vec![change("s/1", Expected::Missing, Some("2"))]);
     assert!(!conflict.await.unwrap());
     let work = move || {
+        check_database(&location);
         let mut other = location.connect().unwrap();
-        let entry = change("b/1", Expected::Missing, Some("2"));
+        let entry = change("s/2", Expected::Missing, Some("2"));
         assert!(apply(&mut other, &[entry]).unwrap());
     };
     std::thread::spawn(work).join().unwrap();
-    let is_followed = || store.entries().get(EntryKind::Pin, "b/1").is_some();
-    until("followed", is_followed);
+    until("followed", || has("a/1") && has("s/2"));
     let close = tokio::task::spawn_blocking(move || database.close());
     close.await.unwrap();
 }
 
 #[tokio::test]
-async fn change_of_another_process_is_followed() {
+async fn sqlite_changes_are_atomic_and_followed() {
     let scratch = Scratch::new();
     check_store(StoreLocation::File(scratch.file())).await;
 }
 
 #[tokio::test]
-async fn postgres_change_of_another_process_is_followed() {
-    if let Some(location) = postgres("state_store") {
+async fn postgres_changes_are_atomic_and_followed() {
+    if let Some(location) = postgres("state_database") {
         check_store(location).await;
     }
 }

@@ -90,21 +90,16 @@ fn explained(
         parts.push(decided.map(text).map_err(text)?);
     }
     if let Some(view) = found {
-        let (decision, backend) = match as_item(item) {
-            AccessItem::Tool { name, .. } => (view.decide_missing(name), ""),
-            // Only a backend that runs tells its resources.
-            uri if view.backends.is_some() => {
-                (view.decide(uri, None), ", if one of its backends has it")
-            }
-            uri => (view.decide(uri, None), ""),
-        };
-        let is_allowed = decision.is_allowed();
-        let backend = if is_allowed { backend } else { "" };
-        let text = format!("view {}: {decision}{backend}", view.name);
-        match is_allowed {
-            true => parts.push(text),
-            false => return Err(text),
+        let decision = view.decide(as_item(item), None);
+        let mut text = format!("view {}: {decision}", view.name);
+        if !decision.is_allowed() {
+            return Err(text);
         }
+        // Only a backend that runs tells its resources.
+        if item.contains("://") && view.backends.is_some() {
+            text += ", if one of its backends has it";
+        }
+        parts.push(text);
     }
     match parts.is_empty() {
         true => Ok("allowed: there are no roles".to_owned()),

@@ -1,10 +1,9 @@
 //! A call that waits ends with its caller, and is never made later.
 
-use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use super::{Operated, ROLES, answer};
-use crate::gateway::env::{Folder, Gateway, tokens, until_listed_over_stdio};
+use crate::gateway::env::{Folder, tokens, until_listed_over_stdio};
 use crate::harness::{
     Dialect, assert_contains, assert_lacks, eventually, modern_meta, post_message, rpc_call,
     wait_until,
@@ -144,21 +143,4 @@ async fn call_whose_caller_has_lost_its_role_or_its_token_is_never_made() {
         gateway.configure(&written);
     }
     assert_never_made(&operated).await;
-}
-
-#[tokio::test]
-async fn call_ends_when_the_gateway_stops() {
-    let gateway = Operated::start(Folder::new(), "10m").await;
-    let call = gateway.call("Ada");
-    let id = gateway.waiting().await;
-    let Operated(Gateway { mut server, folder }) = gateway;
-    server.signal(Signal::SIGTERM);
-    assert_contains(&call.await.unwrap(), "the gateway stops");
-    server.wait_for_exit().await;
-    let store = folder.path("events.db");
-    let (code, text) = folder.command(&store, &["approvals", "approve", &id]).await;
-    assert_eq!(
-        (code, text.trim()),
-        (1, "nothing done: the call is gone already")
-    );
 }

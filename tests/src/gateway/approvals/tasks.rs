@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Folder, Operated};
-use crate::harness::{
-    Dialect, assert_contains, assert_lacks, eventually, modern_meta, rpc, wait_until,
-};
+use crate::harness::{assert_contains, assert_lacks, eventually, rpc, wait_until};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
@@ -35,19 +33,18 @@ impl<'a> TaskClient<'a> {
     }
 
     /// The response to a request.
-    async fn ask(&self, method: &str, mut params: Value) -> Value {
-        let name = params["taskId"].as_str().or(params["name"].as_str());
-        let name = name.unwrap_or_default().to_owned();
-        let mut headers = vec![];
-        if let Some(session) = &self.session {
-            headers.push(("mcp-session-id", session.as_str()));
-            headers.push(("mcp-protocol-version", "2025-11-25"));
-        } else {
-            params["_meta"] = modern_meta(json!({"extensions": {EXTENSION: {}}}));
-            headers = Dialect::Modern.headers_of(method, &name);
-        }
+    async fn ask(&self, method: &str, params: Value) -> Value {
+        let gateway = &self.gateway.0;
+        let Some(session) = &self.session else {
+            let capabilities = json!({"extensions": {EXTENSION: {}}});
+            return gateway.ask_modern("", capabilities, method, params).await;
+        };
+        let headers = [
+            ("mcp-session-id", session.as_str()),
+            ("mcp-protocol-version", "2025-11-25"),
+        ];
         let body = rpc(method, params).to_string();
-        self.gateway.0.post_with(&headers, body).await.json()
+        gateway.post_with(&headers, body).await.json()
     }
 
     /// Calls `echo` as a task. Returns its id.

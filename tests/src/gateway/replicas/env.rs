@@ -62,13 +62,8 @@ impl ReplicaGroup {
 
     /// The number of other gateways that `at` sees.
     pub(super) async fn others(&self, at: usize) -> u64 {
-        let status = json!({"name": "gateway_status", "arguments": {}});
-        let status = self.ask(at, "", "tools/call", status).await;
-        let text = status["result"]["content"][0]["text"]
-            .as_str()
-            .unwrap_or("{}");
-        let status: Value = serde_json::from_str(text).unwrap_or_default();
-        status["other_gateways"].as_u64().unwrap_or_default()
+        let status = self.gateways[at].own_by("ada", "gateway_status", json!({}));
+        status.await["other_gateways"].as_u64().unwrap_or_default()
     }
 
     /// Ends one of them by a signal. Returns its exit code.

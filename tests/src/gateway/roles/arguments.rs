@@ -3,10 +3,9 @@
 use serde_json::{Value, json};
 
 use super::start_with;
-use crate::gateway::env::{Gateway, bearer};
-use crate::harness::{
-    Dialect, assert_contains, assert_lacks, eventually, modern_meta, rpc, rpc_call,
-};
+use crate::gateway::env::Gateway;
+use crate::gateway::input_requests::answer_all;
+use crate::harness::{Dialect, assert_contains, assert_lacks, eventually, rpc_call};
 
 /// Beside the roles of the other tests.
 pub(in crate::gateway) const CONDITIONS: &str = r#"
@@ -95,22 +94,9 @@ async fn other_methods_batches_tasks_and_repeated_members_open_nothing(roles: &G
     let takes_tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     for (name, expected) in [("web-1", "Hello, web-1!"), ("db", REFUSED)] {
         let call = json!({"name": "b__greet", "arguments": {"name": name}});
-        let reply = call_as_modern(roles, &takes_tasks, call).await;
-        assert_contains(&reply, expected);
+        let reply = roles.ask_modern("guest", takes_tasks.clone(), "tools/call", call);
+        assert_contains(&reply.await, expected);
     }
-}
-
-/// Calls `b__greet` as the guest, in the era of 2026-07-28; returns the body of the answer.
-async fn call_as_modern(roles: &Gateway, capabilities: &Value, mut params: Value) -> String {
-    params["_meta"] = modern_meta(capabilities.clone());
-    let headers = [
-        ("authorization", &*bearer("guest")),
-        ("mcp-protocol-version", "2026-07-28"),
-        ("mcp-method", "tools/call"),
-        ("mcp-name", "b__greet"),
-    ];
-    let call = rpc("tools/call", params).to_string();
-    roles.post_with(&headers, call).await.body
 }
 
 /// A call of 2025-11-25 that is to run as a task is judged before an operator is asked.
@@ -166,17 +152,17 @@ async fn answer_of_the_user_belongs_to_its_call() {
         let mut params = json!({"name": "b__greet", "arguments": {"name": "Ada"}});
         let members = more.as_object().unwrap().clone();
         params.as_object_mut().unwrap().extend(members);
-        call_as_modern(&roles, &json!({"elicitation": {}}), params).await
+        let capabilities = json!({"elicitation": {}});
+        let called = roles.ask_modern("guest", capabilities, "tools/call", params);
+        called.await
     };
-    let asked: Value = serde_json::from_str(&call(&json!({})).await).unwrap();
-    let asked = &asked["result"];
-    let asked_for = asked["inputRequests"].as_object().unwrap();
+    let asked = call(&json!({})).await["result"].take();
     let yes = json!({"action": "accept", "content": {"confirm": true}});
-    let answers = json!({asked_for.keys().next().unwrap(): yes});
-    let answer = json!({"inputResponses": answers, "requestState": asked["requestState"]});
+    let mut answer = json!({});
+    answer_all(&mut answer, &asked, |_| yes.clone());
     assert_contains(&call(&answer).await, "Hello, Ada!");
     // These count.
-    let without_state = json!({"inputResponses": answers});
+    let without_state = json!({"inputResponses": answer["inputResponses"]});
     for more in [&answer, &without_state] {
         assert_lacks(&call(more).await, "Try again in");
     }

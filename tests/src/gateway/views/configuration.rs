@@ -2,27 +2,19 @@
 
 use std::time::Duration;
 
-use mcp_client::{Client, ClientInfo, Endpoint, EraChoice};
+use mcp_client::{Client, EraChoice};
 use serde_json::{Value, json};
 
-use super::super::env::{At, Folder, Gateway, text, token};
+use super::super::env::{Folder, Gateway, text};
 use super::{ROLES, VIEWS, start, start_with};
 use crate::harness::{
-    Dialect, Messages, assert_contains, assert_lacks, client_builder, recorder, rpc_call,
-    wait_until,
+    Dialect, Messages, assert_contains, assert_lacks, recorder, rpc_call, wait_until,
 };
 
 /// A client of this view, with a stream for changes of its lists.
 pub(super) async fn listener(views: &Gateway, view: &str, era: EraChoice) -> (Client, Messages) {
-    let url = format!("{}{}", views.url, At(view, "admin").path());
-    let endpoint = Endpoint::new(&url).unwrap();
-    let endpoint = endpoint.bearer(&token("admin")).unwrap();
     let (handler, messages) = recorder();
-    let client = client_builder().era(era);
-    let client = client.handler(handler).http(endpoint).unwrap();
-    let capabilities = json!({"elicitation": {}});
-    let info = ClientInfo::new("tests", "1").with_capabilities(capabilities);
-    client.connect(&info).await.unwrap();
+    let client = views.client_by((view, "admin"), era, Some(handler)).await;
     let filter =
         json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
     let listening = client.listen(&filter).await.unwrap();

@@ -7,7 +7,7 @@ use super::super::env::{At, Folder, Gateway, bearer, request, stdio_fixture, tex
 use super::{ADMIN, VIEWS, start, start_with};
 use crate::harness::{
     Dialect, assert_contains, assert_lacks, binary, client_builder, eventually, initialize,
-    member_texts, modern_meta, rpc,
+    member_texts,
 };
 
 /// The id of a new session at `/mcp/VIEW`, and the result of `initialize`.
@@ -142,24 +142,17 @@ async fn status_events_and_metrics_have_the_view() {
 #[tokio::test]
 async fn task_belongs_to_its_view() {
     let views = start_with("", &format!("{ADMIN}{SLOW}")).await;
-    let call = async |view: &str, method: &str, name: &str, mut params: Value| -> Value {
+    let ask = async |view: &str, method: &str, params: Value| {
         let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
-        params["_meta"] = modern_meta(tasks);
-        let headers = [
-            ("authorization", &*bearer("admin")),
-            ("mcp-protocol-version", "2026-07-28"),
-            ("mcp-method", method),
-            ("mcp-name", name),
-        ];
-        let body = rpc(method, params).to_string();
-        views.post_to(view, &headers, body).await.json()
+        let asked = views.ask_modern((view, "admin"), tasks, method, params);
+        asked.await
     };
     let compute = json!({"name": "compute", "arguments": {"seconds": 2}});
-    let created = call("/a", "tools/call", "compute", compute).await;
+    let created = ask("a", "tools/call", compute).await;
     let id = created["result"]["taskId"].as_str();
     let id = id.unwrap_or_else(|| panic!("{created}"));
-    for (view, member) in [("/b", "error"), ("/a", "result")] {
-        let found = call(view, "tasks/get", id, json!({"taskId": id})).await;
+    for (view, member) in [("b", "error"), ("a", "result")] {
+        let found = ask(view, "tasks/get", json!({"taskId": id})).await;
         assert!(found[member].is_object(), "{view}: {found}");
     }
 }

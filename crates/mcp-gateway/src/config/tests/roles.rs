@@ -2,7 +2,6 @@
 
 use super::{assert_said, error, toml};
 use mcp_core::server::Principal;
-use serde_json::value::RawValue;
 
 use crate::config::roles;
 
@@ -46,68 +45,6 @@ fn first_line_that_matches_a_principal_counts_after_the_role_of_its_token() {
             expected,
             "{name} {claims:?}"
         );
-    }
-}
-
-/// Patterns for arguments limit the rules of their table, also where these are inherited; of the limits the own one
-/// counts, else the strictest.
-#[test]
-fn arguments_limit_the_rules_of_their_table_and_the_own_limit_counts() {
-    let roles = toml(
-        r#"
-        [backends.d]
-        command = ["d"]
-        [roles.a]
-        allow = ["d__a"]
-        arguments = { x = "1" }
-        limit = "10/min"
-        [roles.b]
-        inherits = ["a"]
-        limit = "5/min"
-        [roles.c]
-        inherits = ["a", "b"]
-        allow = ["d__c", "d__*"]
-        arguments = { x = ["1", "2*"], y = true }
-        [roles.d]
-        inherits = ["c"]
-        limit = "100/s"
-        [principals]
-        c = "c"
-        d = "d"
-        "#,
-    );
-    let roles = roles.roles.unwrap();
-    let shown = |name: &str| {
-        let role = roles.role(Some(&Principal::new(name)));
-        role.limit
-            .iter()
-            .map(ToString::to_string)
-            .collect::<String>()
-    };
-    assert_eq!(shown("c"), "line 10: roles.b.limit: 5/min");
-    assert_eq!(shown("d"), "line 17: roles.d.limit: 100/s");
-    let own = "denied by line 14: roles.c.arguments: ";
-    for (tool, arguments, denial) in [
-        ("d__a", r#"{"x":"1"}"#, String::new()),
-        ("d__a", r#"{"x":"2","y":true}"#, String::new()),
-        ("d__c", r#"{"x":"2","y":true}"#, String::new()),
-        (
-            "d__c",
-            r#"{"x":"2"}"#,
-            format!("{own}the call has no \"y\""),
-        ),
-        (
-            "d__b",
-            r#"{"x":"3","y":true}"#,
-            format!("{own}\"x\" does not match"),
-        ),
-    ] {
-        let arguments = RawValue::from_string(arguments.to_owned()).unwrap();
-        for name in ["c", "d"] {
-            let role = roles.role(Some(&Principal::new(name)));
-            let judged = role.judge(tool, None, &arguments);
-            assert_eq!(judged.err().unwrap_or_default(), denial, "{name} {tool}");
-        }
     }
 }
 

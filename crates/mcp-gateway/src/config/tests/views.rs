@@ -1,5 +1,7 @@
 //! Tests of the tables of views.
 
+use mcp_core::server::AccessItem;
+
 use super::{assert_said, error, toml};
 use crate::config::roles;
 
@@ -18,7 +20,8 @@ fn names_of_bare_backends_are_in_the_view() {
         ("b", "list_containers", false),
         ("b", "n8n__list_workflows", true),
     ] {
-        let decision = config.view(view).unwrap().decide_missing(name);
+        let item = AccessItem::Tool { name, effect: None };
+        let decision = config.view(view).unwrap().decide(item, None);
         assert_eq!(decision.is_allowed(), allowed, "{view} {name}: {decision}");
     }
 }
