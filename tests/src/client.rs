@@ -9,8 +9,13 @@ use crate::harness::{
     FakeService, Messages, Request, Response, Server, binary, client_builder, recorder, wait_until,
 };
 
-/// A client of the fixture over one of the transports.
-async fn connected(server: Option<&Server>, era: EraChoice) -> (Client, Messages) {
+/// A client of the fixture with these capabilities, over HTTP or, without a server, over stdio; and the messages of its own
+/// handler.
+pub(crate) async fn connected(
+    server: Option<&Server>,
+    era: EraChoice,
+    capabilities: Value,
+) -> (Client, Messages) {
     let (handler, seen) = recorder();
     let builder = client_builder().era(era).handler(handler);
     let client = match server {
@@ -18,7 +23,6 @@ async fn connected(server: Option<&Server>, era: EraChoice) -> (Client, Messages
         None => builder.stdio(Command::new(binary("mcp-conformance")).arg("--stdio")),
     };
     let client = client.unwrap();
-    let capabilities = json!({"sampling": {}, "elicitation": {}, "roots": {}});
     let info = ClientInfo::new("tests", "1").with_capabilities(capabilities);
     client.connect(&info).await.unwrap();
     (client, seen)
@@ -30,8 +34,8 @@ async fn messages_of_the_server_reach_their_receivers() {
     for server in [Some(&server), None] {
         for era in [EraChoice::Newest, EraChoice::Legacy, EraChoice::Unversioned] {
             let label = format!("over HTTP: {}, {era:?}", server.is_some());
-            // The messages of the client's own handler.
-            let (client, mut seen) = connected(server, era).await;
+            let capabilities = json!({"sampling": {}, "elicitation": {}, "roots": {}});
+            let (client, mut seen) = connected(server, era, capabilities).await;
             progress_has_the_token_of_the_caller(&client, &label).await;
             if client.era() == Era::Unversioned {
                 let listening = client.listen(&json!({})).await;

@@ -1,13 +1,11 @@
-//! Property tests of the codec and the header check.
+//! Property tests of the codec.
 
 mod codec;
-mod headers;
 mod text;
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use http::HeaderMap;
 use mcp_core::server::{Caller, FrameReply, IncomingFrame, Server};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseResult, TestRunner};
@@ -28,15 +26,15 @@ where
     }
 }
 
-/// The answer of a server to a frame with these headers, in a runtime of its own.
-fn answer(server: &Server, frame: &[u8], headers: Option<&HeaderMap>) -> FrameReply {
+/// The answer of a server to a frame, in a runtime of its own.
+fn answer(server: &Server, frame: &[u8]) -> FrameReply {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     runtime.block_on(server.handle(IncomingFrame {
         frame,
-        headers,
+        headers: None,
         is_old_transport: false,
         connection: Some(Arc::default()),
         caller: Caller::default(),

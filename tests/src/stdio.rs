@@ -186,20 +186,6 @@ async fn eras_interleave() {
     assert_eq!(peer.message().await["error"]["code"], -32600);
 }
 
-#[tokio::test]
-async fn slow_call_blocks_no_other_call() {
-    let mut peer = StdioServer::start(&[]);
-    for id in 1..=50 {
-        let slow = r#""name":"slow","arguments":{"step":60000,"steps":1}"#;
-        peer.request(id, "tools/call", slow).await;
-    }
-    for id in 100..110 {
-        let echo = r#""name":"echo","arguments":{"value":1}"#;
-        let answer = peer.ask_plain(id, "tools/call", echo).await;
-        assert_eq!(answer["id"], id);
-    }
-}
-
 /// Calls that wait for answers of the client do not keep these from being read.
 #[tokio::test]
 async fn answers_are_read_whatever_is_in_flight() {

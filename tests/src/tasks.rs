@@ -12,8 +12,9 @@ use crate::harness::eventually;
 use client::Client;
 
 /// The capabilities of a client with the extension.
-const CAPABILITIES: &str =
-    r#"{"elicitation":{},"sampling":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+fn capabilities() -> Value {
+    json!({"elicitation": {}, "sampling": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}})
+}
 
 impl Client {
     /// The result of a request; panics if the response is an error.

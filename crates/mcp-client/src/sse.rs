@@ -1,25 +1,22 @@
 //! The HTTP+SSE transport of 2024-11-05: a GET stream with the messages of the server, whose first event
 //! names the address for POSTs.
 //!
-//! It is used like a child: each event is a line of its output, each line of its input a POST.
+//! It is used like a child: each event is a line of its output, each message to it a POST.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use http::HeaderMap;
-use tokio::io::{AsyncWriteExt as _, SimplexStream, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use url::Url;
 
 use crate::http::{Events, HttpClient, message};
 use crate::inbound::Inbound;
-use crate::stdio::{Connected, Pending, Queued, Stdio};
+use crate::stdio::{Connected, Pending, Queued, Reader, Stdio};
 use crate::{Endpoint, Error};
 
-/// Bytes of events that wait for the reader.
-const MAX_UNREAD_BYTES: usize = 64 << 10;
 /// Timeout of a POST after which the next message is sent as well. Messages are sent in their order, but a
 /// server may answer a POST only when its request is done.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -46,13 +43,8 @@ async fn run(client: Arc<HttpClient>, connected: Connected) {
             Ok(opened) => opened,
             Err(error) => return error.to_string(),
         };
-        let (output, lines) = tokio::io::simplex(MAX_UNREAD_BYTES);
-        let receiving = async {
-            let (reason, fault) = tokio::join!(copy(events, lines), reader.read(output));
-            fault.unwrap_or(reason)
-        };
         tokio::select! {
-            reason = receiving => reason,
+            reason = receive(events, &reader) => reason,
             reason = send(&client, &address, &pending, queue) => reason,
         }
     };
@@ -99,22 +91,17 @@ async fn open(client: &HttpClient) -> Result<(Url, Events), Error> {
     })
 }
 
-/// Writes the messages as lines until the stream ends. Returns the reason of its end.
-async fn copy(mut events: Events, mut lines: WriteHalf<SimplexStream>) -> String {
-    let reason = loop {
-        let text = match events.next().await {
-            Some(Ok(event)) => message(event),
-            Some(Err(error)) => break error.to_string(),
-            None => break "it closed its stream".to_owned(),
-        };
-        let Some(text) = text else { continue };
-        // Line breaks outside of JSON strings are white space, and within them they are escaped.
-        let line = text.replace(['\n', '\r'], " ") + "\n";
-        if lines.write_all(line.as_bytes()).await.is_err() {
-            break "its messages cannot be read".to_owned();
+/// Handles the messages until the stream ends. Returns the reason of its end.
+async fn receive(mut events: Events, reader: &Reader) -> String {
+    loop {
+        match events.next().await {
+            Some(Ok(event)) => {
+                if let Some(text) = message(event) {
+                    reader.receive(text.as_bytes());
+                }
+            }
+            Some(Err(error)) => return error.to_string(),
+            None => return "it closed its stream".to_owned(),
         }
-    };
-    // Dropping it does not end the lines.
-    let _ = lines.shutdown().await;
-    reason
+    }
 }

@@ -364,7 +364,7 @@ const MAX_LOGGED_BYTES: usize = 120;
 /// Limit of logged invalid lines per child, so that a child cannot flood the log.
 const MAX_WARNINGS: u64 = 20;
 
-/// The reader of a child's stdout, or of lines that stand for it.
+/// The reader of a child's stdout, or of the messages that stand for its lines.
 pub(crate) struct Reader {
     pub(super) peer: Arc<str>,
     pub(crate) pending: Arc<Pending>,
@@ -379,15 +379,7 @@ impl Reader {
         let mut line = Vec::new();
         loop {
             match next(&mut stdout, &mut line, MAX_MESSAGE).await {
-                Ok(Line::Whole) => {
-                    if let Err(fault) = self.take(line.trim_ascii())
-                        && self.inbound.count(|all| &mut all.invalid_messages) <= MAX_WARNINGS
-                    {
-                        let shown =
-                            String::from_utf8_lossy(&line[..line.len().min(MAX_LOGGED_BYTES)]);
-                        tracing::warn!(peer = %self.peer, %fault, line = ?shown, "not a message");
-                    }
-                }
+                Ok(Line::Whole) => self.receive(&line),
                 Ok(Line::Part) => {
                     return Some(format!("it wrote a line of more than {MAX_MESSAGE} bytes"));
                 }
@@ -397,8 +389,17 @@ impl Reader {
         }
     }
 
-    /// Handles a line. Many servers print a banner on stdout, so the caller skips invalid lines; the
-    /// request that one of them answers has failed.
+    /// Handles a line. Many servers print a banner on stdout, so invalid lines are skipped; the request that one of
+    /// them answers has failed.
+    pub(crate) fn receive(&self, line: &[u8]) {
+        if let Err(fault) = self.take(line.trim_ascii())
+            && self.inbound.count(|all| &mut all.invalid_messages) <= MAX_WARNINGS
+        {
+            let shown = String::from_utf8_lossy(&line[..line.len().min(MAX_LOGGED_BYTES)]);
+            tracing::warn!(peer = %self.peer, %fault, line = ?shown, "not a message");
+        }
+    }
+
     fn take(&self, line: &[u8]) -> Result<(), Fault> {
         if line.is_empty() {
             return Ok(());

@@ -1,10 +1,12 @@
 //! HTTP+SSE, the transport of 2024-11-05, with the guards of `/mcp`.
 
+use mcp_client::{ClientInfo, Endpoint, EraChoice, Revision};
 use serde_json::{Value, json};
 
 use crate::auth::file;
 use crate::harness::{
-    Dialect, RawConnection, Reply, Server, assert_contains, eventually, wait_until,
+    Dialect, RawConnection, Reply, Server, assert_contains, client_builder, eventually, recorder,
+    wait_until,
 };
 
 /// Opens a stream. Returns its status and, from its first event, the address for messages.
@@ -27,24 +29,16 @@ async fn send(server: &Server, address: &str, fields: &str, body: &str) -> Reply
     RawConnection::round_trip(&server.url, format!("{head}\r\n{body}")).await
 }
 
-/// The next messages on a stream: a chunk may have several, or only the comment of an idle stream.
-async fn messages(wire: &mut RawConnection) -> Vec<Value> {
-    let mut events = String::from(":\n\n");
-    while events == ":\n\n" {
-        events = String::from_utf8(wire.chunk().await.unwrap()).unwrap();
-    }
-    let events = events.split_terminator("\n\n");
-    let events = events.filter(|event| *event != ":");
-    let data = events.map(|event| event.strip_prefix("event: message\ndata: ").unwrap());
-    data.map(|data| serde_json::from_str(data).unwrap())
-        .collect()
-}
-
-/// The next message on a stream, which comes alone.
+/// The next message on a stream, which comes alone, but for the comments of an idle stream.
 async fn message(wire: &mut RawConnection) -> Value {
-    let mut messages = messages(wire).await;
-    assert_eq!(messages.len(), 1, "{messages:?}");
-    messages.remove(0)
+    loop {
+        let chunk = String::from_utf8(wire.chunk().await.unwrap()).unwrap();
+        let event = chunk.replace(":\n\n", "");
+        if !event.is_empty() {
+            let data = event.strip_prefix("event: message\ndata: ").unwrap();
+            return serde_json::from_str(data).unwrap();
+        }
+    }
 }
 
 #[tokio::test]
@@ -80,6 +74,7 @@ async fn guards_hold_for_sse() {
         assert_eq!(status, opened, "{fields}");
         let reply = send(&server, &address, fields, &ping).await;
         assert_eq!(reply.status, sent, "{fields}");
+        assert_eq!(reply.body.is_empty(), sent == 202, "{fields}");
     }
     assert_eq!(message(&mut wire).await["result"], json!({}));
     // The server notices the end of a stream some time later.
@@ -114,44 +109,34 @@ async fn guards_hold_for_sse() {
 async fn all_messages_come_on_the_stream() {
     let args = ["--sse", "--call-timeout", "600"];
     let server = Server::with_args("mcp-conformance", &args, &[]).await;
-    let local = "Host: localhost\r\n";
-    let (mut wire, _, address) = open(&server, local).await;
-    let post = async |body: &str| {
-        let reply = send(&server, &address, local, body).await;
-        assert_eq!((reply.status, reply.body.as_str()), (202, ""), "{body}");
-    };
-    let request = |id: u32, method: &str, params: &str| {
-        Dialect::Unversioned.request(&id.to_string(), method, params)
-    };
-    let params = r#""protocolVersion":"2024-11-05","capabilities":{"elicitation":{}},"clientInfo":{"name":"t","version":"1"}"#;
-    post(&request(0, "initialize", params)).await;
-    let initialized = message(&mut wire).await;
-    assert_eq!(initialized["result"]["protocolVersion"], "2024-11-05");
-    post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
-    let asking = r#""name":"test_elicitation","arguments":{"message":"Who?"}"#;
-    post(&request(1, "tools/call", asking)).await;
-    let question = message(&mut wire).await;
-    assert_eq!(question["method"], "elicitation/create");
-    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}});
-    post(&answer.to_string()).await;
-    assert_eq!(message(&mut wire).await["id"], 1);
-    let watched = r#""uri":"test://watched-resource""#;
-    post(&request(2, "resources/subscribe", watched)).await;
-    assert_eq!(message(&mut wire).await["result"], json!({}));
-    let trigger = r#""name":"test_trigger_resource_change","arguments":{}"#;
-    post(&request(3, "tools/call", trigger)).await;
-    let mut both = messages(&mut wire).await;
-    if both.len() < 2 {
-        both.extend(messages(&mut wire).await);
-    }
-    let updated = |message: &Value| message["method"] == "notifications/resources/updated";
-    assert!(both.iter().any(updated), "{both:?}");
+    let endpoint = Endpoint::new(&server.url.replace("/mcp", "/sse")).unwrap();
+    let (handler, mut seen) = recorder();
+    let era = EraChoice::Revision(Revision::V2024_11_05);
+    let builder = client_builder().era(era).handler(handler);
+    let client = builder.sse(endpoint).unwrap();
+    let capabilities = json!({"elicitation": {}});
+    let info = ClientInfo::new("tests", "1").with_capabilities(capabilities);
+    client.connect(&info).await.unwrap();
+    let asking = json!({"message": "Who?"});
+    let answer = client.call_tool("test_elicitation", &asking).await.unwrap();
+    assert_contains(&answer.text(), "accept");
+    assert_eq!(seen.recv().await.unwrap().0, "elicitation/create");
+    let watched = json!({"uri": "test://watched-resource"});
+    let subscribed = client.request("resources/subscribe", &watched).await;
+    assert_eq!(subscribed.unwrap().get(), "{}");
+    let trigger = "test_trigger_resource_change";
+    client.call_tool(trigger, &json!({})).await.unwrap();
+    let (method, _) = seen.recv().await.unwrap();
+    assert_eq!(method, "notifications/resources/updated");
     // The end of the stream cancels its calls.
-    let slow = r#""name":"slow","arguments":{"step":600,"steps":1000}"#;
-    post(&request(4, "tools/call", slow)).await;
     let running = async || server.call("count_slow", json!({})).await["running"].as_u64();
-    wait_until("the call", async || running().await == Some(1)).await;
-    drop(wire);
+    let slow = json!({"step": 600, "steps": 1000});
+    let ended = async {
+        wait_until("the call", async || running().await == Some(1)).await;
+        client.close().await;
+    };
+    let (cut_off, ()) = tokio::join!(client.call_tool("slow", &slow), ended);
+    assert!(cut_off.is_err());
     wait_until("its end", async || running().await == Some(0)).await;
 }
 

@@ -92,7 +92,7 @@ fn encoded_response_is_one_line_and_decodes_to_itself() {
 
 /// Checks that the response to `frame` is absent, or JSON-RPC in one line.
 fn check_response(server: &Server, frame: &[u8]) -> TestCaseResult {
-    let Some(line) = answer(server, frame, None).into_line() else {
+    let Some(line) = answer(server, frame).into_line() else {
         return Ok(());
     };
     prop_assert!(!line.contains(&b'\n') && !line.contains(&b'\r'));
@@ -182,7 +182,7 @@ fn echoed_values_keep_their_bytes() {
         let frame = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"mcp.callTool","params":{{"name":"echo","arguments":{{"value":{value}}}}}}}"#
         );
-        let body = answer(&server, frame.as_bytes(), None).body.unwrap();
+        let body = answer(&server, frame.as_bytes()).body.unwrap();
         let body = String::from_utf8(body).unwrap();
         let expected = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"value":{value}}}}}"#);
         prop_assert_eq!(body, expected);

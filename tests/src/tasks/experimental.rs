@@ -1,18 +1,22 @@
 //! The tasks of 2025-11-25.
 
+use mcp_client::EraChoice;
 use serde_json::{Value, json};
 
-use super::client::{Client, Over};
-use super::{accept, text};
-use crate::harness::response;
+use super::client::{Client, Memory};
+use super::{capabilities, text};
+use crate::client::connected;
+use crate::harness::{Server, initialize, rpc};
+use crate::stdio::StdioServer;
 
 const REVISION: &str = "2025-11-25";
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 #[tokio::test]
 async fn lifecycle_over_http_and_stdio() {
-    for over in [Over::http().await, Over::stdio()] {
-        let client = &mut Client::legacy(over, REVISION).await;
+    let server = Server::start("mcp-conformance", &[]).await;
+    for server in [Some(&server), None] {
+        let client = &mut Client::remote(server, EraChoice::Legacy).await;
         finishes(client).await;
         fails(client).await;
         is_cancelled(client).await;
@@ -105,7 +109,7 @@ async fn refuses(client: &mut Client) {
 #[tokio::test]
 async fn only_2025_11_25_declares_tasks() {
     for (revision, knows) in [("2025-06-18", false), (REVISION, true)] {
-        let mut client = Client::legacy(Over::memory(), revision).await;
+        let mut client = Client::legacy(Memory::new(), revision).await;
         let params = json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": {}});
         let agreed = client.result("initialize", params).await;
         let declared = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
@@ -129,41 +133,38 @@ async fn only_2025_11_25_declares_tasks() {
     }
 }
 
-/// The question arrives over the request that waits for the result.
+/// The questions arrive over the request that waits for the result.
 #[tokio::test]
-async fn question_over_http_and_stdio() {
-    for over in [Over::http().await, Over::stdio()] {
-        let mut client = Client::legacy(over, REVISION).await;
-        let file = json!({"filename": "a.txt"});
-        let task = client.start("confirm_delete", file).await["taskId"].clone();
+async fn questions_over_http_and_stdio() {
+    let server = Server::start("mcp-conformance", &[]).await;
+    for server in [Some(&server), None] {
+        let (client, mut seen) = connected(server, EraChoice::Legacy, capabilities()).await;
+        let client = &mut Client::Remote(client);
+        let task = client.start("multi_input", json!({})).await["taskId"].clone();
         client.until(&task, "input_required").await;
-        let (id, frame) = client.request("tasks/result", json!({"taskId": task}));
-        client.open(&frame).await;
-        let question = client.next().await;
-        assert_eq!(question["method"], "elicitation/create");
-        assert_eq!(question["params"]["_meta"][RELATED]["taskId"], task);
-        let yes = accept(json!({"confirm": true}));
-        client
-            .answer(&response(&question["id"], "result", yes))
-            .await;
-        let result = client.next().await;
-        assert_eq!(result["id"], id);
-        assert_eq!(text(&result["result"]), "a.txt is deleted.");
+        let id = json!({"taskId": task});
+        let result = client.result("tasks/result", id).await;
+        assert_eq!(text(&result), "Hello, Ada Ada!");
+        for _ in 0..2 {
+            let (method, params) = seen.try_recv().unwrap();
+            assert_eq!(method, "elicitation/create");
+            assert_eq!(params["_meta"][RELATED]["taskId"], task);
+        }
     }
 }
 
 /// The progress token of the request is valid as long as its task runs.
 #[tokio::test]
 async fn progress_names_its_task() {
-    let mut client = Client::legacy(Over::stdio(), REVISION).await;
+    let mut peer = StdioServer::start(&[]);
+    peer.ask_line(&initialize(REVISION).to_string()).await;
     let params = json!({"name": "slow_compute", "arguments": {"seconds": 2}, "task": {},
         "_meta": {"progressToken": "t"}});
-    let (id, frame) = client.request("tools/call", params);
-    client.open(&frame).await;
+    peer.send(rpc("tools/call", params).to_string()).await;
     let (mut created, mut progress) = (Value::Null, Vec::new());
     while progress.len() < 2 || created.is_null() {
-        let message = client.next().await;
-        if message["id"] == id {
+        let message = peer.message().await;
+        if message["id"] == 1 {
             created = message["result"]["task"].clone();
         } else {
             assert_eq!(message["method"], "notifications/progress");
