@@ -12,7 +12,7 @@ mod pins;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use gateway_store::database::Database;
+use gateway_store::Database;
 use gateway_store::events::{StoreError, StoreLocation};
 use mcp_serve::Product;
 use tokio::runtime::Builder;

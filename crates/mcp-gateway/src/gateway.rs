@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use gateway_access::{Admission, CallCounts, Viewer};
 use gateway_approvals::approvals::{ApprovalRules, Approvals};
 use gateway_approvals::pins::{self, Pins};
-use gateway_store::database::Database;
+use gateway_store::Database;
 use gateway_store::events::{Event, EventStatus, StoreLocation, kind};
 use gateway_store::state::{EntryChange, EntryKind, Expected, StateStore};
 use mcp_core::metrics::Durations;

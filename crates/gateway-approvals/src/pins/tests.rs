@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use gateway_store::database::{Database, StoreLocation};
+use gateway_store::Database;
+use gateway_store::database::StoreLocation;
 use gateway_store::events::Retention;
 
 use super::*;

@@ -60,7 +60,7 @@ impl StoreLocation {
     }
 
     /// Moves a damaged database away, so that the next [`Self::open`] creates a new one.
-    pub(super) fn quarantine(&self) -> Result<(), StoreError> {
+    pub(crate) fn quarantine(&self) -> Result<(), StoreError> {
         match self {
             Self::File(path) => sqlite::quarantine(path),
             Self::Memory => Ok(()),
@@ -72,6 +72,6 @@ impl StoreLocation {
 }
 
 /// A name for a new database.
-pub(super) fn new_name() -> String {
+pub(crate) fn new_name() -> String {
     Uuid::new_v4().simple().to_string()
 }

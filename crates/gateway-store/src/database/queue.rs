@@ -42,12 +42,12 @@ pub(crate) struct Queue {
 }
 
 #[derive(Default)]
-pub(super) struct QueueState {
-    pub(super) events: VecDeque<Event>,
+pub(crate) struct QueueState {
+    pub(crate) events: VecDeque<Event>,
     denials: Denials,
-    pub(super) jobs: Vec<Job>,
-    pub(super) closing: bool,
-    pub(super) health: DatabaseHealth,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) closing: bool,
+    pub(crate) health: DatabaseHealth,
 }
 
 /// Work for the thread, after all events that were recorded before.
@@ -95,7 +95,7 @@ impl Queue {
     }
 
     /// Adds the events of the denials that were counted: those whose minute is over, or all.
-    pub(super) fn add_counted(&self, all: bool) {
+    pub(crate) fn add_counted(&self, all: bool) {
         let mut state = self.lock();
         let counted = state.denials.take(Instant::now(), all);
         state.events.extend(counted);
@@ -114,7 +114,7 @@ impl Queue {
     }
 
     /// Makes the thread do what waits and stop.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().closing = true;
         self.wake.notify_one();
     }
@@ -127,12 +127,12 @@ impl Queue {
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, QueueState> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock()
     }
 
     /// Waits until `ready` returns true, or for `limit`.
-    pub(super) fn wait(&self, limit: Duration, ready: impl Fn(&QueueState) -> bool) {
+    pub(crate) fn wait(&self, limit: Duration, ready: impl Fn(&QueueState) -> bool) {
         let mut state = self.lock();
         self.wake
             .wait_while_for(&mut state, |state| !ready(state), limit);

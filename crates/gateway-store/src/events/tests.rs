@@ -16,7 +16,8 @@ use upstream::time::Timestamp;
 
 use super::table::{MAX_QUERY_LIMIT, find};
 use super::*;
-use crate::database::{Connection, Database};
+use crate::Database;
+use crate::database::Connection;
 
 impl Query {
     fn with_trace(mut self, trace_id: TraceId) -> Self {

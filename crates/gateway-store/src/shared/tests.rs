@@ -4,7 +4,8 @@ use mcp_core::server::{StoredTask, TaskOwner, TaskStore as _};
 use serde_json::json;
 
 use super::*;
-use crate::database::{Database, StoreLocation};
+use crate::Database;
+use crate::database::StoreLocation;
 use crate::events::Retention;
 use crate::events::tests::until;
 use crate::state::tests::postgres;

@@ -2,7 +2,8 @@
 
 use super::table::{all, apply, changes, clock};
 use super::*;
-use crate::database::{Database, StoreLocation};
+use crate::Database;
+use crate::database::StoreLocation;
 use crate::events::Retention;
 use crate::events::tests::{Scratch, until};
 

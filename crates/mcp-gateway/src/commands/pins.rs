@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use gateway_approvals::pins::{self, Pin, printable};
-use gateway_store::database::Database;
+use gateway_store::Database;
 use gateway_store::state::{Entry, Expected};
 
 use super::{Failure, open, print, user, wait};

@@ -1,18 +1,29 @@
-//! The thread that writes to the database.
+//! The thread of the database, with its one connection. It writes events in batches, makes changes of the state and
+//! follows those of others, answers for sessions and tasks, removes old events, and opens the database again after a
+//! failure.
+//!
+//! A failing database does not affect calls: events wait in a bounded queue, more events are counted and dropped,
+//! the entries of the state that were read last hold, and writing is tried again with a backoff.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::{oneshot, watch};
 use upstream::time::Timestamp;
 
-use super::queue::{Job, MAX_BATCH_EVENTS, Queue, QueueState, Store};
-use super::{Connection, StoreError, StoreFault, StoreLocation};
-use crate::events::{Event, EventStatus, Record, Retention, append, kind, retain};
-use crate::shared::{Follower, LOOK_INTERVAL};
-use crate::state::{self, Entries, EntryChange, StateClock};
+use crate::database::{
+    Connection, Job, MAX_BATCH_EVENTS, Queue, QueueState, Store, StoreError, StoreFault,
+    StoreLocation, new_name,
+};
+use crate::events::{
+    Event, EventLog, EventReader, EventStatus, Record, Retention, append, kind, retain,
+};
+use crate::shared::{Follower, LOOK_INTERVAL, SharedTables};
+use crate::state::{self, Entries, EntryChange, StateClock, StateStore};
 
 /// An event waits for this time for others, so that one transaction writes many.
 const BATCH_TIME: Duration = Duration::from_millis(50);
@@ -31,7 +42,75 @@ const IDLE_RETAIN_INTERVAL: Duration = Duration::from_secs(60);
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(100);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-pub(super) struct Actor {
+/// The open database of a running gateway.
+pub struct Database {
+    /// The event log.
+    pub log: Arc<EventLog>,
+    /// The state.
+    pub state: Arc<StateStore>,
+    /// Sessions and tasks of the gateways on it; `None` for a database of one gateway, and for a command.
+    pub shared: Option<Arc<SharedTables>>,
+    queue: Arc<Queue>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Database {
+    /// Starts the thread of the database, which opens it and tries again if that fails. `process` is the number of a
+    /// gateway, which shares its sessions and tasks with the others on the database; `None` for a command.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start(
+        location: StoreLocation,
+        retention: Retention,
+        process: Option<u32>,
+    ) -> std::io::Result<Self> {
+        let queue = Arc::new(Queue::default());
+        let process = process.filter(|_| matches!(location, StoreLocation::Postgres(_)));
+        let shared = process.map(|process| SharedTables::new(process, Arc::clone(&queue)));
+        let (shared, follower) = shared.unzip();
+        let name = new_name();
+        let (entries, followed) = watch::channel(Arc::default());
+        let reader = EventReader::new(location.clone(), name.clone());
+        let actor = Actor::new(
+            location,
+            name,
+            Arc::clone(&queue),
+            retention,
+            entries,
+            follower,
+        );
+        let actor = thread::Builder::new()
+            .name("database".into())
+            .spawn(move || actor.run())?;
+        Ok(Self {
+            log: Arc::new(EventLog::new(Arc::clone(&queue), reader)),
+            state: Arc::new(StateStore::new(Arc::clone(&queue), followed)),
+            shared,
+            queue,
+            thread: Mutex::new(Some(actor)),
+        })
+    }
+
+    /// Makes the changes that wait, tries once to write the events, and stops the thread. Blocks for a few seconds at
+    /// most.
+    pub fn close(&self) {
+        self.queue.close();
+        let thread = self.thread.lock().take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread of the database has panicked");
+        }
+    }
+}
+
+impl Drop for Database {
+    /// Stops the thread without waiting for it.
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+struct Actor {
     location: StoreLocation,
     /// That of the database, if it is in memory.
     name: String,
@@ -64,7 +143,7 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    pub(super) fn new(
+    fn new(
         location: StoreLocation,
         name: String,
         queue: Arc<Queue>,
@@ -94,7 +173,7 @@ impl Actor {
         }
     }
 
-    pub(super) fn run(mut self) {
+    fn run(mut self) {
         // Opens the database now, so that an error is visible before the first event.
         self.write_all();
         loop {
