@@ -35,11 +35,8 @@ const CONSTANT: &str = r#""ttlMs":300000,"cacheScope":"private","#;
 const CHANGEABLE: &str = r#""ttlMs":0,"cacheScope":"private","#;
 
 impl Server {
-    /// Reads and checks the facts about a request and its client.
-    pub(super) fn modern_client<'a>(
-        &self,
-        record: &RequestRecord<'a>,
-    ) -> Result<(RequestClient, Meta<'a>), Error> {
+    /// Checks a request, and reads the facts about its client.
+    pub(super) fn modern_client(&self, record: &RequestRecord<'_>) -> Result<RequestClient, Error> {
         let RequestRecord {
             request,
             params,
@@ -70,13 +67,13 @@ impl Server {
                 None
             }
         };
-        Ok((RequestClient::modern(caller, info, round), meta))
+        Ok(RequestClient::modern(caller, info, round))
     }
 
     /// The answer to a request in the form of this era.
     pub(super) fn decorate(&self, context: &RequestContext<'_>, answer: Answer) -> Answer {
-        let caller = context.caller;
-        let cache = match context.record.method {
+        let caller = context.caller();
+        let cache = match context.method {
             McpMethod::ReadResource => CHANGEABLE,
             McpMethod::Discover
             | McpMethod::ListTools

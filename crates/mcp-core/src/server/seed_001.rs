@@ -21,7 +21,7 @@ impl Server {
         context: &RequestContext<'_>,
     ) -> Result<Answer, Error> {
         let (name, arguments) = context.params.named_call()?;
-        let catalog = self.catalog_of(context.caller);
+        let catalog = self.catalog_of(context.caller());
         let Some(tool) = catalog.tool(&name) else {
             let why = catalog.why_missing(&name).map(Error::ToolFailed);
             return Err(why.unwrap_or_else(|| Error::ToolNotFound {
