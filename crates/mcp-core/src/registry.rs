@@ -27,8 +27,11 @@ pub struct Registry<K: ItemKind, S> {
 pub(crate) struct Item<K: ItemKind, S> {
     pub(crate) group: &'static str,
     pub(crate) definition: K::Definition,
-    pub(crate) bind: fn(Arc<S>) -> Arc<K::Bound>,
+    pub(crate) bind: Box<Bind<K, S>>,
 }
+
+/// Gives an item its service.
+pub(crate) type Bind<K, S> = dyn Fn(Arc<S>) -> Arc<<K as ItemKind>::Bound> + Send + Sync;
 
 /// Items that are bound to a service, each with its definition.
 pub type BoundItems<K> = Vec<(<K as ItemKind>::Definition, Arc<<K as ItemKind>::Bound>)>;
@@ -43,11 +46,15 @@ impl<K: ItemKind, S> Registry<K, S> {
     ///
     /// # Panics
     /// If its name is taken; the first test finds that.
-    pub(crate) fn add(self, definition: K::Definition, bind: fn(Arc<S>) -> Arc<K::Bound>) -> Self {
+    pub(crate) fn add(
+        self,
+        definition: K::Definition,
+        bind: impl Fn(Arc<S>) -> Arc<K::Bound> + Send + Sync + 'static,
+    ) -> Self {
         self.push(Item {
             group: UNGROUPED,
             definition,
-            bind,
+            bind: Box::new(bind),
         })
     }
 

@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use clap::builder::{OsStr, Resettable};
 use clap::{Args, CommandFactory as _, FromArgMatches as _};
 use mcp_core::server::{Server, ServerFeatures, ServerItems, ServerSettings};
+use mcp_core::tool::Toolset;
 use prometheus_client::registry::Registry;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
@@ -23,7 +24,7 @@ use crate::http::{Extras, Guard, HttpService, Listener, Page};
 use crate::key::Key;
 use crate::options::ConfiguredTokens;
 use crate::telemetry::Telemetry;
-use crate::tools::ProductTools;
+use crate::tools::ChosenTools;
 use crate::{
     Command, Options, Product, Service, SharedSessions, Tls, config, key, log, print, stdio,
 };
@@ -149,7 +150,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
     ///
     /// # Errors
     /// If an option is unusable.
-    pub fn assemble(mut self, command: Command<O>, key: &Key) -> anyhow::Result<Running<S>> {
+    pub fn assemble(self, command: Command<O>, key: &Key) -> anyhow::Result<Running<S>> {
         let options = &command.common;
         let settings = ServerSettings {
             error_codes: options.error_profile,
@@ -157,16 +158,17 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             signer: key.signer(),
             random: key::handle,
         };
-        let mut tools = self.product_tools(&command.product).choose(options)?;
+        let tools = ChosenTools::new(self.all_tools(&command.product), options)?;
         let service = Arc::new((self.connect)(command.product)?);
+        let (tools, why_missing) = tools.bind(&service);
         let features = ServerFeatures {
             read_only: options.read_only,
             items: ServerItems {
                 resources: self.resources.bind(&service),
                 prompts: self.prompts.bind(&service),
                 instructions: self.instructions,
-                why_missing: Some(tools.why_missing()),
-                tools: tools.bind(&service),
+                why_missing: Some(why_missing),
+                tools,
                 access: service.access(),
                 ..ServerItems::default()
             },
@@ -241,22 +243,22 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         }
     }
 
-    pub(crate) fn product_tools(&mut self, options: &O) -> ProductTools<S> {
-        let functions = std::mem::take(&mut self.functions);
-        ProductTools::new((self.tools)(options), functions)
+    /// The functions, which belong to the default toolset, and the toolsets.
+    pub(crate) fn all_tools(&self, options: &O) -> Toolset<S> {
+        (self.tools)(options).with_bound(self.functions.clone())
     }
 
-    fn serve(mut self, command: Command<O>, set: Vec<SetOption>) -> anyhow::Result<()> {
+    fn serve(self, command: Command<O>, set: Vec<SetOption>) -> anyhow::Result<()> {
         let options = command.common.clone();
         if options.print_options {
             return print::options(self.options_command());
         }
         if options.print_toolsets {
-            return print::toolsets(&self.product_tools(&command.product).groups());
+            return print::toolsets(&self.all_tools(&command.product).groups());
         }
         if options.print_tools {
-            let tools = self.product_tools(&command.product).choose(&options)?;
-            return print::tools(&tools.definitions());
+            let tools = ChosenTools::new(self.all_tools(&command.product), &options)?;
+            return print::tools(&tools.toolset.definitions());
         }
         let (telemetry, problem) =
             match Telemetry::start(&self.identity.name, &self.identity.version) {

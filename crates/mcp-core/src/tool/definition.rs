@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -44,9 +45,17 @@ impl ToolDefinition {
     /// # Panics
     /// If `T` has no doc comment, an invalid name or an invalid header; the first test finds that.
     pub fn from_tool<T: Tool>() -> Self {
-        let (description, input_schema) = schema::documented::<T>("tool", T::NAME);
+        Self {
+            task: T::TASK,
+            max_bytes: T::BOUNDS_ITS_RESULT.then_some(usize::MAX),
+            ..Self::of_arguments::<T, T::Output>(T::NAME, T::EFFECT)
+        }
+    }
+
+    /// The definition of a tool with the arguments `A` and the result `T`.
+    pub(super) fn of_arguments<A: JsonSchema, T: Output>(name: &str, effect: Effect) -> Self {
+        let (description, input_schema) = schema::documented::<A>("tool", name);
         let valid = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        let name = T::NAME;
         let is_valid = (1..=64).contains(&name.len()) && name.chars().all(valid);
         assert!(is_valid, "invalid tool name {name:?}");
         let headers = header_params(&input_schema);
@@ -54,13 +63,13 @@ impl ToolDefinition {
         Self {
             name: name.to_owned(),
             description,
-            effect: T::EFFECT,
-            task: T::TASK,
+            effect,
+            task: TaskSupport::Never,
             input_schema: input_schema.into(),
-            output_schema: T::Output::schema().map(Arc::new),
+            output_schema: T::schema().map(Arc::new),
             aliases: Vec::new(),
             is_listed: true,
-            max_bytes: T::BOUNDS_ITS_RESULT.then_some(usize::MAX),
+            max_bytes: None,
             header_params: headers.unwrap_or_default().into(),
             relayed: None,
             original: None,

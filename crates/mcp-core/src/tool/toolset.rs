@@ -1,13 +1,16 @@
 //! The tools of a server.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::arguments::{ArgumentError, parse_arguments};
 use super::{Call, EarlierTask, Effect, Output, Tool, ToolDefinition, ToolError, ToolResult};
-use crate::registry::{Bound, Item, ItemKind, Registry, UNGROUPED};
+use crate::registry::{Bound, BoundItems, Item, ItemKind, Registry, UNGROUPED};
 
 /// The toolset of tools outside of a [`Toolset::group`]; served unless others are chosen.
 pub const DEFAULT_TOOLSET: &str = UNGROUPED;
@@ -76,6 +79,19 @@ impl<S: Send + Sync + 'static> Toolset<S> {
         self.add(ToolDefinition::from_tool::<T>(), |service| {
             Arc::new(Bound::<ToolKind, T, S>::new(service))
         })
+    }
+
+    /// Adds tools that have no service, or have one already, before the others.
+    ///
+    /// # Panics
+    /// If a name is taken; the first test finds that.
+    #[must_use]
+    pub fn with_bound(self, tools: BoundItems<ToolKind>) -> Self {
+        let mut all = Self::new();
+        for (definition, tool) in tools {
+            all = all.add(definition, move |_| Arc::clone(&tool));
+        }
+        self.items.into_iter().fold(all, Registry::push)
     }
 
     /// Adds the tools of `set` as the toolset `name`, which is served only if it is chosen.
@@ -179,6 +195,55 @@ impl<T: Tool> BoundTool for Bound<ToolKind, T, T::Service> {
             Ok(found)
         })
     }
+}
+
+/// A tool that is a function of its arguments.
+struct Function<A, F> {
+    function: F,
+    arguments: PhantomData<fn(A)>,
+}
+
+impl<A, F, R, T> BoundTool for Function<A, F>
+where
+    A: DeserializeOwned + JsonSchema + Send + 'static,
+    F: Fn(A) -> R + Send + Sync,
+    R: Future<Output = Result<T, ToolError>> + Send,
+    T: Output,
+{
+    fn start<'a>(
+        &'a self,
+        arguments: &RawValue,
+        _: &'a Call,
+    ) -> Result<ToolFuture<'a>, ArgumentError> {
+        let arguments = parse_arguments::<A>(arguments)?;
+        Ok(Box::pin(async move {
+            let output = (self.function)(arguments).await?;
+            output.into_result().map_err(ToolError::unwritable)
+        }))
+    }
+}
+
+/// Returns `function` as a tool: its description is the doc comment of `A`.
+///
+/// # Panics
+/// If the name is invalid, or `A` has no doc comment.
+pub fn function<A, R, T>(
+    name: &str,
+    effect: Effect,
+    function: impl Fn(A) -> R + Send + Sync + 'static,
+) -> (ToolDefinition, Arc<dyn BoundTool>)
+where
+    A: DeserializeOwned + JsonSchema + Send + 'static,
+    R: Future<Output = Result<T, ToolError>> + Send + 'static,
+    T: Output + 'static,
+{
+    let arguments = PhantomData;
+    let tool = Function {
+        function,
+        arguments,
+    };
+    let definition = ToolDefinition::of_arguments::<A, T>(name, effect);
+    (definition, Arc::new(tool))
 }
 
 #[cfg(test)]
