@@ -40,7 +40,7 @@ pub(super) struct App {
     pub(super) refusals: Refusals,
     pub(super) sessions: Sessions,
     pub(super) streams: Arc<ResumableStreams>,
-    pub(super) slots: Arc<StreamSlots>,
+    pub(super) slots: StreamSlots,
     /// One permit for each request in flight.
     pub(super) in_flight: Arc<Semaphore>,
     /// One permit for each KiB of large request bodies.
@@ -104,7 +104,7 @@ impl App {
                 refusals,
                 sessions: Sessions::new(signer, extras.ended_sessions.clone()),
                 streams: Arc::default(),
-                slots: Arc::new(StreamSlots::new(limits.max_streams_per_client)),
+                slots: StreamSlots::new(limits.max_streams_per_client),
                 in_flight: Arc::new(Semaphore::new(limits.max_in_flight)),
                 body_memory: Arc::new(Semaphore::new(limits.max_body_memory / KIB)),
                 sse: Arc::default(),

@@ -183,6 +183,7 @@ impl App {
             Refusal::Busy => return reply::busy(),
             Refusal::Unsupported(advice) => return reply::unsupported(advice),
             Refusal::Body(status, reason) => return reply::because(reason, reply::empty(status)),
+            Refusal::Other(status, reason) => return reply::failure(status, reason),
             Refusal::Host(error) => {
                 let is_foreign = matches!(error, Error::Forbidden(_));
                 (error, is_foreign)
@@ -201,7 +202,7 @@ impl App {
         }
     }
 
-    /// Refuses a message whose body was not read to its end.
+    /// Refuses a request whose body was not read to its end.
     pub(super) fn refuse_unread(&self, request: HttpRequest, refusal: Refusal) -> Response {
         let response = self.refuse(&request, request.view.as_deref(), refusal);
         request.unread(response)

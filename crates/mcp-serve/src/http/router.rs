@@ -105,7 +105,7 @@ async fn other_path(State(app): State<Arc<App>>, mut request: HttpRequest) -> Re
     if let Some(paths) = app.own_paths(&request) {
         let read = match read_small_body(&mut request, app.limits).await {
             Ok(read) => read,
-            Err(refused) => return request.unread(*refused),
+            Err(refusal) => return app.refuse_unread(request, refusal),
         };
         // After the body: a slow body must not take the permit of another request.
         let Some(_permit) = app.permit() else {
