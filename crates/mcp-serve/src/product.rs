@@ -10,7 +10,7 @@ use mcp_core::prompt::PromptSet;
 use mcp_core::registry::BoundItems;
 use mcp_core::resource::ResourceSet;
 use mcp_core::server::Identity;
-use mcp_core::tool::{self, Effect, Output, ToolError, ToolKind, Toolset};
+use mcp_core::tool::{self, Effect, Output, ToolDefinition, ToolError, Toolset};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -29,7 +29,7 @@ pub struct Product<S = (), O = NoOptions> {
     pub(crate) port: u16,
     pub(crate) connect: fn(O) -> anyhow::Result<S>,
     pub(crate) tools: fn(&O) -> Toolset<S>,
-    pub(crate) functions: BoundItems<ToolKind>,
+    pub(crate) functions: BoundItems<ToolDefinition>,
     pub(crate) resources: ResourceSet<S>,
     pub(crate) prompts: PromptSet<S>,
     pub(crate) methods: MethodSet<S>,

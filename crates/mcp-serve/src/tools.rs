@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mcp_core::registry::BoundItems;
 use mcp_core::server::WhyMissing;
-use mcp_core::tool::{DEFAULT_TOOLSET, ToolError, ToolKind, Toolset};
+use mcp_core::tool::{DEFAULT_TOOLSET, ToolDefinition, ToolError, Toolset};
 
 use crate::{Options, Service};
 
@@ -50,7 +50,7 @@ impl<S: Service> ChosenTools<S> {
 
     /// Gives the tools their service, and a bound of their results. Returns also the function that explains the tools
     /// which are left out.
-    pub(crate) fn bind(self, service: &Arc<S>) -> (BoundItems<ToolKind>, WhyMissing) {
+    pub(crate) fn bind(self, service: &Arc<S>) -> (BoundItems<ToolDefinition>, WhyMissing) {
         let mut tools = self.toolset.bind(service);
         if S::MAX_RESULT_BYTES != usize::MAX {
             for (definition, _) in &mut tools {

@@ -14,13 +14,11 @@ use super::method::McpMethod;
 use super::{Caller, Identity, Principal, Server, ServerFeatures, ServerItems};
 use crate::era::Era;
 use crate::jsonrpc::Json;
-use crate::prompt::{BoundPrompt, PromptDefinition, PromptKind};
-use crate::registry::{BoundItems, ItemKind};
-use crate::resource::{ResourceDefinition, ResourceKind};
+use crate::prompt::{BoundPrompt, PromptDefinition};
+use crate::registry::{BoundItems, Definition};
+use crate::resource::ResourceDefinition;
 use crate::revision::Revision;
-use crate::tool::{
-    BoundTool, Call, Detail, Effect, TaskSupport, ToolDefinition, ToolError, ToolKind,
-};
+use crate::tool::{BoundTool, Call, Detail, Effect, TaskSupport, ToolDefinition, ToolError};
 
 /// The items of a server that are published now.
 pub(super) struct Published {
@@ -260,8 +258,8 @@ impl Catalog {
 
     /// All resources and templates if this URI may be used, else none. Which of them has it is for the caller
     /// to find out.
-    pub(super) fn resources_for(&self, uri: &str) -> &BoundItems<ResourceKind> {
-        static NONE: BoundItems<ResourceKind> = Vec::new();
+    pub(super) fn resources_for(&self, uri: &str) -> &BoundItems<ResourceDefinition> {
+        static NONE: BoundItems<ResourceDefinition> = Vec::new();
         match self.allows_uri(uri) {
             true => &self.items.resources,
             false => &NONE,
@@ -333,9 +331,9 @@ fn array(items: impl Iterator<Item = String>) -> String {
 }
 
 /// Adds the items of `more` whose names are not taken in `own`.
-fn add<K: ItemKind>(own: &mut BoundItems<K>, mut more: BoundItems<K>) {
-    let is_free = |id: &str| own.iter().all(|(other, _)| K::id(other) != id);
-    more.retain(|(definition, _)| is_free(K::id(definition)));
+fn add<D: Definition>(own: &mut BoundItems<D>, mut more: BoundItems<D>) {
+    let is_free = |id: &str| own.iter().all(|(other, _)| other.id() != id);
+    more.retain(|(definition, _)| is_free(definition.id()));
     own.append(&mut more);
 }
 
@@ -358,9 +356,9 @@ impl Server {
                 .retain(|(tool, _)| tool.effect == Effect::ReadOnly);
         }
         let mut items = self.own_items.clone();
-        add::<ToolKind>(&mut items.tools, more.tools);
-        add::<ResourceKind>(&mut items.resources, more.resources);
-        add::<PromptKind>(&mut items.prompts, more.prompts);
+        add(&mut items.tools, more.tools);
+        add(&mut items.resources, more.resources);
+        add(&mut items.prompts, more.prompts);
         items.why_missing = match (items.why_missing, more.why_missing) {
             (Some(own), Some(more)) => {
                 Some(Arc::new(move |tool: &str| own(tool).or_else(|| more(tool))))

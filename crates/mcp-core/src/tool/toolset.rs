@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::arguments::{ArgumentError, parse_arguments};
 use super::{Call, EarlierTask, Effect, Output, Tool, ToolDefinition, ToolError, ToolResult};
-use crate::registry::{Bound, BoundItems, Item, ItemKind, Registry, UNGROUPED};
+use crate::registry::{Bound, BoundItems, Definition, Item, Registry, UNGROUPED};
 
 /// The toolset of tools outside of a [`Toolset::group`]; served unless others are chosen.
 pub const DEFAULT_TOOLSET: &str = UNGROUPED;
@@ -19,19 +19,14 @@ pub const DEFAULT_TOOLSET: &str = UNGROUPED;
 pub const ALL_TOOLSETS: &str = "all";
 
 /// The tools that work on a service of type `S`, in the order in which they are listed.
-pub type Toolset<S> = Registry<ToolKind, S>;
+pub type Toolset<S> = Registry<ToolDefinition, S>;
 
-/// The kind of item of [`Toolset`].
-#[derive(Clone, Copy, Debug)]
-pub struct ToolKind;
-
-impl ItemKind for ToolKind {
-    type Definition = ToolDefinition;
+impl Definition for ToolDefinition {
     type Bound = dyn BoundTool;
     const NOUN: &'static str = "tool";
 
-    fn id(definition: &ToolDefinition) -> &str {
-        &definition.name
+    fn id(&self) -> &str {
+        &self.name
     }
 }
 
@@ -77,7 +72,7 @@ impl<S: Send + Sync + 'static> Toolset<S> {
     #[must_use]
     pub fn with<T: Tool<Service = S>>(self) -> Self {
         self.add(ToolDefinition::from_tool::<T>(), |service| {
-            Arc::new(Bound::<ToolKind, T, S>::new(service))
+            Arc::new(Bound::<ToolDefinition, T, S>::new(service))
         })
     }
 
@@ -86,7 +81,7 @@ impl<S: Send + Sync + 'static> Toolset<S> {
     /// # Panics
     /// If a name is taken; the first test finds that.
     #[must_use]
-    pub fn with_bound(self, tools: BoundItems<ToolKind>) -> Self {
+    pub fn with_bound(self, tools: BoundItems<ToolDefinition>) -> Self {
         let mut all = Self::new();
         for (definition, tool) in tools {
             all = all.add(definition, move |_| Arc::clone(&tool));
@@ -167,7 +162,7 @@ async fn run<T: Tool>(tool: T, service: &T::Service, call: &Call) -> Result<Tool
     output.into_result().map_err(ToolError::unwritable)
 }
 
-impl<T: Tool> BoundTool for Bound<ToolKind, T, T::Service> {
+impl<T: Tool> BoundTool for Bound<ToolDefinition, T, T::Service> {
     fn start<'a>(
         &'a self,
         arguments: &RawValue,
@@ -281,7 +276,7 @@ mod tests {
                 let mut definition = ToolDefinition::from_tool::<Count>();
                 definition.name = name.to_owned();
                 set.add(definition, |service| {
-                    Arc::new(Bound::<ToolKind, Count, ()>::new(service))
+                    Arc::new(Bound::<ToolDefinition, Count, ()>::new(service))
                 })
             };
             add("count", Toolset::new()).group("more", add("recount", Toolset::new()))
