@@ -76,27 +76,20 @@ pub trait Prompt: DeserializeOwned + JsonSchema + Send + 'static {
 /// One message of a prompt.
 #[derive(Clone, Debug, Serialize)]
 pub struct PromptMessage {
-    role: Role,
+    role: &'static str,
     content: Content,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Role {
-    User,
-    Assistant,
 }
 
 impl PromptMessage {
     /// A message of the user.
     pub fn user(content: Content) -> Self {
-        let role = Role::User;
+        let role = "user";
         Self { role, content }
     }
 
     /// A message of the model.
     pub fn assistant(content: Content) -> Self {
-        let role = Role::Assistant;
+        let role = "assistant";
         Self { role, content }
     }
 }

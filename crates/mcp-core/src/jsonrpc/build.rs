@@ -37,20 +37,12 @@ impl Response<'_> {
         let id = self.id.as_ref().map_or("null", Id::as_json);
         let (member, body) = match &self.outcome {
             Ok(result) => (r#","result":"#, Cow::Borrowed(result.as_str())),
-            Err(error) => (r#","error":"#, Cow::Owned(error.to_json())),
+            Err(error) => (r#","error":"#, Cow::Owned(json!(error).to_string())),
         };
         for part in [r#"{"jsonrpc":"2.0","id":"#, id, member, &*body] {
             out.extend_from_slice(part.as_bytes());
         }
         out.push(b'}');
-    }
-}
-
-impl ErrorObject {
-    fn to_json(&self) -> String {
-        // Strings, integers and values with string keys always serialise.
-        serde_json::to_string(self)
-            .unwrap_or_else(|_| json!({"code": self.code, "message": self.message}).to_string())
     }
 }
 
