@@ -58,8 +58,8 @@ enum SeenBy {
 struct EncodedLists {
     /// By [`Detail`].
     tools: [OnceLock<Json>; 5],
-    resources: OnceLock<Json>,
-    templates: OnceLock<Json>,
+    /// Those without variables in the URI, and the templates.
+    resources: [OnceLock<Json>; 2],
     prompts: OnceLock<Json>,
     hashes: OnceLock<ListHashes>,
 }
@@ -266,24 +266,17 @@ impl Catalog {
         }
     }
 
-    /// The result of `resources/list`.
-    pub(super) fn resource_list(&self) -> &Json {
-        let encode = || self.encode_resources("resources", false);
-        self.lists.resources.get_or_init(encode)
-    }
-
-    /// The result of `resources/templates/list`.
-    pub(super) fn template_list(&self) -> &Json {
-        let encode = || self.encode_resources("resourceTemplates", true);
-        self.lists.templates.get_or_init(encode)
-    }
-
-    fn encode_resources(&self, name: &str, templates: bool) -> Json {
-        let definitions = self.items.resources.iter().map(|(resource, _)| resource);
-        let listed = definitions.filter(|resource| {
-            resource.is_template() == templates && (!templates || self.allows_uri(&resource.uri))
-        });
-        list(name, listed.map(ResourceDefinition::encode))
+    /// The result of `resources/list`, or of `resources/templates/list`.
+    pub(super) fn resource_list(&self, templates: bool) -> &Json {
+        self.lists.resources[usize::from(templates)].get_or_init(|| {
+            let definitions = self.items.resources.iter().map(|(resource, _)| resource);
+            let listed = definitions.filter(|resource| {
+                resource.is_template() == templates
+                    && (!templates || self.allows_uri(&resource.uri))
+            });
+            let name = ["resources", "resourceTemplates"][usize::from(templates)];
+            list(name, listed.map(ResourceDefinition::encode))
+        })
     }
 
     pub(super) fn prompt(&self, name: &str) -> Option<&(PromptDefinition, Arc<dyn BoundPrompt>)> {
@@ -314,7 +307,7 @@ impl Catalog {
             };
             [
                 hash(&[self.tools_with(Detail::Full)]),
-                hash(&[self.resource_list(), self.template_list()]),
+                hash(&[self.resource_list(false), self.resource_list(true)]),
                 hash(&[self.prompt_list()]),
             ]
         })

@@ -253,7 +253,9 @@ impl App {
         let mut memory = self.body_permit(expected).ok_or(Refusal::Busy)?;
         let message = read_body(request.body(), &self.limits).await?;
         // A body of unknown length did not need all.
-        let surplus = memory.num_permits().saturating_sub(message.len().div_ceil(KIB));
+        let surplus = memory
+            .num_permits()
+            .saturating_sub(message.len().div_ceil(KIB));
         drop(memory.split(surplus));
         // The body may have taken longer than its token was valid.
         let credential = request.credential.as_ref();
