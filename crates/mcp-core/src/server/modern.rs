@@ -121,11 +121,9 @@ impl Server {
         meta: &str,
         caller: &Caller,
     ) -> Json {
-        let view = caller.view.as_ref().map(|_| self.catalog_of(caller));
+        let catalog = self.catalog_of(caller);
         let rest = result.as_str().strip_prefix('{').unwrap_or("}");
         let comma = if rest == "}" { "" } else { "," };
-        let view = view.as_ref();
-        let info = view.map_or(&*self.modern_meta, |catalog| catalog.modern_meta());
         let also = if meta.is_empty() { "" } else { "," };
         let parts = [
             r#"{"resultType":""#,
@@ -133,7 +131,7 @@ impl Server {
             "\",",
             members,
             r#""_meta":{"#,
-            info,
+            catalog.modern_meta(),
             also,
             meta,
             "}",

@@ -14,16 +14,9 @@ use super::params::{MAX_URI, Params};
 use super::{Caller, IncomingFrame, Server};
 use crate::era::Era;
 use crate::jsonrpc::{Request, member, string};
-use crate::metrics::{Durations, Labels, OperationLabels};
+use crate::metrics::OperationLabels;
 use crate::tool::is_longer;
 use crate::trace::{self, McpRequest, SpanError, TraceContext};
-
-/// The durations of all requests that have ended, and the tools with labels of their own.
-#[derive(Debug, Default)]
-pub(super) struct Operations {
-    pub(super) durations: Durations,
-    labels: Labels,
-}
 
 /// The record of one request, which is written when it is answered, and else when it is dropped: so is that of a request
 /// whose client has disconnected.
@@ -232,8 +225,8 @@ impl<'a> RequestRecord<'a> {
             // It lasts as long as its client listens.
             return;
         }
-        let Operations { durations, labels } = &self.server.operations;
-        let tool = self.tool.get().map(|tool| labels.label(tool));
+        let tool = self.tool.get();
+        let tool = tool.map(|tool| self.server.labels.label(tool));
         let labels = OperationLabels {
             backend: None,
             method: match tool {
@@ -247,7 +240,7 @@ impl<'a> RequestRecord<'a> {
                 RequestEnd::Done | RequestEnd::Cancelled => error,
             },
         };
-        durations.record(labels, self.took());
+        self.server.durations.record(labels, self.took());
     }
 
     fn end_span(&self, end: RequestEnd) {
