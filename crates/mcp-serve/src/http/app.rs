@@ -106,7 +106,7 @@ impl App {
                 refusals,
                 sessions: Sessions::new(signer, extras.ended_sessions),
                 streams: Arc::default(),
-                slots: StreamSlots::new(limits.max_streams_per_client),
+                slots: StreamSlots::default(),
                 in_flight: Arc::new(Semaphore::new(limits.max_in_flight)),
                 body_memory: Arc::new(Semaphore::new(limits.max_body_memory / KIB)),
                 sse: Arc::default(),

@@ -120,10 +120,8 @@ impl RateLimit {
 }
 
 /// Counts the open streams of each client: each slot holds what the client's count refers to.
-pub(super) struct StreamSlots {
-    max_per_client: usize,
-    open: Mutex<HashMap<String, Weak<()>>>,
-}
+#[derive(Default)]
+pub(super) struct StreamSlots(Mutex<HashMap<String, Weak<()>>>);
 
 /// The slot of one stream, released when dropped.
 pub(super) struct StreamSlot {
@@ -131,24 +129,17 @@ pub(super) struct StreamSlot {
 }
 
 impl StreamSlots {
-    pub(super) fn new(max_per_client: usize) -> Self {
-        Self {
-            max_per_client,
-            open: Mutex::default(),
-        }
-    }
-
     /// The number of open streams.
     pub(super) fn len(&self) -> usize {
-        self.open.lock().values().map(Weak::strong_count).sum()
+        self.0.lock().values().map(Weak::strong_count).sum()
     }
 
-    /// Takes a slot for a stream of `client`; `None` if the client has no slot left.
-    pub(super) fn acquire(&self, client: String) -> Option<StreamSlot> {
-        let mut open = self.open.lock();
+    /// Takes a slot for a stream of `client`; `None` if the client has so many already.
+    pub(super) fn acquire(&self, client: String, most: usize) -> Option<StreamSlot> {
+        let mut open = self.0.lock();
         open.retain(|_, slots| slots.strong_count() > 0);
         let slots = open.entry(client).or_default();
-        if slots.strong_count() >= self.max_per_client {
+        if slots.strong_count() >= most {
             return None;
         }
         let slot = slots.upgrade().unwrap_or_default();

@@ -44,8 +44,9 @@ impl App {
     /// # Errors
     /// The response to a client that has none left.
     pub(super) fn stream_slot(&self, request: &HttpRequest) -> Result<StreamSlot, Box<Response>> {
-        let slot = self.slots.acquire(request.limit_key());
-        slot.ok_or_else(|| Box::new(reply::too_many_streams(self.limits.max_streams_per_client)))
+        let most = self.limits.max_streams_per_client;
+        let slot = self.slots.acquire(request.limit_key(), most);
+        slot.ok_or_else(|| Box::new(reply::too_many_streams(most)))
     }
 
     /// Returns a stream of the client of a request, which ends with its token.
