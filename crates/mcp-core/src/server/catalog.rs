@@ -220,7 +220,7 @@ impl Catalog {
                 Detail::Seed001 => array,
                 _ => format!(r#"{{"tools":{array}}}"#),
             };
-            Json::Owned(list).shared()
+            Json::from(list)
         })
     }
 
@@ -311,7 +311,7 @@ impl Catalog {
 
 /// A result with one member: an array of encoded items.
 fn list(name: &str, items: impl Iterator<Item = String>) -> Json {
-    Json::Owned(format!(r#"{{"{name}":{}}}"#, array(items))).shared()
+    Json::from(format!(r#"{{"{name}":{}}}"#, array(items)))
 }
 
 fn array(items: impl Iterator<Item = String>) -> String {

@@ -138,7 +138,7 @@ impl Server {
             comma,
             rest,
         ];
-        Json::Owned(parts.concat())
+        Json::from(parts.concat())
     }
 }
 

@@ -65,7 +65,7 @@ fn structured(json: &Json, era: Era, has_text: bool) -> Json {
         true => format!(r#","structuredContent":{json}"#),
         false => String::new(),
     };
-    Json::Owned(format!(
+    Json::from(format!(
         r#"{{"content":{content}{structure},"isError":false}}"#
     ))
 }
@@ -124,7 +124,7 @@ fn with_meta(result: &Members, era: Era) -> Answer {
         _ => (String::new(), Some(meta.encode())),
     };
     Answer::Result {
-        json: Json::Owned(result.encode_with("_meta", theirs.as_deref())),
+        json: Json::from(result.encode_with("_meta", theirs.as_deref())),
         meta: ours,
         failed,
     }

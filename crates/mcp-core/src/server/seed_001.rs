@@ -81,9 +81,9 @@ fn relayed_value(result: &Members) -> Result<Answer, Error> {
         return Err(Error::ToolFailed(ToolError::upstream(words)));
     }
     Ok(match (result.get("structuredContent"), text) {
-        (Some(json), _) => Json::Owned(json.to_owned()).into(),
+        (Some(json), _) => Json::from(json.to_owned()).into(),
         (None, Some(text)) => json!(text).into(),
-        (None, None) => Json::Owned(content.to_owned()).into(),
+        (None, None) => Json::from(content.to_owned()).into(),
     })
 }
 

@@ -114,7 +114,7 @@ impl Server {
             }
         }
         let meta = format!(r#"{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
-        let json = Json::Owned(format!(r#"{{"resultType":"complete","_meta":{meta}}}"#));
+        let json = Json::from(format!(r#"{{"resultType":"complete","_meta":{meta}}}"#));
         Ok(Answer::Whole(json))
     }
 

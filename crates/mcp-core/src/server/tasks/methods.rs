@@ -63,7 +63,7 @@ impl Server {
     ) -> Result<Answer, Error> {
         let task = self.task(context).await?;
         Ok(match context.era {
-            Era::Modern => Json::Owned(task.detailed()).into(),
+            Era::Modern => Json::from(task.detailed()).into(),
             _ => task.legacy().into(),
         })
     }
@@ -334,12 +334,12 @@ fn result(task: &Arc<Task>, end: TaskOutcome) -> Result<Answer, Error> {
     let mut meta = meta.unwrap_or_default();
     meta.set(RELATED_TASK, &json!({"taskId": task.id}).to_string());
     let json = members.encode_with("_meta", Some(&meta.encode()));
-    Ok(Answer::of_tool(Json::Owned(json), is_error))
+    Ok(Answer::of_tool(Json::from(json), is_error))
 }
 
 /// A result without members.
 fn empty() -> Answer {
-    Json::Owned("{}".to_owned()).into()
+    Json::from("{}".to_owned()).into()
 }
 
 /// The parts of an id: the name of the tool, and the task.
@@ -373,7 +373,7 @@ mod tests {
                 format!(r#"{{"_meta":{{"x":1.50,{related}}},"content":[]}}"#),
             ),
         ] {
-            let (json, is_error) = (Json::Owned(given.to_owned()), false);
+            let (json, is_error) = (Json::from(given.to_owned()), false);
             let answer = result(&task, TaskOutcome::Result { json, is_error });
             let Ok(Answer::Result { json, .. }) = answer else {
                 panic!("not a result");
