@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::jsonrpc::Json;
-use crate::registry::{Bound, ItemKind, Registry};
+use crate::registry::{Bound, Definition, Registry};
 use crate::tool::{ArgumentError, Call, ToolError, parse_params};
 
 /// A custom method. The implementing struct is its parameters, which may not deny unknown fields:
@@ -50,19 +50,15 @@ pub trait BoundMethod: Send + Sync {
 }
 
 /// The methods of a server.
-pub type MethodSet<S> = Registry<MethodKind, S>;
+pub type MethodSet<S> = Registry<&'static str, S>;
 
-/// The kind of item of [`MethodSet`]; a method's definition is its name.
-#[derive(Clone, Copy, Debug)]
-pub struct MethodKind;
-
-impl ItemKind for MethodKind {
-    type Definition = &'static str;
+/// The definition of a method is its name.
+impl Definition for &'static str {
     type Bound = dyn BoundMethod;
     const NOUN: &'static str = "method";
 
-    fn id<'a>(name: &'a &'static str) -> &'a str {
-        name
+    fn id(&self) -> &str {
+        self
     }
 }
 
@@ -76,12 +72,12 @@ impl<S: Send + Sync + 'static> MethodSet<S> {
         let name = M::NAME;
         assert!(name.contains('/'), "method name {name:?} has no namespace");
         self.add(name, |service| {
-            Arc::new(Bound::<MethodKind, M, S>::new(service))
+            Arc::new(Bound::<&'static str, M, S>::new(service))
         })
     }
 }
 
-impl<M: Method> BoundMethod for Bound<MethodKind, M, M::Service> {
+impl<M: Method> BoundMethod for Bound<&'static str, M, M::Service> {
     fn start<'a>(
         &'a self,
         params: &RawValue,

@@ -41,7 +41,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::completion::Completes;
-use crate::registry::{Bound, ItemKind, Registry};
+use crate::registry::{Bound, Definition, Registry};
 use crate::tool::{ArgumentError, Call, Content, ToolError, parse_arguments, schema};
 
 /// A prompt. The fields of the implementing struct are the arguments, all of them strings; its doc
@@ -76,27 +76,20 @@ pub trait Prompt: DeserializeOwned + JsonSchema + Send + 'static {
 /// One message of a prompt.
 #[derive(Clone, Debug, Serialize)]
 pub struct PromptMessage {
-    role: Role,
+    role: &'static str,
     content: Content,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Role {
-    User,
-    Assistant,
 }
 
 impl PromptMessage {
     /// A message of the user.
     pub fn user(content: Content) -> Self {
-        let role = Role::User;
+        let role = "user";
         Self { role, content }
     }
 
     /// A message of the model.
     pub fn assistant(content: Content) -> Self {
-        let role = Role::Assistant;
+        let role = "assistant";
         Self { role, content }
     }
 }
@@ -162,19 +155,14 @@ pub trait BoundPrompt: Completes {
 }
 
 /// The prompts of a server, in the order in which they are listed.
-pub type PromptSet<S> = Registry<PromptKind, S>;
+pub type PromptSet<S> = Registry<PromptDefinition, S>;
 
-/// The kind of item of [`PromptSet`].
-#[derive(Clone, Copy, Debug)]
-pub struct PromptKind;
-
-impl ItemKind for PromptKind {
-    type Definition = PromptDefinition;
+impl Definition for PromptDefinition {
     type Bound = dyn BoundPrompt;
     const NOUN: &'static str = "prompt";
 
-    fn id(definition: &PromptDefinition) -> &str {
-        &definition.name
+    fn id(&self) -> &str {
+        &self.name
     }
 }
 
@@ -186,7 +174,7 @@ impl<S: Send + Sync + 'static> PromptSet<S> {
     #[must_use]
     pub fn with<P: Prompt<Service = S>>(self) -> Self {
         self.add(define::<P>(), |service| {
-            Arc::new(Bound::<PromptKind, P, S>::new(service))
+            Arc::new(Bound::<PromptDefinition, P, S>::new(service))
         })
     }
 }
@@ -209,7 +197,7 @@ fn define<P: Prompt>() -> PromptDefinition {
     }
 }
 
-impl<P: Prompt> BoundPrompt for Bound<PromptKind, P, P::Service> {
+impl<P: Prompt> BoundPrompt for Bound<PromptDefinition, P, P::Service> {
     fn write<'a>(
         &'a self,
         arguments: &RawValue,
@@ -223,7 +211,7 @@ impl<P: Prompt> BoundPrompt for Bound<PromptKind, P, P::Service> {
     }
 }
 
-impl<P: Prompt> Completes for Bound<PromptKind, P, P::Service> {
+impl<P: Prompt> Completes for Bound<PromptDefinition, P, P::Service> {
     fn complete<'a>(&'a self, argument: &'a str, value: &'a str) -> BoxFuture<'a, Vec<String>> {
         Box::pin(P::complete(&self.service, argument, value))
     }

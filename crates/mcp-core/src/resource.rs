@@ -46,7 +46,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::completion::Completes;
-use crate::registry::{Bound, ItemKind, Registry};
+use crate::registry::{Bound, Definition, Registry};
 use crate::tool::{Call, ToolError, schema};
 
 /// A resource, or a template of resources. The fields of the implementing struct are the variables of
@@ -141,19 +141,14 @@ pub trait BoundResource: Completes {
 }
 
 /// The resources that are read from a service of type `S`, in the order in which they are listed.
-pub type ResourceSet<S> = Registry<ResourceKind, S>;
+pub type ResourceSet<S> = Registry<ResourceDefinition, S>;
 
-/// The kind of item of [`ResourceSet`].
-#[derive(Clone, Copy, Debug)]
-pub struct ResourceKind;
-
-impl ItemKind for ResourceKind {
-    type Definition = ResourceDefinition;
+impl Definition for ResourceDefinition {
     type Bound = dyn BoundResource;
     const NOUN: &'static str = "resource";
 
-    fn id(definition: &ResourceDefinition) -> &str {
-        &definition.uri
+    fn id(&self) -> &str {
+        &self.uri
     }
 }
 
@@ -173,12 +168,12 @@ impl<S: Send + Sync + 'static> ResourceSet<S> {
             relayed: None,
         };
         self.add(definition, |service| {
-            Arc::new(Bound::<ResourceKind, R, S>::new(service))
+            Arc::new(Bound::<ResourceDefinition, R, S>::new(service))
         })
     }
 }
 
-impl<R: Resource> BoundResource for Bound<ResourceKind, R, R::Service> {
+impl<R: Resource> BoundResource for Bound<ResourceDefinition, R, R::Service> {
     fn read<'a>(&'a self, uri: &str, call: &'a Call) -> Option<ReadFuture<'a>> {
         let variables: Map<String, Value> = matches(R::URI, uri)?;
         let resource: R = serde_json::from_value(Value::Object(variables)).ok()?;
@@ -186,7 +181,7 @@ impl<R: Resource> BoundResource for Bound<ResourceKind, R, R::Service> {
     }
 }
 
-impl<R: Resource> Completes for Bound<ResourceKind, R, R::Service> {
+impl<R: Resource> Completes for Bound<ResourceDefinition, R, R::Service> {
     fn complete<'a>(&'a self, argument: &'a str, value: &'a str) -> BoxFuture<'a, Vec<String>> {
         Box::pin(R::complete(&self.service, argument, value))
     }

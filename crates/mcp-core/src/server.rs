@@ -35,6 +35,7 @@ use crate::era::Era;
 use crate::error::ErrorCodes;
 use crate::http_headers::{VERSION, text};
 use crate::meta::Meta;
+use crate::metrics::{Durations, Labels};
 use crate::sign::Signer;
 pub use crate::tool::Principal;
 
@@ -50,7 +51,6 @@ pub use context::{ExistenceCheck, OriginalRequest};
 pub use features::ServerFeatures;
 use limits::FailureLog;
 pub use method::known_method;
-use record::Operations;
 use seed_001::Health;
 use tasks::Tasks;
 pub use tasks::{StoredTask, TaskOwner, TaskStore};
@@ -109,7 +109,10 @@ pub struct Server {
     features: ServerFeatures,
     tasks: Arc<Tasks>,
     health: Health,
-    operations: Operations,
+    /// The durations of all requests that have ended.
+    durations: Durations,
+    /// The tools that have a label of their own in them.
+    labels: Labels,
     started: Instant,
     /// The reason why the service cannot be used at the moment.
     degraded: Mutex<Option<String>>,
@@ -118,8 +121,6 @@ pub struct Server {
     failures: Arc<FailureLog>,
     /// The names of the clients that have called a tool.
     clients: Mutex<Vec<ClientName>>,
-    /// The `serverInfo` in the `_meta` of every modern result, as JSON.
-    modern_meta: String,
     closing: CancellationToken,
 }
 
@@ -157,7 +158,6 @@ impl Server {
         let own_items = std::mem::take(&mut features.items);
         let published = Published::new(own_items.clone(), &identity);
         Self {
-            modern_meta: identity.modern_meta(None),
             closing: CancellationToken::new(),
             identity,
             settings,
@@ -166,7 +166,8 @@ impl Server {
             features,
             tasks: Arc::new(Tasks::new()),
             health: Health::default(),
-            operations: Operations::default(),
+            durations: Durations::default(),
+            labels: Labels::default(),
             started: Instant::now(),
             degraded: Mutex::new(Some("the service was not checked yet".to_owned())),
             service_failed: Notify::new(),
@@ -186,8 +187,8 @@ impl Server {
     }
 
     /// The durations of its requests.
-    pub fn durations(&self) -> &crate::metrics::Durations {
-        &self.operations.durations
+    pub fn durations(&self) -> &Durations {
+        &self.durations
     }
 
     /// Time since it started.

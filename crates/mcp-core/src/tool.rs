@@ -74,7 +74,7 @@ pub use schema::{Bounded, ShortText};
 pub(crate) use schema::{is_longer, too_long};
 pub use task::{EarlierTask, TaskSupport};
 pub use toolset::{
-    ALL_TOOLSETS, BoundTool, DEFAULT_TOOLSET, FoundCall, ToolFuture, ToolKind, Toolset,
+    ALL_TOOLSETS, BoundTool, DEFAULT_TOOLSET, FoundCall, ToolFuture, Toolset, function,
 };
 
 /// A tool. The fields of the implementing struct are its arguments.

@@ -8,9 +8,9 @@ use gateway_approvals::pins::HoldReason;
 use gateway_store::events::{KnownArguments, StoreError};
 use gateway_store::search::ToolIndex;
 use mcp_core::jsonrpc::quoted;
-use mcp_core::prompt::PromptKind;
+use mcp_core::prompt::PromptDefinition;
 use mcp_core::registry::BoundItems;
-use mcp_core::resource::ResourceKind;
+use mcp_core::resource::ResourceDefinition;
 use mcp_core::server::{AccessItem, Denial, DeniedBy, ServerItems};
 use mcp_core::suggestion::suggestion;
 use mcp_core::tool::{BoundTool, TaskSupport, ToolDefinition};
@@ -441,8 +441,8 @@ pub(crate) struct CatalogOfView {
     pub(crate) view: Arc<View>,
     /// Its tools as it shows them, by their published names.
     pub(crate) tools: HashMap<String, Tool>,
-    pub(crate) resources: BoundItems<ResourceKind>,
-    pub(crate) prompts: BoundItems<PromptKind>,
+    pub(crate) resources: BoundItems<ResourceDefinition>,
+    pub(crate) prompts: BoundItems<PromptDefinition>,
     /// True if its tools are searched, not listed.
     pub(crate) is_searched: bool,
     /// Tools that it shows as `/mcp` does, since their tables cannot be used.
@@ -457,7 +457,7 @@ impl CatalogOfView {
 }
 
 /// True if one of them has this URI, or is a template for such ones.
-pub(crate) fn has_resource(resources: &BoundItems<ResourceKind>, uri: &str) -> bool {
+pub(crate) fn has_resource(resources: &BoundItems<ResourceDefinition>, uri: &str) -> bool {
     let mut resources = resources.iter().map(|(resource, _)| resource);
     resources.any(|resource| match resource.uri.split_once('{') {
         Some((start, _)) => uri.starts_with(start),

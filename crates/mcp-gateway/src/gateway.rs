@@ -14,9 +14,9 @@ use gateway_store::Database;
 use gateway_store::events::{Event, EventStatus, StoreLocation, kind};
 use gateway_store::state::{EntryChange, EntryKind, Expected, StateStore};
 use mcp_core::metrics::Durations;
-use mcp_core::server::{Access, Audit, ChangeNotifier, Server, ServerItems, TaskStore};
+use mcp_core::server::{Access, ChangeNotifier, Server, ServerItems, TaskStore};
 use mcp_core::tool::{Call, Effect, ToolError};
-use mcp_serve::{OwnPaths, PageData, Registry, SharedSessions, TokenOwners};
+use mcp_serve::{OwnPaths, Registry, ServiceParts, SharedSessions, TokenOwners};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -457,38 +457,24 @@ impl mcp_serve::Service for Gateway {
         );
     }
 
-    fn access(&self) -> Option<Arc<dyn Access>> {
-        Some(Arc::new(CatalogAccess {
-            admission: self.admission()?,
+    fn parts(self: &Arc<Self>) -> ServiceParts {
+        let access = self.admission().map(|admission| CatalogAccess {
+            admission,
             catalog: Arc::default(),
             servers: Vec::new(),
             why_missing: Arc::new(|_, _| None),
-        }))
-    }
-
-    fn audit(&self) -> Option<Arc<dyn Audit>> {
+        });
         let log = Arc::clone(&self.database.log);
-        Some(Arc::new(RequestAudit::new(log, Arc::clone(&self.catalog))))
-    }
-
-    fn view(&self) -> Option<Arc<str>> {
-        self.view.clone()
-    }
-
-    fn paths(&self) -> Option<Arc<dyn OwnPaths>> {
-        Some(Arc::clone(&self.relay.approvals) as Arc<dyn OwnPaths>)
-    }
-
-    fn shared_sessions(&self) -> Option<Arc<dyn SharedSessions>> {
-        Some(self.database.shared.clone()? as Arc<dyn SharedSessions>)
-    }
-
-    fn task_store(&self) -> Option<Arc<dyn TaskStore>> {
-        Some(self.database.shared.clone()? as Arc<dyn TaskStore>)
-    }
-
-    fn page(self: Arc<Self>) -> Option<Arc<dyn PageData>> {
-        Some(Arc::new(GatewayPage::new(self)))
+        let (sessions, tasks) = (self.database.shared.clone(), self.database.shared.clone());
+        ServiceParts {
+            access: access.map(|access| Arc::new(access) as Arc<dyn Access>),
+            audit: Some(Arc::new(RequestAudit::new(log, Arc::clone(&self.catalog)))),
+            paths: Some(Arc::clone(&self.relay.approvals) as Arc<dyn OwnPaths>),
+            shared_sessions: sessions.map(|shared| shared as Arc<dyn SharedSessions>),
+            task_store: tasks.map(|shared| shared as Arc<dyn TaskStore>),
+            page: Some(Arc::new(GatewayPage::new(Arc::clone(self)))),
+            view: self.view.clone(),
+        }
     }
 
     async fn ready(&self) {

@@ -115,7 +115,7 @@ impl RelayedItem {
             let result = self
                 .forward("completion/complete", &self.published, parameter, call)
                 .await?;
-            Ok(Json::Owned(result.encode()))
+            Ok(Json::from(result.encode()))
         }))
     }
 }

@@ -10,14 +10,13 @@ use mcp_core::prompt::PromptSet;
 use mcp_core::registry::BoundItems;
 use mcp_core::resource::ResourceSet;
 use mcp_core::server::Identity;
-use mcp_core::tool::{Effect, Output, ToolError, ToolKind, Toolset};
+use mcp_core::tool::{self, Effect, Output, ToolDefinition, ToolError, Toolset};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::config::Problem;
 use crate::subcommand::Subcommand;
-use crate::tools::bind_function;
 
 /// An MCP server, to be run as a program ([`Product::run`]) or to be mounted in another one
 /// ([`Product::mount`]).
@@ -30,7 +29,7 @@ pub struct Product<S = (), O = NoOptions> {
     pub(crate) port: u16,
     pub(crate) connect: fn(O) -> anyhow::Result<S>,
     pub(crate) tools: fn(&O) -> Toolset<S>,
-    pub(crate) functions: BoundItems<ToolKind>,
+    pub(crate) functions: BoundItems<ToolDefinition>,
     pub(crate) resources: ResourceSet<S>,
     pub(crate) prompts: PromptSet<S>,
     pub(crate) methods: MethodSet<S>,
@@ -126,7 +125,7 @@ impl<S, O> Product<S, O> {
     /// needs a service, reports progress or asks the client implements [`mcp_core::tool::Tool`].
     ///
     /// # Panics
-    /// If the name is taken or illegal, or the struct has no doc comment.
+    /// If the name is illegal or the struct has no doc comment; if the name is taken, when the tools are listed.
     #[must_use]
     pub fn function<A, R, T>(
         mut self,
@@ -139,9 +138,7 @@ impl<S, O> Product<S, O> {
         R: Future<Output = Result<T, ToolError>> + Send + 'static,
         T: Output + 'static,
     {
-        let is_taken = self.functions.iter().any(|(tool, _)| tool.name == name);
-        assert!(!is_taken, "tool {name} is declared twice");
-        self.functions.push(bind_function(name, effect, function));
+        self.functions.push(tool::function(name, effect, function));
         self
     }
 

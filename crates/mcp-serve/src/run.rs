@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use clap::builder::{OsStr, Resettable};
 use clap::{Args, CommandFactory as _, FromArgMatches as _};
 use mcp_core::server::{Server, ServerFeatures, ServerItems, ServerSettings};
+use mcp_core::tool::Toolset;
 use prometheus_client::registry::Registry;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
@@ -23,9 +24,10 @@ use crate::http::{Extras, Guard, HttpService, Listener, Page};
 use crate::key::Key;
 use crate::options::ConfiguredTokens;
 use crate::telemetry::Telemetry;
-use crate::tools::ProductTools;
+use crate::tools::ChosenTools;
 use crate::{
-    Command, Options, Product, Service, SharedSessions, Tls, config, key, log, print, stdio,
+    Command, Options, Product, Service, ServiceParts, SharedSessions, Tls, config, key, log, print,
+    stdio,
 };
 
 /// Timeout of [`Service::ready`] before the first request is answered.
@@ -44,6 +46,7 @@ pub struct Running<S> {
     /// The server, which answers the requests of all transports.
     pub server: Arc<Server>,
     service: Arc<S>,
+    parts: ServiceParts,
     background: JoinSet<()>,
 }
 
@@ -149,7 +152,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
     ///
     /// # Errors
     /// If an option is unusable.
-    pub fn assemble(mut self, command: Command<O>, key: &Key) -> anyhow::Result<Running<S>> {
+    pub fn assemble(self, command: Command<O>, key: &Key) -> anyhow::Result<Running<S>> {
         let options = &command.common;
         let settings = ServerSettings {
             error_codes: options.error_profile,
@@ -157,21 +160,23 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             signer: key.signer(),
             random: key::handle,
         };
-        let mut tools = self.product_tools(&command.product).choose(options)?;
+        let tools = ChosenTools::new(self.all_tools(&command.product), options)?;
         let service = Arc::new((self.connect)(command.product)?);
+        let (tools, why_missing) = tools.bind(&service);
+        let parts = service.parts();
         let features = ServerFeatures {
             read_only: options.read_only,
             items: ServerItems {
                 resources: self.resources.bind(&service),
                 prompts: self.prompts.bind(&service),
                 instructions: self.instructions,
-                why_missing: Some(tools.why_missing()),
-                tools: tools.bind(&service),
-                access: service.access(),
+                why_missing: Some(why_missing),
+                tools,
+                access: parts.access.clone(),
                 ..ServerItems::default()
             },
-            audit: service.audit(),
-            task_store: service.task_store(),
+            audit: parts.audit.clone(),
+            task_store: parts.task_store.clone(),
             methods: self.methods.bind(&service),
             experimental: self.experimental,
             logging: S::LOGS,
@@ -181,6 +186,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         Ok(Running {
             server: Arc::new(Server::new(self.identity, settings, features)),
             service,
+            parts,
             background: JoinSet::new(),
         })
     }
@@ -241,22 +247,22 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         }
     }
 
-    pub(crate) fn product_tools(&mut self, options: &O) -> ProductTools<S> {
-        let functions = std::mem::take(&mut self.functions);
-        ProductTools::new((self.tools)(options), functions)
+    /// The functions, which belong to the default toolset, and the toolsets.
+    pub(crate) fn all_tools(&self, options: &O) -> Toolset<S> {
+        (self.tools)(options).with_bound(self.functions.clone())
     }
 
-    fn serve(mut self, command: Command<O>, set: Vec<SetOption>) -> anyhow::Result<()> {
+    fn serve(self, command: Command<O>, set: Vec<SetOption>) -> anyhow::Result<()> {
         let options = command.common.clone();
         if options.print_options {
             return print::options(self.options_command());
         }
         if options.print_toolsets {
-            return print::toolsets(&self.product_tools(&command.product).groups());
+            return print::toolsets(&self.all_tools(&command.product).groups());
         }
         if options.print_tools {
-            let tools = self.product_tools(&command.product).choose(&options)?;
-            return print::tools(&tools.definitions());
+            let tools = ChosenTools::new(self.all_tools(&command.product), &options)?;
+            return print::tools(&tools.toolset.definitions());
         }
         let (telemetry, problem) =
             match Telemetry::start(&self.identity.name, &self.identity.version) {
@@ -281,7 +287,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             let stop = stop_on_signals()?;
             let mut running = self.start(command, &key).await?;
             anyhow::ensure!(
-                options.stdio || running.service.view().is_none(),
+                options.stdio || running.parts.view.is_none(),
                 "--view is for --stdio; over HTTP the path /mcp/NAME names a view"
             );
             let server = Arc::clone(&running.server);
@@ -292,18 +298,18 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
                             ends it; without --stdio it serves HTTP.";
                         let _ = writeln!(std::io::stderr(), "{name} {what}");
                     }
-                    let view = running.service.view();
+                    let view = running.parts.view.clone();
                     let stop = close_after(stop, Arc::clone(&server), None);
                     stdio::serve(server, options.body_limit, view, stop).await
                 }
                 Some((tokens, tls)) => {
-                    let data = Arc::clone(running.service()).page();
+                    let data = running.parts.page.clone();
                     let page = Page { data, options: set };
                     let page = (!options.no_page).then_some(page);
                     let has_page = page.is_some();
                     let service = running.http(&options, tokens, &key, page);
                     let address = (options.bind, options.port.unwrap_or(port)).into();
-                    let shared = running.service().shared_sessions();
+                    let shared = running.parts.shared_sessions.clone();
                     let shared = shared.map(|shared| (service.clone(), shared));
                     let stop = close_after(stop, server, shared);
                     http(&name, service, address, tls, has_page, stop).await
@@ -327,7 +333,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         let tasks = &mut running.background;
         tasks.spawn(watch_service(Arc::clone(server), Arc::clone(service)));
         tasks.spawn(Arc::clone(service).run(Arc::clone(server)));
-        let timeout = match service.shared_sessions() {
+        let timeout = match running.parts.shared_sessions {
             Some(_) => SHARED_READY_TIMEOUT,
             None => READY_TIMEOUT,
         };
@@ -369,10 +375,10 @@ impl<S: Service> Running<S> {
         self.service.register(&mut registry);
         let guard = Guard::new(tokens.tokens, &options.allowed_hosts).with_oauth(tokens.oauth);
         let server = Arc::clone(&self.server);
-        let shared = self.service.shared_sessions();
+        let shared = self.parts.shared_sessions.clone();
         let extras = Extras {
             sse: options.sse,
-            own_paths: self.service.paths(),
+            own_paths: self.parts.paths.clone(),
             ended_sessions: match shared {
                 // Their database knows.
                 Some(_) => None,

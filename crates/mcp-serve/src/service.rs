@@ -84,40 +84,9 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
-    /// Decides who may use which items, from the first request on; [`Server::publish`] sets it again. `None` if every
-    /// caller may use all.
-    fn access(&self) -> Option<Arc<dyn Access>> {
-        None
-    }
-
-    /// Records the requests of clients; `None` for no records.
-    fn audit(&self) -> Option<Arc<dyn Audit>> {
-        None
-    }
-
-    /// Its own paths over HTTP.
-    fn paths(&self) -> Option<Arc<dyn OwnPaths>> {
-        None
-    }
-
-    /// The sessions of all processes that serve the same clients; `None` for one process alone.
-    fn shared_sessions(&self) -> Option<Arc<dyn SharedSessions>> {
-        None
-    }
-
-    /// Keeps tasks for the other processes that serve the same clients; `None` for one process alone.
-    fn task_store(&self) -> Option<Arc<dyn TaskStore>> {
-        None
-    }
-
-    /// Its content on the page, beside its tools.
-    fn page(self: Arc<Self>) -> Option<Arc<dyn PageData>> {
-        None
-    }
-
-    /// The view of the client over stdio; `None` for the server itself. Over HTTP the path names it.
-    fn view(&self) -> Option<Arc<str>> {
-        None
+    /// The parts that it has beside its tools. Asked once, before the first request.
+    fn parts(self: &Arc<Self>) -> ServiceParts {
+        ServiceParts::default()
     }
 
     /// Completes when its lists are complete. The server waits for it before it answers its first request: for up to
@@ -133,6 +102,26 @@ pub trait Service: Send + Sync + 'static {
 }
 
 impl Service for () {}
+
+/// The parts of a service beside its tools: those of a gateway.
+#[derive(Clone, Default)]
+pub struct ServiceParts {
+    /// Decides who may use which items, from the first request on; [`Server::publish`] sets it again. `None` if every
+    /// caller may use all.
+    pub access: Option<Arc<dyn Access>>,
+    /// Records the requests of clients; `None` for no records.
+    pub audit: Option<Arc<dyn Audit>>,
+    /// Its own paths over HTTP.
+    pub paths: Option<Arc<dyn OwnPaths>>,
+    /// The sessions of all processes that serve the same clients; `None` for one process alone.
+    pub shared_sessions: Option<Arc<dyn SharedSessions>>,
+    /// Keeps tasks for the other processes that serve the same clients; `None` for one process alone.
+    pub task_store: Option<Arc<dyn TaskStore>>,
+    /// Its content on the page, beside its tools.
+    pub page: Option<Arc<dyn PageData>>,
+    /// The view of the client over stdio; `None` for the server itself. Over HTTP the path names it.
+    pub view: Option<Arc<str>>,
+}
 
 /// The content of a service on the page, beside its tools. The service decides what each caller may see and do. A caller
 /// is the owner of a token; `None` where no token is required.

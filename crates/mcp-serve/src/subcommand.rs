@@ -9,8 +9,7 @@ use crate::config::{without_blank_variables, without_values};
 
 /// A command of the program `P`.
 pub(crate) struct Subcommand<P> {
-    /// The program's first argument.
-    name: &'static str,
+    /// Its name is the program's first argument.
     clap: clap::Command,
     run: Box<Run<P>>,
 }
@@ -41,14 +40,13 @@ impl<P> Subcommand<P> {
         run: impl Fn(clap::Command, P, &[OsString]) -> ExitCode + Send + Sync + 'static,
     ) -> Self {
         Self {
-            name,
             clap: clap.name(name),
             run: Box::new(run),
         }
     }
 
     pub(crate) fn has_name(&self, name: &OsStr) -> bool {
-        name == self.name
+        name == self.clap.get_name()
     }
 
     pub(crate) fn clap(&self) -> clap::Command {
@@ -57,7 +55,7 @@ impl<P> Subcommand<P> {
 
     /// Runs it with its arguments, of which the first is its name.
     pub(crate) fn run(&self, program: P, program_name: &str, args: &[OsString]) -> ExitCode {
-        let name = format!("{program_name} {}", self.name);
+        let name = format!("{program_name} {}", self.clap.get_name());
         (self.run)(self.clap().bin_name(name), program, args)
     }
 }

@@ -74,7 +74,7 @@ fn encoded_response_is_one_line_and_decodes_to_itself() {
     for_all(500, &(id(), single), |(id, result)| {
         let id = raw(&id);
         let id = Id::new(&id).unwrap();
-        let (mut line, outcome) = (Vec::new(), Ok(Json::Owned(result.clone())));
+        let (mut line, outcome) = (Vec::new(), Ok(Json::from(result.clone())));
         Response {
             id: Some(id),
             outcome,

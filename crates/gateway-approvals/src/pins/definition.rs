@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hmac_sha256::Hash;
-use mcp_core::jsonrpc::{Members, quoted};
+use mcp_core::jsonrpc::{Members, is_too_deep, quoted};
 use serde_json::value::RawValue;
 use upstream::text::{hexadecimal, is_invisible};
 
@@ -11,7 +11,7 @@ use upstream::text::{hexadecimal, is_invisible};
 /// servers write them in another order in each process. Duplicates stay, since clients may read either.
 pub(super) fn canonical(definition: &RawValue) -> String {
     match Members::read(definition.get()) {
-        Some(mut members) if !members.is_too_deep() => {
+        Some(mut members) if !is_too_deep(definition.get()) => {
             members.remove("name");
             ordered(&members.encode())
         }

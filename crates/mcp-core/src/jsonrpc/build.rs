@@ -37,7 +37,7 @@ impl Response<'_> {
         let id = self.id.as_ref().map_or("null", Id::as_json);
         let (member, body) = match &self.outcome {
             Ok(result) => (r#","result":"#, Cow::Borrowed(result.as_str())),
-            Err(error) => (r#","error":"#, Cow::Owned(error.to_json())),
+            Err(error) => (r#","error":"#, Cow::Owned(json!(error).to_string())),
         };
         for part in [r#"{"jsonrpc":"2.0","id":"#, id, member, &*body] {
             out.extend_from_slice(part.as_bytes());
@@ -46,25 +46,9 @@ impl Response<'_> {
     }
 }
 
-impl ErrorObject {
-    fn to_json(&self) -> String {
-        // Strings, integers and values with string keys always serialise.
-        serde_json::to_string(self)
-            .unwrap_or_else(|_| json!({"code": self.code, "message": self.message}).to_string())
-    }
-}
-
-/// One serialised JSON value.
-///
-/// Lists and definitions are shared between all responses; the result of a call belongs to its one
-/// response.
+/// One serialised JSON value. Clones share it: lists and definitions are sent in many responses.
 #[derive(Clone, Debug)]
-pub enum Json {
-    /// Sent in one message.
-    Owned(String),
-    /// Sent in many messages.
-    Shared(Arc<str>),
-}
+pub struct Json(Arc<String>);
 
 impl Json {
     /// Serialises `value`.
@@ -72,36 +56,30 @@ impl Json {
     /// # Errors
     /// A `Serialize` implementation fails, or a map has a key that is not a string.
     pub fn from_serializable(value: &(impl Serialize + ?Sized)) -> serde_json::Result<Self> {
-        serde_json::to_string(value).map(Self::Owned)
+        serde_json::to_string(value).map(Self::from)
     }
 
     /// The text.
     pub fn as_str(&self) -> &str {
-        match self {
-            Self::Owned(text) => text,
-            Self::Shared(text) => text,
-        }
+        &self.0
     }
+}
 
-    /// Makes clones cheap.
-    #[must_use]
-    pub fn shared(self) -> Self {
-        match self {
-            Self::Owned(text) => Self::Shared(text.into()),
-            shared @ Self::Shared(_) => shared,
-        }
+impl From<String> for Json {
+    fn from(text: String) -> Self {
+        Self(Arc::new(text))
     }
 }
 
 impl From<&RawValue> for Json {
     fn from(raw: &RawValue) -> Self {
-        Self::Owned(raw.get().to_owned())
+        raw.get().to_owned().into()
     }
 }
 
 impl From<serde_json::Value> for Json {
     fn from(value: serde_json::Value) -> Self {
-        Self::Owned(value.to_string())
+        value.to_string().into()
     }
 }
 
@@ -126,7 +104,7 @@ mod tests {
     #[test]
     fn responses_are_encoded_as_json_rpc() {
         let raw = RawValue::from_string("7".to_owned()).unwrap();
-        let result = Json::Owned(r#"{"n":1e400}"#.to_owned());
+        let result = Json::from(r#"{"n":1e400}"#.to_owned());
         let error = |data| ErrorObject {
             code: -32000,
             message: "no".to_owned(),

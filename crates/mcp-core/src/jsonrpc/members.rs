@@ -75,25 +75,13 @@ pub fn members(object: &str) -> Option<impl Iterator<Item = (Cow<'_, str>, &str)
 
 /// The members of an object, in their order, each as its original JSON text.
 #[derive(Clone, Debug, Default)]
-pub struct Members {
-    members: Vec<(String, String)>,
-    /// The levels of the object as it was read.
-    depth: usize,
-}
+pub struct Members(Vec<(String, String)>);
 
 impl Members {
     /// Reads the members of `object`. `None` if it is not a JSON object.
     pub fn read(object: &str) -> Option<Self> {
         let members = members(object)?.map(|(name, json)| (name.into_owned(), json.to_owned()));
-        Some(Self {
-            members: members.collect(),
-            depth: depth(object),
-        })
-    }
-
-    /// True if the object, as it was read, is nested deeper than [`MAX_NESTING`].
-    pub fn is_too_deep(&self) -> bool {
-        self.depth > MAX_NESTING
+        Some(Self(members.collect()))
     }
 
     /// The JSON of the member `name`.
@@ -104,26 +92,26 @@ impl Members {
 
     /// Sets the member `name` to this JSON, in its place or at the end.
     pub fn set(&mut self, name: &str, json: &str) {
-        let mut members = self.members.iter_mut();
+        let mut members = self.0.iter_mut();
         match members.find(|(key, _)| key == name) {
             Some((_, value)) => json.clone_into(value),
-            None => self.members.push((name.to_owned(), json.to_owned())),
+            None => self.0.push((name.to_owned(), json.to_owned())),
         }
     }
 
     /// Removes the member `name`, and duplicates of it.
     pub fn remove(&mut self, name: &str) {
-        self.members.retain(|(key, _)| key != name);
+        self.0.retain(|(key, _)| key != name);
     }
 
     /// True if the object has no members.
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
+        self.0.is_empty()
     }
 
     /// The names and JSON of all members, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.members.iter().map(|(name, json)| (&**name, &**json))
+        self.0.iter().map(|(name, json)| (&**name, &**json))
     }
 
     /// The object.
@@ -271,9 +259,9 @@ mod tests {
         let nested = |depth| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         assert!(!is_too_deep(&nested(MAX_NESTING)));
         assert!(is_too_deep(&nested(MAX_NESTING + 1)));
-        let object = |depth| Members::read(&format!(r#"{{"a":1,"b":{},"c":[2]}}"#, nested(depth)));
-        assert!(!object(MAX_NESTING - 1).unwrap().is_too_deep());
-        assert!(object(MAX_NESTING).unwrap().is_too_deep());
+        let object = |depth| format!(r#"{{"a":1,"b":{},"c":[2]}}"#, nested(depth));
+        assert!(!is_too_deep(&object(MAX_NESTING - 1)));
+        assert!(is_too_deep(&object(MAX_NESTING)));
         // More brackets than levels.
         let beside = format!("[[],{}]", nested(MAX_NESTING - 1));
         assert!(!is_too_deep(&beside));

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::prompt::PromptKind;
+use crate::prompt::PromptDefinition;
 use crate::registry::BoundItems;
-use crate::resource::ResourceKind;
-use crate::tool::{Call, Effect, Principal, ToolDefinition, ToolError, ToolKind};
+use crate::resource::ResourceDefinition;
+use crate::tool::{Call, Effect, Principal, ToolDefinition, ToolError};
 
 /// The items that clients can list, in order, and what belongs to them: those of a server, or of a group of callers.
 #[derive(Clone, Default)]
@@ -15,11 +15,11 @@ pub struct ServerItems {
     /// The title of the server; `None` for none.
     pub title: Option<String>,
     /// Tools.
-    pub tools: BoundItems<ToolKind>,
+    pub tools: BoundItems<ToolDefinition>,
     /// Resources and templates of resources.
-    pub resources: BoundItems<ResourceKind>,
+    pub resources: BoundItems<ResourceDefinition>,
     /// Prompts.
-    pub prompts: BoundItems<PromptKind>,
+    pub prompts: BoundItems<PromptDefinition>,
     /// Instructions for the model; empty for none.
     pub instructions: String,
     /// Chooses the items of each caller, among the server's own ones too; `None` if every caller may use all.

@@ -14,13 +14,11 @@ use super::method::McpMethod;
 use super::{Caller, Identity, Principal, Server, ServerFeatures, ServerItems};
 use crate::era::Era;
 use crate::jsonrpc::Json;
-use crate::prompt::{BoundPrompt, PromptDefinition, PromptKind};
-use crate::registry::{BoundItems, ItemKind};
-use crate::resource::{ResourceDefinition, ResourceKind};
+use crate::prompt::{BoundPrompt, PromptDefinition};
+use crate::registry::{BoundItems, Definition};
+use crate::resource::ResourceDefinition;
 use crate::revision::Revision;
-use crate::tool::{
-    BoundTool, Call, Detail, Effect, TaskSupport, ToolDefinition, ToolError, ToolKind,
-};
+use crate::tool::{BoundTool, Call, Detail, Effect, TaskSupport, ToolDefinition, ToolError};
 
 /// The items of a server that are published now.
 pub(super) struct Published {
@@ -28,8 +26,6 @@ pub(super) struct Published {
     all: Arc<Catalog>,
     /// The part of each group of callers, made when one of them asks.
     groups: Vec<OnceLock<Arc<Catalog>>>,
-    /// The part of callers whose view is gone.
-    nothing: Arc<Catalog>,
 }
 
 /// The items that a caller sees. Each look-up of a request may give a newer catalog; the one that the item is taken from
@@ -60,8 +56,8 @@ enum SeenBy {
 struct EncodedLists {
     /// By [`Detail`].
     tools: [OnceLock<Json>; 5],
-    resources: OnceLock<Json>,
-    templates: OnceLock<Json>,
+    /// Those without variables in the URI, and the templates.
+    resources: [OnceLock<Json>; 2],
     prompts: OnceLock<Json>,
     hashes: OnceLock<ListHashes>,
 }
@@ -75,11 +71,6 @@ impl Published {
         Self {
             all: Arc::new(Catalog::new(items, SeenBy::All, identity)),
             groups: (0..groups).map(|_| OnceLock::new()).collect(),
-            nothing: Arc::new(Catalog::new(
-                ServerItems::default(),
-                SeenBy::Nobody,
-                identity,
-            )),
         }
     }
 
@@ -91,18 +82,20 @@ impl Published {
         identity: &Identity,
     ) -> Arc<Catalog> {
         let all = &self.all;
-        let catalog = match &all.items.access {
-            None if view.is_none() => all,
-            None => &self.nothing,
-            Some(access) => match access.group(principal, view) {
-                None => &self.nothing,
-                Some(group) => self.groups[group].get_or_init(|| {
-                    let items = access.items(group, &all.items);
-                    let seen_by = SeenBy::Group(Arc::clone(access), group, Arc::clone(all));
-                    Arc::new(Catalog::new(items, seen_by, identity))
-                }),
-            },
+        let access = all.items.access.as_ref();
+        if access.is_none() && view.is_none() {
+            return Arc::clone(all);
+        }
+        let new = |items, seen_by| Arc::new(Catalog::new(items, seen_by, identity));
+        let group = access.and_then(|access| Some((access, access.group(principal, view)?)));
+        let Some((access, group)) = group else {
+            return new(ServerItems::default(), SeenBy::Nobody);
         };
+        let catalog = self.groups[group].get_or_init(|| {
+            let items = access.items(group, &all.items);
+            let seen_by = SeenBy::Group(Arc::clone(access), group, Arc::clone(all));
+            new(items, seen_by)
+        });
         Arc::clone(catalog)
     }
 }
@@ -227,7 +220,7 @@ impl Catalog {
                 Detail::Seed001 => array,
                 _ => format!(r#"{{"tools":{array}}}"#),
             };
-            Json::Owned(list).shared()
+            Json::from(list)
         })
     }
 
@@ -260,32 +253,25 @@ impl Catalog {
 
     /// All resources and templates if this URI may be used, else none. Which of them has it is for the caller
     /// to find out.
-    pub(super) fn resources_for(&self, uri: &str) -> &BoundItems<ResourceKind> {
-        static NONE: BoundItems<ResourceKind> = Vec::new();
+    pub(super) fn resources_for(&self, uri: &str) -> &BoundItems<ResourceDefinition> {
+        static NONE: BoundItems<ResourceDefinition> = Vec::new();
         match self.allows_uri(uri) {
             true => &self.items.resources,
             false => &NONE,
         }
     }
 
-    /// The result of `resources/list`.
-    pub(super) fn resource_list(&self) -> &Json {
-        let encode = || self.encode_resources("resources", false);
-        self.lists.resources.get_or_init(encode)
-    }
-
-    /// The result of `resources/templates/list`.
-    pub(super) fn template_list(&self) -> &Json {
-        let encode = || self.encode_resources("resourceTemplates", true);
-        self.lists.templates.get_or_init(encode)
-    }
-
-    fn encode_resources(&self, name: &str, templates: bool) -> Json {
-        let definitions = self.items.resources.iter().map(|(resource, _)| resource);
-        let listed = definitions.filter(|resource| {
-            resource.is_template() == templates && (!templates || self.allows_uri(&resource.uri))
-        });
-        list(name, listed.map(ResourceDefinition::encode))
+    /// The result of `resources/list`, or of `resources/templates/list`.
+    pub(super) fn resource_list(&self, templates: bool) -> &Json {
+        self.lists.resources[usize::from(templates)].get_or_init(|| {
+            let definitions = self.items.resources.iter().map(|(resource, _)| resource);
+            let listed = definitions.filter(|resource| {
+                resource.is_template() == templates
+                    && (!templates || self.allows_uri(&resource.uri))
+            });
+            let name = ["resources", "resourceTemplates"][usize::from(templates)];
+            list(name, listed.map(ResourceDefinition::encode))
+        })
     }
 
     pub(super) fn prompt(&self, name: &str) -> Option<&(PromptDefinition, Arc<dyn BoundPrompt>)> {
@@ -316,7 +302,7 @@ impl Catalog {
             };
             [
                 hash(&[self.tools_with(Detail::Full)]),
-                hash(&[self.resource_list(), self.template_list()]),
+                hash(&[self.resource_list(false), self.resource_list(true)]),
                 hash(&[self.prompt_list()]),
             ]
         })
@@ -325,7 +311,7 @@ impl Catalog {
 
 /// A result with one member: an array of encoded items.
 fn list(name: &str, items: impl Iterator<Item = String>) -> Json {
-    Json::Owned(format!(r#"{{"{name}":{}}}"#, array(items))).shared()
+    Json::from(format!(r#"{{"{name}":{}}}"#, array(items)))
 }
 
 fn array(items: impl Iterator<Item = String>) -> String {
@@ -333,9 +319,9 @@ fn array(items: impl Iterator<Item = String>) -> String {
 }
 
 /// Adds the items of `more` whose names are not taken in `own`.
-fn add<K: ItemKind>(own: &mut BoundItems<K>, mut more: BoundItems<K>) {
-    let is_free = |id: &str| own.iter().all(|(other, _)| K::id(other) != id);
-    more.retain(|(definition, _)| is_free(K::id(definition)));
+fn add<D: Definition>(own: &mut BoundItems<D>, mut more: BoundItems<D>) {
+    let is_free = |id: &str| own.iter().all(|(other, _)| other.id() != id);
+    more.retain(|(definition, _)| is_free(definition.id()));
     own.append(&mut more);
 }
 
@@ -358,9 +344,9 @@ impl Server {
                 .retain(|(tool, _)| tool.effect == Effect::ReadOnly);
         }
         let mut items = self.own_items.clone();
-        add::<ToolKind>(&mut items.tools, more.tools);
-        add::<ResourceKind>(&mut items.resources, more.resources);
-        add::<PromptKind>(&mut items.prompts, more.prompts);
+        add(&mut items.tools, more.tools);
+        add(&mut items.resources, more.resources);
+        add(&mut items.prompts, more.prompts);
         items.why_missing = match (items.why_missing, more.why_missing) {
             (Some(own), Some(more)) => {
                 Some(Arc::new(move |tool: &str| own(tool).or_else(|| more(tool))))

@@ -12,12 +12,13 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use super::answer::Questions;
-use super::{Caller, Connection};
+use super::{Caller, Connection, Peer};
 use crate::tool::{AnswersFuture, Client, ClientInfo, InputRequest, ToolError, ToolErrorKind};
 
 /// The client of a request.
 pub(super) struct RequestClient {
-    caller: Caller,
+    /// The receiver of messages to it.
+    peer: Option<Arc<dyn Peer>>,
     info: ClientInfo,
     asking: Asking,
 }
@@ -44,7 +45,7 @@ enum Asking {
 impl RequestClient {
     pub(super) fn unversioned(caller: &Caller) -> Self {
         Self {
-            caller: caller.clone(),
+            peer: caller.peer.clone(),
             info: caller.info.clone(),
             asking: Asking::Never,
         }
@@ -52,7 +53,7 @@ impl RequestClient {
 
     pub(super) fn legacy(caller: &Caller, connection: &Arc<Connection>) -> Self {
         Self {
-            caller: caller.clone(),
+            peer: caller.peer.clone(),
             info: ClientInfo {
                 capabilities: connection.capabilities(),
                 log_level: Some(connection.log_level()),
@@ -72,7 +73,7 @@ impl RequestClient {
     ) -> Self {
         let questions = Mutex::default();
         Self {
-            caller: caller.clone(),
+            peer: caller.peer.clone(),
             info,
             asking: Asking::Modern { round, questions },
         }
@@ -117,11 +118,13 @@ impl Client for RequestClient {
     }
 
     fn notify(&self, message: String) {
-        self.caller.send(message);
+        if let Some(peer) = &self.peer {
+            peer.notify(message);
+        }
     }
 
     fn disconnect(&self) {
-        if let Some(peer) = &self.caller.peer {
+        if let Some(peer) = &self.peer {
             peer.disconnect();
         }
     }
@@ -136,7 +139,10 @@ impl Client for RequestClient {
                 return self.earlier_answers(questions);
             };
             is_waiting.store(true, Ordering::Relaxed);
-            let send = |message| self.caller.send(message);
+            let send = |message| {
+                let peer = self.peer.as_ref();
+                peer.map(|peer| peer.notify(message)).is_some()
+            };
             let answers = try_join_all(questions.iter().map(|(_, question)| {
                 let (method, params) = (question.method(), question.params());
                 connection.ask(send, method, params)

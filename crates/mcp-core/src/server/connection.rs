@@ -28,25 +28,17 @@ pub struct Connection {
 
 #[derive(Default)]
 struct ConnectionState {
-    /// Ascending with the requests.
-    next_request: u64,
     negotiated: Option<Negotiated>,
     log_level: Option<LogLevel>,
     subscriptions: HashMap<String, Option<Subscription>>,
-    /// A few at a time, so that comparing all ids takes less than hashing one.
-    in_flight: Vec<InFlightRequest>,
+    /// The requests that the client can cancel, by their ids. A few at a time, so that comparing all ids takes less than
+    /// hashing one.
+    in_flight: Vec<(String, CancellationToken)>,
     questions: HashMap<String, oneshot::Sender<Result<Value, String>>>,
     /// Ends the notification stream.
     stream: Option<CancellationToken>,
     /// True once the session has ended. Requests that were accepted before may still run.
     has_ended: bool,
-}
-
-/// A request that the client can cancel.
-struct InFlightRequest {
-    number: u64,
-    id: String,
-    token: CancellationToken,
 }
 
 /// The result of `initialize`.
@@ -199,14 +191,9 @@ impl Connection {
         id: Id<'_>,
         token: CancellationToken,
     ) -> Result<OnDrop<impl FnMut()>, Error> {
-        let mut state = self.state();
-        let ConnectionState {
-            in_flight,
-            next_request,
-            ..
-        } = &mut *state;
+        let in_flight = &mut self.state().in_flight;
         let id = id.as_json();
-        if in_flight.iter().any(|request| request.id == id) {
+        if in_flight.iter().any(|(other, _)| other == id) {
             return Err(Error::InvalidRequest {
                 detail: "a request in flight has the same id".to_owned(),
                 field: Some("id"),
@@ -215,16 +202,10 @@ impl Connection {
         if in_flight.len() >= MAX_IN_FLIGHT {
             return Err(Error::TooManyInFlight(MAX_IN_FLIGHT));
         }
-        let number = *next_request;
-        *next_request += 1;
-        in_flight.push(InFlightRequest {
-            number,
-            id: id.to_owned(),
-            token,
-        });
+        in_flight.push((id.to_owned(), token));
         Ok(OnDrop(move || {
             let in_flight = &mut self.state().in_flight;
-            in_flight.retain(|request| request.number != number);
+            in_flight.retain(|(other, _)| other != id);
         }))
     }
 
@@ -236,8 +217,8 @@ impl Connection {
         };
         let token = {
             let in_flight = &self.state().in_flight;
-            let named = in_flight.iter().find(|request| request.id == id);
-            named.map(|request| request.token.clone())
+            let named = in_flight.iter().find(|(other, _)| other == id);
+            named.map(|(_, token)| token.clone())
         };
         if let Some(token) = token {
             token.cancel();

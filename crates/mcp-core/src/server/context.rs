@@ -1,5 +1,6 @@
 //! The context of a request during dispatch: the one value that passes through the methods.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,29 +9,30 @@ use serde::Deserialize;
 use super::answer::Answer;
 use super::audit::{AuditNotes, Sender};
 use super::clients::RequestClient;
-use super::params::{Params, wrong};
+use super::params::wrong;
 use super::record::RequestRecord;
 use super::{Caller, Connection};
 use crate::era::Era;
 use crate::error::Error;
-use crate::jsonrpc::Id;
 use crate::tool::{Call, ToolError};
 use crate::trace::TraceContext;
 
-/// A request that has passed the checks of its era.
+/// A request that has passed the checks of its era. Facts about it are those of its record.
 pub(super) struct RequestContext<'a> {
-    pub(super) era: Era,
-    pub(super) id: Id<'a>,
-    pub(super) params: &'a Params<'a>,
-    /// The connection or session of the request, if it has one.
-    pub(super) connection: Option<&'a Arc<Connection>>,
-    pub(super) caller: &'a Caller,
-    /// The request as tools see it.
-    pub(super) call: Call,
     /// The request as audit, metrics and traces see it.
     pub(super) record: &'a RequestRecord<'a>,
+    /// The request as tools see it.
+    pub(super) call: Call,
     /// The client of `call`.
     pub(super) client: Arc<RequestClient>,
+}
+
+impl<'a> Deref for RequestContext<'a> {
+    type Target = RequestRecord<'a>;
+
+    fn deref(&self) -> &RequestRecord<'a> {
+        self.record
+    }
 }
 
 impl<'a> RequestContext<'a> {

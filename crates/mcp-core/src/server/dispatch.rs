@@ -147,7 +147,7 @@ impl Server {
             check_batched(record.method, record.era)?;
         }
         let context = self.context(record, cancelled)?;
-        let answer = self.call(&record.request.method, &context).await?;
+        let answer = self.call(&context).await?;
         if matches!(answer, Answer::NeedsInput(_)) {
             // The last round is recorded.
             record.leave_audit();
@@ -164,20 +164,11 @@ impl Server {
         record: &'a RequestRecord<'a>,
         cancelled: Option<&CancellationToken>,
     ) -> Result<RequestContext<'a>, Error> {
-        let RequestRecord {
-            request,
-            params,
-            era,
-            from,
-            ..
-        } = *record;
-        let caller = &from.caller;
-        let (client, meta) = match (era, &from.connection) {
+        let (caller, meta) = (record.caller(), record.params.meta());
+        let client = match (record.era, &record.from.connection) {
             (Era::Modern, _) => self.modern_client(record)?,
-            (Era::Legacy(_), Some(connection)) => {
-                (RequestClient::legacy(caller, connection), params.meta())
-            }
-            _ => (RequestClient::unversioned(caller), params.meta()),
+            (Era::Legacy(_), Some(connection)) => RequestClient::legacy(caller, connection),
+            _ => RequestClient::unversioned(caller),
         };
         let client = Arc::new(client);
         let mut call = Call::new(Arc::<RequestClient>::clone(&client), cancelled.cloned());
@@ -193,13 +184,8 @@ impl Server {
             call = call.with_extension(Arc::clone(round));
         }
         Ok(RequestContext {
-            era,
-            id: request.id,
-            params,
-            connection: from.connection.as_ref(),
-            caller,
-            call,
             record,
+            call,
             client,
         })
     }
@@ -228,15 +214,15 @@ impl Server {
     }
 
     /// Calls the method; the table for all eras. The future of each call has room for the largest one that is not boxed.
-    async fn call(&self, name: &str, context: &RequestContext<'_>) -> Result<Answer, Error> {
-        match context.record.method {
+    async fn call(&self, context: &RequestContext<'_>) -> Result<Answer, Error> {
+        match context.method {
             McpMethod::Initialize => self.initialize(context),
             McpMethod::Ping => Ok(json!({}).into()),
-            McpMethod::Discover => Ok(self.discover(context.caller).into()),
+            McpMethod::Discover => Ok(self.discover(context.caller()).into()),
             McpMethod::ListTools => self.page(context, |catalog| catalog.tool_list(context.era)),
             McpMethod::CallTool => self.call_tool(context).await,
-            McpMethod::ListResources => self.page(context, Catalog::resource_list),
-            McpMethod::ListTemplates => self.page(context, Catalog::template_list),
+            McpMethod::ListResources => self.page(context, |catalog| catalog.resource_list(false)),
+            McpMethod::ListTemplates => self.page(context, |catalog| catalog.resource_list(true)),
             McpMethod::ReadResource => self.read_resource(context).await,
             McpMethod::Subscribe => Box::pin(self.subscribe(context)).await,
             McpMethod::Unsubscribe => self.unsubscribe(context),
@@ -251,17 +237,18 @@ impl Server {
             McpMethod::UpdateTask => Box::pin(self.update_task(context)).await,
             McpMethod::CancelTask => Box::pin(self.cancel_task(context)).await,
             McpMethod::Seed001ListTools => {
-                let catalog = self.catalog_of(context.caller);
+                let catalog = self.catalog_of(context.caller());
                 Ok(catalog.tools_with(Detail::Seed001).clone().into())
             }
             McpMethod::Seed001CallTool => self.seed_001_call_tool(context).await,
-            McpMethod::Seed001ServerInfo => Ok(self.seed_001_server_info(context.caller).into()),
-            McpMethod::Custom => self.custom(name, context).await,
+            McpMethod::Seed001ServerInfo => Ok(self.seed_001_server_info(context.caller()).into()),
+            McpMethod::Custom => self.custom(context).await,
         }
     }
 
     /// Answers a method that is not part of the specification.
-    async fn custom(&self, method: &str, context: &RequestContext<'_>) -> Result<Answer, Error> {
+    async fn custom(&self, context: &RequestContext<'_>) -> Result<Answer, Error> {
+        let method = &*context.request.method;
         let mut methods = self.features.methods.iter();
         let found = methods.find(|(name, _)| *name == method);
         let (name, bound) = found.ok_or_else(|| Error::MethodNotFound {
@@ -280,7 +267,7 @@ impl Server {
         list: impl FnOnce(&Catalog) -> &Json,
     ) -> Result<Answer, Error> {
         context.params.check_cursor()?;
-        Ok(list(&self.catalog_of(context.caller)).clone().into())
+        Ok(list(&self.catalog_of(context.caller())).clone().into())
     }
 
     /// Refuses a message without any work, and counts it.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{Audit, ChangeNotifier, ServerItems, TaskStore};
-use crate::method::MethodKind;
 use crate::registry::BoundItems;
 
 /// The features of a server at its start.
@@ -20,7 +19,7 @@ pub struct ServerFeatures {
     /// Keeps tasks for the other processes that serve the same clients; `None` for one process alone.
     pub task_store: Option<Arc<dyn TaskStore>>,
     /// Custom methods.
-    pub methods: BoundItems<MethodKind>,
+    pub methods: BoundItems<&'static str>,
     /// Capabilities outside of the specification, by name (seed 004).
     pub experimental: Map<String, Value>,
     /// True if calls send log messages to the client.

@@ -45,9 +45,9 @@ impl Server {
         let mut result = json!({
             "protocolVersion": revision.as_str(),
             "capabilities": capabilities,
-            "serverInfo": self.server_info(revision, context.caller),
+            "serverInfo": self.server_info(revision, context.caller()),
         });
-        self.add_instructions(context.caller, &mut result);
+        self.add_instructions(context.caller(), &mut result);
         let negotiated = Negotiated {
             revision,
             capabilities: ClientCapabilities::read(&params.capabilities),
@@ -63,7 +63,7 @@ impl Server {
             level: LogLevel,
         }
         let Params { level } = context.parse("level")?;
-        if let Some(connection) = context.connection {
+        if let Some(connection) = &context.from.connection {
             connection.set_log_level(level);
         }
         Ok(json!({}).into())

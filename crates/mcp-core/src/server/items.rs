@@ -34,7 +34,7 @@ impl Server {
             context.record.failed(error.kind().as_str());
             answer(Err(error))
         };
-        let catalog = self.catalog_of(context.caller);
+        let catalog = self.catalog_of(context.caller());
         let Some(tool) = catalog.tool(&name) else {
             if let Some(error) = catalog.why_missing(&name) {
                 return refused(error);
@@ -119,7 +119,7 @@ fn with_values(result: &Json, is_kept: impl Fn(&str) -> bool) -> Json {
 impl Server {
     pub(super) async fn get_prompt(&self, context: &RequestContext<'_>) -> Result<Answer, Error> {
         let (name, arguments) = context.params.named_call()?;
-        let catalog = self.catalog_of(context.caller);
+        let catalog = self.catalog_of(context.caller());
         let found = catalog.prompt(&name);
         let (definition, prompt) = found.ok_or_else(|| Error::PromptNotFound(name.to_string()))?;
         let writing = prompt.write(arguments, &context.call)?;
@@ -141,7 +141,7 @@ impl Server {
         check_length("argument.name", &params.argument.name, MAX_NAME)?;
         // A variable of a template is a part of a URI.
         check_length("argument.value", &params.argument.value, MAX_URI)?;
-        let catalog = self.catalog_of(context.caller);
+        let catalog = self.catalog_of(context.caller());
         let template = match &params.reference {
             Reference::Resource { uri } if !catalog.is_open() => Some(uri.clone()),
             _ => None,
@@ -193,7 +193,7 @@ impl Server {
     ) -> Result<Answer, Error> {
         let uri = context.params.uri()?;
         let unknown = || Error::ResourceNotFound(uri.to_string());
-        let catalog = self.catalog_of(context.caller);
+        let catalog = self.catalog_of(context.caller());
         let mut resources = catalog.resources_for(&uri).iter();
         let reading = resources.find_map(|(definition, resource)| {
             let reading = resource.read(&uri, &context.call)?;
@@ -222,7 +222,8 @@ impl Server {
     pub(super) async fn subscribe(&self, context: &RequestContext<'_>) -> Result<Answer, Error> {
         let uri = context.params.uri()?;
         // Without a connection nothing would ever come.
-        let connection = context.connection.ok_or_else(|| Error::InvalidRequest {
+        let connection = context.from.connection.as_ref();
+        let connection = connection.ok_or_else(|| Error::InvalidRequest {
             detail: "a subscription needs a session; call initialize first".to_owned(),
             field: None,
         })?;
@@ -238,7 +239,7 @@ impl Server {
 
     pub(super) fn unsubscribe(&self, context: &RequestContext<'_>) -> Result<Answer, Error> {
         let uri = context.params.uri()?;
-        if let Some(connection) = context.connection {
+        if let Some(connection) = &context.from.connection {
             connection.unsubscribe(&uri);
         }
         Ok(json!({}).into())
@@ -255,7 +256,7 @@ impl Server {
         uris: impl IntoIterator<Item = &str>,
         context: &RequestContext<'_>,
     ) -> Result<(), Error> {
-        let catalog = self.catalog_of(context.caller);
+        let catalog = self.catalog_of(context.caller());
         let method = match context.era {
             Era::Modern => "subscriptions/listen",
             Era::Legacy(_) | Era::Unversioned => "resources/subscribe",

@@ -36,7 +36,7 @@ pub(super) enum McpMethod {
 
 /// The name itself, if the specification or seed 001 has a method of this name.
 pub fn known_method(name: &str) -> Option<&'static str> {
-    let (method, _) = McpMethod::named(name);
+    let method = McpMethod::named(name);
     (method != McpMethod::Custom).then(|| method.name())
 }
 
@@ -78,23 +78,27 @@ const METHODS: [(McpMethod, &str, Eras); 24] = [
 const OTHER: &str = "_OTHER";
 
 impl McpMethod {
-    pub(super) fn name(self) -> &'static str {
-        let mut methods = METHODS.iter();
-        let found = methods.find(|(method, ..)| *method == self);
-        found.map_or(OTHER, |(_, name, _)| name)
-    }
-
-    fn named(name: &str) -> (Self, Eras) {
+    /// The method with this name, of whatever era.
+    pub(super) fn named(name: &str) -> Self {
         let mut methods = METHODS.iter();
         let found = methods.find(|(_, known, _)| *known == name);
-        found.map_or((Self::Custom, ALL), |(method, _, eras)| (*method, *eras))
+        found.map_or(Self::Custom, |(method, ..)| *method)
     }
 
-    /// The method `name`, if its requests are recorded: those that use an item. Lists are not.
-    pub(super) fn audited(name: &str) -> Option<Self> {
-        let (method, _) = Self::named(name);
-        let uses_item = matches!(
-            method,
+    pub(super) fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    fn row(self) -> (&'static str, Eras) {
+        let mut methods = METHODS.iter();
+        let found = methods.find(|(method, ..)| *method == self);
+        found.map_or((OTHER, ALL), |(_, name, eras)| (*name, *eras))
+    }
+
+    /// True if its requests are recorded: those that use an item. Lists are not.
+    pub(super) fn uses_item(self) -> bool {
+        matches!(
+            self,
             Self::CallTool
                 | Self::Seed001CallTool
                 | Self::ReadResource
@@ -104,12 +108,7 @@ impl McpMethod {
                 | Self::Complete
                 | Self::UpdateTask
                 | Self::CancelTask
-        );
-        uses_item.then_some(method)
-    }
-
-    pub(super) fn is_tool_call(name: &str) -> bool {
-        Self::named(name).0.calls_tool()
+        )
     }
 
     /// True if a modern client answers questions by repeating the request.
@@ -138,17 +137,18 @@ impl Server {
         }
         let name = name.to_ascii_lowercase();
         let custom = self.features.methods.iter().map(|(custom, _)| *custom);
-        let known = METHODS.iter().map(|(_, known, _)| *known);
-        let known = known.filter(|known| self.method(known, era) != McpMethod::Custom);
+        let known = METHODS.iter();
+        let known = known.filter(|(known, ..)| self.method(*known, era) != McpMethod::Custom);
+        let known = known.map(|(_, known, _)| *known);
         let distance = |known: &str| strsim::osa_distance(&name, &known.to_ascii_lowercase());
         let scored = known.chain(custom).map(|known| (distance(known), known));
         let nearest = scored.filter(|(distance, _)| *distance <= 2).min();
         nearest.map(|(_, known)| known.to_owned())
     }
 
-    /// The method `name` of `era`, if the server supports it.
-    pub(super) fn method(&self, name: &str, era: Era) -> McpMethod {
-        let (method, (is_older, is_modern)) = McpMethod::named(name);
+    /// The method, if the server supports it in `era`.
+    pub(super) fn method(&self, method: McpMethod, era: Era) -> McpMethod {
+        let (_, (is_older, is_modern)) = method.row();
         let is_supported = match method {
             McpMethod::GetTask
             | McpMethod::TaskResult

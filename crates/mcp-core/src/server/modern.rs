@@ -35,11 +35,8 @@ const CONSTANT: &str = r#""ttlMs":300000,"cacheScope":"private","#;
 const CHANGEABLE: &str = r#""ttlMs":0,"cacheScope":"private","#;
 
 impl Server {
-    /// Reads and checks the facts about a request and its client.
-    pub(super) fn modern_client<'a>(
-        &self,
-        record: &RequestRecord<'a>,
-    ) -> Result<(RequestClient, Meta<'a>), Error> {
+    /// Checks a request, and reads the facts about its client.
+    pub(super) fn modern_client(&self, record: &RequestRecord<'_>) -> Result<RequestClient, Error> {
         let RequestRecord {
             request,
             params,
@@ -70,13 +67,13 @@ impl Server {
                 None
             }
         };
-        Ok((RequestClient::modern(caller, info, round), meta))
+        Ok(RequestClient::modern(caller, info, round))
     }
 
     /// The answer to a request in the form of this era.
     pub(super) fn decorate(&self, context: &RequestContext<'_>, answer: Answer) -> Answer {
-        let caller = context.caller;
-        let cache = match context.record.method {
+        let caller = context.caller();
+        let cache = match context.method {
             McpMethod::ReadResource => CHANGEABLE,
             McpMethod::Discover
             | McpMethod::ListTools
@@ -124,11 +121,9 @@ impl Server {
         meta: &str,
         caller: &Caller,
     ) -> Json {
-        let view = caller.view.as_ref().map(|_| self.catalog_of(caller));
+        let catalog = self.catalog_of(caller);
         let rest = result.as_str().strip_prefix('{').unwrap_or("}");
         let comma = if rest == "}" { "" } else { "," };
-        let view = view.as_ref();
-        let info = view.map_or(&*self.modern_meta, |catalog| catalog.modern_meta());
         let also = if meta.is_empty() { "" } else { "," };
         let parts = [
             r#"{"resultType":""#,
@@ -136,14 +131,14 @@ impl Server {
             "\",",
             members,
             r#""_meta":{"#,
-            info,
+            catalog.modern_meta(),
             also,
             meta,
             "}",
             comma,
             rest,
         ];
-        Json::Owned(parts.concat())
+        Json::from(parts.concat())
     }
 }
 

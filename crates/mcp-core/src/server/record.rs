@@ -9,21 +9,14 @@ use tracing::Span;
 
 use super::answer::{MessageReply, RequestEnd};
 use super::audit::{AuditNotes, AuditedRequest, Sender};
-use super::method::{McpMethod, known_method};
+use super::method::McpMethod;
 use super::params::{MAX_URI, Params};
-use super::{IncomingFrame, Server};
+use super::{Caller, IncomingFrame, Server};
 use crate::era::Era;
 use crate::jsonrpc::{Request, member, string};
-use crate::metrics::{Durations, Labels, OperationLabels};
+use crate::metrics::OperationLabels;
 use crate::tool::is_longer;
 use crate::trace::{self, McpRequest, SpanError, TraceContext};
-
-/// The durations of all requests that have ended, and the tools with labels of their own.
-#[derive(Debug, Default)]
-pub(super) struct Operations {
-    pub(super) durations: Durations,
-    labels: Labels,
-}
 
 /// The record of one request, which is written when it is answered, and else when it is dropped: so is that of a request
 /// whose client has disconnected.
@@ -35,6 +28,8 @@ pub(super) struct RequestRecord<'a> {
     pub(super) from: &'a IncomingFrame<'a>,
     /// The method, if its era has it.
     pub(super) method: McpMethod,
+    /// The method of this name, in whatever era.
+    named: McpMethod,
     /// The uptime of the server when it started.
     started: Duration,
     /// The client and its address, where requests are audited or relayed.
@@ -65,39 +60,43 @@ impl<'a> RequestRecord<'a> {
         let meta = params.meta();
         let relays = server.features.relays;
         let is_recorded = relays || server.features.audit.is_some();
-        let parent = meta.trace();
-        let parent = parent.or_else(|| TraceContext::of_headers(from.headers?));
-        let (span, trace) = match trace::tracer() {
-            Some(tracer) => {
-                let span = span(server, request, params, era, from);
-                let context = tracer.place(&span, parent.as_ref(), true);
-                (Some(span), Some(context))
-            }
-            // Only servers that relay need a trace that the client has not started.
-            None if parent.is_some() || relays => {
-                (None, Some(TraceContext::for_request(parent.as_ref())))
-            }
-            None => (None, None),
-        };
-        Self {
+        let named = McpMethod::named(&request.method);
+        let mut record = Self {
             server,
             request,
             params,
             era,
             from,
-            method: server.method(&request.method, era),
+            method: server.method(named, era),
+            named,
             started: server.uptime(),
             sender: match is_recorded {
                 true => Sender::new(&meta, from.connection.as_ref(), from.caller.address),
                 false => Sender::default(),
             },
             notes: is_recorded.then(Arc::default),
-            span,
-            trace,
+            span: None,
+            trace: None,
             tool: OnceLock::new(),
             failed: OnceLock::new(),
             is_answered: AtomicBool::new(false),
+        };
+        let parent = meta.trace();
+        let parent = parent.or_else(|| TraceContext::of_headers(from.headers?));
+        if let Some(tracer) = trace::tracer() {
+            let span = record.new_span();
+            record.trace = Some(tracer.place(&span, parent.as_ref(), true));
+            record.span = Some(span);
+        } else if parent.is_some() || relays {
+            // Only servers that relay need a trace that the client has not started.
+            record.trace = Some(TraceContext::for_request(parent.as_ref()));
         }
+        record
+    }
+
+    /// The client that has sent it.
+    pub(super) fn caller(&self) -> &'a Caller {
+        &self.from.caller
     }
 
     /// Notes the tool that is called, and the client that calls it.
@@ -161,19 +160,17 @@ impl<'a> RequestRecord<'a> {
     }
 
     fn audit(&self, end: RequestEnd, response_bytes: usize, failure: Option<&str>) {
-        let audited = McpMethod::audited(&self.request.method);
-        let (Some(audit), Some(notes), Some(method)) =
-            (&self.server.features.audit, &self.notes, audited)
-        else {
+        let (Some(audit), Some(notes)) = (&self.server.features.audit, &self.notes) else {
             return;
         };
-        if notes.is_taken_over.load(Ordering::Relaxed) {
+        let method = self.named;
+        if !method.uses_item() || notes.is_taken_over.load(Ordering::Relaxed) {
             return;
         }
-        let caller = &self.from.caller;
+        let caller = self.caller();
         // A request with a longer one is refused before any rule is asked.
         let is_short = |name: &Cow<'_, str>| !is_longer(name, MAX_URI);
-        let mut item = self.item(method).filter(is_short);
+        let mut item = self.item().filter(is_short);
         if let Some(name) = &mut item {
             let catalog = self.server.catalog_of(caller);
             if let RequestEnd::Failed(Some(_)) = end
@@ -207,8 +204,8 @@ impl<'a> RequestRecord<'a> {
     }
 
     /// The name or URI in the parameters.
-    fn item(&self, method: McpMethod) -> Option<Cow<'_, str>> {
-        let field = match method {
+    fn item(&self) -> Option<Cow<'_, str>> {
+        let field = match self.named {
             McpMethod::ReadResource | McpMethod::Subscribe | McpMethod::Unsubscribe => {
                 self.params.uri
             }
@@ -228,8 +225,8 @@ impl<'a> RequestRecord<'a> {
             // It lasts as long as its client listens.
             return;
         }
-        let Operations { durations, labels } = &self.server.operations;
-        let tool = self.tool.get().map(|tool| labels.label(tool));
+        let tool = self.tool.get();
+        let tool = tool.map(|tool| self.server.labels.label(tool));
         let labels = OperationLabels {
             backend: None,
             method: match tool {
@@ -243,7 +240,7 @@ impl<'a> RequestRecord<'a> {
                 RequestEnd::Done | RequestEnd::Cancelled => error,
             },
         };
-        durations.record(labels, self.took());
+        self.server.durations.record(labels, self.took());
     }
 
     fn end_span(&self, end: RequestEnd) {
@@ -256,6 +253,39 @@ impl<'a> RequestRecord<'a> {
         if let Some(span) = &self.span {
             trace::failed(span, error);
         }
+    }
+
+    /// Creates the span. What a client sends as a name may be anything, so only the names of methods, tools and prompts
+    /// that exist are used.
+    fn new_span(&self) -> Span {
+        let custom = || {
+            let mut methods = self.server.features.methods.iter();
+            methods.find_map(|(known, _)| (*known == self.request.method).then_some(*known))
+        };
+        let caller = self.caller();
+        let is_pipe = caller.address.is_none();
+        let session = self.from.connection.as_ref().filter(|_| !is_pipe);
+        let described = McpRequest {
+            method: match self.named {
+                McpMethod::Custom => custom(),
+                known => Some(known.name()),
+            },
+            item: None,
+            revision: (self.era != Era::Unversioned).then(|| self.era.revision()),
+            session: session.map(|session| session.id()),
+            is_pipe,
+        };
+        let (is_tool, is_prompt) = (self.named.calls_tool(), self.named == McpMethod::GetPrompt);
+        let item = self.params.name.filter(|_| is_tool || is_prompt);
+        let Some(item) = item.and_then(|item| string(item.get())) else {
+            return trace::answered(&described);
+        };
+        let catalog = self.server.catalog_of(caller);
+        let item = match is_tool {
+            true => catalog.tool(&item).map(|(tool, _)| &*tool.name),
+            false => catalog.prompt(&item).map(|(prompt, _)| &*prompt.name),
+        };
+        trace::answered(&McpRequest { item, ..described })
     }
 }
 
@@ -270,41 +300,4 @@ impl Drop for RequestRecord<'_> {
         };
         self.write(RequestEnd::Cancelled, Some(error), 0, None);
     }
-}
-
-/// Creates the span of a request. What a client sends as a name may be anything, so only the names of methods, tools and
-/// prompts that exist are used.
-fn span(
-    server: &Server,
-    request: &Request<'_>,
-    params: &Params<'_>,
-    era: Era,
-    from: &IncomingFrame<'_>,
-) -> Span {
-    let name = &*request.method;
-    let custom = || {
-        let mut methods = server.features.methods.iter();
-        methods.find_map(|(known, _)| (*known == name).then_some(*known))
-    };
-    let caller = &from.caller;
-    let is_pipe = caller.address.is_none();
-    let session = from.connection.as_ref().filter(|_| !is_pipe);
-    let described = McpRequest {
-        method: known_method(name).or_else(custom),
-        item: None,
-        revision: (era != Era::Unversioned).then(|| era.revision()),
-        session: session.map(|session| session.id()),
-        is_pipe,
-    };
-    let (is_tool, is_prompt) = (McpMethod::is_tool_call(name), name == "prompts/get");
-    let item = params.name.filter(|_| is_tool || is_prompt);
-    let Some(item) = item.and_then(|item| string(item.get())) else {
-        return trace::answered(&described);
-    };
-    let catalog = server.catalog_of(caller);
-    let item = match is_tool {
-        true => catalog.tool(&item).map(|(tool, _)| &*tool.name),
-        false => catalog.prompt(&item).map(|(prompt, _)| &*prompt.name),
-    };
-    trace::answered(&McpRequest { item, ..described })
 }

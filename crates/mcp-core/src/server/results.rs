@@ -22,7 +22,11 @@ pub(super) fn conclude(
     let has_text = !client.info().capabilities.structured_only;
     match result {
         Ok(ToolResult::Relayed(result)) => Ok(relayed_tool(result, era, has_text)),
-        Ok(result) => Ok(render(&result, era, has_text)?.into()),
+        Ok(ToolResult::Structured(json)) => Ok(structured(&json, era, has_text).into()),
+        Ok(ToolResult::Content(content)) => {
+            let content: Vec<Content> = content.iter().map(|item| item.for_era(era)).collect();
+            Ok(json!({"content": content, "isError": false}).into())
+        }
         Err(error) => match client.questions_of(&error) {
             Some(questions) => Ok(Answer::NeedsInput(questions)),
             None if error.is_rpc_error(era) => Err(error.into()),
@@ -48,36 +52,22 @@ pub(super) fn with_schema(definition: &ToolDefinition, error: ArgumentError) -> 
     ArgumentError { schema, ..error }
 }
 
-/// Encodes a `CallToolResult`. The text of a structured result is its JSON, escaped; without `has_text` it
-/// is left out where the client gets the structure.
-fn render(result: &ToolResult, era: Era, has_text: bool) -> Result<Json, Error> {
-    let written = match result {
-        ToolResult::Structured(json) => {
-            let json = json.as_str();
-            let is_known = era.knows(Revision::V2025_06_18);
-            let content = match is_known && !has_text {
-                true => "[]".to_owned(),
-                false => format!(r#"[{{"type":"text","text":{}}}]"#, quoted(json)),
-            };
-            let structure = match is_known {
-                true => format!(r#","structuredContent":{json}"#),
-                false => String::new(),
-            };
-            Ok(format!(
-                r#"{{"content":{content}{structure},"isError":false}}"#
-            ))
-        }
-        ToolResult::Content(content) => {
-            let content: Vec<Content> = content.iter().map(|item| item.for_era(era)).collect();
-            serde_json::to_string(&content)
-                .map(|content| format!(r#"{{"content":{content},"isError":false}}"#))
-        }
-        ToolResult::Relayed(members) => Ok(members.encode()),
+/// The `CallToolResult` of a structured result, whose text is its JSON, escaped; without `has_text` it is left out where
+/// the client gets the structure.
+fn structured(json: &Json, era: Era, has_text: bool) -> Json {
+    let json = json.as_str();
+    let is_known = era.knows(Revision::V2025_06_18);
+    let content = match is_known && !has_text {
+        true => "[]".to_owned(),
+        false => format!(r#"[{{"type":"text","text":{}}}]"#, quoted(json)),
     };
-    written.map(Json::Owned).map_err(|error| {
-        tracing::error!(%error, "a result could not be written");
-        Error::Internal
-    })
+    let structure = match is_known {
+        true => format!(r#","structuredContent":{json}"#),
+        false => String::new(),
+    };
+    Json::from(format!(
+        r#"{{"content":{content}{structure},"isError":false}}"#
+    ))
 }
 
 pub(super) fn failed(message: &str) -> Answer {
@@ -134,7 +124,7 @@ fn with_meta(result: &Members, era: Era) -> Answer {
         _ => (String::new(), Some(meta.encode())),
     };
     Answer::Result {
-        json: Json::Owned(result.encode_with("_meta", theirs.as_deref())),
+        json: Json::from(result.encode_with("_meta", theirs.as_deref())),
         meta: ours,
         failed,
     }

@@ -21,7 +21,7 @@ impl Server {
         context: &RequestContext<'_>,
     ) -> Result<Answer, Error> {
         let (name, arguments) = context.params.named_call()?;
-        let catalog = self.catalog_of(context.caller);
+        let catalog = self.catalog_of(context.caller());
         let Some(tool) = catalog.tool(&name) else {
             let why = catalog.why_missing(&name).map(Error::ToolFailed);
             return Err(why.unwrap_or_else(|| Error::ToolNotFound {
@@ -81,9 +81,9 @@ fn relayed_value(result: &Members) -> Result<Answer, Error> {
         return Err(Error::ToolFailed(ToolError::upstream(words)));
     }
     Ok(match (result.get("structuredContent"), text) {
-        (Some(json), _) => Json::Owned(json.to_owned()).into(),
+        (Some(json), _) => Json::from(json.to_owned()).into(),
         (None, Some(text)) => json!(text).into(),
-        (None, None) => Json::Owned(content.to_owned()).into(),
+        (None, None) => Json::from(content.to_owned()).into(),
     })
 }
 

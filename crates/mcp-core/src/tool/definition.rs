@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Output, TaskSupport, Tool, schema};
 use crate::http_headers::{HeaderParam, header_params};
-use crate::jsonrpc::{Members, members, string};
+use crate::jsonrpc::{Members, members, quoted, string};
 
 /// A tool's published definition; the lists of every era are rendered from it.
 #[derive(Clone, Debug)]
@@ -24,7 +25,7 @@ pub struct ToolDefinition {
     pub input_schema: Arc<Value>,
     /// JSON Schema of `structuredContent`, if the tool returns any.
     pub output_schema: Option<Arc<Value>>,
-    /// Other names under which it can be called.
+    /// Other names under which it can be called. The first one of a relayed tool is its name in the list of seed 001.
     pub aliases: Vec<String>,
     /// False for a tool that can be called but is not listed.
     pub is_listed: bool,
@@ -33,7 +34,7 @@ pub struct ToolDefinition {
     /// The arguments that clients repeat in headers.
     header_params: Arc<[HeaderParam]>,
     /// The original definition, if the tool is relayed from another server.
-    relayed: Option<Arc<RelayedDefinition>>,
+    relayed: Option<Arc<Members>>,
     /// The name and the effect without the view that shows others.
     original: Option<(String, Effect)>,
 }
@@ -44,9 +45,17 @@ impl ToolDefinition {
     /// # Panics
     /// If `T` has no doc comment, an invalid name or an invalid header; the first test finds that.
     pub fn from_tool<T: Tool>() -> Self {
-        let (description, input_schema) = schema::documented::<T>("tool", T::NAME);
+        Self {
+            task: T::TASK,
+            max_bytes: T::BOUNDS_ITS_RESULT.then_some(usize::MAX),
+            ..Self::of_arguments::<T, T::Output>(T::NAME, T::EFFECT)
+        }
+    }
+
+    /// The definition of a tool with the arguments `A` and the result `T`.
+    pub(super) fn of_arguments<A: JsonSchema, T: Output>(name: &str, effect: Effect) -> Self {
+        let (description, input_schema) = schema::documented::<A>("tool", name);
         let valid = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        let name = T::NAME;
         let is_valid = (1..=64).contains(&name.len()) && name.chars().all(valid);
         assert!(is_valid, "invalid tool name {name:?}");
         let headers = header_params(&input_schema);
@@ -54,13 +63,13 @@ impl ToolDefinition {
         Self {
             name: name.to_owned(),
             description,
-            effect: T::EFFECT,
-            task: T::TASK,
+            effect,
+            task: TaskSupport::Never,
             input_schema: input_schema.into(),
-            output_schema: T::Output::schema().map(Arc::new),
+            output_schema: T::schema().map(Arc::new),
             aliases: Vec::new(),
             is_listed: true,
-            max_bytes: T::BOUNDS_ITS_RESULT.then_some(usize::MAX),
+            max_bytes: None,
             header_params: headers.unwrap_or_default().into(),
             relayed: None,
             original: None,
@@ -101,12 +110,9 @@ impl ToolDefinition {
             header_params: header_params(&input_schema).unwrap_or_default().into(),
             input_schema: input_schema.into(),
             output_schema: parsed("outputSchema").map(Arc::new),
-            aliases: vec![seed_001_name.clone()],
+            aliases: vec![seed_001_name],
             is_listed: true,
-            relayed: Some(Arc::new(RelayedDefinition {
-                members,
-                seed_001_name,
-            })),
+            relayed: Some(Arc::new(members)),
             original: None,
             name,
         })
@@ -117,14 +123,16 @@ impl ToolDefinition {
     /// # Errors
     /// The tool is not relayed.
     pub fn renamed(&self, name: &str) -> Result<Self, String> {
-        let mut shown = self.clone();
-        let relayed = shown.relayed.as_mut().ok_or("is not relayed")?;
-        shown.original = Some((self.original_name().to_owned(), self.original_effect()));
-        name.clone_into(&mut Arc::make_mut(relayed).seed_001_name);
-        // The original names are unknown in the view.
-        shown.aliases.clear();
-        name.clone_into(&mut shown.name);
-        Ok(shown)
+        if self.relayed.is_none() {
+            return Err("is not relayed".to_owned());
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            original: Some((self.original_name().to_owned(), self.original_effect())),
+            // The original names are unknown in the view.
+            aliases: Vec::new(),
+            ..self.clone()
+        })
     }
 
     /// The arguments that clients repeat in headers.
@@ -151,8 +159,7 @@ impl ToolDefinition {
         if let Some(relayed) = &mut self.relayed {
             let support = self.task.as_str();
             let execution = format!(r#"{{"taskSupport":"{support}"}}"#);
-            let members = &mut Arc::make_mut(relayed).members;
-            members.set("execution", &execution);
+            Arc::make_mut(relayed).set("execution", &execution);
         }
     }
 
@@ -168,7 +175,7 @@ impl ToolDefinition {
     /// The definition as JSON, with the fields of `detail`.
     pub fn encode(&self, detail: Detail) -> String {
         match &self.relayed {
-            Some(relayed) => relayed.encode(&self.name, detail),
+            Some(relayed) => self.select(relayed, detail),
             None => self.render(detail).to_string(),
         }
     }
@@ -176,6 +183,23 @@ impl ToolDefinition {
     /// The [`tokens`] of this tool.
     pub fn tokens(&self) -> usize {
         tokens(&self.encode(Detail::Basic))
+    }
+
+    /// The original definition with the members of `detail`. Known ones are selected from it and keep their bytes, so that
+    /// numbers keep their digits.
+    fn select(&self, original: &Members, detail: Detail) -> String {
+        let is_seed_001 = detail == Detail::Seed001;
+        let alias = self.aliases.first().filter(|_| is_seed_001);
+        let mut text = format!(r#"{{"name":{}"#, quoted(alias.unwrap_or(&self.name)));
+        let shown = MEMBERS.iter().filter(|name| detail.shows(name));
+        let renamed = is_seed_001.then_some(("parameter_schema", "inputSchema"));
+        for (name, member) in shown.map(|name| (*name, *name)).chain(renamed) {
+            if let Some(json) = original.get(member) {
+                text.push_str(&format!(r#","{name}":{json}"#));
+            }
+        }
+        text.push('}');
+        text
     }
 
     /// The definition with the fields of `detail`.
@@ -299,34 +323,3 @@ const MEMBERS: [&str; 8] = [
     "execution",
     "_meta",
 ];
-
-/// A tool's original definition. Known members are selected from it and keep their bytes, so that
-/// numbers keep their digits.
-#[derive(Clone, Debug)]
-struct RelayedDefinition {
-    members: Members,
-    /// The name in the list of seed 001.
-    seed_001_name: String,
-}
-
-impl RelayedDefinition {
-    /// The definition as `name`, with the members of `detail`.
-    fn encode(&self, name: &str, detail: Detail) -> String {
-        let is_seed_001 = detail == Detail::Seed001;
-        let name = if is_seed_001 {
-            &self.seed_001_name
-        } else {
-            name
-        };
-        let mut text = format!(r#"{{"name":{}"#, Value::from(name));
-        let shown = MEMBERS.iter().filter(|name| detail.shows(name));
-        let renamed = is_seed_001.then_some(("parameter_schema", "inputSchema"));
-        for (name, original) in shown.map(|name| (*name, *name)).chain(renamed) {
-            if let Some(json) = self.members.get(original) {
-                text.push_str(&format!(r#","{name}":{json}"#));
-            }
-        }
-        text.push('}');
-        text
-    }
-}

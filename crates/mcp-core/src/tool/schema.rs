@@ -260,65 +260,7 @@ pub(crate) fn too_long(max: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    /// Lists
-    /// things.
-    #[derive(Deserialize, JsonSchema)]
-    #[serde(deny_unknown_fields)]
-    #[expect(dead_code, reason = "only its schema is used")]
-    struct List {
-        /// Only these.
-        #[serde(default)]
-        tags: Vec<String>,
-        /// On or off.
-        active: Option<bool>,
-        /// The maximum.
-        limit: Option<Bounded<1, 250>>,
-        order: Option<Order>,
-        side: Option<Side>,
-        /// Anything.
-        input: Option<Map<String, Value>>,
-    }
-
-    #[derive(Deserialize, JsonSchema)]
-    #[serde(rename_all = "lowercase")]
-    enum Order {
-        /// First to last.
-        Up,
-        /// Last to first.
-        Down,
-    }
-
-    #[derive(Deserialize, JsonSchema)]
-    #[serde(rename_all = "lowercase")]
-    enum Side {
-        Left,
-        Right,
-    }
-
-    #[test]
-    fn derived_schemas_are_simplified() {
-        let (description, schema) = input::<List>();
-        assert_eq!(description, "Lists things.");
-        assert_eq!(
-            schema,
-            json!({
-                "type": "object",
-                "additionalProperties": false,
-                "properties": {
-                    "tags": {"type": "array", "items": {"type": "string"}, "description": "Only these."},
-                    "active": {"type": "boolean", "description": "On or off."},
-                    "limit": {"type": "integer", "minimum": 1, "maximum": 250, "description": "The maximum."},
-                    "order": {"type": "string", "enum": ["up", "down"]},
-                    "side": {"type": "string", "enum": ["left", "right"]},
-                    "input": {"type": "object", "description": "Anything."},
-                }
-            })
-        );
-    }
 
     struct ByHand;
 

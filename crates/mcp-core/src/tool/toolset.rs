@@ -1,13 +1,16 @@
 //! The tools of a server.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::arguments::{ArgumentError, parse_arguments};
 use super::{Call, EarlierTask, Effect, Output, Tool, ToolDefinition, ToolError, ToolResult};
-use crate::registry::{Bound, Item, ItemKind, Registry, UNGROUPED};
+use crate::registry::{Bound, BoundItems, Definition, Item, Registry, UNGROUPED};
 
 /// The toolset of tools outside of a [`Toolset::group`]; served unless others are chosen.
 pub const DEFAULT_TOOLSET: &str = UNGROUPED;
@@ -16,19 +19,14 @@ pub const DEFAULT_TOOLSET: &str = UNGROUPED;
 pub const ALL_TOOLSETS: &str = "all";
 
 /// The tools that work on a service of type `S`, in the order in which they are listed.
-pub type Toolset<S> = Registry<ToolKind, S>;
+pub type Toolset<S> = Registry<ToolDefinition, S>;
 
-/// The kind of item of [`Toolset`].
-#[derive(Clone, Copy, Debug)]
-pub struct ToolKind;
-
-impl ItemKind for ToolKind {
-    type Definition = ToolDefinition;
+impl Definition for ToolDefinition {
     type Bound = dyn BoundTool;
     const NOUN: &'static str = "tool";
 
-    fn id(definition: &ToolDefinition) -> &str {
-        &definition.name
+    fn id(&self) -> &str {
+        &self.name
     }
 }
 
@@ -74,8 +72,21 @@ impl<S: Send + Sync + 'static> Toolset<S> {
     #[must_use]
     pub fn with<T: Tool<Service = S>>(self) -> Self {
         self.add(ToolDefinition::from_tool::<T>(), |service| {
-            Arc::new(Bound::<ToolKind, T, S>::new(service))
+            Arc::new(Bound::<ToolDefinition, T, S>::new(service))
         })
+    }
+
+    /// Adds tools that have no service, or have one already, before the others.
+    ///
+    /// # Panics
+    /// If a name is taken; the first test finds that.
+    #[must_use]
+    pub fn with_bound(self, tools: BoundItems<ToolDefinition>) -> Self {
+        let mut all = Self::new();
+        for (definition, tool) in tools {
+            all = all.add(definition, move |_| Arc::clone(&tool));
+        }
+        self.items.into_iter().fold(all, Registry::push)
     }
 
     /// Adds the tools of `set` as the toolset `name`, which is served only if it is chosen.
@@ -151,7 +162,7 @@ async fn run<T: Tool>(tool: T, service: &T::Service, call: &Call) -> Result<Tool
     output.into_result().map_err(ToolError::unwritable)
 }
 
-impl<T: Tool> BoundTool for Bound<ToolKind, T, T::Service> {
+impl<T: Tool> BoundTool for Bound<ToolDefinition, T, T::Service> {
     fn start<'a>(
         &'a self,
         arguments: &RawValue,
@@ -179,6 +190,55 @@ impl<T: Tool> BoundTool for Bound<ToolKind, T, T::Service> {
             Ok(found)
         })
     }
+}
+
+/// A tool that is a function of its arguments.
+struct Function<A, F> {
+    function: F,
+    arguments: PhantomData<fn(A)>,
+}
+
+impl<A, F, R, T> BoundTool for Function<A, F>
+where
+    A: DeserializeOwned + JsonSchema + Send + 'static,
+    F: Fn(A) -> R + Send + Sync,
+    R: Future<Output = Result<T, ToolError>> + Send,
+    T: Output,
+{
+    fn start<'a>(
+        &'a self,
+        arguments: &RawValue,
+        _: &'a Call,
+    ) -> Result<ToolFuture<'a>, ArgumentError> {
+        let arguments = parse_arguments::<A>(arguments)?;
+        Ok(Box::pin(async move {
+            let output = (self.function)(arguments).await?;
+            output.into_result().map_err(ToolError::unwritable)
+        }))
+    }
+}
+
+/// Returns `function` as a tool: its description is the doc comment of `A`.
+///
+/// # Panics
+/// If the name is invalid, or `A` has no doc comment.
+pub fn function<A, R, T>(
+    name: &str,
+    effect: Effect,
+    function: impl Fn(A) -> R + Send + Sync + 'static,
+) -> (ToolDefinition, Arc<dyn BoundTool>)
+where
+    A: DeserializeOwned + JsonSchema + Send + 'static,
+    R: Future<Output = Result<T, ToolError>> + Send + 'static,
+    T: Output + 'static,
+{
+    let arguments = PhantomData;
+    let tool = Function {
+        function,
+        arguments,
+    };
+    let definition = ToolDefinition::of_arguments::<A, T>(name, effect);
+    (definition, Arc::new(tool))
 }
 
 #[cfg(test)]
@@ -216,7 +276,7 @@ mod tests {
                 let mut definition = ToolDefinition::from_tool::<Count>();
                 definition.name = name.to_owned();
                 set.add(definition, |service| {
-                    Arc::new(Bound::<ToolKind, Count, ()>::new(service))
+                    Arc::new(Bound::<ToolDefinition, Count, ()>::new(service))
                 })
             };
             add("count", Toolset::new()).group("more", add("recount", Toolset::new()))

@@ -9,7 +9,9 @@ use gateway_approvals::approvals::is_question;
 use gateway_store::events::{Event, FinishedRequest, Outcome, OwnTexts, TraceId, trace_of};
 use mcp_client::Options;
 use mcp_core::era::Era;
-use mcp_core::jsonrpc::{ErrorObject, INTERNAL_ERROR, MAX_NESTING, Members, member, string};
+use mcp_core::jsonrpc::{
+    ErrorObject, INTERNAL_ERROR, MAX_NESTING, Members, is_too_deep, member, string,
+};
 use mcp_core::metrics::OperationLabels;
 use mcp_core::server::{DeniedBy, OriginalRequest, PreviousRounds};
 use mcp_core::tool::{Call, ClientCapabilities, InputRequest, LogLevel, ToolError, ToolErrorKind};
@@ -91,7 +93,7 @@ impl RelayedRequest<'_> {
                     self.backend.key
                 )));
             };
-            if result.is_too_deep() {
+            if is_too_deep(&answer) {
                 return Err(ToolError::upstream(format!(
                     "The backend {} answered with JSON that is nested deeper than {MAX_NESTING} levels.",
                     self.backend.key

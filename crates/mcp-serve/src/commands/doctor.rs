@@ -23,6 +23,7 @@ use crate::commands::connect::short;
 use crate::commands::print;
 use crate::config::{Applied, Problem, SetOption, Setting};
 use crate::key::Key;
+use crate::tools::ChosenTools;
 use crate::{Command, Options, Product, Running, Service, config, log};
 
 mod entries;
@@ -118,7 +119,7 @@ pub(super) fn run<S: Service, O: Args + 'static>(
 async fn examine<S: Service, O: Args + 'static>(
     report: &mut Report,
     command: Command<O>,
-    mut product: Product<S, O>,
+    product: Product<S, O>,
     is_offline: bool,
 ) {
     let (name, options) = (product.identity.name.clone(), command.common.clone());
@@ -128,7 +129,7 @@ async fn examine<S: Service, O: Args + 'static>(
     for sentence in config::misspelled_variables(&server) {
         report.warn("config", sentence, "rename the variable, or remove it");
     }
-    let tools = examine_configuration(report, &mut product, &command);
+    let tools = examine_configuration(report, &product, &command);
     let running = make(report, product, command, is_offline);
     report.end_configuration();
     if is_offline {
@@ -330,18 +331,16 @@ fn without_faulty_variables(
 /// Checks usable options with the files that they name, and the tools that they leave. Returns these as JSON.
 fn examine_configuration<S: Service, O: Args + 'static>(
     report: &mut Report,
-    product: &mut Product<S, O>,
+    product: &Product<S, O>,
     command: &Command<O>,
 ) -> Vec<String> {
     let options = &command.common;
     let mut fail = |error: anyhow::Error| report.fail("config", format!("{error:#}"), "");
     let _ = log::filter(&options.log).map_err(&mut fail);
     let _ = product.check_key(command).map_err(&mut fail);
-    let functions = product.functions.clone();
-    let tools = product.product_tools(&command.product).choose(options);
-    product.functions = functions;
+    let tools = ChosenTools::new(product.all_tools(&command.product), options);
     let tools = tools.map(|tools| {
-        let tools = tools.definitions().into_iter();
+        let tools = tools.toolset.definitions().into_iter();
         tools
             .map(|tool| tool.render(Detail::Full).to_string())
             .collect()

@@ -40,7 +40,7 @@ pub(super) struct App {
     pub(super) refusals: Refusals,
     pub(super) sessions: Sessions,
     pub(super) streams: Arc<ResumableStreams>,
-    pub(super) slots: Arc<StreamSlots>,
+    pub(super) slots: StreamSlots,
     /// One permit for each request in flight.
     pub(super) in_flight: Arc<Semaphore>,
     /// One permit for each KiB of large request bodies.
@@ -50,6 +50,8 @@ pub(super) struct App {
     /// Set if other processes may serve the same sessions.
     pub(super) shared: Option<Arc<dyn SharedSessions>>,
     own_paths: Option<Arc<dyn OwnPaths>>,
+    /// The page for people, if it is served.
+    pub(super) page: Option<Page>,
     /// True once each response ends its connection.
     is_draining: AtomicBool,
 }
@@ -77,7 +79,7 @@ impl App {
         signer: Signer,
         limits: Limits,
         mut registry: Registry,
-        extras: &Extras,
+        extras: Extras,
     ) -> Arc<Self> {
         let refusals = Refusals::default();
         // A counter that begins with 1 has no increase for an alert.
@@ -102,14 +104,15 @@ impl App {
                 limits,
                 registry,
                 refusals,
-                sessions: Sessions::new(signer, extras.ended_sessions.clone()),
+                sessions: Sessions::new(signer, extras.ended_sessions),
                 streams: Arc::default(),
-                slots: Arc::new(StreamSlots::new(limits.max_streams_per_client)),
+                slots: StreamSlots::default(),
                 in_flight: Arc::new(Semaphore::new(limits.max_in_flight)),
                 body_memory: Arc::new(Semaphore::new(limits.max_body_memory / KIB)),
                 sse: Arc::default(),
-                shared: extras.shared.clone(),
-                own_paths: extras.own_paths.clone(),
+                shared: extras.shared,
+                own_paths: extras.own_paths,
+                page: extras.page,
                 is_draining: AtomicBool::default(),
             }
         })

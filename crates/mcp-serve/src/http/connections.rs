@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -30,8 +30,8 @@ pub(super) struct ClientConnection {
     pub(super) is_reserved: bool,
     /// True once a request had a valid token.
     has_token: AtomicBool,
-    /// Requests that are not answered.
-    requests: AtomicUsize,
+    /// Each request that is not answered holds it, too.
+    requests: Arc<()>,
     /// True after the refusal of a request whose body has not arrived.
     is_sending: AtomicBool,
     /// True once it has to make room for another connection.
@@ -40,9 +40,6 @@ pub(super) struct ClientConnection {
     ending: CancellationToken,
 }
 
-/// A request that is being answered.
-pub(super) struct OpenRequest<'a>(&'a AtomicUsize);
-
 impl ClientConnection {
     /// A connection that ends with `ending`.
     pub(super) fn new(address: IpAddr, is_reserved: bool, ending: CancellationToken) -> Self {
@@ -50,7 +47,7 @@ impl ClientConnection {
             address,
             is_reserved,
             has_token: AtomicBool::new(false),
-            requests: AtomicUsize::new(0),
+            requests: Arc::default(),
             is_sending: AtomicBool::new(false),
             makes_room: AtomicBool::new(false),
             ending,
@@ -70,10 +67,9 @@ impl ClientConnection {
         self.has_token.store(true, Ordering::Relaxed);
     }
 
-    /// Counts a request until it is answered.
-    pub(super) fn open_request(&self) -> OpenRequest<'_> {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        OpenRequest(&self.requests)
+    /// Counts a request until it is answered, when the result is dropped.
+    pub(super) fn open_request(&self) -> Arc<()> {
+        Arc::clone(&self.requests)
     }
 
     /// Notes that a request was refused before its body arrived: the client may send it before it reads.
@@ -103,18 +99,12 @@ impl ClientConnection {
     }
 
     fn is_idle(&self) -> bool {
-        self.requests.load(Ordering::Relaxed) == 0
+        Arc::strong_count(&self.requests) == 1
     }
 
     fn can_make_room(&self) -> bool {
         let is_kept = self.is_reserved || self.has_token.load(Ordering::Relaxed);
         !is_kept && self.is_idle() && !self.ending.is_cancelled()
-    }
-}
-
-impl Drop for OpenRequest<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use governor::clock::{Clock as _, DefaultClock};
@@ -119,56 +119,32 @@ impl RateLimit {
     }
 }
 
-/// Counts the open streams of each client.
-pub(super) struct StreamSlots {
-    max_per_client: usize,
-    open: Mutex<HashMap<String, usize>>,
-}
+/// Counts the open streams of each client: each slot holds what the client's count refers to.
+#[derive(Default)]
+pub(super) struct StreamSlots(Mutex<HashMap<String, Weak<()>>>);
 
 /// The slot of one stream, released when dropped.
 pub(super) struct StreamSlot {
-    slots: Arc<StreamSlots>,
-    client: String,
+    _held: Arc<()>,
 }
 
 impl StreamSlots {
-    pub(super) fn new(max_per_client: usize) -> Self {
-        Self {
-            max_per_client,
-            open: Mutex::default(),
-        }
-    }
-
     /// The number of open streams.
     pub(super) fn len(&self) -> usize {
-        self.open.lock().values().sum()
+        self.0.lock().values().map(Weak::strong_count).sum()
     }
 
-    /// Takes a slot for a stream of `client`; `None` if the client has no slot left.
-    pub(super) fn acquire(self: &Arc<Self>, client: String) -> Option<StreamSlot> {
-        let mut open = self.open.lock();
-        let count = open.get(&client).copied().unwrap_or_default();
-        if count >= self.max_per_client {
+    /// Takes a slot for a stream of `client`; `None` if the client has so many already.
+    pub(super) fn acquire(&self, client: String, most: usize) -> Option<StreamSlot> {
+        let mut open = self.0.lock();
+        open.retain(|_, slots| slots.strong_count() > 0);
+        let slots = open.entry(client).or_default();
+        if slots.strong_count() >= most {
             return None;
         }
-        open.insert(client.clone(), count + 1);
-        drop(open);
-        Some(StreamSlot {
-            slots: Arc::clone(self),
-            client,
-        })
-    }
-}
-
-impl Drop for StreamSlot {
-    fn drop(&mut self) {
-        let mut open = self.slots.open.lock();
-        if let Some(count) = open.get_mut(&self.client) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(&self.client);
-            }
-        }
+        let slot = slots.upgrade().unwrap_or_default();
+        *slots = Arc::downgrade(&slot);
+        Some(StreamSlot { _held: slot })
     }
 }
 

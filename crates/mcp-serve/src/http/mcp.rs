@@ -35,24 +35,8 @@ pub(super) const KIB: usize = 1024;
 /// Bytes of a body whose memory is not counted.
 const SMALL_BODY: u64 = 64 * 1024;
 
-/// The room that a request takes until its end.
-pub(super) struct RequestPermit {
-    _request: OwnedSemaphorePermit,
-    _body: BodyPermit,
-}
-
-/// Permits for the memory of a body; none if it is small.
-pub(super) struct BodyPermit(Option<OwnedSemaphorePermit>);
-
-impl BodyPermit {
-    /// Gives back what a body of unknown length did not need.
-    fn keep(&mut self, bytes: usize) {
-        if let Some(permit) = &mut self.0 {
-            let surplus = permit.num_permits().saturating_sub(bytes.div_ceil(KIB));
-            drop(permit.split(surplus));
-        }
-    }
-}
+/// The room that a request takes until its end: a permit for itself, and those for the memory of its body.
+pub(super) type RequestPermit = [OwnedSemaphorePermit; 2];
 
 impl App {
     /// Takes a slot for a stream of the client of a request.
@@ -60,8 +44,9 @@ impl App {
     /// # Errors
     /// The response to a client that has none left.
     pub(super) fn stream_slot(&self, request: &HttpRequest) -> Result<StreamSlot, Box<Response>> {
-        let slot = self.slots.acquire(request.limit_key());
-        slot.ok_or_else(|| Box::new(reply::too_many_streams(self.limits.max_streams_per_client)))
+        let most = self.limits.max_streams_per_client;
+        let slot = self.slots.acquire(request.limit_key(), most);
+        slot.ok_or_else(|| Box::new(reply::too_many_streams(most)))
     }
 
     /// Returns a stream of the client of a request, which ends with its token.
@@ -92,16 +77,15 @@ impl App {
         Arc::clone(&self.in_flight).try_acquire_owned().ok()
     }
 
-    /// Takes permits for the memory of a body of at most `bytes`; `None` at the limit.
-    fn body_permit(&self, bytes: u64) -> Option<BodyPermit> {
-        if bytes <= SMALL_BODY {
-            return Some(BodyPermit(None));
-        }
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let kib = bytes.min(self.limits.max_body_bytes).div_ceil(KIB);
+    /// Takes permits for the memory of a body of at most `bytes`, none for a small one; `None` at the limit.
+    fn body_permit(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+        let most = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let kib = match bytes <= SMALL_BODY {
+            true => 0,
+            false => most.min(self.limits.max_body_bytes).div_ceil(KIB),
+        };
         let memory = Arc::clone(&self.body_memory);
-        let permit = memory.try_acquire_many_owned(u32::try_from(kib).ok()?);
-        permit.ok().map(|permit| BodyPermit(Some(permit)))
+        memory.try_acquire_many_owned(u32::try_from(kib).ok()?).ok()
     }
 
     /// Resumes an interrupted stream, else opens the stream that reports changes to a session.
@@ -183,6 +167,7 @@ impl App {
             Refusal::Busy => return reply::busy(),
             Refusal::Unsupported(advice) => return reply::unsupported(advice),
             Refusal::Body(status, reason) => return reply::because(reason, reply::empty(status)),
+            Refusal::Other(status, reason) => return reply::failure(status, reason),
             Refusal::Host(error) => {
                 let is_foreign = matches!(error, Error::Forbidden(_));
                 (error, is_foreign)
@@ -201,7 +186,7 @@ impl App {
         }
     }
 
-    /// Refuses a message whose body was not read to its end.
+    /// Refuses a request whose body was not read to its end.
     pub(super) fn refuse_unread(&self, request: HttpRequest, refusal: Refusal) -> Response {
         let response = self.refuse(&request, request.view.as_deref(), refusal);
         request.unread(response)
@@ -268,7 +253,11 @@ impl App {
         let expected = request.body().size_hint().upper().unwrap_or(u64::MAX);
         let mut memory = self.body_permit(expected).ok_or(Refusal::Busy)?;
         let message = read_body(request.body(), &self.limits).await?;
-        memory.keep(message.len());
+        // A body of unknown length did not need all.
+        let surplus = memory
+            .num_permits()
+            .saturating_sub(message.len().div_ceil(KIB));
+        drop(memory.split(surplus));
         // The body may have taken longer than its token was valid.
         let credential = request.credential.as_ref();
         if credential.is_some_and(|credential| credential.revoked.is_cancelled()) {
@@ -279,10 +268,7 @@ impl App {
         Ok(Received {
             session,
             message,
-            permit: RequestPermit {
-                _request: permit,
-                _body: memory,
-            },
+            permit: [permit, memory],
         })
     }
 

@@ -47,6 +47,7 @@ pub(super) fn reply(registry: &Registry, headers: &HeaderMap) -> Response {
 pub(super) type Refusals = Family<[(&'static str, &'static str); 1], Counter>;
 
 /// The metrics of one server, read for each request.
+#[derive(Debug)]
 pub(super) struct ServerMetrics(pub(super) Weak<App>);
 
 impl Collector for ServerMetrics {
@@ -106,12 +107,6 @@ impl Collector for ServerMetrics {
             ("name", identity.name.as_str()),
             ("version", identity.version.as_str()),
         ])
-    }
-}
-
-impl fmt::Debug for ServerMetrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerMetrics").finish_non_exhaustive()
     }
 }
 

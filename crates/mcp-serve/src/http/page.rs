@@ -25,7 +25,7 @@ use crate::config::SetOption;
 use crate::http::app::App;
 use crate::http::events::{InFlightCall, MessageSender};
 use crate::http::headers::check_unambiguous;
-use crate::http::reply::{self, failure};
+use crate::http::reply::{self, Refusal, failure};
 use crate::http::request::{HttpRequest, read_small_body};
 
 mod assets;
@@ -85,48 +85,42 @@ impl Page {
     }
 
     async fn answer_request(&self, app: &App, mut request: HttpRequest) -> Response {
-        let checked = app.check_host(&request);
-        let checked = checked.and_then(|()| Ok(check_unambiguous(&request.headers)?));
-        if let Err(refusal) = checked {
-            let refused = app.refuse(&request, None, refusal);
-            return request.unread(refused);
-        }
-        match request.method {
-            Method::GET | Method::HEAD => ASSETS.get(request.uri.path(), &request.headers),
-            Method::POST => match self.admit(app, &mut request).await {
-                Ok(()) => self.post(app, request).await,
-                Err(refused) => request.unread(*refused),
+        match self.admit(app, &mut request).await {
+            Err(refusal) => app.refuse_unread(request, refusal),
+            Ok(()) => match request.method {
+                Method::GET | Method::HEAD => ASSETS.get(request.uri.path(), &request.headers),
+                Method::POST => self.post(app, request).await,
+                _ => failure(StatusCode::METHOD_NOT_ALLOWED, "only GET and POST"),
             },
-            _ => failure(StatusCode::METHOD_NOT_ALLOWED, "only GET and POST"),
         }
     }
 
-    /// Checks that the page itself sends a request, the token of the person and the limit. It is counted as a call or
-    /// as another request of the page.
-    async fn admit(&self, app: &App, request: &mut HttpRequest) -> Result<(), Box<Response>> {
-        is_from_page(&request.headers).map_err(|reason| failure(StatusCode::FORBIDDEN, reason))?;
+    /// Checks the host of a request. Of one that may do something it also checks that the page itself sends it, the token
+    /// of the person and the limit. It is counted as a call or as another request of the page.
+    async fn admit(&self, app: &App, request: &mut HttpRequest) -> Result<(), Refusal> {
+        app.check_host(request)?;
+        check_unambiguous(&request.headers)?;
+        if request.method != Method::POST {
+            return Ok(());
+        }
+        check_from_page(&request.headers)?;
         let path = path(&request.uri);
         let view = path.strip_prefix("mcp/");
+        let unauthorized = |reason| Refusal::Other(StatusCode::UNAUTHORIZED, reason);
         let checked = app
             .guard
             .check_token(&request.headers, view, &request.connection);
         request.credential = checked.await.map_err(|error| match error {
-            Error::Unauthorized(Credentials::Missing) => {
-                failure(StatusCode::UNAUTHORIZED, "sign in with a token")
-            }
-            Error::Unauthorized(_) => {
-                failure(StatusCode::UNAUTHORIZED, "this token is not valid here")
-            }
-            error => app.refuse(request, None, error.into()),
+            Error::Unauthorized(Credentials::Missing) => unauthorized("sign in with a token"),
+            Error::Unauthorized(_) => unauthorized("this token is not valid here"),
+            error => error.into(),
         })?;
-        let is_call = path == "mcp" || view.is_some();
-        app.check_page(request, is_call)
-            .map_err(|refusal| app.refuse(request, None, refusal))?;
+        app.check_page(request, path == "mcp" || view.is_some())?;
         if let Some(name) = view {
             let principal = request.principal().map(|principal| &**principal);
             let view = app.server.view(principal, name);
-            let missing = || failure(StatusCode::NOT_FOUND, "there is no such view");
-            request.view = Some(view.ok_or_else(missing)?);
+            let missing = Refusal::Other(StatusCode::NOT_FOUND, "there is no such view");
+            request.view = Some(view.ok_or(missing)?);
         }
         Ok(())
     }
@@ -137,7 +131,7 @@ impl Page {
         }
         let read = match read_small_body(&mut request, app.limits).await {
             Ok(read) => read,
-            Err(refused) => return request.unread(*refused),
+            Err(refusal) => return app.refuse_unread(request, refusal),
         };
         match path(&request.uri) {
             "me" => self.me(app, &request),
@@ -275,13 +269,14 @@ fn protect(mut response: Response) -> Response {
 }
 
 /// Checks that the page itself sends a request: no other page, of another port of this host either.
-fn is_from_page(headers: &HeaderMap) -> Result<(), &'static str> {
-    match headers.get(FETCH_SITE) {
-        Some(site) if site == "same-origin" => Ok(()),
+fn check_from_page(headers: &HeaderMap) -> Result<(), Refusal> {
+    let reason = match headers.get(FETCH_SITE) {
+        Some(site) if site == "same-origin" => return Ok(()),
         // Not sent to addresses that are neither local nor HTTPS.
-        None => Err("open the page in a browser, at localhost or by HTTPS"),
-        Some(_) => Err("only the page itself may send this"),
-    }
+        None => "open the page in a browser, at localhost or by HTTPS",
+        Some(_) => "only the page itself may send this",
+    };
+    Err(Refusal::Other(StatusCode::FORBIDDEN, reason))
 }
 
 fn accepts_html(headers: &HeaderMap) -> bool {

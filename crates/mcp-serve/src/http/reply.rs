@@ -70,6 +70,8 @@ pub(super) enum Refusal {
     Unsupported(&'static str),
     /// The body cannot be read.
     Body(StatusCode, &'static str),
+    /// It is none of the protocol, and has a reason of its own.
+    Other(StatusCode, &'static str),
 }
 
 impl From<Error> for Refusal {

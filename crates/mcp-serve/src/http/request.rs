@@ -131,17 +131,14 @@ const MAX_OTHER_BODY_BYTES: usize = 32 * 1024;
 /// Reads the body of a request that has no message of the protocol. It is so small that its memory is not counted.
 ///
 /// # Errors
-/// The response to a body that is too large, too slow or broken.
+/// The body is too large, too slow or broken.
 pub(super) async fn read_small_body(
     request: &mut HttpRequest,
     mut limits: Limits,
-) -> Result<Bytes, Box<Response>> {
+) -> Result<Bytes, Refusal> {
     limits.max_body_bytes = limits.max_body_bytes.min(MAX_OTHER_BODY_BYTES);
-    let read = read_body(request.body(), &limits).await;
-    read.map_err(|_| {
-        let reason = "the body cannot be read";
-        Box::new(reply::failure(StatusCode::BAD_REQUEST, reason))
-    })
+    let unreadable = |_| Refusal::Other(StatusCode::BAD_REQUEST, "the body cannot be read");
+    read_body(request.body(), &limits).await.map_err(unreadable)
 }
 
 /// Reads a body of at most `limits.max_body_bytes` bytes. Refuses a larger declared length before reading

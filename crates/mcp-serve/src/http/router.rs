@@ -24,7 +24,7 @@ use crate::http::limits::Limits;
 use crate::http::page::Page;
 use crate::http::reply::{FOREIGN_HOST, Refused};
 use crate::http::request::{HttpRequest, is_over, read_small_body};
-use crate::http::{metrics, reply};
+use crate::http::{metrics, reply, sse};
 
 pub(super) fn paths(app: &Arc<App>, serves_sse: bool) -> Router {
     let mcp = post(post_mcp)
@@ -33,8 +33,8 @@ pub(super) fn paths(app: &Arc<App>, serves_sse: bool) -> Router {
         .delete(delete_mcp)
         .fallback(not_allowed);
     let sse = Router::new()
-        .route("/sse", get(open_sse).head(other_path))
-        .route("/messages", post(post_sse));
+        .route("/sse", get(sse::open).head(other_path))
+        .route("/messages", post(sse::post));
     let paths = Router::new()
         .route("/mcp", mcp.clone())
         .route("/mcp/{*view}", mcp)
@@ -71,14 +71,6 @@ async fn not_allowed(State(app): State<Arc<App>>, request: HttpRequest) -> Respo
     reply::method_not_allowed(&app.help(&request))
 }
 
-async fn open_sse(State(app): State<Arc<App>>, request: HttpRequest) -> Response {
-    app.open_sse(&request)
-}
-
-async fn post_sse(State(app): State<Arc<App>>, request: HttpRequest) -> Response {
-    app.post_sse(request).await
-}
-
 async fn health(_: HttpRequest) -> Response {
     reply::json(StatusCode::OK, r#"{"status":"ok"}"#)
 }
@@ -105,7 +97,7 @@ async fn other_path(State(app): State<Arc<App>>, mut request: HttpRequest) -> Re
     if let Some(paths) = app.own_paths(&request) {
         let read = match read_small_body(&mut request, app.limits).await {
             Ok(read) => read,
-            Err(refused) => return request.unread(*refused),
+            Err(refusal) => return app.refuse_unread(request, refusal),
         };
         // After the body: a slow body must not take the permit of another request.
         let Some(_permit) = app.permit() else {
@@ -142,7 +134,6 @@ async fn other_path(State(app): State<Arc<App>>, mut request: HttpRequest) -> Re
 pub struct HttpService {
     pub(super) app: Arc<App>,
     paths: Router,
-    page: Option<Arc<Page>>,
 }
 
 impl HttpService {
@@ -165,10 +156,10 @@ impl HttpService {
         registry: Registry,
         extras: Extras,
     ) -> Self {
-        let app = App::new(server, guard, signer, limits, registry, &extras);
-        let page = extras.page.map(Arc::new);
-        let paths = paths(&app, extras.sse);
-        Self { app, paths, page }
+        let serves_sse = extras.sse;
+        let app = App::new(server, guard, signer, limits, registry, extras);
+        let paths = paths(&app, serves_sse);
+        Self { app, paths }
     }
 
     /// The paths, for the router of another program.
@@ -186,7 +177,7 @@ impl HttpService {
         let origin = request.headers().get(ORIGIN).cloned();
         // The path of a `POST` reads its body.
         let is_read = request.method() == Method::POST || is_over(&mut request);
-        let page = self.page.as_ref().filter(|_| Page::is_asked(&request));
+        let page = app.page.as_ref().filter(|_| Page::is_asked(&request));
         let path = request.uri().path().to_owned();
         let is_of_health = matches!(&*path, "/healthz" | "/readyz" | "/metrics");
         let answering = async {

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::State;
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use http::StatusCode;
@@ -46,63 +47,61 @@ impl SseSessions {
     }
 }
 
-impl App {
-    /// Opens a session. The first event of its stream names the address for messages.
-    pub(super) fn open_sse(&self, request: &HttpRequest) -> Response {
-        let slot = match self.stream_slot(request) {
-            Ok(slot) => slot,
-            Err(refused) => return *refused,
-        };
-        let Some(id) = random() else {
-            return reply::busy();
-        };
-        let (sessions, id) = (Arc::clone(&self.sse), format!("{id:032x}"));
-        let (sender, messages) = MessageSender::new();
-        let caller = Caller::default().with_principal(request.principal().cloned());
-        let session = SseSession {
-            owner: request.owner(),
-            id: id.as_str().into(),
-            connection: Arc::default(),
-            sender,
-            client_gone: Arc::default(),
-        };
-        sessions.0.lock().insert(id.clone(), session.clone());
-        let first = format!("event: endpoint\ndata: /messages?sessionId={id}\n\n");
-        let (server, client_gone) = (Arc::clone(&self.server), Arc::clone(&session.client_gone));
-        let watch = async move {
-            tokio::select! {
-                () = server.watch(&session.connection, &caller, &session.sender) => {}
-                () = session.client_gone.cancelled() => {}
-            }
-            sessions.0.lock().remove(&id);
-            session.client_gone.cancel();
-            session.connection.end();
-            server.forget(&id);
-            FrameReply::nothing()
-        };
-        let call = InFlightCall::new(watch, Some(messages), Some(client_gone));
-        let events = stream::iter([first.into()]).chain(call.into_events(None));
-        self.idle_stream(events, request, slot)
-    }
-
-    /// Accepts a message of the session that the target names.
-    pub(super) async fn post_sse(&self, mut request: HttpRequest) -> Response {
-        let id = request.uri.query().and_then(|query| {
-            let mut fields = query.split('&');
-            fields.find_map(|field| field.strip_prefix("sessionId="))
-        });
-        let session = id.and_then(|id| self.sse.0.lock().get(id).cloned());
-        let Some(session) = session.filter(|session| session.owner == request.owner()) else {
-            return self.refuse_unread(request, Error::SessionNotFound.into());
-        };
-        match self.receive(&mut request).await {
-            Ok(received) => {
-                let (server, caller) = (Arc::clone(&self.server), session.caller(&request));
-                tokio::spawn(session.answer(server, received, caller));
-                reply::empty(StatusCode::ACCEPTED)
-            }
-            Err(refusal) => self.refuse_unread(request, refusal),
+/// Opens a session. The first event of its stream names the address for messages.
+pub(super) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> Response {
+    let slot = match app.stream_slot(&request) {
+        Ok(slot) => slot,
+        Err(refused) => return *refused,
+    };
+    let Some(id) = random() else {
+        return reply::busy();
+    };
+    let (sessions, id) = (Arc::clone(&app.sse), format!("{id:032x}"));
+    let (sender, messages) = MessageSender::new();
+    let caller = Caller::default().with_principal(request.principal().cloned());
+    let session = SseSession {
+        owner: request.owner(),
+        id: id.as_str().into(),
+        connection: Arc::default(),
+        sender,
+        client_gone: Arc::default(),
+    };
+    sessions.0.lock().insert(id.clone(), session.clone());
+    let first = format!("event: endpoint\ndata: /messages?sessionId={id}\n\n");
+    let (server, client_gone) = (Arc::clone(&app.server), Arc::clone(&session.client_gone));
+    let watch = async move {
+        tokio::select! {
+            () = server.watch(&session.connection, &caller, &session.sender) => {}
+            () = session.client_gone.cancelled() => {}
         }
+        sessions.0.lock().remove(&id);
+        session.client_gone.cancel();
+        session.connection.end();
+        server.forget(&id);
+        FrameReply::nothing()
+    };
+    let call = InFlightCall::new(watch, Some(messages), Some(client_gone));
+    let events = stream::iter([first.into()]).chain(call.into_events(None));
+    app.idle_stream(events, &request, slot)
+}
+
+/// Accepts a message of the session that the target names.
+pub(super) async fn post(State(app): State<Arc<App>>, mut request: HttpRequest) -> Response {
+    let id = request.uri.query().and_then(|query| {
+        let mut fields = query.split('&');
+        fields.find_map(|field| field.strip_prefix("sessionId="))
+    });
+    let session = id.and_then(|id| app.sse.0.lock().get(id).cloned());
+    let Some(session) = session.filter(|session| session.owner == request.owner()) else {
+        return app.refuse_unread(request, Error::SessionNotFound.into());
+    };
+    match app.receive(&mut request).await {
+        Ok(received) => {
+            let (server, caller) = (Arc::clone(&app.server), session.caller(&request));
+            tokio::spawn(session.answer(server, received, caller));
+            reply::empty(StatusCode::ACCEPTED)
+        }
+        Err(refusal) => app.refuse_unread(request, refusal),
     }
 }
 

@@ -95,13 +95,13 @@ impl Server {
         context: &RequestContext<'_>,
         questions: Questions,
     ) -> Json {
-        let method = &context.record.request.method;
+        let method = &context.request.method;
         let round = context.client.round();
         let state = RequestState {
             expires: (unix_time() + ANSWER_TIMEOUT).as_secs(),
             request: identity(method, context.params),
-            principal: context.caller.name().map(ToString::to_string),
-            view: context.caller.view.as_ref().map(ToString::to_string),
+            principal: context.caller().name().map(ToString::to_string),
+            view: context.caller().view.as_ref().map(ToString::to_string),
             id: (self.settings.random)().map(|random| format!("{random:032x}")),
             answers: round.map(|round| round.answers.clone()).unwrap_or_default(),
             asked: questions.by_key.keys().cloned().collect(),

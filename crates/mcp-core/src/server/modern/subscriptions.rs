@@ -68,7 +68,7 @@ impl Server {
         }
         let uris = filter.resource_subscriptions.iter().map(String::as_str);
         self.check_resources(uris, context).await?;
-        let RequestContext { call, caller, .. } = context;
+        let (call, caller) = (&context.call, context.caller());
         // Subscribed before the acknowledgement, so that nothing is missed after it.
         let mut tasks = self.subscribe_to_tasks(&filter.task_ids, context).await?;
         let mut receiver = self.receive_changes(caller);
@@ -77,7 +77,7 @@ impl Server {
             uris().map(|uri| changes.subscribe(uri)).collect()
         };
         let _subscriptions = self.features.changes.as_ref().map(subscribe);
-        let id = context.id.as_json();
+        let id = context.request.id.as_json();
         let send =
             |method: &str, params: Value| caller.send(tagged(method, &params.to_string(), id));
         let supported = Filter {
@@ -114,7 +114,7 @@ impl Server {
             }
         }
         let meta = format!(r#"{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
-        let json = Json::Owned(format!(r#"{{"resultType":"complete","_meta":{meta}}}"#));
+        let json = Json::from(format!(r#"{{"resultType":"complete","_meta":{meta}}}"#));
         Ok(Answer::Whole(json))
     }
 

@@ -63,7 +63,7 @@ impl Server {
     ) -> Result<Answer, Error> {
         let task = self.task(context).await?;
         Ok(match context.era {
-            Era::Modern => Json::Owned(task.detailed()).into(),
+            Era::Modern => Json::from(task.detailed()).into(),
             _ => task.legacy().into(),
         })
     }
@@ -129,10 +129,10 @@ impl Server {
         id: &str,
         context: &RequestContext<'_>,
     ) -> Result<Option<Arc<Task>>, Error> {
-        if let Some(known) = self.tasks.find(id, context.caller) {
+        if let Some(known) = self.tasks.find(id, context.caller()) {
             return Ok(Some(known));
         }
-        let stored = self.stored_task(id, context.caller).await?;
+        let stored = self.stored_task(id, context.caller()).await?;
         match parse(id) {
             Some((tool, task)) if stored.as_ref().is_none_or(|task| task.has_failed()) => {
                 // Boxed: few requests need it.
@@ -151,7 +151,7 @@ impl Server {
         task: EarlierTask<'_>,
         context: &RequestContext<'_>,
     ) -> Result<Option<Arc<Task>>, Error> {
-        let catalog = self.catalog_of(context.caller);
+        let catalog = self.catalog_of(context.caller());
         let Some((definition, tool)) = catalog.tool(tool) else {
             return Ok(None);
         };
@@ -169,7 +169,7 @@ impl Server {
         };
         let task = Arc::new(Task::new(
             id.to_owned(),
-            context.caller,
+            context.caller(),
             TTL,
             &Map::new(),
             &self.closing,
@@ -202,15 +202,15 @@ impl Server {
         context: &RequestContext<'_>,
     ) -> Result<Answer, Error> {
         context.params.check_cursor()?;
-        let Some(caller) = context.caller.name() else {
+        let Some(caller) = context.caller().name() else {
             return Err(Error::TaskSupport(
                 "tasks/list needs a session or a token".to_owned(),
             ));
         };
         let tasks = self.tasks.owned_by(caller).into_iter();
-        let tasks = tasks.filter(|task| task.view.as_ref() == context.caller.view.as_ref());
+        let tasks = tasks.filter(|task| task.view.as_ref() == context.caller().view.as_ref());
         let mut tasks: Vec<Value> = tasks.map(|task| task.legacy()).collect();
-        let elsewhere = self.tasks_elsewhere(context.caller).await?;
+        let elsewhere = self.tasks_elsewhere(context.caller()).await?;
         tasks.extend(elsewhere.iter().map(Task::legacy));
         Ok(json!({"tasks": tasks}).into())
     }
@@ -221,7 +221,7 @@ impl Server {
         &self,
         context: &RequestContext<'_>,
     ) -> Result<Answer, Error> {
-        let RequestContext { call, caller, .. } = context;
+        let (call, caller) = (&context.call, context.caller());
         let task = self.task(context).await?;
         self.follow(&task);
         let mut changes = task.changes();
@@ -240,7 +240,8 @@ impl Server {
                 return Err(Error::RateLimited(POLL_INTERVAL));
             }
             // Without a stream to this caller, the question waits for another request.
-            if let Some(connection) = context.connection.filter(|_| caller.peer.is_some()) {
+            let connection = context.from.connection.as_ref();
+            if let Some(connection) = connection.filter(|_| caller.peer.is_some()) {
                 let open = open.into_iter();
                 let new = open.filter(|(key, _)| asked.insert(key.clone()));
                 let ask = |(key, question)| ask(&task, connection, caller, key, question);
@@ -265,7 +266,7 @@ impl Server {
         if !ids.is_empty() && !context.call.supports_tasks() {
             return Err(missing_extension());
         }
-        let caller = context.caller;
+        let caller = context.caller();
         let is_known = |id: &&String| self.tasks.find(id, caller).is_some();
         let (mut known, others): (Vec<_>, Vec<_>) = ids.iter().partition(is_known);
         known.truncate(MAX_SUBSCRIBED_TASKS);
@@ -333,12 +334,12 @@ fn result(task: &Arc<Task>, end: TaskOutcome) -> Result<Answer, Error> {
     let mut meta = meta.unwrap_or_default();
     meta.set(RELATED_TASK, &json!({"taskId": task.id}).to_string());
     let json = members.encode_with("_meta", Some(&meta.encode()));
-    Ok(Answer::of_tool(Json::Owned(json), is_error))
+    Ok(Answer::of_tool(Json::from(json), is_error))
 }
 
 /// A result without members.
 fn empty() -> Answer {
-    Json::Owned("{}".to_owned()).into()
+    Json::from("{}".to_owned()).into()
 }
 
 /// The parts of an id: the name of the tool, and the task.
@@ -372,7 +373,7 @@ mod tests {
                 format!(r#"{{"_meta":{{"x":1.50,{related}}},"content":[]}}"#),
             ),
         ] {
-            let (json, is_error) = (Json::Owned(given.to_owned()), false);
+            let (json, is_error) = (Json::from(given.to_owned()), false);
             let answer = result(&task, TaskOutcome::Result { json, is_error });
             let Ok(Answer::Result { json, .. }) = answer else {
                 panic!("not a result");

@@ -162,7 +162,7 @@ impl Server {
         let none = Map::new();
         let task = Arc::new(Task::new(
             task_id,
-            context.caller,
+            context.caller(),
             ttl,
             round.map_or(&none, |round| &round.answers),
             &self.closing,

@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn outcome_is_the_same_after_the_store_and_a_large_one_says_so() {
         let result = |text: String| TaskOutcome::Result {
-            json: Json::Owned(text),
+            json: Json::from(text),
             is_error: false,
         };
         let stored = |outcome: &TaskOutcome| {

@@ -474,10 +474,7 @@ impl TaskOutcome {
                 "The result has {size} bytes, but a task keeps at most {MAX_RESULT_BYTES}; \
                  request less at once."
             )))),
-            _ => Self::Result {
-                json: json.shared(),
-                is_error,
-            },
+            _ => Self::Result { json, is_error },
         }
     }
 
