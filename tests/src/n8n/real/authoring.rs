@@ -229,7 +229,7 @@ async fn concurrent_changes_are_all_kept() {
     assert_has!(now, {"active": false, "name": format!("{} b", workflow.name)});
     assert_has!(now, {"settings": {"executionTimeout": 61}});
     assert_eq!(member_texts(&now["tags"], "name"), [tag.as_str()]);
-    // Of two that name the same version one is done.
+    // One of two changes that name the same version is done.
     for round in 0..4 {
         let before = env.read(&workflow).await;
         let both = [8, 9].map(|n| add(10 * round + n, Some(&before["updatedAt"])));
@@ -558,7 +558,7 @@ async fn settings_are_taken_away_or_kept_as_was_said() {
     let ignored = done(&env, "edit_workflow", ignored).await;
     let left_out = json!(["settings: credentialResolverId"]);
     assert_eq!(ignored["left_out"], left_out);
-    // What n8n writes in another way is not left out, and what it has otherwise is.
+    // Settings that n8n writes in another way are kept, and those that it does not take are left out.
     let settings = json!({"executionTimeout": 60.0, "errorWorkflow": "DEFAULT", "callerIds": "", "timezone": "UTC",
         "binaryMode": "combined", "madeUp": 1});
     let nodes = [webhook("lastNode")];

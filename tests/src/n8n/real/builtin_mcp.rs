@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Of an active workflow what is live runs, else the draft as in the editor. A manual trigger and a sub-workflow receive
-/// parameters only in a test.
+/// n8n runs what is live of an active workflow, else its draft, as in the editor. A manual trigger and a sub-workflow
+/// receive parameters only in a test.
 #[tokio::test]
 async fn triggers_without_a_public_url_are_started() {
     let Some(env) = Env::full().await else { return };
