@@ -26,9 +26,7 @@ use shared::{Shared, Slots};
 
 pub(crate) use execution::ExecutionFilter;
 pub(crate) use failure::{after, complaint, is_conflict, is_missing, is_too_old, scope};
-pub(crate) use workflow::{
-    Tag, UNKNOWN_CURSOR, WorkflowFilter, WorkflowLock, Written, changed_meanwhile,
-};
+pub(crate) use workflow::{Tag, UNKNOWN_CURSOR, WorkflowLock, Written, changed_meanwhile};
 
 /// Shorter than for a call: the probe only finds out whether a call would be answered.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(4);

@@ -271,31 +271,6 @@ mod tests {
         }
     }
 
-    /// A tag that decides what is allowed, and a new workflow, which no rule by id can name.
-    #[test]
-    fn rules_cannot_be_changed_through_tags_and_new_workflows() {
-        for (allow, deny, review, tag_is_free, depends_on_tags, may_create) in [
-            ("", "", false, true, false, true),
-            ("w1", "", false, true, false, false),
-            ("", "w1", false, true, false, true),
-            ("project:p", "", false, true, false, true),
-            ("w1 project:p", "", false, true, false, true),
-            ("tag:other", "", false, true, true, false),
-            ("tag:a", "", false, false, true, false),
-            ("", "w1 tag:a", false, false, true, true),
-            ("", "", true, true, true, true),
-        ] {
-            let policy = Policy::new(rules(allow), rules(deny), review);
-            let text = format!("{allow:?} {deny:?} {review}");
-            assert_eq!(policy.check_tag("a").is_ok(), tag_is_free, "{text}");
-            assert_eq!(policy.check_tag(REVIEW_TAG).is_ok(), !review, "{text}");
-            assert_eq!(policy.depends_on_tags(), depends_on_tags, "{text}");
-            assert_eq!(policy.check_create().is_ok(), may_create, "{text}");
-            let is_open = policy.check_all_open("audit").is_ok();
-            assert_eq!(is_open, policy.is_open(), "{text}");
-        }
-    }
-
     #[test]
     fn rule_is_an_id_a_tag_or_a_project() {
         assert_eq!("w1".parse(), Ok(Rule::Workflow("w1".into())));

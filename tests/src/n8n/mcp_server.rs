@@ -55,12 +55,10 @@ fn starts(request: &Request) -> bool {
 
 #[tokio::test]
 async fn errors_of_the_mcp_server_are_explained() {
+    let unauthorized = Response::json(401, &json!({"message": "Unauthorized"}));
     let disabled = Response::json(404, &json!({"message": "MCP access is disabled SECRET"}));
     for (answer, part) in [
-        (
-            Response::json(401, &json!({"message": "Unauthorized"})),
-            "N8N_MCP_TOKEN",
-        ),
+        (unauthorized, "N8N_MCP_TOKEN"),
         (disabled, "Enable it in n8n"),
         (Response::html(200), "cannot be read"),
     ] {
@@ -72,14 +70,9 @@ async fn errors_of_the_mcp_server_are_explained() {
         // A change is written, and says that n8n was not asked about its nodes.
         let change =
             json!([{"op": "configure_node", "node": "Schedule", "fields": {"notes": "n"}}]);
-        let nodes = workflow()["nodes"].take();
-        for (tool, arguments) in [
-            ("create_workflow", json!({"name": "V", "nodes": nodes})),
-            (
-                "edit_workflow",
-                json!({"workflow_id": "w", "operations": change}),
-            ),
-        ] {
+        let edit = json!({"workflow_id": "w", "operations": change});
+        let new = json!({"name": "V", "nodes": workflow()["nodes"]});
+        for (tool, arguments) in [("create_workflow", new), ("edit_workflow", edit)] {
             let written = done(&client, tool, arguments).await;
             assert_contains(&written["note"], "Not checked: node types and parameters");
             assert_contains(&written["note"], part);

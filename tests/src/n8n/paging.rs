@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{assert_refused, call, done, server_with_all};
+use super::{assert_refused, call, done, rows, server_with_all};
 use crate::harness::{FakeService, Request, Response, Server, assert_contains, member_texts};
 
 /// Of every list.
@@ -58,25 +58,17 @@ async fn fake() -> (FakeService, Server) {
     (fake, server)
 }
 
-/// The last request that was no `GET`.
-fn change(fake: &FakeService) -> (String, Value) {
-    let requests = fake.requests();
-    let change = requests.iter().rfind(|request| request.method != "GET");
-    let change = change.expect("a change");
-    (
-        format!("{} {}", change.method, change.target),
-        change.json(),
-    )
-}
-
 #[tokio::test]
 async fn rows_on_the_last_of_many_pages_are_found() {
     let (fake, server) = fake().await;
     let client = server.client().await;
     done!(client, "set_workflow_tags", {"workflow_id": "w", "tags": [LAST]});
-    let (request, body) = change(&fake);
-    assert_eq!(request, "PUT /api/v1/workflows/w/tags");
-    assert_eq!(body, json!([{"id": "t2599"}]));
+    let requests = fake.requests();
+    let change = requests.iter().rfind(|request| request.method != "GET");
+    let change = change.expect("a change");
+    assert_eq!(change.method, "PUT");
+    assert_eq!(change.target, "/api/v1/workflows/w/tags");
+    assert_eq!(change.json(), json!([{"id": "t2599"}]));
     // Credentials of a type are on the first page.
     let first = done!(client, "list_credentials", {"type": "rare", "limit": 1});
     assert_eq!(first["credentials"][0]["id"], "c1299", "{first}");
@@ -101,6 +93,16 @@ async fn rows_on_the_last_of_many_pages_are_found() {
     let all = done!(client, "list_credentials", {"limit": 100});
     assert_eq!(all["credentials"].as_array().unwrap().len(), 100);
 }
+
+/// Tools that list, the member with the rows, that with the id, and the rows of four that can be read.
+const LISTS: &str = "\
+list_workflows | workflows | id | good odd
+list_executions | executions | execution_id | good odd
+list_credentials | credentials | id | good
+list_tags | tags | id | good
+list_data_tables | data_tables | id | good
+list_workflow_versions | versions | version_id | good
+";
 
 #[tokio::test]
 async fn one_bad_row_spoils_no_list() {
@@ -137,36 +139,17 @@ async fn one_bad_row_spoils_no_list() {
     .await;
     let server = server_with_all(&fake).await;
     let client = server.client().await;
-    for (tool, member, id, good, left_out) in [
-        ("list_workflows", "workflows", "id", vec!["good", "odd"], 2),
-        (
-            "list_executions",
-            "executions",
-            "execution_id",
-            vec!["good", "odd"],
-            2,
-        ),
-        ("list_credentials", "credentials", "id", vec!["good"], 3),
-        ("list_tags", "tags", "id", vec!["good"], 3),
-        ("list_data_tables", "data_tables", "id", vec!["good"], 3),
-        (
-            "list_workflow_versions",
-            "versions",
-            "version_id",
-            vec!["good"],
-            3,
-        ),
-    ] {
-        let of_workflow = json!({"workflow_id": "odd"});
-        let arguments = if member == "versions" {
-            of_workflow
-        } else {
-            json!({})
+    for row in rows(LISTS) {
+        let [tool, member, id, good] = row.try_into().unwrap();
+        let good: Vec<_> = good.split(' ').collect();
+        let arguments = match member {
+            "versions" => json!({"workflow_id": "odd"}),
+            _ => json!({}),
         };
         let listed = done(&client, tool, arguments).await;
         assert_eq!(member_texts(&listed[member], id), good, "{listed}");
         let named = listed["left_out"].as_array().unwrap();
-        assert_eq!(named.len(), left_out, "{listed}");
+        assert_eq!(named.len(), 4 - good.len(), "{listed}");
         assert_contains(&named[0], "No id");
         assert_contains(&named[0], "missing field");
     }
@@ -198,13 +181,9 @@ async fn one_bad_row_spoils_no_list() {
         let shown = done!(client, "get_workflow", {"workflow_id": "odd", "full": full});
         assert_eq!(shown["name"], "Odd", "{shown}");
     }
-    for (tool, arguments) in [
-        ("archive_workflow", json!({"workflow_id": "odd"})),
-        (
-            "delete_workflow",
-            json!({"workflow_id": "odd", "confirm": "odd"}),
-        ),
-    ] {
+    let archive = json!({"workflow_id": "odd"});
+    let delete = json!({"workflow_id": "odd", "confirm": "odd"});
+    for (tool, arguments) in [("archive_workflow", archive), ("delete_workflow", delete)] {
         let text = call(&client, tool, arguments).await.text();
         assert!(!text.contains("does not answer like"), "{tool}: {text}");
     }

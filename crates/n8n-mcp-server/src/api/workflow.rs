@@ -31,33 +31,22 @@ use crate::policy::{NEW_IS_CLOSED, REVIEW_TAG, not_open};
 pub(crate) const UNKNOWN_CURSOR: &str = "`cursor` is not a cursor of n8n. Pass the `next_cursor` \
     of the previous page, or leave `cursor` out for the first page.";
 
-#[derive(Clone, Default, Serialize)]
-pub(crate) struct WorkflowFilter {
-    /// Names of tags, separated by commas; the workflow has all of them.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) tags: String,
-    pub(crate) active: Option<bool>,
-    /// A part of the name.
-    pub(crate) name: Option<String>,
-    #[serde(rename = "projectId")]
-    pub(crate) project: Option<Id>,
-    pub(crate) limit: u32,
-    pub(crate) cursor: Option<String>,
-}
-
 impl Api {
-    /// A page of workflows.
+    /// The page of the workflows of a query that begins at this cursor, else the first.
     pub(crate) async fn workflows(
         &self,
-        filter: &WorkflowFilter,
+        query: &[(&str, String)],
+        cursor: Option<String>,
     ) -> Result<Page<Workflow>, ToolError> {
+        let from = cursor.as_deref().map(|cursor| ("cursor", cursor));
         let request = self.request(Method::GET, &["workflows"]);
         let request = request
-            .query(filter)
+            .query(query)
+            .query(from.as_slice())
             .query(&[("excludePinnedData", "true")]);
         let page: Result<RawPage, _> = request.json().await;
         let page = page.map_err(|failure: HttpFailure| {
-            if filter.cursor.is_some() && failure.status() == Some(StatusCode::BAD_REQUEST) {
+            if cursor.is_some() && failure.status() == Some(StatusCode::BAD_REQUEST) {
                 ToolError::invalid_argument(UNKNOWN_CURSOR)
             } else {
                 ToolError::from(failure)
@@ -252,15 +241,11 @@ impl Api {
             new["nodes"] = json!([]);
             new["connections"] = json!({});
         }
-        let mut note = String::new();
-        let mut created = match project {
-            Some(project) => {
-                let mut placed = new.clone();
-                placed["projectId"] = project.into();
-                self.write(Method::POST, &["workflows"], &placed).await
-            }
-            None => self.write(Method::POST, &["workflows"], &new).await,
-        };
+        let (mut note, mut placed) = (String::new(), new.clone());
+        if let Some(project) = project {
+            placed["projectId"] = project.into();
+        }
+        let mut created = self.write(Method::POST, &["workflows"], &placed).await;
         if let (Some(project), Err(failure)) = (project, &created)
             && let Some(400 | 403 | 404) = failure.status().map(|status| status.as_u16())
         {
@@ -749,26 +734,11 @@ impl Api {
         &self,
         executions: Vec<Execution>,
     ) -> Result<Vec<Option<Execution>>, ToolError> {
-        let workflows = executions.iter().filter_map(|one| one.workflow_id.clone());
-        let open = self.open_workflows(workflows.collect()).await?;
-        let is_open = |one: &Execution| match &one.workflow_id {
-            Some(id) => open.contains(id),
-            None => self.policy.is_open(),
-        };
-        Ok(executions
-            .into_iter()
-            .map(|one| Some(one).filter(is_open))
-            .collect())
-    }
-
-    pub(crate) async fn open_workflows(
-        &self,
-        workflows: HashSet<Id>,
-    ) -> Result<HashSet<Id>, ToolError> {
         if self.policy.is_open() {
-            return Ok(workflows);
+            return Ok(executions.into_iter().map(Some).collect());
         }
-        let asked = stream::iter(workflows).map(|id| async move {
+        let workflows = executions.iter().filter_map(|one| one.workflow_id.clone());
+        let asked = stream::iter(workflows.collect::<HashSet<Id>>()).map(|id| async move {
             match self.admit_id(&id).await {
                 Ok(()) => Ok(Some(id)),
                 // Not allowed, or deleted since: then its tags and projects are unknown.
@@ -776,8 +746,13 @@ impl Api {
                 Err(error) => Err(error),
             }
         });
-        let asked: Vec<Option<Id>> = asked.buffer_unordered(MAX_LOOKUPS).try_collect().await?;
-        Ok(asked.into_iter().flatten().collect())
+        let open: Vec<Option<Id>> = asked.buffer_unordered(MAX_LOOKUPS).try_collect().await?;
+        let is_open =
+            |one: &Execution| one.workflow_id.is_some() && open.contains(&one.workflow_id);
+        Ok(executions
+            .into_iter()
+            .map(|one| Some(one).filter(is_open))
+            .collect())
     }
 
     /// Tags a workflow that was written here as one that a person must review before it is started,

@@ -203,10 +203,11 @@ async fn concurrent_changes_are_all_kept() {
     let Some(env) = Env::full().await else { return };
     let (workflow, _) = made(&env).await;
     let id = &workflow.id;
-    let add = async |n: usize| {
+    let add = async |n: usize, version: Option<&Value>| {
         let operation =
             json!({"op": "add_node", "node": format!("N{n}"), "type": "n8n-nodes-base.noOp"});
-        done!(env, "edit_workflow", {"workflow_id": id, "operations": [operation]})
+        let arguments = json!({"workflow_id": id, "operations": [operation], "version": version});
+        call(&env, "edit_workflow", arguments).await
     };
     // Beside other changes of the same workflow.
     let tag = tag_name();
@@ -218,13 +219,29 @@ async fn concurrent_changes_are_all_kept() {
         done!(env, "edit_workflow", {"workflow_id": id, "operations": rename});
         done!(env, "deactivate_workflow", {"workflow_id": id});
     };
-    tokio::join!(join_all((0..8).map(add)), others);
+    let (added, ()) = tokio::join!(join_all((0..8).map(|n| add(n, None))), others);
+    for added in added {
+        assert!(!added.is_error, "{}", added.text());
+    }
     let now = env.read(&workflow).await;
     let names: HashSet<_> = member_texts(&now["nodes"], "name").into_iter().collect();
     assert_eq!(names.len(), 10, "{names:?}");
     assert_has!(now, {"active": false, "name": format!("{} b", workflow.name)});
     assert_has!(now, {"settings": {"executionTimeout": 61}});
     assert_eq!(member_texts(&now["tags"], "name"), [tag.as_str()]);
+    // One of two changes that name the same version is done.
+    for round in 0..4 {
+        let before = env.read(&workflow).await;
+        let both = [8, 9].map(|n| add(10 * round + n, Some(&before["updatedAt"])));
+        let (written, refused): (Vec<_>, Vec<_>) = join_all(both)
+            .await
+            .into_iter()
+            .partition(|one| !one.is_error);
+        assert_eq!((written.len(), refused.len()), (1, 1));
+        assert_contains(&refused[0].text(), "changed since");
+        let now = env.read(&workflow).await;
+        assert_eq!(now["nodes"].as_array().unwrap().len(), 11 + round);
+    }
     let first = versions::versions(&env, &workflow).await.pop().unwrap();
     let restore = json!({"workflow_id": id, "version_id": first["version_id"]});
     let archive = async {
@@ -243,35 +260,6 @@ async fn concurrent_changes_are_all_kept() {
     tokio::join!(archive, restored);
 
     env.keep(&format!("/tags/{}", now["tags"][0]["id"].as_str().unwrap()));
-}
-
-#[tokio::test]
-async fn one_of_two_changes_of_the_same_version_is_refused() {
-    let Some(env) = Env::full().await else { return };
-    let (workflow, made) = made(&env).await;
-    let id = &workflow.id;
-    let mut version = made["version"].clone();
-    for round in 0..4 {
-        let one = async |n: usize| {
-            let name = format!("N{round}-{n}");
-            let operation = json!({"op": "add_node", "node": name, "type": "n8n-nodes-base.noOp"});
-            let arguments =
-                json!({"workflow_id": id, "version": version, "operations": [operation]});
-            call(&env, "edit_workflow", arguments).await
-        };
-        let (a, b) = tokio::join!(one(0), one(1));
-        let (written, refused) = if a.is_error { (b, a) } else { (a, b) };
-        assert!(
-            !written.is_error && refused.is_error,
-            "{} {}",
-            written.text(),
-            refused.text()
-        );
-        assert_contains(&refused.text(), "changed since");
-        let now = env.read(&workflow).await;
-        assert_eq!(now["nodes"].as_array().unwrap().len(), 3 + round);
-        version = now["updatedAt"].clone();
-    }
 }
 
 /// Nothing locks a workflow for two servers: the one whose change replaces another says so.
@@ -416,14 +404,24 @@ async fn definition_from_get_workflow_is_accepted() {
     let rename = json!([{"op": "rename_workflow", "to": unique("renamed")}]);
     done!(env, "edit_workflow", {"workflow_id": workflow.id, "operations": rename});
     refused!(env, "update_workflow", {"workflow_id": workflow.id, "workflow": full}, "changed since");
-    // Without a version, what is lost is named.
+    // Without a version, what is lost is named: a node that is renamed, or has got a new id, is not.
     let mut alone = full["definition"].clone();
-    alone["nodes"].as_array_mut().unwrap().truncate(1);
+    let nodes = alone["nodes"].as_array_mut().unwrap();
+    nodes[0]["name"] = json!("First");
+    nodes[1]["id"] = json!("new");
     alone["connections"] = json!({});
-    let arguments = json!({"workflow_id": workflow.id, "workflow": alone});
-    let written = done(&env, "update_workflow", arguments).await;
-    assert_contains(&written["note"], "Removed: \"");
-    assert_contains(&written["note"], "; the draft before is version ");
+    let update = async |definition: &Value| {
+        let arguments = json!({"workflow_id": workflow.id, "workflow": definition});
+        done(&env, "update_workflow", arguments).await
+    };
+    assert_lacks(&update(&alone).await.to_string(), "Removed");
+    let before = env.read(&workflow).await;
+    alone["nodes"].as_array_mut().unwrap().truncate(1);
+    let removed = format!(
+        "Removed: \"Set\"; the draft before is version {}.",
+        before["versionId"].as_str().unwrap()
+    );
+    assert_contains(&update(&alone).await["note"], &removed);
 }
 
 #[tokio::test]
@@ -560,6 +558,14 @@ async fn settings_are_taken_away_or_kept_as_was_said() {
     let ignored = done(&env, "edit_workflow", ignored).await;
     let left_out = json!(["settings: credentialResolverId"]);
     assert_eq!(ignored["left_out"], left_out);
+    // Settings that n8n writes in another way are kept, and those that it does not take are left out.
+    let settings = json!({"executionTimeout": 60.0, "errorWorkflow": "DEFAULT", "callerIds": "", "timezone": "UTC",
+        "binaryMode": "combined", "madeUp": 1});
+    let nodes = [webhook("lastNode")];
+    let made = done!(env, "create_workflow", {"name": unique("odd"), "nodes": nodes, "settings": settings});
+    env.adopt(&made);
+    let left_out = json!(["settings: binaryMode", "settings: madeUp"]);
+    assert_eq!(made["left_out"], left_out);
     let now = env.read(&workflow).await["settings"].clone();
     for (setting, expected) in [
         ("timezone", Value::Null),

@@ -2,6 +2,8 @@
 
 use super::*;
 
+/// n8n runs what is live of an active workflow, else its draft, as in the editor. A manual trigger and a sub-workflow
+/// receive parameters only in a test.
 #[tokio::test]
 async fn triggers_without_a_public_url_are_started() {
     let Some(env) = Env::full().await else { return };
@@ -10,18 +12,27 @@ async fn triggers_without_a_public_url_are_started() {
     let data = json!({"name": "X-Secret", "value": "s"});
     let secured = env.secured_webhook("headerAuth", "httpHeaderAuth", data);
     let (secured, ..) = secured.await;
-    let said = set("={{ $json.chatInput }}");
-    for (trigger, node, parameters, result) in [
-        (schedule(), set("scheduled"), json!({}), "scheduled"),
-        (private, said, json!({"chatInput": "hi"}), "hi"),
-        (secured, echo(), json!({"input": "in"}), "in"),
+    let (said, pinned) = (set("={{ $json.chatInput }}"), set("={{ $json.input }}"));
+    let (none, input) = (json!({}), json!({"input": "in"}));
+    let hi = json!({"chatInput": "hi"});
+    for (nodes, parameters, result, way) in [
+        ([schedule(), set("now")], &none, "now", "mcp_production"),
+        ([private, said], &hi, "hi", "mcp_production"),
+        ([secured, echo()], &input, "in", "mcp_production"),
+        ([manual(), set("by hand")], &none, "by hand", "mcp_manual"),
+        ([schedule(), set("draft")], &none, "draft", "mcp_manual"),
+        ([webhook("lastNode"), echo()], &input, "in", "mcp_manual"),
+        ([manual(), pinned.clone()], &input, "in", "mcp_test"),
+        ([called_by_another(), pinned], &input, "in", "mcp_test"),
     ] {
-        let is_schedule = trigger["name"] == "Schedule";
-        let workflow = env.live(vec![trigger, node]).await;
-        let ran = env.run(&workflow, parameters).await;
-        assert_has!(ran, {"output": {"result": result}, "way": "mcp_production"});
+        let workflow = env.draft(nodes.to_vec()).await;
+        if way == "mcp_production" {
+            env.activate(&workflow).await;
+        }
+        let ran = env.run(&workflow, parameters.clone()).await;
+        assert_has!(ran, {"output": {"result": result}, "way": way});
         assert_eq!(env.execution(&ran).await["workflowId"], *workflow.id);
-        if is_schedule {
+        if result == "now" {
             let arguments = json!({"workflow_id": workflow.id, "parameters": {"input": 1}});
             refused!(env, "run_workflow", arguments, "takes no parameters");
         }
@@ -38,36 +49,6 @@ async fn user_in_the_address_does_not_keep_it_from_being_asked() {
     let workflow = n8n.live(vec![schedule(), set("scheduled")]).await;
     let ran = run(&session, &workflow, json!({})).await;
     assert_has!(ran, {"output": {"result": "scheduled"}, "way": "mcp_production"});
-}
-
-/// A manual trigger and a sub-workflow receive parameters only in a test.
-#[tokio::test]
-async fn inactive_workflow_runs_as_in_the_editor() {
-    let Some(env) = Env::full().await else { return };
-    let pinned = || set("={{ $json.input }}");
-    for (nodes, input, result, way) in [
-        ([manual(), set("by hand")], None, "by hand", "mcp_manual"),
-        ([schedule(), set("draft")], None, "draft", "mcp_manual"),
-        (
-            [webhook("lastNode"), echo()],
-            Some("in"),
-            "in",
-            "mcp_manual",
-        ),
-        ([manual(), pinned()], Some("in"), "in", "mcp_test"),
-        (
-            [called_by_another(), pinned()],
-            Some("in"),
-            "in",
-            "mcp_test",
-        ),
-    ] {
-        let workflow = env.draft(nodes.to_vec()).await;
-        let parameters = input.map_or(json!({}), |input| json!({ "input": input }));
-        let ran = env.run(&workflow, parameters).await;
-        assert_has!(ran, {"output": {"result": result}, "way": way});
-        assert_eq!(env.execution(&ran).await["workflowId"], *workflow.id);
-    }
 }
 
 #[tokio::test]

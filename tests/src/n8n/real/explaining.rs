@@ -27,10 +27,12 @@ fn answer(body: &str) -> Value {
     answer
 }
 
-/// Breaks: a kind of node and its text, parts of the cause and of the advice, and what failed in the node.
+/// Breaks: a kind of node and its text, parts of the cause and of the advice, and what failed in the node: of code the only
+/// line with what n8n names, where it names no line.
 const FAILURES: &str = r#"
 set | ={{ $('Nobody').item.json.x }} | names a node | Write the name | ={{ $('Nobody').item.json.x }}
 set | ={{ $json.body..x }} | syntax error | between {{ and }} | ={{ $json.body..x }}
+set | ={{ $env.HOME }} | environment variables | Use a credential | ={{ $env.HOME }}
 header | ={{ $env.HOME }} | environment variables | Use a credential | ={{ $env.HOME }}
 header | ={{ $('Nobody').item.json.x }} | names a node | Write the name | ={{ $('Nobody').item.json.x }}
 request | http://nothing.invalid/x | cannot connect | n8n's own machine | http://nothing.invalid/x
@@ -40,10 +42,12 @@ request | N8N/api/v1/workflows | refuses the credentials | Renew
 body | ={"a": } | cannot be parsed | Look at the text | ={"a": }
 body | ={{ $('Nobody').item.json.x }} | names a node | Write the name | ={{ $('Nobody').item.json.x }}
 code | const field = 1;\nreturn $json.missing.field | its input does not have | Compare | return $json.missing.field
+code | const a = 1;\nreturn [{json: {a: $env.HOME}}]; | environment variables | Use a credential | return [{json: {a: $env.HOME}}];
 code | return 5 | something else than items | [{json:
 code | const fs = require('fs'); return [] | does not allow | NODE_FUNCTION_ALLOW
 credential | gone | has no credentials | Choose credentials
 condition | if | another type | Convert types where required
+memory | k | a part of another one | Remove that connection
 fail | on purpose | on purpose | condition that leads to it
 answer | ={nope | cannot be parsed | Look at the text
 "#;
@@ -71,6 +75,11 @@ fn broken(kind: &str, text: &str, url: &str) -> Value {
             lost
         }
         "condition" => condition(text, 2.2, json!(5)),
+        "memory" => {
+            let kind = "@n8n/n8n-nodes-langchain.memoryBufferWindow";
+            let session = json!({"sessionIdType": "customKey", "sessionKey": text});
+            node("Memory", kind, 1.3, session)
+        }
         "fail" => fail(text),
         "answer" => answer(text),
         other => panic!("{other}"),
@@ -215,44 +224,4 @@ async fn handled_errors_and_timeouts_are_explained_and_have_no_stack() {
     let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
     assert_contains(&why["likely_cause"], "longer than its workflow may");
     assert_contains(&why["advice"], "executionTimeout");
-}
-
-/// Mistakes that n8n publishes and that are known before a run, and after it.
-#[tokio::test]
-async fn failures_that_n8n_publishes_are_known_before() {
-    let Some(env) = Env::urls().await else { return };
-    let kind = "@n8n/n8n-nodes-langchain.memoryBufferWindow";
-    let session = json!({"sessionIdType": "customKey", "sessionKey": "k"});
-    let memory = node("Memory", kind, 1.3, session);
-    let in_code = code("const a = 1;\nreturn [{json: {a: $env.HOME}}];");
-    // n8n names no line of the code: it is the only one with what n8n names.
-    let table = json!([
-        [memory, "`main` connection", "a part of another one", null],
-        [
-            in_code,
-            "environment variables",
-            "environment variables",
-            "return [{json: {a: $env.HOME}}];"
-        ],
-        [
-            set("={{ $env.HOME }}"),
-            "environment variables",
-            "environment variables",
-            "={{ $env.HOME }}"
-        ],
-    ]);
-    let table: Vec<(Value, String, String, Value)> = serde_json::from_value(table).unwrap();
-    for (node, before, cause, source) in table {
-        let name = node["name"].as_str().unwrap().to_owned();
-        let workflow = env.live(vec![webhook("lastNode"), node]).await;
-        let checked = done!(env, "validate_workflow", {"workflow_id": workflow.id});
-        let findings = checked["findings"].as_array().unwrap();
-        let has = |one: &Value| one["message"].as_str().unwrap().contains(&before);
-        let is_it = |one: &Value| one["node"] == *name && has(one);
-        assert!(findings.iter().any(is_it), "{checked}");
-        let ran = env.run(&workflow, json!({})).await;
-        let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
-        assert_explained(&why, &name, &cause, "");
-        assert_eq!(why["failed"]["source"], source, "{why}");
-    }
 }

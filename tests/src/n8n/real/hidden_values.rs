@@ -15,7 +15,9 @@ fn nodes() -> Vec<Value> {
         "sendQuery": true, "queryParameters": {"parameters": [pair("token", "Q1Secret99"), pair("page", "1")]},
         "sendBody": true, "specifyBody": "json",
         "jsonBody": "{ \"password\": \"B1Secret99\", \"n\": 1 }",
-        "options": {"deep": {"clientSecret": "D1Secret99", "n": 1, "note": "={{ $('Set').item }} token=N1Secret99"}},
+        "options": {"deep": {"clientSecret": "D1Secret99", "n": 1, "note": "={{ $('Set').item }} token=N1Secret99"},
+            "field": pair("token", "F1Secret99"), "link": "https://h.example/?token=L1Secret99",
+            "db": "postgres://u:P1Secret99@db/x"},
     });
     let text = "const apiKey = 'C1Secret99';\nconst other = { password: 'C2Secret99' };\nconst mask = 'a'.replace('a', '***');\nreturn [{json: {n: 1}}];";
     let assigned = |id: &str, name: &str, value: &str| json!({"id": id, "name": name, "value": value, "type": "string"});
@@ -37,7 +39,9 @@ Request | "deep":{ | "timeout":5000,"deep":{
 Request | [{"name":"X-Api-Key" | [{"name":"Accept","value":"*/*"},{"name":"X-Api-Key"
 Request | "name":"page","value":"1" | "name":"page","value":"2"
 Request | /v1? | /v2/more?
+Request | postgres://u: | mysql://u:
 Code | n: 1 | n: 2
+Code | const other | let other
 Set | [{"id":"1" | [{"id":"3","name":"n","value":"***bold***","type":"string"},{"id":"1"
 "#;
 
@@ -47,6 +51,9 @@ Request | X-Api-Key | X-Other | node "Request", parameters.headerParameters.para
 Request | Accept","value":"*/* | New","value":"*** | headerParameters.parameters[0].value
 Request | api_key= | key= | parameters.url
 Request | {"url" | {"body":"***","url" | parameters.body
+Request | ?token= | ?page.token= | parameters.options.link
+Request | mysql://u: | http://evil/?u: | parameters.options.db
+Code | { password | { 'page.password' | node "Code", parameters.jsCode
 Code | const apiKey | const next | node "Code", parameters.jsCode
 Set | "name":"apiKey" | "name":"other" | node "Set", parameters.assignments.assignments[1].value
 "#;
@@ -117,12 +124,13 @@ async fn hidden_values_are_put_back_or_the_write_is_refused() {
             assert_refused(&env, tool, arguments, row[3]).await;
         }
         assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
-        // A node keeps its values with its id.
+        // A node keeps its values with its id, whatever its new name looks like.
+        let name = "password=x9x9x9";
         let shown = done!(env, "get_workflow", {"workflow_id": id, "full": true});
-        let arguments = call_with(tool, id, &shown["definition"], ("Set", "", ""), "Set 2");
+        let arguments = call_with(tool, id, &shown["definition"], ("Set", "", ""), name);
         done(&env, tool, arguments).await;
         let now = env.read(&workflow).await;
-        let set = &now["nodes"][at(&now, "Set 2")];
+        let set = &now["nodes"][at(&now, name)];
         assert_eq!(
             set["parameters"],
             before["nodes"][at(&before, "Set")]["parameters"]
@@ -130,8 +138,8 @@ async fn hidden_values_are_put_back_or_the_write_is_refused() {
     }
 }
 
-/// A node, a path, a text in it and its replacement; and why that is refused.
-const REPLACED: &str = r#"
+/// A node, a path, a text in it and its replacement, or a node and parameters; and why that is refused.
+const EDITS: &str = r#"
 Code | jsCode | C1Secret99 | x | 0 times
 Code | jsCode | const | let | 3 times
 Code | jsCode | const apiKey | const other | parameters.jsCode
@@ -139,10 +147,19 @@ Code | code | a | b | Code" has:
 Request | headerParameters.parameters[0].name | X-Api-Key | X-Memo | parameters.headerParameters.parameters[0].value
 Code | jsCode | { password | { 'page.password' | parameters.jsCode
 Request | url | @h.example | @evil.example | parameters.url
+Request | options.link | ?token= | ?page.token= | parameters.options.link
+Request | options.link | ?token= | /token= | parameters.options.link
+Request | options.db | postgres://u:***@db/x | http://evil/?u:***@db | parameters.options.db
+Request | jsonBody | "password" | "page.password" | parameters.jsonBody
+Request | {"options": {"field": {"name": "memo"}}} | parameters.options.field.value
+Request | {"options": {"link": "https://h.example/?page.token=***"}} | parameters.options.link
 Code | jsCode | n: 1 | n: 2
+Request | jsonBody | "n": 1 | "n": 2
+Request | {"options": {"field": {"name": "memo", "value": "own"}}}
+Request | {"jsonBody": "{\"password\": \"***\", \"token\": \"Other1Secret99\"}"}
 Code | jsCode | const apiKey = '***'; | const apiKey = '***'; // kept
 Request | parameters.url | /v1? | /v2?
-Request | headerParameters.parameters[0].name | X-Api-Key | X-Api-Key
+Request | headerParameters.parameters[0].name | X-Api-Key | X-Auth-Token
 "#;
 
 /// Texts are replaced in what was shown, so that no value is found out by looking for it.
@@ -151,28 +168,37 @@ async fn texts_are_replaced_beside_hidden_values() {
     let Some(env) = Env::full().await else { return };
     let workflow = env.draft(nodes()).await;
     let before = env.read(&workflow).await;
-    let edit = |node: &str, path: &str, find: &str, replace: &str| {
-        let operation = json!({"op": "replace_text", "node": node, "path": path, "find": find, "replace": replace});
+    let edit = |row: &[&str]| {
+        let operation = match *row {
+            [node, path, find, replace, ..] => {
+                json!({"op": "replace_text", "node": node, "path": path, "find": find, "replace": replace})
+            }
+            _ => {
+                let parameters: Value = serde_json::from_str(row[1]).unwrap();
+                json!({"op": "configure_node", "node": row[0], "parameters": parameters})
+            }
+        };
         json!({"workflow_id": workflow.id, "operations": [operation]})
     };
-    let (refused, done_rows): (Vec<_>, Vec<_>) = rows(REPLACED).partition(|row| row.len() == 5);
+    let (refused, done_rows): (Vec<_>, Vec<_>) = rows(EDITS).partition(|row| row.len() % 2 == 1);
     for row in refused {
-        let edit = edit(row[0], row[1], row[2], row[3]);
-        assert_refused(&env, "edit_workflow", edit, row[4]).await;
+        let (part, row) = row.split_last().unwrap();
+        assert_refused(&env, "edit_workflow", edit(row), part).await;
     }
     // Also not in a text that was changed before, as it names another node.
-    let mut renamed = edit("Request", "options.deep.note", "N1Secret99", "x");
+    let mut renamed = edit(&["Request", "options.deep.note", "N1Secret99", "x"]);
     let rename = json!({"op": "rename_node", "node": "Set", "to": "Other"});
     renamed["operations"] = json!([rename, renamed["operations"][0]]);
     assert_refused(&env, "edit_workflow", renamed, "0 times").await;
     assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
     for row in done_rows {
-        done(&env, "edit_workflow", edit(row[0], row[1], row[2], row[3])).await;
+        done(&env, "edit_workflow", edit(&row)).await;
     }
     let now = env.read(&workflow).await;
     let code = now["nodes"][at(&now, "Code")]["parameters"]["jsCode"].to_string();
     assert_contains(&code, "const apiKey = 'C1Secret99'; // kept");
     assert_contains(&code, "n: 2");
+    assert_lacks(&now["nodes"].to_string().replace("'***'", ""), "***");
     let request = &now["nodes"][at(&now, "Request")]["parameters"];
     assert_eq!(
         request["url"],

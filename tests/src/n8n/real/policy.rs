@@ -144,23 +144,6 @@ async fn draft_that_nobody_reviewed_is_not_started_through_another_workflow() {
     done!(env, "stop_execution", {"execution_id": id});
 }
 
-#[tokio::test]
-async fn read_only_server_has_only_tools_that_read() {
-    let Some(env) = Env::limited(&["--read-only"]).await else {
-        return;
-    };
-    let tools = env.tools().await;
-    assert!(tools.len() > 10);
-    assert!(tools.iter().any(|tool| tool["name"] == "read_n8n_api"));
-    for tool in tools {
-        assert_eq!(tool["annotations"]["readOnlyHint"], true, "{tool}");
-    }
-    let call = json!({"name": "create_credential", "arguments": {}});
-    let result = env.server.result("tools/call", call).await;
-    assert_eq!(result["isError"], true, "{result}");
-    assert_contains(&result["content"][0]["text"], "This server is read-only");
-}
-
 const CLOSED: &str = "N8N_DENY_WORKFLOWS";
 
 #[tokio::test]
@@ -187,7 +170,7 @@ async fn tag_of_a_rule_is_not_changed() {
 }
 
 #[tokio::test]
-async fn closed_workflow_is_not_started_by_a_written_one() {
+async fn closed_workflow_is_reached_neither_by_a_written_one_nor_with_all() {
     let Some(env) = Env::full().await else { return };
     let closed = env.draft(vec![called_by_another(), echo()]).await;
     let open = env.draft(vec![webhook("lastNode")]).await;
@@ -197,36 +180,24 @@ async fn closed_workflow_is_not_started_by_a_written_one() {
         .unwrap();
     let sub = "n8n-nodes-base.executeWorkflow";
     let tool = "@n8n/n8n-nodes-langchain.toolWorkflow";
-    for node in [
-        node("Call", sub, 1.2, locator(&closed.id)),
-        node("Call", sub, 1.2, json!({"workflowId": closed.id})),
-        node(
-            "Call",
-            sub,
-            1.2,
-            locator(&format!("={{{{ '{}' }}}}", closed.id)),
-        ),
-        node(
-            "Call",
-            sub,
-            1.2,
-            json!({"source": "parameter", "workflowJson": "{}"}),
-        ),
-        node(
-            "Call",
-            sub,
-            1.2,
-            json!({"options": [{"workflowId": closed.id}]}),
-        ),
-        node("Call", tool, 1.2, locator(&closed.id)),
+    let call = |kind: &str, parameters: Value| node("Call", kind, 1.2, parameters);
+    let computed = format!("={{{{ '{}' }}}}", closed.id);
+    for (kind, parameters) in [
+        (sub, locator(&closed.id)),
+        (sub, json!({"workflowId": closed.id})),
+        (sub, locator(&computed)),
+        (sub, json!({"source": "parameter", "workflowJson": "{}"})),
+        (sub, json!({"options": [{"workflowId": closed.id}]})),
+        (tool, locator(&closed.id)),
     ] {
-        let nodes = [webhook("lastNode"), node.clone()];
+        let add =
+            json!([{"op": "add_node", "node": "Call", "type": kind, "parameters": parameters}]);
+        let nodes = [webhook("lastNode"), call(kind, parameters)];
         let new = json!({"name": "x", "nodes": nodes});
         assert_refused(&guarded, "create_workflow", new.clone(), CLOSED).await;
         refused!(guarded, "validate_workflow", {"workflow": new}, CLOSED);
         let change = json!({"nodes": nodes});
         refused!(guarded, "update_workflow", {"workflow_id": open.id, "workflow": change}, CLOSED);
-        let add = json!([{"op": "add_node", "node": "Call", "type": node["type"], "parameters": node["parameters"]}]);
         let dry = json!({"workflow_id": open.id, "operations": add, "dry_run": true});
         assert_refused(&guarded, "edit_workflow", dry, CLOSED).await;
     }
@@ -234,52 +205,16 @@ async fn closed_workflow_is_not_started_by_a_written_one() {
     let change = json!({"settings": settings});
     refused!(guarded, "update_workflow", {"workflow_id": open.id, "workflow": change}, CLOSED);
     // Another one, and an old reference that a person wrote.
-    let change = json!({"nodes": [webhook("lastNode"), node("Call", sub, 1.2, locator(&free.id))]});
+    let change = json!({"nodes": [webhook("lastNode"), call(sub, locator(&free.id))]});
     done!(guarded, "update_workflow", {"workflow_id": open.id, "workflow": change, "allow_invalid": true});
-    let written = env
-        .draft(vec![
-            webhook("lastNode"),
-            node("Call", sub, 1.2, locator(&closed.id)),
-        ])
-        .await;
+    let nodes = vec![webhook("lastNode"), call(sub, locator(&closed.id))];
+    let written = env.draft(nodes).await;
     done!(guarded, "update_workflow", {"workflow_id": written.id, "workflow": {"name": "renamed"}});
     // n8n's own reason has the name.
     let found = done!(guarded, "validate_workflow", {"workflow_id": written.id});
     let closed_name = env.read(&closed).await["name"].to_string();
     assert_lacks(&found.to_string(), closed_name.trim_matches('"'));
-}
-
-#[tokio::test]
-async fn new_workflow_outside_of_the_allowed_ones_is_not_created() {
-    let Some(env) = Env::full().await else { return };
-    let open = env.draft(vec![webhook("lastNode"), echo()]).await;
-    let whole = env.read(&open).await;
-    let project = whole["shared"][0]["projectId"].as_str().unwrap();
-    let name = unique("new");
-    let new = json!({"name": name, "nodes": [webhook("lastNode")]});
-    let copy = json!({"workflow_id": open.id, "name": name});
-    let foreign = ["project:foreign".to_owned(), open.id.clone()].join(",");
-    for rules in [&open.id, &foreign] {
-        let guarded = Env::limited(&["--allow-workflows", rules]).await.unwrap();
-        refused!(guarded, "create_workflow", new, "Nothing was created");
-        refused!(guarded, "duplicate_workflow", copy, "Nothing was created");
-        let found = env.get(&format!("/workflows?name={name}")).await;
-        assert_eq!(found["data"], json!([]), "{found}");
-    }
-    let rule = format!("project:{project}");
-    let guarded = Env::limited(&["--allow-workflows", &rule]).await.unwrap();
-    env.adopt(&done(&guarded, "create_workflow", new).await);
-}
-
-#[tokio::test]
-async fn whole_instance_is_neither_shown_nor_changed() {
-    let Some(env) = Env::full().await else { return };
-    let closed = env
-        .live(vec![webhook("lastNode"), code("return [];")])
-        .await;
-    let guarded = Env::limited(&["--deny-workflows", &closed.id])
-        .await
-        .unwrap();
+    // All workflows at once are neither shown nor changed.
     refused!(guarded, "read_n8n_api", {"path": "source-control/status"}, CLOSED);
     for (method, path) in [
         ("POST", "audit"),
@@ -298,4 +233,29 @@ async fn whole_instance_is_neither_shown_nor_changed() {
         ["delete_credential", {"credential_id": "no", "confirm": "no"}, "reaches all workflows"],
     ]);
     assert_all_refused(&guarded, table).await;
+}
+
+#[tokio::test]
+async fn new_workflow_outside_of_the_allowed_ones_is_not_created() {
+    let Some(env) = Env::full().await else { return };
+    let open = env.draft(vec![webhook("lastNode"), echo()]).await;
+    let whole = env.read(&open).await;
+    let project = whole["shared"][0]["projectId"].as_str().unwrap();
+    let name = unique("new");
+    let new = json!({"name": name, "nodes": [webhook("lastNode")]});
+    let copy = json!({"workflow_id": open.id, "name": name});
+    let with_rule = |rule: &str| format!("{rule},{}", open.id);
+    let [foreign, tagged] = ["project:foreign", "tag:other"].map(with_rule);
+    for rules in [&open.id, &foreign, &tagged] {
+        let guarded = Env::limited(&["--allow-workflows", rules]).await.unwrap();
+        refused!(guarded, "create_workflow", new, "Nothing was created");
+        refused!(guarded, "duplicate_workflow", copy, "Nothing was created");
+        let found = env.get(&format!("/workflows?name={name}")).await;
+        assert_eq!(found["data"], json!([]), "{found}");
+    }
+    let rule = format!("project:{project}");
+    for rule in [["--allow-workflows", &rule], ["--deny-workflows", &open.id]] {
+        let guarded = Env::limited(&rule).await.unwrap();
+        env.adopt(&done(&guarded, "create_workflow", new.clone()).await);
+    }
 }

@@ -1,28 +1,13 @@
 //! Resources, subscriptions and prompts.
 
-use mcp_client::Handler;
-use serde_json::value::RawValue;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
 use super::*;
-use crate::harness::CALL_TIMEOUT;
-
-/// Forwards the URIs of updated resources, and the methods of other notifications.
-struct Listener(UnboundedSender<String>);
-
-impl Handler for Listener {
-    fn notification(&self, method: &str, params: Option<&RawValue>) {
-        let params = params.map(|params| serde_json::from_str::<Value>(params.get()).unwrap());
-        let uri = params.as_ref().and_then(|params| params["uri"].as_str());
-        let _ = self.0.send(uri.unwrap_or(method).to_owned());
-    }
-}
+use crate::harness::{CALL_TIMEOUT, Messages, recorder};
 
 /// A client that has subscribed to `uri`, and its notifications.
-async fn subscribe(env: &Env, uri: &str) -> (Client, UnboundedReceiver<String>) {
-    let (sender, notifications) = unbounded_channel();
-    let handler = Arc::new(Listener(sender));
+async fn subscribe(env: &Env, uri: &str) -> (Client, Messages) {
+    let (handler, notifications) = recorder();
     let client = env
         .server
         .client_with(EraChoice::Legacy, json!({}), Some(handler));
@@ -35,8 +20,8 @@ async fn subscribe(env: &Env, uri: &str) -> (Client, UnboundedReceiver<String>) 
     (client, notifications)
 }
 
-async fn wait_for(notifications: &mut UnboundedReceiver<String>, wanted: &str) {
-    let received = async { while notifications.recv().await.unwrap() != wanted {} };
+async fn wait_for(notifications: &mut Messages, wanted: &str) {
+    let received = async { while notifications.recv().await.unwrap().1["uri"] != wanted {} };
     let received = timeout(CALL_TIMEOUT, received).await;
     assert!(received.is_ok(), "no notification of {wanted}");
 }

@@ -36,6 +36,7 @@ async fn errors_of_structure_and_expressions_are_found() {
     let conditions = json!({"options": options, "combinator": "and",
         "conditions": [is("notEmpty"), is("isNotEmpty")]});
     let conditions = json!({ "conditions": conditions });
+    let memory = json!({"sessionIdType": "customKey", "sessionKey": "k"});
     let old = json!({"values": {"string": [{"name": "a", "value": "1"}]}, "disabled": true});
     let nodes = json!([
         webhook("lastNode"),
@@ -46,6 +47,14 @@ async fn errors_of_structure_and_expressions_are_found() {
         set("F", "={{ {a:{b:1}} }}"),
         base("H", "filter", 2.2, conditions),
         base("I", "set", 3.4, old),
+        node(
+            "J",
+            "@n8n/n8n-nodes-langchain.memoryBufferWindow",
+            1.3,
+            memory
+        ),
+        set("K", "={{ $env.HOME }}"),
+        code("L", "return [{json: {a: $env.HOME}}];"),
         // Not within braces, it is no reference to a node.
         set("Fine", "={\"html\": \"$('title')\"}{{ {a: {b: 1} } }}"),
         code("G", "return $('Y').all()"),
@@ -65,6 +74,9 @@ async fn errors_of_structure_and_expressions_are_found() {
         ("H", "no operator \"isNotEmpty\""),
         ("I", "ignores the parameter `values`"),
         ("I", "ignores the parameter `disabled`"),
+        ("J", "`main` connection"),
+        ("K", "environment variables"),
+        ("L", "environment variables"),
     ] {
         assert_found(&found, "warning", node, part);
     }

@@ -43,12 +43,13 @@ async fn tool_appears_and_disappears_with_the_tag_and_a_reader_has_none() {
     let name = tool_name(&workflow);
     let tool = definition(&env, &workflow).await;
     assert_has!(tool, {"inputSchema": {"properties": {"input": {"type": "string"}}}});
-    let reader = Env::with(&["--read-only", "--tool-tag", &tag_name])
-        .await
-        .unwrap();
-    let readers = reader.tool_names().await.join(" ");
-    assert_lacks(&readers, &name);
-    assert_lacks(&readers, "run_workflow");
+    let options = ["--read-only", "--tool-tag", &tag_name];
+    let readers = Env::limited(&options).await.unwrap().tools().await;
+    assert!(readers.iter().any(|tool| tool["name"] == "read_n8n_api"));
+    for tool in readers {
+        assert_ne!(tool["name"], *name);
+        assert_eq!(tool["annotations"]["readOnlyHint"], true, "{tool}");
+    }
     let run = ended(&env, &name, json!({"input": "as a tool"})).await;
     assert_eq!(run["output"], json!({"result": "as a tool"}), "{run}");
     assert!(run["execution_id"].is_string());

@@ -115,18 +115,14 @@ impl Tool for ListExecutions {
             n8n.api.admit_id(workflow).await?;
         }
         let limit = filter.limit as usize;
-        let fetch = |cursor| {
+        let fetch = async |cursor| {
             let filter = ExecutionFilter {
                 cursor,
                 ..filter.clone()
             };
-            async move {
-                let page = page(n8n, &filter).await?;
-                Ok(Page {
-                    data: n8n.api.admitted(page.data).await?,
-                    rest: page.rest,
-                })
-            }
+            let Page { data, rest } = page(n8n, &filter).await?;
+            let data = n8n.api.admitted(data).await?;
+            Ok(Page { data, rest })
         };
         let listed = filtered_page(limit, cursor.as_deref(), fetch).await?;
         let (mut executions, mut rest) = (listed.data, listed.rest);

@@ -319,24 +319,3 @@ impl Tool for DuplicateWorkflow {
         Ok(written.with_note(if is_draft { OF_THE_DRAFT } else { "" }))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn removed_nodes_are_named_with_the_version_that_has_them() {
-        let draft = |nodes: Value| {
-            let given = json!({"name": "W", "nodes": nodes, "connections": {}});
-            Draft::read(given.as_object().cloned().unwrap()).unwrap()
-        };
-        let node =
-            |id: &str, name: &str| json!({"id": id, "name": name, "type": "n8n-nodes-base.set"});
-        let before = draft(json!([node("1", "A"), node("2", "B"), node("3", "C")]));
-        // A is renamed, and B has got a new id.
-        let after = draft(json!([node("1", "First"), node("9", "B")]));
-        let note = removed(&before, &after, Some("v1"));
-        assert_eq!(note, r#"Removed: "C"; the draft before is version v1."#);
-        assert_eq!(removed(&before, &before, Some("v1")), "");
-    }
-}

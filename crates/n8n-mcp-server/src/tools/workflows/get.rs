@@ -8,7 +8,7 @@ use n8n_workflow::trigger::{Trigger, TriggerKind, parameters_of, triggers};
 use n8n_workflow::{Node, UnpublishedDraft, Workflow};
 
 use super::authoring::redacted;
-use crate::api::{Rest, WorkflowFilter};
+use crate::api::Rest;
 use crate::start_method::Access;
 use crate::tools::collection::{DEFAULT_LIMIT, filtered_page};
 use crate::tools::prelude::*;
@@ -279,22 +279,15 @@ impl Tool for ListWorkflows {
     type Output = WorkflowPage;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<WorkflowPage, ToolError> {
-        let archived = self.archived;
-        let (filter, cursor) = (self.filter()?, self.cursor.as_deref());
-        let (policy, limit) = (&n8n.api.policy, filter.limit as usize);
+        let (policy, query) = (&n8n.api.policy, self.query()?);
         let is_shown =
-            |workflow: &Workflow| workflow.is_archived == archived && policy.admits(workflow);
-        let fetch = |cursor| {
-            let filter = WorkflowFilter {
-                cursor,
-                ..filter.clone()
-            };
-            async move {
-                let page = n8n.api.workflows(&filter).await?;
-                Ok(page.map(|row| Some(row).filter(is_shown)))
-            }
+            |workflow: &Workflow| workflow.is_archived == self.archived && policy.admits(workflow);
+        let fetch = async |cursor| {
+            let page = n8n.api.workflows(&query, cursor).await?;
+            Ok(page.map(|row| Some(row).filter(is_shown)))
         };
-        let mut page = filtered_page(limit, cursor, fetch).await?;
+        let listed = filtered_page(self.limit() as usize, self.cursor.as_deref(), fetch);
+        let mut page = listed.await?;
         // Their tags and projects are unknown.
         page.rest.left_out.retain(|_| policy.is_open());
         let rows = stream::iter(page.data).map(|workflow| WorkflowRow::of(workflow, n8n));
@@ -314,7 +307,12 @@ impl ListWorkflows {
         }
     }
 
-    fn filter(&self) -> Result<WorkflowFilter, ToolError> {
+    fn limit(&self) -> u32 {
+        self.limit.map_or(DEFAULT_LIMIT, Bounded::get)
+    }
+
+    /// The query for n8n, which knows no archived workflows.
+    fn query(&self) -> Result<Vec<(&'static str, String)>, ToolError> {
         // n8n expects the names in one text, separated by commas, and ignores blank ones.
         let unusable = |tag: &&String| tag.contains(',') || tag.trim().is_empty();
         if let Some(tag) = self.tags.iter().find(unusable) {
@@ -322,13 +320,16 @@ impl ListWorkflows {
                 "`tags` contains {tag:?}: n8n cannot search for a tag that is blank or has a comma."
             )));
         }
-        Ok(WorkflowFilter {
-            tags: self.tags.join(","),
-            active: self.active,
-            name: self.name.clone().filter(|name| !name.is_empty()),
-            project: self.project_id.clone(),
-            limit: self.limit.map_or(DEFAULT_LIMIT, Bounded::get),
-            cursor: None,
-        })
+        let parts = [
+            ("tags", Some(self.tags.join(","))),
+            ("active", self.active.map(|active| active.to_string())),
+            ("name", self.name.clone()),
+            ("projectId", self.project_id.as_ref().map(Id::to_string)),
+            ("limit", Some(self.limit().to_string())),
+        ];
+        let given = parts
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        Ok(given.filter(|(_, value)| !value.is_empty()).collect())
     }
 }
