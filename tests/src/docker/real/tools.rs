@@ -1,7 +1,6 @@
 //! The toolsets beside the default one.
 
 mod bounds;
-mod compose_beside;
 mod compose_bounds;
 mod compose_cli;
 mod compose_programs;
