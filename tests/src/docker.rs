@@ -35,7 +35,9 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use crate::harness::real::docker_path;
-use crate::harness::{FakeService, Reply, Request, Response, Server, assert_contains, rpc};
+use crate::harness::{
+    FakeService, Reply, Request, Response, Server, assert_contains, assert_has, rpc,
+};
 
 const SERVER: &str = "docker-mcp-server";
 static PATH: LazyLock<String> = LazyLock::new(docker_path);
@@ -124,18 +126,54 @@ async fn invalid(server: &Server, tool: &str, arguments: Value) -> Value {
 
 /// The calls of a table, `tool | arguments` in each line, with values in place of these words.
 fn calls_of(table: &str, words: &[(&str, &str)]) -> Vec<(&'static str, Value)> {
-    let rows = table.lines().filter(|row| !row.is_empty());
+    let rows = filled(table, words).into_iter();
     let rows = rows.map(|row| {
-        let mut row = row.to_owned();
-        for (word, value) in words {
-            row = row.replace(word, value);
-        }
         let (tool, arguments) = row.split_once(" | ").unwrap();
-        let arguments =
-            serde_json::from_str(arguments).unwrap_or_else(|error| panic!("{row}: {error}"));
-        (&*tool.to_owned().leak(), arguments)
+        (&*tool.to_owned().leak(), parsed(arguments))
     });
     rows.collect()
+}
+
+/// The lines of a table, with values in place of these words.
+fn filled(table: &str, words: &[(&str, &str)]) -> Vec<String> {
+    let rows = table.lines().filter(|row| !row.is_empty());
+    let fill = |row: String, (word, value): &(&str, &str)| row.replace(word, value);
+    rows.map(|row| words.iter().fold(row.to_owned(), fill))
+        .collect()
+}
+
+/// The value of a JSON text in a table.
+#[track_caller]
+fn parsed(json: &str) -> Value {
+    serde_json::from_str(json).unwrap_or_else(|error| panic!("{json}: {error}"))
+}
+
+/// Makes the calls of a table one after the other, with values in place of these words: `tool | arguments | answer` in each
+/// line. The answer is an object with some of its members; or parts of it, with ` & ` between them; after `!` these are
+/// parts of the error, and after `?` of the question before the call, to which the `confirm` of the arguments is the yes.
+async fn steps(server: &Server, table: &str, words: &[(&str, &str)]) {
+    for row in filled(table, words) {
+        let (tool, rest) = row.split_once(" | ").unwrap();
+        let (arguments, answer) = rest.rsplit_once(" | ").unwrap();
+        let mut arguments = parsed(arguments);
+        let (told, parts) = match answer.split_once(' ') {
+            Some(("!", parts)) => (fail(server, tool, arguments).await, parts),
+            Some(("?", parts)) => {
+                let yes = arguments.as_object_mut().unwrap().remove("confirm");
+                let yes = yes.as_ref().and_then(Value::as_str).unwrap();
+                (confirmed(server, tool, arguments, yes).await.0, parts)
+            }
+            _ if answer.starts_with('{') => {
+                let got = succeed(server, tool, arguments).await;
+                assert_has(&got, parsed(answer));
+                continue;
+            }
+            _ => (succeed(server, tool, arguments).await.to_string(), answer),
+        };
+        for part in parts.split(" & ") {
+            assert!(told.contains(part), "{row}: {told}");
+        }
+    }
 }
 
 /// The error text of a tool that fails.
@@ -179,14 +217,10 @@ fn texts(list: &Value) -> Vec<&str> {
 
 /// The error text of a call; empty on success.
 async fn refusal(server: &Server, tool: &str, arguments: &Value) -> String {
-    let ask = async |arguments: &Value| {
-        let call = json!({"name": tool, "arguments": arguments});
-        post(server, "tools/call", call).await.json()
-    };
-    let mut body = ask(arguments).await;
-    let mut confirmed = arguments.clone();
-    if confirms(&body["result"], &mut confirmed) {
-        body = ask(&confirmed).await;
+    let mut call = json!({"name": tool, "arguments": arguments});
+    let mut body = post(server, "tools/call", call.clone()).await.json();
+    if confirms(&body["result"], &mut call["arguments"]) {
+        body = post(server, "tools/call", call).await.json();
     }
     match (&body["error"], &body["result"]["isError"]) {
         (Value::Null, Value::Bool(false)) => String::new(),

@@ -180,7 +180,7 @@ impl Cli {
         }
         let spawn = || ProcessGroup::spawn(&docker.programs, command);
         let mut group = match run.confined_to {
-            Some(directories) => confined(&self.readable(directories), spawn, |group| group.id),
+            Some(directories) => confined(&self.readable(directories), spawn),
             None => spawn(),
         }
         .map_err(failed)?;
@@ -486,20 +486,17 @@ const MAX_MEMORY: u64 = 512 << 20;
 /// Calls `spawn` in a thread that, with the programs which it starts, can only read what is below `directories`.
 /// Errors with [`io::ErrorKind::Unsupported`] where the system has no sandbox.
 #[cfg(target_os = "linux")]
-fn confined<T: Send>(
+fn confined(
     directories: &[PathBuf],
-    spawn: impl FnOnce() -> io::Result<T> + Send,
-    id: impl FnOnce(&T) -> Option<u32> + Send,
-) -> io::Result<T> {
+    spawn: impl FnOnce() -> io::Result<ProcessGroup> + Send,
+) -> io::Result<ProcessGroup> {
     let runtime = tokio::runtime::Handle::current();
     let work = move || {
         let _runtime = runtime.enter();
         restrict(directories).map_err(|error| io::Error::new(io::ErrorKind::Unsupported, error))?;
-        let child = spawn()?;
-        if let Some(id) = id(&child) {
-            limit_memory(id)?;
-        }
-        Ok(child)
+        let group = spawn()?;
+        group.id.map_or(Ok(()), limit_memory)?;
+        Ok(group)
     };
     std::thread::scope(|scope| {
         let thread = scope.spawn(work);
@@ -549,11 +546,10 @@ fn limit_memory(id: u32) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn confined<T: Send>(
+fn confined(
     _: &[PathBuf],
-    _: impl FnOnce() -> io::Result<T> + Send,
-    _: impl FnOnce(&T) -> Option<u32> + Send,
-) -> io::Result<T> {
+    _: impl FnOnce() -> io::Result<ProcessGroup> + Send,
+) -> io::Result<ProcessGroup> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

@@ -95,15 +95,8 @@ impl Docker {
         Ok(self.visible(self.engine.containers(all).await?))
     }
 
-    /// The visible ones of the newest containers, stopped ones included.
-    pub(crate) async fn newest_containers(
-        &self,
-        most: usize,
-    ) -> Result<Vec<ContainerSummary>, ToolError> {
-        Ok(self.visible(self.engine.newest_containers(most).await?))
-    }
-
-    fn visible(&self, mut listed: Vec<ContainerSummary>) -> Vec<ContainerSummary> {
+    /// The visible ones of these containers.
+    pub(crate) fn visible(&self, mut listed: Vec<ContainerSummary>) -> Vec<ContainerSummary> {
         listed.retain(|at| self.policy.permits(at.display_name(), &at.labels));
         listed
     }
@@ -127,11 +120,7 @@ impl Docker {
         &self,
         id: &ContainerName,
     ) -> Result<Option<ContainerDetails>, ToolError> {
-        match self.engine.try_inspect(id).await {
-            Ok(details) => Ok(Some(details)),
-            Err(failure) if failure.is_no_such_container() => Ok(None),
-            Err(failure) => Err(self.engine.explain(failure)),
-        }
+        self.existing(Path::container(id, "/json")).await
     }
 
     /// The details of a container that may be changed.
@@ -225,8 +214,7 @@ impl Docker {
     /// Errors when it does not exist.
     pub(crate) async fn image(&self, name: &ImageName) -> Result<ImageDetails, ToolError> {
         let path = Path::to("/images").id(name).then("/json");
-        let image = (ObjectKind::Image, name.as_str());
-        self.get_object(image, path).await
+        self.get_object(ObjectKind::Image, name, path).await
     }
 
     /// An image; `None` if it does not exist here.
@@ -258,8 +246,7 @@ impl Docker {
     /// Errors when it does not exist, or the policy hides it.
     pub(crate) async fn network(&self, name: &ObjectName) -> Result<Network, ToolError> {
         let path = Path::to("/networks").id(name);
-        let network = (ObjectKind::Network, name.as_str());
-        let network: Network = self.get_object(network, path).await?;
+        let network: Network = self.get_object(ObjectKind::Network, name, path).await?;
         self.policy
             .permit_as(name.as_str(), &network.name, &network.labels)?;
         Ok(network)
@@ -385,8 +372,7 @@ impl Docker {
     /// Errors when it does not exist, or the policy hides it.
     pub(crate) async fn volume(&self, name: &ObjectName) -> Result<Volume, ToolError> {
         let path = Path::to("/volumes").id(name);
-        let volume = (ObjectKind::Volume, name.as_str());
-        let volume: Volume = self.get_object(volume, path).await?;
+        let volume: Volume = self.get_object(ObjectKind::Volume, name, path).await?;
         self.permit_volume(&volume).await?;
         Ok(volume)
     }
@@ -594,7 +580,8 @@ impl Docker {
     /// The JSON at `path`, which describes one object, as `T`.
     async fn get_object<T: DeserializeOwned>(
         &self,
-        (kind, name): (ObjectKind, &str),
+        kind: ObjectKind,
+        name: &str,
         path: Path,
     ) -> Result<T, ToolError> {
         let read = self.engine.try_get(path).await;

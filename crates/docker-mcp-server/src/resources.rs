@@ -132,9 +132,10 @@ const MAX_REQUESTED: usize = 200;
 /// Publishes the current containers as resources of `server`, which notifies clients of changes. Does
 /// nothing if the engine is down.
 pub(crate) async fn publish(docker: &Arc<Docker>, server: &Server) {
-    let Ok(mut listed) = docker.newest_containers(MAX_REQUESTED).await else {
+    let Ok(listed) = docker.engine.newest_containers(MAX_REQUESTED).await else {
         return;
     };
+    let mut listed = docker.visible(listed);
     listed.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
     let mut own = all().bind(docker).into_iter();
     let of_container = own.find(|(own, _)| own.uri == CONTAINER_TEMPLATE);

@@ -16,7 +16,7 @@ use bollard::query_parameters::{
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use super::{in_front_of, succeed};
+use super::{in_front_of, steps, succeed};
 use crate::harness::{Server, real, wait_until};
 
 /// A real engine, a server in front of it, and the objects of one test, whose names begin with its prefix.
@@ -140,6 +140,13 @@ impl Lab {
             let none = None::<RemoveImageOptions>;
             let _ = docker.remove_image(&tag, none, None).await;
         }
+    }
+
+    /// The calls of a table, as [`steps`], in which `P-` begins the names of this test.
+    pub(super) async fn steps(&self, table: &str, words: &[(&str, &str)]) {
+        let prefix = self.name("");
+        let words = [&[("P-", &*prefix)], words].concat();
+        steps(self, table, &words).await;
     }
 
     /// Runs a script of a shell.

@@ -12,8 +12,8 @@ pub(super) use super::proxy::Proxy;
 pub(super) use super::stdio_session::StdioSession;
 pub(super) use super::tool_calls::{Row, Use, calls_on, rows, rows_on};
 pub(super) use super::{
-    SERVER, agree, asked_for, call, calls_of, confirmed, confirms, fail, in_front_of, invalid,
-    post, processes_with, refusal, succeed, texts, with_fake,
+    SERVER, asked_for, call, calls_of, confirmed, confirms, fail, filled, in_front_of, invalid,
+    post, processes_with, refusal, steps, succeed, texts, with_fake,
 };
 pub(super) use crate::harness::{
     Response, Server, assert_contains, assert_ends_with, assert_lacks, assert_starts_with, binary,

@@ -16,7 +16,7 @@ pub(super) enum Use {
 }
 
 /// The kind of the object, the use, and the call, in which `@` is its name. A `name` is that of an image, which another
-/// one gets; `new` names no object yet.
+/// one gets; `new` names no object yet; DIR is the directory of a project.
 const ROWS: &str = r#"
 container Reads get_container | {"container": "@"}
 container Reads get_container_logs | {"container": "@"}
@@ -61,8 +61,10 @@ new Changes create_network | {"network": "@"}
 project Reads get_container_logs | {"project": "@"}
 project Loses compose_service | {"project": "@", "action": "down"}
 project Loses compose_service | {"project": "@", "action": "stop"}
-project Loses compose_up | {"project": "@", "directory": "/"}
-project Reads compose_config | {"project": "@", "directory": "/"}
+project Loses compose_service | {"project": "@", "action": "restart"}
+project Loses compose_up | {"project": "@", "directory": "DIR"}
+project Loses compose_up | {"project": "@", "directory": "DIR", "yaml": "services: {web: {image: 'busybox:test'}}"}
+project Reads compose_config | {"project": "@", "directory": "DIR"}
 "#;
 
 /// A row of the table: kind, tool, use and arguments.

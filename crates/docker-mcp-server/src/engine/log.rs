@@ -446,23 +446,6 @@ mod tests {
     }
 
     #[test]
-    fn value_is_hidden_whose_name_is_in_the_line_before_the_window() {
-        for (first, second, expected) in [
-            ("PASSWORD:\n", "hunter2x", "***"),
-            ("- name: DB_PASSWORD\n", "  value: x", "  value: ***"),
-            ("- name: MODE\n", "  value: x", "  value: x"),
-        ] {
-            for (max_lines, max_bytes) in [(1, 99), (9, 12)] {
-                let mut window = Window::new(max_lines, max_bytes);
-                let frames = [frame(1, first), frame(1, second)];
-                read(&frames).into_iter().for_each(|line| window.push(line));
-                let log = window.into_log(Redactor::new(true));
-                assert_eq!(log.text(), expected, "{first}");
-            }
-        }
-    }
-
-    #[test]
     fn a_line_without_an_end_does_not_fill_the_memory() {
         let part = frame(1, &"a".repeat(MAX_LINE_BYTES));
         let lines = read(&[part.clone(), part]);

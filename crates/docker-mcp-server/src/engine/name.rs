@@ -83,16 +83,12 @@ impl NameSyntax for ObjectSyntax {
     }
 }
 
-/// The reason why a string is not a name. Does not repeat the string: it may be long or hostile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct InvalidName(&'static str);
-
 impl<K: NameSyntax> Name<K> {
-    /// Errors when `text` is not an identifier of this kind.
-    pub(crate) fn new(text: &str) -> Result<Self, InvalidName> {
+    /// Errors when `text` is not an identifier of this kind. Does not repeat it: it may be long or hostile.
+    pub(crate) fn new(text: &str) -> Result<Self, ToolError> {
         K::check(text)
             .map(|name| Self(name.to_owned(), PhantomData))
-            .ok_or(InvalidName(K::EXPECTED))
+            .ok_or_else(|| ToolError::invalid_argument(K::EXPECTED))
     }
 }
 
@@ -105,20 +101,6 @@ impl<K> Name<K> {
 impl<K> fmt::Display for Name<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for InvalidName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl std::error::Error for InvalidName {}
-
-impl From<InvalidName> for ToolError {
-    fn from(error: InvalidName) -> Self {
-        Self::invalid_argument(error.0)
     }
 }
 

@@ -210,7 +210,7 @@ impl Tool for ComposeService {
             for name in images {
                 let done = match ImageName::new(name) {
                     Ok(image) => pull(docker, call, &deadline, &image, None).await,
-                    Err(error) => Err(error.into()),
+                    Err(error) => Err(error),
                 };
                 match done {
                     Ok(is_new) => pulled.extend(is_new.then(|| name.to_owned())),

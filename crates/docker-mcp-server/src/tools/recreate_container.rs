@@ -325,7 +325,7 @@ async fn finish(docker: &Docker, container: &ContainerSummary) -> bool {
         return true;
     }
     // A call that is under way ends by itself, unless its process is killed.
-    let Ok(lock) = Lock::take(&container.id) else {
+    let Some(lock) = Lock::take(&container.id) else {
         return false;
     };
     // It may have ended since the list was made, which can be long ago: the ways back of the others take time.
@@ -391,8 +391,8 @@ impl Replacement {
         request: Request,
         grace: u32,
     ) -> Result<(ContainerDetails, Option<String>), ToolError> {
-        let lock = Lock::take(self.old.as_str())
-            .map_err(|_| under_way(self.name.as_str(), &self.kept_name()))?;
+        let under_way = || under_way(self.name.as_str(), &self.kept_name());
+        let lock = Lock::take(self.old.as_str()).ok_or_else(under_way)?;
         let lock = self.begin(lock).await?;
         let replaced = async {
             self.start(&old, &request, grace).await?;
@@ -753,24 +753,22 @@ struct Lock {
     file: Option<File>,
 }
 
-/// Another process is at work.
-struct Locked;
-
 impl Lock {
-    fn take(id: &str) -> Result<Self, Locked> {
+    /// Takes the lock of the container with this id; `None` if another process is at work.
+    fn take(id: &str) -> Option<Self> {
         let path = std::env::temp_dir().join(format!("docker-mcp-server-{id}.lock"));
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let file = match file {
             // Of another user.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(Locked),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return None,
             // No place for files: the name of the old container alone tells.
             Err(_) => None,
             Ok(file) => match file.try_lock() {
-                Err(TryLockError::WouldBlock) => return Err(Locked),
+                Err(TryLockError::WouldBlock) => return None,
                 _ => Some(file),
             },
         };
-        Ok(Self { path, file })
+        Some(Self { path, file })
     }
 
     /// Whether a call has said that the old container comes back.

@@ -80,41 +80,41 @@ async fn plant(lab: &Lab) -> [String; 3] {
 
 /// Objects that are made, shown and removed through the server.
 const CALLS: &str = r#"
-create_volume | {"volume": "$VOLUME", "labels": $VLABELS}
-create_network | {"network": "$NETWORK", "labels": $NLABELS}
-build_image | {"tag": "$IMAGE", "dockerfile": $DOCKERFILE, "build_args": $ARGS, "no_cache": true}
-build_image | {"tag": "$IMAGE", "dockerfile": $DOCKERFAIL, "build_args": $ARGS}
-tag_image | {"image": "$IMAGE", "new_name": "$BOTH"}
-push_image | {"image": "$BOTH", "confirm": "$BOTH"}
+create_volume | {"volume": "P-volume", "labels": $volume}
+create_network | {"network": "P-network", "labels": $network}
+build_image | {"tag": "P-image", "dockerfile": $DOCKERFILE, "build_args": $argument, "no_cache": true}
+build_image | {"tag": "P-image", "dockerfile": $DOCKERFAIL, "build_args": $argument}
+tag_image | {"image": "P-image", "new_name": "127.0.0.1:9/P-image:1"}
+push_image | {"image": "127.0.0.1:9/P-image:1", "confirm": "127.0.0.1:9/P-image:1"}
 pull_image | {"image": "127.0.0.1:9/x:1"}
 list_images | {"limit": 100}
-list_images | {"image": "$IMAGE"}
-create_container | {"image": "$IMAGE", "name": "$MADE", "env": $ENV, "labels": $LABELS, "command": $WORDS}
-update_container | {"container": "$RUNS", "memory_mb": 64}
-recreate_container | {"container": "$RUNS", "changes": {"env": $ENV}, "confirm": "$RUNS"}
-connect_network | {"network": "$NETWORK", "container": "$RUNS"}
+list_images | {"image": "P-image"}
+create_container | {"image": "P-image", "name": "P-made", "env": $env, "labels": $label, "command": $WORDS}
+update_container | {"container": "P-runs", "memory_mb": 64}
+recreate_container | {"container": "P-runs", "changes": {"env": $env}, "confirm": "P-runs"}
+connect_network | {"network": "P-network", "container": "P-runs"}
 list_networks | {}
-list_networks | {"network": "$NETWORK"}
+list_networks | {"network": "P-network"}
 list_volumes | {}
-list_volumes | {"volume": "$VOLUME"}
-connect_network | {"network": "$NETWORK", "container": "$RUNS", "disconnect": true, "confirm": "$RUNS"}
-remove_network | {"network": "$NETWORK", "confirm": "$NETWORK"}
-remove_volume | {"volume": "$VOLUME", "confirm": "$VOLUME"}
-compose_up | {"directory": "$DIR/good", "project": "$PROJECT"}
-compose_up | {"directory": "$DIR/bad", "project": "$PROJECT"}
-compose_up | {"directory": "$DIR/worse", "project": "$PROJECT"}
-compose_config | {"directory": "$DIR/good", "project": "$PROJECT"}
-compose_config | {"directory": "$DIR/bad", "project": "$PROJECT"}
-compose_config | {"directory": "$DIR/worse", "project": "$PROJECT"}
-compose_service | {"project": "$PROJECT", "action": "restart"}
-get_container_logs | {"project": "$PROJECT"}
+list_volumes | {"volume": "P-volume"}
+connect_network | {"network": "P-network", "container": "P-runs", "disconnect": true, "confirm": "P-runs"}
+remove_network | {"network": "P-network", "confirm": "P-network"}
+remove_volume | {"volume": "P-volume", "confirm": "P-volume"}
+compose_up | {"directory": "$DIR/good", "project": "P-made"}
+compose_up | {"directory": "$DIR/bad", "project": "P-made"}
+compose_up | {"directory": "$DIR/worse", "project": "P-made"}
+compose_config | {"directory": "$DIR/good", "project": "P-made"}
+compose_config | {"directory": "$DIR/bad", "project": "P-made"}
+compose_config | {"directory": "$DIR/worse", "project": "P-made"}
+compose_service | {"project": "P-made", "action": "restart"}
+get_container_logs | {"project": "P-made"}
 list_compose_projects | {}
-list_compose_projects | {"project": "$PROJECT"}
-compose_service | {"project": "$PROJECT", "action": "down", "confirm": "$PROJECT"}
-execute_command | {"container": "$RUNS", "command": [$PRINT], "shell": true, "max_bytes": 60000, "env": $ENV}
-execute_command | {"container": "$RUNS", "command": $ECHO}
-copy_to_container | {"container": "$RUNS", "path": "/tmp/x", "text": $TEXT}
-copy_from_container | {"container": "$RUNS", "path": "/tmp/x", "max_bytes": 60000}
+list_compose_projects | {"project": "P-made"}
+compose_service | {"project": "P-made", "action": "down", "confirm": "P-made"}
+execute_command | {"container": "P-runs", "command": [$PRINT], "shell": true, "max_bytes": 60000, "env": $env}
+execute_command | {"container": "P-runs", "command": $ECHO}
+copy_to_container | {"container": "P-runs", "path": "/tmp/x", "text": $TEXT}
+copy_from_container | {"container": "P-runs", "path": "/tmp/x", "max_bytes": 60000}
 list_containers | {"all": true, "limit": 50}
 list_events | {"limit": 1000}
 get_system_info | {"disk_usage": true}
@@ -186,8 +186,6 @@ async fn no_output_shows_a_planted_secret() {
     .await;
 
     // What is made through the server.
-    let (image, made) = (lab.name("image"), lab.name("made"));
-    let [network, volume] = ["network", "volume"].map(|name| lab.name(name));
     let lines = |word: &str, place: &str| {
         let members = members(place);
         let lines = members.as_object().unwrap().iter();
@@ -206,7 +204,6 @@ async fn no_output_shows_a_planted_secret() {
         lines("LABEL", "imagelabel"),
         print()
     );
-    let project = lab.name("made");
     let service = json!({"services": {"web": {"image": "busybox:test", "environment": at("compose"), "labels": members("label"),
         "command": ["sh", "-c", print() + "; sleep 600"], "stop_grace_period": "0s"}}});
     folder.write("good/compose.yml", &service.to_string());
@@ -218,35 +215,24 @@ async fn no_output_shows_a_planted_secret() {
         "worse/compose.yml",
         &format!("services:\n  web: {{}}\n{}", at("text").join("\n")),
     );
-    let both = format!("{registry}/{image}:1");
     let text = |value: Value| value.to_string();
-    let calls = calls_of(
-        CALLS,
-        &[
-            ("$IMAGE", &image),
-            ("$BOTH", &both),
-            ("$NETWORK", &network),
-            ("$VOLUME", &volume),
-            ("$RUNS", &runs),
-            ("$MADE", &made),
-            ("$PROJECT", &project),
-            ("$DIR", folder.str()),
-            (
-                "$DOCKERFAIL",
-                &text(json!(format!("{dockerfile}RUN false\n"))),
-            ),
-            ("$DOCKERFILE", &text(json!(dockerfile))),
-            ("$ARGS", &text(members("argument"))),
-            ("$ENV", &text(members("env"))),
-            ("$LABELS", &text(members("label"))),
-            ("$VLABELS", &text(members("volume"))),
-            ("$NLABELS", &text(members("network"))),
-            ("$WORDS", &text(command(&["sh", "-c", "sleep 600"]))),
-            ("$PRINT", &text(json!(print()))),
-            ("$ECHO", &text(command(&["echo"]))),
-            ("$TEXT", &text(json!(at("text").join("\n")))),
-        ],
-    );
+    let places = ["env", "label", "volume", "network", "argument"];
+    let places = places.map(|place| (format!("${place}"), text(members(place))));
+    let dockerfail = text(json!(format!("{dockerfile}RUN false\n")));
+    let prefix = lab.name("");
+    let words = [
+        ("P-", &*prefix),
+        ("$DIR", folder.str()),
+        ("$DOCKERFAIL", &dockerfail),
+        ("$DOCKERFILE", &text(json!(dockerfile))),
+        ("$WORDS", &text(command(&["sh", "-c", "sleep 600"]))),
+        ("$PRINT", &text(json!(print()))),
+        ("$ECHO", &text(command(&["echo"]))),
+        ("$TEXT", &text(json!(at("text").join("\n")))),
+    ];
+    let places = places.iter().map(|(word, value)| (&**word, &**value));
+    let words: Vec<_> = words.into_iter().chain(places).collect();
+    let calls = calls_of(CALLS, &words);
     let mut failed = Vec::new();
     for (tool, arguments) in calls {
         if outputs.call(tool, arguments).await["result"]["isError"] == true {
@@ -258,6 +244,7 @@ async fn no_output_shows_a_planted_secret() {
                     compose_config compose_config";
     assert_eq!(failed.join(" "), expected);
     let outputs = &outputs;
+    let [made, image] = ["made", "image"].map(|name| lab.name(name));
     let on_each = [&runs, &ends, &fails, &made].map(async |container| {
         for (tool, arguments) in calls_of(ON_EACH, &[("$ID", container)]) {
             outputs.call(tool, arguments).await;
@@ -287,7 +274,7 @@ async fn no_output_shows_a_planted_secret() {
         outputs.call(&format!("{verb}_container"), arguments).await;
     }
     lab.remove(&made).await;
-    for image in [both, image] {
+    for image in [format!("{registry}/{image}:1"), image] {
         let removal = json!({"image": image, "confirm": image});
         outputs.call("remove_image", removal).await;
     }

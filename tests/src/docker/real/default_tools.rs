@@ -77,24 +77,23 @@ async fn early_exit_is_explained() {
     .await;
 }
 
+const FAILED_STARTS: &str = r#"
+start_container | {"container": "P-missing"} | ! Its command is not in the image
+start_container | {"container": "P-no-exec"} | ! exists and cannot be executed
+start_container | {"container": "P-second"} | ! The host port that it publishes is taken
+start_container | {"container": "P-paused"} | ! paused
+"#;
+
 #[tokio::test]
 async fn failed_start_is_explained() {
     let Some(lab) = lab().await else { return };
-    let missing = lab.create("missing", &["/nope"], json!({})).await;
-    let no_exec = lab.create("no-exec", &["/etc"], json!({})).await;
+    lab.create("missing", &["/nope"], json!({})).await;
+    lab.create("no-exec", &["/etc"], json!({})).await;
     let (_, taken) = lab.publish("first").await;
-    let second = lab.create("second", &["true"], published(&taken)).await;
-    for (container, expected) in [
-        (missing, "Its command is not in the image"),
-        (no_exec, "exists and cannot be executed"),
-        (second, "The host port that it publishes is taken"),
-    ] {
-        fails_with!(lab, "start_container", {"container": container}, expected);
-    }
-
+    lab.create("second", &["true"], published(&taken)).await;
     let name = lab.sleep("paused", json!({})).await;
     lab.docker.pause_container(&name).await.unwrap();
-    fails_with!(lab, "start_container", {"container": name}, "paused");
+    lab.steps(FAILED_STARTS, &[]).await;
 }
 
 #[tokio::test]
@@ -210,17 +209,26 @@ async fn log(lab: &Lab, name: &str, more: Value) -> Value {
     succeed(lab, "get_container_logs", arguments).await
 }
 
-/// The arguments of a call on a log of 150 lines and one of stderr, and what it answers.
+/// Calls on a log of 150 lines and one of stderr, on one that is not kept, on an empty one, and on one with a long line: a
+/// search cannot reveal a value, and nothing is hidden by writing over it.
 const READ: &str = r#"
-{"tail": 2, "stream": "stdout"} | {"log": "line 149\nline 150", "lines": 2, "truncated": true}
-{} | {"lines": 100}
-{"tail": 500} | {"lines": 151, "truncated": false}
-{"stream": "stderr"} | {"log": "oops"}
-{"since": "1h"} | {"lines": 100}
-{"since": "2100-01-01T00:00:00Z"} | {"lines": 0}
-{"grep": "^LINE 1[57]$"} | {"log": "line 15\nline 17"}
-{"grep": "^line", "tail": 2} | {"log": "line 149\nline 150"}
-{"grep": "^line", "until": "1h"} | {"log": ""}
+get_container_logs | {"container": "P-lines", "tail": 2, "stream": "stdout"} | {"log": "line 149\nline 150", "lines": 2, "truncated": true}
+get_container_logs | {"container": "P-lines"} | {"lines": 100}
+get_container_logs | {"container": "P-lines"} | ask for more with `tail`
+get_container_logs | {"container": "P-lines", "tail": 500} | {"lines": 151, "truncated": false}
+get_container_logs | {"container": "P-lines", "stream": "stderr"} | {"log": "oops"}
+get_container_logs | {"container": "P-lines", "since": "1h"} | {"lines": 100}
+get_container_logs | {"container": "P-lines", "since": "2100-01-01T00:00:00Z"} | {"lines": 0}
+get_container_logs | {"container": "P-lines", "grep": "^LINE 1[57]$"} | {"log": "line 15\nline 17"}
+get_container_logs | {"container": "P-lines", "grep": "^line", "tail": 2} | {"log": "line 149\nline 150"}
+get_container_logs | {"container": "P-lines", "grep": "^line", "until": "1h"} | {"log": ""}
+get_container_logs | {} | ! either `container`, or `project`
+get_container_logs | {"container": "P-lines", "project": "x"} | ! either `container`, or `project`
+get_container_logs | {"container": "P-mute"} | ! log driver & json-file
+get_container_logs | {"container": "P-silent"} | {"log": "", "lines": 0}
+get_container_logs | {"container": "P-long", "grep": "canary-31"} | {"log": ""}
+get_container_logs | {"container": "P-long", "grep": "error"} | {"log": "ERROR first\\rall fine"}
+get_container_logs | {"container": "P-long"} | more bytes)"
 "#;
 
 #[tokio::test]
@@ -228,59 +236,29 @@ async fn logs_are_read_and_searched() {
     let Some(lab) = lab().await else { return };
     let script = "for i in $(seq 150); do echo line $i; done; echo oops >&2";
     let name = lab.finish("lines", &["sh", "-c", script], json!({})).await;
+    let none = json!({"HostConfig": {"LogConfig": {"Type": "none"}}});
+    lab.finish("mute", &["echo", "hi"], none).await;
+    lab.finish("silent", &["true"], json!({})).await;
+    let script =
+        r"printf 'ERROR first\rall fine\n'; printf '%040000d password=canary-31 needle\n' 7";
+    let long = lab.finish("long", &["sh", "-c", script], json!({})).await;
+    lab.steps(READ, &[]).await;
 
-    for row in READ.trim().lines() {
-        let (arguments, expected) = row.split_once(" | ").unwrap();
-        let read = log(&lab, &name, serde_json::from_str(arguments).unwrap()).await;
-        let expected: Value = serde_json::from_str(expected).unwrap();
-        assert_has!(read, expected);
-    }
-    let hundred = log(&lab, &name, json!({})).await;
-    assert_contains(&hundred["note"], "tail");
     let timed = json!({"tail": 1, "stream": "stderr", "timestamps": true});
     let timed = log(&lab, &name, timed).await;
-    let timed = timed["log"].as_str().unwrap();
-    assert_starts_with(&timed, "20");
-    assert_ends_with(&timed, "Z oops");
+    assert_starts_with(&timed["log"], "20");
+    assert_ends_with(&timed["log"], "Z oops");
     let arguments = json!({"container": name, "since": "soon"});
     let error = invalid(&lab, "get_container_logs", arguments).await;
     assert_eq!(error["data"]["field"], "since", "{error}");
     let arguments = json!({"container": name, "grep": "x".repeat(1_001)});
     invalid(&lab, "get_container_logs", arguments).await;
-    for wrong in [json!({}), json!({"container": name, "project": "x"})] {
-        fails_with!(
-            lab,
-            "get_container_logs",
-            wrong,
-            "either `container`, or `project`"
-        );
-    }
-
-    let none = json!({"HostConfig": {"LogConfig": {"Type": "none"}}});
-    let name = lab.finish("mute", &["echo", "hi"], none).await;
-    fails_with!(lab, "get_container_logs", {"container": name}, "log driver", "json-file");
-    let silent = lab.finish("silent", &["true"], json!({})).await;
-    let empty = log(&lab, &silent, json!({})).await;
-    assert_eq!((&empty["log"], &empty["lines"]), (&json!(""), &json!(0)));
-
-    let script =
-        r"printf 'ERROR first\rall fine\n'; printf '%040000d password=canary-31 needle\n' 7";
-    let name = lab.finish("long", &["sh", "-c", script], json!({})).await;
-    let found = log(&lab, &name, json!({"grep": "needle$"})).await;
-    let line = found["log"].as_str().unwrap();
-    assert_starts_with(&line, "… 000");
-    assert_ends_with(&line, "7 password=*** needle… (38990 more bytes)");
+    let found = log(&lab, &long, json!({"grep": "needle$"})).await;
+    assert_starts_with(&found["log"], "… 000");
+    assert_ends_with(&found["log"], "7 password=*** needle… (38990 more bytes)");
     // The engine sends it in several frames, each with a time.
-    let timed = log(&lab, &name, json!({"grep": "needle$", "timestamps": true})).await;
+    let timed = log(&lab, &long, json!({"grep": "needle$", "timestamps": true})).await;
     assert_eq!(timed["log"].as_str().unwrap().matches("Z ").count(), 1);
-    // A search cannot reveal a value.
-    let found = log(&lab, &name, json!({"grep": "canary-31"})).await;
-    assert_eq!(found["log"], "");
-    // Nothing is hidden by writing over it.
-    let found = log(&lab, &name, json!({"grep": "error"})).await;
-    assert_eq!(found["log"], r"ERROR first\rall fine");
-    let all = log(&lab, &name, json!({})).await;
-    assert_ends_with(&all["log"], "more bytes)");
 }
 
 #[tokio::test]

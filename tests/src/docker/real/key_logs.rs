@@ -22,98 +22,64 @@ fn body(width: usize, lines: usize, last: usize) -> Vec<String> {
     body
 }
 
-struct KeyLog {
-    lab: Lab,
-    container: String,
-    project: String,
-    /// The inner lines of its keys.
-    secrets: Vec<String>,
-    lines: usize,
-}
-
-impl KeyLog {
-    /// A container whose log has these keys, each followed by two other lines.
-    async fn new(keys: &[(&str, usize, usize)]) -> Option<Self> {
-        let lab = lab().await?;
-        let (mut lines, mut secrets) = (vec!["started".to_owned()], Vec::new());
-        for (label, width, last) in keys {
-            let body = body(*width, 7, *last);
-            lines.push(format!("-----BEGIN {label}-----"));
-            lines.extend(body.iter().cloned());
-            lines.push(format!("-----END {label}-----"));
-            lines.extend(["loaded the key".to_owned(), "ready to serve".to_owned()]);
-            secrets.extend(body);
-        }
-        let script = format!("cat <<'E'\n{}\nE\nsleep 600", lines.join("\n"));
-        let project = lab.name("shop");
-        let labels = json!({"Labels": of_compose(&project, "web")});
-        let container = lab.run("web", &["sh", "-c", &script], labels).await;
-        Some(Self {
-            lab,
-            container,
-            project,
-            secrets,
-            lines: lines.len(),
-        })
+#[tokio::test]
+async fn no_window_of_a_log_shows_a_line_of_a_key() {
+    let Some(lab) = lab().await else { return };
+    let (mut lines, mut secrets) = (vec!["started".to_owned()], Vec::new());
+    // Each key is followed by two other lines.
+    for (label, width, last) in [
+        ("PRIVATE KEY", 64, 24),
+        ("RSA PRIVATE KEY", 64, 13),
+        ("OPENSSH PRIVATE KEY", 70, 20),
+        ("EC PRIVATE KEY", 48, 17),
+    ] {
+        let body = body(width, 7, last);
+        lines.push(format!("-----BEGIN {label}-----"));
+        lines.extend(body.iter().cloned());
+        lines.push(format!("-----END {label}-----"));
+        lines.extend(["loaded the key".to_owned(), "ready to serve".to_owned()]);
+        secrets.extend(body);
     }
-
-    /// Calls a tool; nothing that it answers has a part of a key.
-    async fn ask(&self, tool: &str, mut arguments: Value) -> String {
-        arguments["container"] = json!(self.container);
-        self.ask_exactly(tool, arguments).await
-    }
-
-    async fn ask_exactly(&self, tool: &str, arguments: Value) -> String {
-        let shown = call(&self.lab, tool, arguments.clone()).await;
+    let script = format!("cat <<'E'\n{}\nE\nsleep 600", lines.join("\n"));
+    let project = lab.name("shop");
+    let labels = json!({"Labels": of_compose(&project, "web")});
+    let web = lab.run("web", &["sh", "-c", &script], labels).await;
+    lab.until_written(&web, "ready to serve", 4).await;
+    let ask = async |tool: &str, arguments: Value| {
+        let shown = call(&lab, tool, arguments.clone()).await;
         assert_eq!(shown["isError"], false, "{tool} {arguments}: {shown}");
-        let text = shown["content"][0]["text"].as_str().unwrap().to_owned();
-        for secret in &self.secrets {
+        let text = shown["content"][0]["text"].to_string();
+        for secret in &secrets {
             let part = &secret[..secret.len().min(12)];
             assert!(!text.contains(part), "{tool} {arguments}: {text}");
         }
         text
+    };
+    let read = async |more: Value| {
+        let arguments = merged(more, json!({"container": web}));
+        ask("get_container_logs", arguments).await
+    };
+    let of_project = async |more: Value| {
+        let arguments = merged(more, json!({"project": project}));
+        ask("get_container_logs", arguments).await
+    };
+    for tail in 1..=lines.len() {
+        let shown = read(json!({"tail": tail})).await;
+        assert_contains(&shown, "ready to serve");
+        read(json!({"tail": tail, "timestamps": true})).await;
+        of_project(json!({"tail": tail})).await;
     }
-}
-
-#[tokio::test]
-async fn no_window_of_a_log_shows_a_line_of_a_key() {
-    for keys in [
-        &[("PRIVATE KEY", 64, 24)][..],
-        &[("RSA PRIVATE KEY", 64, 13), ("OPENSSH PRIVATE KEY", 70, 20)],
-        &[("EC PRIVATE KEY", 48, 17)],
-    ] {
-        let Some(log) = KeyLog::new(keys).await else {
-            return;
-        };
-        let name = log.lab.name("web");
-        log.lab.until(&name, "running").await;
-        let until = json!({"tail": 500, "until_match": "^ready to serve$", "follow_seconds": 600});
-        log.ask("get_container_logs", until).await;
-        for tail in 1..=log.lines {
-            let shown = log.ask("get_container_logs", json!({"tail": tail})).await;
-            assert!(shown.contains("ready to serve"), "{shown}");
-            let timed = json!({"tail": tail, "timestamps": true});
-            log.ask("get_container_logs", timed).await;
-            let project = json!({"project": log.project, "tail": tail});
-            log.ask_exactly("get_container_logs", project).await;
-        }
-        let patterns = log
-            .secrets
-            .iter()
-            .map(|secret| secret[..6].replace('+', "\\+"));
-        let all = [".", "=", "[A-Z]", "^.{10,50}$"].map(str::to_owned);
-        for pattern in patterns.chain(all) {
-            let grep = json!({"grep": pattern, "tail": 5000});
-            log.ask("get_container_logs", grep).await;
-            let project = json!({"project": log.project, "grep": pattern});
-            log.ask_exactly("get_container_logs", project).await;
-        }
-        for tail in [1, 3, 4, 5, 9] {
-            let until = json!({"tail": tail, "until_match": "[A-Z]{2}|ready", "follow_seconds": 5});
-            log.ask("get_container_logs", until).await;
-        }
-        log.ask("diagnose_container", json!({})).await;
+    let patterns = secrets.iter().map(|secret| secret[..6].replace('+', "\\+"));
+    let all = [".", "=", "[A-Z]", "^.{10,50}$"].map(str::to_owned);
+    for pattern in patterns.chain(all) {
+        read(json!({"grep": pattern, "tail": 5000})).await;
+        of_project(json!({"grep": pattern})).await;
     }
+    for tail in [1, 3, 4, 5, 9, 500] {
+        let until = json!({"tail": tail, "until_match": "[A-Z]{2}|ready", "follow_seconds": 5});
+        read(until).await;
+    }
+    ask("diagnose_container", json!({"container": web})).await;
 }
 
 #[tokio::test]

@@ -7,33 +7,24 @@ async fn lab() -> Option<Lab> {
     Some(Lab::at(real::podman()?, &[]).await)
 }
 
+const CONTAINER: &str = r#"
+create_container | {"image": "busybox:test", "name": "P-web", "command": ["sh", "-c", "echo hello; echo oops >&2; sleep 600"], "env": {"WORD": "one"}} | {"state": "running"}
+list_containers | {"name": "P-web"} | "name":"P-web" & "state":"running"
+get_container | {"container": "P-web"} | {"state": {"status": "running"}}
+get_container_logs | {"container": "P-web"} | hello & oops
+execute_command | {"container": "P-web", "command": ["cat", "/proc/1/cmdline"]} | {"exit_code": 0}
+restart_container | {"container": "P-web", "timeout_seconds": 0} | {"after": "running"}
+stop_container | {"container": "P-web", "timeout_seconds": 0} | {"after": "exited"}
+start_container | {"container": "P-web"} | {"after": "running"}
+remove_container | {"container": "P-web", "force": true, "confirm": "P-web"} | removed
+get_container | {"container": "P-web"} | ! no container
+"#;
+
 #[tokio::test]
 async fn podman_containers_are_listed_and_changed() {
     let Some(lab) = lab().await else { return };
     lab.server.wait_for_status("online").await;
-    let name = lab.name("web");
-    let script = ["sh", "-c", "echo hello; echo oops >&2; sleep 600"];
-    let created = succeed!(lab, "create_container", {"image": "busybox:test", "name": name,
-        "command": script, "env": {"WORD": "one"}});
-    assert_eq!(created["state"], "running", "{created}");
-    let listed = succeed!(lab, "list_containers", {"name": name});
-    assert_has!(listed["containers"][0], {"name": name, "state": "running"});
-    let shown = succeed!(lab, "get_container", {"container": name});
-    assert_has!(shown, {"state": {"status": "running"}});
-    let log = succeed!(lab, "get_container_logs", {"container": name});
-    assert_contains(&log["log"], "hello");
-    assert_contains(&log["log"], "oops");
-    let ran = succeed!(lab, "execute_command", {"container": name, "command": ["cat", "/proc/1/cmdline"]});
-    assert_eq!(ran["exit_code"], 0, "{ran}");
-    let now = json!({"container": name, "timeout_seconds": 0});
-    let restarted = succeed(&lab, "restart_container", now.clone()).await;
-    assert_eq!(restarted["after"], "running", "{restarted}");
-    let stopped = succeed(&lab, "stop_container", now).await;
-    assert_eq!(stopped["after"], "exited", "{stopped}");
-    let started = succeed(&lab, "start_container", json!({"container": name})).await;
-    assert_eq!(started["after"], "running", "{started}");
-    succeed!(lab, "remove_container", {"container": name, "force": true, "confirm": name});
-    fails_with!(lab, "get_container", {"container": name}, "no container");
+    lab.steps(CONTAINER, &[]).await;
 }
 
 #[tokio::test]

@@ -110,14 +110,6 @@ async fn works(lab: &Lab, server: &Server, name: &str) {
 }
 
 #[tokio::test]
-async fn client_with_valid_certificate_is_accepted() {
-    let Some(lab) = lab().await else { return };
-    let engine = Encrypted::start(&lab.host).await;
-    let server = with_certificates(&engine.host, client("mutual-ca.pem").path()).await;
-    works(&lab, &server, "web").await;
-}
-
-#[tokio::test]
 async fn invalid_certificate_is_explained() {
     let Some(host) = real::docker() else { return };
     // One client does not trust the authority of the engine, and one has no key.
@@ -151,24 +143,27 @@ fn context(folder: &Folder, certificates: &Folder, host: &str, name: &str) {
     fs::write(folder.path().join("config.json"), config).unwrap();
 }
 
+/// By variables, and by a context, which has certificates of its own.
 #[tokio::test]
-async fn docker_context_has_its_own_certificates() {
+async fn client_with_valid_certificate_is_accepted() {
     let Some(lab) = lab().await else { return };
     let engine = Encrypted::start(&lab.host).await;
-    let (config, shop) = (Folder::new(), Folder::new());
-    context(&config, &client("mutual-ca.pem"), &engine.host, "remote");
+    let (certificates, config, shop) = (client("mutual-ca.pem"), Folder::new(), Folder::new());
+    context(&config, &certificates, &engine.host, "remote");
     shop.write("compose.yml", &web_project("init: true", ""));
-    let env = [
-        ("DOCKER_CONFIG", config.str()),
-        ("DOCKER_MCP_PROJECT_DIR", shop.str()),
-    ];
-    // An empty one is none.
-    for (name, context) in [("current", ""), ("named", "remote")] {
-        let env = [&env[..], &[("DOCKER_CONTEXT", context)]].concat();
-        let server = in_front_of("", &env).await;
+    let directory = ("DOCKER_MCP_PROJECT_DIR", shop.str());
+    let path = ("DOCKER_CERT_PATH", certificates.str());
+    let config = ("DOCKER_CONFIG", config.str());
+    for (name, host, env) in [
+        ("direct", &*engine.host, [("DOCKER_TLS_VERIFY", "1"), path]),
+        // An empty one is none.
+        ("current", "", [config, ("DOCKER_CONTEXT", "")]),
+        ("named", "", [config, ("DOCKER_CONTEXT", "remote")]),
+    ] {
+        let server = in_front_of(host, &[&env[..], &[directory]].concat()).await;
         works(&lab, &server, name).await;
         // Its programs use the same engine.
-        let project = lab.name(name);
+        let project = lab.name(&format!("{name}-shop"));
         let up = succeed!(server, "compose_up", {"directory": shop.path(), "project": project});
         assert_eq!(up["running"], 1, "{up}");
         assert_eq!(lab.state(&format!("{project}-web-1")).await, "running");

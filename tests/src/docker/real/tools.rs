@@ -1,16 +1,13 @@
 //! The toolsets beside the default one.
 
 mod bounds;
-mod compose_beside;
 mod compose_bounds;
 mod compose_cli;
-mod compose_files;
 mod compose_programs;
 mod confirmations;
 mod containers;
 mod exec;
 mod files;
-mod hidden_names;
 mod host_network;
 mod images;
 mod kept_work;

@@ -16,12 +16,24 @@ const LISTS: [&str; 6] = [
     "prune",
 ];
 
-/// Objects that another program has made, by all names that they have.
+/// Objects that another program has made, by all names that they have, and others that have to do with them.
 struct Theirs {
     container: Vec<String>,
     volume: Vec<String>,
     network: Vec<String>,
     image: Vec<String>,
+    project: Vec<String>,
+    /// A container in their network that mounts their volume, and the volume and the network of theirs.
+    visible: [String; 3],
+    /// The port that their container publishes.
+    port: String,
+}
+
+/// The rules that hide the objects of another program: their container by its label, and the others by their names.
+fn hiding(lab: &Lab) -> String {
+    let names = lab.name("hidden-");
+    let label = format!("com.docker.compose.project={names}project");
+    format!("name={names}net,name={names}vol,label={label}")
 }
 
 /// All calls of the table, with the object's name in each of its forms.
@@ -33,7 +45,7 @@ fn calls(theirs: &Theirs, own: &str) -> Vec<Row> {
         ("image", &theirs.image),
         ("name", &theirs.image[..1]),
         ("new", &theirs.volume[..1]),
-        ("project", &theirs.volume[..1]),
+        ("project", &theirs.project),
     ];
     let mut calls = Vec::new();
     for (kind, names) in kinds {
@@ -44,29 +56,43 @@ fn calls(theirs: &Theirs, own: &str) -> Vec<Row> {
     calls
 }
 
-/// An image, a volume, a network and a container of another program.
+/// Makes the objects of another program, whose names contain `-hidden-`, and those that have to do with them.
 async fn plant(lab: &Lab) -> Theirs {
-    let name = lab.name("secret");
     let base = lab.create("base", &["true"], json!({})).await;
     let (picture, image) = (lab.name("picture"), lab.image("picture", &base).await);
-    let more = json!({"Image": image, "Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": name},
-        "Volumes": {"/anonymous": {}}});
-    let container = lab.sleep("secret", more).await;
-    let anonymous = lab.inspect(&container).await["Mounts"][0]["Name"].take();
-    lab.volume("secret", json!({})).await;
-    let network = lab.network("secret").await;
+    let (net, id_of_net) = (lab.name("hidden-net"), lab.network("hidden-net").await);
+    lab.network("net").await;
+    let vol = lab.volume("hidden-vol", json!({})).await;
+    let visible_vol = lab.volume("vol", json!({})).await;
+    let project = lab.name("hidden-project");
+    let more = json!({"Image": image, "Volumes": {"/anonymous": {}},
+        "Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": project},
+        "HostConfig": {"NetworkMode": lab.name("net"), "Binds": [format!("{visible_vol}:/d")]}});
+    let container = lab.sleep("hidden-web", merged(published("0"), more)).await;
+    let address = lab.address(&container).await;
+    let mounts = lab.inspect(&container).await["Mounts"].take();
+    let mut mounts = mounts.as_array().unwrap().iter();
+    let anonymous = mounts.find(|mount| mount["Destination"] == "/anonymous");
+    let anonymous = anonymous.unwrap()["Name"].as_str().unwrap().to_owned();
+    // Its log names the hidden service, as a message about a failed connection does.
+    let script = "echo 'dial tcp: lookup web: connection refused' >&2; exec sleep 600";
+    let more = json!({"HostConfig": {"NetworkMode": net, "Binds": [format!("{vol}:/d:ro")]}});
+    let web = lab.run("web", &["sh", "-c", script], more).await;
     let id = lab.id(&container).await;
     let hex = image.trim_start_matches("sha256:").to_owned();
     Theirs {
         container: vec![container, id.clone(), id[..12].to_owned()],
-        volume: vec![name.clone(), anonymous.as_str().unwrap().to_owned()],
-        network: vec![name.clone(), network],
+        volume: vec![vol, anonymous],
+        network: vec![net, id_of_net],
         image: vec![
             format!("{picture}:1"),
             format!("docker.io/library/{picture}:1"),
             image,
             hex[..12].to_owned(),
         ],
+        project: vec![project],
+        visible: [web, visible_vol, lab.name("net")],
+        port: address.rsplit(':').next().unwrap().to_owned(),
     }
 }
 
@@ -76,12 +102,11 @@ async fn bounds_hold_for_every_tool_and_every_name() {
     let theirs = plant(&lab).await;
     let own = lab.name("own");
     succeed!(lab, "create_container", {"image": "busybox:test", "name": own, "command": ["sleep", "600"]});
-    let name = &theirs.volume[0];
-    let deny = format!("name={name}");
-    let allow = format!("name={own}");
+    let (deny, allow) = (hiding(&lab), format!("name={own}"));
+    let shop = Folder::new();
+    let file = shop.write("compose.yml", &web_project("", ""));
     // Builds would be refused for another reason.
-    let dir = Folder::new();
-    let policy = dir.write("policy.json", r#"{"create": {"host_namespaces": true}}"#);
+    let policy = shop.write("policy.json", r#"{"create": {"host_namespaces": true}}"#);
     for (option, value) in [
         ("DOCKER_MCP_DENY", &*deny),
         ("DOCKER_MCP_ALLOW", &allow),
@@ -92,9 +117,10 @@ async fn bounds_hold_for_every_tool_and_every_name() {
         let env = [
             (option, value),
             ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
+            ("DOCKER_MCP_PROJECT_DIR", shop.str()),
         ];
         let bounded = lab_with(&env).await.unwrap();
-        for (kind, tool, what, arguments) in calls(&theirs, &own) {
+        for (kind, tool, what, mut arguments) in calls(&theirs, &own) {
             let is_refused = match option {
                 // Images are visible.
                 "DOCKER_MCP_DENY" | "DOCKER_MCP_ALLOW" => !matches!(kind, "image" | "name"),
@@ -102,16 +128,16 @@ async fn bounds_hold_for_every_tool_and_every_name() {
                 "DOCKER_MCP_NO_DESTRUCTIVE" => what == Use::Loses,
                 _ => what != Use::Reads,
             };
-            // Directories have bounds of their own, with a table of their own.
             if arguments["directory"].is_string() {
-                continue;
+                arguments["directory"] = json!(shop.path());
             }
-            // Of what is allowed only that is done which makes nothing: the objects are still needed.
+            // Of what is allowed only that is done which makes nothing: the objects are still needed. A project is
+            // shown whatever would be refused.
             let makes_nothing = ["get_", "list_", "diagnose_", "copy_from_"]
                 .iter()
                 .any(|begin| tool.starts_with(begin));
             let is_harmless = what == Use::Reads && makes_nothing;
-            if !is_refused && !is_harmless {
+            if tool == "compose_config" || !is_refused && !is_harmless {
                 continue;
             }
             let text = refusal(&bounded, tool, &arguments).await;
@@ -130,8 +156,105 @@ async fn bounds_hold_for_every_tool_and_every_name() {
             let expected = reasons.iter().any(|reason| text.contains(reason));
             assert!(expected, "{option} {tool} {arguments}: {text}");
         }
+        succeed!(bounded, "get_container", {"container": own});
+        if option == "DOCKER_MCP_ALLOW" {
+            fails_with!(bounded, "create_container", {"image": "busybox:test"}, "give a name");
+        }
     }
-    assert_eq!(lab.state(&theirs.container[0]).await, "running");
+    let [name, id, _] = &theirs.container[..] else {
+        panic!("{:?}", theirs.container);
+    };
+    assert_has!(lab.inspect(name).await, {"Id": id, "State": {"Running": true}});
+    assert_eq!(fs::read_to_string(file).unwrap(), web_project("", ""));
+}
+
+/// Calls with names that are nearly those of hidden objects, or that meet one of them.
+const NEAR: &str = r#"
+compose_service | {"project": "P-hidde-project", "action": "start"}
+list_compose_projects | {"project": "P-hidde-project"}
+create_container | {"image": "busybox:test", "pid": "container:P-hidde-web"}
+create_container | {"image": "busybox:test", "name": "P-taken", "command": ["true"], "ports": ["PORT:80"]}
+create_network | {"network": "P-net"}
+diagnose_container | {"container": "P-taken"}
+get_container | {"container": "HIDDEN"}
+list_images | {}
+list_networks | {}
+list_volumes | {}
+prune | {"what": "containers", "all": true}
+prune | {"what": "images", "all": true}
+prune | {"what": "networks", "all": true}
+prune | {"what": "volumes", "all": true}
+prune | {"what": "build_cache", "all": true}
+"#;
+
+/// Calls of all tools, with names that are nearly those of hidden objects, and with visible objects.
+fn calls_near(lab: &Lab, theirs: &Theirs) -> Vec<(&'static str, Value)> {
+    let near = |name: &str| lab.name(&format!("hidde-{name}"));
+    let [container, volume, network] = &theirs.visible;
+    let mut calls = Vec::new();
+    for (kind, names) in [
+        ("container", [near("web"), container.clone()]),
+        ("volume", [near("vol"), volume.clone()]),
+        ("network", [near("net"), network.clone()]),
+        ("image", [near("image:1"), near("image:2")]),
+        ("name", [near("image:1"), near("image:2")]),
+        ("project", [near("project"), lab.name("nope")]),
+    ] {
+        for name in names {
+            for (_, tool, _, mut arguments) in rows_on(&[kind], &name, container) {
+                if tool == "create_container" {
+                    arguments["name"] = json!(lab.name("taken"));
+                }
+                calls.push((tool, arguments.clone()));
+                arguments["confirm"] = json!(name);
+                calls.push((tool, arguments));
+            }
+        }
+    }
+    let prefix = lab.name("");
+    let words = [
+        ("P-", &*prefix),
+        ("HIDDEN", &theirs.container[1]),
+        ("PORT", &theirs.port),
+    ];
+    calls.extend(calls_of(NEAR, &words));
+    calls.extend(LISTS.map(|tool| (tool, json!({}))));
+    calls
+}
+
+/// No tool, resource or prompt mentions a name that its caller did not.
+#[tokio::test]
+async fn names_of_hidden_objects_are_not_mentioned() {
+    let Some(lab) = lab().await else { return };
+    let theirs = plant(&lab).await;
+    let bounded = lab_with(&[("DOCKER_MCP_DENY", &hiding(&lab))])
+        .await
+        .unwrap();
+    let hidden = lab.name("hidden-");
+    let taken = lab.name("taken");
+    for (tool, arguments) in calls_near(&lab, &theirs) {
+        if tool == "create_container" && !lab.inspect(&taken).await.is_null() {
+            lab.remove(&taken).await;
+        }
+        let mut call = json!({"name": tool, "arguments": arguments});
+        for _ in 0..2 {
+            let answer = post(&bounded, "tools/call", call.clone()).await;
+            assert_lacks(&answer.body, &hidden);
+            if !confirms(&answer.json()["result"], &mut call["arguments"]) {
+                break;
+            }
+        }
+    }
+    bounded.wait_for_status("online").await;
+    let listed = bounded.result("resources/list", json!({})).await;
+    assert_lacks(&listed, &hidden);
+    let web = &theirs.container[0];
+    for end in ["", "/logs", "/stats"] {
+        let uri = json!({"uri": format!("docker://containers/{web}{end}")});
+        bounded.error("resources/read", uri).await;
+    }
+    let prompt = json!({"name": "troubleshoot_container", "arguments": {"container": web}});
+    bounded.error("prompts/get", prompt).await;
 }
 
 /// Calls that reach the volume of a container.
@@ -145,8 +268,7 @@ copy_from_container | {"container": "@", "path": "/d"}
 #[tokio::test]
 async fn volumes_of_others_are_neither_read_nor_written_through_a_container() {
     let Some(lab) = lab().await else { return };
-    let theirs = plant(&lab).await;
-    let volume = &theirs.volume[0];
+    let volume = lab.volume("theirs", json!({})).await;
     let user = lab.name("user");
     succeed!(lab, "create_container", {"image": "busybox:test", "name": user,
         "command": ["sleep", "600"], "mounts": [format!("{volume}:/d")]});
@@ -171,30 +293,30 @@ async fn volumes_of_others_are_neither_read_nor_written_through_a_container() {
     succeed!(only_created, "remove_volume", {"volume": own, "confirm": own});
 }
 
-/// Calls that would reach more than their container: the tool, its arguments, and the words of the refusal, or of success.
+/// Calls that would reach more than their container, and some that do not.
 const REACHES: &str = r#"
-create_container | {"image": "busybox:test", "mounts": ["HOST:/h:ro"]} | this path of the host
-create_container | {"image": "busybox:test", "name": "REMOTE", "mounts": ["REMOTE:/h:ro"], "only_create": true} | created
-recreate_container | {"container": "PLAIN", "confirm": "PLAIN", "changes": {"mounts": ["HOST:/h"]}} | this path of the host
-create_container | {"image": "busybox:test", "mounts": ["JOINED:/h:ro"]} | this path of the host
-copy_to_container | {"container": "PLAIN", "path": "/host/x", "text": ""} | read-only
-copy_to_container | {"container": "PLAIN", "path": "/link/x", "text": ""} | read-only
-copy_to_container | {"container": "PLAIN", "path": "/etc/out", "text": ""} | read-only
-copy_to_container | {"container": "PLAIN", "path": "/etc/app.conf", "text": ""} | is a mount of
-copy_to_container | {"container": "PLAIN", "path": "/hostess", "text": ""} | bytes
-copy_to_container | {"container": "PLAIN", "path": "/memory/x", "text": ""} | is in memory
-copy_to_container | {"container": "PLAIN", "path": "/memory/disk/x", "text": ""} | bytes
-copy_to_container | {"container": "PLAIN", "path": "/dev/shm/x", "text": ""} | is in memory
-copy_to_container | {"container": "PLAIN", "path": "/proc/x", "text": ""} | is in memory
-copy_to_container | {"container": "PLAIN", "path": "/loop/x", "text": ""} | too many
-copy_to_container | {"container": "PLAIN", "path": "/m/x", "text": ""} | is in memory
-copy_to_container | {"container": "PLAIN", "path": "/etc/x", "text": ""} | bytes
-copy_to_container | {"container": "LINKED", "path": "/var/run/app/x", "text": ""} | a file of the host
-copy_to_container | {"container": "LINKED", "path": "/run/x", "text": ""} | a file of the host
-copy_to_container | {"container": "SHARED", "path": "/volume/x", "text": ""} | a file of the host
-copy_to_container | {"container": "SHARED", "path": "/etc/x", "text": ""} | a file of the host
-copy_to_container | {"container": "ONEFILE", "path": "/etc/app.conf", "text": "", "confirm": "/etc/app.conf"} | a file of the host
-copy_to_container | {"container": "ONEFILE", "path": "/x", "text": ""} | a file of the host
+create_container | {"image": "busybox:test", "mounts": ["P-host:/h:ro"]} | ! this path of the host
+create_container | {"image": "busybox:test", "name": "P-remote", "mounts": ["P-remote:/h:ro"], "only_create": true} | created
+recreate_container | {"container": "P-plain", "confirm": "P-plain", "changes": {"mounts": ["P-host:/h"]}} | ! this path of the host
+create_container | {"image": "busybox:test", "mounts": ["P-joined:/h:ro"]} | ! this path of the host
+copy_to_container | {"container": "P-plain", "path": "/host/x", "text": ""} | ! read-only
+copy_to_container | {"container": "P-plain", "path": "/link/x", "text": ""} | ! read-only
+copy_to_container | {"container": "P-plain", "path": "/etc/out", "text": ""} | ! read-only
+copy_to_container | {"container": "P-plain", "path": "/etc/app.conf", "text": ""} | ! is a mount of
+copy_to_container | {"container": "P-plain", "path": "/hostess", "text": ""} | bytes
+copy_to_container | {"container": "P-plain", "path": "/memory/x", "text": ""} | ! is in memory
+copy_to_container | {"container": "P-plain", "path": "/memory/disk/x", "text": ""} | bytes
+copy_to_container | {"container": "P-plain", "path": "/dev/shm/x", "text": ""} | ! is in memory
+copy_to_container | {"container": "P-plain", "path": "/proc/x", "text": ""} | ! is in memory
+copy_to_container | {"container": "P-plain", "path": "/loop/x", "text": ""} | ! too many
+copy_to_container | {"container": "P-plain", "path": "/m/x", "text": ""} | ! is in memory
+copy_to_container | {"container": "P-plain", "path": "/etc/x", "text": ""} | bytes
+copy_to_container | {"container": "P-linked", "path": "/var/run/app/x", "text": ""} | ! a file of the host
+copy_to_container | {"container": "P-linked", "path": "/run/x", "text": ""} | ! a file of the host
+copy_to_container | {"container": "P-shared", "path": "/volume/x", "text": ""} | ! a file of the host
+copy_to_container | {"container": "P-shared", "path": "/etc/x", "text": ""} | ! a file of the host
+copy_to_container | {"container": "P-onefile", "path": "/etc/app.conf", "text": "", "confirm": "/etc/app.conf"} | ! a file of the host
+copy_to_container | {"container": "P-onefile", "path": "/x", "text": ""} | ! a file of the host
 "#;
 
 #[tokio::test]
@@ -225,22 +347,10 @@ async fn nothing_beside_a_container_is_reached_through_it() {
         let more = json!({"Image": image, "HostConfig": {"Binds": [bind]}});
         lab.create(name, &["true"], more).await
     };
-    let linked = mounting("linked", format!("{}:/var/run/app", dir.str())).await;
-    let shared = mounting("shared", format!("{}:/volume", lab.name("host"))).await;
-    let onefile = mounting("onefile", file).await;
-    for row in REACHES.trim().lines() {
-        let [tool, arguments, words] = row.split(" | ").collect::<Vec<_>>().try_into().unwrap();
-        let arguments = arguments.replace("PLAIN", &plain);
-        let arguments = arguments.replace("LINKED", &linked);
-        let arguments = arguments.replace("SHARED", &shared);
-        let arguments = arguments.replace("ONEFILE", &onefile);
-        let arguments = arguments.replace("JOINED", &lab.name("joined"));
-        let arguments = arguments.replace("HOST", &lab.name("host"));
-        let arguments = arguments.replace("REMOTE", &lab.name("remote"));
-        let arguments = serde_json::from_str(&arguments).unwrap();
-        let result = agree(&lab, tool, arguments).await["content"][0]["text"].to_string();
-        assert!(result.contains(words), "{row}: {result}");
-    }
+    mounting("linked", format!("{}:/var/run/app", dir.str())).await;
+    mounting("shared", format!("{}:/volume", lab.name("host"))).await;
+    mounting("onefile", file).await;
+    lab.steps(REACHES, &[]).await;
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     assert_eq!(fs::read_dir(dir.path().join("below")).unwrap().count(), 1);
     assert_eq!(fs::read(dir.path().join("below/file")).unwrap(), b"");

@@ -1,4 +1,7 @@
-//! `compose_up` stays within the operator's bounds.
+//! `compose_up` stays within the operator's bounds: no text of a caller, and no file that an agent may have written, makes
+//! the compose program read a file outside of the allowed directories, or run for long.
+
+use base64::prelude::{BASE64_STANDARD as STANDARD, Engine as _};
 
 use crate::docker::prelude::*;
 
@@ -8,8 +11,10 @@ async fn lab(shop: &Folder, env: &[(&str, &str)]) -> Option<Lab> {
     lab_with(&[&[directory], env].concat()).await
 }
 
-/// Lines of a service, up to `;`, and of the project, and the words of the refusal. OUT is a folder outside, HERE that of
-/// the project; THEIRS is the name of a volume and a network that are hidden.
+/// Lines of a service, up to `;`, and of the project, and the words of the refusal, or `any`. OUT is a folder outside, PATH
+/// a file in it and BASE64 the same path; HERE is the folder of the project; THEIRS is the name of a volume and a network
+/// that are hidden. What is `harmless`, compose leaves out, does not find, or does only by `compose watch`, which this
+/// server does not run.
 const ROWS: &str = r#"
 privileged: true | does not create containers with
 pid: host | does not create containers with
@@ -55,12 +60,79 @@ build: {context: 'https://127.0.0.1:7/x.git#main'} | absolute path
 build: {context: ., additional_contexts: {x: 'http://127.0.0.1:7/x'}} | absolute path
 build: {context: ., additional_contexts: {x: 'docker-image://127.0.0.1:7/x'}} | absolute path
 labels: {docker-mcp-server.created: 'true'} | only this server
+env_file: PATH | any
+env_file: !!binary BASE64 | any
+env_file: !<tag:yaml.org,2002:binary> BASE64 | any
+env_file: !!str PATH | any
+env_file: !reset PATH | harmless
+env_file: !override [PATH] | any
+env_file: [!!binary BASE64] | any
+env_file: [{path: !!binary BASE64, required: true}] | any
+env_file: [{path: PATH, format: raw}] | any
+env_file: [{!!binary cGF0aA==: PATH}] | any
+env_file: &a !!binary BASE64 | any
+!!binary ZW52X2ZpbGU=: PATH | any
+!!str env_file: PATH | any
+? env_file;x-a: 1 | any
+? !!str env_file | any
+"env_file": PATH | any
+"env\u005ffile": PATH | any
+env_file: ${NO:-PATH} | any
+env_file: $NO/PATH | any
+env_file: ../../../../../../../../../PATH | any
+env_file: ~/x | any
+env_file: *p;x-p: &p PATH | any
+<<: *m;x-m: &m {env_file: PATH} | any
+<<: [*m];x-m: &m {env_file: !!binary BASE64} | any
+!!merge x: *m;x-m: &m {env_file: !!binary BASE64} | any
+label_file: PATH | any
+label_file: !!binary BASE64 | any
+extends: {file: PATH, service: x} | any
+extends: {file: !!binary BASE64, service: x} | any
+extends: !!map {file: PATH, service: x} | any
+extends: {<<: *m, service: x};x-m: &m {file: PATH} | any
+;include: [PATH] | any
+;include: [!!binary BASE64] | any
+;include: !!binary BASE64 | any
+;include: [{path: !!binary BASE64}] | any
+;include: [{path: [inner.yml], env_file: PATH}] | any
+;include: [{path: inner.yml, env_file: !!binary BASE64}] | any
+;include: [{path: inner.yml, project_directory: OUT}] | harmless
+;!!binary aW5jbHVkZQ==: [PATH] | any
+;? include | any
+;# x | any
+configs: [x];configs: {x: {file: PATH}} | any
+configs: [x];configs: {x: {file: !!binary BASE64}} | any
+secrets: [x];secrets: {x: {file: PATH}} | any
+secrets: [x];secrets: {x: {file: !!binary BASE64}} | any
+build: OUT | any
+build: !!binary RElS | any
+build: {context: ., dockerfile: PATH} | any
+build: {context: ., dockerfile: !!binary BASE64} | any
+build: {context: ., additional_contexts: {x: OUT}} | any
+build: {context: ., additional_contexts: ['x=OUT']} | any
+build: {context: ., ssh: ['default=PATH']} | any
+build: {context: ., secrets: [x]};secrets: {x: {file: PATH}} | any
+build: {context: 'https://127.0.0.1/x.git'} | any
+build: {context: 'git@127.0.0.1:x'} | any
+volumes: ['PATH:/x'] | any
+volumes: ['OUT:/x:ro'] | any
+volumes: [{type: bind, source: PATH, target: /x}] | any
+volumes: [{type: bind, source: !!binary BASE64, target: /x}] | any
+volumes: ['vol:/x'];volumes: {vol: {driver_opts: {type: none, o: bind, device: OUT}}} | any
+develop: {watch: [{path: OUT, action: sync, target: /x}]} | harmless
+credential_spec: {file: 'PATH'} | any
+provider: {type: PATH} | any
+provider: {type: model, options: {x: PATH}} | any
+models: [m];models: {m: {model: PATH}} | any
 "#;
 
+/// From a text, and from the file itself.
 #[tokio::test]
 async fn project_cannot_do_what_a_container_cannot() {
     let (shop, outside) = (Folder::new(), Folder::new());
-    outside.write("o.env", "A=canary-31\n");
+    let secret = outside.write("o.env", "CANARY=canary-31\n");
+    let path = secret.to_str().unwrap();
     let binds = json!({"create": {"binds": [format!("{}/a$$b", shop.str())]}});
     let policy = outside.write("policy.json", &binds.to_string());
     let out = outside.str();
@@ -75,30 +147,52 @@ async fn project_cannot_do_what_a_container_cannot() {
     let theirs = bounded.volume("prod", json!({})).await;
     bounded.network("prod").await;
     let container = bounded.sleep("prod", json!({})).await;
-
     shop.write("secret", "x");
-    for row in ROWS.trim().lines() {
+    shop.write("Dockerfile", "FROM scratch\n");
+    shop.write("inner.yml", "services: {b: {image: 'busybox:test'}}\n");
+    let base64 = STANDARD.encode(path);
+    let words = [
+        ("OUT", out),
+        ("HERE", shop.str()),
+        ("PATH", path),
+        ("BASE64", &base64),
+        ("THEIRS", &theirs),
+        ("CONTAINER", &container),
+        ("PREFIX", &bounded.prefix),
+    ];
+    // A key with a mark of its own has its value in the next line.
+    let mark = |line: &str, indent: &str| match line.starts_with('?') {
+        true => format!("{line}\n{indent}: [{path}]"),
+        false => line.replace("# x", &format!("\u{feff}include: [{path}]")),
+    };
+    for row in filled(ROWS, &words) {
         let (lines, reason) = row.rsplit_once(" | ").unwrap();
-        let mut lines = lines.replace("OUT", out).replace("HERE", shop.str());
-        for (word, name) in [
-            ("THEIRS", &theirs),
-            ("CONTAINER", &container),
-            ("PREFIX", &bounded.prefix),
-        ] {
-            lines = lines.replace(word, name);
-        }
-        let (service, end) = lines.split_once(';').unwrap_or((&lines, ""));
-        let file = web_project(service, &format!("{end}\n"));
+        let (service, end) = lines.split_once(';').unwrap_or((lines, ""));
+        let (service, end) = (mark(service, "    "), mark(end, ""));
+        let file = format!("{end}\nservices:\n  web:\n    image: busybox:test\n    {service}\n");
         shop.write("compose.yml", &file);
         let arguments = json!({"directory": shop.path(), "project": bounded.name("x")});
-        let refused = fail(&bounded, "compose_up", arguments.clone()).await;
-        // The same project as a text, and the same judgement without bringing it up.
-        let text = merged(arguments, json!({"yaml": file}));
-        let shown = call(&bounded, "compose_config", text).await.to_string();
-        for text in [refused, shown] {
-            assert!(text.contains(reason), "{row}: {text}");
-            assert_lacks(&text, "canary");
+        let text = merged(arguments.clone(), json!({"yaml": file}));
+        let mut refused = Vec::new();
+        for arguments in [&arguments, &text] {
+            let shown = call(&bounded, "compose_config", arguments.clone()).await;
+            assert_lacks(&shown, "canary");
+            let answer = shown["content"][0]["text"].as_str().unwrap();
+            if shown["isError"] == true || answer.contains(r#""refused":""#) {
+                refused.push(answer.to_owned());
+            }
         }
+        if reason == "harmless" {
+            assert!(refused.len() < 2, "{row}: {refused:?}");
+            continue;
+        }
+        refused.push(fail(&bounded, "compose_up", arguments).await);
+        let has_reason = |text: &String| reason == "any" || text.contains(reason);
+        assert!(
+            refused.len() == 3 && refused.iter().all(has_reason),
+            "{row}: {refused:?}"
+        );
+        assert_lacks(&refused[2], "canary");
     }
     // The text stands for the file; what refers to that means the one on the disk.
     shop.write(
@@ -152,56 +246,6 @@ async fn project_is_marked_as_created() {
     let down = succeed!(ours, "compose_service", {"project": name, "action": "down", "volumes": true, "confirm": name});
     assert_has!(down, {"failed": null, "removed_volumes": [format!("{name}_data")],
         "removed_networks": [format!("{name}_default")]});
-}
-
-/// Calls of every tool that changes a project.
-const CHANGES: &str = r#"
-compose_up | {"directory": "$DIR", "project": "$P", "confirm": "$P"}
-compose_up | {"directory": "$DIR", "project": "$P", "confirm": "$P", "yaml": $YAML}
-compose_service | {"project": "$P", "confirm": "$P", "action": "down"}
-compose_service | {"project": "$P", "confirm": "$P", "action": "stop"}
-compose_service | {"project": "$P", "confirm": "$P", "action": "restart"}
-"#;
-
-/// Every tool of compose projects, on one that another program has brought up.
-#[tokio::test]
-async fn projects_of_others_are_not_changed() {
-    let shop = Folder::new();
-    shop.write("compose.yml", &web_project("", ""));
-    let Some(free) = lab(&shop, &[]).await else {
-        return;
-    };
-    let name = free.name("shop");
-    let labels = json!({"Labels": of_compose(&name, "web")});
-    let web = free.sleep("shop-web-1", labels).await;
-    let yaml = json!(web_project("init: true", "")).to_string();
-    let words = [("$DIR", shop.str()), ("$P", &name), ("$YAML", &yaml)];
-    let id = free.id(&web).await;
-    let [by_name, by_label] = [
-        format!("name={web}"),
-        format!("label=com.docker.compose.project={name}"),
-    ];
-    for (option, value, reason) in [
-        ("DOCKER_MCP_DENY", &*by_name, ""),
-        ("DOCKER_MCP_DENY", &by_label, ""),
-        (
-            "DOCKER_MCP_ONLY_CREATED",
-            "1",
-            "was not created by this server",
-        ),
-        ("DOCKER_MCP_NO_DESTRUCTIVE", "1", ""),
-        ("MCP_READ_ONLY", "1", ""),
-    ] {
-        let bounded = lab(&shop, &[(option, value)]).await.unwrap();
-        for (tool, arguments) in calls_of(CHANGES, &words) {
-            let text = refusal(&bounded, tool, &arguments).await;
-            assert_ne!(text, "", "{option}={value} {tool} {arguments}");
-            assert_contains(&text, reason);
-        }
-    }
-    assert_has!(free.inspect(&web).await, {"Id": id, "State": {"Running": true}});
-    let file = fs::read_to_string(shop.path().join("compose.yml")).unwrap();
-    assert_eq!(file, web_project("", ""));
 }
 
 #[tokio::test]
@@ -264,4 +308,56 @@ async fn builds_and_pulls_take_no_names_of_others() {
             assert_contains(&asked, "Takes these names from other images: busybox:test");
         }
     }
+}
+
+/// Each would hold a processor for minutes.
+#[tokio::test]
+async fn no_project_repeats_without_end() {
+    let dir = Folder::new();
+    let Some(lab) = lab(&dir, &[]).await else {
+        return;
+    };
+    let nested = "x-0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned()
+        + &(1..9)
+            .map(|at| {
+                format!(
+                    "x-{at}: &a{at} [{}]\n",
+                    vec![format!("*a{}", at - 1); 9].join(",")
+                )
+            })
+            .collect::<String>();
+    for (key, value) in [
+        ("include", "[FILE,FILE,FILE,FILE,FILE,FILE]"),
+        (
+            "services",
+            "{a: {extends: {file: FILE, service: a}}, b: {extends: {file: FILE, service: a}}}",
+        ),
+    ] {
+        for at in 0..12 {
+            let file = value.replace("FILE", &format!("{key}{}.yml", at + 1));
+            dir.write(&format!("{key}{at}.yml"), &format!("{key}: {file}\n"));
+        }
+    }
+    dir.write("self.yml", "include: [self.yml]\n");
+    let web = "services: {w: {image: 'busybox:test'}}\n";
+    for text in [
+        nested + web,
+        format!("include: [include0.yml]\n{web}"),
+        "services: {w: {extends: {file: services0.yml, service: a}}}".to_owned(),
+        format!("include: [self.yml]\n{web}"),
+    ] {
+        let text = fail!(lab, "compose_config", {"directory": dir.path(), "project": lab.name("x"), "yaml": text});
+        let is_ended = [
+            "did not end within 10 s",
+            "memory",
+            "circular",
+            "cycle",
+            "not valid",
+        ];
+        assert!(is_ended.iter().any(|end| text.contains(end)), "{text}");
+    }
+    let large = format!("x-a: [{}x]\n{web}", "x,".repeat(4_000_000));
+    dir.write("large/compose.yml", &large);
+    let large = dir.path().join("large");
+    fails_with!(lab, "compose_config", {"directory": large, "project": lab.name("x")}, "(512 MiB)");
 }

@@ -143,6 +143,7 @@ fn yaml(word: &str) -> String {
     command: [sleep, "600"]
     stop_grace_period: 0s
     profiles: [debug]
+    volumes: ["/unnamed"]
 volumes:
   data:
 "#
@@ -252,8 +253,11 @@ async fn project_is_deployed_from_text_changed_and_removed() {
         // The engine of the tests reaches no registry.
         assert!(pulled["failed"]["busybox:test"].is_string(), "{pulled}");
 
+        let unnamed = json!({"volume": lab.inspect(&tools).await["Mounts"][0]["Name"]});
+        succeed(&lab, "list_volumes", unnamed.clone()).await;
         let arguments = json!({"project": project, "action": "down", "volumes": true});
         let (loss, down) = confirmed(&lab, "compose_service", arguments, &project).await;
+        fails_with!(lab, "list_volumes", unnamed, "There is no volume");
         assert_contains(&loss, "3 containers");
         assert_contains(&loss, "permanently lost");
         assert_has!(down, {"removed_containers": [tools, web, second], "removed_networks": [format!("{project}_default")],
@@ -364,11 +368,25 @@ async fn project(lab: &Lab) -> String {
 async fn projects_and_their_logs_are_shown_without_compose() {
     let Some(lab) = own_lab().await else { return };
     let name = project(&lab).await;
+    // A single command is of the project, and no part of its service. A container whose image compose has built has some
+    // of the labels.
+    let once = merged(
+        of_compose(&name, "db"),
+        json!({"com.docker.compose.oneoff": "True"}),
+    );
+    lab.run("once", &["echo", "once"], json!({"Labels": once}))
+        .await;
+    let built = json!({"com.docker.compose.project": name, "com.docker.compose.service": "db"});
+    lab.run("foreign", &["echo", "foreign"], json!({"Labels": built}))
+        .await;
     assert_contains(&succeed!(lab, "list_compose_projects", {}), &name);
     let one = succeed!(lab, "list_compose_projects", {"project": name});
     let one = &one["projects"][0];
-    assert_has!(one, {"running": 2, "containers": 2, "directory": "/srv/shop"});
-    assert_eq!(member_texts(&one["services"], "service"), ["db", "web"]);
+    assert_has!(one, {"running": 2, "containers": 3, "directory": "/srv/shop"});
+    assert_eq!(
+        member_texts(&one["services"], "service"),
+        ["db", "db", "web"]
+    );
     fails_with!(lab, "list_compose_projects", {"project": "nope"}, "There is no compose project");
 
     let logs = async |more: Value| -> Vec<String> {
@@ -389,55 +407,24 @@ async fn projects_and_their_logs_are_shown_without_compose() {
     fails_with!(lab, "get_container_logs", {"project": name, "service": "cache"}, "db, web");
 }
 
+const WITHOUT_PROGRAMS: &str = r#"
+compose_up | {"directory": "DIR", "project": "P-shop"} | ! There is no compose program
+compose_up | {"directory": "/etc"} | ! outside
+build_image | {"tag": "P-x:1", "dockerfile": "FROM scratch"} | ! There is no build program & install `docker buildx`
+"#;
+
 #[tokio::test]
 async fn compose_up_needs_a_program_and_a_directory() {
     let dir = Folder::new();
-    let shop = dir.path().join("Shop_1");
-    dir.write("Shop_1/compose.yml", "services: {}");
-    let text = dir.str();
+    dir.write("compose.yml", "services: {}");
     let policy = dir.write("policy.json", r#"{"create": {"host_namespaces": true}}"#);
     let env = [
-        ("DOCKER_MCP_PROJECT_DIR", text),
+        ("DOCKER_MCP_PROJECT_DIR", dir.str()),
         ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
         ("PATH", "/nowhere"),
     ];
     let Some(lab) = lab_with(&env).await else {
         return;
     };
-    fails_with!(lab, "compose_up", {"directory": shop, "project": lab.name("shop")}, "There is no compose program");
-    fails_with!(lab, "compose_up", {"directory": "/etc"}, "outside");
-    let build = json!({"tag": lab.name("x:1"), "dockerfile": "FROM scratch"});
-    fails_with!(
-        lab,
-        "build_image",
-        build,
-        "There is no build program",
-        "install `docker buildx`"
-    );
-
-    // A program that prints its arguments and its environment, without secrets of the server.
-    let script = "#!/bin/sh\ncase \" $* \" in ' version ') echo v2.30.1; exit;;\n\
-        *' bad '*' config '*) echo '{\"name\": \"bad\"}'; exit;;\n*' config '*) echo '{\"name\": \"shop_1\"}'; exit;; esac\n\
-        echo \"$@\" >&2\npwd; env\n[ \"$2\" != bad ]\n";
-    let program = dir.write("bin/docker-compose", script);
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{text}/bin:/usr/bin:/bin");
-    let env = [
-        ("PATH", path.as_str()),
-        ("DOCKER_MCP_PROJECT_DIR", text),
-        ("APP_WORD", "canary-10"),
-    ];
-    let lab = Lab::at(lab.host.clone(), &env).await;
-    let up = succeed!(lab, "compose_up", {"directory": shop, "services": ["web"], "build": true});
-    let output = up["output"].as_str().unwrap();
-    for part in [
-        "-p shop_1 --project-directory",
-        "-f - up -d --build web",
-        "/Shop_1\n",
-        "DOCKER_HOST=unix://",
-    ] {
-        assert_contains(output, part);
-    }
-    assert_lacks(output, "canary-10");
-    fails_with!(lab, "compose_up", {"directory": shop, "project": "bad"}, "did not come up");
+    lab.steps(WITHOUT_PROGRAMS, &[("DIR", dir.str())]).await;
 }

@@ -5,23 +5,32 @@ use mcp_client::{Client, EraChoice};
 
 use crate::docker::prelude::*;
 
-/// The objects that the asking tools would stop, remove or overwrite.
-async fn plant(lab: &Lab) -> Folder {
-    let project = of_compose(&lab.name("project"), "web");
-    succeed!(lab, "create_network", {"network": lab.name("mesh")});
-    let options = json!({"StopTimeout": 0, "HostConfig": {"NetworkMode": lab.name("mesh")}});
-    for name in ["killed", "removed", "replaced", "written", "left"] {
-        lab.sleep(name, options.clone()).await;
+/// Makes a container that an asking tool would stop, remove or overwrite.
+async fn make(lab: &Lab, name: &str) {
+    let mut options = json!({"StopTimeout": 0});
+    match name {
+        "left" => options["HostConfig"] = json!({"NetworkMode": lab.name("network")}),
+        "stopped" => options["HostConfig"] = json!({"AutoRemove": true}),
+        "down" | "project-web-1" => options["Labels"] = of_compose(&lab.name("project"), "web"),
+        _ => {}
     }
-    lab.sleep("down", merged(options.clone(), json!({"Labels": project})))
-        .await;
-    let once = merged(options, json!({"HostConfig": {"AutoRemove": true}}));
-    lab.sleep("stopped", once).await;
+    let container = lab.sleep(name, options).await;
+    if name == "written" {
+        succeed!(lab, "copy_to_container", {"container": container, "path": "/note", "text": "old"});
+    }
+}
+
+/// Makes the objects that the asking tools would lose.
+async fn plant(lab: &Lab) -> Folder {
+    succeed!(lab, "create_network", {"network": lab.name("network")});
+    for name in [
+        "killed", "removed", "replaced", "written", "stopped", "left", "down",
+    ] {
+        make(lab, name).await;
+    }
     for name in ["tagged", "built", "untagged", "pushed", "other"] {
         lab.image(name, &lab.name("left")).await;
     }
-    succeed!(lab, "copy_to_container", {"container": lab.name("written"), "path": "/note", "text": "old"});
-    succeed!(lab, "create_network", {"network": lab.name("network")});
     for name in ["volume", "pruned"] {
         succeed!(lab, "create_volume", {"volume": lab.name(name)});
     }
@@ -33,6 +42,43 @@ async fn plant(lab: &Lab) -> Folder {
     folder
 }
 
+/// Puts another object of the same name in the place of the one that a call would lose.
+async fn renew(lab: &Lab, (tool, arguments): (&str, &Value)) {
+    let prefix = lab.name("");
+    let container = match tool {
+        "compose_up" => Some("down"),
+        "compose_service" => Some("project-web-1"),
+        _ => arguments["container"].as_str(),
+    };
+    let container = container.map(|name| name.trim_start_matches(&*prefix));
+    if let Some(name) = container {
+        lab.remove(&lab.name(name)).await;
+    }
+    if let Some(name) = arguments["network"].as_str() {
+        lab.docker.remove_network(name).await.unwrap();
+        lab.network("network").await;
+    }
+    if let Some(name) = container {
+        make(lab, name).await;
+    }
+    let volume = match tool {
+        "remove_volume" => "volume",
+        "prune" => "pruned",
+        _ => return,
+    };
+    let name = lab.name(volume);
+    let created = async || lab.docker.inspect_volume(&name).await.unwrap().created_at;
+    let before = created().await;
+    // Its time has whole seconds.
+    wait_until("a later volume", async || {
+        let none = None::<RemoveVolumeOptions>;
+        lab.docker.remove_volume(&name, none).await.unwrap();
+        lab.volume(volume, json!({})).await;
+        created().await != before
+    })
+    .await;
+}
+
 /// Calls of all tools that ask, each with the `confirm` that would do for a client that cannot ask.
 const ASKING: &str = r#"
 kill_container | {"container": "P-killed", "confirm": "P-killed"}
@@ -40,7 +86,7 @@ remove_container | {"container": "P-removed", "confirm": "P-removed", "force": t
 recreate_container | {"container": "P-replaced", "confirm": "P-replaced", "timeout_seconds": 30}
 copy_to_container | {"container": "P-written", "path": "/note", "text": "x", "confirm": "/note"}
 stop_container | {"container": "P-stopped", "confirm": "P-stopped"}
-connect_network | {"container": "P-left", "confirm": "P-left", "network": "P-mesh", "disconnect": true}
+connect_network | {"container": "P-left", "confirm": "P-left", "network": "P-network", "disconnect": true}
 tag_image | {"image": "busybox:test", "new_name": "P-tagged:1", "confirm": "P-tagged:1"}
 build_image | {"dockerfile": "FROM busybox:test\nLABEL a=b", "tag": "P-built:1", "confirm": "P-built:1"}
 remove_image | {"image": "P-untagged:1", "confirm": "P-untagged:1"}
@@ -55,7 +101,6 @@ compose_service | {"project": "P-project", "confirm": "P-project", "action": "do
 /// Calls that show the objects of this test.
 const STATE: &str = r#"
 list_containers | {"all": true, "name": "PREFIX", "limit": 500}
-list_networks | {"network": "PREFIX-mesh"}
 copy_from_container | {"container": "PREFIX-written", "path": "/note"}
 "#;
 
@@ -79,13 +124,8 @@ async fn state_of_all(lab: &Lab) -> String {
         let found = call(lab, "list_volumes", json!({"volume": lab.name(name)})).await;
         all.push(found["isError"].to_string());
     }
-    let found = call(
-        lab,
-        "list_networks",
-        json!({"network": lab.name("network")}),
-    )
-    .await;
-    all.push(found["isError"].to_string());
+    let network = json!({"network": lab.name("network")});
+    all.push(call(lab, "list_networks", network).await.to_string());
     all.join("\n")
 }
 
@@ -164,7 +204,7 @@ fn is_refused(result: &Value) -> bool {
 }
 
 /// While the client can ask, only the user's own yes counts, in both eras: not a `confirm` of the model. The yes is to
-/// what was shown: a name that was moved to another image meanwhile is not taken from that.
+/// what was shown: not to an object that has got its name meanwhile.
 #[tokio::test]
 async fn only_the_users_yes_lets_a_tool_lose_data() {
     let Some(lab) = lab().await else { return };
@@ -186,7 +226,7 @@ async fn only_the_users_yes_lets_a_tool_lose_data() {
     let accept = json!({"action": "accept", "content": {"confirm": true}});
     for (number, (tool, arguments)) in calls.into_iter().enumerate() {
         let call = (tool, &arguments);
-        let before = state_of_all(&lab).await;
+        let mut before = state_of_all(&lab).await;
         for is_modern in [false, true] {
             for answer in [
                 json!({"action": "decline"}),
@@ -198,6 +238,7 @@ async fn only_the_users_yes_lets_a_tool_lose_data() {
                 let refused = clients.ask(is_modern, call, &answer, async {}).await;
                 assert!(is_refused(&refused), "{tool} {answer}: {refused}");
             }
+            assert_eq!(state_of_all(&lab).await, before, "{tool}");
             let image = ["new_name", "tag", "image"].map(|name| arguments[name].as_str());
             if let Some(image) = image.into_iter().flatten().next() {
                 let (repo, tag) = image.split_once(':').unwrap();
@@ -212,6 +253,14 @@ async fn only_the_users_yes_lets_a_tool_lose_data() {
                 let [now, other] = [image, &other].map(|name| lab.docker.inspect_image(name));
                 assert_eq!(now.await.unwrap().id, other.await.unwrap().id, "{tool}");
                 moves(&id).await;
+            } else {
+                let meanwhile = async {
+                    renew(&lab, call).await;
+                    before = state_of_all(&lab).await;
+                };
+                let done = clients.ask(is_modern, call, &accept, meanwhile).await;
+                let has_failed = done["structuredContent"]["failed"].is_object();
+                assert!(is_refused(&done) || has_failed, "{tool}: {done}");
             }
             assert_eq!(state_of_all(&lab).await, before, "{tool}");
         }
@@ -229,88 +278,5 @@ async fn only_the_users_yes_lets_a_tool_lose_data() {
         }
         let is_changed = state_of_all(&lab).await != before;
         assert_eq!(is_changed, !expected, "{tool}: {done}");
-    }
-}
-
-/// Calls that lose an object.
-const LOSING: &str = r#"
-kill_container | {"container": "P-web", "confirm": "P-web"}
-remove_container | {"container": "P-web", "confirm": "P-web", "force": true}
-recreate_container | {"container": "P-web", "confirm": "P-web"}
-connect_network | {"container": "P-web", "confirm": "P-web", "network": "P-mesh", "disconnect": true}
-remove_network | {"network": "P-net", "confirm": "P-net"}
-remove_volume | {"volume": "P-data", "confirm": "P-data"}
-prune | {"what": "volumes", "all": true, "apply": true, "confirm": "volumes"}
-compose_service | {"project": "P-shop", "confirm": "P-shop", "action": "down"}
-"#;
-
-/// The identities, which no later object of the same name has; the container runs, and is in its network.
-async fn identities(lab: &Lab) -> Value {
-    let web = lab.inspect(&lab.name("web")).await;
-    let mesh = &web["NetworkSettings"]["Networks"][lab.name("mesh")];
-    let net = lab.docker.inspect_network(&lab.name("net"), None).await;
-    let data = lab.docker.inspect_volume(&lab.name("data")).await;
-    let data = serde_json::to_value(data.ok()).unwrap();
-    let net = net.ok().and_then(|net| net.id);
-    json!([
-        web["Id"],
-        web["State"]["Running"],
-        mesh["NetworkID"],
-        net,
-        data["CreatedAt"]
-    ])
-}
-
-/// Makes the objects, in place of those of the same names.
-async fn renew(lab: &Lab) {
-    let [web, mesh, net, data] = ["web", "mesh", "net", "data"].map(|name| lab.name(name));
-    let before = identities(lab).await;
-    if !lab.inspect(&web).await.is_null() {
-        lab.remove(&web).await;
-    }
-    for network in [&mesh, &net] {
-        let _ = lab.docker.remove_network(network).await;
-    }
-    for network in ["mesh", "net"] {
-        lab.network(network).await;
-    }
-    let labels = of_compose(&lab.name("shop"), "web");
-    let options = json!({"StopTimeout": 0, "Labels": labels, "HostConfig": {"NetworkMode": mesh}});
-    lab.sleep("web", options).await;
-    // Its time has whole seconds.
-    wait_until("a later volume", async || {
-        let none = None::<RemoveVolumeOptions>;
-        let _ = lab.docker.remove_volume(&data, none).await;
-        lab.volume("data", json!({})).await;
-        identities(lab).await[4] != before[4]
-    })
-    .await;
-}
-
-/// In both eras, also where the engine knows the object by its name only.
-#[tokio::test]
-async fn yes_counts_for_no_other_object_of_the_same_name() {
-    let Some(lab) = lab().await else { return };
-    let rule = format!("name={}*", lab.prefix);
-    let mut clients = Clients::new(&lab, &[("DOCKER_MCP_ALLOW", &rule)]).await;
-    renew(&lab).await;
-    let accept = json!({"action": "accept", "content": {"confirm": true}});
-    for (tool, arguments) in calls_of(LOSING, &[("P-", &lab.name(""))]) {
-        for is_modern in [false, true] {
-            let mut renewed = Value::Null;
-            let meanwhile = async {
-                renew(&lab).await;
-                renewed = identities(&lab).await;
-            };
-            let call = (tool, &arguments);
-            let done = clients.ask(is_modern, call, &accept, meanwhile).await;
-            let has_failed = done["structuredContent"]["failed"].is_object();
-            assert!(is_refused(&done) || has_failed, "{tool}: {done}");
-            assert_eq!(
-                identities(&lab).await,
-                renewed,
-                "{tool} {is_modern}: {done}"
-            );
-        }
     }
 }

@@ -2,6 +2,14 @@
 
 use crate::docker::prelude::*;
 
+/// Containers that cannot be started, or not even created.
+const NOT_CREATED: &str = r#"
+create_container | {"image": "busybox:test", "name": "P-broken", "command": ["/nope"]} | ! not in the image & remove_container
+create_container | {"image": "busybox:tset", "mounts": ["P-data:/d"]} | ! Did you mean `busybox:test` & and stay: `P-data`
+list_volumes | {"volume": "P-data"} | P-data
+create_container | {"image": "busybox:tset"} | ! Did you mean `busybox:test`
+"#;
+
 #[tokio::test]
 async fn early_exit_and_failed_start_are_explained() {
     let Some(lab) = lab().await else { return };
@@ -20,14 +28,7 @@ async fn early_exit_and_failed_start_are_explained() {
     .await;
     assert_has!(created, {"exit_code": 3, "log": "no"});
     fails_with!(lab, "create_container", arguments, "already in use");
-
-    fails_with!(lab, "create_container", {"image": "busybox:test", "name": lab.name("broken"),
-        "command": ["/nope"]}, "not in the image", "remove_container");
-    let volume = lab.name("data");
-    fails_with!(lab, "create_container", {"image": "busybox:tset", "mounts": [format!("{volume}:/d")]},
-        "Did you mean `busybox:test`", &format!("and stay: `{volume}`"));
-    succeed!(lab, "list_volumes", {"volume": volume});
-    fails_with!(lab, "create_container", {"image": "busybox:tset"}, "Did you mean `busybox:test`");
+    lab.steps(NOT_CREATED, &[]).await;
 }
 
 #[tokio::test]

@@ -83,17 +83,24 @@ async fn execute_command_is_off_by_default() {
     assert!(lab.docker.container_changes(&name).await.unwrap().is_none());
 }
 
+/// Commands, and what becomes of them.
+const COMMANDS: &str = r#"
+execute_command | {"container": "P-web", "command": ["echo out; echo err >&2; exit 3"], "shell": true} | {"stdout": "out\n", "stderr": "err\n", "exit_code": 3}
+execute_command | {"container": "P-web", "command": ["sh", "-c", "pwd; echo $A; id -u"], "working_dir": "/bin", "env": {"A": "b c"}, "user": "1000"} | {"stdout": "/bin\nb c\n1000\n"}
+execute_command | {"container": "P-web", "command": ["echo", "two"], "shell": true} | ! one string
+execute_command | {"container": "P-web", "command": ["nope"]} | "exit_code":127 & not found
+execute_command | {"container": "P-web", "command": ["/etc"]} | {"exit_code": 126}
+execute_command | {"container": "P-web", "command": ["id"], "user": "nosuch"} | unable to find user nosuch & the engine's reason
+execute_command | {"container": "P-web", "command": ["id"], "working_dir": "/etc/passwd"} | chdir to cwd & the engine's reason
+execute_command | {"container": "P-ended", "command": ["true"]} | ! is exited
+"#;
+
 #[tokio::test]
 async fn output_and_exit_code_are_those_of_the_command() {
     let Some(lab) = lab().await else { return };
     let name = lab.sleep("web", json!({})).await;
-    let script = "echo out; echo err >&2; exit 3";
-    let done = execute(&lab, &name, json!({"command": [script], "shell": true})).await;
-    assert_has!(done, {"stdout": "out\n", "stderr": "err\n", "exit_code": 3});
-    let more = json!({"command": ["sh", "-c", "pwd; echo $A; id -u"], "working_dir": "/bin",
-        "env": {"A": "b c"}, "user": "1000"});
-    let stdout = execute(&lab, &name, more).await["stdout"].clone();
-    assert_eq!(stdout, "/bin\nb c\n1000\n");
+    lab.finish("ended", &["true"], json!({})).await;
+    lab.steps(COMMANDS, &[]).await;
 
     // As the real command passes them, also those that no shell passes on.
     let own = json!({"Env": ["spring.port=1", "a-b=c d", "1x=y", "PLAIN=z"]});
@@ -118,25 +125,6 @@ async fn output_and_exit_code_are_those_of_the_command() {
     let expected: String = odd.iter().map(|word| format!("[{word}]")).collect();
     assert_eq!(done["stdout"], json!(expected));
     assert!(lab.docker.container_changes(&name).await.unwrap().is_none());
-    let line = json!({"container": name, "command": ["echo", "two"], "shell": true});
-    fails_with!(lab, "execute_command", line, "one string");
-
-    let missing = execute(&lab, &name, json!({"command": ["nope"]})).await;
-    assert_eq!(missing["exit_code"], 127);
-    assert_contains(&missing["note"], "not found");
-    let other = execute(&lab, &name, json!({"command": ["/etc"]})).await;
-    assert_eq!(other["exit_code"], 126, "{other}");
-    for (more, reason) in [
-        (json!({"user": "nosuch"}), "unable to find user nosuch"),
-        (json!({"working_dir": "/etc/passwd"}), "chdir to cwd"),
-    ] {
-        let more = merged(more, json!({"command": ["id"]}));
-        let refused = execute(&lab, &name, more).await;
-        assert_contains(&refused["stdout"], reason);
-        assert_contains(&refused["note"], "the engine's reason");
-    }
-    let ended = lab.finish("ended", &["true"], json!({})).await;
-    fails_with!(lab, "execute_command", {"container": ended, "command": ["true"]}, "is exited");
 
     let script = "echo first; yes middle | head -c 5000000; echo; echo last";
     let done = execute(&lab, &name, json!({"command": [script], "shell": true})).await;

@@ -75,23 +75,20 @@ async fn prune_removes_exactly_the_preview() {
     fails_with!(lab, "get_container", {"container": ended}, "There is no container");
 }
 
+/// A named volume is kept by default.
+const UNUSED: &str = r#"
+create_network | {"network": "P-net"} | created
+create_volume | {"volume": "P-data"} | created
+prune | {"what": "networks", "apply": true, "confirm": "networks"} | {"items": ["P-net"]}
+prune | {"what": "volumes", "apply": true, "confirm": "volumes"} | {"count": 0}
+prune | {"what": "volumes", "all": true, "apply": true, "confirm": "volumes"} | {"items": ["P-data"]}
+prune | {"what": "build_cache"} | {"applied": false}
+"#;
+
 #[tokio::test]
 async fn unused_networks_and_volumes_are_pruned() {
     let Some(lab) = own_lab().await else { return };
-    let (network, volume) = (lab.name("net"), lab.name("data"));
-    succeed(&lab, "create_network", json!({"network": network})).await;
-    succeed(&lab, "create_volume", json!({"volume": volume})).await;
-    let prune =
-        |what: &str, all: bool| json!({"what": what, "all": all, "apply": true, "confirm": what});
-    let pruned = succeed(&lab, "prune", prune("networks", false)).await;
-    assert_eq!(texts(&pruned["items"]), [network.as_str()]);
-    // A named volume is kept by default.
-    let kept = succeed(&lab, "prune", prune("volumes", false)).await;
-    assert_eq!(kept["count"], 0);
-    let pruned = succeed(&lab, "prune", prune("volumes", true)).await;
-    assert_eq!(texts(&pruned["items"]), [volume.as_str()]);
-    let cache = succeed(&lab, "prune", json!({"what": "build_cache"})).await;
-    assert_eq!(cache["applied"], false);
+    lab.steps(UNUSED, &[]).await;
 }
 
 #[tokio::test]
