@@ -6,7 +6,8 @@
 //! A caller's text cannot become another request: a [`Path`] consists of fixed words, checked names
 //! ([`ContainerName`] and the others) and encoded values.
 //!
-//! The requests are our own. One value that is missing in bollard's types (a state of a newer engine, an event
+//! Pulls, pushes and commands are bollard's typed calls. All other requests are our own, over the
+//! same connections. One value that is missing in bollard's types (a state of a newer engine, an event
 //! type of Podman, a member that version 1.52 removed) would fail a whole reply: we read only the members
 //! that we use, with types that every engine can fill. And bollard buffers the line of a terminal until
 //! it ends, which may never happen.

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use upstream::redact::Redactor;
 
-use crate::engine::address::Address;
+use crate::engine::address::{self, Address};
 use crate::engine::connector::{ByteStream, Connector};
 use crate::engine::error::EngineError;
 use crate::engine::events::{self, Event, EventStream, KINDS};
@@ -48,6 +48,8 @@ const REMOVAL_GRACE: Duration = Duration::from_secs(10);
 pub(crate) struct Engine {
     address: Address,
     pub(super) connector: Connector,
+    /// For pulls, pushes and commands in containers; the head of `engine` says why.
+    pub(crate) streams: bollard::Docker,
     timeout: Duration,
 }
 
@@ -55,8 +57,10 @@ impl Engine {
     /// A client of the engine at `address`, with a `timeout` for each reply.
     /// Errors when the address can never work.
     pub(crate) fn new(address: Address, timeout: Duration) -> anyhow::Result<Self> {
+        let connector = Connector::new(&address)?;
         Ok(Self {
-            connector: Connector::new(&address)?,
+            streams: connector.bollard().map_err(address::at("DOCKER_HOST"))?,
+            connector,
             address,
             timeout,
         })
@@ -151,19 +155,6 @@ impl Engine {
     pub(crate) async fn try_put(&self, path: Path, archive: Vec<u8>) -> Result<(), EngineError> {
         let change = self.try_change(Method::PUT, path, archive.into(), Duration::ZERO);
         change.await.map(drop)
-    }
-
-    /// The reply to a long change, once it has begun; with the login of the registry that it concerns. The engine ends
-    /// most such changes when the reply is not read any more. The caller has to apply a timeout.
-    pub(crate) async fn begin(
-        &self,
-        path: Path,
-        body: Option<&Value>,
-        login: Option<HeaderValue>,
-    ) -> Result<ByteStream, EngineError> {
-        let content = body.map_or_else(String::new, Value::to_string).into();
-        let reply = self.connector.reply(Method::POST, path, content, login);
-        reply.await
     }
 
     /// Sends a change, and completes it even if the caller cancels: when the connection closes, some

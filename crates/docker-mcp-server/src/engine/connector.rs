@@ -1,4 +1,7 @@
-//! Connections to the engine's socket, and the requests over them.
+//! Connections to the engine's socket, for bollard's streams and for our own requests.
+//!
+//! bollard sends its requests through [`Connector::send`], as its custom transport. All others use the
+//! connector directly; the head of `engine` says why.
 //!
 //! Each request opens a connection, so a restarted engine needs no reconnect. An engine behind ssh is reached as the docker CLI does it:
 //! `docker system dial-stdio` on the other machine joins its standard input and output with the engine's socket.
@@ -15,12 +18,13 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bollard::{API_DEFAULT_VERSION, BollardRequest, body_full};
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use http::header::{CONTENT_TYPE, HOST};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use mcp_core::trace::{self, ClientSpan};
@@ -42,11 +46,14 @@ use crate::engine::command::command;
 use crate::engine::error::{ConnectProblem, EngineError};
 use crate::engine::name::Path;
 
+/// bollard's timeout for all requests, in seconds. Ours are shorter, per request, and include the
+/// body; bollard's only has to be longer.
+const BOLLARD_TIMEOUT: u64 = 24 * 60 * 60;
 const MAX_REFUSAL_BYTES: u64 = 1 << 20;
 const MAX_LINE_BYTES: u64 = 1 << 20;
 
-type Request = http::Request<Full<Bytes>>;
-
+/// The body of a [`BollardRequest`].
+type RequestBody = Either<Full<Bytes>, StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>>;
 /// The most connections with ssh that are being opened: by default sshd drops some from the tenth on
 /// (`MaxStartups`).
 const MAX_CONNECTING: usize = 6;
@@ -60,8 +67,6 @@ const MAX_REPLACED: usize = 3;
 
 /// The header with the newest version that an engine knows. Docker and Podman write it into every reply.
 const HEADER: &str = "api-version";
-/// The header with the login of a registry.
-const LOGIN: HeaderName = HeaderName::from_static("x-registry-auth");
 
 /// The version that the engine names in a reply.
 fn told_version(reply: &Response<Incoming>) -> Option<ApiVersion> {
@@ -135,6 +140,25 @@ impl Connector {
         })))
     }
 
+    /// bollard, for streams.
+    pub(super) fn bollard(&self) -> Result<bollard::Docker, bollard::errors::Error> {
+        let connector = self.clone();
+        let transport = move |request| {
+            let connector = connector.clone();
+            async move {
+                let sent = connector.send(request).await;
+                // bollard cannot carry our errors; `EngineError::from` unwraps it again.
+                sent.map_err(|failure| io::Error::other(failure).into())
+            }
+        };
+        bollard::Docker::connect_with_custom_transport(
+            transport,
+            Some("http://docker"),
+            BOLLARD_TIMEOUT,
+            API_DEFAULT_VERSION,
+        )
+    }
+
     /// Sends a request with this content and returns the whole reply, of at most `limit` bytes.
     pub(super) async fn fetch(
         &self,
@@ -143,35 +167,25 @@ impl Connector {
         content: Bytes,
         limit: u64,
     ) -> Result<Bytes, EngineError> {
-        let reply = self.request(method, path, content, None).await?;
+        let reply = self.request(method, path, content).await?;
         collect(reply, limit).await
     }
 
     /// The reply to `GET path` as a stream of unlimited size.
     pub(super) fn stream(&self, path: Path) -> ByteStream {
         let connector = self.clone();
-        let content = Bytes::new();
-        let open = async move { connector.reply(Method::GET, path, content, None).await };
+        let open = async move {
+            let request = connector.request(Method::GET, path, Bytes::new());
+            let body = request.await?.into_body().into_data_stream();
+            Ok::<_, EngineError>(body.map_err(EngineError::from))
+        };
         stream::once(open).try_flatten().boxed()
-    }
-
-    /// The reply to a request, of unlimited size, once it has begun. A request that concerns a registry has a login.
-    pub(super) async fn reply(
-        &self,
-        method: Method,
-        path: Path,
-        content: Bytes,
-        login: Option<HeaderValue>,
-    ) -> Result<ByteStream, EngineError> {
-        let reply = self.request(method, path, content, login).await?;
-        let body = reply.into_body().into_data_stream();
-        Ok(body.map_err(EngineError::from).boxed())
     }
 
     /// The headers of the reply to `HEAD path`.
     pub(super) async fn head(&self, path: Path) -> Result<HeaderMap, EngineError> {
-        let reply = self.request(Method::HEAD, path, Bytes::new(), None);
-        Ok(reply.await?.into_parts().0.headers)
+        let reply = self.request(Method::HEAD, path, Bytes::new()).await?;
+        Ok(reply.into_parts().0.headers)
     }
 
     /// The engine's reply, if its status is a success.
@@ -180,7 +194,6 @@ impl Connector {
         method: Method,
         path: Path,
         content: Bytes,
-        login: Option<HeaderValue>,
     ) -> Result<Response<Incoming>, EngineError> {
         // Only archives are put.
         let content_type = HeaderValue::from_static(match method {
@@ -189,12 +202,11 @@ impl Connector {
         });
         let target = path.into_uri()?;
         let send = || {
-            let mut request = Request::new(Full::new(content.clone()));
+            let mut request = BollardRequest::new(body_full(content.clone()));
             *request.method_mut() = method.clone();
             *request.uri_mut() = target.clone();
             let headers = request.headers_mut();
             headers.insert(CONTENT_TYPE, content_type.clone());
-            headers.extend(login.clone().map(|login| (LOGIN, login)));
             self.send(request)
         };
         let mut reply = send().await?;
@@ -226,7 +238,7 @@ impl Connector {
     }
 
     /// Sends a request on a new connection, in the trace of the call that it is for.
-    async fn send(&self, mut request: Request) -> Result<Response<Incoming>, EngineError> {
+    async fn send(&self, mut request: BollardRequest) -> Result<Response<Incoming>, EngineError> {
         let Some(parent) = trace::current() else {
             return self.exchange(request).await;
         };
@@ -243,8 +255,20 @@ impl Connector {
         reply
     }
 
-    async fn exchange(&self, mut request: Request) -> Result<Response<Incoming>, EngineError> {
+    async fn exchange(
+        &self,
+        mut request: BollardRequest,
+    ) -> Result<Response<Incoming>, EngineError> {
         request.headers_mut().insert(HOST, self.0.host.clone());
+        for name in ["x-registry-auth", "x-registry-config"] {
+            // bollard encodes a login with the standard alphabet; engines expect that of URLs.
+            if let Some(login) = request.headers_mut().get_mut(name)
+                && let Ok(text) = login.to_str()
+            {
+                let text = text.replace('+', "-").replace('/', "_");
+                *login = HeaderValue::try_from(text).map_err(EngineError::unreadable)?;
+            }
+        }
         let (mut sender, opening) = self.connect().await?;
         if let Some(opening) = opening {
             // Its answer tells a failure of ssh from one of the request.
@@ -272,19 +296,19 @@ impl Connector {
         Ok(reply)
     }
 
-    async fn connect(&self) -> Result<(SendRequest<Full<Bytes>>, Option<Opening>), EngineError> {
+    async fn connect(&self) -> Result<(SendRequest<RequestBody>, Option<Opening>), EngineError> {
         let (connection, opening) = self.open().await?;
         let (sender, connection) = http1::handshake(TokioIo::new(connection)).await?;
         // It ends with the reply, whose reader gets its errors.
-        tokio::spawn(connection);
+        tokio::spawn(connection.with_upgrades());
         Ok((sender, opening))
     }
 
     async fn ping(
         &self,
-        sender: &mut SendRequest<Full<Bytes>>,
+        sender: &mut SendRequest<RequestBody>,
     ) -> hyper::Result<Response<Incoming>> {
-        let mut ping = Request::new(Full::default());
+        let mut ping = BollardRequest::new(body_full(Bytes::new()));
         *ping.uri_mut() = Uri::from_static("/_ping");
         ping.headers_mut().insert(HOST, self.0.host.clone());
         let reply = sender.send_request(ping).await?;
@@ -503,15 +527,48 @@ fn is_versioned(target: &Uri) -> bool {
     !UNVERSIONED.contains(&target.path())
 }
 
-/// The path and the query `target`, with the version to use with an engine of version `engine`. A service that names no
-/// version gets none.
+/// The path and the query of `target`, with the version to use with an engine of version `engine`. A service
+/// that names no version gets none.
 fn with_version(target: &Uri, engine: Option<ApiVersion>) -> Result<Uri, EngineError> {
+    // Only the path: an absolute URI is the form of a request to a proxy.
+    let target = target.path_and_query().cloned();
+    let target = target.map(Uri::from).unwrap_or_default();
     match engine {
-        Some(engine) if is_versioned(target) => {
+        Some(engine) if is_versioned(&target) => {
             let (major, minor) = engine.min(NEWEST);
             let path = format!("/v{major}.{minor}{target}");
             path.parse().map_err(EngineError::unreadable)
         }
-        _ => Ok(target.clone()),
+        _ => Ok(target),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_names_the_newest_version_that_both_know() {
+        for (engine, target, expected) in [
+            ("1.41", "/info", "/v1.41/info"),
+            (
+                "1.5",
+                "/containers/json?all=1",
+                "/v1.5/containers/json?all=1",
+            ),
+            (
+                "1.54",
+                "http://docker/images/a%2Fb/json",
+                "/v1.51/images/a%2Fb/json",
+            ),
+            ("2.0", "/info", "/v1.51/info"),
+            ("1.41", "/version", "/version"),
+            ("1.41", "/_ping", "/_ping"),
+            ("", "/info", "/info"),
+            ("1.x", "/info", "/info"),
+        ] {
+            let named = with_version(&target.parse().unwrap(), api_version(engine));
+            assert_eq!(named.unwrap().to_string(), expected);
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use bollard::errors::Error;
 use mcp_core::tool::ToolErrorKind::{
     Conflict, NotFound, Timeout, Unauthorized, Unavailable, Upstream,
 };
@@ -217,7 +218,7 @@ impl fmt::Display for EngineError {
     }
 }
 
-/// It is the cause of a tool error.
+/// bollard and hyper carry it as the cause of their errors.
 impl StdError for EngineError {}
 
 impl From<hyper::Error> for EngineError {
@@ -233,6 +234,24 @@ impl From<hyper::Error> for EngineError {
             cause = inner.source();
         }
         Self::Unreadable(error.into())
+    }
+}
+
+impl From<Error> for EngineError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::DockerResponseServerError {
+                status_code,
+                message,
+            } => Self::refused(status_code, &message),
+            Error::DockerStreamError { error } => Self::Failed(error),
+            Error::IOError { err } => match err.downcast::<Self>() {
+                Ok(failure) => failure,
+                Err(error) => Self::Unreadable(error.into()),
+            },
+            Error::HyperResponseError { err } => err.into(),
+            error => Self::Unreadable(error.into()),
+        }
     }
 }
 
@@ -262,8 +281,12 @@ mod tests {
     use super::*;
 
     /// The tool error of an engine's refusal.
-    fn refused(status: u16, message: &str) -> ToolError {
-        let failure = EngineError::refused(status, message);
+    fn refused(status_code: u16, message: &str) -> ToolError {
+        let message = message.to_owned();
+        let failure = EngineError::from(Error::DockerResponseServerError {
+            status_code,
+            message,
+        });
         failure.explain(&Address::parse("unix:///run/x.sock", None).unwrap())
     }
 

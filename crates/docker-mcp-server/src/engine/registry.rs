@@ -7,12 +7,11 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE};
-use http::HeaderValue;
+use base64::engine::general_purpose::STANDARD;
+use bollard::auth::DockerCredentials;
 use mcp_core::tool::ToolError;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
-use serde_with::skip_serializing_none;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::engine::command::command;
@@ -34,28 +33,15 @@ pub(crate) struct Registries {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Config {
-    auths: BTreeMap<String, Login>,
+    auths: BTreeMap<String, DockerCredentials>,
     creds_store: String,
     cred_helpers: BTreeMap<String, String>,
-}
-
-/// A login as the configuration writes it, and the engine takes it.
-#[skip_serializing_none]
-#[derive(Clone, Default, Deserialize, Serialize)]
-#[serde(default)]
-pub(crate) struct Login {
-    auth: Option<String>,
-    username: Option<String>,
-    password: Option<String>,
-    serveraddress: Option<String>,
-    identitytoken: Option<String>,
-    registrytoken: Option<String>,
 }
 
 /// The login of a registry in the docker configuration.
 pub(crate) enum RegistryLogin {
     /// There is one.
-    Found(Box<Login>),
+    Found(Box<DockerCredentials>),
     /// There is none.
     Missing,
     /// Its credential helper failed, for this reason.
@@ -63,13 +49,11 @@ pub(crate) enum RegistryLogin {
 }
 
 impl RegistryLogin {
-    /// The login as the engine takes it in a header, which a push always has; empty without one.
-    pub(crate) fn header(&self) -> Option<HeaderValue> {
-        let json = match self {
-            Self::Found(login) => serde_json::to_string(login).ok()?,
-            _ => "{}".to_owned(),
-        };
-        HeaderValue::try_from(URL_SAFE.encode(json)).ok()
+    pub(crate) fn credentials(&self) -> Option<DockerCredentials> {
+        match self {
+            Self::Found(login) => Some((**login).clone()),
+            _ => None,
+        }
     }
 }
 
@@ -131,7 +115,7 @@ impl Registries {
 }
 
 /// A login as the engine takes it; `None` if it is empty.
-fn usable(mut login: Login, server: &str) -> Option<Login> {
+fn usable(mut login: DockerCredentials, server: &str) -> Option<DockerCredentials> {
     // `user:password` in Base64.
     let auth = login.auth.take().unwrap_or_default();
     let decoded = STANDARD.decode(auth.trim_end_matches('\0')).ok();
@@ -154,7 +138,7 @@ fn usable(mut login: Login, server: &str) -> Option<Login> {
 }
 
 /// Asks `docker-credential-HELPER get`; `None` if it has no login for this server.
-async fn from_helper(helper: &str, server: &str) -> Result<Option<Login>, ToolError> {
+async fn from_helper(helper: &str, server: &str) -> Result<Option<DockerCredentials>, ToolError> {
     let program = format!("docker-credential-{helper}");
     let failed = |error: std::io::Error| {
         let text = format!("The credential helper `{program}` of the docker configuration failed.");
@@ -187,7 +171,7 @@ async fn from_helper(helper: &str, server: &str) -> Result<Option<Login>, ToolEr
     }
     let reply: Value = serde_json::from_slice(&done.stdout).map_err(|e| failed(e.into()))?;
     let [user, secret] = ["Username", "Secret"].map(|name| Some(text(&reply[name]).to_owned()));
-    let mut login = Login::default();
+    let mut login = DockerCredentials::default();
     match user.as_deref() {
         Some("<token>") => login.identitytoken = secret,
         _ => (login.username, login.password) = (user, secret),

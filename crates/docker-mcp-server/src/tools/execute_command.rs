@@ -4,13 +4,15 @@
 //! shell that first prints its process id, by which a second process kills it, with its process group. A program that
 //! has left the group (`setsid`) goes on. In a container without a shell the command runs directly and cannot be killed.
 
+use bollard::container::LogOutput;
+use bollard::exec::StartExecResults;
+use futures_util::stream::BoxStream;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::prelude::*;
-use crate::engine::log::Frames;
-use crate::engine::{ByteStream, Engine, EngineError, within};
+use crate::engine::{Engine, EngineError, within};
 use crate::json::{items, text};
 
 const DEFAULT_SECONDS: u32 = 20;
@@ -226,8 +228,7 @@ const KILL_COMMAND: [&str; 4] = ["/bin/sh", "-c", "kill -9 -\"$1\"; kill -9 \"$1
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The number of stderr in the frames of an output.
-const STDERR: usize = 2;
+type ExecOutput = BoxStream<'static, Result<LogOutput, bollard::errors::Error>>;
 
 /// A process that has ended, or that could not be killed.
 struct ProcessEnd {
@@ -247,8 +248,7 @@ struct Process {
     /// The request that creates it without a shell.
     config: Value,
     exec: String,
-    reply: ByteStream,
-    frames: Frames,
+    reply: ExecOutput,
     pid: PidLine,
 }
 
@@ -287,7 +287,6 @@ async fn run_process(
     let exec = create(&engine, &container, &wrapped).await?;
     let mut process = Process {
         reply: attach(&engine, &exec).await?,
-        frames: Frames::default(),
         pid: PidLine::Incomplete(Vec::new()),
         engine,
         container,
@@ -322,10 +321,10 @@ impl Process {
     async fn read(&mut self, stdout: &mut Output, stderr: &mut Output) -> Result<(), EngineError> {
         loop {
             while let Some(chunk) = self.reply.next().await {
-                self.frames.push(&chunk?, |source, bytes| match source {
-                    STDERR => stderr.push(bytes),
-                    _ => stdout.push(self.pid.take(bytes)),
-                })?;
+                match chunk? {
+                    LogOutput::StdErr { message } => stderr.push(&message),
+                    message => stdout.push(self.pid.take(message.as_ref())),
+                }
             }
             if !matches!(self.pid, PidLine::Incomplete(_)) {
                 return Ok(());
@@ -334,7 +333,6 @@ impl Process {
             *stderr = Output::new(stderr.room);
             self.exec = create(&self.engine, &self.container, &self.config).await?;
             self.reply = attach(&self.engine, &self.exec).await?;
-            self.frames = Frames::default();
             self.pid = PidLine::Missing;
         }
     }
@@ -364,11 +362,9 @@ impl Process {
         while let PidLine::Incomplete(_) = self.pid
             && let Some(chunk) = self.reply.next().await
         {
-            self.frames.push(&chunk?, |source, bytes| {
-                if source != STDERR {
-                    self.pid.take(bytes);
-                }
-            })?;
+            if let message @ (LogOutput::StdOut { .. } | LogOutput::Console { .. }) = chunk? {
+                self.pid.take(message.as_ref());
+            }
         }
         let PidLine::Pid(pid) = self.pid else {
             return Ok(());
@@ -383,9 +379,10 @@ impl Process {
     }
 
     async fn state(&mut self) -> Result<ExecState, EngineError> {
-        self.engine
-            .try_get(exec_path(&self.exec)?.then("/json"))
-            .await
+        let exec = ObjectName::new(&self.exec);
+        let exec = exec.map_err(|error| EngineError::unreadable(error.to_string()))?;
+        let path = Path::to("/exec").id(&exec).then("/json");
+        self.engine.try_get(path).await
     }
 }
 
@@ -430,16 +427,13 @@ async fn create(
     Ok(text(&created["Id"]).to_owned())
 }
 
-fn exec_path(exec: &str) -> Result<Path, EngineError> {
-    let exec = ObjectName::new(exec).map_err(EngineError::unreadable)?;
-    Ok(Path::to("/exec").id(&exec))
-}
-
 /// Starts a process that was created, and returns its output.
-async fn attach(engine: &Engine, exec: &str) -> Result<ByteStream, EngineError> {
-    let path = exec_path(exec)?.then("/start");
-    let body = json!({"Detach": false, "Tty": false});
-    within(engine.timeout(), engine.begin(path, Some(&body), None)).await
+async fn attach(engine: &Engine, exec: &str) -> Result<ExecOutput, EngineError> {
+    let start = async { Ok(engine.streams.start_exec(exec, None).await?) };
+    match within(engine.timeout(), start).await? {
+        StartExecResults::Attached { output, .. } => Ok(output),
+        StartExecResults::Detached => Err(EngineError::unreadable("a command without its output")),
+    }
 }
 
 /// The beginning and the end of a stream.

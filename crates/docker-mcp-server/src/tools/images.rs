@@ -1,11 +1,16 @@
 //! Tools of images.
 
 use std::path::PathBuf;
+use std::pin::pin;
+
+use bollard::models::{CreateImageInfo, ProgressDetail};
+use bollard::query_parameters::{CreateImageOptionsBuilder, PushImageOptionsBuilder};
+use futures_util::{Stream, TryStreamExt as _};
+use upstream::text::truncate_list;
 
 use super::prelude::*;
 use crate::cli::{self, BUILDX, BuildDirectory, Cli, Run};
 use crate::engine::EngineError;
-use crate::engine::connector::Lines;
 use crate::engine::registry::{self, RegistryLogin};
 use crate::policy::{CREATED, full_name};
 
@@ -246,10 +251,11 @@ pub(super) async fn pull(
     }
     let login = docker.registries.login(image).await?;
     let (name, tag) = image.split();
-    let path = Path::to("/images/create").query("fromImage", name);
-    let path = path.query("tag", tag);
-    let path = path.query("platform", platform.unwrap_or_default());
-    let status = transfer(docker, call, deadline, ("pulled", image, &login), path).await?;
+    let options = CreateImageOptionsBuilder::new().from_image(name).tag(tag);
+    let options = options.platform(platform.unwrap_or_default()).build();
+    let streams = &docker.engine.streams;
+    let lines = streams.create_image(Some(options), None, login.credentials());
+    let status = transfer(docker, call, deadline, ("pulled", image, &login), lines).await?;
     Ok(status.contains("Downloaded newer image"))
 }
 
@@ -302,11 +308,17 @@ impl Tool for PushImage {
             .await?;
         let deadline = Deadline::new(call, self.timeout_seconds);
         let login = docker.registries.login(&self.image).await?;
-        let path = Path::to("/images").id(&ImageName::new(name)?);
-        let path = path.then("/push").query("tag", tag);
+        let options = Some(PushImageOptionsBuilder::new().tag(tag).build());
+        let streams = &docker.engine.streams;
+        let lines = streams.push_image(name, options, login.credentials());
+        let lines = lines.map_ok(|line| CreateImageInfo {
+            status: line.status,
+            progress_detail: line.progress_detail,
+            ..CreateImageInfo::default()
+        });
         let of = ("pushed", &self.image, &login);
         // `1: digest: sha256:… size: 527`
-        let status = transfer(docker, call, &deadline, of, path).await?;
+        let status = transfer(docker, call, &deadline, of, lines).await?;
         let mut words = status.split(' ');
         let digest = words.find(|word| word.starts_with("sha256:"));
         Ok(Pushed {
@@ -321,50 +333,38 @@ impl Tool for PushImage {
 /// configuration has for the registry.
 type Transfer<'a> = (&'static str, &'a ImageName, &'a RegistryLogin);
 
-/// Posts to `path`, and reads the engine's lines to their end, with progress; returns the last status.
+/// Reads the engine's `lines` to their end, with progress; returns the last status.
 /// Errors with advice when the registry refuses, or the call is cancelled: the engine stops with the connection.
 async fn transfer(
     docker: &Docker,
     call: &Call,
     deadline: &Deadline,
     of: Transfer<'_>,
-    path: Path,
+    lines: impl Stream<Item = Result<CreateImageInfo, bollard::errors::Error>>,
 ) -> Result<String, ToolError> {
-    let (verb, image, login) = of;
-    let (mut last, mut layers) = (String::new(), Layers::default());
+    let ((verb, image, _), mut last) = (of, String::new());
+    let (mut lines, mut layers) = (pin!(lines), Layers::default());
     let ended = |seconds| {
         format!(
             "`{image}` was not {verb} within {seconds} s, so that was ended. Complete layers are kept: \
              call again, or with a longer timeout_seconds."
         )
     };
-    let failed = |failure| match failure {
-        EngineError::Failed(message) => refused(docker, of, &message),
-        EngineError::Refused { message, .. } if !message.is_empty() => {
-            refused(docker, of, &message)
-        }
-        failure => docker.engine.explain(failure.of_change()),
-    };
-    let begun = docker.engine.begin(path, None, login.header());
-    let reply = deadline.run(call, begun, ended).await?.map_err(failed)?;
-    let mut lines = Lines::new(reply);
-    while let Some(line) = deadline
-        .run(call, lines.next(), ended)
-        .await?
-        .map_err(failed)?
-    {
-        let line: Value = serde_json::from_slice(&line)
-            .map_err(|error| failed(EngineError::unreadable(error)))?;
-        if let Some(message) = line["errorDetail"]["message"].as_str() {
-            return Err(failed(EngineError::Failed(message.to_owned())));
-        }
-        let (status, (done, total)) = layers.advance(&line);
+    while let Some(line) = deadline.run(call, lines.next(), ended).await? {
+        let line = line.map_err(|failure| match failure.into() {
+            EngineError::Failed(message) => refused(docker, of, &message),
+            EngineError::Refused { message, .. } if !message.is_empty() => {
+                refused(docker, of, &message)
+            }
+            failure => docker.engine.explain(failure.of_change()),
+        })?;
+        let (status, (done, total)) = layers.advance(line);
         if total > 0 {
-            let text = docker.redactor().text(status);
+            let text = docker.redactor().text(&status);
             call.progress(done as f64, Some(total as f64), &text);
         }
         if !status.is_empty() {
-            last = status.to_owned();
+            last = status;
         }
     }
     Ok(last)
@@ -377,12 +377,14 @@ struct Layers(BTreeMap<String, (u64, u64)>);
 impl Layers {
     /// Applies a line of the engine's output. Returns its text, which may be empty, and the bytes of all layers that have
     /// arrived, and those of all layers as far as they are known.
-    fn advance<'l>(&mut self, line: &'l Value) -> (&'l str, (u64, u64)) {
-        let bytes = |member: &str| line["progressDetail"][member].as_u64().unwrap_or(0);
-        let (status, total) = (text(&line["status"]), bytes("total"));
-        let layer = self.0.entry(text(&line["id"]).to_owned()).or_default();
-        match status {
-            "Downloading" if total > 0 => *layer = (bytes("current"), total),
+    fn advance(&mut self, line: CreateImageInfo) -> (String, (u64, u64)) {
+        let bytes = |count: Option<i64>| count.and_then(|bytes| u64::try_from(bytes).ok());
+        let status = line.status.unwrap_or_default();
+        let ProgressDetail { current, total } = line.progress_detail.unwrap_or_default();
+        let (current, total) = (bytes(current), bytes(total).unwrap_or(0));
+        let layer = self.0.entry(line.id.unwrap_or_default()).or_default();
+        match &*status {
+            "Downloading" if total > 0 => *layer = (current.unwrap_or(0), total),
             "Download complete" | "Pull complete" => layer.0 = layer.1,
             _ => {}
         }
@@ -673,5 +675,27 @@ impl Tool for RemoveImage {
             )));
         }
         Ok(done.with_note(loss))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_registries_have_no_body_of_another_program() {
+        for (message, expected) in [
+            (
+                r#"error parsing HTTP 404 response body: invalid character '<' looking for beginning of value: "<html>x""#,
+                "error parsing HTTP 404",
+            ),
+            (
+                "manifest unknown: manifest unknown",
+                "manifest unknown: manifest unknown",
+            ),
+            ("no such host.\n<html>", "no such host"),
+        ] {
+            assert_eq!(without_body(message), expected);
+        }
     }
 }
