@@ -35,14 +35,14 @@ const LATE_START: Duration = Duration::from_secs(120);
 /// The reason for the agent whose action no user has allowed.
 const NOT_ALLOWED: &str = "This was not allowed and not done. Do it again if it is still needed.";
 /// The time in which the agent server records the start of a run.
-const START_TIME: Duration = Duration::from_secs(10);
+const RUN_START_TIMEOUT: Duration = Duration::from_secs(10);
 const START_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1));
 /// The intervals at which a task is looked at that waits for its repository, and the time for that. The script that
-/// fetches it ends after a quarter of an hour, and a snapshot may follow: one without an end by then is lost.
+/// fetches it ends after a quarter of an hour, and a snapshot may follow: a script without an end by then is lost.
 const BEGIN_BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(2));
-const BEGIN_TIME: Duration = Duration::from_secs(20 * 60);
+const REPOSITORY_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 /// The time in which such a task waits for a slot.
-const FULL_TIME: Duration = Duration::from_secs(60);
+const SLOT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The commands of a task after its stop.
 pub(crate) struct Stopped {
@@ -56,8 +56,8 @@ struct Stop {
     id: TaskId,
     reason: StopReason,
     began: Instant,
-    /// The lock of a task without its tag. A call that runs it again has to wait: a late interrupt would stop that run, and
-    /// a late tag name it as stopped.
+    /// The lock of the task until it is tagged. A call that runs it again has to wait: a late interrupt would stop that
+    /// run, and a late tag name it as stopped.
     lock: Option<Guard>,
     is_interrupted: bool,
     is_tagged: bool,
@@ -138,7 +138,7 @@ impl Runner {
     }
 
     /// Stops a task with its command line and tags it with the reason, under its lock: `lock`, or the one that this call
-    /// gets after the interrupt. What is left to do of the stop then, follows.
+    /// gets after the interrupt. The stop is completed in the background if something is left.
     pub(crate) async fn stop(
         self: &Arc<Self>,
         server: &AgentServer,
@@ -435,7 +435,7 @@ impl Runner {
             Err(failure) if failure.is_conflict() => return Err(failure),
             Err(failure) if !failure.is_ambiguous() => failure,
             run => {
-                let begun = wait_for_start(server, id, before, last.as_deref(), START_TIME);
+                let begun = wait_for_start(server, id, before, last.as_deref(), RUN_START_TIMEOUT);
                 let begun = begun.await;
                 match run {
                     Err(failure) if !begun => failure,
@@ -475,7 +475,7 @@ impl Runner {
         let mut refused: Option<(StopReason, String)> = None;
         if let Some(fetch) = tags.fetch() {
             match server.finished_script(fetch).await? {
-                None if task.age(server.now()) <= BEGIN_TIME => return Ok(false),
+                None if task.age(server.now()) <= REPOSITORY_TIMEOUT => return Ok(false),
                 // A restart of the agent server ends the script and leaves no output of it.
                 None => refused = Some((StopReason::NoRepository, "it was cut off".to_owned())),
                 Some(end) if end.exit_code == Some(0) => {
@@ -532,7 +532,7 @@ impl Runner {
         let server = self.servers.for_task(id).await?;
         let (began, mut full_since) = (Instant::now(), None);
         let mut delays = BEGIN_BACKOFF.delays();
-        while began.elapsed() < BEGIN_TIME {
+        while began.elapsed() < REPOSITORY_TIMEOUT {
             let lock = self.locks.lock(id).await;
             let begun = self.begin(&server, id).await;
             drop(lock);
@@ -541,7 +541,7 @@ impl Runner {
                 Ok(false) => {}
                 Err(failure) if failure.is_full() => {
                     let since = *full_since.get_or_insert_with(Instant::now);
-                    if since.elapsed() > FULL_TIME {
+                    if since.elapsed() > SLOT_TIMEOUT {
                         let _lock = self.locks.lock(id).await;
                         let task = server.conversation(id).await?;
                         return tag_stopped(&server, &task, StopReason::NoSlot).await;

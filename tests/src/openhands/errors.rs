@@ -104,7 +104,7 @@ async fn change_during_an_outage_is_announced_after_it() {
     let (server, _) = server_with(&proxy.real, &[("MCP_LOG", "debug")]).await;
     let run = run_task(&direct, "SAY: ready").await;
     let id = &run["task_id"];
-    let (client, mut updates) = subscriber(&proxy.real, &server, Some(EraChoice::Legacy)).await;
+    let (client, mut updates) = subscriber(&server, EraChoice::Legacy).await;
     let events = [format!("{}/events", uri(id))];
     subscribe(&client, &events).await;
     wait_for_updates(&mut updates, &events).await;

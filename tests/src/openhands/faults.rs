@@ -231,40 +231,20 @@ async fn nothing_is_created_without_a_model() {
 
 #[tokio::test]
 async fn full_agent_server_is_asked_again_and_then_refuses() {
-    let full = || {
-        Some(Response::json(
-            429,
-            &json!({"detail": "Run limit reached."}),
-        ))
-    };
-    let absent = || Some(Response::json(404, &json!({"detail": "Not Found"})));
-    for (key, advice) in [
-        (Value::Null, "Run it again"),
-        (json!("k"), "with the same idempotency_key"),
-    ] {
-        let has_key = key.is_string();
-        let fake = fake(move |target, _| match target {
-            CREATE => full(),
-            _ if has_key && target.starts_with("GET /api/conversations/") => match target.len() {
-                59 => absent(),
-                _ => None,
-            },
-            _ => None,
+    let full = |refusals: u32| {
+        let asked = AtomicU32::new(0);
+        fake(move |target, _| {
+            let is_full = target == CREATE && asked.fetch_add(1, Ordering::Relaxed) < refusals;
+            is_full.then(|| Response::json(429, &json!({"detail": "Run limit reached."})))
         })
-        .await;
-        let task = json!({"task": "t", "wait_seconds": 0, "idempotency_key": key});
-        let error = tool_error(&client(&fake).await, "run_task", task).await;
-        assert_contains(&error, advice);
-        assert_contains(&error, "not started");
-        assert!(count(&fake, CREATE) > 1);
-    }
-    let was_full = AtomicBool::new(false);
-    let fake = fake(move |target, _| match target {
-        CREATE if !was_full.swap(true, Ordering::Relaxed) => full(),
-        _ => None,
-    })
-    .await;
-    let run = call!(client(&fake).await, "run_task", {"task": "t", "wait_seconds": 0});
+    };
+    let task = json!({"task": "t", "wait_seconds": 0});
+    let fake = full(u32::MAX).await;
+    let refusal = "the task was not started. Run it again";
+    assert_error(&client(&fake).await, "run_task", task.clone(), refusal).await;
+    assert!(count(&fake, CREATE) > 1);
+    let fake = full(1).await;
+    let run = call(&client(&fake).await, "run_task", task).await;
     assert_eq!(run["status"], "finished", "{run}");
     assert_eq!(count(&fake, CREATE), 2);
 }
@@ -318,66 +298,6 @@ async fn change_whose_answer_is_lost_names_the_task_and_a_call_that_does_no_harm
     .await;
     let advice = "get_task_events shows it after the present step";
     assert_error!(client(&fake).await, "send_message", {"task_id": ID, "message": "m"}, advice);
-}
-
-/// Another server starts the task with the key while this one does.
-#[tokio::test]
-async fn start_that_another_server_has_claimed_is_left_to_it() {
-    let claims = Arc::new(AtomicU32::new(0));
-    let claimed = Arc::clone(&claims);
-    let fake = fake(move |target, request| {
-        if request.has("mcp-starts") && request.has("mkdir -- ") {
-            let is_taken = claimed.fetch_add(1, Ordering::Relaxed) < 2;
-            return Some(Response::json(
-                200,
-                &json!({"exit_code": i32::from(is_taken)}),
-            ));
-        }
-        let is_task = target.starts_with("GET /api/conversations/") && !target.contains('?');
-        let is_absent = is_task && claimed.load(Ordering::Relaxed) < 3;
-        is_absent.then(|| Response::json(404, &json!({"detail": "Not Found"})))
-    })
-    .await;
-    let task = json!({"task": "t", "idempotency_key": "k"});
-    let other = "used for another task";
-    // The claim is released after the answer.
-    let client = client(&fake).await;
-    assert_error(&client, "run_task", task, other).await;
-    assert_eq!(claims.load(Ordering::Relaxed), 3);
-    assert_eq!(count(&fake, CREATE), 0);
-    let is_release = |sent: &Request| sent.has("rmdir -- \\\"");
-    let released = async || fake.requests().iter().any(is_release);
-    wait_until("the release", released).await;
-}
-
-/// Another server sends its answer while this one waits for the claim.
-#[tokio::test]
-async fn answer_that_another_server_has_claimed_is_left_to_it() {
-    let task = json!({"id": ID, "execution_status": "waiting_for_confirmation"});
-    let (task, claims) = (Arc::new(Mutex::new(task)), AtomicU32::new(0));
-    let shared = Arc::clone(&task);
-    let fake = fake(move |target, request| {
-        if request.has("mcp-starts") && request.has("mkdir -- ") {
-            let is_taken = claims.fetch_add(1, Ordering::Relaxed) == 0;
-            shared.lock().unwrap()["execution_status"] = json!("finished");
-            let made = json!({"exit_code": i32::from(is_taken)});
-            return Some(Response::json(200, &made));
-        }
-        let is_task = target == format!("GET /api/conversations/{ID}");
-        is_task.then(|| Response::json(200, &shared.lock().unwrap()))
-    })
-    .await;
-    let client = client(&fake).await;
-    let asked = call!(client, "get_task_status", {"task_id": ID});
-    let id = &asked["confirmation"]["confirmation_id"];
-    let answer = json!({"task_id": ID, "confirmation_id": id, "accept": true});
-    assert_error(&client, "respond_confirmation", answer, "not waiting").await;
-    assert_eq!(task.lock().unwrap()["execution_status"], "finished");
-    let sent = format!("POST /api/conversations/{ID}/events/respond_to_confirmation");
-    assert_eq!(count(&fake, &sent), 0);
-    let is_release = |sent: &Request| sent.has("rmdir -- \\\"");
-    let released = async || fake.requests().iter().any(is_release);
-    wait_until("the release", released).await;
 }
 
 /// Another server publishes the task while this one resumes it.

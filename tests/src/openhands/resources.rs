@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use mcp_client::{Client, ClientInfo, Command, EraChoice};
+use mcp_client::{Client, EraChoice};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{NAME, both_transports, call, client_with, env, run_task, wait_for_status};
-use crate::harness::real::{OpenHands, openhands};
-use crate::harness::{Messages, Server, assert_contains, binary, client_builder, recorder};
+use crate::harness::real::openhands;
+use crate::harness::{Messages, Server, assert_contains, recorder};
 
 /// Much longer than any update takes.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -63,26 +63,10 @@ async fn unknown_resources_are_not_found() {
 /// The method of the notification of a change.
 pub(super) const UPDATED: &str = "notifications/resources/updated";
 
-/// A client that receives updates: of this era over HTTP, or over stdio.
-pub(super) async fn subscriber(
-    real: &OpenHands,
-    server: &Server,
-    era: Option<EraChoice>,
-) -> (Client, Messages) {
+/// A client of this era that receives updates.
+pub(super) async fn subscriber(server: &Server, era: EraChoice) -> (Client, Messages) {
     let (handler, updates) = recorder();
-    if let Some(era) = era {
-        let client = server.client_with(era, json!({}), Some(handler)).await;
-        return (client, updates);
-    }
-    let program = binary(NAME);
-    let mut command = Command::new(program.to_str().unwrap()).arg("--stdio");
-    for (name, value) in env(real) {
-        command = command.env(name, value);
-    }
-    let builder = client_builder().handler(handler).era(EraChoice::Legacy);
-    let client = builder.stdio(command).unwrap();
-    let info = ClientInfo::new("tests", "1");
-    client.connect(&info).await.unwrap();
+    let client = server.client_with(era, json!({}), Some(handler)).await;
     (client, updates)
 }
 
@@ -120,9 +104,8 @@ async fn subscribers_are_notified_of_changes() {
     let Some(real) = openhands() else { return };
     let server = Server::start(NAME, &env(&real)).await;
     let control = client_with(&real, &[]).await;
-    // Both eras over HTTP, and stdio.
-    for era in [Some(EraChoice::Legacy), Some(EraChoice::Modern), None] {
-        let (client, mut updates) = subscriber(&real, &server, era).await;
+    for era in [EraChoice::Legacy, EraChoice::Modern] {
+        let (client, mut updates) = subscriber(&server, era).await;
         let run = run_task(&control, "SAY: ready").await;
         let id = &run["task_id"];
         let uri = uri(id);

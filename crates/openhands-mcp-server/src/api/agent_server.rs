@@ -9,16 +9,12 @@ use mcp_serve::Secret;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::Value;
 use upstream::http::header::{DATE, HeaderMap};
-use upstream::http::{
-    Client, Method, Request as HttpRequest, RequestBuilder, Response, ServiceProfile, SetupError,
-    Url,
-};
+use upstream::http::{Client, Method, Request, Response, ServiceProfile, SetupError, Url};
 use upstream::time::{Timestamp, parse_http_date};
 
 use crate::api::event_kind;
-use crate::api::failure::{ApiFailure, ApiResult, WORDING};
+use crate::api::failure::{ApiResult, WORDING};
 use crate::api::names::TaskId;
 
 /// The header that carries the API key.
@@ -100,19 +96,14 @@ impl AgentServer {
     }
 
     /// A request with the API key. The segments of `path` are escaped.
-    pub(crate) fn request(&self, method: Method, path: &[&str]) -> Request {
+    fn request(&self, method: Method, path: &[&str]) -> Request {
         let request = self.open_request(method, path);
-        request.with_http(|http| http.credential(KEY_HEADER, self.key.get()))
+        request.credential(KEY_HEADER, self.key.get())
     }
 
     /// A request without the API key, for endpoints that need none.
-    pub(crate) fn open_request(&self, method: Method, path: &[&str]) -> Request {
-        let http = self.http.request(method, path.iter().copied());
-        Request {
-            http,
-            task: None,
-            clock: Arc::clone(&self.clock),
-        }
+    fn open_request(&self, method: Method, path: &[&str]) -> Request {
+        self.http.request(method, path.iter().copied())
     }
 
     /// A request that carries the API key as a bearer token, too: the OpenHands cloud wants it there.
@@ -120,7 +111,7 @@ impl AgentServer {
         let bearer = self.key.get();
         let bearer = bearer.map(|key| key.map(|key| format!("Bearer {key}")));
         let request = self.request(method, path);
-        request.with_http(|http| http.credential("Authorization", bearer))
+        request.credential("Authorization", bearer)
     }
 
     pub(crate) fn get(&self, path: &[&str]) -> Request {
@@ -136,64 +127,22 @@ impl AgentServer {
         let id_text = id.to_string();
         let mut path = vec!["api", "conversations", &*id_text];
         path.extend(rest);
-        self.request(method, &path).with_task(id)
-    }
-}
-
-/// A request that is not sent yet.
-#[must_use]
-pub(crate) struct Request {
-    http: HttpRequest,
-    /// The task that a 404 reports as missing.
-    task: Option<TaskId>,
-    clock: Arc<Clock>,
-}
-
-impl Request {
-    fn with_http(mut self, change: impl FnOnce(HttpRequest) -> HttpRequest) -> Self {
-        self.http = change(self.http);
-        self
+        self.request(method, &path)
     }
 
-    /// Adds query parameters, which are escaped.
-    pub(crate) fn query(self, query: &[(&str, &str)]) -> Self {
-        self.with_http(|http| http.query(query))
+    /// Sends a request and parses the response as JSON.
+    pub(crate) async fn send<T: DeserializeOwned>(&self, request: Request) -> ApiResult<T> {
+        Ok(self.response(request).await?.json()?)
     }
 
-    pub(crate) fn json(self, body: &Value) -> Self {
-        self.with_http(|http| http.body(body))
+    /// Sends a request of which only the success counts.
+    pub(crate) async fn perform(&self, request: Request) -> ApiResult<()> {
+        self.send::<IgnoredAny>(request).await.map(drop)
     }
 
-    /// Adds headers or a body of another kind.
-    pub(crate) fn with(self, change: impl FnOnce(RequestBuilder) -> RequestBuilder) -> Self {
-        self.with_http(|http| http.with(change))
-    }
-
-    /// Sets the timeout, from the connection to the last byte.
-    pub(crate) fn timeout(self, timeout: Duration) -> Self {
-        self.with_http(|http| http.timeout(timeout))
-    }
-
-    /// Reports a 404 as the absence of the task.
-    pub(crate) fn with_task(mut self, task: TaskId) -> Self {
-        self.task = Some(task);
-        self
-    }
-
-    /// Sends it and parses the response as JSON.
-    pub(crate) async fn send<T: DeserializeOwned>(self) -> ApiResult<T> {
-        Ok(self.send_for_bytes().await?.json()?)
-    }
-
-    /// Sends it and discards the response body.
-    pub(crate) async fn run(self) -> ApiResult<()> {
-        self.send::<IgnoredAny>().await.map(drop)
-    }
-
-    /// Sends it and returns the body as bytes.
-    pub(crate) async fn send_for_bytes(self) -> ApiResult<Response> {
-        let sent = self.http.send().await.map_err(ApiFailure::from);
-        let response = sent.map_err(|failure| failure.with_task(self.task))?;
+    /// Sends a request and returns the whole response.
+    pub(crate) async fn response(&self, request: Request) -> ApiResult<Response> {
+        let response = request.send().await?;
         self.clock.record(&response.headers, Timestamp::now());
         Ok(response)
     }
@@ -206,9 +155,9 @@ impl AgentServer {
     /// The agent server does not answer, or another program does: the failure names it.
     pub(crate) async fn check(&self) -> ApiResult<()> {
         let health = self.open_request(Method::GET, &["health"]);
-        health.run().await?;
+        self.perform(health).await?;
         let count = self.get(&["api", "conversations", "count"]);
-        count.send::<u64>().await?;
+        self.send::<u64>(count).await?;
         self.read_version().await.map(drop)
     }
 
@@ -219,7 +168,7 @@ impl AgentServer {
             version: Option<String>,
         }
         let request = self.open_request(Method::GET, &["server_info"]);
-        let version = match request.send::<ServerInfo>().await {
+        let version = match self.send::<ServerInfo>(request).await {
             Ok(info) => ServerVersion(info.version),
             Err(failure) if failure.is_transient() => return Err(failure),
             // Another program, or a version without this path.
@@ -318,24 +267,6 @@ impl fmt::Display for ServerVersion {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn clock_is_that_of_the_agent_server() {
-        let clock = Clock::default();
-        // Sun, 06 Nov 1994 08:49:37 GMT.
-        for (own, second) in [
-            (784_111_777, 784_111_777),
-            (784_111_778, 784_111_778),
-            (784_111_717, 784_111_777),
-        ] {
-            let own = Timestamp::from_second(own).unwrap();
-            let date = "Sun, 06 Nov 1994 08:49:37 GMT".parse().unwrap();
-            clock.record(&HeaderMap::from_iter([(DATE, date)]), own);
-            assert_eq!(clock.at(own).as_second(), second);
-            clock.record(&HeaderMap::new(), own);
-            assert_eq!(clock.at(own).as_second(), second);
-        }
-    }
 
     #[test]
     fn kinds_have_the_names_that_the_version_knows() {

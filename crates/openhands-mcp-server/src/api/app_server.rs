@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use upstream::http::{Method, SetupError, Url};
+use upstream::http::{Method, Request, SetupError, Url};
 use uuid::Uuid;
 
-use crate::api::agent_server::{AgentServer, Page, Request};
+use crate::api::agent_server::{AgentServer, Page};
 use crate::api::conversations::{Execution, Metrics, message};
 use crate::api::events::EventMessage;
 use crate::api::failure::{ApiFailure, ApiResult, SandboxProblem};
@@ -388,7 +388,8 @@ impl AppServer {
 
     /// Counts the conversations.
     pub(crate) async fn count(&self) -> ApiResult<u64> {
-        self.get(&["app-conversations", "count"]).send().await
+        let request = self.get(&["app-conversations", "count"]);
+        self.0.send(request).await
     }
 
     /// Reads the conversation; `None` if it does not exist (yet).
@@ -406,13 +407,13 @@ impl AppServer {
         let mut query = vec![("limit", &*limit)];
         query.extend(page.map(|page| ("page_id", page)));
         let request = self.get(&["app-conversations", "search"]);
-        request.query(&query).send().await
+        self.0.send(request.query(&query)).await
     }
 
     /// Requests the start of a conversation. Repeating the request creates a second sandbox.
     pub(crate) async fn start(&self, new: &Value) -> ApiResult<ConversationStart> {
         let request = self.post(&["app-conversations"]);
-        request.json(new).send().await
+        self.0.send(request.body(new)).await
     }
 
     /// Reads the state of a start.
@@ -423,7 +424,7 @@ impl AppServer {
 
     async fn find<T: DeserializeOwned>(&self, path: &[&str], id: &str) -> ApiResult<Option<T>> {
         let request = self.get(path).query(&[("ids", id)]);
-        let found: Vec<Option<T>> = request.send().await?;
+        let found: Vec<Option<T>> = self.0.send(request).await?;
         Ok(found.into_iter().flatten().next())
     }
 
@@ -439,7 +440,7 @@ impl AppServer {
         let limit = limit.to_string();
         let query = [("limit", &*limit), ("sort_order", "CREATED_AT_DESC")];
         let request = self.get(&["app-conversations", "start-tasks", "search"]);
-        let page: Page<ConversationStart> = request.query(&query).send().await?;
+        let page: Page<ConversationStart> = self.0.send(request.query(&query)).await?;
         Ok(page.items)
     }
 
@@ -448,7 +449,7 @@ impl AppServer {
         let request = self.request(Method::DELETE, &["sandboxes", sandbox]);
         // 1.11 names the parameter of the path otherwise, and so reads the id from the query.
         let request = request.query(&[("sandbox_id", sandbox)]);
-        match request.timeout(CHANGE_TIMEOUT).run().await {
+        match self.0.perform(request.timeout(CHANGE_TIMEOUT)).await {
             Ok(()) => Ok(true),
             Err(failure) if failure.is_not_found() => Ok(false),
             Err(failure) => Err(failure),
@@ -457,14 +458,14 @@ impl AppServer {
 
     /// Resumes a paused sandbox.
     pub(crate) async fn resume(&self, sandbox: &str) -> ApiResult<()> {
-        self.post(&["sandboxes", sandbox, "resume"]).run().await
+        let request = self.post(&["sandboxes", sandbox, "resume"]);
+        self.0.perform(request).await
     }
 
     /// Deletes the conversation, and its sandbox if no other conversation uses it.
     pub(crate) async fn delete(&self, id: TaskId) -> ApiResult<()> {
         let path = ["app-conversations", &id.to_string()];
         let request = self.request(Method::DELETE, &path);
-        let request = request.with_task(id);
-        request.timeout(CHANGE_TIMEOUT).run().await
+        self.0.perform(request.timeout(CHANGE_TIMEOUT)).await
     }
 }

@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
-use upstream::http::Method;
+use upstream::http::{Method, Request};
 use upstream::time::{Timestamp, parse_timestamp};
 
-use crate::api::agent_server::{AgentServer, Page, Request};
+use crate::api::agent_server::{AgentServer, Page};
 use crate::api::failure::{ApiResult, NO_MODEL};
 use crate::api::names::TaskId;
 use crate::api::tags::ConversationTags;
@@ -257,11 +257,13 @@ impl AgentServer {
             None => {}
         }
         let request = self.post(&["api", "conversations"]);
-        request.timeout(CREATE_TIMEOUT).json(&body).send().await
+        let request = request.timeout(CREATE_TIMEOUT).body(&body);
+        self.send(request).await
     }
 
     pub(crate) async fn conversation(&self, id: TaskId) -> ApiResult<Conversation> {
-        self.task_request(Method::GET, id, &[]).send().await
+        let request = self.task_request(Method::GET, id, &[]);
+        self.send(request).await
     }
 
     /// A page of the conversations in state `execution`, or of all; newest first, at most 100.
@@ -277,7 +279,7 @@ impl AgentServer {
         query.extend(status.as_str().map(|status| ("status", status)));
         query.extend(page.map(|page| ("page_id", page)));
         let request = self.get(&["api", "conversations", "search"]);
-        request.query(&query).send().await
+        self.send(request.query(&query)).await
     }
 
     /// Gives all conversations in state `execution`, or of all states, to `each`: newest first, in pages, and whether there
@@ -313,7 +315,7 @@ impl AgentServer {
     /// 2 ms for each of all conversations to list some, and answer nothing else meanwhile.
     pub(crate) async fn count_running(&self) -> ApiResult<usize> {
         let request = self.get(&["api", "conversations", "count"]);
-        request.query(&[("status", "running")]).send().await
+        self.send(request.query(&[("status", "running")])).await
     }
 
     /// The conversations with these ids that exist.
@@ -323,7 +325,7 @@ impl AgentServer {
         for ids in ids.chunks(MAX_IDS) {
             let query: Vec<_> = ids.iter().map(|id| ("ids", id.as_str())).collect();
             let request = self.get(&["api", "conversations"]).query(&query);
-            let found: Vec<Option<Conversation>> = request.send().await?;
+            let found: Vec<Option<Conversation>> = self.send(request).await?;
             all.extend(found.into_iter().flatten());
         }
         Ok(all)
@@ -334,7 +336,8 @@ impl AgentServer {
     pub(crate) async fn set_tags(&self, id: TaskId, tags: &ConversationTags) -> ApiResult<()> {
         let tags = tags.merged_into(self.conversation(id).await?.tags);
         let request = self.task_request(Method::PATCH, id, &[]);
-        request.json(&json!({"tags": tags})).run().await
+        let request = request.body(&json!({"tags": tags}));
+        self.perform(request).await
     }
 
     /// The last message of the agent, or an empty text.
@@ -344,14 +347,14 @@ impl AgentServer {
             response: String,
         }
         let request = self.task_request(Method::GET, id, &["agent_final_response"]);
-        Ok(request.send::<FinalResponse>().await?.response)
+        Ok(self.send::<FinalResponse>(request).await?.response)
     }
 
     /// Switches the conversation to the model of this profile, with the key in that profile.
     pub(crate) async fn use_model(&self, id: TaskId, llm_profile: &str) -> ApiResult<()> {
         let path = ["api", "conversations", &id.to_string(), "switch_profile"];
         let body = json!({"profile_name": llm_profile});
-        self.post(&path).json(&body).run().await
+        self.perform(self.post(&path).body(&body)).await
     }
 }
 
@@ -378,23 +381,25 @@ impl AgentServer {
         body["run"] = json!(run);
         let timeout = if run { STEP_TIMEOUT } else { INTERRUPT_TIMEOUT };
         let request = self.command(id, &["events"], timeout);
-        request.json(&body).run().await
+        self.perform(request.body(&body)).await
     }
 
     /// Runs the agent. It takes all actions without a result first: this is a confirmation of them.
     pub(crate) async fn run(&self, id: TaskId) -> ApiResult<()> {
-        self.command(id, &["run"], RUN_TIMEOUT).run().await
+        let request = self.command(id, &["run"], RUN_TIMEOUT);
+        self.perform(request).await
     }
 
     /// Lets the agent take no step after its current one. The answer comes at the end of that step.
     pub(crate) async fn pause(&self, id: TaskId) -> ApiResult<()> {
-        self.command(id, &["pause"], INTERRUPT_TIMEOUT).run().await
+        let request = self.command(id, &["pause"], INTERRUPT_TIMEOUT);
+        self.perform(request).await
     }
 
     /// Stops the agent and its current command at once.
     pub(crate) async fn interrupt(&self, id: TaskId) -> ApiResult<()> {
         let request = self.command(id, &["interrupt"], INTERRUPT_TIMEOUT);
-        request.run().await
+        self.perform(request).await
     }
 
     /// Allows or refuses all actions without a result, whatever they are at that moment. A refused agent stops.
@@ -402,13 +407,13 @@ impl AgentServer {
         let path = ["events", "respond_to_confirmation"];
         let request = self.command(id, &path, INTERRUPT_TIMEOUT);
         let body = json!({"accept": accept, "reason": reason});
-        request.json(&body).run().await
+        self.perform(request.body(&body)).await
     }
 
     /// Deletes the conversation. Its directory stays.
     pub(crate) async fn delete(&self, id: TaskId) -> ApiResult<()> {
         let request = self.task_request(Method::DELETE, id, &[]);
-        request.timeout(DELETE_TIMEOUT).run().await
+        self.perform(request.timeout(DELETE_TIMEOUT)).await
     }
 
     fn command(&self, id: TaskId, path: &[&str], timeout: Duration) -> Request {
@@ -471,7 +476,7 @@ impl AgentServer {
             return active.ok_or_else(|| ToolError::conflict(NO_MODEL));
         };
         let request = self.get(&["api", "agent-profiles", name]);
-        match request.send::<ProfileDetail>().await {
+        match self.send::<ProfileDetail>(request).await {
             Err(failure) if failure.is_not_found() => Err(ToolError::conflict(format!(
                 "There is no agent profile {name:?} on the OpenHands agent server: create it \
                  there, or leave agent (OPENHANDS_AGENT_PROFILE) out to use the active one."
@@ -487,13 +492,13 @@ impl AgentServer {
             profiles: Vec<ModelProfile>,
         }
         let request = self.get(&["api", "profiles"]);
-        Ok(request.send::<Models>().await?.profiles)
+        Ok(self.send::<Models>(request).await?.profiles)
     }
 
     /// All agent profiles, and the id of the active one. Empty without a model: to list none creates one from the
     /// settings, which would refer to nothing and stay broken.
     pub(crate) async fn agent_profiles(&self) -> ApiResult<(Vec<AgentProfile>, Option<String>)> {
-        let settings: Settings = self.get(&["api", "settings"]).send().await?;
+        let settings: Settings = self.send(self.get(&["api", "settings"])).await?;
         let agent = &settings.agent_settings;
         // By its key, by its endpoint, or as part of the agent.
         let has_model = settings.llm_api_key_is_set
@@ -502,7 +507,7 @@ impl AgentServer {
         if settings.active_agent_profile_id.is_none() && !has_model {
             return Ok((Vec::new(), None));
         }
-        let listed: Profiles = self.get(&["api", "agent-profiles"]).send().await?;
+        let listed: Profiles = self.send(self.get(&["api", "agent-profiles"])).await?;
         Ok((listed.profiles, listed.active_agent_profile_id))
     }
 }

@@ -129,7 +129,7 @@ impl AgentServer {
     async fn count(&self, id: TaskId, kind: &str, more: (&str, &str)) -> ApiResult<u64> {
         let kind = self.known_version().await?.kind_filter(kind);
         let request = self.task_request(Method::GET, id, &["events", "count"]);
-        request.query(&[("kind", &*kind), more]).send().await
+        self.send(request.query(&[("kind", &*kind), more])).await
     }
 
     /// The newest event of `kind`.
@@ -229,7 +229,7 @@ impl AgentServer {
         query.push(("kind", &kind));
         query.extend(page.map(|page| ("page_id", page)));
         let request = self.task_request(Method::GET, id, &["events", "search"]);
-        request.query(&query).send().await
+        self.send(request.query(&query)).await
     }
 }
 

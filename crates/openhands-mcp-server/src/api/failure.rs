@@ -109,8 +109,19 @@ impl SandboxProblem {
 
 impl From<HttpFailure> for ApiFailure {
     fn from(failure: HttpFailure) -> Self {
-        Self::Http(failure)
+        let absent = failure.refusal().and_then(absent_task);
+        absent.map_or(Self::Http(failure), Self::Absent)
     }
+}
+
+/// The task in the path of a request, of which the agent server says that it does not exist. In the workspace of a task
+/// that is a file, and for a switch it is the profile.
+fn absent_task(refusal: &ErrorResponse) -> Option<TaskId> {
+    detail(refusal).filter(|_| refusal.status() == StatusCode::NOT_FOUND)?;
+    let mut path = refusal.path().iter().map(String::as_str);
+    path.find(|part| matches!(*part, "conversations" | "app-conversations"))?;
+    let id = TaskId::try_from(path.next()?.to_owned()).ok();
+    id.filter(|_| !matches!(path.next(), Some("workspace" | "switch_profile")))
 }
 
 impl ApiFailure {
@@ -135,14 +146,6 @@ impl ApiFailure {
     /// Returns true if the agent server says that the path does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         self.explained_status() == Some(StatusCode::NOT_FOUND)
-    }
-
-    /// Converts a 404 to the absence of the task in the request's path.
-    pub(crate) fn with_task(self, task: Option<TaskId>) -> Self {
-        match task {
-            Some(task) if self.is_not_found() => Self::Absent(task),
-            _ => self,
-        }
     }
 
     /// Returns true if the task certainly does not exist.

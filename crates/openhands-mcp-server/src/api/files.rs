@@ -33,7 +33,8 @@ impl AgentServer {
         struct HomeDirectory {
             home: String,
         }
-        let found: HomeDirectory = self.get(&["api", "file", "home"]).send().await?;
+        let request = self.get(&["api", "file", "home"]);
+        let found: HomeDirectory = self.send(request).await?;
         Ok(found.home)
     }
 
@@ -52,7 +53,7 @@ impl AgentServer {
         let range = format!("bytes={offset}-{}", offset + length - 1);
         let request = self.get(&path);
         let request = request.with(|request| request.header(RANGE, range));
-        let response = match request.send_for_bytes().await {
+        let response = match self.response(request).await {
             // An empty file has no first byte, and a shorter one not this one.
             Err(failure) if failure.status() == Some(StatusCode::RANGE_NOT_SATISFIABLE) => {
                 let size = match offset {
@@ -84,7 +85,7 @@ impl AgentServer {
         let request = self.post(&["api", "file", "upload"]);
         let request = request.query(&[("path", path)]);
         let request = request.with(|request| request.multipart(form));
-        let uploaded = request.timeout(UPLOAD_TIMEOUT).run().await;
+        let uploaded = self.perform(request.timeout(UPLOAD_TIMEOUT)).await;
         uploaded.map_err(ApiFailure::without_effect)
     }
 }
@@ -131,7 +132,7 @@ impl AgentServer {
         let timeout = Duration::from_secs(SCRIPT_SECONDS + 2);
         let body = json!({"command": script, "timeout": SCRIPT_SECONDS});
         let request = self.post(&["api", "bash", "execute_bash_command"]);
-        let printed = request.timeout(timeout).json(&body).send().await;
+        let printed = self.send(request.timeout(timeout).body(&body)).await;
         printed.map_err(ApiFailure::without_effect)
     }
 
@@ -143,7 +144,7 @@ impl AgentServer {
         }
         let body = json!({"command": script, "timeout": seconds});
         let request = self.post(&["api", "bash", "start_bash_command"]);
-        let started = request.json(&body).send::<StartedScript>().await;
+        let started = self.send::<StartedScript>(request.body(&body)).await;
         Ok(started.map_err(ApiFailure::without_effect)?.id)
     }
 
@@ -151,12 +152,12 @@ impl AgentServer {
     pub(crate) async fn finished_script(&self, id: Uuid) -> ApiResult<Option<ScriptOutput>> {
         let request = self.get(&["api", "bash", "bash_events", "search"]);
         let request = request.query(&[
-            ("command_id__eq", &id.simple().to_string()),
+            ("command_id__eq", &*id.simple().to_string()),
             ("kind__eq", "BashOutput"),
             ("sort_order", "TIMESTAMP_DESC"),
             ("limit", "1"),
         ]);
-        let page: Page<ScriptOutput> = request.send().await?;
+        let page: Page<ScriptOutput> = self.send(request).await?;
         let newest = page.items.into_iter().next();
         Ok(newest.filter(|output| output.exit_code.is_some()))
     }
@@ -250,8 +251,8 @@ impl AgentServer {
         let body = json!({"server": tested, "timeout": MCP_TEST_SECONDS});
         let request = self.post(&["api", "mcp", "test"]);
         let timeout = Duration::from_secs(MCP_TEST_SECONDS + 2);
-        let tested: Tested = request.timeout(timeout).json(&body).send().await?;
-        Ok(tested.ok)
+        let request = request.timeout(timeout).body(&body);
+        Ok(self.send::<Tested>(request).await?.ok)
     }
 }
 
