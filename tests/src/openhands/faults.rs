@@ -300,6 +300,66 @@ async fn change_whose_answer_is_lost_names_the_task_and_a_call_that_does_no_harm
     assert_error!(client(&fake).await, "send_message", {"task_id": ID, "message": "m"}, advice);
 }
 
+/// Another server starts the task with the key while this one does.
+#[tokio::test]
+async fn start_that_another_server_has_claimed_is_left_to_it() {
+    let claims = Arc::new(AtomicU32::new(0));
+    let claimed = Arc::clone(&claims);
+    let fake = fake(move |target, request| {
+        if request.has("mcp-starts") && request.has("mkdir -- ") {
+            let is_taken = claimed.fetch_add(1, Ordering::Relaxed) < 2;
+            return Some(Response::json(
+                200,
+                &json!({"exit_code": i32::from(is_taken)}),
+            ));
+        }
+        let is_task = target.starts_with("GET /api/conversations/") && !target.contains('?');
+        let is_absent = is_task && claimed.load(Ordering::Relaxed) < 3;
+        is_absent.then(|| Response::json(404, &json!({"detail": "Not Found"})))
+    })
+    .await;
+    let task = json!({"task": "t", "idempotency_key": "k"});
+    let other = "used for another task";
+    // The claim is released after the answer.
+    let client = client(&fake).await;
+    assert_error(&client, "run_task", task, other).await;
+    assert_eq!(claims.load(Ordering::Relaxed), 3);
+    assert_eq!(count(&fake, CREATE), 0);
+    let is_release = |sent: &Request| sent.has("rmdir -- \\\"");
+    let released = async || fake.requests().iter().any(is_release);
+    wait_until("the release", released).await;
+}
+
+/// Another server sends its answer while this one waits for the claim.
+#[tokio::test]
+async fn answer_that_another_server_has_claimed_is_left_to_it() {
+    let task = json!({"id": ID, "execution_status": "waiting_for_confirmation"});
+    let (task, claims) = (Arc::new(Mutex::new(task)), AtomicU32::new(0));
+    let shared = Arc::clone(&task);
+    let fake = fake(move |target, request| {
+        if request.has("mcp-starts") && request.has("mkdir -- ") {
+            let is_taken = claims.fetch_add(1, Ordering::Relaxed) == 0;
+            shared.lock().unwrap()["execution_status"] = json!("finished");
+            let made = json!({"exit_code": i32::from(is_taken)});
+            return Some(Response::json(200, &made));
+        }
+        let is_task = target == format!("GET /api/conversations/{ID}");
+        is_task.then(|| Response::json(200, &shared.lock().unwrap()))
+    })
+    .await;
+    let client = client(&fake).await;
+    let asked = call!(client, "get_task_status", {"task_id": ID});
+    let id = &asked["confirmation"]["confirmation_id"];
+    let answer = json!({"task_id": ID, "confirmation_id": id, "accept": true});
+    assert_error(&client, "respond_confirmation", answer, "not waiting").await;
+    assert_eq!(task.lock().unwrap()["execution_status"], "finished");
+    let sent = format!("POST /api/conversations/{ID}/events/respond_to_confirmation");
+    assert_eq!(count(&fake, &sent), 0);
+    let is_release = |sent: &Request| sent.has("rmdir -- \\\"");
+    let released = async || fake.requests().iter().any(is_release);
+    wait_until("the release", released).await;
+}
+
 /// Another server publishes the task while this one resumes it.
 #[tokio::test]
 async fn tags_that_another_server_writes_meanwhile_stay() {

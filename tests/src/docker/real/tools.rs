@@ -1,6 +1,7 @@
 //! The toolsets beside the default one.
 
 mod bounds;
+mod compose_beside;
 mod compose_bounds;
 mod compose_cli;
 mod compose_programs;

@@ -137,3 +137,49 @@ async fn build_reports_progress_and_can_be_cancelled() {
     session.cancel(id).await;
     wait_until("the end of the build", async || !runs()).await;
 }
+
+/// The real program and the tool, of the same directory.
+#[tokio::test]
+async fn built_images_are_those_of_the_command() {
+    let dir = Folder::new();
+    dir.write("app/run.sh", "echo hi\n");
+    dir.write(
+        "app/Dockerfile",
+        "FROM busybox:test AS base\nARG WORD=none\nENV WORD=$WORD\nFROM base AS one\nCOPY --chmod=755 run.sh /\n\
+         RUN --mount=type=cache,target=/cache touch /cache/x\nCOPY <<E /note\nhello\nE\nFROM one\nUSER 7\n",
+    );
+    let app = dir.path().join("app");
+    let Some(lab) = lab_with(&[("DOCKER_MCP_PROJECT_DIR", dir.str())]).await else {
+        return;
+    };
+    let program = format!("{}/docker-buildx", real::compose_dir().unwrap());
+    for (number, options, arguments) in [
+        (1, vec![], json!({})),
+        (2, vec!["--target=one"], json!({"target": "one"})),
+        (
+            3,
+            vec!["--build-arg=WORD=two", "--no-cache"],
+            json!({"build_args": {"WORD": "two"}, "no_cache": true}),
+        ),
+    ] {
+        let [real, ours] = ["real", "ours"].map(|who| format!("{}:{number}", lab.name(who)));
+        let tag = format!("--tag={real}");
+        let directory = app.to_str().unwrap();
+        let command = [&["build", "--load", &tag], &options[..], &[directory]].concat();
+        lab.command(&program, &command).await.unwrap();
+        let arguments = merged(arguments, json!({"tag": ours, "directory": app}));
+        succeed(&lab, "build_image", arguments).await;
+        let mut images = Vec::new();
+        for image in [&real, &ours] {
+            let mut image =
+                serde_json::to_value(lab.docker.inspect_image(image).await.unwrap()).unwrap();
+            let labels = image["Config"].as_object_mut().unwrap().remove("Labels");
+            images.push((
+                image["Config"].clone(),
+                image["RootFS"]["Layers"].as_array().unwrap().len(),
+            ));
+            drop(labels);
+        }
+        assert_eq!(images[0], images[1]);
+    }
+}
