@@ -16,10 +16,34 @@ use crate::trigger::TriggerKind;
 
 /// The error of a workflow that is not finished.
 pub const NO_TRIGGER: &str = "No trigger: nothing starts the workflow.";
-/// The operators of conditions that n8n knows.
-const OPERATORS: &str = "exists notExists empty notEmpty equals notEquals contains notContains startsWith \
-    notStartsWith endsWith notEndsWith regex notRegex gt gte lt lte after afterOrEquals before \
-    beforeOrEquals true false lengthEquals lengthNotEquals lengthGt lengthGte lengthLt lengthLte";
+/// The types of values that conditions compare, each with the operators that n8n has for it besides [`EXISTS`].
+const OPERATORS: [(&str, &str); 6] = [
+    (
+        "string",
+        "empty notEmpty equals notEquals contains notContains startsWith notStartsWith endsWith \
+         notEndsWith regex notRegex",
+    ),
+    ("number", "empty notEmpty equals notEquals gt lt gte lte"),
+    (
+        "dateTime",
+        "empty notEmpty equals notEquals after before afterOrEquals beforeOrEquals",
+    ),
+    ("boolean", "empty notEmpty true false equals notEquals"),
+    (
+        "array",
+        "contains notContains lengthEquals lengthNotEquals lengthGt lengthLt lengthGte lengthLte \
+         empty notEmpty",
+    ),
+    ("object", "empty notEmpty"),
+];
+/// Operators for values of all types.
+const EXISTS: [&str; 2] = ["exists", "notExists"];
+/// Values of a node's `onError`; with any other one the run stops at an error.
+const ON_ERROR: [&str; 3] = [
+    "stopWorkflow",
+    "continueRegularOutput",
+    "continueErrorOutput",
+];
 const STICKY_NOTE: &str = "stickyNote";
 
 /// Members of a node which n8n does not look for among its parameters.
@@ -60,7 +84,7 @@ pub fn check(draft: &Draft) -> Vec<Finding> {
     check_nodes(draft, &mut found);
     match parse_connections(&draft.connections) {
         Ok(all) => {
-            check_connections(&all, &names, &mut found);
+            check_connections(draft, &all, &mut found);
             check_ends(draft, &all, &mut found);
             check_sub_nodes(draft, &all, &mut found);
         }
@@ -116,13 +140,27 @@ fn check_nodes(draft: &Draft, found: &mut Findings) {
     }
 }
 
-fn check_connections(all: &[Connection], names: &HashSet<&str>, found: &mut Findings) {
+fn check_connections(draft: &Draft, all: &[Connection], found: &mut Findings) {
+    let mut told = HashSet::new();
     for Connection { from, to, .. } in all {
         for (end, other) in [(from, to), (to, from)] {
-            if !names.contains(end.as_str()) {
-                let message =
-                    format!("It is connected with {end:?}, which is not a node of the workflow.");
-                found.error(other, message, "Add that node, or remove the connection.");
+            if draft.node(end).is_some() {
+                continue;
+            }
+            let mut nodes = draft.nodes.iter();
+            let named = nodes.find(|node| node.get("id").and_then(Value::as_str) == Some(end));
+            match named.map(Node::name) {
+                Some(name) if told.insert(name) => found.error(
+                    name,
+                    format!("`connections` has its id, {end:?}, and n8n looks for its name."),
+                    &format!("Write {name:?} in `connections`, in the place of the id."),
+                ),
+                Some(_) => {}
+                None => found.error(
+                    other,
+                    format!("It is connected with {end:?}, which is not a node of the workflow."),
+                    "Add that node, or remove the connection.",
+                ),
             }
         }
     }
@@ -173,17 +211,23 @@ fn fixed_outputs(node: &Node) -> Option<usize> {
     (names.len() > 1).then_some(names.len() + of_errors)
 }
 
-/// Finds sub-nodes that items are sent to: n8n publishes them, and each run fails there.
+/// Finds sub-nodes that items are sent to, or come from: n8n publishes them, and no items pass through them.
 fn check_sub_nodes(draft: &Draft, all: &[Connection], found: &mut Findings) {
     for node in &draft.nodes {
+        let Some(kind) = attached_by(node.kind()) else {
+            continue;
+        };
         let name = node.name();
-        let mut all = all.iter();
-        let is_sent_items = all.any(|one| one.kind == MAIN && one.to == name);
-        if let Some(kind) = attached_by(node.kind()).filter(|_| is_sent_items) {
-            let message = "A `main` connection leads to it, and no items pass through it: every run fails there.";
-            let fix = format!("Connect it to the node that uses it, with kind {kind}.");
-            found.warning(name, message, &fix);
-        }
+        let ends = all.iter().filter(|one| one.kind == MAIN);
+        let message = if ends.clone().any(|one| one.to == name) {
+            "A `main` connection leads to it, and no items pass through it: every run fails there."
+        } else if ends.clone().any(|one| one.from == name) {
+            "A `main` connection comes from it, and no items pass through it: nothing uses it."
+        } else {
+            continue;
+        };
+        let fix = format!("Connect it to the node that uses it, with kind {kind}.");
+        found.warning(name, message, &fix);
     }
 }
 
@@ -199,7 +243,7 @@ fn check_time_zone(draft: &Draft, found: &mut Findings) {
     }
 }
 
-/// Finds parameters that n8n ignores in silence.
+/// Finds parameters, and a setting, that n8n ignores in silence.
 fn check_parameters(node: &Node, found: &mut Findings) {
     let replaced = |name: &str| {
         let mut rows = REPLACED_PARAMETERS.iter();
@@ -208,6 +252,13 @@ fn check_parameters(node: &Node, found: &mut Findings) {
         });
         row.map(|(.., instead)| format!("Write {instead} in its place."))
     };
+    let on_error = node.get("onError").and_then(Value::as_str);
+    if let Some(value) = on_error.filter(|value| !ON_ERROR.contains(value)) {
+        let message =
+            format!("`onError` is {value:?}, which n8n does not know: a run stops at an error.");
+        let fix = format!("Write one of {}.", ON_ERROR.join(", "));
+        found.warning(node.name(), message, &fix);
+    }
     let parameters = node.parameters().as_object();
     for name in parameters.into_iter().flat_map(Map::keys) {
         let is_beside = BESIDE_PARAMETERS.split(' ').any(|known| known == name);
@@ -220,16 +271,19 @@ fn check_parameters(node: &Node, found: &mut Findings) {
     }
 }
 
-/// Finds conditions that n8n takes for false, whatever is compared: it does not know their operator.
+/// Finds conditions that n8n takes for false, whatever is compared: it does not have their operator for the type.
 fn check_operators(node: &str, parameters: &Value, found: &mut Findings) {
     match parameters {
         Value::Object(all) => {
-            let operation = all.get("operator").and_then(|one| one.get("operation"));
-            let operation = operation.and_then(Value::as_str).unwrap_or("equals");
-            if !OPERATORS.split(' ').any(|known| known == operation) {
-                let message =
-                    format!("n8n has no operator {operation:?}: the condition is never met.");
-                found.warning(node, message, "Write, for example, equals, notEmpty or gt.");
+            let operator = all.get("operator").and_then(Value::as_object);
+            let text = |name| operator?.get(name)?.as_str();
+            let operation = text("operation").filter(|one| !EXISTS.contains(one));
+            let kind = text("type").unwrap_or_default();
+            if let Some((message, fix)) =
+                operation.and_then(|operation| operator_fault(kind, operation))
+            {
+                let message = format!("{message}: the condition is never met.");
+                found.warning(node, message, &fix);
             }
             all.values()
                 .for_each(|one| check_operators(node, one, found));
@@ -237,6 +291,26 @@ fn check_operators(node: &str, parameters: &Value, found: &mut Findings) {
         Value::Array(all) => all.iter().for_each(|one| check_operators(node, one, found)),
         _ => {}
     }
+}
+
+/// The fault of an operator for values of this type, and what fixes it.
+fn operator_fault(kind: &str, operation: &str) -> Option<(String, String)> {
+    let Some((_, known)) = OPERATORS.iter().find(|(known, _)| *known == kind) else {
+        let kinds = OPERATORS.map(|(known, _)| known).join(", ");
+        let message = format!("n8n compares no values of type {kind:?}");
+        return Some((message, format!("Write one of {kinds}.")));
+    };
+    let is_known = known.split(' ').any(|one| one == operation);
+    (!is_known).then(|| {
+        (
+            format!("n8n has no operator {operation:?} for values of type {kind}"),
+            format!(
+                "Write one of {}, {}.",
+                known.replace(' ', ", "),
+                EXISTS.join(", ")
+            ),
+        )
+    })
 }
 
 fn check_expressions(node: &Node, names: &HashSet<&str>, found: &mut Findings) {

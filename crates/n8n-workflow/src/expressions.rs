@@ -37,7 +37,11 @@ pub(crate) fn visit_texts(value: &Value, path: &str, visit: &mut impl FnMut(&str
 /// The fault of a text that is, or looks like, an expression.
 pub(crate) fn error(text: &str) -> Option<&'static str> {
     let Some(expression) = text.strip_prefix('=') else {
-        let looks = text.contains("{{ $") || text.contains("{{$");
+        let looks = texts_in_braces(text).any(|inside| {
+            inside.match_indices('$').any(|(at, _)| {
+                inside[at + 1..].starts_with(|c: char| c.is_ascii_lowercase() || c == '(')
+            })
+        });
         return looks.then_some("looks like an expression but does not start with `=`");
     };
     let mut inside = expression.split("{{").skip(1);
@@ -56,9 +60,13 @@ pub(crate) fn error(text: &str) -> Option<&'static str> {
 
 /// The names of the nodes that the expressions in a text refer to.
 pub(crate) fn references_in_braces(text: &str) -> Vec<String> {
+    texts_in_braces(text).flat_map(references).collect()
+}
+
+/// The texts between `{{` and `}}`.
+fn texts_in_braces(text: &str) -> impl Iterator<Item = &str> {
     let inside = text.split("{{").skip(1);
-    let inside = inside.map(|inside| inside.split("}}").next().unwrap_or_default());
-    inside.flat_map(references).collect()
+    inside.map(|inside| inside.split("}}").next().unwrap_or_default())
 }
 
 pub(crate) fn references(text: &str) -> Vec<String> {

@@ -27,19 +27,26 @@ async fn errors_of_structure_and_expressions_are_found() {
     let Some(env) = Env::full().await else { return };
     let set = |name: &str, value: &str| base(name, "set", 3.4, json!({"x": value}));
     let code = |name: &str, code: &str| base(name, "code", 2.0, json!({"jsCode": code}));
-    let is = |operation: &str| {
+    let is = |kind: &str, operation: &str| {
         json!({"id": operation, "leftValue": "={{ $json.a }}", "rightValue": "",
-        "operator": {"type": "string", "operation": operation, "singleValue": true}})
+        "operator": {"type": kind, "operation": operation, "singleValue": true}})
     };
     let options =
         json!({"caseSensitive": true, "leftValue": "", "typeValidation": "strict", "version": 2});
     let conditions = json!({"options": options, "combinator": "and",
-        "conditions": [is("notEmpty"), is("isNotEmpty")]});
+        "conditions": [is("string", "notEmpty"), is("string", "isNotEmpty"), is("string", "gt"),
+            is("text", "equals"), is("any", "exists")]});
     let conditions = json!({ "conditions": conditions });
     let memory = json!({"sessionIdType": "customKey", "sessionKey": "k"});
     let old = json!({"values": {"string": [{"name": "a", "value": "1"}]}, "disabled": true});
+    let mut ignores = set("Ignores", "x");
+    ignores["onError"] = json!("ignore");
     let nodes = json!([
         webhook("lastNode"),
+        ignores,
+        set("Inner", "{{DateTime.fromISO($json.at)}}"),
+        set("Template", "{{name}} costs {{ price }} $"),
+        base("Newer", "code", 99.0, json!({"jsCode": "return []"})),
         set("A", "={{ $('Nope').item }}"),
         set("B", "={{ $json.a"),
         set("C", "{{ $json.a }}"),
@@ -72,6 +79,11 @@ async fn errors_of_structure_and_expressions_are_found() {
         ("F", "a space between the braces"),
         ("G", "\"Y\""),
         ("H", "no operator \"isNotEmpty\""),
+        ("H", "no operator \"gt\" for values of type string"),
+        ("H", "no values of type \"text\""),
+        ("Ignores", "`onError`"),
+        ("Inner", "does not start with"),
+        ("Newer", "no version 99"),
         ("I", "ignores the parameter `values`"),
         ("I", "ignores the parameter `disabled`"),
         ("J", "`main` connection"),
@@ -80,7 +92,10 @@ async fn errors_of_structure_and_expressions_are_found() {
     ] {
         assert_found(&found, "warning", node, part);
     }
-    assert_lacks(&found.to_string(), "title");
+    let all = found.to_string();
+    for fine in ["title", "Template", "\"any\""] {
+        assert_lacks(&all, fine);
+    }
     let alone = findings(&env, &json!([set("A", "x")])).await;
     assert!(alone.to_string().contains("No trigger"), "{alone}");
     for zone in ["Mars/Olympus", "UTC+2", "europe/berlin"] {
@@ -175,4 +190,27 @@ async fn verdict_is_that_of_publishing_and_leaves_nothing_behind() {
     // Other tests have copies at the same time.
     let left = env.get("/workflows?name=publish").await;
     assert_lacks(&left, &path);
+}
+
+#[tokio::test]
+async fn connections_without_effect_are_found() {
+    let Some(env) = Env::full().await else { return };
+    let tool = "@n8n/n8n-nodes-langchain.toolCalculator";
+    let (mut hook, mut work) = (webhook("lastNode"), set("x"));
+    hook["id"] = json!("w-1");
+    work["id"] = json!("s-1");
+    let work_name = work["name"].as_str().unwrap().to_owned();
+    let nodes = json!([hook, work, node("Sum", tool, 1.0, json!({}))]);
+    let by_id = json!({"w-1": {"main": [[target("s-1")]]}});
+    let by_name = json!({"Webhook": {"main": [[target(&work_name)]]}, "Sum": {"main": [[target(&work_name)]]}});
+    let mut found = Vec::new();
+    for connections in [by_id, by_name] {
+        let workflow = json!({"name": "V", "nodes": nodes, "connections": connections});
+        found.push(done(&env, "validate_workflow", json!({ "workflow": workflow })).await);
+    }
+    assert_found(&found[0], "error", "Webhook", "its id, \"w-1\"");
+    assert_found(&found[0], "error", &work_name, "its id, \"s-1\"");
+    assert_lacks(&found[0], "not a node of the workflow");
+    assert_eq!(found[1]["valid"], true, "{}", found[1]);
+    assert_found(&found[1], "warning", "Sum", "comes from it");
 }

@@ -163,7 +163,7 @@ const TYPES_TOOL: &str = "get_node_types";
 const CONFIG_TOOL: &str = "validate_node_config";
 const MAX_NODES_PER_CHECK: usize = 50;
 
-/// n8n's words about a value that may also be an expression.
+/// The words of n8n about a value that may also be an expression, after the name of the field.
 const EXPRESSION_ASKED: &str = "Must be an n8n expression";
 
 /// Checks some nodes of a draft. Leaves out what n8n has `published` about them.
@@ -174,8 +174,8 @@ async fn check_nodes(
     published: Option<&[Finding]>,
 ) -> Result<Vec<Finding>, ToolError> {
     let mut found = Findings::default();
-    // n8n itself names them when it publishes.
-    if !nodes.is_empty() && published.is_none() {
+    let published = published.unwrap_or_default();
+    if !nodes.is_empty() {
         let wanted = json!({"nodeIds": type_requests(nodes)});
         let definitions = node_text(n8n, TYPES_TOOL, &wanted).await?;
         find_unknown_types(&definitions, nodes, &mut found);
@@ -184,9 +184,15 @@ async fn check_nodes(
         let configs: Vec<_> = batch.iter().map(|node| config(draft, node)).collect();
         let result = call_node_tool(n8n, CONFIG_TOOL, &json!({ "nodes": configs })).await?;
         let reply: Value = structured(&result).unwrap_or_default();
-        find_invalid_parameters(&reply, batch, published.unwrap_or_default(), &mut found);
+        find_invalid_parameters(&reply, batch, published, &mut found);
     }
     let (mut found, mut seen) = (found.0, HashSet::new());
+    // n8n publishes nodes of some types in a version that it does not have, and names the others itself.
+    let is_published = |one: &Finding| {
+        let mut published = published.iter();
+        published.any(|known| known.node == one.node && known.message == one.message)
+    };
+    found.retain(|finding| !is_published(finding));
     found.retain(|finding| seen.insert((finding.node.clone(), finding.message.clone())));
     Ok(found)
 }
@@ -326,11 +332,13 @@ fn find_invalid_parameters(
             let parameter = path.rsplit('.').next().unwrap_or_default();
             // n8n's schemas of older versions ask for an expression in place of each value, and do not know
             // the names that the editor keeps beside ids.
-            if message == EXPRESSION_ASKED || parameter.starts_with("cachedResult") {
+            if message.contains(EXPRESSION_ASKED) || parameter.starts_with("cachedResult") {
                 continue;
             }
             let is_known = |one: &Finding| {
-                one.node.as_deref() == Some(name) && one.message.contains(parameter)
+                let mut words = one.message.split(|c: char| !c.is_alphanumeric());
+                one.node.as_deref() == Some(name)
+                    && words.any(|word| word.eq_ignore_ascii_case(parameter))
             };
             let fix = match path {
                 "" => format!("See the parameters of {} with get_node.", node.short_kind()),
@@ -351,4 +359,34 @@ fn find_missing_subnode(name: &str, key: &str, message: &str, found: &mut Findin
     let message = format!("No node is connected to it by {kind}.");
     let fix = format!("Add one, and connect it to this node with kind {kind}.");
     found.warning(name, message, &fix);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_that_n8n_has_told_are_left_out() {
+        let node = json!({"name": "A", "type": "n8n-nodes-base.airtable"});
+        let node = Node(node.as_object().cloned().unwrap());
+        let mut known = Findings::default();
+        known.error("A", "Missing required credential: airtableApi.", "");
+        known.error(
+            "A",
+            "Missing or invalid required parameters: \"Application\".",
+            "",
+        );
+        let error = |name: &str, message: &str| json!({"path": format!("parameters.{name}"), "message": message});
+        let expression = "Field \"parameters.view\": Must be an n8n expression (={{...}})";
+        let errors = [
+            error("application", "Required"),
+            error("view", expression),
+            error("table", "Required"),
+        ];
+        let reply = json!({"results": [{"index": 0, "errors": errors}]});
+        let mut found = Findings::default();
+        find_invalid_parameters(&reply, &[&node], &known.0, &mut found);
+        let found: Vec<_> = found.0.into_iter().filter_map(|one| one.fix).collect();
+        assert_eq!(found, ["Set `parameters.table` as get_node says."]);
+    }
 }
