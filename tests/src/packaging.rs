@@ -34,6 +34,17 @@ fn is_secret(option: &&Value) -> bool {
     option["secret"] == true
 }
 
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The comment above the key `key` of a file with options.
+fn comment_of(file: &str, key: &str) -> String {
+    let (before, _) = file.split_once(&format!("\n#{key} = ")).unwrap();
+    let (_, comment) = before.rsplit_once("\n\n").unwrap();
+    one_line(&comment.replace("\n# ", "\n").replacen("# ", "", 1))
+}
+
 /// The lists of all programs in other files, each between two texts of the file.
 #[test]
 fn lists_of_programs_are_fresh() {
@@ -129,6 +140,20 @@ fn services_have_every_option_and_every_secret_as_a_comment() {
         let found = lines.filter_map(|line| line.strip_prefix('#')?.split_once(" = "));
         let found: BTreeSet<_> = found.map(|(key, _)| key.to_owned()).collect();
         assert_eq!(found, expected, "{server}.toml");
+        for option in list(&options)
+            .iter()
+            .filter(|one| expected.contains(&key(one)))
+        {
+            let values: Vec<_> = list(&option["values"]).iter().map(text).collect();
+            let is_list = !values.is_empty() && option["type"] != "boolean";
+            let values = match is_list {
+                true => format!(" ({})", values.join(", ")),
+                false => String::new(),
+            };
+            let help = one_line(&text(&option["help"])) + &values;
+            let comment = comment_of(&file, &key(option));
+            assert_eq!(comment, help, "{server}.toml, {}", key(option));
+        }
 
         let secrets = list(&options).iter().filter(is_secret);
         let expected: BTreeSet<_> = secrets.map(|option| text(&option["env"])).collect();
@@ -189,6 +214,8 @@ fn registries_and_bundles_name_variables_and_tools_of_the_program() {
                 let option = option.unwrap_or_else(|| panic!("{server}: no {variable}"));
                 let is_named_secret = variable["isSecret"] == true;
                 assert_eq!(is_named_secret, is_secret(&option), "{server}: {variable}");
+                let help = one_line(&text(&option["help"]));
+                assert_eq!(text(&variable["description"]), help, "{server}");
             }
             let named = variables.iter().map(|variable| text(&variable["name"]));
             let named: BTreeSet<_> = named.collect();
