@@ -1,5 +1,6 @@
 //! The key that signs session ids and request states, which clients keep.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -132,11 +133,14 @@ fn load_or_create(path: &Path) -> anyhow::Result<Key> {
 
 /// The key in the file; `None` if there is no file, or one of another size, as a crash or a full disk leaves.
 fn read(path: &Path) -> std::io::Result<Option<Key>> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(bytes.try_into().ok().map(Key::kept)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    let mut bytes = Vec::new();
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    file.take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes.try_into().ok().map(Key::kept))
 }
 
 #[cfg(test)]

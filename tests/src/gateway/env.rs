@@ -272,8 +272,8 @@ impl Gateway {
         self.post_to(&at.path(), &headers, body).await
     }
 
-    /// Sends a request of 2026-07-28 of a principal, at a view or at none, whose client has these capabilities. Returns
-    /// the response.
+    /// Sends a request of 2026-07-28 of a principal (of nobody if it is empty), at a view or at none, whose client has
+    /// these capabilities. Returns the response.
     pub(super) async fn ask_modern(
         &self,
         at: impl Into<At<'_>>,
@@ -287,7 +287,9 @@ impl Gateway {
         params["_meta"] = modern_meta(capabilities);
         let bearer = bearer(at.1);
         let mut headers = Dialect::Modern.headers_of(method, &name);
-        headers.push(("authorization", &bearer));
+        if !at.1.is_empty() {
+            headers.push(("authorization", &bearer));
+        }
         let body = rpc(method, params).to_string();
         self.post_to(&at.path(), &headers, body).await.json()
     }

@@ -35,7 +35,7 @@ pub(super) async fn assert_each_call_is_recorded_once(gateway: &Gateway, wanted:
     assert_eq!(late["kind"], "timeout");
     assert_eq!(left["kind"], "cancelled");
     assert_contains(&late["error"], "late did not answer within 2 s");
-    // All but the one that worked and the one that was not allowed, which never reached the backend.
+    // All but the calls that worked and the one that was not allowed, which never reached the backend.
     for (key, errors) in [("b", 3), ("late", 1)] {
         let backend = gateway.backend(key).await;
         assert!(backend["errors"].as_u64().unwrap() >= errors, "{backend}");

@@ -80,6 +80,7 @@ async fn reason_of_an_unused_backend_is_said_everywhere() {
 #[tokio::test]
 async fn cause_of_an_unusable_answer_is_named() {
     const LIST: &str = r#"{"tools":[{"name":"work","inputSchema":{"type":"object"}}]}"#;
+    const HELLO: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#;
     const REFUSAL: &str =
         r#"{"jsonrpc":"2.0","id":ID,"error":{"code":40100,"message":"Invalid API key"}}"#;
     let service = FakeService::start(|request| {
@@ -90,6 +91,9 @@ async fn cause_of_an_unusable_answer_is_named() {
         };
         let fault = request["params"]["arguments"]["fault"].as_str();
         let (status, body) = match fault {
+            None if request["method"].is_null() => (405, String::new()),
+            None if id.is_null() => (202, String::new()),
+            None if request["method"] == "initialize" => (200, answer(id, HELLO)),
             None => (200, answer(id, LIST)),
             Some("redirect") => (307, String::new()),
             Some("5xx") => (502, String::new()),
@@ -101,11 +105,12 @@ async fn cause_of_an_unusable_answer_is_named() {
         Response::Http(status, "application/json", body.into())
     })
     .await;
-    let backend = format!(
-        "url = \"{}\"\nprotocol = \"rpc\"\ntimeout = \"600s\"\n",
-        service.url
-    );
-    let gateway = Gateway::with(&backend).await;
+    let url = &service.url;
+    let with = async |protocol: &str| {
+        let backend = format!("url = \"{url}\"\nprotocol = {protocol:?}\ntimeout = \"600s\"\n");
+        Gateway::with(&backend).await
+    };
+    let gateway = with("rpc").await;
     for (fault, cause) in [
         ("redirect", "HTTP 307, a redirect, which is not followed"),
         ("5xx", "HTTP 502"),
@@ -127,9 +132,11 @@ async fn cause_of_an_unusable_answer_is_named() {
     let status = gateway.backend("b").await;
     assert_has!(status, {"status": "running", "last_error": null});
     // M12: the client must not look for the fault in its own token.
-    let answer = gateway.answer("b__work", json!({"fault": "401"})).await;
-    assert_contains(&failure(&answer), "rejects the gateway's credentials");
-    for part in ["API key", "40100"] {
-        assert_lacks(&answer.to_string(), part);
+    for gateway in [gateway, with("2025-11-25").await] {
+        let answer = gateway.answer("b__work", json!({"fault": "401"})).await;
+        assert_contains(&failure(&answer), "rejects the gateway's credentials");
+        for part in ["API key", "40100"] {
+            assert_lacks(&answer.to_string(), part);
+        }
     }
 }

@@ -275,6 +275,12 @@ fn backends_of_the_command_line_need_no_file() {
     let mut servers: Vec<_> = servers.map(|(service, ..)| *service).collect();
     servers.sort_unstable();
     assert_eq!(keys, servers);
+    // A name that changes would rename the tools of users.
+    assert!(
+        ["docker", "n8n", "openhands"]
+            .iter()
+            .all(|name| keys.contains(name))
+    );
     let config = open(&["a=npx -y server", " b = http://127.0.0.1:1/mcp"]).unwrap();
     assert!(backend(&config, "a").is_child() && !backend(&config, "b").is_child());
     for (cli_backends, expected) in [

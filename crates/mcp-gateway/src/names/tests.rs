@@ -196,3 +196,20 @@ fn bare_names_are_unchanged_and_hide_nothing() {
     ];
     assert_eq!(refused(&names), expected);
 }
+
+#[test]
+fn bare_tool_that_cannot_be_called_hides_none_that_can() {
+    let (one, two) = (key("one"), key("two"));
+    for (claim, holder) in [
+        (Claim::Full, &one),
+        (Claim::Unapproved, &two),
+        (Claim::Denied, &two),
+    ] {
+        let items = |backend, claim| items(backend, true, claim, &["pay"]);
+        let names = PublishedNames::publish([items(&one, claim), items(&two, Claim::Full)]);
+        let [published] = &names.published[..] else {
+            panic!("{:?}", names.published)
+        };
+        assert_eq!(&published.backend, holder);
+    }
+}

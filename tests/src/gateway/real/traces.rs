@@ -55,10 +55,13 @@ impl Observed<'_> {
     fn parents(&self, trace: &str) -> Vec<String> {
         let start = format!("00-{trace}-");
         let requests = self.proxy.requests().into_iter();
-        let parents = requests.filter_map(|request| {
-            let header = request.headers.get("traceparent")?.to_str().unwrap();
-            let parent = header.strip_prefix(&start)?.strip_suffix("-01");
-            Some(parent.unwrap().to_owned())
+        let headers = requests.flat_map(|request| {
+            let headers = request.headers.get_all("traceparent").into_iter();
+            headers.cloned().collect::<Vec<_>>()
+        });
+        let parents = headers.filter_map(|header| {
+            let parent = header.to_str().unwrap().strip_prefix(&start)?;
+            Some(parent.strip_suffix("-01").unwrap().to_owned())
         });
         parents.collect()
     }

@@ -117,6 +117,7 @@ fn file_of_another_application_or_version_is_named_and_not_changed() {
         drop(other);
         let before = fs::read(scratch.file()).unwrap();
         let database = start(&scratch);
+        database.log.record(event(0));
         let reason = degraded(&database);
         assert!(reason.contains(expected), "{reason}");
         database.close();

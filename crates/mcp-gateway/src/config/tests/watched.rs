@@ -17,4 +17,9 @@ fn half_written_file_does_not_count() {
         assert_eq!(reported, is_reported.then(|| found(text)));
     }
     assert_eq!(files.observe(found("b")), None);
+    // A file that stays unreadable is told once.
+    let gone = || Err("gone".to_owned());
+    assert_eq!(files.observe(gone()), None);
+    assert_eq!(files.observe(gone()), Some(gone()));
+    assert_eq!(files.observe(gone()), None);
 }
