@@ -9,9 +9,12 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::git_host::GitHost;
 use super::tools::Proxy;
+use super::workspaces::git;
 use super::{
-    NAME, assert_error, call, call_with_id, client, client_with, env, tool_error, wait_for_status,
+    NAME, assert_error, call, call_with_id, client, client_with, env, env_with, tool_error,
+    wait_for_status,
 };
 use crate::harness::real::openhands;
 use crate::harness::{Server, assert_contains};
@@ -403,5 +406,34 @@ async fn user_is_asked_for_each_action_and_the_model_cannot_answer() {
         let id = &json!(id[..36]);
         wait_for_status(&control, id, "waiting_for_confirmation").await;
         call_with_id(&control, "cancel_task", id).await;
+    }
+}
+
+#[tokio::test]
+async fn user_is_asked_before_changes_are_published() {
+    let Some(real) = openhands() else { return };
+    let host = GitHost::start("git").await;
+    let server = Server::start(NAME, &env_with(&real, &host.options("", ""))).await;
+    let control = server.client().await;
+    let (yes, no) = (json!({"confirm": true}), json!({"confirm": false}));
+    for era in [EraChoice::Legacy, EraChoice::Modern] {
+        let run = call!(control, "run_task", {"task": "RUN: echo x > new",
+            "context": {"repository": host.url()}});
+        let id = &run["task_id"];
+        let answers = [no.clone(), yes.clone()];
+        let answers = answers.map(|content| json!({"action": "accept", "content": content}));
+        let (client, user) = user(&server, era, answers.into()).await;
+        // The model cannot agree for its user.
+        let asks = json!({"task_id": id, "title": "New", "confirm": "000000000000"});
+        let (failed, text) = call_with_user(&client, &user, "publish_task", &asks).await;
+        assert!(failed && text.contains("did not agree"), "{text}");
+        let branch = format!("openhands/{}", &id.as_str().unwrap()[..8]);
+        assert_eq!(git(&host.bare(), &["branch", "--list", &branch]), "");
+        let (failed, text) = call_with_user(&client, &user, "publish_task", &asks).await;
+        assert!(!failed, "{text}");
+        let shown = git(&host.bare(), &["show", "--format=%s", &branch]);
+        assert_contains(&shown, "New");
+        let asked = user.asked.lock().unwrap().clone();
+        assert_contains(&asked[1], &branch);
     }
 }
