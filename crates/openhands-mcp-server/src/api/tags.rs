@@ -465,4 +465,23 @@ mod tests {
         let tags = tags([("mcpbase", "HEAD; x")]);
         assert_eq!((tags.base(), tags.no_base()), (None, Some("HEAD; x")));
     }
+
+    #[test]
+    fn only_what_was_set_replaces_the_tags_of_others() {
+        let mut own = tags([("a", "read")]);
+        assert!(!own.are_changed());
+        let before = own.clone();
+        own.set("b", Some("set".into()));
+        own.set("c", None);
+        let others = tags([("a", "written")]);
+        let merged = own.merged_into(others.clone());
+        assert_eq!(
+            [merged.get("a"), merged.get("b")],
+            [Some("written"), Some("set")]
+        );
+        // Also if the first write has arrived.
+        own.set_back(&before);
+        let merged = own.merged_into(merged);
+        assert_eq!(merged.values, others.values);
+    }
 }
