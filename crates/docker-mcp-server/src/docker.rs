@@ -120,7 +120,11 @@ impl Docker {
         &self,
         id: &ContainerName,
     ) -> Result<Option<ContainerDetails>, ToolError> {
-        self.existing(Path::container(id, "/json")).await
+        match self.engine.try_inspect(id).await {
+            Ok(details) => Ok(Some(details)),
+            Err(failure) if failure.is_no_such_container() => Ok(None),
+            Err(failure) => Err(self.engine.explain(failure)),
+        }
     }
 
     /// The details of a container that may be changed.

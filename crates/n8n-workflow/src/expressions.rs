@@ -16,6 +16,10 @@ static REFERENCE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// The same in the form `$node.Name`.
 static DOTTED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\$node\.([\w$]+)").ok());
 
+/// Names of n8n's data, which stand in expressions and not in templates of others.
+const DATA: &str = "$( $json $input $node[ $node. $items( $binary $now $today $vars $env $execution $workflow $parameter \
+    $prevNode $itemIndex $runIndex $secrets";
+
 pub(crate) fn visit_texts(value: &Value, path: &str, visit: &mut impl FnMut(&str, &str)) {
     match value {
         Value::String(text) => visit(path, text),
@@ -37,11 +41,14 @@ pub(crate) fn visit_texts(value: &Value, path: &str, visit: &mut impl FnMut(&str
 /// The fault of a text that is, or looks like, an expression.
 pub(crate) fn error(text: &str) -> Option<&'static str> {
     let Some(expression) = text.strip_prefix('=') else {
-        let looks = texts_in_braces(text).any(|inside| {
-            inside.match_indices('$').any(|(at, _)| {
-                inside[at + 1..].starts_with(|c: char| c.is_ascii_lowercase() || c == '(')
-            })
-        });
+        let names_data = |inside: &str| DATA.split(' ').any(|name| inside.contains(name));
+        let mut inside = text.split("{{").skip(1);
+        let looks = text.contains("{{ $")
+            || text.contains("{{$")
+            || inside.any(|rest| {
+                rest.split_once("}}")
+                    .is_some_and(|(one, _)| names_data(one))
+            });
         return looks.then_some("looks like an expression but does not start with `=`");
     };
     let mut inside = expression.split("{{").skip(1);

@@ -20,7 +20,7 @@ const PROVIDERS: [(&str, &str); 8] = [
 ];
 
 /// Nodes with the start of such a name that items pass through.
-const PASSED_THROUGH: [&str; 2] = ["memoryManager", "toolExecutor"];
+const PASSED_THROUGH: [&str; 3] = ["memoryManager", "memoryChatRetriever", "toolExecutor"];
 
 /// The last part of a type of nodes: `set` of `n8n-nodes-base.set`.
 pub fn last_part(kind: &str) -> &str {

@@ -95,7 +95,8 @@ async fn ended_modern(server: &Server, id: &Value) -> Value {
 #[tokio::test]
 async fn tasks_of_both_forms_survive_a_stop_and_a_kill() {
     let Some(real) = openhands() else { return };
-    let env = env(&real);
+    // Tasks of other tests run beside these.
+    let env = env_with(&real, &[("OPENHANDS_MAX_PARALLEL", "50")]);
     let server = Server::start(NAME, &env).await;
     let client = server.client().await;
     let gate = Gate::new();

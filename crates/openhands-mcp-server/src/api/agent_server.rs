@@ -269,6 +269,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn clock_is_that_of_the_agent_server() {
+        let clock = Clock::default();
+        // Sun, 06 Nov 1994 08:49:37 GMT.
+        for (own, second) in [
+            (784_111_777, 784_111_777),
+            (784_111_778, 784_111_778),
+            (784_111_717, 784_111_777),
+        ] {
+            let own = Timestamp::from_second(own).unwrap();
+            let date = "Sun, 06 Nov 1994 08:49:37 GMT".parse().unwrap();
+            clock.record(&HeaderMap::from_iter([(DATE, date)]), own);
+            assert_eq!(clock.at(own).as_second(), second);
+            clock.record(&HeaderMap::new(), own);
+            assert_eq!(clock.at(own).as_second(), second);
+        }
+    }
+
+    #[test]
     fn kinds_have_the_names_that_the_version_knows() {
         let version = |text: &str| ServerVersion(Some(text.into()));
         let full = "openhands.sdk.event.user_action.PauseEvent";

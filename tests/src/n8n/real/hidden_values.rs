@@ -130,6 +130,14 @@ async fn hidden_values_are_put_back_or_the_write_is_refused() {
         let arguments = call_with(tool, id, &shown["definition"], ("Set", "", ""), name);
         done(&env, tool, arguments).await;
         let now = env.read(&workflow).await;
+        if tool == "edit_workflow" {
+            // What refers to the node follows its name, beside a hidden value, too.
+            let note = &now["nodes"][at(&now, "Request")]["parameters"]["options"]["deep"]["note"];
+            assert_eq!(
+                note, "={{ $('password=x9x9x9').item }} token=N1Secret99",
+                "{now}"
+            );
+        }
         let set = &now["nodes"][at(&now, name)];
         assert_eq!(
             set["parameters"],

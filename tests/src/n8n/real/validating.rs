@@ -45,7 +45,7 @@ async fn errors_of_structure_and_expressions_are_found() {
         webhook("lastNode"),
         ignores,
         set("Inner", "{{DateTime.fromISO($json.at)}}"),
-        set("Template", "{{name}} costs {{ price }} $"),
+        set("Template", "{{name}} costs {{ range $i, $e := .Items }} $"),
         base("Newer", "code", 99.0, json!({"jsCode": "return []"})),
         set("A", "={{ $('Nope').item }}"),
         set("B", "={{ $json.a"),

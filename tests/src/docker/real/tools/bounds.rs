@@ -103,12 +103,15 @@ async fn bounds_hold_for_every_tool_and_every_name() {
     let own = lab.name("own");
     succeed!(lab, "create_container", {"image": "busybox:test", "name": own, "command": ["sleep", "600"]});
     let (deny, allow) = (hiding(&lab), format!("name={own}"));
+    let names = lab.name("hidden-");
+    let by_name = format!("name={names}web,name={names}net,name={names}vol");
     let shop = Folder::new();
     let file = shop.write("compose.yml", &web_project("", ""));
     // Builds would be refused for another reason.
     let policy = shop.write("policy.json", r#"{"create": {"host_namespaces": true}}"#);
     for (option, value) in [
         ("DOCKER_MCP_DENY", &*deny),
+        ("DOCKER_MCP_DENY", &by_name),
         ("DOCKER_MCP_ALLOW", &allow),
         ("DOCKER_MCP_ONLY_CREATED", "1"),
         ("DOCKER_MCP_NO_DESTRUCTIVE", "1"),

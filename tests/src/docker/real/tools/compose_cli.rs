@@ -374,7 +374,7 @@ async fn projects_and_their_logs_are_shown_without_compose() {
         of_compose(&name, "db"),
         json!({"com.docker.compose.oneoff": "True"}),
     );
-    lab.run("once", &["echo", "once"], json!({"Labels": once}))
+    lab.finish("once", &["echo", "once"], json!({"Labels": once}))
         .await;
     let built = json!({"com.docker.compose.project": name, "com.docker.compose.service": "db"});
     lab.run("foreign", &["echo", "foreign"], json!({"Labels": built}))
@@ -408,7 +408,7 @@ async fn projects_and_their_logs_are_shown_without_compose() {
 }
 
 const WITHOUT_PROGRAMS: &str = r#"
-compose_up | {"directory": "DIR", "project": "P-shop"} | ! There is no compose program
+compose_up | {"directory": "DIR/Shop_1", "project": "P-shop"} | ! There is no compose program
 compose_up | {"directory": "/etc"} | ! outside
 build_image | {"tag": "P-x:1", "dockerfile": "FROM scratch"} | ! There is no build program & install `docker buildx`
 "#;
@@ -416,7 +416,9 @@ build_image | {"tag": "P-x:1", "dockerfile": "FROM scratch"} | ! There is no bui
 #[tokio::test]
 async fn compose_up_needs_a_program_and_a_directory() {
     let dir = Folder::new();
-    dir.write("compose.yml", "services: {}");
+    let shop = dir.path().join("Shop_1");
+    dir.write("Shop_1/compose.yml", "services: {}");
+    let text = dir.str();
     let policy = dir.write("policy.json", r#"{"create": {"host_namespaces": true}}"#);
     let env = [
         ("DOCKER_MCP_PROJECT_DIR", dir.str()),
@@ -427,4 +429,30 @@ async fn compose_up_needs_a_program_and_a_directory() {
         return;
     };
     lab.steps(WITHOUT_PROGRAMS, &[("DIR", dir.str())]).await;
+
+    // A program that prints its arguments and its environment, without secrets of the server.
+    let script = "#!/bin/sh\ncase \" $* \" in ' version ') echo v2.30.1; exit;;\n\
+        *' bad '*' config '*) echo '{\"name\": \"bad\"}'; exit;;\n*' config '*) echo '{\"name\": \"shop_1\"}'; exit;; esac\n\
+        echo \"$@\" >&2\npwd; env\n[ \"$2\" != bad ]\n";
+    let program = dir.write("bin/docker-compose", script);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{text}/bin:/usr/bin:/bin");
+    let env = [
+        ("PATH", path.as_str()),
+        ("DOCKER_MCP_PROJECT_DIR", text),
+        ("APP_WORD", "canary-10"),
+    ];
+    let lab = Lab::at(lab.host.clone(), &env).await;
+    let up = succeed!(lab, "compose_up", {"directory": shop, "services": ["web"], "build": true});
+    let output = up["output"].as_str().unwrap();
+    for part in [
+        "-p shop_1 --project-directory",
+        "-f - up -d --build web",
+        "/Shop_1\n",
+        "DOCKER_HOST=unix://",
+    ] {
+        assert_contains(output, part);
+    }
+    assert_lacks(output, "canary-10");
+    fails_with!(lab, "compose_up", {"directory": shop, "project": "bad"}, "did not come up");
 }

@@ -88,7 +88,7 @@ const COMMANDS: &str = r#"
 execute_command | {"container": "P-web", "command": ["echo out; echo err >&2; exit 3"], "shell": true} | {"stdout": "out\n", "stderr": "err\n", "exit_code": 3}
 execute_command | {"container": "P-web", "command": ["sh", "-c", "pwd; echo $A; id -u"], "working_dir": "/bin", "env": {"A": "b c"}, "user": "1000"} | {"stdout": "/bin\nb c\n1000\n"}
 execute_command | {"container": "P-web", "command": ["echo", "two"], "shell": true} | ! one string
-execute_command | {"container": "P-web", "command": ["nope"]} | "exit_code":127 & not found
+execute_command | {"container": "P-web", "command": ["nope"]} | "exit_code":127 & was not found in the container
 execute_command | {"container": "P-web", "command": ["/etc"]} | {"exit_code": 126}
 execute_command | {"container": "P-web", "command": ["id"], "user": "nosuch"} | unable to find user nosuch & the engine's reason
 execute_command | {"container": "P-web", "command": ["id"], "working_dir": "/etc/passwd"} | chdir to cwd & the engine's reason
