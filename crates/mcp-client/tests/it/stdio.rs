@@ -225,6 +225,31 @@ async fn descendants_of_a_child_that_is_dropped_or_exits_are_killed() {
 }
 
 #[tokio::test]
+async fn unmatched_responses_are_counted_and_dropped() {
+    let client = client(
+        r#"
+        read -r a
+        echo '{"jsonrpc":"2.0","id":7,"result":"unmatched"}'
+        echo '{"jsonrpc":"2.0","id":"1","result":"a string"}'
+        echo '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}'
+        echo '{"jsonrpc":"2.0","id":1,"result":"mine"}'
+        echo '{"jsonrpc":"2.0","id":1,"result":"once more"}'
+        echo 'Server is ready.'
+        read -r b
+        echo '{"jsonrpc":"2.0","id":2,"result":"second"}'
+        read -r rest
+        "#,
+    );
+    assert_eq!(client.request("m", &()).await.unwrap().get(), r#""mine""#);
+    assert_eq!(client.request("m", &()).await.unwrap().get(), r#""second""#);
+    let counted = client.counters();
+    assert_eq!(
+        (counted.unmatched_responses, counted.invalid_messages),
+        (4, 1)
+    );
+}
+
+#[tokio::test]
 async fn answer_with_invalid_json_fails_its_request_at_once() {
     let client = client(
         r#"
