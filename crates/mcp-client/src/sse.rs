@@ -97,6 +97,8 @@ async fn receive(mut events: Events, reader: &Reader) -> String {
         match events.next().await {
             Some(Ok(event)) => {
                 if let Some(text) = message(event) {
+                    // Some servers split a message anywhere, also within a text.
+                    let text = text.replace(['\n', '\r'], " ");
                     reader.receive(text.as_bytes());
                 }
             }

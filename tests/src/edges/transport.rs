@@ -124,6 +124,8 @@ async fn modern_headers_must_match_the_body() {
         ("a\tb", "=?base64?YQli?=", -32602),
         ("=?base64?YQ==?=", "=?base64?PT9iYXNlNjQ/WVE9PT89?=", -32602),
         ("=?base64?YQ==?=", "=?base64?YQ==?=", -32020),
+        ("=?base64?YQ==?=", "a", -32020),
+        ("a", "=?base64?IGE=?=", -32020),
     ] {
         let members = format!(r#""name":{},"arguments":{{}}"#, json!(name));
         let body = Dialect::Modern.request("1", "tools/call", &members);

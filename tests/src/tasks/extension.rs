@@ -24,6 +24,7 @@ async fn finishes(client: &mut Client) {
         "ttlMs": 3_600_000});
     let id = &created["taskId"];
     assert_eq!(id.as_str().unwrap().len(), 32);
+    assert!(created["pollIntervalMs"].as_u64() > Some(0), "{created}");
     for absent in ["result", "error", "inputRequests"] {
         assert_eq!(created.get(absent), None);
     }
@@ -87,10 +88,14 @@ async fn immediate_result_is_no_task() {
 }
 
 #[tokio::test]
-async fn client_without_the_extension_cannot_listen_to_tasks() {
+async fn client_without_the_extension_cannot_use_tasks() {
     let mut client = Client::declaring(Memory::new(), json!({}));
     let filter = json!({"notifications": {"taskIds": ["x"]}});
     client.refused(-32021, "subscriptions/listen", filter).await;
+    for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+        let params = json!({"taskId": "x", "inputResponses": {}});
+        client.refused(-32021, method, params).await;
+    }
 }
 
 /// The error is the one that the request would have got.
@@ -125,6 +130,14 @@ async fn ids_and_headers_are_checked() {
         let reply = server.post_with(&headers, frame).await;
         assert_eq!(reply.status, 400, "{reply:?}");
         assert_eq!(reply.json()["error"]["code"], -32020, "{reply:?}");
+    }
+    // Only 2025-11-25 has these two methods.
+    for method in ["tasks/result", "tasks/list"] {
+        let headers = Dialect::Modern.headers_of(method, "x");
+        let frame = rpc(method, params.clone()).to_string();
+        let reply = server.post_with(&headers, frame).await;
+        assert_eq!(reply.status, 404, "{reply:?}");
+        assert_eq!(reply.json()["error"]["code"], -32601, "{reply:?}");
     }
 }
 

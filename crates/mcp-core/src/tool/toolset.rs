@@ -76,17 +76,15 @@ impl<S: Send + Sync + 'static> Toolset<S> {
         })
     }
 
-    /// Adds tools that have no service, or have one already, before the others.
+    /// Adds tools that have no service, or have one already.
     ///
     /// # Panics
     /// If a name is taken; the first test finds that.
     #[must_use]
     pub fn with_bound(self, tools: BoundItems<ToolDefinition>) -> Self {
-        let mut all = Self::new();
-        for (definition, tool) in tools {
-            all = all.add(definition, move |_| Arc::clone(&tool));
-        }
-        self.items.into_iter().fold(all, Registry::push)
+        tools.into_iter().fold(self, |all, (definition, tool)| {
+            all.add(definition, move |_| Arc::clone(&tool))
+        })
     }
 
     /// Adds the tools of `set` as the toolset `name`, which is served only if it is chosen.
@@ -107,8 +105,12 @@ impl<S: Send + Sync + 'static> Toolset<S> {
 
     /// The names of the toolsets, in order.
     pub fn groups(&self) -> Vec<&'static str> {
-        let mut groups: Vec<_> = self.items.iter().map(|tool| tool.group).collect();
-        groups.dedup();
+        let mut groups = Vec::new();
+        for tool in self.items.iter() {
+            if !groups.contains(&tool.group) {
+                groups.push(tool.group);
+            }
+        }
         groups
     }
 

@@ -1,5 +1,7 @@
 //! Tests of the valid tokens.
 
+use std::time::Duration;
+
 use super::*;
 
 /// The credential of the token that begins with `start`, as all of these tests end in the same way.
@@ -109,20 +111,43 @@ fn replaced_tokens_are_revoked_and_kept_ones_are_not() {
     assert!(!tokens.is_empty());
 }
 
-/// With its white space, by which a last line that is cut off is known.
 #[tokio::test(start_paused = true)]
 async fn token_file_is_followed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tokens");
-    let (old, new) = ("ada a-0123456789abcde\n", "cleo c-0123456789abcde");
-    std::fs::write(&path, old).unwrap();
-    let tokens = Arc::new(Tokens::parse(old).unwrap());
+    std::fs::write(&path, "a-0123456789abcde\n").unwrap();
+    let tokens = Arc::new(Tokens::parse("a-0123456789abcde").unwrap());
     let secret = Arc::new(Secret::new(None, Some(path.clone())));
-    let following = tokio::spawn(Arc::clone(&tokens).follow(secret, old.to_owned()));
-    for (text, owners) in [(new, ["ada", ""]), (&format!("{new}\n"), ["", "cleo"])] {
+    let text = "a-0123456789abcde\n".to_owned();
+    let following = tokio::spawn(Arc::clone(&tokens).follow(secret, text));
+    let known = async |wait: Duration| {
+        tokio::time::sleep(wait).await;
+        ["a", "b", "c"].map(|start| credential(&tokens, start).is_some())
+    };
+    let (once, twice) = (READ_INTERVAL * 6 / 5, READ_INTERVAL * 2);
+    assert_eq!(known(once).await, [true, false, false]);
+    std::fs::write(&path, "b-0123456789abcde").unwrap();
+    // Read once: an editor may still be writing.
+    assert_eq!(known(READ_INTERVAL).await, [true, false, false]);
+    assert_eq!(known(READ_INTERVAL).await, [false, true, false]);
+    for unusable in [
+        "",
+        "a b-0123456789abcde c",
+        "b-0123456789abcde\nc-0123456789abcde",
+        "c",
+        "c-012345678",
+    ] {
+        std::fs::write(&path, unusable).unwrap();
+        assert_eq!(known(twice).await, [false, true, false], "{unusable:?}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(known(twice).await, [false, true, false]);
+    for (text, is_taken) in [
+        ("cleo c-0123456789abcde", false),
+        ("cleo c-0123456789abcde\n", true),
+    ] {
         std::fs::write(&path, text).unwrap();
-        tokio::time::sleep(READ_INTERVAL * 3).await;
-        assert_eq!(["a", "c"].map(|start| owner(&tokens, start)), owners);
+        assert_eq!(known(twice).await, [false, !is_taken, is_taken], "{text:?}");
     }
     following.abort();
 }

@@ -1,6 +1,6 @@
 //! Requests to a peer on loopback with one scripted response.
 
-use mcp_core::tool::ToolErrorKind::{Conflict, Unauthorized, Unavailable, Upstream};
+use mcp_core::tool::ToolErrorKind::{Conflict, Timeout, Unauthorized, Unavailable, Upstream};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use reqwest::Url;
 use serde_json::Value;
@@ -165,6 +165,25 @@ async fn error_responses_get_the_text_of_their_status_or_body() {
     let causes = ToolError::from(failure).causes();
     assert!(causes.contains("HTTP 500: the reason"));
     assert!(client.get(["a"]).send_any_status().await.is_ok());
+}
+
+#[tokio::test]
+async fn refused_connection_means_not_sent() {
+    let refused = "http://127.0.0.1:1".parse().unwrap();
+    let client = Client::new(refused, &PROFILE).unwrap();
+    let failure = client.get(["a"]).send().await.err().unwrap();
+    assert!(failure.is_transient() && !failure.is_ambiguous());
+    check(failure, Unavailable, "Nothing listens at {address}.");
+}
+
+#[tokio::test]
+async fn silent_peer_causes_a_timeout() {
+    // The kernel accepts the connection, and no process reads from it.
+    let (_silent, client) = listening().await;
+    let request = client.get(["a"]).timeout(Duration::from_millis(500));
+    let failure = request.send().await.err().unwrap();
+    assert!(failure.is_timeout() && failure.is_ambiguous());
+    check(failure, Timeout, "No answer from {address} within 0 s.");
 }
 
 #[tokio::test]
