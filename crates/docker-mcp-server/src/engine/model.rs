@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use upstream::text::truncate_list;
 
@@ -25,6 +25,7 @@ pub(crate) struct ContainerSummary {
     pub(crate) created: i64,
     pub(crate) ports: Vec<PortSummary>,
     pub(crate) labels: BTreeMap<String, String>,
+    #[serde(deserialize_with = "by_destination")]
     pub(crate) mounts: Vec<MountPoint>,
     /// `running`, `exited`, …
     pub(crate) state: String,
@@ -68,6 +69,7 @@ pub(crate) struct ContainerDetails {
     pub(crate) restart_count: i64,
     pub(crate) config: Config,
     pub(crate) host_config: HostConfig,
+    #[serde(deserialize_with = "by_destination")]
     pub(crate) mounts: Vec<MountPoint>,
     pub(crate) network_settings: NetworkSettings,
 }
@@ -181,6 +183,13 @@ pub(crate) struct MountPoint {
     pub(crate) destination: String,
     #[serde(rename = "RW")]
     pub(crate) writable: bool,
+}
+
+/// The engine lists the mounts of a container in another order each time; a question to the user must stay the same.
+fn by_destination<'de, D: Deserializer<'de>>(mounts: D) -> Result<Vec<MountPoint>, D::Error> {
+    let mut mounts = Vec::<MountPoint>::deserialize(mounts)?;
+    mounts.sort_by(|a, b| a.destination.cmp(&b.destination));
+    Ok(mounts)
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

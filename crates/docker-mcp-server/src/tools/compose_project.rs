@@ -256,7 +256,10 @@ fn warnings(output: &str) -> Vec<String> {
     let lines = output.lines();
     let messages = lines.filter_map(|line| line.split_once("level=warning msg=")?.1.into());
     let messages = messages.map(|text: &str| text.trim_matches('"').replace(r#"\""#, "\""));
-    messages.collect()
+    let mut messages: Vec<String> = messages.collect();
+    // Compose tells them in another order each time; a question to the user must stay the same.
+    messages.sort_unstable();
+    messages
 }
 
 /// The warning of compose about containers of services that the project does not have any more.

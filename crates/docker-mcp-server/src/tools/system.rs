@@ -368,13 +368,15 @@ impl Tool for Prune {
             docker.policy.permit_destructive()?;
         }
         // One by one: the engine's own prune ignores the rules, and may remove what was not shown.
-        let unused = match self.what {
+        let mut unused = match self.what {
             PruneKind::Containers => containers(docker).await?,
             PruneKind::Images => images(docker, self.all).await?,
             PruneKind::Networks => networks(docker).await?,
             PruneKind::Volumes => volumes(docker, self.all).await?,
             PruneKind::BuildCache => return self.build_cache(docker, call).await,
         };
+        // The engine lists volumes in another order each time; the question must stay the same.
+        unused.sort_by(|a, b| a.name.cmp(&b.name));
         let (what, count) = (self.what.as_str(), unused.len());
         let size: i64 = unused.iter().map(|one| one.size).sum();
         let names = unused.iter().take(MAX_ITEMS).map(|one| one.name.clone());

@@ -189,6 +189,13 @@ async fn anonymous_volumes_are_kept_under_every_rule_and_as_they_were() {
                 succeed!(bounded, "recreate_container", {"container": web, "confirm": web});
                 assert_eq!(volumes(&lab).await, before);
             }
+            // The engine lists the two mounts in any order; the question is always the same.
+            let remove = json!({"container": web, "force": true, "volumes": true});
+            let mut questions = BTreeSet::new();
+            for _ in 0..20 {
+                questions.insert(fail(&bounded, "remove_container", remove.clone()).await);
+            }
+            assert_eq!(questions.len(), 1, "{questions:?}");
             succeed!(bounded, "remove_container", {"container": web, "force": true, "volumes": true, "confirm": web});
             let used = lab.docker.list_volumes(None::<ListVolumesOptions>).await;
             let left = used.unwrap().volumes.unwrap_or_default();
