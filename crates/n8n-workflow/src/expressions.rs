@@ -67,13 +67,9 @@ pub(crate) fn error(text: &str) -> Option<&'static str> {
 
 /// The names of the nodes that the expressions in a text refer to.
 pub(crate) fn references_in_braces(text: &str) -> Vec<String> {
-    texts_in_braces(text).flat_map(references).collect()
-}
-
-/// The texts between `{{` and `}}`.
-fn texts_in_braces(text: &str) -> impl Iterator<Item = &str> {
     let inside = text.split("{{").skip(1);
-    inside.map(|inside| inside.split("}}").next().unwrap_or_default())
+    let inside = inside.map(|inside| inside.split("}}").next().unwrap_or_default());
+    inside.flat_map(references).collect()
 }
 
 pub(crate) fn references(text: &str) -> Vec<String> {

@@ -26,6 +26,8 @@ pub(super) struct Published {
     all: Arc<Catalog>,
     /// The part of each group of callers, made when one of them asks.
     groups: Vec<OnceLock<Arc<Catalog>>>,
+    /// The part of callers whose view is gone.
+    nothing: Arc<Catalog>,
 }
 
 /// The items that a caller sees. Each look-up of a request may give a newer catalog; the one that the item is taken from
@@ -56,7 +58,7 @@ enum SeenBy {
 struct EncodedLists {
     /// By [`Detail`].
     tools: [OnceLock<Json>; 5],
-    /// Those without variables in the URI, and the templates.
+    /// Resources without variables in their URIs, and templates.
     resources: [OnceLock<Json>; 2],
     prompts: OnceLock<Json>,
     hashes: OnceLock<ListHashes>,
@@ -71,6 +73,11 @@ impl Published {
         Self {
             all: Arc::new(Catalog::new(items, SeenBy::All, identity)),
             groups: (0..groups).map(|_| OnceLock::new()).collect(),
+            nothing: Arc::new(Catalog::new(
+                ServerItems::default(),
+                SeenBy::Nobody,
+                identity,
+            )),
         }
     }
 
@@ -82,20 +89,18 @@ impl Published {
         identity: &Identity,
     ) -> Arc<Catalog> {
         let all = &self.all;
-        let access = all.items.access.as_ref();
-        if access.is_none() && view.is_none() {
-            return Arc::clone(all);
-        }
-        let new = |items, seen_by| Arc::new(Catalog::new(items, seen_by, identity));
-        let group = access.and_then(|access| Some((access, access.group(principal, view)?)));
-        let Some((access, group)) = group else {
-            return new(ServerItems::default(), SeenBy::Nobody);
+        let catalog = match &all.items.access {
+            None if view.is_none() => all,
+            None => &self.nothing,
+            Some(access) => match access.group(principal, view) {
+                None => &self.nothing,
+                Some(group) => self.groups[group].get_or_init(|| {
+                    let items = access.items(group, &all.items);
+                    let seen_by = SeenBy::Group(Arc::clone(access), group, Arc::clone(all));
+                    Arc::new(Catalog::new(items, seen_by, identity))
+                }),
+            },
         };
-        let catalog = self.groups[group].get_or_init(|| {
-            let items = access.items(group, &all.items);
-            let seen_by = SeenBy::Group(Arc::clone(access), group, Arc::clone(all));
-            new(items, seen_by)
-        });
         Arc::clone(catalog)
     }
 }
