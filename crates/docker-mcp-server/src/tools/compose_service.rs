@@ -20,9 +20,9 @@ const MAX_SERVICES: usize = 20;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListComposeProjects {
-    /// Only this one, with images and ports.
+    /// Shows only this one, with images and ports.
     project: Option<ObjectName>,
-    /// Rows to skip; of one project: services.
+    /// Skips so many rows, or services of one project.
     offset: Option<u32>,
 }
 
@@ -145,20 +145,20 @@ impl ProjectRow {
 }
 
 /// Start, stop or restart the containers of a compose project or service, pull its images, or take the project
-/// down, which removes its containers and networks. Needs the compose program, but for `pull`.
+/// down, which removes its containers and networks.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ComposeService {
     /// Its name.
     project: ObjectName,
-    /// Default: all; `down` takes the whole project.
+    /// Acts on this one only; `down` takes the whole project.
     service: Option<ObjectName>,
     /// `pull` is for the next compose_up.
     action: ServiceAction,
     /// `down` also removes its volumes, with all data.
     #[serde(default)]
     volumes: bool,
-    /// The value in the refusal, once the user has agreed.
+    /// Pass the refusal's value once the user agrees.
     confirm: Option<String>,
 }
 

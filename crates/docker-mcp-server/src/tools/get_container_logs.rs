@@ -30,28 +30,28 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 pub(crate) struct GetContainerLogs {
     /// Name or id.
     container: Option<ContainerName>,
-    /// Compose project instead.
+    /// Reads a compose project instead.
     project: Option<ObjectName>,
-    /// Only this service.
+    /// Reads only this service.
     service: Option<String>,
-    /// Lines of each; default 100, 0 if it follows.
+    /// Shows so many lines of each; default 100, 0 if it follows.
     tail: Option<Bounded<0, 5000>>,
-    /// Only newer than an age (`1h30m`) or RFC 3339 time.
+    /// Shows lines since an age (`1h30m`) or RFC 3339 time.
     since: Option<Since>,
-    /// Only older than this.
+    /// Shows lines before this.
     until: Option<Since>,
-    /// Only lines matching this regex.
+    /// Shows lines matching this regex.
     #[schemars(with = "Option<String>")]
     grep: Option<Pattern>,
-    /// Follow so long, over restarts.
+    /// Follows so long, over restarts.
     follow_seconds: Option<Bounded<1, 86_400>>,
-    /// Follow (default 20 s) until this matches a new line or one of `tail`.
+    /// Follows (default 20 s) until this matches a new line or one of `tail`.
     #[schemars(with = "Option<String>")]
     until_match: Option<Pattern>,
-    /// Begin lines with times.
+    /// Begins lines with times.
     #[serde(default)]
     timestamps: bool,
-    /// Only this stream.
+    /// Shows only this stream.
     #[serde(default)]
     stream: Stream,
 }
