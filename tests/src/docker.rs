@@ -22,6 +22,7 @@ macro_rules! fail {
     };
 }
 
+mod api_fields;
 mod faults;
 mod lab;
 mod prelude;

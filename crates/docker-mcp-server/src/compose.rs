@@ -115,7 +115,7 @@ pub(crate) async fn service_of(
     wanted: Option<&str>,
 ) -> Result<Vec<ContainerSummary>, ToolError> {
     let mut containers = project(docker, name).await?;
-    containers.retain(|at| !is_one_off(at));
+    containers.retain(|at| !is_one_off(&at.labels));
     let known: Vec<&str> = containers.iter().map(service).collect();
     let known = docker.redactor().text(&known.join(", "));
     containers.retain(|at| wanted.is_none_or(|wanted| service(at) == wanted));
@@ -140,12 +140,10 @@ pub(crate) fn known_projects<'a>(
     }
 }
 
-/// Whether it runs a single command: `docker compose run` made it, and `docker compose down` leaves it.
-pub(crate) fn is_one_off(container: &ContainerSummary) -> bool {
-    container
-        .labels
-        .get(ONE_OFF)
-        .is_some_and(|value| value == "True")
+/// Whether a container with these labels runs a single command: `docker compose run` made it, and `docker compose down`
+/// leaves it.
+pub(crate) fn is_one_off(labels: &BTreeMap<String, String>) -> bool {
+    labels.get(ONE_OFF).is_some_and(|value| value == "True")
 }
 
 /// The compose service that a container belongs to; empty if none.
@@ -225,7 +223,7 @@ impl ComposeModel {
         let mut found = projects(docker).await?;
         let mut own = found.remove(text(&self.0["name"])).unwrap_or_default();
         let is_known = |at: &ContainerSummary| !self.0["services"][service(at)].is_null();
-        own.retain(|at| !is_one_off(at) && is_known(at) == are_known);
+        own.retain(|at| !is_one_off(&at.labels) && is_known(at) == are_known);
         Ok(own)
     }
 

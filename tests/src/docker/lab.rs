@@ -227,6 +227,8 @@ impl Lab {
     ) -> Result<String, String> {
         let mut command = tokio::process::Command::new(program);
         let command = command.env("DOCKER_HOST", &self.host).args(arguments);
+        // Compose takes the files of a project in a folder above it for those of any project.
+        let command = command.current_dir("/");
         let output = command.output().await.unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap().trim().to_owned();
         match output.status.success() {

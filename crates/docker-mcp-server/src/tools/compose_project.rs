@@ -307,21 +307,20 @@ const MAX_WARNINGS: usize = 10;
 /// Bytes of the configuration in an answer, which contains it twice.
 const MAX_CONFIG_BYTES: usize = 6_500;
 
-/// Check a compose project and show it with variables, files and defaults resolved. Needs the compose
-/// program.
+/// Check a compose project and show it with variables, files and defaults resolved.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ComposeConfig {
-    /// As in compose_up.
+    /// Give it as to compose_up.
     directory: String,
-    /// Default: the directory's name.
+    /// It is the directory's name by default.
     project: Option<ObjectName>,
-    /// Text to check in place of its compose file.
+    /// Checks this text in place of its compose file.
     yaml: Option<String>,
-    /// Default: all.
+    /// Checks only these.
     #[serde(default)]
     services: Vec<ObjectName>,
-    /// Profiles to enable.
+    /// Enables these profiles.
     #[serde(default)]
     profiles: Vec<ObjectName>,
 }
@@ -387,24 +386,23 @@ impl Tool for ComposeConfig {
     }
 }
 
-/// Bring up or update the compose project of a directory that the operator has allowed. Needs the
-/// compose program where this server runs.
+/// Bring up or update the compose project of a directory that the operator has allowed.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ComposeUp {
-    /// Absolute path of the folder with the compose file.
+    /// Give the absolute path of the folder with the compose file.
     directory: String,
-    /// Default: the directory's name.
+    /// It is the directory's name by default.
     project: Option<ObjectName>,
-    /// Text to write as its compose file first.
+    /// Writes this text as its compose file first.
     yaml: Option<String>,
-    /// Default: all.
+    /// Brings up only these.
     #[serde(default)]
     services: Vec<ObjectName>,
-    /// Profiles to enable.
+    /// Enables these profiles.
     #[serde(default)]
     profiles: Vec<ObjectName>,
-    /// Containers per service.
+    /// Runs so many containers of a service.
     #[serde(default)]
     scale: BTreeMap<String, Bounded<0, 100>>,
     /// Builds images first.
@@ -416,9 +414,9 @@ pub(super) struct ComposeUp {
     /// Waits until all are running and healthy.
     #[serde(default)]
     wait: bool,
-    /// Time until compose is ended; default 600.
+    /// Ends compose after so long; default 600.
     timeout_seconds: Option<Seconds>,
-    /// The value in the refusal, once the user has agreed.
+    /// Pass the refusal's value once the user agrees.
     confirm: Option<String>,
 }
 

@@ -20,9 +20,9 @@ const MAX_SERVICES: usize = 20;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListComposeProjects {
-    /// Only this one, with images and ports.
+    /// Shows only this one, with images and ports.
     project: Option<ObjectName>,
-    /// Rows to skip; of one project: services.
+    /// Skips so many rows, or services of one project.
     offset: Option<u32>,
 }
 
@@ -103,7 +103,19 @@ impl Tool for ListComposeProjects {
 
 impl ProjectRow {
     fn new(name: &str, containers: &[ContainerSummary], full: bool, redactor: &Redactor) -> Self {
-        let label = |key: &str| Some(redactor.text(containers.first()?.labels.get(key)?));
+        let directory = containers
+            .first()
+            .and_then(|at| at.labels.get(compose::DIRECTORY));
+        // Services may have been brought up with further files.
+        let mut files: Vec<&str> = Vec::new();
+        let all = containers
+            .iter()
+            .filter_map(|at| at.labels.get(compose::FILES));
+        for file in all.flat_map(|these| these.split(',')) {
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
         let services = containers.iter().map(|container| ServiceRow {
             service: redactor.text(compose::service(container)),
             container: redactor.text(container.display_name()),
@@ -124,8 +136,8 @@ impl ProjectRow {
             running: count(|service| service.state == "running"),
             containers: containers.len(),
             unhealthy: count(|service| service.health == Some("unhealthy")),
-            directory: label(compose::DIRECTORY),
-            config_files: label(compose::FILES),
+            directory: directory.map(|path| redactor.text(path)),
+            config_files: (!files.is_empty()).then(|| redactor.text(&files.join(","))),
             services,
             omitted_services: None,
         }
@@ -133,20 +145,20 @@ impl ProjectRow {
 }
 
 /// Start, stop or restart the containers of a compose project or service, pull its images, or take the project
-/// down, which removes its containers and networks. Needs the compose program, but for `pull`.
+/// down, which removes its containers and networks.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ComposeService {
     /// Its name.
     project: ObjectName,
-    /// Default: all; `down` takes the whole project.
+    /// Acts on this one only; `down` takes the whole project.
     service: Option<ObjectName>,
     /// `pull` is for the next compose_up.
     action: ServiceAction,
     /// `down` also removes its volumes, with all data.
     #[serde(default)]
     volumes: bool,
-    /// The value in the refusal, once the user has agreed.
+    /// Pass the refusal's value once the user agrees.
     confirm: Option<String>,
 }
 
@@ -356,7 +368,10 @@ impl ComposeService {
             return Err(ToolError::invalid_argument(text));
         }
         docker.policy.permit_destructive()?;
-        compose::project(docker, &self.project).await?;
+        let containers = compose::project(docker, &self.project).await?;
+        let mounts = containers.iter().flat_map(|at| &at.mounts);
+        let unnamed = mounts.filter(|mount| mount.is_anonymous());
+        let unnamed: BTreeSet<&str> = unnamed.map(|mount| &*mount.name).collect();
         let before = self.objects(docker).await?;
         let mut arguments = vec!["down"];
         arguments.extend(self.volumes.then_some("--volumes"));
@@ -387,12 +402,28 @@ impl ComposeService {
         }
         let deadline = Deadline::new(call, None);
         let done = of_running(docker, call, &deadline, &self.project, &arguments).await?;
-        let after = self.objects(docker).await?;
+        let after = self.objects(docker).await.map_err(|error| {
+            let text = format!(
+                "`down` of `{target}` was run; what stayed of it is not known. {}",
+                error.message()
+            );
+            ToolError::new(error.kind(), text).caused_by(error)
+        })?;
         let mut removed = before.iter().zip(&after).map(|(before, after)| {
             let removed = before.keys().filter(|name| !after.contains_key(*name));
             removed.cloned().collect()
         });
         let mut failed = stayed(docker, &before, &after).await;
+        if self.volumes {
+            // Compose leaves one that a recreated container has taken over.
+            let users = docker.volume_usage().await.unwrap_or_default();
+            let all = docker.volumes().await.unwrap_or_default().into_iter();
+            let left = all.filter(|volume| {
+                unnamed.contains(&*volume.name) && !users.contains_key(&volume.name)
+            });
+            let text = "The volume without a name stayed. remove_volume removes it.";
+            failed.extend(left.map(|volume| (volume.name, text.to_owned())));
+        }
         if !done.succeeded {
             let why = docker.redactor().text(&done.text);
             failed.insert(self.project.to_string(), why);

@@ -14,96 +14,96 @@ use crate::policy::permit_marks;
 pub(super) struct CreateContainer {
     /// It must exist here: pull_image gets it.
     image: ImageName,
-    /// Default: the engine chooses.
+    /// The engine chooses one by default.
     name: Option<ContainerName>,
-    /// Program and arguments; default: the image's.
+    /// Replaces the image's command: a program and its arguments.
     command: Option<Vec<String>>,
-    /// Default: the image's.
+    /// Replaces the image's entrypoint.
     entrypoint: Option<Vec<String>>,
-    /// Environment variables.
+    /// Sets environment variables.
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// Labels.
+    /// Sets labels.
     #[serde(default)]
     labels: BTreeMap<String, String>,
-    /// `8080:80`, `127.0.0.1:8080:80/udp`, or `80` for any free port.
+    /// Publishes `8080:80`, `127.0.0.1:8080:80/udp`, or `80` on any free port.
     #[schemars(with = "Option<Vec<String>>")]
     ports: Option<Vec<PortSpec>>,
-    /// `volume:/path`, `/host/path:/path`, each with `:ro`.
+    /// Mounts `volume:/path` or `/host/path:/path`, with `:ro` read-only.
     #[schemars(with = "Option<Vec<String>>")]
     mounts: Option<Vec<MountSpec>>,
-    /// Name of a network, or `none`, or `host`.
+    /// Joins this network, or `none`, or `host`.
     network: Option<String>,
-    /// Further names of the container in that network.
+    /// Gives it further names in that network.
     aliases: Option<Vec<ContainerName>>,
     restart: Option<RestartPolicy>,
     /// Limits the restarts of `on-failure`.
     restart_retries: Option<Bounded<1, 1000>>,
-    /// Memory limit in MiB.
+    /// Limits its memory, in MiB.
     memory_mb: Option<Megabytes>,
-    /// CPU limit, as 0.5.
+    /// Limits its CPUs, such as 0.5.
     cpus: Option<f64>,
-    /// Process limit.
+    /// Limits its processes.
     pids: Option<Bounded<1, 4_000_000>>,
-    /// As `{"nofile": 65536}`.
+    /// Sets limits such as `{"nofile": 65536}`.
     ulimits: Option<BTreeMap<String, i64>>,
     healthcheck: Option<HealthcheckSpec>,
     /// Mounts the root filesystem read-only.
     read_only: Option<bool>,
-    /// `/path` or `/path:size=64m`: filesystems in memory.
+    /// Mounts memory at `/path` or `/path:size=64m`.
     tmpfs: Option<Vec<String>>,
-    /// Capabilities to take away, such as `ALL`.
+    /// Takes capabilities away, such as `ALL`.
     cap_drop: Option<Vec<String>>,
     /// Prevents setuid programs from gaining rights.
     no_new_privileges: Option<bool>,
-    /// Default: its id.
+    /// It is its id by default.
     hostname: Option<ContainerName>,
-    /// Name servers.
+    /// Uses these name servers.
     #[schemars(with = "Option<Vec<String>>")]
     dns: Option<Vec<IpAddr>>,
-    /// `name:address`.
+    /// Adds `name:address` to its hosts file.
     extra_hosts: Option<Vec<String>>,
     /// Runs an init as process 1, which ends zombies.
     init: Option<bool>,
-    /// Default: SIGTERM.
+    /// Stops it by this; default: SIGTERM.
     stop_signal: Option<String>,
-    /// `json-file`, `local` or `none`.
+    /// Keeps its log by `json-file`, `local` or `none`.
     log_driver: Option<String>,
     /// Rotates the log at this size.
     log_max_mb: Option<Bounded<1, 100_000>>,
-    /// Rotated files to keep.
+    /// Keeps so many rotated files.
     log_max_files: Option<Bounded<1, 1000>>,
-    /// User or uid to run as.
+    /// Runs as this user or uid.
     user: Option<String>,
-    /// Directory to start in.
+    /// Starts in this directory.
     working_dir: Option<String>,
-    /// Remove it, with its log, when it exits.
+    /// Removes it, with its log, when it exits.
     #[serde(default)]
     auto_remove: bool,
-    /// Do not start it.
+    /// Does not start it.
     #[serde(default)]
     only_create: bool,
-    /// Needs the policy, as do cap_add, pid, ipc.
+    /// Opens the host to it; needs the policy, as do cap_add, pid, ipc.
     privileged: Option<bool>,
-    /// Capabilities to add.
+    /// Adds capabilities.
     cap_add: Option<Vec<String>>,
-    /// Process namespace: `host`.
+    /// Joins this process namespace: `host`.
     pid: Option<String>,
-    /// IPC namespace: `host`.
+    /// Joins this IPC namespace: `host`.
     ipc: Option<String>,
 }
 
-/// Health check.
+/// Checks its health.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct HealthcheckSpec {
-    /// Program and arguments, one line for a shell, or `NONE`.
+    /// Runs a program with arguments, or one line in a shell; `NONE` turns the check off.
     command: Vec<String>,
-    /// Default 30.
+    /// It runs so often; default 30.
     interval_seconds: Option<u32>,
-    /// Default 30.
+    /// It may take so long; default 30.
     timeout_seconds: Option<u32>,
-    /// Default 3.
+    /// It is unhealthy after so many failures in a row; default 3.
     retries: Option<u32>,
     /// Failures in this time do not count.
     start_period_seconds: Option<u32>,
@@ -442,13 +442,13 @@ fn nano_cpus(cpus: f64) -> Result<i64, ToolError> {
 pub(super) struct UpdateContainer {
     /// Name or id.
     container: ContainerName,
-    /// Its name from now on.
+    /// Renames it to this.
     new_name: Option<ContainerName>,
-    /// Memory limit in MiB.
+    /// Limits its memory, in MiB.
     memory_mb: Option<Megabytes>,
-    /// CPU limit, as 0.5.
+    /// Limits its CPUs, such as 0.5.
     cpus: Option<f64>,
-    /// Process limit.
+    /// Limits its processes.
     pids: Option<Bounded<1, 4_000_000>>,
     restart: Option<RestartPolicy>,
     /// True freezes its processes, false resumes them.

@@ -10,13 +10,13 @@ use super::system::{DiskUsage, disk_usage};
 use crate::diagnose::{self, Diagnosis};
 use crate::unix_time;
 
-/// Why a container is not running or healthy: cause, evidence, next steps.
+/// Tell why a container is not running or healthy: cause, evidence, next steps.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DiagnoseContainer {
     /// Name or id.
     container: ContainerName,
-    /// The error of a failed creation or start.
+    /// Give the error of a failed creation or start.
     error: Option<String>,
 }
 

@@ -29,21 +29,21 @@ const MAX_OUTPUT: usize = 14_800;
 pub(super) struct ExecuteCommand {
     /// Name or id.
     container: ContainerName,
-    /// Program and arguments; with `shell` one line.
+    /// Runs a program with arguments; with `shell`, one line.
     command: Vec<String>,
-    /// Run the line by `sh -c`.
+    /// Runs the line by `sh -c`.
     #[serde(default)]
     shell: bool,
-    /// User or uid to run as.
+    /// Runs as this user or uid.
     user: Option<String>,
-    /// Directory to start in.
+    /// Starts in this directory.
     working_dir: Option<String>,
-    /// Further environment variables.
+    /// Adds environment variables.
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// Until it is killed (default 20); the call waits as long.
+    /// Kills it after so long; default 20.
     timeout_seconds: Option<Bounded<1, 600>>,
-    /// Bytes of each output that are shown (default 3500); the middle is left out.
+    /// Shows so many bytes of each output, without the middle; default 3500.
     max_bytes: Option<Bounded<100, 200_000>>,
 }
 

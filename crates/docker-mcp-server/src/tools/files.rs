@@ -30,9 +30,9 @@ const MORE_ENTRIES: &str = "There are more entries, which are not listed. Give t
 pub(super) struct CopyFromContainer {
     /// Name or id.
     container: ContainerName,
-    /// Absolute.
+    /// Give an absolute path.
     path: String,
-    /// Bytes to read, from the beginning (default 7000).
+    /// Reads so many bytes from the beginning; default 7000.
     max_bytes: Option<Bounded<1, 1_000_000>>,
 }
 
@@ -367,15 +367,15 @@ const IN_MEMORY: [&str; 3] = ["/dev", "/proc", "/sys"];
 pub(super) struct CopyToContainer {
     /// Name or id.
     container: ContainerName,
-    /// Absolute, with the file's name.
+    /// Give an absolute path with the file's name.
     path: String,
-    /// Content; or `base64`.
+    /// Writes this text; or use `base64`.
     text: Option<String>,
-    /// Content that is no text.
+    /// Writes content that is no text.
     base64: Option<String>,
-    /// Permissions as octal digits, such as 755; default: as before, or 644.
+    /// Sets permissions, octal digits such as 755; default: as before, or 644.
     mode: Option<Bounded<0, 7777>>,
-    /// The value in the refusal, once the user has agreed.
+    /// Pass the refusal's value once the user agrees.
     confirm: Option<String>,
 }
 

@@ -1,6 +1,7 @@
 //! `get_container_logs`.
 
 use futures_util::stream::{self, FuturesUnordered};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use upstream::redact::LineRedactor;
 use upstream::time::{Since, parse_timestamp};
@@ -8,6 +9,7 @@ use upstream::time::{Since, parse_timestamp};
 use super::prelude::*;
 use crate::compose;
 use crate::engine::log::{self, Line, LineReader, Log, LogQuery, Pattern, Window, shorten, timed};
+use crate::engine::{Event, EventStream};
 use crate::unix_time;
 
 const DEFAULT_TAIL: u32 = 100;
@@ -28,28 +30,28 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 pub(crate) struct GetContainerLogs {
     /// Name or id.
     container: Option<ContainerName>,
-    /// Compose project instead.
+    /// Reads a compose project instead.
     project: Option<ObjectName>,
-    /// Only this service.
+    /// Reads only this service.
     service: Option<String>,
-    /// Lines of each; default 100, 0 if it follows.
+    /// Shows so many lines of each; default 100, 0 if it follows.
     tail: Option<Bounded<0, 5000>>,
-    /// Only newer than an age (`1h30m`) or RFC 3339 time.
+    /// Shows lines since an age (`1h30m`) or RFC 3339 time.
     since: Option<Since>,
-    /// Only older than this.
+    /// Shows lines before this.
     until: Option<Since>,
-    /// Only lines matching this regex.
+    /// Shows lines matching this regex.
     #[schemars(with = "Option<String>")]
     grep: Option<Pattern>,
-    /// Follow so long, over restarts.
+    /// Follows so long, over restarts.
     follow_seconds: Option<Bounded<1, 86_400>>,
-    /// Follow (default 20 s) until this matches a new line or one of `tail`.
+    /// Follows (default 20 s) until this matches a new line or one of `tail`.
     #[schemars(with = "Option<String>")]
     until_match: Option<Pattern>,
-    /// Begin lines with times.
+    /// Begins lines with times.
     #[serde(default)]
     timestamps: bool,
-    /// Only this stream.
+    /// Shows only this stream.
     #[serde(default)]
     stream: Stream,
 }
@@ -88,6 +90,9 @@ pub(crate) struct ContainerLog {
 /// Why following stopped, and the line that matched.
 type End = (Option<&'static str>, Option<String>);
 
+/// A container whose log is followed, and its lines.
+type Seen = (ContainerDetails, Window);
+
 /// A container and what was read of its log.
 struct Source {
     details: ContainerDetails,
@@ -102,9 +107,11 @@ impl Tool for GetContainerLogs {
     type Output = ContainerLog;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<ContainerLog, ToolError> {
+        // Those that are started from now on.
+        let starts = docker.engine.events(unix_time::now() * 1_000_000_000);
         let (containers, unreadable) = self.containers(docker).await?;
         let (sources, end) = if self.follows() {
-            self.follow(docker, call, containers).await?
+            self.follow(docker, call, containers, starts).await?
         } else {
             let reads = stream::iter(containers).map(|details| self.read(docker, details));
             let reads = reads.buffered(MAX_CONCURRENT_READS).collect();
@@ -195,33 +202,61 @@ impl GetContainerLogs {
         Source { details, log }
     }
 
-    /// Follows logs, with each line as progress. Returns them, why it stopped, and the line that matched.
+    /// Follows logs, with each line as progress: those of the containers, and of others of the project that are started
+    /// meanwhile. Returns them, why it stopped, and the line that matched.
     async fn follow(
         &self,
         docker: &Docker,
         call: &Call,
         containers: Vec<ContainerDetails>,
+        mut starts: EventStream,
     ) -> Result<(Vec<Source>, End), ToolError> {
         let seconds = self.follow_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         let limit = Duration::from_secs(seconds.into());
         call.extend_timeout(limit);
-        let new_window = |_: &ContainerDetails| Window::new(usize::MAX, MAX_BYTES);
-        let mut windows: Vec<Window> = containers.iter().map(new_window).collect();
         let begin = Instant::now();
         let report = |line: &str| {
             call.progress(begin.elapsed().as_secs_f64(), Some(seconds.into()), line);
         };
+        let (seen, query) = (Mutex::default(), self.query());
+        let mut may_start = self.project.is_some();
+        let mut followed: BTreeSet<ContainerName> =
+            containers.iter().map(|at| at.id.clone()).collect();
         let (stopped_by, matched) = {
-            let logs = containers.iter().zip(&mut windows);
-            let logs = logs.map(|(details, window)| self.watch(docker, details, window, &report));
+            let logs = containers.into_iter();
+            let logs = logs.map(|at| self.watch(docker, at, query, &seen, &report));
             let mut logs: FuturesUnordered<_> = logs.collect();
             let ended = async {
-                while let Some(matched) = logs.next().await {
-                    if let Some(matched) = matched? {
-                        return Ok(("matched", Some(matched)));
+                loop {
+                    let event = tokio::select! {
+                        ended = logs.next() => match ended {
+                            None => return Ok::<_, ToolError>(("ended", None)),
+                            Some(ended) => match ended? {
+                                (_, Some(matched)) => return Ok(("matched", Some(matched))),
+                                (id, None) => {
+                                    followed.remove(&id);
+                                    continue;
+                                }
+                            },
+                        },
+                        event = starts.next(), if may_start => event,
+                    };
+                    let Ok(Some(event)) = event else {
+                        may_start = false;
+                        continue;
+                    };
+                    if let Some(started) = self.started(docker, &event).await
+                        && followed.insert(started.id.clone())
+                    {
+                        let query = LogQuery {
+                            // Its first lines may be older than the event.
+                            since: (event.time - 1, 0),
+                            tail: LogQuery::ALL,
+                            ..query
+                        };
+                        logs.push(self.watch(docker, started, query, &seen, &report));
                     }
                 }
-                Ok::<_, ToolError>(("ended", None))
             };
             tokio::select! {
                 biased;
@@ -229,26 +264,45 @@ impl GetContainerLogs {
                 ended = tokio::time::timeout(limit, ended) => ended.unwrap_or(Ok(("time", None)))?,
             }
         };
-        let sources = containers.into_iter().zip(windows);
-        let sources = sources.map(|(details, window)| Source {
+        let sources = seen.into_inner().into_iter();
+        let sources = sources.map(|(details, window): Seen| Source {
             log: Ok(window.into_log(docker.redactor_of(&details))),
             details,
         });
         Ok((sources.collect(), (Some(stopped_by), matched)))
     }
 
-    /// Follows one log, also over restarts of its container. Returns the line that matched, or `None` once the
-    /// container has ended.
+    /// The container of the project that an event starts; `None` if it is another event.
+    async fn started(&self, docker: &Docker, event: &Event) -> Option<ContainerDetails> {
+        let labels = event.attributes();
+        let is_wanted = event.kind == "container"
+            && event.action == "start"
+            && compose::project_of(labels)? == self.project.as_ref()?.as_str()
+            && (self.service.is_none() || self.service.as_ref() == compose::service_name(labels))
+            && !compose::is_one_off(labels)
+            && docker.may_see_event(event);
+        let id = ContainerName::new(event.id()).ok().filter(|_| is_wanted)?;
+        docker.engine.try_inspect(&id).await.ok()
+    }
+
+    /// Follows one log, also over restarts of its container. Returns its id, and the line that matched, or `None` once
+    /// the container has ended.
     async fn watch(
         &self,
         docker: &Docker,
-        details: &ContainerDetails,
-        window: &mut Window,
+        details: ContainerDetails,
+        mut query: LogQuery,
+        seen: &Mutex<Vec<Seen>>,
         report: &(impl Fn(&str) + Sync),
-    ) -> Result<Option<String>, ToolError> {
+    ) -> Result<(ContainerName, Option<String>), ToolError> {
         let (id, name) = (&details.id, details.display_name());
-        let mut lines = LineRedactor::new(docker.redactor_of(details));
-        let (mut query, mut last) = (self.query(), None);
+        let mut lines = LineRedactor::new(docker.redactor_of(&details));
+        let at = {
+            let mut seen = seen.lock();
+            seen.push((details.clone(), Window::new(usize::MAX, MAX_BYTES)));
+            seen.len() - 1
+        };
+        let mut last = None;
         loop {
             let mut reply = docker.engine.logs(id, &query);
             let mut reader = LineReader::new(details.config.tty, true);
@@ -270,9 +324,10 @@ impl GetContainerLogs {
                 }
                 for line in new {
                     last = parse_timestamp(&line.time).or(last);
-                    let matched = self.see(line, name, &mut lines, window, report);
+                    let mut keep = |line| seen.lock()[at].1.push(line);
+                    let matched = self.see(line, name, &mut lines, &mut keep, report);
                     if matched.is_some() {
-                        return Ok(matched);
+                        return Ok((id.clone(), matched));
                     }
                 }
             }
@@ -280,7 +335,9 @@ impl GetContainerLogs {
                 true => runs_again(docker, id).await,
                 false => None,
             };
-            let Some(now) = again else { return Ok(None) };
+            let Some(now) = again else {
+                return Ok((id.clone(), None));
+            };
             // The lines after the last one, or all of this run.
             let since = last.or_else(|| parse_timestamp(&now.state.finished_at));
             query.since = since.map_or((0, 0), log::after);
@@ -294,20 +351,20 @@ impl GetContainerLogs {
         mut line: Line,
         container: &str,
         lines: &mut LineRedactor,
-        window: &mut Window,
+        keep: &mut impl FnMut(Line),
         report: &impl Fn(&str),
     ) -> Option<String> {
         let grep = self.grep.as_ref();
         let Some(text) = sift(lines, &mut line) else {
             // It is hidden as a part of all that is shown.
             if grep.is_none() {
-                window.push(line);
+                keep(line);
             }
             return None;
         };
         let shown = shorten(&text, self.until_match.as_ref());
         if grep.is_none_or(|grep| grep.is_match(&text)) {
-            window.push(line);
+            keep(line);
             match self.project {
                 Some(_) => report(&format!("{container} | {shown}")),
                 None => report(&shown),

@@ -11,17 +11,17 @@ use crate::engine::{Counters, Event, throttling};
 const MAX_CONCURRENT_SAMPLES: usize = 16;
 const MAX_SAMPLES: u32 = 10;
 
-/// CPU, memory, network and disk use of one container, or of all that run.
+/// Measure CPU, memory, network and disk use of one container, or of all that run.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetContainerStats {
     /// Name or id; default: all that run.
     container: Option<ContainerName>,
-    /// Measure for so long: minimum, mean and maximum.
+    /// Measures for so long: minimum, mean and maximum.
     seconds: Option<Bounded<1, 20>>,
-    /// Only the first rows.
+    /// Shows only so many rows.
     top: Option<Bounded<1, 100>>,
-    /// The order.
+    /// Sorts the rows by this.
     #[serde(default)]
     by: Order,
 }

@@ -23,16 +23,16 @@ const MAX_ITEMS: usize = 40;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListImages {
-    /// Name or id of the one to inspect.
+    /// Inspects this one, by name or id.
     image: Option<ImageName>,
-    /// Only tags that contain this.
+    /// The tag contains this.
     name: Option<String>,
-    /// Only those without a tag.
+    /// Lists only those without a tag.
     #[serde(default)]
     dangling: bool,
-    /// Row limit.
+    /// Limits the rows.
     limit: Option<Bounded<1, 500>>,
-    /// Rows to skip.
+    /// Skips so many rows.
     offset: Option<u32>,
 }
 
@@ -199,11 +199,11 @@ fn instruction(created_by: &str) -> &str {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PullImage {
-    /// `name:tag`; default tag: latest.
+    /// Give `name:tag`; default tag: latest.
     image: ImageName,
-    /// `linux/arm64`; default: the engine's.
+    /// Give one like `linux/arm64`; default: the engine's.
     platform: Option<String>,
-    /// Time until it is ended; default 600.
+    /// Ends it after so long; default 600.
     timeout_seconds: Option<Seconds>,
 }
 
@@ -263,11 +263,11 @@ pub(super) async fn pull(
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PushImage {
-    /// `registry/path:tag`; tag_image gives it one.
+    /// Give `registry/path:tag`; tag_image makes one.
     image: ImageName,
-    /// Time until it is ended; default 600.
+    /// Ends it after so long; default 600.
     timeout_seconds: Option<Seconds>,
-    /// The value in the refusal, once the user has agreed.
+    /// Pass the refusal's value once the user agrees.
     confirm: Option<String>,
 }
 
@@ -443,31 +443,30 @@ fn without_body(message: &str) -> &str {
 /// Bytes of the builder's output in an answer, which contains them twice.
 const MAX_LOG_BYTES: usize = 12_000;
 
-/// Build an image from the text of a Dockerfile, or from a directory of the server that the
-/// operator has allowed. Needs `docker buildx` where this server runs.
+/// Build an image from the text of a Dockerfile, or from a directory of the server that the operator has allowed.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BuildImage {
-    /// Name of the result, `name:tag`.
+    /// Names the result: `name:tag`.
     tag: ImageName,
-    /// Text of the Dockerfile; in a directory, default: its own.
+    /// Gives the Dockerfile's text; a directory has its own by default.
     dockerfile: Option<String>,
-    /// Absolute; to copy from.
+    /// Copies from this absolute path.
     directory: Option<String>,
-    /// Without a directory: files to copy from, by relative path.
+    /// Gives files to copy from without a directory, by relative path.
     #[serde(default)]
     files: BTreeMap<String, String>,
-    /// Values of its ARGs.
+    /// Sets its ARGs.
     #[serde(default)]
     build_args: BTreeMap<String, String>,
-    /// Stage to build.
+    /// Builds this stage.
     target: Option<String>,
-    /// Rerun every step.
+    /// Reruns every step.
     #[serde(default)]
     no_cache: bool,
-    /// Time until it is ended; default 600.
+    /// Ends it after so long; default 600.
     timeout_seconds: Option<Seconds>,
-    /// The value in the refusal, once the user has agreed.
+    /// Pass the refusal's value once the user agrees.
     confirm: Option<String>,
 }
 
@@ -588,7 +587,7 @@ pub(super) struct TagImage {
     image: ImageName,
     /// `name:tag`.
     new_name: ImageName,
-    /// The value in the refusal, once the user has agreed.
+    /// Pass the refusal's value once the user agrees.
     confirm: Option<String>,
 }
 
@@ -626,10 +625,10 @@ impl Tool for TagImage {
 pub(super) struct RemoveImage {
     /// Name or id.
     image: ImageName,
-    /// Also if stopped containers use it, and with all of its names.
+    /// Removes it with all its names, also if stopped containers use it.
     #[serde(default)]
     force: bool,
-    /// The value in the refusal, once the user has agreed.
+    /// Pass the refusal's value once the user agrees.
     confirm: Option<String>,
 }
 

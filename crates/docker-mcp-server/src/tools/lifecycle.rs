@@ -225,7 +225,7 @@ pub(super) struct StopContainer {
     container: ContainerName,
     /// Time before SIGKILL; default: its own, mostly 10.
     timeout_seconds: Option<Bounded<0, 600>>,
-    /// The value in the refusal, once the user has agreed (`--rm`).
+    /// With `--rm`: pass the refusal's value once the user agrees.
     confirm: Option<String>,
 }
 
@@ -384,10 +384,10 @@ pub(super) fn left_stopped(name: &str, error: ToolError) -> ToolError {
 pub(super) struct KillContainer {
     /// Name or id.
     container: ContainerName,
-    /// Default KILL.
+    /// Sends this signal.
     #[serde(default)]
     signal: Signal,
-    /// The value in the refusal, once the user has agreed; for HUP, USR1, USR2 only with `--rm`.
+    /// Pass the refusal's value once the user agrees; HUP, USR1 and USR2 need it only with `--rm`.
     confirm: Option<String>,
 }
 
@@ -472,7 +472,7 @@ pub(super) struct RemoveContainer {
     /// Removes its anonymous volumes, too.
     #[serde(default)]
     volumes: bool,
-    /// The value in the refusal, once the user has agreed.
+    /// Pass the refusal's value once the user agrees.
     confirm: Option<String>,
 }
 
@@ -538,10 +538,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(300);
 pub(super) struct WaitContainer {
     /// Name or id.
     container: ContainerName,
-    /// Target state.
+    /// Waits for this state.
     #[serde(default)]
     until: AwaitedState,
-    /// Default 25; the call waits as long.
+    /// Waits at most so long; default 25.
     timeout_seconds: Option<Bounded<1, 86_400>>,
 }
 

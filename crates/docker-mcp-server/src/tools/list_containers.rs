@@ -16,22 +16,22 @@ const MAX_ROW_TEXT: usize = 200;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListContainers {
-    /// Lists stopped ones, too, as state does.
+    /// Lists stopped ones too, as `state` does.
     #[serde(default)]
     all: bool,
-    /// Only names that contain this.
+    /// The name contains this.
     name: Option<String>,
-    /// Only in this state.
+    /// They are in this state.
     state: Option<StateFilter>,
-    /// `key` or `key=value`.
+    /// They have `key` or `key=value`.
     label: Option<String>,
-    /// Only of images named like this.
+    /// The image's name contains this.
     image: Option<String>,
-    /// Only of this compose project.
+    /// They are of this compose project.
     project: Option<String>,
-    /// Row limit (default 50).
+    /// It is 50 by default.
     limit: Option<Bounded<1, 500>>,
-    /// Rows to skip.
+    /// Skips so many rows.
     offset: Option<u32>,
 }
 
@@ -174,7 +174,7 @@ const MAX_ITEMS: usize = 20;
 pub(crate) struct GetContainer {
     /// Name or id.
     container: ContainerName,
-    /// Default: all but processes and changes.
+    /// Shows these; default: all but processes and changes.
     #[serde(default)]
     sections: Vec<Section>,
 }

@@ -8,9 +8,9 @@ use crate::policy::{CREATED, MARK, is_created, permit_marks};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListNetworks {
-    /// Name or id of the one to inspect.
+    /// Inspects this one, by name or id.
     network: Option<ObjectName>,
-    /// Rows to skip; of one network: containers.
+    /// Skips so many rows, or containers of one network.
     offset: Option<u32>,
 }
 
@@ -30,7 +30,7 @@ struct NetworkRow {
     driver: String,
     scope: String,
     subnets: Vec<String>,
-    /// No outside access.
+    /// Allows no outside access.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     internal: bool,
     created: String,
@@ -93,12 +93,12 @@ impl Tool for ListNetworks {
 pub(super) struct CreateNetwork {
     /// Its name.
     network: ObjectName,
-    /// `172.30.0.0/16`; default: a free one.
+    /// Give one like `172.30.0.0/16`; default: a free one.
     subnet: Option<String>,
-    /// No outside access.
+    /// Allows no outside access.
     #[serde(default)]
     internal: bool,
-    /// Labels.
+    /// Sets labels.
     #[serde(default)]
     labels: BTreeMap<String, String>,
 }
@@ -156,13 +156,13 @@ pub(super) struct ConnectNetwork {
     network: ObjectName,
     /// Name or id.
     container: ContainerName,
-    /// Further names of the container in it.
+    /// Gives the container further names in it.
     #[serde(default)]
     aliases: Vec<ContainerName>,
     /// Takes the container out.
     #[serde(default)]
     disconnect: bool,
-    /// The value in the refusal, once the user has agreed.
+    /// Pass the refusal's value once the user agrees.
     confirm: Option<String>,
 }
 
@@ -237,7 +237,7 @@ impl ConnectNetwork {
 pub(super) struct RemoveNetwork {
     /// Name or id.
     network: ObjectName,
-    /// The value in the refusal, once the user has agreed.
+    /// Pass the refusal's value once the user agrees.
     confirm: Option<String>,
 }
 
@@ -282,12 +282,12 @@ const MAX_ITEMS: usize = 20;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListVolumes {
-    /// Volume to inspect.
+    /// Inspects this volume.
     volume: Option<ObjectName>,
-    /// Only those that no container uses.
+    /// Lists only those that no container uses.
     #[serde(default)]
     unused: bool,
-    /// Rows to skip.
+    /// Skips so many rows.
     offset: Option<u32>,
 }
 
@@ -363,7 +363,7 @@ impl Tool for ListVolumes {
 pub(super) struct CreateVolume {
     /// Its name.
     volume: ObjectName,
-    /// Labels.
+    /// Sets labels.
     #[serde(default)]
     labels: BTreeMap<String, String>,
 }
@@ -392,7 +392,7 @@ impl Tool for CreateVolume {
 pub(super) struct RemoveVolume {
     /// Its name.
     volume: ObjectName,
-    /// The value in the refusal, once the user has agreed.
+    /// Pass the refusal's value once the user agrees.
     confirm: Option<String>,
 }
 

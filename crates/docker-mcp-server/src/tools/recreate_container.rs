@@ -33,13 +33,13 @@ const DEFAULT_TIMEOUT: u32 = 60;
 pub(super) struct RecreateContainer {
     /// Name or id.
     container: ContainerName,
-    /// Arguments of create_container: env and labels are merged (null removes one), others replaced. Without `image`,
-    /// its tag is looked up again.
+    /// Takes arguments of create_container: env and labels are merged (null removes one), others replaced. Without
+    /// `image`, its tag is looked up again.
     #[serde(default)]
     changes: Map<String, Value>,
-    /// Time for the new one to get healthy; default 60.
+    /// Waits so long for the new one's health; default 60.
     timeout_seconds: Option<Bounded<1, 600>>,
-    /// The value in the refusal, once the user has agreed.
+    /// Pass the refusal's value once the user agrees.
     confirm: Option<String>,
 }
 

@@ -12,11 +12,11 @@ use crate::unix_time;
 const DISK_USAGE_TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_WARNINGS: usize = 20;
 
-/// The engine, its host, and on request what takes up its disk.
+/// Describe the engine, its host, and on request what takes up its disk.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetSystemInfo {
-    /// Also add up images, containers, volumes and build cache; may take seconds.
+    /// Also adds up images, containers, volumes and build cache; may take seconds.
     #[serde(default)]
     disk_usage: bool,
 }
@@ -187,20 +187,20 @@ impl DiskUsage {
 const DEFAULT_AGE: Duration = Duration::from_secs(3_600);
 const DEFAULT_ROWS: u32 = 100;
 
-/// List events of containers, images, networks and volumes, oldest first: those of the last 7 days since
-/// this server started, at most 500 of each object, and older ones that the engine remembers.
+/// List events of containers, images, networks and volumes, oldest first, as far back as this server or the engine
+/// remembers.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListEvents {
-    /// An age (`10m`) or an RFC 3339 time; default: an hour ago.
+    /// Lists those since an age (`10m`) or an RFC 3339 time; default: an hour ago.
     since: Option<Since>,
-    /// End of the period, in the same form; default: now.
+    /// Lists those before this, in the same form; default: now.
     until: Option<Since>,
-    /// Only of this kind.
+    /// Lists only this kind.
     kind: Option<EventKind>,
-    /// Only of objects whose name contains this.
+    /// The object's name contains this.
     name: Option<String>,
-    /// Newest rows (default 100; fewer if they are long).
+    /// Lists the newest so many; default 100, fewer if they are long.
     limit: Option<Bounded<1, 1000>>,
 }
 
@@ -302,7 +302,7 @@ const MAX_CONCURRENT_READS: usize = 8;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Prune {
-    /// Unused objects, or containers that do not run.
+    /// Takes unused objects, or containers that do not run.
     what: PruneKind,
     /// Includes tagged images or named volumes.
     #[serde(default)]
@@ -310,7 +310,7 @@ pub(super) struct Prune {
     /// Removes them.
     #[serde(default)]
     apply: bool,
-    /// The value in the refusal, once the user has agreed.
+    /// Pass the refusal's value once the user agrees.
     confirm: Option<String>,
 }
 

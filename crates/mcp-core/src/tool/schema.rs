@@ -12,7 +12,7 @@ use std::ops::Deref;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// An integer from `LOW` to `HIGH`, in the schema and when it is parsed.
 ///
@@ -93,24 +93,7 @@ pub(crate) fn documented<T: JsonSchema>(noun: &str, name: &str) -> (String, Valu
 pub(super) fn output<T: JsonSchema>() -> Value {
     let mut schema = generate::<T>(SchemaSettings::draft2020_12().for_serialize());
     schema.remove("description");
-    let mut schema = Value::Object(schema);
-    without_zero_minimum(&mut schema);
-    schema
-}
-
-/// Removes `"minimum": 0`, which schemars writes for each unsigned number: no reader of a result needs it, and it costs
-/// tokens.
-fn without_zero_minimum(schema: &mut Value) {
-    match schema {
-        Value::Object(members) => {
-            if members.get("minimum").is_some_and(|minimum| minimum == 0) {
-                members.remove("minimum");
-            }
-            members.values_mut().for_each(without_zero_minimum);
-        }
-        Value::Array(items) => items.iter_mut().for_each(without_zero_minimum),
-        _ => {}
-    }
+    Value::Object(schema)
 }
 
 fn generate<T: JsonSchema>(mut settings: SchemaSettings) -> Map<String, Value> {
@@ -139,10 +122,14 @@ fn simplified(schema: Value) -> Value {
     };
     schema.remove("title");
     schema.remove("format");
-    // An empty default is the same as none.
-    let is_empty = |default: &Value| default.is_null() || *default == serde_json::json!([]);
+    // An empty default is the same as none, and schemars writes the minimum of each unsigned number.
+    let is_empty =
+        |value: &Value| [json!(null), json!([]), json!({}), json!(false)].contains(value);
     if schema.get("default").is_some_and(is_empty) {
         schema.remove("default");
+    }
+    if schema.get("minimum").is_some_and(|minimum| *minimum == 0) {
+        schema.remove("minimum");
     }
     if schema.get("additionalProperties") == Some(&Value::Bool(true)) {
         schema.remove("additionalProperties");

@@ -231,6 +231,33 @@ async fn log_lines_are_sent_as_progress() {
     assert!(session.answer(ping).await["result"].is_object());
 }
 
+/// As `docker compose logs --follow` does.
+#[tokio::test]
+async fn containers_that_a_project_starts_are_followed_too() {
+    let Some(lab) = lab().await else { return };
+    let [project, other] = ["shop", "other"].map(|name| lab.name(name));
+    let of = |project: &str, service: &str| json!({"Labels": of_compose(project, service)});
+    let ticks = "while true; do echo tick; sleep 0.2; done";
+    lab.run("old", &["sh", "-c", ticks], of(&project, "web"))
+        .await;
+    let mut session = StdioSession::open(&lab.host, &[]).await;
+    let arguments = json!({"project": project, "service": "web", "follow_seconds": 600, "until_match": "^fresh"});
+    let id = session.start("get_container_logs", arguments).await;
+    session.until("notifications/progress").await;
+    for (name, labels) in [
+        ("db", of(&project, "db")),
+        ("foreign", of(&other, "web")),
+        ("new", of(&project, "web")),
+    ] {
+        let script = format!("echo fresh of {name}; sleep 600");
+        lab.run(name, &["sh", "-c", &script], labels).await;
+    }
+    let followed = &session.answer(id).await["result"]["structuredContent"];
+    assert_has!(followed, {"stopped_by": "matched", "matched": "fresh of new"});
+    let line = format!("{} | fresh of new", lab.name("new"));
+    assert_contains(&followed["log"], &line);
+}
+
 /// The engine counts `tail` from the newest line, also where that is after `until`.
 #[tokio::test]
 async fn lines_before_a_time_are_found_behind_many_newer_ones() {
