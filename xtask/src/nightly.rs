@@ -141,7 +141,8 @@ const ORDER: &str = r#"
         sort -u | grep -vxF "$2" | tsort 2>&1 > /dev/null
 "#;
 
-/// The edges that close the circles which are left.
+/// The edges that close the circles which are left. What other modules implement for a type of `mcp_core::registry` counts
+/// as used by it.
 const KNOWN_EDGES: &str = "\
 gateway_store::database gateway_store::events
 gateway_store::database gateway_store::state

@@ -599,7 +599,7 @@ impl Approvals {
         timeout: Duration,
     ) -> Result<Option<String>, ToolError> {
         let created = now();
-        let client = guarded.origin().map(|origin| origin.sender.client.as_str());
+        let client = guarded.origin().map(|origin| origin.client.as_str());
         let webhook = self.rules().config.webhook.clone().map(Webhook::new);
         let approval = Approval {
             id: Uuid::new_v4().simple().to_string(),

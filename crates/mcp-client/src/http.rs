@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::client::{Content, HttpClient, JSON, challenges, fetch};
 pub use self::client::{Poster, http_client};
-pub use self::endpoint::{Authorization, Endpoint, Refusal};
+pub use self::endpoint::{Authorization, Endpoint, TokenRefusal};
 use self::exchange::Exchange;
 pub(crate) use self::exchange::{Events, message};
 pub(crate) use self::headers::{HeaderParamCache, request_headers, trace_headers};

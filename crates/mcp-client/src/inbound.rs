@@ -159,8 +159,11 @@ impl Drop for Inbound {
     }
 }
 
-/// The outcome of our own request.
-pub(crate) fn outcome(response: &ResponseIn<'_>, peer: &Arc<str>) -> Result<Box<RawValue>, Error> {
+/// The outcome of a request of ours.
+pub(crate) type Outcome = Result<Box<RawValue>, Error>;
+
+/// Reads it from the response.
+pub(crate) fn outcome(response: &ResponseIn<'_>, peer: &Arc<str>) -> Outcome {
     match response.outcome {
         Ok(result) => Ok(result.to_owned()),
         Err(error) => Err(match serde_json::from_str::<RpcError>(error.get()) {

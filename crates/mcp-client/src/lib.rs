@@ -33,7 +33,7 @@ pub use client::{Builder, CallToolResult, Client, ContentItem, NotificationStrea
 pub use error::{Error, RpcError, cause};
 pub use handler::{Handler, Reply, Unattributed};
 pub use handshake::{ClientInfo, EraChoice, ServerInfo};
-pub use http::{Authorization, Endpoint, Poster, Refusal, http_client};
+pub use http::{Authorization, Endpoint, Poster, TokenRefusal, http_client};
 pub use inbound::Counters;
 pub use mcp_core::era::Era;
 pub use mcp_core::revision::Revision;

@@ -22,7 +22,7 @@ use crate::http::{Content, fetch};
 use crate::oauth::discovery::{Challenge, allowed};
 use crate::oauth::token::{RegisteredClient, Tokens, union};
 use crate::tls::TlsFiles;
-use crate::{Authorization, Endpoint, Error, Refusal};
+use crate::{Authorization, Endpoint, Error, TokenRefusal};
 
 mod discovery;
 mod login;
@@ -220,7 +220,7 @@ impl OAuth {
         Err(self.failed(error))
     }
 
-    async fn handle(self: &Arc<Self>, refusal: Refusal) -> Result<(), Error> {
+    async fn handle(self: &Arc<Self>, refusal: TokenRefusal) -> Result<(), Error> {
         let challenge = Challenge::read(&refusal.challenges);
         *self.challenge.lock() = Some(challenge.clone());
         let lacks_scope = refusal.status == StatusCode::FORBIDDEN;
@@ -257,7 +257,7 @@ impl OAuth {
     async fn relogin(
         self: &Arc<Self>,
         challenge: &Challenge,
-        refusal: &Refusal,
+        refusal: &TokenRefusal,
         lacks_scope: bool,
     ) -> Result<(), Error> {
         let Some(mut tokens) = self.latest() else {
@@ -337,7 +337,7 @@ impl Authorization for Arc<OAuth> {
         .boxed()
     }
 
-    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Result<(), Error>> {
+    fn refused(&self, refusal: TokenRefusal) -> BoxFuture<'_, Result<(), Error>> {
         let oauth = Arc::clone(self);
         let handled = tokio::spawn(async move { oauth.handle(refusal).await });
         let failed = |error: tokio::task::JoinError| Err(self.problem(error.to_string()));

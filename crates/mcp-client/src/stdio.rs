@@ -9,7 +9,6 @@ use std::time::Duration;
 use mcp_core::jsonrpc::{Fault, Frame, Message, Notification, Request, ResponseIn};
 use parking_lot::Mutex;
 use process_wrap::tokio::{ChildWrapper, CommandWrap};
-use serde_json::value::RawValue;
 use tokio::io::{
     AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt, BufReader,
 };
@@ -23,7 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::Error;
 use crate::error::unreadable_answer;
-use crate::inbound::{Inbound, cancelled_id, outcome};
+use crate::inbound::{Inbound, Outcome, cancelled_id, outcome};
 use crate::message::{HeaderList, MAX_MESSAGE, Outgoing};
 pub use crate::stdio::command::Command;
 
@@ -36,7 +35,6 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A stdio transport to a child process, or another one with two directions.
 pub(crate) struct Stdio {
-    peer: Arc<str>,
     /// False for HTTP+SSE.
     pub(crate) is_child: bool,
     pending: Arc<Pending>,
@@ -95,11 +93,10 @@ impl Stdio {
         F: Future<Output = ()> + Send + 'static,
     {
         let runtime = runtime()?;
-        let pending = Arc::new(Pending::new(peer.clone()));
+        let pending = Arc::new(Pending::new(peer));
         let (writer, queue) = mpsc::channel(MAX_QUEUED_MESSAGES);
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
         let reader = Reader {
-            peer: peer.clone(),
             pending: pending.clone(),
             inbound,
             // Weak, so that the queue closes although the reader still runs.
@@ -112,7 +109,6 @@ impl Stdio {
             ended: ended.clone(),
         });
         Ok(Self {
-            peer,
             is_child,
             pending,
             writer,
@@ -123,10 +119,10 @@ impl Stdio {
     }
 
     pub(crate) fn peer(&self) -> &Arc<str> {
-        &self.peer
+        &self.pending.peer
     }
 
-    pub(crate) async fn exchange(&self, request: Outgoing<'_>) -> Result<Box<RawValue>, Error> {
+    pub(crate) async fn exchange(&self, request: Outgoing<'_>) -> Outcome {
         let outcome = self.pending.register(request.id)?;
         let queued = (Some(request.id), request.body, request.headers);
         self.send(queued).await?;
@@ -138,7 +134,7 @@ impl Stdio {
         let sent = self.writer.send_timeout(message, BUSY_TIMEOUT).await;
         sent.map_err(|error| match error {
             SendTimeoutError::Timeout(_) => Error::Busy {
-                peer: self.peer.clone(),
+                peer: self.pending.peer.clone(),
             },
             SendTimeoutError::Closed(_) => {
                 let reason = self.pending.end();
@@ -153,7 +149,7 @@ impl Stdio {
         let Err(TrySendError::Full(message)) = self.writer.try_send(other(message)) else {
             return;
         };
-        let (writer, peer) = (self.writer.clone(), Arc::clone(&self.peer));
+        let (writer, peer) = (self.writer.clone(), Arc::clone(self.peer()));
         let send = async move {
             if writer.send_timeout(message, BUSY_TIMEOUT).await.is_err() {
                 tracing::debug!(%peer, "cancellation not delivered");
@@ -174,8 +170,6 @@ impl Stdio {
         self.ended.cancelled().await;
     }
 }
-
-type Outcome = Result<Box<RawValue>, Error>;
 
 /// All pending requests of a child.
 pub(crate) struct Pending {
@@ -366,7 +360,6 @@ const MAX_WARNINGS: u64 = 20;
 
 /// The reader of a child's stdout, or of the messages that stand for its lines.
 pub(crate) struct Reader {
-    pub(super) peer: Arc<str>,
     pub(crate) pending: Arc<Pending>,
     pub(super) inbound: Arc<Inbound>,
     pub(super) writer: mpsc::WeakSender<Queued>,
@@ -396,7 +389,7 @@ impl Reader {
             && self.inbound.count(|all| &mut all.invalid_messages) <= MAX_WARNINGS
         {
             let shown = String::from_utf8_lossy(&line[..line.len().min(MAX_LOGGED_BYTES)]);
-            tracing::warn!(peer = %self.peer, %fault, line = ?shown, "not a message");
+            tracing::warn!(peer = %self.pending.peer, %fault, line = ?shown, "not a message");
         }
     }
 
@@ -406,7 +399,7 @@ impl Reader {
         }
         let frame = Frame::decode(line).map_err(|error| {
             if let Some((id, fault)) = unreadable_answer(line, &error.fault) {
-                let failed = Err(Error::invalid_answer(&self.peer, fault));
+                let failed = Err(Error::invalid_answer(&self.pending.peer, fault));
                 self.inbound.calls.answered(id);
                 self.pending.resolve(id, failed);
             }
@@ -450,14 +443,14 @@ impl Reader {
     fn on_response(&self, response: &ResponseIn<'_>) {
         let id = response.id.as_ref();
         let id: Option<u64> = id.and_then(|id| id.as_json().parse().ok());
-        let outcome = outcome(response, &self.peer);
+        let outcome = outcome(response, &self.pending.peer);
         // Before the caller wakes up: the next message may be for another one.
         if let Some(id) = id {
             self.inbound.calls.answered(id);
         }
         if !id.is_some_and(|id| self.pending.resolve(id, outcome)) {
             self.inbound.count(|all| &mut all.unmatched_responses);
-            tracing::debug!(peer = %self.peer, "response without a request");
+            tracing::debug!(peer = %self.pending.peer, "response without a request");
         }
     }
 
@@ -579,7 +572,7 @@ pub(super) async fn supervise(mut process: ChildProcess, connected: Connected) {
     } = connected;
     let _ended = ended.drop_guard();
     let pending = reader.pending.clone();
-    let peer = reader.peer.clone();
+    let peer = pending.peer.clone();
     let Some((stdin, stdout, stderr)) = process.streams() else {
         return pending.close("it has no standard streams".to_owned());
     };
@@ -721,7 +714,6 @@ mod tests {
                 Duration::from_secs(60),
             ));
             let reader = Reader {
-                peer: "p".into(),
                 pending: Arc::new(Pending::new("p".into())),
                 inbound: inbound.clone(),
                 writer: mpsc::channel(1).0.downgrade(),

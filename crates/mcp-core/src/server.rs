@@ -41,7 +41,7 @@ pub use crate::tool::Principal;
 
 pub use access::{Access, AccessItem, Denial, DeniedBy, ServerItems, WhyMissing};
 pub use answer::{FrameReply, RequestEnd};
-pub use audit::{Audit, AuditNotes, AuditedRequest, Sender};
+pub use audit::{Audit, AuditNotes, AuditedRequest};
 pub use caller::{Caller, ClientName, Peer};
 use catalog::Published;
 pub use changes::{ChangeNotifier, ServerChange, SubscribedUris, Subscription};
@@ -227,10 +227,10 @@ impl Server {
         }
     }
 
-    /// Records a request of `caller` that its transport has refused because of an error of this kind.
-    pub fn record_refusal(&self, caller: Option<&Arc<str>>, kind: &'static str) {
+    /// Records a request of the caller with this principal that its transport has refused because of an error of this kind.
+    pub fn record_refusal(&self, principal: Option<&Arc<str>>, kind: &'static str) {
         if let Some(audit) = &self.features.audit {
-            audit.refused(caller, kind);
+            audit.refused(principal, kind);
         }
     }
 

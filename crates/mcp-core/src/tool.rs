@@ -62,7 +62,7 @@ use serde::de::DeserializeOwned;
 pub use arguments::{ArgumentError, as_meant, without_tool_call_id};
 pub(crate) use arguments::{parse_arguments, parse_params};
 pub use call::Call;
-pub use client::{AnswersFuture, Client, ClientInfo, LogLevel, Principal};
+pub use client::{AnswersFuture, CallClient, ClientFacts, LogLevel, Principal};
 pub(crate) use confirm::CONFIRMATION;
 pub use definition::{Detail, Effect, ToolDefinition, tokens};
 pub(crate) use error::RpcError;

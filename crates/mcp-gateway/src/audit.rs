@@ -72,10 +72,11 @@ impl Audit for RequestAudit {
             outcome,
             denied_by: request.denial.map(|denial| denial.by),
             denial: request.denial.map(|denial| denial.reason.as_str().into()),
-            principal: request.caller.cloned(),
+            principal: request.principal.cloned(),
             view: request.view.cloned(),
             permission: request.permission.cloned(),
-            sender: request.sender.clone(),
+            client: request.client.clone(),
+            address: request.address,
             backend: request.target.cloned(),
             duration: request.took,
             request_bytes: request.params.len(),
@@ -95,8 +96,8 @@ impl Audit for RequestAudit {
         self.log.record(Event::finished(trace, finished));
     }
 
-    fn refused(&self, caller: Option<&Arc<str>>, kind: &'static str) {
-        let facts = json!({"principal": caller.map(|name| &**name), "reason": kind, "count": 1});
+    fn refused(&self, principal: Option<&Arc<str>>, kind: &'static str) {
+        let facts = json!({"principal": principal.map(|name| &**name), "reason": kind, "count": 1});
         let event = Event::new(kind::REQUEST_REFUSED, EventStatus::Failure, facts);
         self.log.record(event);
     }

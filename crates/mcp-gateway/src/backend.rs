@@ -641,7 +641,7 @@ mod tests {
                 revoked: principal.as_ref().map(|_| Arc::default()),
                 ..Caller::default().with_principal(principal)
             },
-            sender: mcp_core::server::Sender::default(),
+            client: mcp_core::server::ClientName::default(),
             notes: Arc::default(),
         }))
     }

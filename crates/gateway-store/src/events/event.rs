@@ -1,9 +1,10 @@
 //! Events before they are stored.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::server::{DeniedBy, Sender};
+use mcp_core::server::{ClientName, DeniedBy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -178,8 +179,10 @@ pub struct FinishedRequest {
     pub permission: Option<Arc<str>>,
     /// The operator who has approved it.
     pub approved_by: Option<Arc<str>>,
-    /// The program of the client, and its address.
-    pub sender: Sender,
+    /// The name that the client gives itself.
+    pub client: ClientName,
+    /// The address of the client; `None` over stdio.
+    pub address: Option<IpAddr>,
     /// The key of the backend that has answered, or would have.
     pub backend: Option<Arc<str>>,
     /// From the request to its end.

@@ -13,7 +13,7 @@ use reqwest::{Client, ClientBuilder, Request, Response, redirect, retry};
 use rustls::ClientConfig;
 use url::Url;
 
-use super::endpoint::{Authorization, Endpoint, Refusal};
+use super::endpoint::{Authorization, Endpoint, TokenRefusal};
 use super::headers::SESSION_ID;
 use super::is_event_stream;
 use crate::error::{self, ProxyError};
@@ -451,7 +451,11 @@ pub(super) fn cut_off(peer: &Arc<str>, error: &reqwest::Error) -> Error {
 }
 
 /// Returns the refusal of a token, if the answer is one.
-fn refusal(response: &Response, used: Option<HeaderValue>, is_repeated: bool) -> Option<Refusal> {
+fn refusal(
+    response: &Response,
+    used: Option<HeaderValue>,
+    is_repeated: bool,
+) -> Option<TokenRefusal> {
     let values = response.headers().get_all(header::WWW_AUTHENTICATE);
     let values = values.iter().filter_map(|value| value.to_str().ok());
     let challenges: Vec<String> = values.map(str::to_owned).collect();
@@ -464,7 +468,7 @@ fn refusal(response: &Response, used: Option<HeaderValue>, is_repeated: bool) ->
         }
         _ => false,
     };
-    is_refusal.then_some(Refusal {
+    is_refusal.then_some(TokenRefusal {
         status,
         challenges,
         used,

@@ -143,11 +143,11 @@ pub trait Authorization: Send + Sync {
     ///
     /// # Errors
     /// The error of the request.
-    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Result<(), Error>>;
+    fn refused(&self, refusal: TokenRefusal) -> BoxFuture<'_, Result<(), Error>>;
 }
 
 /// An answer with status 401, or 403 because the rights of the token do not suffice.
-pub struct Refusal {
+pub struct TokenRefusal {
     /// The status.
     pub status: StatusCode,
     /// The values of `WWW-Authenticate`.

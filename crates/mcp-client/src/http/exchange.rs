@@ -8,14 +8,13 @@ use futures_util::{Stream, StreamExt as _};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use mcp_core::jsonrpc::{Frame, Message, Notification, ResponseIn};
 use reqwest::Response;
-use serde_json::value::RawValue;
 use sse_stream::{Sse, SseByteStream};
 
 use crate::Error;
 use crate::error::unreadable_answer;
 use crate::http::client::{HttpClient, cut_off};
 use crate::http::{DETACHED_TIMEOUT, Http, is_event_stream};
-use crate::inbound::{Recipient, ResponseRoutes, outcome, progress_token};
+use crate::inbound::{Outcome, Recipient, ResponseRoutes, outcome, progress_token};
 use crate::message::MAX_MESSAGE;
 
 /// The interval before a stream is resumed, unless the server sends another.
@@ -38,8 +37,6 @@ pub(super) struct Exchange<'a> {
     /// A broken stream may be resumed.
     is_resumable: bool,
 }
-
-type Outcome = Result<Box<RawValue>, Error>;
 
 impl<'a> Exchange<'a> {
     pub(super) fn new(

@@ -8,11 +8,9 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
+use super::ClientName;
 use super::access::Denial;
 use super::answer::RequestEnd;
-use super::{ClientName, Connection};
-use crate::jsonrpc::{member, string};
-use crate::meta::Meta;
 use crate::trace::TraceContext;
 
 /// Records who used what.
@@ -20,37 +18,9 @@ pub trait Audit: Send + Sync {
     /// Records a request that has ended. Must not block.
     fn ended(&self, request: &AuditedRequest<'_>);
 
-    /// Records a request that was refused before it was read; `kind` is that of the error.
-    fn refused(&self, caller: Option<&Arc<str>>, kind: &'static str);
-}
-
-/// The name and the address of the client that has sent a request, for the audit.
-#[derive(Clone, Debug, Default)]
-pub struct Sender {
-    /// The name that it gives itself.
-    pub client: ClientName,
-    /// The address that the request came from; `None` over stdio.
-    pub address: Option<IpAddr>,
-}
-
-impl Sender {
-    /// `meta` is that of the request.
-    pub(super) fn new(
-        meta: &Meta<'_>,
-        connection: Option<&Arc<Connection>>,
-        address: Option<IpAddr>,
-    ) -> Self {
-        // Newer clients say it in each request.
-        let name = meta.client_info.and_then(|info| member(info.get(), "name"));
-        let negotiated = || connection?.negotiated();
-        Self {
-            client: match name.and_then(string) {
-                Some(name) => ClientName::new(&name),
-                None => negotiated().map(|found| found.client).unwrap_or_default(),
-            },
-            address,
-        }
-    }
+    /// Records a request that was refused before it was read; `principal` is the name of its caller's, `kind` that of the
+    /// error.
+    fn refused(&self, principal: Option<&Arc<str>>, kind: &'static str);
 }
 
 /// A request that has ended.
@@ -62,11 +32,13 @@ pub struct AuditedRequest<'a> {
     /// does, whatever the view calls it.
     pub item: Option<Cow<'a, str>>,
     /// The name of the caller's principal, if it has one.
-    pub caller: Option<&'a Arc<str>>,
+    pub principal: Option<&'a Arc<str>>,
     /// The name of the view that the caller uses; `None` for the server itself.
     pub view: Option<&'a Arc<str>>,
-    /// The client and its address.
-    pub sender: Sender,
+    /// The name that the client gives itself.
+    pub client: ClientName,
+    /// The address that the request came from; `None` over stdio.
+    pub address: Option<IpAddr>,
     /// Its span, if it belongs to a trace.
     pub trace: Option<&'a TraceContext>,
     /// The part of the service that it concerned, as [`AuditNotes`] have it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use tokio_util::sync::CancellationToken;
 
-use crate::tool::{ClientInfo, Principal};
+use crate::tool::{ClientFacts, Principal};
 
 /// The receiver of messages to the caller while its call runs.
 ///
@@ -25,7 +25,7 @@ pub trait Peer: Send + Sync {
 #[derive(Clone, Default)]
 pub struct Caller {
     /// Facts about it.
-    pub info: ClientInfo,
+    pub info: ClientFacts,
     /// The receiver of its messages.
     pub peer: Option<Arc<dyn Peer>>,
     /// Cancels its calls.
@@ -46,9 +46,9 @@ pub struct Caller {
 impl Caller {
     /// A caller with a unique name, if it is known, and the receiver of its messages.
     pub fn new(name: Option<Arc<str>>, peer: Option<Arc<dyn Peer>>) -> Self {
-        let info = ClientInfo {
+        let info = ClientFacts {
             name,
-            ..ClientInfo::default()
+            ..ClientFacts::default()
         };
         Self {
             info,

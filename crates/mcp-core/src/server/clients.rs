@@ -13,13 +13,13 @@ use serde_json::{Map, Value};
 
 use super::answer::Questions;
 use super::{Caller, Connection, Peer};
-use crate::tool::{AnswersFuture, Client, ClientInfo, InputRequest, ToolError, ToolErrorKind};
+use crate::tool::{AnswersFuture, CallClient, ClientFacts, InputRequest, ToolError, ToolErrorKind};
 
 /// The client of a request.
 pub(super) struct RequestClient {
     /// The receiver of messages to it.
     peer: Option<Arc<dyn Peer>>,
-    info: ClientInfo,
+    info: ClientFacts,
     asking: Asking,
 }
 
@@ -54,7 +54,7 @@ impl RequestClient {
     pub(super) fn legacy(caller: &Caller, connection: &Arc<Connection>) -> Self {
         Self {
             peer: caller.peer.clone(),
-            info: ClientInfo {
+            info: ClientFacts {
                 capabilities: connection.capabilities(),
                 log_level: Some(connection.log_level()),
                 ..caller.info.clone()
@@ -68,7 +68,7 @@ impl RequestClient {
 
     pub(super) fn modern(
         caller: &Caller,
-        info: ClientInfo,
+        info: ClientFacts,
         round: Option<Arc<PreviousRounds>>,
     ) -> Self {
         let questions = Mutex::default();
@@ -112,8 +112,8 @@ impl RequestClient {
     }
 }
 
-impl Client for RequestClient {
-    fn info(&self) -> &ClientInfo {
+impl CallClient for RequestClient {
+    fn info(&self) -> &ClientFacts {
         &self.info
     }
 

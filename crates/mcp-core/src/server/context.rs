@@ -7,11 +7,11 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::answer::Answer;
-use super::audit::{AuditNotes, Sender};
+use super::audit::AuditNotes;
 use super::clients::RequestClient;
 use super::params::wrong;
 use super::record::RequestRecord;
-use super::{Caller, Connection};
+use super::{Caller, ClientName, Connection};
 use crate::era::Era;
 use crate::error::Error;
 use crate::tool::{Call, ToolError};
@@ -73,8 +73,8 @@ pub struct OriginalRequest {
     pub connection: Option<Arc<Connection>>,
     /// Its caller.
     pub caller: Caller,
-    /// The client and its address.
-    pub sender: Sender,
+    /// The name that the client gives itself.
+    pub client: ClientName,
     /// Facts for the audit.
     pub notes: Arc<AuditNotes>,
 }

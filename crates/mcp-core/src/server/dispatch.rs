@@ -208,7 +208,7 @@ impl Server {
             timeout: self.settings.call_timeout,
             connection: connection.clone(),
             caller: caller.clone(),
-            sender: record.sender.clone(),
+            client: record.client.clone(),
             notes: record.notes.clone().unwrap_or_default(),
         })
     }

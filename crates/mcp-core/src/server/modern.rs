@@ -20,7 +20,7 @@ use crate::error::{Error, supported_versions};
 use crate::jsonrpc::{Json, string};
 use crate::meta::Meta;
 use crate::revision::MODERN;
-use crate::tool::{ArgumentError, ClientCapabilities, ClientInfo};
+use crate::tool::{ArgumentError, ClientCapabilities, ClientFacts};
 
 const VERSION: &str = "_meta[\"io.modelcontextprotocol/protocolVersion\"]";
 const CAPABILITIES: &str = "_meta[\"io.modelcontextprotocol/clientCapabilities\"]";
@@ -177,7 +177,7 @@ fn check<'a>(params: &Params<'a>, from: &IncomingFrame<'_>) -> Result<Meta<'a>, 
 }
 
 /// Reads the client's capabilities; its name is already known to the transport.
-fn client_info(meta: &Meta<'_>, known: &ClientInfo) -> Result<ClientInfo, Error> {
+fn client_info(meta: &Meta<'_>, known: &ClientFacts) -> Result<ClientFacts, Error> {
     let missing = || malformed(CAPABILITIES, "is required");
     let capabilities = meta.capabilities.ok_or_else(missing)?;
     let declared: Map<String, Value> = serde_json::from_str(capabilities.get())
@@ -188,7 +188,7 @@ fn client_info(meta: &Meta<'_>, known: &ClientInfo) -> Result<ClientInfo, Error>
         .map_err(|error: serde_json::Error| wrong(LOG_LEVEL, &error.to_string()))?;
     let extensions = declared.get("extensions");
     let tasks = extensions.and_then(|extensions| extensions.get(EXTENSION));
-    Ok(ClientInfo {
+    Ok(ClientFacts {
         supports_tasks: tasks.is_some_and(Value::is_object),
         capabilities: ClientCapabilities::read(&Value::Object(declared)),
         log_level,

@@ -8,12 +8,13 @@ use std::time::Duration;
 use tracing::Span;
 
 use super::answer::{MessageReply, RequestEnd};
-use super::audit::{AuditNotes, AuditedRequest, Sender};
+use super::audit::{AuditNotes, AuditedRequest};
 use super::method::McpMethod;
 use super::params::{MAX_URI, Params};
-use super::{Caller, IncomingFrame, Server};
+use super::{Caller, ClientName, IncomingFrame, Server};
 use crate::era::Era;
 use crate::jsonrpc::{Request, member, string};
+use crate::meta::Meta;
 use crate::metrics::OperationLabels;
 use crate::tool::is_longer;
 use crate::trace::{self, McpRequest, SpanError, TraceContext};
@@ -32,8 +33,8 @@ pub(super) struct RequestRecord<'a> {
     named: McpMethod,
     /// The uptime of the server when it started.
     started: Duration,
-    /// The client and its address, where requests are audited or relayed.
-    pub(super) sender: Sender,
+    /// The name that the client gives itself, where requests are audited or relayed.
+    pub(super) client: ClientName,
     /// Facts for the audit, where requests are audited or relayed.
     pub(super) notes: Option<Arc<AuditNotes>>,
     /// `None` if this process has no tracer.
@@ -70,9 +71,9 @@ impl<'a> RequestRecord<'a> {
             method: server.method(named, era),
             named,
             started: server.uptime(),
-            sender: match is_recorded {
-                true => Sender::new(&meta, from.connection.as_ref(), from.caller.address),
-                false => Sender::default(),
+            client: match is_recorded {
+                true => client_name(&meta, from),
+                false => ClientName::default(),
             },
             notes: is_recorded.then(Arc::default),
             span: None,
@@ -105,8 +106,8 @@ impl<'a> RequestRecord<'a> {
         let _ = self.tool.set(tool.to_owned());
         // A server that relays has an audit, which knows the clients.
         if !self.server.features.relays {
-            let sender = Sender::new(&self.params.meta(), self.from.connection.as_ref(), None);
-            self.server.note_client(sender.client);
+            let client = client_name(&self.params.meta(), self.from);
+            self.server.note_client(client);
         }
     }
 
@@ -187,9 +188,10 @@ impl<'a> RequestRecord<'a> {
         audit.ended(&AuditedRequest {
             method: &self.request.method,
             item,
-            caller: caller.principal().map(|principal| &principal.name),
+            principal: caller.principal().map(|principal| &principal.name),
             view: caller.view.as_ref(),
-            sender: self.sender.clone(),
+            client: self.client.clone(),
+            address: caller.address,
             trace: self.trace.as_ref(),
             target: notes.target.get(),
             denial: notes.denial.get(),
@@ -286,6 +288,17 @@ impl<'a> RequestRecord<'a> {
             false => catalog.prompt(&item).map(|(prompt, _)| &*prompt.name),
         };
         trace::answered(&McpRequest { item, ..described })
+    }
+}
+
+/// The name of the client that has sent a request with this `_meta`.
+fn client_name(meta: &Meta<'_>, from: &IncomingFrame<'_>) -> ClientName {
+    // Newer clients say it in each request.
+    let name = meta.client_info.and_then(|info| member(info.get(), "name"));
+    let negotiated = || from.connection.as_ref()?.negotiated();
+    match name.and_then(string) {
+        Some(name) => ClientName::new(&name),
+        None => negotiated().map(|found| found.client).unwrap_or_default(),
     }
 }
 

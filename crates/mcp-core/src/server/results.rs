@@ -11,7 +11,7 @@ use crate::era::Era;
 use crate::error::{Error, one_line};
 use crate::jsonrpc::{Json, Members, members, quoted};
 use crate::revision::Revision;
-use crate::tool::{ArgumentError, Client as _, Content, ToolDefinition, ToolError, ToolResult};
+use crate::tool::{ArgumentError, CallClient as _, Content, ToolDefinition, ToolError, ToolResult};
 
 /// Returns the answer to a call of `client` whose tool has ended.
 pub(super) fn conclude(

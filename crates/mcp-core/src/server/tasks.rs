@@ -72,7 +72,7 @@ impl Tasks {
         if let Some(stored) = tasks.get(&key(task)) {
             return Ok(Arc::clone(stored));
         }
-        let running = |other: &&Arc<Task>| other.owner == task.owner && !other.has_ended();
+        let running = |other: &&Arc<Task>| other.caller == task.caller && !other.has_ended();
         if tasks.values().filter(running).count() >= MAX_RUNNING_TASKS {
             return Err(ToolError::unavailable(format!(
                 "{MAX_RUNNING_TASKS} tasks are running already; cancel one, or wait until one ends."
@@ -95,9 +95,9 @@ impl Tasks {
     }
 
     /// The tasks of a caller in all views, oldest first.
-    fn owned_by(&self, caller: &str) -> Vec<Arc<Task>> {
+    fn of_caller(&self, caller: &str) -> Vec<Arc<Task>> {
         let tasks = self.tasks();
-        let own = |task: &&Arc<Task>| task.owner.as_deref() == Some(caller);
+        let own = |task: &&Arc<Task>| task.caller.as_deref() == Some(caller);
         let mut own: Vec<Arc<Task>> = tasks.values().filter(own).cloned().collect();
         own.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
         own
@@ -105,7 +105,7 @@ impl Tasks {
 
     /// Cancels and removes all tasks of a caller.
     pub(super) fn remove_all(&self, caller: &str) {
-        for task in self.owned_by(caller) {
+        for task in self.of_caller(caller) {
             task.cancel();
             task.removed.cancel();
             self.remove(&task);
@@ -134,7 +134,7 @@ impl Tasks {
 }
 
 fn key(task: &Task) -> TaskKey {
-    (task.owner.clone(), task.view.clone(), task.id.clone())
+    (task.caller.clone(), task.view.clone(), task.id.clone())
 }
 
 /// Removes the oldest task that has ended; false if none has ended.

@@ -12,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::client::NoClient;
 use super::input_request::check;
-use super::{Client, ClientCapabilities, ClientInfo, InputRequest, LogLevel, ToolError};
+use super::{CallClient, ClientCapabilities, ClientFacts, InputRequest, LogLevel, ToolError};
 
 /// The call that a tool works on: its client, its cancellation, and other facts about it.
 #[derive(Clone)]
 pub struct Call {
-    client: Arc<dyn Client>,
+    client: Arc<dyn CallClient>,
     /// `None` if the call cannot be cancelled.
     cancelled: Option<CancellationToken>,
     progress: Option<Arc<Progress>>,
@@ -36,7 +36,10 @@ struct Progress {
 
 impl Call {
     /// A call of `client`, which the token `cancelled` cancels.
-    pub fn new(client: Arc<dyn Client>, cancelled: impl Into<Option<CancellationToken>>) -> Self {
+    pub fn new(
+        client: Arc<dyn CallClient>,
+        cancelled: impl Into<Option<CancellationToken>>,
+    ) -> Self {
         Self {
             client,
             cancelled: cancelled.into(),
@@ -57,7 +60,7 @@ impl Call {
     pub(crate) fn with_client(
         &self,
         cancelled: CancellationToken,
-        wrap: impl FnOnce(Arc<dyn Client>) -> Arc<dyn Client>,
+        wrap: impl FnOnce(Arc<dyn CallClient>) -> Arc<dyn CallClient>,
     ) -> Self {
         Self {
             client: wrap(Arc::clone(&self.client)),
@@ -88,7 +91,7 @@ impl Call {
     }
 
     /// Facts about the client.
-    pub fn client(&self) -> &ClientInfo {
+    pub fn client(&self) -> &ClientFacts {
         self.client.info()
     }
 
@@ -281,7 +284,7 @@ impl Call {
 /// A call without a client, which is never cancelled.
 impl Default for Call {
     fn default() -> Self {
-        Self::new(Arc::new(NoClient(ClientInfo::default())), None)
+        Self::new(Arc::new(NoClient(ClientFacts::default())), None)
     }
 }
 
@@ -292,10 +295,10 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Recorder(Mutex<Vec<String>>, ClientInfo);
+    struct Recorder(Mutex<Vec<String>>, ClientFacts);
 
-    impl Client for Recorder {
-        fn info(&self) -> &ClientInfo {
+    impl CallClient for Recorder {
+        fn info(&self) -> &ClientFacts {
             &self.1
         }
 

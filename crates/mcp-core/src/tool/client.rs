@@ -10,7 +10,7 @@ use super::{ClientCapabilities, InputRequest, ToolError, ToolErrorKind};
 
 /// Facts about the client of a call.
 #[derive(Clone, Debug, Default)]
-pub struct ClientInfo {
+pub struct ClientFacts {
     /// A unique name, if it is known. Only this client sees the tasks of its calls.
     pub name: Option<Arc<str>>,
     /// The owner of its bearer token, the same in all its sessions.
@@ -30,9 +30,9 @@ pub struct ClientInfo {
 }
 
 /// The client of a call: of a request in any era, of a task, or none.
-pub trait Client: Send + Sync {
+pub trait CallClient: Send + Sync {
     /// Facts about it.
-    fn info(&self) -> &ClientInfo;
+    fn info(&self) -> &ClientFacts;
 
     /// Sends one encoded notification, without a newline. It is dropped if there is no stream to the
     /// client.
@@ -63,7 +63,7 @@ pub trait Client: Send + Sync {
         )
     }
 
-    /// True if [`Client::ask`] waits for answers; false if the call has to end first.
+    /// True if [`CallClient::ask`] waits for answers; false if the call has to end first.
     fn waits_for_answers(&self) -> bool {
         true
     }
@@ -89,10 +89,10 @@ pub trait Client: Send + Sync {
 pub type AnswersFuture<'a> = BoxFuture<'a, Result<Vec<Value>, ToolError>>;
 
 /// The client of a call without one: it drops notifications and is never asked.
-pub(super) struct NoClient(pub(super) ClientInfo);
+pub(super) struct NoClient(pub(super) ClientFacts);
 
-impl Client for NoClient {
-    fn info(&self) -> &ClientInfo {
+impl CallClient for NoClient {
+    fn info(&self) -> &ClientFacts {
         &self.0
     }
 

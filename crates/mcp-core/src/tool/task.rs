@@ -60,9 +60,9 @@ impl TaskSupport {
 /// A task that was begun before a restart of the server, as its id names it.
 #[derive(Clone, Copy, Debug)]
 pub struct EarlierTask<'a> {
-    /// [`ClientInfo::task_id`] of its call.
+    /// [`ClientFacts::task_id`] of its call.
     ///
-    /// [`ClientInfo::task_id`]: super::ClientInfo::task_id
+    /// [`ClientFacts::task_id`]: super::ClientFacts::task_id
     pub digits: &'a str,
     /// The value of [`Tool::task_reference`].
     ///

@@ -8,7 +8,7 @@ use http::HeaderValue;
 use mcp_client::oauth::OAuth;
 use mcp_client::tls::TlsFiles;
 use mcp_client::{
-    Authorization, Client, ClientInfo, Command, Endpoint, EraChoice, Error, Handler, Refusal,
+    Authorization, Client, ClientInfo, Command, Endpoint, EraChoice, Error, Handler, TokenRefusal,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -196,7 +196,7 @@ impl Authorization for TokenFile {
     }
 
     /// The file may have been renewed since the request was made: then it is sent again.
-    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Result<(), Error>> {
+    fn refused(&self, refusal: TokenRefusal) -> BoxFuture<'_, Result<(), Error>> {
         let used = refusal.used;
         async move {
             match self.header().await? {

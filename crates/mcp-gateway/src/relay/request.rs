@@ -617,9 +617,10 @@ impl EventRecord {
                 principal: principal.map(|principal| Arc::clone(&principal.name)),
                 view: origin.and_then(|origin| origin.caller.view.clone()),
                 permission: origin.and_then(|origin| origin.notes.permission.get().cloned()),
-                sender: origin
-                    .map(|origin| origin.sender.clone())
+                client: origin
+                    .map(|origin| origin.client.clone())
                     .unwrap_or_default(),
+                address: origin.and_then(|origin| origin.caller.address),
                 backend: Some(backend.key.shared()),
                 ..event
             }),

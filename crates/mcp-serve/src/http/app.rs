@@ -272,8 +272,8 @@ impl App {
         let key = format!("{kind}{}", request.limit_key());
         rate.admit(&key).map_err(|wait| {
             let error = Error::RateLimited(wait);
-            let caller = request.principal().map(|principal| &principal.name);
-            self.server.record_refusal(caller, error.kind());
+            let principal = request.principal().map(|principal| &principal.name);
+            self.server.record_refusal(principal, error.kind());
             error
         })
     }

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::http::app::App;
 use crate::http::events::{
-    InFlightCall, MessageSender, Output, ReplayPolicy, kept_alive, lost_request, request_digits,
+    InFlightCall, MessageSender, Output, kept_alive, lost_request, request_digits,
 };
 use crate::http::headers::{Accepts, SESSION, era, last_event_id, session_id};
 use crate::http::limits::StreamSlot;
@@ -280,13 +280,8 @@ impl App {
         let (peer, messages) = accepts.events.then(MessageSender::new).unzip();
         let replay = received.session.as_ref().map(|session| {
             // Another process, which may be asked for the stream, reads the id of the request in those of the events.
-            let is_shared = self.shared.is_some();
-            ReplayPolicy {
-                request: is_shared
-                    .then(|| request_digits(&received.message))
-                    .flatten(),
-                ..session.replay_policy()
-            }
+            let shared = self.shared.as_ref();
+            session.replay_policy(shared.and_then(|_| request_digits(&received.message)))
         });
         let (mut call, _accepting) = self.start(&mut request, received, peer.zip(messages));
         if !accepts.events {

@@ -300,14 +300,14 @@ impl Session {
         *self.is_claimed.get_or_init(claim).await
     }
 
-    /// Returns the policy for streams of this session.
-    pub(super) fn replay_policy(&self) -> ReplayPolicy {
+    /// Returns the policy for streams of this session, whose events name a request.
+    pub(super) fn replay_policy(&self, request: Option<String>) -> ReplayPolicy {
         let negotiated = self.connection.negotiated();
         ReplayPolicy {
             session: Arc::clone(&self.id),
             polls: negotiated
                 .is_some_and(|negotiated| negotiated.revision >= Revision::V2025_11_25),
-            request: None,
+            request,
         }
     }
 }

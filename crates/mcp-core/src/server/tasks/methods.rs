@@ -207,7 +207,7 @@ impl Server {
                 "tasks/list needs a session or a token".to_owned(),
             ));
         };
-        let tasks = self.tasks.owned_by(caller).into_iter();
+        let tasks = self.tasks.of_caller(caller).into_iter();
         let tasks = tasks.filter(|task| task.view.as_ref() == context.caller().view.as_ref());
         let mut tasks: Vec<Value> = tasks.map(|task| task.legacy()).collect();
         let elsewhere = self.tasks_elsewhere(context.caller()).await?;

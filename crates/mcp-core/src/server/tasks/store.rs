@@ -95,7 +95,7 @@ pub(super) fn save(
     task: &Task,
 ) -> OptionFuture<BoxFuture<'static, ()>> {
     let saved = store.map(|store| {
-        let owner = owner(task.owner.as_ref(), task.view.as_ref());
+        let owner = owner(task.caller.as_ref(), task.view.as_ref());
         store.save(owner, stored(task), task.ttl())
     });
     saved.into()
@@ -178,7 +178,7 @@ impl Server {
         if !task.is_elsewhere || task.has_ended() {
             return;
         }
-        let owner = owner(task.owner.as_ref(), task.view.as_ref());
+        let owner = owner(task.caller.as_ref(), task.view.as_ref());
         let id = task.id.clone();
         let task = Arc::downgrade(task);
         tokio::spawn(async move {

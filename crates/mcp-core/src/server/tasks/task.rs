@@ -21,14 +21,14 @@ use crate::jsonrpc::{ErrorObject, Json};
 use crate::server::answer::Answer;
 use crate::server::results::failed;
 use crate::server::{Caller, OnDrop};
-use crate::tool::{AnswersFuture, Client, ClientInfo, InputRequest, ToolError, ToolErrorKind};
+use crate::tool::{AnswersFuture, CallClient, ClientFacts, InputRequest, ToolError, ToolErrorKind};
 
 /// A call that continues after its request was answered.
 pub(in crate::server) struct Task {
-    /// Begins with 128 random bits: without an owner, every caller who knows the id may use the task.
+    /// Begins with 128 random bits: without a name of its caller, everybody who knows the id may use the task.
     pub(super) id: String,
     /// The only caller that may see it.
-    pub(super) owner: Option<Arc<str>>,
+    pub(super) caller: Option<Arc<str>>,
     /// The only view in which it is there; `None` for the server itself.
     pub(super) view: Option<Arc<str>>,
     /// True if another process runs it, and this one knows what the store says.
@@ -90,7 +90,7 @@ impl Task {
         };
         Self {
             id,
-            owner: caller.name().cloned(),
+            caller: caller.name().cloned(),
             view: caller.view.clone(),
             is_elsewhere: false,
             created,
@@ -367,15 +367,19 @@ fn size(answer: &Result<Value, String>) -> usize {
 pub(super) struct TaskClient {
     task: Arc<Task>,
     /// The client of its request.
-    request_client: Arc<dyn Client>,
-    info: ClientInfo,
+    request_client: Arc<dyn CallClient>,
+    info: ClientFacts,
     /// True if notifications still go over the request's connection.
     keeps_peer: bool,
 }
 
 impl TaskClient {
-    pub(super) fn new(task: &Arc<Task>, request_client: Arc<dyn Client>, keeps_peer: bool) -> Self {
-        let info = ClientInfo {
+    pub(super) fn new(
+        task: &Arc<Task>,
+        request_client: Arc<dyn CallClient>,
+        keeps_peer: bool,
+    ) -> Self {
+        let info = ClientFacts {
             message_meta: Some(Arc::new(task.related())),
             task_id: Some(task.digits().into()),
             ..request_client.info().clone()
@@ -389,8 +393,8 @@ impl TaskClient {
     }
 }
 
-impl Client for TaskClient {
-    fn info(&self) -> &ClientInfo {
+impl CallClient for TaskClient {
+    fn info(&self) -> &ClientFacts {
         &self.info
     }
 

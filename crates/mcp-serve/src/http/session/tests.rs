@@ -68,7 +68,7 @@ fn result_of_the_negotiation_is_part_of_the_id() {
             let id = sessions.create_id(negotiated.clone(), "").unwrap();
             let session = sessions.open(&id, "", client).unwrap();
             assert_eq!(session.connection.negotiated(), Some(negotiated));
-            let policy = session.replay_policy();
+            let policy = session.replay_policy(None);
             assert_eq!(
                 (&*policy.session, policy.polls),
                 (&*id, polls),
