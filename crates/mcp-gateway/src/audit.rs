@@ -96,7 +96,7 @@ impl Audit for RequestAudit {
     }
 
     fn refused(&self, caller: Option<&Arc<str>>, kind: &'static str) {
-        let facts = json!({"principal": caller.map(|name| &**name), "reason": kind, "count": 1});
+        let facts = json!({"principal": caller.map(|name| &**name), "reason": kind});
         let event = Event::new(kind::REQUEST_REFUSED, EventStatus::Failure, facts);
         self.log.record(event);
     }
