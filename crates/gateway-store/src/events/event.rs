@@ -206,6 +206,13 @@ pub struct RequestFailure {
 }
 
 impl FinishedRequest {
+    /// True if the gateway itself has refused it: it was denied, or is about nothing that is there. A caller cannot tell
+    /// these apart by the number of events.
+    fn is_refused(&self) -> bool {
+        let is_unknown = self.backend.is_none() && self.error_code.is_some();
+        self.outcome == Outcome::Denied || self.outcome == Outcome::Failed && is_unknown
+    }
+
     /// Notes the failure that the content of a tool's result tells.
     pub fn fail_with_content(&mut self, content: &str, own: &OwnTexts) {
         let blocks: Vec<Value> = serde_json::from_str(content).unwrap_or_default();
@@ -254,9 +261,13 @@ impl Event {
         if request.item.len() > MAX_TEXT_CHARS {
             request.item = short(&request.item).into();
         }
-        // Such as of a request whose client has left.
+        // Such as of a request whose client has left. The kind of a denial is that of a request for an unknown item.
         if request.outcome != Outcome::Ok && request.failure.is_none() {
-            request.fail(request.outcome.name(), "", &OwnTexts::default());
+            let kind = match request.outcome {
+                Outcome::Denied => Outcome::Failed,
+                other => other,
+            };
+            request.fail(kind.name(), "", &OwnTexts::default());
         }
         let status = match request.outcome {
             Outcome::Ok => EventStatus::Success,
@@ -283,22 +294,23 @@ impl Event {
         }
     }
 
-    /// The principal of a request that was denied, or refused before it was read, and the rest of what equal ones have in
-    /// common. `None` for other events.
+    /// The principal of a request that was denied, refused before it was read, or about nothing that is there, and the rest
+    /// of what equal ones have in common. `None` for other events.
     pub(super) fn denial(&self) -> Option<(Option<Arc<str>>, String)> {
         match &self.details {
             EventDetails::Facts(facts) if self.event_type == kind::REQUEST_REFUSED => {
                 let principal = facts["principal"].as_str().map(Arc::from);
                 Some((principal, facts["reason"].to_string()))
             }
-            EventDetails::Request(denied) if denied.outcome == Outcome::Denied => {
+            EventDetails::Request(denied) if denied.is_refused() => {
                 let arguments = denied.arguments.as_ref();
                 let kind = format!(
-                    "{} {} {:?} {:?} {}",
+                    "{} {} {:?} {:?} {:?} {}",
                     denied.method.as_deref().unwrap_or_default(),
                     denied.view.as_deref().unwrap_or_default(),
                     denied.item,
                     denied.denied_by,
+                    denied.error_code,
                     arguments.map_or("", |arguments| arguments.values())
                 );
                 Some((denied.principal.clone(), kind))

@@ -96,8 +96,7 @@ impl Record {
         let is_denied = metadata.remove("denial").is_some();
         if is_denied {
             metadata.insert("outcome".to_owned(), json!(Outcome::Failed));
-            metadata.remove("kind");
-            metadata.remove("error");
+            metadata.insert("arguments".to_owned(), Value::Null);
         }
         // `rule` and `decided_by` are of approvals.
         let hidden = ["allowed_by", "approved_by", "rule", "decided_by"];

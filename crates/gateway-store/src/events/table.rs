@@ -63,7 +63,7 @@ pub struct Query {
     pub replica: Option<String>,
     /// The earliest time.
     pub since: Option<Timestamp>,
-    /// A denied request counts as one that has failed, without a kind; see [`Record::hide_denial`].
+    /// A denied request counts as one that has failed; see [`Record::hide_denial`].
     pub hides_denials: bool,
     /// Number of events: the newest ones that match. 100 if it is not set, and never more than 10,000.
     pub limit: Option<usize>,
@@ -138,11 +138,6 @@ impl Query {
             Some(Outcome::Denied) if self.hides_denials => found.all.push("1 = 0".to_owned()),
             Some(outcome) => found.add("outcome = ?", outcome.name()),
             None => {}
-        }
-        if self.hides_denials && self.kind.is_some() {
-            found
-                .all
-                .push("coalesce(outcome, '') <> 'denied'".to_owned());
         }
         if let Some(status) = self.status {
             if status != EventStatus::Success {

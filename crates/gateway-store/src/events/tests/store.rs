@@ -202,7 +202,7 @@ fn finds_requests_by_their_columns(open: Open<'_>) {
                 query.kind = Some("timeout".into());
                 query.hides_denials = true;
             },
-            &[2],
+            &[1, 2],
         ),
     ];
     for (change, expected) in rows {
