@@ -285,8 +285,7 @@ impl Approvals {
     /// # Errors
     /// A person has not agreed, and nothing was done; or the question to the client, which ends this round.
     pub async fn admit(&self, guarded: &GuardedCall<'_>) -> Result<Admitted<'_>, ToolError> {
-        let needs = self.needs(guarded);
-        if !needs.confirm && needs.approve.is_none() {
+        if self.next_rule(guarded, &[]).is_none() {
             return Ok(Admitted {
                 approvals: self,
                 agreed: None,
@@ -314,22 +313,21 @@ impl Approvals {
         })
     }
 
-    /// The people that a call needs by the rules of now.
-    fn needs(&self, guarded: &GuardedCall<'_>) -> Needs {
+    /// The next rule of now by which a person is asked about a call, but for those of the lists `asked`; and the time that
+    /// the person has.
+    fn next_rule(&self, guarded: &GuardedCall<'_>, asked: &[&str]) -> Option<(Rule, Duration)> {
         let rules = self.rules();
         let principal = guarded
             .origin()
             .and_then(|origin| origin.caller.info.principal.as_deref());
         let role = rules.roles.as_ref().map(|roles| roles.role(principal));
-        let find = |of_role: Option<&[Rule]>, of_all: &[Rule]| {
-            let mut all = of_role.unwrap_or_default().iter().chain(of_all);
-            all.find(|rule| rule.matches(guarded.tool)).cloned()
-        };
-        Needs {
-            confirm: find(role.map(|role| &*role.confirm), &rules.config.confirm).is_some(),
-            approve: find(role.map(|role| &*role.approve), &rules.config.approve),
-            timeout: rules.config.timeout,
-        }
+        let (role, config) = (role.into_iter(), &rules.config);
+        let confirm = role.clone().flat_map(|role| &role.confirm);
+        let approve = role.flat_map(|role| &role.approve);
+        let confirm = confirm.chain(&config.confirm);
+        let mut all = confirm.chain(approve).chain(&config.approve);
+        let rule = all.find(|rule| rule.matches(guarded.tool) && !asked.contains(&rule.list))?;
+        Some((rule.clone(), config.timeout))
     }
 
     /// Asks the people that the call needs, also those that it needs since it waits, and judges the call again.
@@ -339,42 +337,76 @@ impl Approvals {
         shown: &ShownArguments,
         key: String,
     ) -> Result<Agreement, ToolError> {
-        let (mut is_confirmed, mut approved) = (false, None);
-        loop {
-            let needs = self.needs(guarded);
-            if needs.confirm && !is_confirmed {
-                self.confirm(guarded, shown, needs.timeout).await?;
-                is_confirmed = true;
-            } else if let Some(rule) = needs.approve
-                && approved.is_none()
-            {
-                let wait = self.wait_for_operator(guarded, shown, &rule, needs.timeout);
-                approved = Some(wait.await?);
-            } else {
-                break;
+        let (mut asked, mut by) = (Vec::new(), None);
+        while let Some((rule, timeout)) = self.next_rule(guarded, &asked) {
+            let approval = self.approval(guarded, shown, &rule, timeout);
+            match rule.list {
+                "confirm" => self.confirm(guarded, &approval, timeout).await?,
+                _ => {
+                    let wait = self.wait_for_operator(guarded, approval, shown, timeout);
+                    by = wait.await?;
+                }
             }
+            asked.push(rule.list);
         }
         match self.lost(guarded) {
-            None => Ok(Agreement {
-                key,
-                by: approved.flatten(),
-            }),
-            Some((_, Some(reason))) => Err(ToolError::forbidden(format!(
-                "{} was not called: while it waited for a person, {reason}. Nothing was done.",
-                guarded.tool
-            ))),
-            Some(_) => Err(cancelled(guarded.tool)),
+            None => Ok(Agreement { key, by }),
+            Some(lost) => Err(ended(guarded.tool, lost)),
         }
     }
-}
 
-/// The people that a call needs.
-struct Needs {
-    /// Its caller's user.
-    confirm: bool,
-    /// An operator, by this rule.
-    approve: Option<Rule>,
-    timeout: Duration,
+    /// The call as a person is asked about it, by this rule.
+    fn approval(
+        &self,
+        guarded: &GuardedCall<'_>,
+        shown: &ShownArguments,
+        rule: &Rule,
+        timeout: Duration,
+    ) -> Approval {
+        let created = now();
+        let client = guarded.origin().map(|origin| origin.client.as_str());
+        Approval {
+            id: Uuid::new_v4().simple().to_string(),
+            gateway: self.gateway.clone(),
+            tool: guarded.tool.to_owned(),
+            backend: guarded.backend.to_owned(),
+            principal: guarded.caller().map(str::to_owned),
+            client: client.filter(|name| !name.is_empty()).map(str::to_owned),
+            effect: EffectName::from_effect(guarded.effect).to_string(),
+            description: truncate(&clean(guarded.description), MAX_DESCRIPTION_CHARS),
+            rule: rule.to_string(),
+            arguments: shown.text.clone(),
+            hash: shown.hash.clone(),
+            created,
+            expires: created.saturating_add(timeout.as_secs().try_into().unwrap_or(i64::MAX)),
+            status: ApprovalStatus::Waiting,
+            decided_by: None,
+            decided_at: None,
+            reason: None,
+            token_hash: None,
+        }
+    }
+
+    /// Records what has become of a call about which a person is asked; `more` are the facts of this event alone.
+    fn record(
+        &self,
+        (kind, status): (&'static str, EventStatus),
+        approval: &Approval,
+        outcome: impl Serialize,
+        more: Value,
+    ) {
+        let mut facts = json!({
+            "tool_name": approval.tool,
+            "backend": approval.backend,
+            "principal": approval.principal,
+            "outcome": outcome,
+            "hash": approval.hash,
+        });
+        if let (Value::Object(facts), Value::Object(more)) = (&mut facts, more) {
+            facts.extend(more.into_iter().filter(|(_, fact)| !fact.is_null()));
+        }
+        self.log.record(Event::new(kind, status, facts));
+    }
 }
 
 /// The member of the state between two rounds that has a [`Question`].
@@ -389,13 +421,11 @@ struct Question {
     expires: i64,
 }
 
-impl Question {
-    /// A new question, which can be answered for this time.
-    fn new(timeout: Duration) -> Self {
-        let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX);
+impl From<&Approval> for Question {
+    fn from(asked: &Approval) -> Self {
         Self {
-            nonce: Uuid::new_v4().simple().to_string(),
-            expires: now().saturating_add(seconds),
+            nonce: asked.id.clone(),
+            expires: asked.expires,
         }
     }
 }
@@ -410,11 +440,18 @@ impl Approvals {
     async fn confirm(
         &self,
         guarded: &GuardedCall<'_>,
-        shown: &ShownArguments,
-        timeout: Duration,
+        asked: &Approval,
+        mut timeout: Duration,
     ) -> Result<(), ToolError> {
-        let (tool, call) = (guarded.tool, guarded.call);
-        let record = |outcome| self.record_answer(guarded, shown, outcome);
+        let (tool, call, effect) = (guarded.tool, guarded.call, &asked.effect);
+        let record = |outcome| {
+            let status = match outcome {
+                CONFIRMED => EventStatus::Success,
+                _ => EventStatus::Failure,
+            };
+            let more = json!({"rule": asked.rule});
+            self.record((kind::CONFIRMATION, status), asked, outcome, more);
+        };
         if !call.capabilities().elicitation {
             record("not asked");
             return Err(ToolError::forbidden(format!(
@@ -422,13 +459,11 @@ impl Approvals {
                  `elicitation`. Nothing was done. Use a client with elicitation (2025-06-18 or newer)."
             )));
         }
-        let effect = EffectName::from_effect(guarded.effect);
-        let description = truncate(&clean(guarded.description), MAX_DESCRIPTION_CHARS);
         // The text of the backend comes last, so that nothing in it can pass for the arguments.
         let message = format!(
             "Allow the call of {tool} (backend {}, effect: {effect})? Its arguments:\n{}\n\nThe tool's description: \
-             {description:?}",
-            guarded.backend, shown.text
+             {:?}",
+            asked.backend, asked.arguments, asked.description
         );
         let schema = json!({
             "type": "object",
@@ -437,20 +472,19 @@ impl Approvals {
         });
         // In the modern era an answer counts for its key: with other arguments, or for another tool of the same name, the user
         // is asked again.
-        let asked = format!("{}\n{effect}\n{}", shown.hash, guarded.description);
+        let shown = format!("{}\n{effect}\n{}", asked.hash, guarded.description);
         let key = format!(
             "gateway.confirm.{}",
-            hexadecimal(&Hash::hash(asked.as_bytes()))
+            hexadecimal(&Hash::hash(shown.as_bytes()))
         );
         let request = InputRequest::elicit(&message, schema);
-        let mut timeout = timeout;
         if call.waits_for_answers() {
-            self.use_up(tool, &Question::new(timeout)).await?;
+            self.use_up(tool, &asked.into()).await?;
             call.extend_timeout(timeout + TIME_AFTER_DECISION);
         } else {
             let Some(question) = self.answered(guarded, &key).await? else {
-                let question = Question::new(timeout);
-                let asked = call.require_input(&[(&key, request)], json!({QUESTION: question}));
+                let question = json!({QUESTION: Question::from(asked)});
+                let asked = call.require_input(&[(&key, request)], question);
                 return Err(asked.unwrap_or_else(|error| error));
             };
             if question.expires < now() {
@@ -474,14 +508,10 @@ impl Approvals {
             outcome = reason.as_ref().map_or(CANCELLED, |_| CHANGED);
         }
         record(outcome);
-        if let Some((_, Some(reason))) = lost {
-            return Err(ToolError::forbidden(format!(
-                "{tool} was not called: while its user was asked, {reason}. Nothing was done."
-            )));
-        }
-        match outcome {
-            CONFIRMED => Ok(()),
-            CANCELLED => Err(cancelled(tool)),
+        match (outcome, lost) {
+            (CONFIRMED, _) => Ok(()),
+            (_, Some(lost)) => Err(ended(tool, lost)),
+            (CANCELLED, None) => Err(cancelled(tool)),
             _ => Err(ToolError::forbidden(format!(
                 "The user has not confirmed the call of {tool} ({outcome}). Nothing was done."
             ))),
@@ -529,27 +559,6 @@ impl Approvals {
             ))
         })
     }
-
-    fn record_answer(
-        &self,
-        guarded: &GuardedCall<'_>,
-        shown: &ShownArguments,
-        outcome: &'static str,
-    ) {
-        let facts = json!({
-            "tool_name": guarded.tool,
-            "backend": guarded.backend,
-            "principal": guarded.caller(),
-            "outcome": outcome,
-            "hash": shown.hash,
-        });
-        let status = match outcome {
-            CONFIRMED => EventStatus::Success,
-            _ => EventStatus::Failure,
-        };
-        self.log
-            .record(Event::new(kind::CONFIRMATION, status, facts));
-    }
 }
 
 /// The output of `work`; `None` if there is no time, or not enough.
@@ -594,34 +603,14 @@ impl Approvals {
     async fn wait_for_operator(
         &self,
         guarded: &GuardedCall<'_>,
+        mut asked: Approval,
         shown: &ShownArguments,
-        rule: &Rule,
         timeout: Duration,
     ) -> Result<Option<String>, ToolError> {
-        let created = now();
-        let client = guarded.origin().map(|origin| origin.client.as_str());
         let webhook = self.rules().config.webhook.clone().map(Webhook::new);
-        let approval = Approval {
-            id: Uuid::new_v4().simple().to_string(),
-            gateway: self.gateway.clone(),
-            tool: guarded.tool.to_owned(),
-            backend: guarded.backend.to_owned(),
-            principal: guarded.caller().map(str::to_owned),
-            client: client.filter(|name| !name.is_empty()).map(str::to_owned),
-            effect: EffectName::from_effect(guarded.effect).to_string(),
-            description: truncate(&clean(guarded.description), MAX_DESCRIPTION_CHARS),
-            rule: rule.to_string(),
-            arguments: shown.text.clone(),
-            hash: shown.hash.clone(),
-            created,
-            expires: created.saturating_add(timeout.as_secs().try_into().unwrap_or(i64::MAX)),
-            status: ApprovalStatus::Waiting,
-            decided_by: None,
-            decided_at: None,
-            reason: None,
-            token_hash: webhook.as_ref().map(Webhook::token_hash),
-        };
-        let parked = self.park(approval, shown.whole.clone())?;
+        asked.token_hash = webhook.as_ref().map(Webhook::token_hash);
+        let created = asked.created;
+        let parked = self.park(asked, shown.whole.clone())?;
         let stored = vec![
             record::store(&parked.approval, Expected::Missing),
             record::seen(&self.gateway, created),
@@ -632,7 +621,7 @@ impl Approvals {
                 guarded.tool
             )));
         }
-        self.receipt(&parked.approval, Some(rule));
+        self.receipt(&parked.approval);
         // Ends with this call.
         let _webhook = webhook.map(|webhook| webhook.send(&parked.approval));
         guarded.call.extend_timeout(timeout + TIME_AFTER_DECISION);
@@ -749,7 +738,7 @@ impl Approvals {
     ) -> Result<Option<String>, ToolError> {
         if is_stored {
             parked.is_open = false;
-            self.receipt(&end, None);
+            self.receipt(&end);
         }
         let refused = |text: &str| {
             let id = &end.id;
@@ -774,33 +763,32 @@ impl Approvals {
     }
 
     /// Records the state of an approval.
-    fn receipt(&self, approval: &Approval, rule: Option<&Rule>) {
+    fn receipt(&self, approval: &Approval) {
         let status = match approval.status {
             ApprovalStatus::Waiting => EventStatus::Pending,
             ApprovalStatus::Used | ApprovalStatus::Approved => EventStatus::Success,
             _ => EventStatus::Failure,
         };
-        let mut facts = json!({
+        let more = json!({
             "approval": approval.id,
-            "tool_name": approval.tool,
-            "backend": approval.backend,
-            "principal": approval.principal,
-            "outcome": approval.status,
-            "hash": approval.hash,
             "expires": rfc3339(approval.expires),
+            "decided_by": approval.decided_by,
+            "decided_at": approval.decided_at.map(rfc3339),
+            "reason": approval.reason,
+            "rule": Some(&approval.rule).filter(|_| status == EventStatus::Pending),
         });
-        if let Some(by) = &approval.decided_by {
-            facts["decided_by"] = json!(by);
-            facts["decided_at"] = json!(approval.decided_at.map(rfc3339));
-        }
-        if let Some(reason) = &approval.reason {
-            facts["reason"] = json!(reason);
-        }
-        if let Some(rule) = rule {
-            facts["rule"] = json!(rule.to_string());
-        }
-        self.log.record(Event::new(kind::APPROVAL, status, facts));
+        self.record((kind::APPROVAL, status), approval, approval.status, more);
     }
+}
+
+/// The error of a call that must not be made any more although people have agreed.
+fn ended(tool: &str, (_, reason): Lost) -> ToolError {
+    let Some(reason) = reason else {
+        return cancelled(tool);
+    };
+    ToolError::forbidden(format!(
+        "{tool} was not called: while it waited for a person, {reason}. Nothing was done."
+    ))
 }
 
 /// The error of a call that its client has cancelled while it waited.

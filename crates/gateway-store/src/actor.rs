@@ -180,7 +180,6 @@ impl Actor {
             self.follow();
             let (jobs, closing) = self.wait_for_work();
             let is_asked = jobs.iter().any(|job| matches!(job, Job::Flush(_)));
-            self.queue.add_counted(closing);
             if closing || is_asked || Instant::now() >= self.retry_at {
                 self.write_all();
             }
@@ -312,12 +311,8 @@ impl Actor {
 
     /// Takes events from the queue. If some were lost, the first one reports that.
     fn fill(&mut self) {
-        let mut state = self.queue.lock();
-        let dropped = state.health.dropped;
         let room = MAX_BATCH_EVENTS.saturating_sub(self.batch.len());
-        let take = room.min(state.events.len());
-        let events: Vec<Event> = state.events.drain(..take).collect();
-        drop(state);
+        let (events, dropped) = self.queue.take(room);
         let is_reported = |record: &Record| record.event_type == kind::EVENTS_REPLACED;
         if let Some(reason) = self.replaced.take()
             && !self.batch.iter().any(is_reported)

@@ -97,7 +97,7 @@ impl Audit for RequestAudit {
     }
 
     fn refused(&self, principal: Option<&Arc<str>>, kind: &'static str) {
-        let facts = json!({"principal": principal.map(|name| &**name), "reason": kind, "count": 1});
+        let facts = json!({"principal": principal.map(|name| &**name), "reason": kind});
         let event = Event::new(kind::REQUEST_REFUSED, EventStatus::Failure, facts);
         self.log.record(event);
     }

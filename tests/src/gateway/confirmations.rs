@@ -114,6 +114,7 @@ async fn only_an_explicit_yes_of_the_user_confirms_a_call() {
     let facts = gateway.facts_of("gateway.confirmation").await;
     let last = facts.last().unwrap();
     assert_has!(last, {"tool_name": "gateway_restart", "outcome": "not asked"});
+    assert_contains(&last["rule"], "approvals.confirm: \"gateway_*\"");
     let outcomes = [
         "confirmed",
         "not confirmed",

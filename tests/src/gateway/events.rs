@@ -166,16 +166,23 @@ async fn flood_that_is_refused_is_few_events() {
     let gateway = Gateway::start(Folder::new(), "backends = {}", &limit).await;
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let flood = futures_util::future::join_all((0..400).map(|_| gateway.post(ping))).await;
-    assert!(flood.iter().filter(|reply| reply.status == 429).count() > 100);
+    let number = flood.iter().filter(|reply| reply.status == 429).count() as u64;
+    assert!(number > 100, "{number}");
     let refused = eventually("the event", async || {
         let query = json!({"event_type": "gateway.request_refused"});
         let found = gateway.answer("get_events", query).await;
         let found: Value = serde_json::from_str(text(found.get("result")?)).ok()?;
-        found.as_array().filter(|found| !found.is_empty()).cloned()
+        found.as_array().cloned()
     })
     .await;
-    assert!(refused.len() < 10, "{refused:?}");
-    assert_has!(refused[0]["metadata"], {"principal": null, "reason": "rate_limited", "count": 1});
+    // A minute may end meanwhile, and the question for events may be refused at first.
+    assert!((1..=3).contains(&refused.len()), "{refused:?}");
+    assert_has!(refused[0]["metadata"], {"principal": null, "reason": "rate_limited"});
+    let counts = refused
+        .iter()
+        .map(|event| event["metadata"]["count"].as_u64());
+    let counted: u64 = counts.map(|count| count.unwrap_or(1)).sum();
+    assert!(counted >= number, "{refused:?}");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use gateway_access::Right;
-use gateway_store::events::{Event, EventStatus, kind};
+use gateway_store::events::{EventStatus, kind};
 use gateway_store::state::{Entry, EntryKind, Expected, StateStore};
 use hmac_sha256::Hash;
 use mcp_client::Endpoint;
@@ -222,16 +222,9 @@ impl Approvals {
         };
         let arguments = call.whole.as_ref().unwrap_or(&approval.arguments).clone();
         drop(parked);
-        let facts = json!({
-            "approval": approval.id,
-            "tool_name": approval.tool,
-            "backend": approval.backend,
-            "principal": approval.principal,
-            "outcome": "shown",
-            "shown_to": by,
-        });
-        let event = Event::new(kind::APPROVAL, EventStatus::Success, facts);
-        self.log.record(event);
+        let event = (kind::APPROVAL, EventStatus::Success);
+        let more = json!({"approval": approval.id, "shown_to": by});
+        self.record(event, approval, "shown", more);
         Ok(json!({"id": approval.id, "arguments": arguments}))
     }
 

@@ -289,7 +289,7 @@ impl Approvals {
             let change = store(&end, Expected::Revision(entry.revision));
             // One gateway of several records it.
             if let Ok(true) = self.state.change(vec![change]).await {
-                self.receipt(&end, None);
+                self.receipt(&end);
             }
         }
         self.remove_old(&entries);

@@ -1,7 +1,7 @@
 //! The queue between the callers and the thread of the database.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -44,6 +44,8 @@ pub(crate) struct Queue {
 #[derive(Default)]
 pub(crate) struct QueueState {
     pub(crate) events: VecDeque<Event>,
+    /// The number of events that were taken.
+    taken: usize,
     denials: Denials,
     pub(crate) jobs: Vec<Job>,
     pub(crate) closing: bool,
@@ -75,30 +77,38 @@ type Ask = Box<dyn FnOnce(&mut Connection) -> Result<(), StoreError> + Send>;
 pub(crate) type Store = Box<dyn FnMut(&mut Connection) -> Result<(), StoreError> + Send>;
 
 impl Queue {
-    /// Adds an event; with a full queue it is counted as dropped.
-    pub(crate) fn push(&self, event: Event) {
+    /// Adds an event, or counts a denial like one that waits; with a full queue it is counted as dropped.
+    pub(crate) fn push(&self, mut event: Event) {
         let mut state = self.lock();
-        let Some(event) = state.denials.admit(event, Instant::now()) else {
-            return;
-        };
-        if state.events.len() >= MAX_WAITING_EVENTS || state.closing {
-            state.health.dropped += 1;
+        let QueueState {
+            events,
+            taken,
+            denials,
+            closing,
+            health,
+            ..
+        } = &mut *state;
+        // Counted from 1.
+        let (first, place) = (*taken + 1, denials.place_of(&mut event));
+        let equal = place.as_ref().and_then(|place| place.checked_sub(first));
+        if let Some(waiting) = equal.and_then(|at| events.get_mut(at)) {
+            waiting.count += 1;
             return;
         }
-        state.events.push_back(event);
+        if events.len() >= MAX_WAITING_EVENTS || *closing {
+            health.dropped += 1;
+            return;
+        }
+        if let Some(place) = place {
+            *place = first + events.len();
+        }
+        events.push_back(event);
         // The thread sleeps while the queue is empty, and otherwise waits for more events.
-        let wake = matches!(state.events.len(), 1 | MAX_BATCH_EVENTS);
+        let wake = matches!(events.len(), 1 | MAX_BATCH_EVENTS);
         drop(state);
         if wake {
             self.wake.notify_one();
         }
-    }
-
-    /// Adds the events of the denials that were counted: those whose minute is over, or all.
-    pub(crate) fn add_counted(&self, all: bool) {
-        let mut state = self.lock();
-        let counted = state.denials.take(Instant::now(), all);
-        state.events.extend(counted);
     }
 
     /// Adds a job. Returns false if too many wait.
@@ -125,6 +135,14 @@ impl Queue {
             waiting: state.events.len(),
             ..state.health.clone()
         }
+    }
+
+    /// Takes the oldest events, at most `limit`. Also returns the number of events that were dropped so far.
+    pub(crate) fn take(&self, limit: usize) -> (Vec<Event>, u64) {
+        let mut state = self.lock();
+        let number = limit.min(state.events.len());
+        state.taken += number;
+        (state.events.drain(..number).collect(), state.health.dropped)
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, QueueState> {

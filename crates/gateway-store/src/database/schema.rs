@@ -3,12 +3,13 @@
 use super::StoreError;
 use super::location::new_name;
 
-/// The version of the tables; earlier programs wrote versions 1 and 2. A change of the tables adds to it, and a step
-/// that changes those of the version before.
-pub(super) const VERSION: i64 = 3;
+/// The version of the tables. A change of them adds to it.
+pub(super) const VERSION: i64 = 4;
 
 /// In the words of SQLite. In `mcp_state` a `value` that is null marks a removed entry. `mcp_database` has one row: the
 /// identity of the database, and the revision of the last change of the state.
+///
+/// Equal denials of one minute have one `denial`, and are one event with their `count`.
 ///
 /// An index leaves out the value that most events have: without it the newest ones are the place to look.
 ///
@@ -29,7 +30,9 @@ const TABLES: &str = "
         outcome text,
         kind text,
         bytes integer not null,
-        metadata text not null
+        metadata text not null,
+        denial text,
+        count integer not null
     ) strict;
     create index mcp_events_by_trace on mcp_events (trace_id);
     create index mcp_events_by_type on mcp_events (event_type, PLACE) where event_type <> 'gateway.tool_call';
@@ -40,6 +43,7 @@ const TABLES: &str = "
     create index mcp_events_by_item on mcp_events (item, PLACE);
     create index mcp_events_by_outcome on mcp_events (outcome, PLACE) where outcome <> 'ok';
     create index mcp_events_by_kind on mcp_events (kind, PLACE) where kind is not null;
+    create unique index mcp_events_by_denial on mcp_events (denial) where denial is not null;
     create table mcp_usage (
         principal text primary key,
         events integer not null,

@@ -23,7 +23,7 @@ const MAX_FAILURE_CHARS: usize = 200;
 const MAX_TEXT_CHARS: usize = 256;
 
 /// In the event of several requests, in place of what each of them has of its own.
-pub(super) const VARIOUS: &str = "various";
+const VARIOUS: &str = "various";
 
 /// The types of events; those up to `TOOL_CALL` are of seed 003.
 pub mod kind {
@@ -197,8 +197,6 @@ pub struct FinishedRequest {
     pub error_code: Option<i64>,
     /// The kind and the text of its failure.
     pub failure: Option<RequestFailure>,
-    /// The number of equal requests that this event stands for, if it is about several.
-    pub count: u64,
 }
 
 /// The kind and the text of a failure, for those who read the log; see [`FinishedRequest::fail`].
@@ -211,6 +209,13 @@ pub struct RequestFailure {
 }
 
 impl FinishedRequest {
+    /// True if the gateway itself has refused it: it was denied, or is about nothing that is there. A caller cannot tell
+    /// these apart by the number of events.
+    fn is_refused(&self) -> bool {
+        let is_unknown = self.backend.is_none() && self.error_code.is_some();
+        self.outcome == Outcome::Denied || self.outcome == Outcome::Failed && is_unknown
+    }
+
     /// Notes the failure that the content of a tool's result tells.
     pub fn fail_with_content(&mut self, content: &str, own: &OwnTexts) {
         let blocks: Vec<Value> = serde_json::from_str(content).unwrap_or_default();
@@ -242,6 +247,8 @@ pub struct Event {
     pub(super) event_type: &'static str,
     pub(super) status: EventStatus,
     pub(super) details: EventDetails,
+    /// The number of equal denials that it stands for; 1 for any other event.
+    pub(crate) count: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -250,9 +257,6 @@ pub(super) enum EventDetails {
     Facts(Value),
 }
 
-/// The caller of a request that was denied or refused; the item; and the rest of what equal ones have in common.
-type Refusal = (Option<Arc<str>>, (Arc<str>, String));
-
 impl Event {
     /// The event of a request that has just ended.
     pub fn finished(trace_id: TraceId, mut request: FinishedRequest) -> Self {
@@ -260,9 +264,13 @@ impl Event {
         if request.item.len() > MAX_TEXT_CHARS {
             request.item = short(&request.item).into();
         }
-        // Such as of a request whose client has left.
+        // Such as of a request whose client has left. The kind of a denial is that of a request for an unknown item.
         if request.outcome != Outcome::Ok && request.failure.is_none() {
-            request.fail(request.outcome.name(), "", &OwnTexts::default());
+            let kind = match request.outcome {
+                Outcome::Denied => Outcome::Failed,
+                other => other,
+            };
+            request.fail(kind.name(), "", &OwnTexts::default());
         }
         let status = match request.outcome {
             Outcome::Ok => EventStatus::Success,
@@ -277,6 +285,7 @@ impl Event {
             },
             status,
             details: EventDetails::Request(Box::new(request)),
+            count: 1,
         }
     }
 
@@ -288,49 +297,39 @@ impl Event {
         }
     }
 
-    /// The facts that equal requests share which were denied, or refused before they were read. `None` for other events.
-    pub(super) fn refusal(&self) -> Option<Refusal> {
+    /// The principal of a request that was denied, refused before it was read, or about nothing that is there, and the rest
+    /// of what equal ones have in common. `None` for other events.
+    pub(super) fn denial(&self) -> Option<(Option<Arc<str>>, String)> {
         match &self.details {
             EventDetails::Facts(facts) if self.event_type == kind::REQUEST_REFUSED => {
-                let caller = facts["principal"].as_str().map(Arc::from);
-                Some((caller, ("".into(), facts["reason"].to_string())))
+                let principal = facts["principal"].as_str().map(Arc::from);
+                Some((principal, facts["reason"].to_string()))
             }
-            _ => {
-                let denied = self.denied()?;
+            EventDetails::Request(denied) if denied.is_refused() => {
                 let arguments = denied.arguments.as_ref();
-                let rest = format!(
-                    "{} {} {:?} {}",
+                let kind = format!(
+                    "{} {} {:?} {:?} {:?} {}",
                     denied.method.as_deref().unwrap_or_default(),
                     denied.view.as_deref().unwrap_or_default(),
+                    denied.item,
                     denied.denied_by,
+                    denied.error_code,
                     arguments.map_or("", |arguments| arguments.values())
                 );
-                Some((denied.principal.clone(), (Arc::clone(&denied.item), rest)))
+                Some((denied.principal.clone(), kind))
             }
+            _ => None,
         }
     }
 
-    /// The request, if it was denied.
-    pub(super) fn denied(&self) -> Option<&FinishedRequest> {
-        self.request()
-            .filter(|request| request.outcome == Outcome::Denied)
-    }
-
-    /// Returns the event of `count` requests. Without `are_equal` they were about several items.
-    pub(super) fn counted(mut self, count: u64, are_equal: bool) -> Self {
-        match &mut self.details {
-            EventDetails::Facts(facts) => facts["count"] = count.into(),
-            EventDetails::Request(request) => {
-                request.count = count;
-                if !are_equal {
-                    request.item = VARIOUS.into();
-                    request.arguments = None;
-                    request.denial = Some(VARIOUS.into());
-                    request.failure = None;
-                }
-            }
+    /// Leaves out what the denials of various kinds do not have in common.
+    pub(super) fn generalize(&mut self) {
+        if let EventDetails::Request(request) = &mut self.details {
+            request.item = VARIOUS.into();
+            request.arguments = None;
+            request.denial = Some(VARIOUS.into());
+            request.failure = None;
         }
-        self
     }
 
     /// Any other event, with a new trace id. `facts` is a JSON object.
@@ -341,8 +340,14 @@ impl Event {
             event_type,
             status,
             details: EventDetails::Facts(facts),
+            count: 1,
         }
     }
+}
+
+/// The minute of a time, counted from 1970.
+pub(super) fn minute_of(time: Timestamp) -> i64 {
+    time.as_second() / 60
 }
 
 /// Cuts a text from outside to `MAX_TEXT_CHARS`, and at a NUL, which PostgreSQL does not accept.

@@ -83,7 +83,7 @@ impl EventLog {
     }
 
     /// Returns the newest events that match, oldest first. All events that were recorded before this
-    /// call are found, but for equal denials whose minute is not over.
+    /// call are found.
     ///
     /// # Errors
     /// When the database cannot be read within 20 s.

@@ -3,14 +3,16 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+use hmac_sha256::Hash;
 use serde::Serialize;
 use serde::ser::{SerializeStruct as _, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
+use upstream::text::hexadecimal;
 use upstream::time::{Offset, Timestamp};
 
-use super::event::{Event, EventDetails, EventStatus, FinishedRequest, Outcome, short};
+use super::event::{Event, EventDetails, EventStatus, FinishedRequest, Outcome, minute_of, short};
 use super::trace::TraceId;
 
 /// The source of all events: the program that has recorded them.
@@ -21,6 +23,9 @@ const SCHEMA_VERSION: &str = "1.0";
 
 /// Limit for the metadata of an event, in bytes.
 const MAX_METADATA_BYTES: usize = 16 * 1024;
+
+/// Estimated bytes of a row in addition to its metadata: its columns, and its entries in the indexes.
+const ROW_OVERHEAD_BYTES: i64 = 400;
 
 /// A stored event. Serializes to the format of seed 003.
 #[derive(Clone, Debug)]
@@ -39,6 +44,10 @@ pub struct Record {
     pub replica: Option<String>,
     /// Of a record that was read there are none.
     pub(super) columns: Columns,
+    /// The hash of what equal denials of one minute have in common, which are one record.
+    pub(super) denial: Option<Box<str>>,
+    /// The number of events that it stands for. Of a record that was read the metadata has it, if there are several.
+    pub(super) count: i64,
     /// Everything else, as the text of a JSON object.
     pub metadata: String,
 }
@@ -74,6 +83,11 @@ fn column(text: Option<&str>) -> Option<Box<str>> {
 }
 
 impl Record {
+    /// Its bytes in the store, estimated.
+    pub(super) fn bytes(&self) -> i64 {
+        ROW_OVERHEAD_BYTES + self.metadata.len() as i64
+    }
+
     /// Leaves out the rules of the operator, and makes a request that a role denies look like one for an unknown item:
     /// the caller's own events must not tell it what is there.
     pub fn hide_denial(&mut self) {
@@ -82,8 +96,7 @@ impl Record {
         let is_denied = metadata.remove("denial").is_some();
         if is_denied {
             metadata.insert("outcome".to_owned(), json!(Outcome::Failed));
-            metadata.remove("kind");
-            metadata.remove("error");
+            metadata.insert("arguments".to_owned(), Value::Null);
         }
         // `rule` and `decided_by` are of approvals.
         let hidden = ["allowed_by", "approved_by", "rule", "decided_by"];
@@ -96,13 +109,18 @@ impl Record {
 
 impl From<Event> for Record {
     fn from(event: Event) -> Self {
-        let (columns, mut metadata) = match &event.details {
+        let (mut columns, mut metadata) = match &event.details {
             EventDetails::Request(request) => (columns_of_request(request), metadata(request)),
             EventDetails::Facts(facts) => (columns_of_facts(facts), facts.to_string()),
         };
         if metadata.len() > MAX_METADATA_BYTES {
             r#"{"cut":true}"#.clone_into(&mut metadata);
         }
+        columns[0].get_or_insert_default();
+        let denial = event.denial().map(|(principal, kind)| {
+            let kind = format!("{} {principal:?} {kind}", minute_of(event.timestamp));
+            hexadecimal(&Hash::hash(kind.as_bytes())[..16]).into()
+        });
         Self {
             position: 0,
             timestamp: event.timestamp,
@@ -111,6 +129,8 @@ impl From<Event> for Record {
             status: event.status,
             replica: None,
             columns,
+            denial,
+            count: event.count.try_into().unwrap_or(i64::MAX),
             metadata,
         }
     }
@@ -161,7 +181,6 @@ struct RequestMetadata<'a> {
     error_code: Option<i64>,
     kind: Option<&'a str>,
     error: Option<&'a str>,
-    count: Option<u64>,
     #[serialize_always]
     arguments: Option<&'a RawValue>,
 }
@@ -192,7 +211,6 @@ fn metadata(request: &FinishedRequest) -> String {
         error_code: request.error_code,
         kind: failure.map(|failure| &*failure.kind),
         error: error.filter(|text| !text.is_empty()),
-        count: Some(request.count).filter(|count| *count > 0),
         // They are JSON already.
         arguments: arguments.and_then(|types| serde_json::from_str(types.json()).ok()),
     };

@@ -18,9 +18,6 @@ use crate::database::{Connection, Row, StoreError, StoreFault, StoreLocation, Va
 /// Limit for the events of one query.
 pub(crate) const MAX_QUERY_LIMIT: usize = 10_000;
 
-/// Estimated bytes of a row in addition to its metadata: its columns, and its entries in the indexes.
-const ROW_OVERHEAD_BYTES: i64 = 400;
-
 /// Changes the number of events of a principal, and their bytes.
 const ADD_USAGE: &str = "
     insert into mcp_usage (principal, events, bytes) values ($1, $2, $3)
@@ -28,8 +25,13 @@ const ADD_USAGE: &str = "
         events = mcp_usage.events + excluded.events, bytes = mcp_usage.bytes + excluded.bytes
 ";
 
+/// Adds to the event of equal denials. That of several gateways is of none of them.
+const COUNT: &str = "
+    update mcp_events set count = count + $1, replica = case when replica = $2 then replica end where denial = $3
+";
+
 const SELECT: &str =
-    "select id, timestamp, trace_id, event_type, status, replica, metadata from mcp_events";
+    "select id, timestamp, trace_id, event_type, status, replica, metadata, count from mcp_events";
 
 /// The number of events of each principal, and their bytes. In the order in which all gateways change them.
 pub(super) type Usage = BTreeMap<Box<str>, (i64, i64)>;
@@ -61,7 +63,7 @@ pub struct Query {
     pub replica: Option<String>,
     /// The earliest time.
     pub since: Option<Timestamp>,
-    /// A denied request counts as one that has failed, without a kind; see [`Record::hide_denial`].
+    /// A denied request counts as one that has failed; see [`Record::hide_denial`].
     pub hides_denials: bool,
     /// Number of events: the newest ones that match. 100 if it is not set, and never more than 10,000.
     pub limit: Option<usize>,
@@ -137,11 +139,6 @@ impl Query {
             Some(outcome) => found.add("outcome = ?", outcome.name()),
             None => {}
         }
-        if self.hides_denials && self.kind.is_some() {
-            found
-                .all
-                .push("coalesce(outcome, '') <> 'denied'".to_owned());
-        }
         if let Some(status) = self.status {
             if status != EventStatus::Success {
                 found.choose_index_without("status", "0");
@@ -197,7 +194,7 @@ fn about_pattern(about: &str, any: &str, mark: impl Fn(char) -> String) -> Strin
     pattern + after + any
 }
 
-/// Stores all of `records`, or none.
+/// Stores all of `records`, or none. A denial that is there is counted.
 pub(crate) fn append(connection: &mut Connection, records: &[Record]) -> Result<(), StoreError> {
     if records.is_empty() {
         return Ok(());
@@ -205,12 +202,18 @@ pub(crate) fn append(connection: &mut Connection, records: &[Record]) -> Result<
     let is_shared = connection.is_shared();
     let first = if is_shared { "replica" } else { "id" };
     let insert = format!(
-        "insert into mcp_events (timestamp, trace_id, event_type, status, source, bytes, metadata, {}, {first})
-            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+        "insert into mcp_events
+            (timestamp, trace_id, event_type, status, source, bytes, metadata, denial, count, {}, {first})
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+            on conflict (denial) where denial is not null do nothing",
         COLUMNS.join(", ")
     );
     let replica = format!("{:08x}", mcp_serve::process_id());
-    let mut usage = Usage::new();
+    let mut records: Vec<&Record> = records.iter().collect();
+    if is_shared {
+        // Two gateways that wait for each other's denials would wait without end.
+        records.sort_by_key(|record| &record.denial);
+    }
     let store = |connection: &mut Connection| {
         let mut id = 0;
         if !is_shared {
@@ -218,11 +221,6 @@ pub(crate) fn append(connection: &mut Connection, records: &[Record]) -> Result<
             id = newest.first().map_or(0, |row| row.integer(0));
         }
         let rows = records.iter().map(|record| {
-            let bytes = ROW_OVERHEAD_BYTES + record.metadata.len() as i64;
-            let mut columns = record.columns.clone();
-            let principal = columns[0].get_or_insert_default();
-            let (events, sum) = usage.entry(principal.clone()).or_default();
-            (*events, *sum) = (*events + 1, *sum + bytes);
             let micros = record.timestamp.as_microsecond();
             id = micros.max(id.saturating_add(1));
             let mut row = vec![
@@ -231,10 +229,12 @@ pub(crate) fn append(connection: &mut Connection, records: &[Record]) -> Result<
                 Value::from(&*record.event_type),
                 Value::Integer(record.status.number().into()),
                 Value::from(SOURCE),
-                Value::Integer(bytes),
+                Value::Integer(record.bytes()),
                 Value::from(record.metadata.as_str()),
+                Value::Text(record.denial.clone()),
+                Value::Integer(record.count),
             ];
-            row.extend(columns.map(Value::Text));
+            row.extend(record.columns.clone().map(Value::Text));
             row.push(match is_shared {
                 true => Value::from(replica.as_str()),
                 false => Value::Integer(id),
@@ -242,7 +242,19 @@ pub(crate) fn append(connection: &mut Connection, records: &[Record]) -> Result<
             row
         });
         let rows: Vec<Vec<Value>> = rows.collect();
-        connection.execute(&insert, &rows)?;
+        let stored = connection.execute(&insert, &rows)?;
+        let (mut usage, mut counted) = (Usage::new(), Vec::new());
+        for (record, stored) in records.iter().zip(stored) {
+            if stored == 0 {
+                let (count, denial) = (record.count.into(), Value::Text(record.denial.clone()));
+                counted.push(vec![count, Value::from(replica.as_str()), denial]);
+                continue;
+            }
+            let principal = record.columns[0].clone().unwrap_or_default();
+            let (events, sum) = usage.entry(principal).or_default();
+            (*events, *sum) = (*events + 1, *sum + record.bytes());
+        }
+        connection.execute(COUNT, &counted)?;
         add_usage(connection, &usage)?;
         Ok(true)
     };
@@ -288,6 +300,10 @@ fn record(row: &Row) -> Result<Record, StoreError> {
     let trace = row.bytes(2).try_into();
     let trace = trace.map_err(|_| StoreError::unavailable("a trace id does not have 16 bytes"))?;
     let text = |at| row.text(at).unwrap_or_default().to_owned();
+    let (mut metadata, count) = (text(6), row.integer(7));
+    if count > 1 && metadata.pop() == Some('}') {
+        metadata += &format!(",\"count\":{count}}}");
+    }
     Ok(Record {
         position: row.integer(0),
         timestamp: Timestamp::from_microsecond(row.integer(1)).unwrap_or_default(),
@@ -296,7 +312,9 @@ fn record(row: &Row) -> Result<Record, StoreError> {
         status: EventStatus::from_number(row.integer(4)),
         replica: row.text(5).map(ToOwned::to_owned),
         columns: Columns::default(),
-        metadata: text(6),
+        denial: None,
+        count,
+        metadata,
     })
 }
 

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use upstream::time::Timestamp;
 
@@ -89,6 +90,30 @@ fn start(scratch: &Scratch) -> Database {
 fn event(number: usize) -> Event {
     let facts = json!({"number": number});
     Event::new("test.happened", EventStatus::Success, facts)
+}
+
+/// A denied call in this minute, of whose arguments `name` is recorded.
+pub(crate) fn denied(principal: &str, item: &str, arguments: &Value, minute: i64) -> Event {
+    let known = KnownArguments::new(&json!({"properties": {"name": {}, "other": {}}}));
+    let arguments = to_raw_value(arguments).unwrap();
+    let request = FinishedRequest {
+        item: item.into(),
+        arguments: Some(ArgumentTypes::new(&arguments, &known, |name| {
+            name == "name"
+        })),
+        outcome: Outcome::Denied,
+        principal: Some(principal.into()),
+        ..FinishedRequest::default()
+    };
+    let mut event = Event::finished(TraceId::new_v4(), request);
+    event.timestamp = Timestamp::from_second(60 * minute).unwrap();
+    event
+}
+
+/// The number of equal denials that a record stands for, if it is not one.
+fn count(record: &Record) -> Value {
+    let mut metadata: Value = serde_json::from_str(&record.metadata).unwrap();
+    metadata["count"].take()
 }
 
 fn number(record: &Record) -> usize {

@@ -195,7 +195,7 @@ fn line(record: &Record) -> String {
     let values: Vec<String> = values.collect();
     let mut end = metadata["outcome"].as_str().unwrap_or(&status).to_owned();
     if let Some(count) = metadata["count"].as_u64()
-        && record.event_type == kind::REQUEST
+        && record.event_type != kind::EVENTS_DROPPED
     {
         end += &format!(" ({count} times)");
     }

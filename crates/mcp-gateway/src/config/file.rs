@@ -30,7 +30,8 @@ use super::{
     PinMode, PinPolicy, Remote, RemoteTransport, Secret, Target, roles,
 };
 
-const MAX_TIMEOUT: Duration = Duration::from_secs(600);
+/// The time for a call, or for the start of a backend.
+type Timeout = ConfigDuration<600>;
 
 /// Minimum for the event log: its write-ahead log alone takes 8 MiB.
 const MIN_MEGABYTES: u64 = 16;
@@ -39,8 +40,8 @@ const MIN_MEGABYTES: u64 = 16;
 #[serde(default, deny_unknown_fields)]
 struct ConfigFile {
     backends: BTreeMap<String, BackendEntry>,
-    timeout: Option<ConfigDuration>,
-    start_timeout: Option<ConfigDuration>,
+    timeout: Option<Timeout>,
+    start_timeout: Option<Timeout>,
     search_above: Option<usize>,
     pins: Option<PinMode>,
     first_sight: Option<FirstSight>,
@@ -82,8 +83,8 @@ pub(super) struct BackendEntry {
     pub(super) deny: Vec<String>,
     pub(super) bare: bool,
     pub(super) baggage: Option<bool>,
-    pub(super) timeout: Option<ConfigDuration>,
-    pub(super) start_timeout: Option<ConfigDuration>,
+    pub(super) timeout: Option<Timeout>,
+    pub(super) start_timeout: Option<Timeout>,
     pub(super) idle_timeout: Option<ConfigDuration>,
     pub(super) max_in_flight: Option<u32>,
     #[schemars(with = "Option<Isolation>")]
@@ -254,8 +255,6 @@ impl ConfigFile {
             .unwrap_or_default()
             .build(text, environment)?;
         config.pins = config.pins.with(self.pins, self.first_sight);
-        checked_timeout(self.timeout, &["timeout"])?;
-        checked_timeout(self.start_timeout, &["start_timeout"])?;
         for (name, mut entry) in self.backends {
             let at = ["backends", &name];
             let key = BackendKey::parse(&name).map_err(|text| ConfigError::new(&at, text))?;
@@ -329,12 +328,7 @@ impl BackendEntry {
     ) -> Result<BackendConfig, ConfigError> {
         let [table, name] = at;
         let wrong = |field: &str, text: &str| ConfigError::new(&[table, name, field], text);
-        let timeout = checked_timeout(self.timeout, &["backends", name, "timeout"])?;
-        let start = checked_timeout(self.start_timeout, &["backends", name, "start_timeout"])?;
         let idle = self.idle_timeout.map(|ConfigDuration(idle)| idle);
-        if idle.is_some_and(|idle| idle.is_zero()) {
-            return Err(wrong("idle_timeout", "must be more than 0"));
-        }
         let (max_in_flight, max_instances) = self.limits(name)?;
         self.check_names(name)?;
         let era = self.protocol;
@@ -429,8 +423,10 @@ impl BackendEntry {
             filter,
             bare: self.bare,
             is_alone: false,
-            timeout,
-            start_timeout: start.unwrap_or(super::START_TIMEOUT),
+            timeout: self.timeout.map(|ConfigDuration(timeout)| timeout),
+            start_timeout: self
+                .start_timeout
+                .map_or(super::START_TIMEOUT, |ConfigDuration(timeout)| timeout),
             idle_timeout: idle,
             max_in_flight,
             isolation: self.isolation,
@@ -481,28 +477,12 @@ impl EventsTable {
     }
 }
 
-fn checked_timeout(
-    timeout: Option<ConfigDuration>,
-    field: &[&str],
-) -> Result<Option<Duration>, ConfigError> {
-    match timeout.map(|ConfigDuration(timeout)| timeout) {
-        Some(timeout) if timeout.is_zero() || timeout > MAX_TIMEOUT => Err(ConfigError::new(
-            field,
-            "must be more than 0 and at most 600 s",
-        )),
-        timeout => Ok(timeout),
-    }
-}
-
-/// Limit of `timeout`.
-const MAX_APPROVAL_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
-
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ApprovalsTable {
     confirm: Patterns,
     approve: Patterns,
-    timeout: Option<ConfigDuration>,
+    timeout: Option<ConfigDuration<{ 24 * 3_600 }>>,
     webhook: Option<String>,
     allow_own: bool,
 }
@@ -524,19 +504,14 @@ impl ApprovalsTable {
             Ok(url.to_string())
         });
         let webhook = webhook.transpose()?;
-        let timeout = self.timeout.map_or(
-            ApprovalConfig::DEFAULT_TIMEOUT,
-            |ConfigDuration(timeout)| timeout,
-        );
-        if timeout.is_zero() || timeout > MAX_APPROVAL_TIMEOUT {
-            let text = "must be more than 0 and at most 24 h";
-            return Err(ConfigError::new(&["approvals", "timeout"], text));
-        }
         let rules = |list, patterns| roles::rules(text, &"approvals".into(), list, patterns);
         Ok(ApprovalConfig {
             confirm: rules("confirm", &self.confirm)?,
             approve: rules("approve", &self.approve)?,
-            timeout,
+            timeout: self.timeout.map_or(
+                ApprovalConfig::DEFAULT_TIMEOUT,
+                |ConfigDuration(timeout)| timeout,
+            ),
             webhook,
             allow_own: self.allow_own,
         })

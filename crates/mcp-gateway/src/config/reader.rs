@@ -387,11 +387,12 @@ pub(super) fn reason(error: &ExpandError) -> String {
     }
 }
 
-/// A duration: seconds as a number, or a text like `500ms`, `30s`, `5m`, `2h`, `7d`.
+/// A duration of more than zero, and at most `MOST` seconds: seconds as a number, or a text like `500ms`, `30s`, `5m`, `2h`,
+/// `7d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ConfigDuration(pub(super) Duration);
+pub(super) struct ConfigDuration<const MOST: u64 = { u64::MAX }>(pub(super) Duration);
 
-impl JsonSchema for ConfigDuration {
+impl<const MOST: u64> JsonSchema for ConfigDuration<MOST> {
     fn schema_name() -> Cow<'static, str> {
         "Duration".into()
     }
@@ -415,18 +416,25 @@ enum NumberOrText {
     Text(String),
 }
 
-impl<'de> Deserialize<'de> for ConfigDuration {
+impl<'de, const MOST: u64> Deserialize<'de> for ConfigDuration<MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let duration = match NumberOrText::deserialize(deserializer) {
             Ok(NumberOrText::Seconds(seconds)) => Duration::try_from_secs_f64(seconds).ok(),
             Ok(NumberOrText::Text(text)) => upstream::time::parse_duration(&text),
             Err(_) => None,
         };
-        duration.map(Self).ok_or_else(|| {
-            D::Error::custom(
-                "expected seconds, or a string like \"500ms\", \"30s\", \"5m\", \"2h\" or \"7d\"",
-            )
-        })
+        let expected =
+            "expected seconds, or a string like \"500ms\", \"30s\", \"5m\", \"2h\" or \"7d\"";
+        let duration = duration.ok_or_else(|| D::Error::custom(expected))?;
+        if !duration.is_zero() && duration <= Duration::from_secs(MOST) {
+            return Ok(Self(duration));
+        }
+        let most = match MOST {
+            u64::MAX => String::new(),
+            3_600.. => format!(" and at most {} h", MOST / 3_600),
+            _ => format!(" and at most {MOST} s"),
+        };
+        Err(D::Error::custom(format!("must be more than 0{most}")))
     }
 }
 

@@ -106,13 +106,17 @@ export function Activity({ tick, where, go }) {
     let isSame = false;
     const task = async (/** @type {AbortSignal} */ signal) => {
       // Only what is new; those of the last microsecond come again.
-      const since = isSame && newest.current.length ? { since: newest.current[0].timestamp } : {};
+      const latest = isSame ? newest.current[0]?.timestamp : "";
       try {
-        const found = await data("events", { ...asked, most, ...since }, signal);
+        const found = await data("events", { ...asked, most, ...(latest && { since: latest }) }, signal);
+        // The number of equal denials grows until their minute is over.
+        const again = latest ? await data("events", { status: "failure", ...asked, most, since: `${latest.slice(0, 17)}00Z` }, signal) : [];
         if (signal.aborted) return;
-        const known = new Set(isSame ? newest.current.map(id) : []);
+        const counted = new Map(again.map((event) => [id(event), event]));
+        const before = isSame ? newest.current.map((event) => counted.get(id(event)) ?? event) : [];
+        const known = new Set(before.map(id));
         const fresh = found.reverse().filter((event) => !known.has(id(event)));
-        newest.current = isSame ? [...fresh, ...newest.current].slice(0, most) : fresh;
+        newest.current = [...fresh, ...before].slice(0, most);
         isSame = true;
         setEvents(newest.current);
         setError(null);

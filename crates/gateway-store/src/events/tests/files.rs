@@ -105,8 +105,8 @@ fn file_of_another_application_or_version_is_named_and_not_changed() {
             "create table accounts (name text)",
             "the file is not an event log of this version",
         ),
-        (true, "pragma user_version = 2", "of an earlier gateway"),
-        (true, "pragma user_version = 4", "of a newer gateway"),
+        (true, "pragma user_version = 3", "of an earlier gateway"),
+        (true, "pragma user_version = 5", "of a newer gateway"),
     ] {
         let scratch = Scratch::new();
         if is_log {

@@ -59,9 +59,27 @@ async fn postgres_of_several_gateways_is_one_log_and_reconnects() {
     until("all", || {
         databases.iter().all(|one| one.log.health().written == 300)
     });
+    // Equal denials at all of them are one event.
+    let minute = Timestamp::now().as_second() / 60;
+    for (n, database) in databases.iter().cycle().take(90).enumerate() {
+        let item = ["b__x", "b__y"][n / 3 % 2];
+        let event = denied("mallory", item, &json!({}), minute);
+        database.log.record(event);
+    }
+    let denials = Query {
+        principal: Some("mallory".into()),
+        ..Query::default()
+    };
     let query = Query::default()
         .with_trace(trace)
         .with_limit(MAX_QUERY_LIMIT);
+    for database in &databases {
+        // Its own are written then.
+        database.log.find(denials.clone()).await.unwrap();
+    }
+    let found = databases[0].log.find(denials).await.unwrap();
+    let counts: Vec<Value> = found.iter().map(count).collect();
+    assert_eq!(counts, [45, 45]);
     for database in &databases {
         let found = database.log.find(query.clone()).await.unwrap();
         let mut numbers: Vec<_> = found.iter().map(number).collect();

@@ -116,6 +116,32 @@ fn with_requests(open: Open<'_>) -> impl FnMut(&Query) -> Vec<usize> {
     }
 }
 
+/// Equal denials of one minute are one event with their number, whoever writes them and however often.
+fn counts_equal_denials(open: Open<'_>) {
+    let mut store = open();
+    let denied = |item: &str, minute: i64, count| {
+        let mut event = denied("mallory", item, &json!({}), minute);
+        event.count = count;
+        Record::from(event)
+    };
+    let first = denied("b__x", 1, 1);
+    append(&mut store, std::slice::from_ref(&first)).unwrap();
+    let of = |store: &mut Connection| {
+        let found = find(store, &Query::default()).unwrap();
+        assert_eq!(found[0].trace_id, first.trace_id);
+        found.iter().map(count).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&mut store), [Value::Null]);
+    let (again, other) = (denied("b__x", 1, 40), denied("b__y", 1, 1));
+    append(&mut store, &[again.clone(), other, again]).unwrap();
+    assert_eq!(of(&mut store), [json!(81), Value::Null]);
+    append(&mut store, &[denied("b__x", 2, 2)]).unwrap();
+    assert_eq!(of(&mut store), [json!(81), Value::Null, json!(2)]);
+    let events = "select events from mcp_usage where principal = $1";
+    let events = store.query(events, &["mallory".into()]).unwrap();
+    assert_eq!(events[0].integer(0), 3);
+}
+
 /// A text is found where it stands as a whole name, and its characters mean themselves.
 fn finds_what_names_a_text(open: Open<'_>) {
     let mut found = with_requests(open);
@@ -176,7 +202,7 @@ fn finds_requests_by_their_columns(open: Open<'_>) {
                 query.kind = Some("timeout".into());
                 query.hides_denials = true;
             },
-            &[2],
+            &[1, 2],
         ),
     ];
     for (change, expected) in rows {
@@ -303,6 +329,7 @@ pub(super) fn check(open: Open<'_>) {
     finds_by_each_filter(open);
     finds_requests_by_their_columns(open);
     finds_what_names_a_text(open);
+    counts_equal_denials(open);
     returns_a_bounded_number(open);
     accepts_any_time(open);
     keeps_the_newest(open);
