@@ -89,14 +89,25 @@ pub(crate) struct Rest {
 impl RawPage {
     /// The page with the rows that can be read; `kind` names them in the texts about the others.
     pub(crate) fn read<T: DeserializeOwned>(self, kind: &str) -> Page<T> {
+        /// All that is read of a row that cannot be read.
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Named {
+            id: Value,
+            version_id: Value,
+            name: Value,
+        }
         let (mut data, mut left_out) = (Vec::new(), Vec::new());
         for row in self.data {
             match serde_json::from_str(row.get()) {
                 Ok(read) => data.push(read),
                 Err(error) => {
-                    let row: Value = serde_json::from_str(row.get()).unwrap_or_default();
-                    let id = row.get("id").unwrap_or(&row["versionId"]);
-                    let (name, cause) = (&row["name"], json_cause(&error));
+                    let row: Named = serde_json::from_str(row.get()).unwrap_or_default();
+                    let id = match row.id {
+                        Value::Null => row.version_id,
+                        id => id,
+                    };
+                    let (name, cause) = (row.name, json_cause(&error));
                     left_out.push(format!(
                         "{kind} {id} ({name}) is left out, since it cannot be read: {cause}."
                     ));

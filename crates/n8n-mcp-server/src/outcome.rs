@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
+use upstream::http::whole_characters;
 use upstream::redact::Redactor;
 use upstream::text::{fitting, head, truncate};
 
@@ -171,6 +172,17 @@ impl Run {
                 None => self.with_note("n8n keeps no output of this execution."),
             };
         }
+        if !trace.pinned.is_empty() {
+            let names: Vec<_> = trace
+                .pinned
+                .iter()
+                .map(|name| format!("{name:?}"))
+                .collect();
+            self = self.with_note(format!(
+                "Not run: {}; n8n took the data that is pinned there (get_workflow: `pinned`).",
+                names.join(", ")
+            ));
+        }
         let handled = workflow.and_then(|all| find_handled(trace, all, &Redactor::new(true)));
         if let Some(node) = handled.and_then(|failure| failure.node) {
             self = self.with_note(format!(
@@ -260,15 +272,14 @@ impl Run {
         self
     }
 
-    /// Adds the webhook's answer. The output of a node that answers at the end is the request itself,
-    /// and is left out.
+    /// Adds the webhook's answer. The output of a node that only answers is the request itself, and is left out.
     pub(crate) fn with_response(mut self, reply: &UrlReply, is_at_end: bool) -> Self {
         let response = WebhookResponse::new(reply);
-        let mut items = self.items.iter().flatten();
-        let has_request = items.any(|item| item.get().contains(REQUEST_ID));
+        let mut items = self.items.iter().flatten().peekable();
+        let is_request = items.peek().is_some() && items.all(|item| is_request(item));
         let is_answered = is_at_end && !reply.body.is_empty();
         self.response = Some(response);
-        if is_answered && has_request {
+        if is_answered && is_request {
             self.items = None;
             self = self.with_note(ONLY_REQUEST);
         }
@@ -334,6 +345,28 @@ impl Waiting {
         };
         (waits, note)
     }
+}
+
+/// The members of the item that a webhook puts out.
+const REQUEST_MEMBERS: [&str; 6] = [
+    "headers",
+    "params",
+    "query",
+    "body",
+    "webhookUrl",
+    "executionMode",
+];
+
+/// True for the request of the run as its webhook put it out, with nothing added.
+fn is_request(item: &RawValue) -> bool {
+    let members: Option<BTreeMap<String, &RawValue>> = serde_json::from_str(item.get()).ok();
+    members.is_some_and(|members| {
+        let headers = members.get("headers");
+        headers.is_some_and(|headers| headers.get().contains(REQUEST_ID))
+            && members
+                .keys()
+                .all(|name| REQUEST_MEMBERS.contains(&&**name))
+    })
 }
 
 const RESUMED_BY_CALL: &str =
@@ -461,7 +494,8 @@ pub(crate) struct WebhookResponse {
 
 impl WebhookResponse {
     fn new(reply: &UrlReply) -> Self {
-        let text = std::str::from_utf8(&reply.body).ok();
+        let body = whole_characters(&reply.body);
+        let text = std::str::from_utf8(&body).ok();
         Self {
             status: reply.status.as_u16(),
             content_type: reply.content_type.clone(),

@@ -118,12 +118,6 @@ impl Policy {
         })
     }
 
-    /// True if a change of a tag can change what this server may do.
-    pub(crate) fn depends_on_tags(&self) -> bool {
-        let is_tag = |rule: &Rule| matches!(rule, Rule::Tag(_));
-        self.requires_review || self.allow.iter().chain(&self.deny).any(is_tag)
-    }
-
     /// Rejects creating a workflow that would not be among the allowed ones. In an allowed project it
     /// is known only afterwards.
     pub(crate) fn check_create(&self) -> Result<(), ToolError> {

@@ -186,8 +186,12 @@ fn check_ends(draft: &Draft, all: &[Connection], found: &mut Findings) {
         } else if kind == MAIN {
             let outputs = draft.node(from).and_then(fixed_outputs);
             if let Some(outputs) = outputs.filter(|outputs| one.output >= *outputs) {
+                let outputs = match outputs {
+                    1 => "1 output".to_owned(),
+                    some => format!("{some} outputs"),
+                };
                 let message = format!(
-                    "It has {outputs} outputs, counted from 0, and {:?} is connected with its output {}.",
+                    "It has {outputs}, counted from 0, and {:?} is connected with its output {}.",
                     one.to, one.output
                 );
                 found.warning(
@@ -204,11 +208,17 @@ fn check_ends(draft: &Draft, all: &[Connection], found: &mut Findings) {
     }
 }
 
-/// The number of outputs of a node whose type has several, always as many; `None` of other types.
+/// Types of n8n-nodes-base with one output, whatever their parameters are: the common ones.
+const WITH_ONE_OUTPUT: &str = "aggregate code dateTime executeWorkflow httpRequest limit manualTrigger merge noOp \
+    scheduleTrigger set sort splitOut summarize";
+
+/// The number of outputs of a node whose type always has as many; `None` of other types.
 fn fixed_outputs(node: &Node) -> Option<usize> {
     let names = output_names(node.short_kind(), node.version());
     let of_errors = usize::from(node.get("onError") == Some(&"continueErrorOutput".into()));
-    (names.len() > 1).then_some(names.len() + of_errors)
+    let base = node.kind().strip_prefix("n8n-nodes-base.");
+    let has_one = base.is_some_and(|kind| WITH_ONE_OUTPUT.split(' ').any(|one| one == kind));
+    (names.len() > 1 || has_one).then_some(names.len() + of_errors)
 }
 
 /// Finds sub-nodes that items are sent to, or come from: n8n publishes them, and no items pass through them.

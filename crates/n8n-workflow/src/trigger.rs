@@ -225,6 +225,8 @@ pub struct FormField {
     pub input: FormInput,
     /// JSON Schema of the value.
     pub schema: Value,
+    /// A browser sends this text if nobody fills the field in, since it is hidden.
+    pub preset: Option<String>,
 }
 
 /// The form in which n8n takes the value of a field.
@@ -357,6 +359,9 @@ fn form_field(node: &Node, index: usize, field: &Value) -> Option<FormField> {
         required: yes("requiredField"),
         input,
         schema,
+        preset: text("fieldValue")
+            .filter(|preset| text("fieldType") == Some("hiddenField") && !preset.starts_with('='))
+            .map(str::to_owned),
     })
 }
 

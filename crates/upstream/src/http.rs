@@ -14,4 +14,4 @@ pub use reqwest::{Method, RequestBuilder, StatusCode, Url};
 
 pub use client::{Client, ServiceProfile, SetupError, display_url, join_path};
 pub use failure::{ErrorResponse, FailureTexts, Fault, HttpFailure, JsonError};
-pub use request::{Request, Response};
+pub use request::{Request, Response, whole_characters};

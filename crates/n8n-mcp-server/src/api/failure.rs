@@ -143,8 +143,10 @@ pub(crate) fn complaint(failure: &HttpFailure) -> Option<String> {
     let refusal = failure.refusal();
     let refusal = refusal.filter(|one| one.status() == StatusCode::BAD_REQUEST)?;
     let text = message(refusal)?;
+    // For the editor n8n adds advice in HTML.
+    let text = text.split(" <br/>").next().unwrap_or_default();
     Some(truncate(
-        redacted_code(&clean(&text)).trim(),
+        redacted_code(&clean(text)).trim(),
         MAX_COMPLAINT_CHARS,
     ))
 }

@@ -543,7 +543,14 @@ pub(super) fn form_body(
     };
     for field in fields {
         let given = parameters.remove(&field.name);
-        match given.filter(|value| !value.is_null()) {
+        let preset = field.preset.clone().map(Value::String);
+        match given.filter(|value| !value.is_null()).or(preset) {
+            Some(value) if field.schema["type"] == "number" && !is_number(&value) => {
+                return Err(ToolError::invalid_argument(format!(
+                    "`parameters.{}` must be a number: n8n drops other values.",
+                    field.name
+                )));
+            }
             Some(value) => {
                 let key = format!("field-{}", field.index);
                 match field.input {
@@ -580,6 +587,14 @@ pub(super) fn form_body(
 fn is_number_of_field(key: &str) -> bool {
     let number = key.strip_prefix("field-");
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|c| c.is_ascii_digit()))
+}
+
+/// True for what n8n reads as a number, and for a field that is empty.
+fn is_number(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.trim().is_empty() || text.trim().parse::<f64>().is_ok(),
+        other => other.is_number(),
+    }
 }
 
 /// The text that a browser sends: options are a list, even if there is only one.

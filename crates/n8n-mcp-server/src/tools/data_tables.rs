@@ -1,10 +1,12 @@
 //! The toolset `data_tables`: n8n's own tables of rows.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::Number;
 use upstream::http::Request;
 use upstream::redact::Redactor;
+use upstream::time::{Timestamp, before, parse_timestamp};
 
 use crate::api::Rest;
 use crate::tools::prelude::*;
@@ -138,11 +140,17 @@ impl Tool for DeleteDataTable {
     type Output = Deleted;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
-        let loss = "Deletes data table {id} of n8n with all of its rows.";
+        let name = table(n8n, &self.data_table_id).await?.name;
+        let loss = format!("Deletes data table {name:?} ({{id}}) of n8n with all of its rows.");
         TABLES
-            .delete(n8n, call, &self.data_table_id, self.confirm, loss)
+            .delete(n8n, call, &self.data_table_id, self.confirm, &loss)
             .await
     }
+}
+
+async fn table(n8n: &N8n, id: &Id) -> Result<Table, ToolError> {
+    let table = n8n.api.get(&["data-tables", id.as_str()], &[]).await;
+    table.map_err(|failure| refusal(failure, TABLES.missing))
 }
 
 /// Shows the rows of a data table.
@@ -185,14 +193,15 @@ impl Tool for GetDataTableRows {
                 "`sort_by`: the values of {by:?} are hidden, and their order would tell them."
             )));
         }
-        let filter = (!self.r#where.is_empty()).then(|| all(&self.r#where).to_string());
+        let conditions = Conditions::read(n8n, &self.data_table_id, &self.r#where).await?;
+        let filter = (!self.r#where.is_empty()).then(|| conditions.filter(true).to_string());
         let filter = filter.as_deref().map(|filter| ("filter", filter));
         let sort_by = self.sort_by.as_deref().map(|by| ("sortBy", by));
         let query: Vec<_> = filter.into_iter().chain(sort_by).collect();
         let path = [self.data_table_id.as_str(), "rows"];
         let (limit, cursor) = (self.limit, self.cursor);
         let page = TABLES.page(n8n, &path, &query, limit, cursor).await;
-        let page = page.map_err(|error| match &self.sort_by {
+        let mut page = page.map_err(|error| match &self.sort_by {
             // n8n fails at a column that the table does not have.
             Some(by) if error.message().contains("HTTP 500") => {
                 let form = "write COLUMN:asc or COLUMN:desc with a column of the table";
@@ -201,7 +210,8 @@ impl Tool for GetDataTableRows {
             }
             _ => error,
         })?;
-        let page = page.map(|mut row| {
+        page.data.retain(|row| conditions.are_met(row));
+        let page = page.map(|mut row: Value| {
             redactor.json(&mut row);
             match row {
                 Value::Object(row) => row,
@@ -281,21 +291,30 @@ impl Tool for UpdateDataTableRows {
     async fn call(self, n8n: &N8n, call: &Call) -> Result<ChangedRows, ToolError> {
         refuse_placeholder("set", &self.set)?;
         let id = self.data_table_id.as_str();
-        let conditions = required(n8n, &self.r#where)?;
-        let filter = all(conditions);
-        let send = async |method, action, data: &Map<String, Value>, is_test: bool| {
-            let mut body = json!({"filter": filter, "data": data, "returnData": true});
-            if is_test {
-                body["dryRun"] = true.into();
-            }
-            let path = ["data-tables", id, "rows", action];
-            change(n8n.api.request(method, &path).body(&body), is_test).await
-        };
-        let new_row = self.or_insert.then(|| new_row(conditions, &self.set));
+        required(n8n, &self.r#where)?;
+        let conditions = Conditions::read(n8n, &self.data_table_id, &self.r#where).await?;
+        let new_row = self.or_insert.then(|| conditions.new_row(&self.set));
         let new_row = new_row.transpose()?;
-        let (found, ids) = send(Method::PATCH, "update", &self.set, true).await?;
-        if found.rows > 0 {
-            let (rows, shown) = (found.rows, n8n.shown(&self.r#where));
+        let send =
+            async |method, action, filter: Value, data: &Map<String, Value>, is_test: bool| {
+                let mut body = json!({"filter": filter, "data": data, "returnData": true});
+                if is_test {
+                    body["dryRun"] = true.into();
+                }
+                let path = ["data-tables", id, "rows", action];
+                change(n8n.api.request(method, &path).body(&body), is_test).await
+            };
+        let update =
+            async |filter, is_test| send(Method::PATCH, "update", filter, &self.set, is_test).await;
+        let filter = conditions.filter(false);
+        let found = update(filter.clone(), true).await?;
+        let all = match conditions.have_times() {
+            true => Some(update(conditions.filter(true), true).await?),
+            false => None,
+        };
+        let ids = conditions.ids_of(&found, all.as_ref())?;
+        if !ids.is_empty() {
+            let (rows, shown) = (ids.len(), n8n.shown(&self.r#where));
             let loss = format!(
                 "Overwrites {rows} rows of data table {id} of n8n, those with {shown}, by {}.",
                 n8n.shown(&self.set)
@@ -303,50 +322,26 @@ impl Tool for UpdateDataTableRows {
             let facts = json!((&self.r#where, &self.set, ids));
             let confirm = self.confirm.as_deref();
             call.confirm_facts(&loss, id, &facts, confirm).await?;
-            return Ok(send(Method::PATCH, "update", &self.set, false).await?.0);
+            return Ok(changed(&update(filter, false).await?));
         }
-        match new_row {
-            Some(row) => Ok(send(Method::POST, "upsert", &row, false).await?.0),
-            None => Ok(found),
-        }
+        let added = match new_row {
+            Some(row) => send(Method::POST, "upsert", filter, &row, false).await?,
+            None => json!([]),
+        };
+        Ok(changed(&added))
     }
 }
 
-/// The row that is added if none meets the conditions: one that meets them from then on.
-fn new_row(
-    conditions: &[Condition],
-    set: &Map<String, Value>,
-) -> Result<Map<String, Value>, ToolError> {
-    let mut row = Map::new();
-    for (at, one) in conditions.iter().enumerate() {
-        if !matches!(one.is, Is::Eq) || OWN_COLUMNS.contains(&&*one.column) {
-            return Err(ToolError::invalid_argument(format!(
-                "`where[{at}]`: with `or_insert` a condition must be eq, and not on a column that n8n fills: the new \
-                 row gets its value. Nothing was written."
-            )));
-        }
-        if let Some(value) = &one.value {
-            row.insert(one.column.clone(), json!(value));
-        }
-    }
-    row.extend(set.clone());
-    Ok(row)
-}
-
-/// Sends a change of rows, or a test of one, and returns the rows with their ids.
-async fn change(
-    request: Request,
-    is_test: bool,
-) -> Result<(ChangedRows, Option<BTreeSet<String>>), ToolError> {
-    let rows = request.json().await.map_err(|failure| {
+/// Sends a change of rows, or a test of one, and returns the rows.
+async fn change(request: Request, is_test: bool) -> Result<Value, ToolError> {
+    request.json().await.map_err(|failure| {
         let failure = if is_test {
             failure.without_effect()
         } else {
             failure
         };
         refusal(failure, TABLES.missing)
-    })?;
-    Ok((changed(&rows), ids_of(&rows)))
+    })
 }
 
 /// Deletes the rows of a data table that meet all conditions.
@@ -370,8 +365,10 @@ impl Tool for DeleteDataTableRows {
     async fn call(self, n8n: &N8n, call: &Call) -> Result<ChangedRows, ToolError> {
         let id = self.data_table_id.as_str();
         let path = ["data-tables", id, "rows", "delete"];
-        let filter = all(required(n8n, &self.r#where)?).to_string();
-        let delete = async |dry_run| {
+        required(n8n, &self.r#where)?;
+        let conditions = Conditions::read(n8n, &self.data_table_id, &self.r#where).await?;
+        let delete = async |filter: Value, dry_run| {
+            let filter = filter.to_string();
             let query = [
                 ("filter", filter.as_str()),
                 ("returnData", "true"),
@@ -381,19 +378,23 @@ impl Tool for DeleteDataTableRows {
             change(request, dry_run == "true").await
         };
         // The number of rows is important for the user's decision.
-        let (ChangedRows { rows, .. }, ids) = delete("true").await?;
-        let conditions = n8n.shown(&self.r#where);
-        let loss =
-            format!("Deletes {rows} rows of data table {id} of n8n: those with {conditions}.");
+        let found = delete(conditions.filter(false), "true").await?;
+        let all = match conditions.have_times() {
+            true => Some(delete(conditions.filter(true), "true").await?),
+            false => None,
+        };
+        let ids = conditions.ids_of(&found, all.as_ref())?;
+        let (rows, shown) = (ids.len(), n8n.shown(&self.r#where));
+        let loss = format!("Deletes {rows} rows of data table {id} of n8n: those with {shown}.");
         let facts = json!((&self.r#where, ids));
         let confirm = self.confirm.as_deref();
         call.confirm_facts(&loss, id, &facts, confirm).await?;
-        Ok(delete("false").await?.0)
+        Ok(changed(&delete(conditions.filter(false), "false").await?))
     }
 }
 
 /// Rejects an empty list of conditions, which would select every row, and a hidden value, which would select others.
-fn required<'a>(n8n: &N8n, conditions: &'a [Condition]) -> Result<&'a [Condition], ToolError> {
+fn required(n8n: &N8n, conditions: &[Condition]) -> Result<(), ToolError> {
     refuse_placeholder("where", &conditions)?;
     refuse_guesses(&n8n.redactor(), conditions)?;
     if conditions.is_empty() {
@@ -401,7 +402,7 @@ fn required<'a>(n8n: &N8n, conditions: &'a [Condition]) -> Result<&'a [Condition
             "`where` is empty: pass at least one condition.",
         ));
     }
-    Ok(conditions)
+    Ok(())
 }
 
 /// Rejects comparisons that would tell a hidden value bit by bit, also by the number of rows.
@@ -425,20 +426,20 @@ fn is_hidden(redactor: &Redactor, column: &str) -> bool {
 }
 
 fn changed(answer: &Value) -> ChangedRows {
+    let ids = answer.is_array().then(|| ids_of(answer, |_| true));
     ChangedRows {
-        rows: ids_of(answer).map_or(1, |ids| ids.len()),
+        rows: ids.map_or(1, |ids| ids.len()),
         ids: Vec::new(),
     }
 }
 
-/// The ids of the rows in n8n's answer, if it lists them.
-fn ids_of(answer: &Value) -> Option<BTreeSet<String>> {
+/// The ids of these rows in n8n's answer.
+fn ids_of(answer: &Value, is_meant: impl Fn(&Value) -> bool) -> BTreeSet<u64> {
     // A dry run returns each row twice: as it is, and, without an id, as it would be.
-    let ids = answer.as_array()?.iter().filter_map(|row| match row {
-        Value::Object(row) => row.get("id").filter(|id| !id.is_null()),
-        id => Some(id),
-    });
-    Some(ids.map(Value::to_string).collect())
+    let rows = answer.as_array().into_iter().flatten();
+    let rows = rows.filter(|row| is_meant(row));
+    rows.filter_map(|row| row.get("id").unwrap_or(row).as_u64())
+        .collect()
 }
 
 /// One condition on a row.
@@ -447,9 +448,9 @@ fn ids_of(answer: &Value) -> Option<BTreeSet<String>> {
 struct Condition {
     /// The column has this name.
     column: String,
-    /// The values are compared so; in that of like and ilike, % stands for any text.
+    /// The values are compared so; in that of like and ilike, % stands for any text, and one without % may be anywhere.
     is: Is,
-    /// Leave it out to compare with null.
+    /// Leave it out to compare with null. A time without an offset is in UTC.
     value: Option<Cell>,
 }
 
@@ -479,11 +480,124 @@ enum Is {
     Lte,
 }
 
-/// The filter of n8n for rows that meet all conditions.
-fn all(conditions: &[Condition]) -> Value {
-    let filter = |one: &Condition| json!({"columnName": one.column, "condition": one.is, "value": one.value});
-    let filters: Vec<Value> = conditions.iter().map(filter).collect();
-    json!({"type": "and", "filters": filters})
+/// Conditions, each with the time that it compares with, if it does.
+///
+/// n8n writes times into SQLite as `2026-01-31 12:00` and compares them there, as texts, with `2026-01-31T00:00`: each
+/// time is before all others of its day.
+struct Conditions<'a>(Vec<(&'a Condition, Option<Timestamp>)>);
+
+/// The most by which n8n's comparison of times is wrong.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Rows that an error names.
+const MAX_NAMED: usize = 20;
+
+impl<'a> Conditions<'a> {
+    /// Finds the conditions on columns with times.
+    async fn read(n8n: &N8n, id: &Id, all: &'a [Condition]) -> Result<Self, ToolError> {
+        let time = |one: &Condition| match (&one.value, one.is) {
+            (_, Is::Like | Is::Ilike) => None,
+            (Some(Cell::Text(text)), _) => parse_timestamp(text),
+            _ => None,
+        };
+        let mut columns = Vec::new();
+        if all.iter().any(|one| time(one).is_some()) {
+            columns = table(n8n, id).await?.columns;
+            columns.retain(|column| column.r#type == "date");
+        }
+        let is_time = |name: &str| {
+            matches!(name, "createdAt" | "updatedAt")
+                || columns.iter().any(|column| column.name == name)
+        };
+        let with_time = |one| (one, time(one).filter(|_| is_time(&one.column)));
+        Ok(Self(all.iter().map(with_time).collect()))
+    }
+
+    /// The filter of n8n for the rows that meet all conditions; a wide one also finds others of the same day.
+    fn filter(&self, is_wide: bool) -> Value {
+        let mut filters = Vec::new();
+        for (one, time) in &self.0 {
+            let mut add = |is: Is, value: Value| {
+                filters.push(json!({"columnName": one.column, "condition": is, "value": value}));
+            };
+            let text = |time: Timestamp| time.to_string().into();
+            match (time, one.is) {
+                (None, is) => add(is, json!(one.value)),
+                (Some(time), Is::Eq) if is_wide => {
+                    add(Is::Gte, text(before(*time, DAY)));
+                    add(Is::Lte, text(*time));
+                }
+                (Some(time), is @ (Is::Gt | Is::Gte)) if is_wide => {
+                    add(is, text(before(*time, DAY)));
+                }
+                (Some(time), is) => add(is, text(*time)),
+            }
+        }
+        json!({"type": "and", "filters": filters})
+    }
+
+    /// The row that is added if none meets the conditions: one that meets them from then on.
+    fn new_row(&self, set: &Map<String, Value>) -> Result<Map<String, Value>, ToolError> {
+        let mut row = Map::new();
+        for (at, (one, time)) in self.0.iter().enumerate() {
+            if !matches!(one.is, Is::Eq) || OWN_COLUMNS.contains(&&*one.column) {
+                return Err(ToolError::invalid_argument(format!(
+                    "`where[{at}]`: with `or_insert` a condition must be eq, and not on a column that n8n fills: the \
+                     new row gets its value. Nothing was written."
+                )));
+            }
+            let value = match time {
+                Some(time) => Some(time.to_string().into()),
+                None => one.value.as_ref().map(|value| json!(value)),
+            };
+            row.extend(value.map(|value| (one.column.clone(), value)));
+        }
+        row.extend(set.clone());
+        Ok(row)
+    }
+
+    /// True if the row meets the conditions on times.
+    fn are_met(&self, row: &Value) -> bool {
+        self.0.iter().all(|(one, time)| {
+            let Some(time) = time else { return true };
+            let value = row.get(&one.column).and_then(Value::as_str);
+            let order = value.and_then(parse_timestamp).map(|value| value.cmp(time));
+            match (order, one.is) {
+                (None, is) => matches!(is, Is::Neq),
+                (Some(order), Is::Eq) => order.is_eq(),
+                (Some(order), Is::Neq) => order.is_ne(),
+                (Some(order), Is::Gt) => order.is_gt(),
+                (Some(order), Is::Gte) => order.is_ge(),
+                (Some(order), Is::Lt) => order.is_lt(),
+                (Some(order), Is::Lte) => order.is_le(),
+                (Some(_), Is::Like | Is::Ilike) => true,
+            }
+        })
+    }
+
+    fn have_times(&self) -> bool {
+        self.0.iter().any(|(_, time)| time.is_some())
+    }
+
+    /// The ids of the rows that n8n would change: those that it `found` by the filter, of `all` by the wide one.
+    ///
+    /// # Errors
+    /// If those are not the rows that meet the conditions.
+    fn ids_of(&self, found: &Value, all: Option<&Value>) -> Result<BTreeSet<u64>, ToolError> {
+        let found = ids_of(found, |_| true);
+        let meant = all.map(|all| ids_of(all, |row| self.are_met(row)));
+        let Some(meant) = meant.filter(|meant| *meant != found) else {
+            return Ok(found);
+        };
+        let named = meant.iter().take(MAX_NAMED).map(u64::to_string);
+        Err(ToolError::conflict(format!(
+            "Nothing was written: n8n compares the times of one day wrongly, and would take {} rows, while {} meet the \
+             conditions: {}. Choose them by `id`, or compare with the end of a day: lte or gt \
+             2026-01-31T23:59:59.999Z.",
+            found.len(),
+            meant.len(),
+            named.collect::<Vec<_>>().join(", ")
+        )))
+    }
 }
 
 #[cfg(test)]
@@ -495,7 +609,8 @@ mod tests {
         let new = |conditions: Value| {
             let conditions: Vec<Condition> = serde_json::from_value(conditions).unwrap();
             let set = json!({"note": "new", "b": 2});
-            new_row(&conditions, set.as_object().unwrap())
+            let conditions = Conditions(conditions.iter().map(|one| (one, None)).collect());
+            conditions.new_row(set.as_object().unwrap())
         };
         let eq = json!([
             {"column": "a", "is": "eq", "value": "x"},

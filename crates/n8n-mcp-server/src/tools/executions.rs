@@ -164,7 +164,7 @@ const MAX_RECENT_EXECUTIONS: u32 = 20;
 pub(crate) struct RetryExecution {
     /// list_executions shows the id of a run that failed.
     execution_id: Id,
-    /// Use the workflow as it is now instead of as it was.
+    /// Use the workflow as it is now, also what is not published, instead of as it was.
     #[serde(default)]
     use_current_workflow: bool,
 }

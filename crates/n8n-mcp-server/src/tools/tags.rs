@@ -64,7 +64,7 @@ impl Tool for CreateTag {
     type Output = Tag;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tag, ToolError> {
-        n8n.api.policy.check_tag(self.name.trimmed())?;
+        check_name(n8n, &self.name)?;
         let body = json!({"name": self.name});
         TAGS.send(n8n, Method::POST, &[], &body).await
     }
@@ -87,8 +87,8 @@ impl Tool for RenameTag {
     type Output = Tag;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tag, ToolError> {
-        check_tag(n8n, &self.tag_id).await?;
-        n8n.api.policy.check_tag(self.name.trimmed())?;
+        changeable(n8n, &self.tag_id).await?;
+        check_name(n8n, &self.name)?;
         let (path, body) = ([self.tag_id.as_str()], json!({"name": self.name}));
         TAGS.send(n8n, Method::PUT, &path, &body).await
     }
@@ -111,19 +111,36 @@ impl Tool for DeleteTag {
     type Output = Deleted;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
-        check_tag(n8n, &self.tag_id).await?;
-        let loss = "Deletes tag {id} of n8n and removes it from all workflows.";
-        TAGS.delete(n8n, call, &self.tag_id, self.confirm, loss)
+        let tag = changeable(n8n, &self.tag_id).await?;
+        let name = tag.name;
+        let loss =
+            format!("Deletes tag {name:?} ({{id}}) of n8n and removes it from all workflows.");
+        TAGS.delete(n8n, call, &self.tag_id, self.confirm, &loss)
             .await
     }
 }
 
-/// Rejects changes of a tag that decides what this server may do.
-async fn check_tag(n8n: &N8n, id: &Id) -> Result<(), ToolError> {
-    if !n8n.api.policy.depends_on_tags() {
-        return Ok(());
-    }
+/// The tag, unless it decides what this server may do.
+async fn changeable(n8n: &N8n, id: &Id) -> Result<Tag, ToolError> {
     let tag: Result<Tag, _> = n8n.api.get(&["tags", id.as_str()], &[]).await;
     let tag = tag.map_err(|failure| refusal(failure, TAGS.missing))?;
-    n8n.api.policy.check_tag(&tag.name)
+    n8n.api.policy.check_tag(&tag.name)?;
+    Ok(tag)
+}
+
+/// The limit of n8n for the name of a tag.
+const MAX_CHARS: usize = 24;
+
+/// Rejects a name that n8n does not take, of which it says that there is such a tag, or that decides what this server
+/// may do.
+fn check_name(n8n: &N8n, name: &Name) -> Result<(), ToolError> {
+    is_name(name.trimmed()).then_some(()).ok_or_else(|| {
+        ToolError::invalid_argument(format!("`name` is longer than {MAX_CHARS} characters."))
+    })?;
+    n8n.api.policy.check_tag(name.trimmed())
+}
+
+/// True for a name of a tag that n8n takes, without the blanks around it.
+pub(super) fn is_name(name: &str) -> bool {
+    (1..=MAX_CHARS).contains(&name.chars().count())
 }

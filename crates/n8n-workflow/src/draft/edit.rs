@@ -246,12 +246,17 @@ impl Draft {
         if let Some(shown) = shown.filter(|_| old.as_ref() == Some(text)) {
             *text = shown;
         }
-        let count = if find.is_empty() {
-            0
-        } else {
-            text.matches(&find).count()
+        if find.is_empty() {
+            return Err("`find` is empty".to_owned());
+        }
+        // A line feed also stands for the line end of Windows.
+        let windows = |all: &str| all.replace("\r\n", "\n").replace('\n', "\r\n");
+        let count = text.matches(&find).count();
+        let (find, replace) = match count {
+            0 => (windows(&find), windows(&replace)),
+            _ => (find, replace),
         };
-        if count != 1 {
+        if text.matches(&find).count() != 1 {
             return Err(format!(
                 "`find` must be in `{path}` once, and is there {count} times"
             ));
@@ -287,23 +292,41 @@ impl Draft {
 
     fn set_connected(&mut self, connection: Connection, connects: bool) -> Result<(), String> {
         let Connection { from, to, .. } = connection.clone();
-        let mut was_connected = false;
+        let (mut was_connected, mut ways) = (false, Vec::new());
         self.reconnect(|all| {
             was_connected = all.contains(&connection);
+            let ends = all.iter().filter(|one| one.from == from && one.to == to);
+            ways.extend(ends.map(|one| {
+                let (output, input, kind) = (one.output, one.input, &one.kind);
+                format!("output {output}, input {input}, kind {kind}")
+            }));
             all.retain(|one| connects || *one != connection);
             all.extend((connects && !was_connected).then_some(connection));
         })?;
-        if connects || was_connected {
-            return Ok(());
+        match ways.join("; ") {
+            _ if connects || was_connected => Ok(()),
+            ways if ways.is_empty() => Err(format!("{from:?} is not connected to {to:?}")),
+            ways => Err(format!(
+                "{from:?} is connected to {to:?} in another way: {ways}"
+            )),
         }
-        Err(format!("{from:?} is not connected to {to:?} in that way"))
     }
 
     fn reconnect(&mut self, change: impl FnOnce(&mut Vec<Connection>)) -> Result<(), String> {
-        let all = parse_connections(&self.connections);
-        let mut all = all.map_err(|place| format!("{place} cannot be read"))?;
+        let before = parse_connections(&self.connections);
+        let before = before.map_err(|place| format!("{place} cannot be read"))?;
+        let mut all = before.clone();
         change(&mut all);
-        self.connections = connections_to_json(&all);
+        let mut now = connections_to_json(&all);
+        // Those of other nodes stay as they are written, with outputs that lead nowhere.
+        for (from, written) in &self.connections {
+            let is_its = |one: &&Connection| one.from == *from;
+            let is_same = before.iter().filter(is_its).eq(all.iter().filter(is_its));
+            if is_same && self.node(from).is_some() {
+                now.insert(from.clone(), written.clone());
+            }
+        }
+        self.connections = now;
         Ok(())
     }
 

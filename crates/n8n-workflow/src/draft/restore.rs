@@ -1,6 +1,7 @@
 //! Puts hidden values back when a workflow that was shown redacted is written: each where it stood, found by the
 //! node, the keys, the names of headers and fields, and the text around it. What is not certain is refused.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -320,7 +321,33 @@ fn restored_text(given: &str, shown: &str, current: &str) -> Option<String> {
     ];
     let mut forms = forms.into_iter().flatten();
     let hidden = forms.find_map(|current| HiddenTexts::new(shown, &current));
-    hidden?.put_into(given)
+    let restored = hidden?.put_into(given)?;
+    Some(with_uncleaned(current, restored))
+}
+
+/// The text with what was `current` before and after its changed part, as it was there: also with the invisible
+/// characters and the carriage returns that redaction removes.
+fn with_uncleaned(current: &str, restored: String) -> String {
+    let Cow::Owned(before) = clean(current) else {
+        return restored;
+    };
+    let (start, end) = changed_part(&before, &restored);
+    let places = current.char_indices().map(|(at, _)| at);
+    let places: Vec<_> = places.chain([current.len()]).collect();
+    let length = |text: &str| clean(text).len();
+    let from = places.partition_point(|at| length(&current[..*at]) <= start);
+    let to = places.partition_point(|at| length(&current[*at..]) > end);
+    let (Some(from), Some(to)) = (places.get(from.saturating_sub(1)), places.get(to)) else {
+        return restored;
+    };
+    let (first, last) = (&current[..*from], &current[*to..]);
+    let middle = restored.len().checked_sub(length(last));
+    let middle = middle.and_then(|end| restored.get(length(first)..end));
+    let whole = middle.map(|middle| format!("{first}{middle}{last}"));
+    // Cleaning depends on what is around, as for lines that were written over.
+    whole
+        .filter(|whole| clean(whole) == clean(&restored))
+        .unwrap_or(restored)
 }
 
 /// The JSON in a text or in an expression, and what is before it.
@@ -636,7 +663,7 @@ pub(crate) fn visit_members<'a>(
 mod tests {
     use super::*;
 
-    /// Texts by name, as they were shown and as n8n has them; `\n` is a line break.
+    /// Texts by name, as they were shown and as n8n has them; `\n` and `\r` are line breaks.
     const TEXTS: &str = r#"
 url | https://bob:***@h/v1?api_key=***&b=2 | https://bob:pw@h/v1?api_key=k1&b=2
 code | let apiKey = '***';\nlet b = {token: '***'};\nc() | let apiKey = 'k1';\nlet b = {token: 't2'};\nc()
@@ -644,6 +671,7 @@ twice | a({key: '***'});\nb({key: '***'});\nc() | a({key: 'k1'});\nb({key: 'k2'}
 lines | a('Bearer ***')\nb('Bearer ***')\nc() | a('Bearer t1')\nb('Bearer t2')\nc()
 body | ={"token":"***","n":1} | ={ "token": "t1", "n": 1 }
 note | ***so*** password=*** | ***so*** password=p1
+win | // é\na = '***';\nb();\nc() | // é\r\na = 'k1';\r\nb();\r\nc()
 "#;
     /// A text, what a caller makes of it, and what is written; `-` if it is not certain what is meant.
     const CHANGES: &str = r#"
@@ -659,11 +687,13 @@ lines | a('Bearer ***')\ne('Bearer ***')\nc() | -
 body | ={"token":"***","at":{{ $now }}} | ={"token":"t1","at":{{ $now }}}
 body | ={"secret":"***"} | -
 note | ***very*** much, password=*** | ***very*** much, password=p1
+win | // é\na = '***';\nd();\nc() | // é\r\na = 'k1';\r\nd();\r\nc()
+win | a = '***'; | a = 'k1';
 "#;
 
     fn rows(table: &str) -> impl Iterator<Item = [String; 3]> {
         table.trim().lines().map(|row| {
-            let row = row.replace(r"\n", "\n");
+            let row = row.replace(r"\n", "\n").replace(r"\r", "\r");
             let cells: Vec<_> = row.split(" | ").map(str::to_owned).collect();
             cells.try_into().unwrap()
         })

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use schemars::JsonSchema;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
@@ -28,6 +29,8 @@ pub struct Trace {
     pub(super) nodes: Vec<(String, Vec<NodeRun>)>,
     pub(super) last: Option<String>,
     pub(super) error: Option<NodeError>,
+    /// The nodes of which n8n took the pinned data and did not run them, but not the trigger, which is given its data.
+    pub pinned: Vec<String>,
     /// The reason for which a part of the data cannot be read.
     pub unreadable: Option<String>,
 }
@@ -102,6 +105,8 @@ impl Trace {
             run_data: HashMap<String, Box<RawValue>>,
             last_node_executed: Option<String>,
             #[serde(deserialize_with = "or_default")]
+            pin_data: HashMap<String, IgnoredAny>,
+            #[serde(deserialize_with = "or_default")]
             error: Option<NodeError>,
         }
         let mut unreadable = None;
@@ -128,9 +133,12 @@ impl Trace {
             let [a, b] = [a, b].map(|run| index(run).unwrap_or(u32::MAX));
             by_start.then((a, a_name).cmp(&(b, b_name)))
         });
+        let is_pinned = |(name, _): &&(String, Vec<NodeRun>)| data.pin_data.contains_key(name);
+        let pinned = nodes.iter().skip(1).filter(is_pinned);
         Self {
             error: data.error,
             last: data.last_node_executed,
+            pinned: pinned.map(|(name, _)| name.clone()).collect(),
             nodes,
             unreadable,
         }

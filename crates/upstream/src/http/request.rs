@@ -1,5 +1,6 @@
 //! Requests with a credential, a timeout and a bounded response.
 
+use std::borrow::Cow;
 use std::io;
 use std::time::Duration;
 
@@ -286,13 +287,42 @@ impl Response {
     /// When the body is not such JSON.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, HttpFailure> {
         let body = match &self.body[..] {
-            [] => b"null",
-            body => body,
+            [] => Cow::Borrowed(&b"null"[..]),
+            body => whole_characters(body),
         };
-        let mut deserializer = serde_json::Deserializer::from_slice(body);
+        let mut deserializer = serde_json::Deserializer::from_slice(&body);
         let value = serde_path_to_error::deserialize(&mut deserializer);
         value.map_err(|error| self.peer.failure(Fault::Unreadable(error)))
     }
+}
+
+/// JSON with U+FFFD in place of each half of a character: JavaScript cuts texts in the middle of an emoji, and writes
+/// the half as an escape such as `\ud83d`, which is no character.
+pub fn whole_characters(json: &[u8]) -> Cow<'_, [u8]> {
+    let is_half = |escape: &[u8]| escape[1] == b'u' && matches!(escape[2], b'd' | b'D');
+    if !json
+        .windows(3)
+        .any(|escape| escape[0] == b'\\' && is_half(escape))
+    {
+        return Cow::Borrowed(json);
+    }
+    let unit = |at: usize| {
+        let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let (mut whole, mut at) = (json.to_vec(), 0);
+    while at < json.len() {
+        at += match (json[at], unit(at), unit(at + 6)) {
+            (b'\\', Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => 12,
+            (b'\\', Some(0xd800..0xe000), _) => {
+                whole[at..at + 6].copy_from_slice(b"\\ufffd");
+                6
+            }
+            (b'\\', ..) => 2,
+            _ => 1,
+        };
+    }
+    Cow::Owned(whole)
 }
 
 #[cfg(test)]

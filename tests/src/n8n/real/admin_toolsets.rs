@@ -64,6 +64,7 @@ async fn tags_are_created_renamed_and_deleted() {
     let name = tag_name();
     let tag = done(&env, "create_tag", json!({"name": name})).await;
     assert_refused(&env, "create_tag", json!({"name": name}), "already").await;
+    refused!(env, "create_tag", {"name": "x".repeat(25)}, "24 characters");
     let id = tag["id"].as_str().unwrap();
     let renamed = done!(env, "rename_tag", {"tag_id": id, "name": format!("{name}x")});
     let rows = all_rows(&env, "list_tags", json!({"limit": 250}), "tags").await;
@@ -196,6 +197,68 @@ async fn conditions_take_any_text() {
     }
     let all = done!(env, "get_data_table_rows", {"data_table_id": id, "sort_by": "text:asc"});
     assert_eq!(all["rows"], json!([]));
+    done!(env, "delete_data_table", {"data_table_id": id, "confirm": id});
+}
+
+/// n8n on SQLite compares a time with others of its day as texts of two forms.
+#[tokio::test]
+async fn conditions_on_times_are_exact() {
+    let Some(env) = Env::full().await else { return };
+    let columns = json!([{"name": "at", "type": "date"}, {"name": "n", "type": "number"}]);
+    let table = done!(env, "create_data_table", {"name": unique("table"), "columns": columns});
+    let id = table["id"].as_str().unwrap();
+    let days = [
+        "2025-12-31T23:59:59.999Z",
+        "2026-01-01T00:00:00Z",
+        "2026-01-01T10:00:00Z",
+    ];
+    let rows = days.map(|day| json!({"at": day, "n": 1}));
+    done!(env, "insert_data_table_rows", {"data_table_id": id, "rows": rows});
+    let five = "2026-01-01T05:00:00Z";
+    for (is, value, ids) in [
+        ("lt", five, vec![1, 2]),
+        ("lte", "2026-01-01T00:00:00.000Z", vec![1, 2]),
+        ("gt", "2026-01-01T06:00:00+01:00", vec![3]),
+        ("gte", "2026-01-01 10:00", vec![3]),
+        ("eq", "2026-01-01", vec![2]),
+        ("neq", "2026-01-01T10:00:00.000Z", vec![1, 2]),
+    ] {
+        let condition = json!([{"column": "at", "is": is, "value": value}]);
+        let found = done!(env, "get_data_table_rows", {"data_table_id": id, "where": condition});
+        let found: Vec<_> = found["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["id"].as_u64())
+            .collect();
+        assert_eq!(
+            found,
+            ids.into_iter().map(Some).collect::<Vec<_>>(),
+            "{condition}"
+        );
+    }
+    // Nothing is written where n8n would take others.
+    for (is, value, ids) in [
+        ("lt", five, "1, 2."),
+        ("gt", five, "3."),
+        ("eq", days[2], "3."),
+    ] {
+        let condition = json!([{"column": "at", "is": is, "value": value}]);
+        let part = format!("meet the conditions: {ids}");
+        let delete = json!({"data_table_id": id, "where": condition, "confirm": id});
+        assert_refused(&env, "delete_data_table_rows", delete, &part).await;
+        let update = json!({"data_table_id": id, "where": condition, "set": {"n": 2}, "or_insert": is == "eq"});
+        assert_refused(&env, "update_data_table_rows", update, &part).await;
+    }
+    let end = json!([{"column": "at", "is": "lte", "value": days[0]}, {"column": "createdAt", "is": "gt", "value": "2025-01-01"}]);
+    let delete = json!({"data_table_id": id, "where": end, "confirm": id});
+    let delete = agreed(&env, "delete_data_table_rows", delete).await;
+    assert_eq!(
+        done(&env, "delete_data_table_rows", delete).await["rows"],
+        1
+    );
+    let name = table["name"].as_str().unwrap();
+    refused!(env, "delete_data_table", {"data_table_id": id}, name);
     done!(env, "delete_data_table", {"data_table_id": id, "confirm": id});
 }
 

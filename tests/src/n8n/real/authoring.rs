@@ -316,12 +316,18 @@ async fn small_operations_change_a_workflow() {
     assert_has!(now, {"active": false, "settings": {"executionTimeout": 60, "availableInMCP": true,
         "executionOrder": "v1"}});
 
+    let empty = json!({"main": [[target("Set")], []]});
+    let body = json!({"name": now["name"], "nodes": now["nodes"], "settings": {},
+        "connections": {"In's": empty, "Set": leads_to("Last")}});
+    env.api("PUT", &format!("/workflows/{}", workflow.id), Some(body))
+        .await;
     let arguments = json!({"workflow_id": workflow.id, "operations": [
         {"op": "disconnect", "node": "Set", "to": "Last"},
         {"op": "remove_node", "node": "Last"},
     ]});
     done(&env, "edit_workflow", arguments).await;
     let now = env.read(&workflow).await;
+    assert_eq!(now["connections"], json!({"In's": empty}));
     assert_eq!(now["nodes"].as_array().unwrap().len(), 2);
     // Only validate_workflow makes copies.
     let sent = proxy.take();
@@ -344,6 +350,7 @@ async fn all_operations_are_applied_or_none() {
         [{"op": "add_node", "node": "New"}, "`type` is missing"],
         [{"op": "connect", "node": "Set"}, "`to` is missing"],
         [{"op": "disconnect", "node": "Set", "to": "Webhook"}, "not connected"],
+        [{"op": "disconnect", "node": "Webhook", "to": "Set", "output": 1}, "another way: output 0, input 0, kind main"],
         [{"op": "configure_node", "node": "Set", "fields": {"name": "x"}}, "cannot contain"],
         [{"op": "rename_node", "node": "Set", "to": "Webhook"}, "already"],
         [{"op": "set_settings", "settings": {"foo": 1}}, "no setting \"foo\""],

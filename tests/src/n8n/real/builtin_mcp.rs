@@ -39,6 +39,25 @@ async fn triggers_without_a_public_url_are_started() {
     }
 }
 
+/// n8n takes pinned data where it runs the draft, and does not run the node.
+#[tokio::test]
+async fn pinned_nodes_are_named_that_did_not_run() {
+    let Some(env) = Env::full().await else { return };
+    let workflow = env.draft(vec![manual(), set("real")]).await;
+    let mut body = env.read(&workflow).await;
+    let pinned = json!({"Manual": [{"json": {"a": 1}}], "Set": [{"json": {"result": "pinned"}}]});
+    body = json!({"name": body["name"], "nodes": body["nodes"], "connections": body["connections"],
+        "settings": {"availableInMCP": true}, "pinData": pinned});
+    let path = format!("/workflows/{}", workflow.id);
+    env.api("PUT", &path, Some(body)).await;
+    let ran = env.run(&workflow, json!({})).await;
+    assert_has!(ran, {"output": {"result": "pinned"}, "way": "mcp_manual"});
+    assert_contains(&ran["note"], "Not run: \"Set\";");
+    let ran = env.run(&workflow, json!({"input": 1})).await;
+    assert_has!(ran, {"output": {"result": "real"}, "way": "mcp_test"});
+    assert_lacks(&ran, "Not run");
+}
+
 #[tokio::test]
 async fn user_in_the_address_does_not_keep_it_from_being_asked() {
     let Some(n8n) = Instance::new() else { return };

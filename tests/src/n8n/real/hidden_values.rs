@@ -170,6 +170,28 @@ Request | parameters.url | /v1? | /v2?
 Request | headerParameters.parameters[0].name | X-Api-Key | X-Auth-Token
 "#;
 
+/// A text with a hidden value is shown with line feeds; its line ends stay where nothing changes.
+#[tokio::test]
+async fn line_ends_stay_beside_hidden_values() {
+    let Some(env) = Env::full().await else { return };
+    let heart = "❤\u{fe0f}";
+    for (secret, stays) in [("C1Secret99", "'C1Secret99'"), ("", "''")] {
+        let text = format!(
+            "const a = 1;\r\nconst b = 2;\r\nconst password = '{secret}';\r\n// {heart}\r\nreturn [];"
+        );
+        let workflow = env.draft(vec![webhook("lastNode"), code(&text)]).await;
+        let replace = json!({"op": "replace_text", "node": "Code", "path": "jsCode",
+            "find": "a = 1;\nconst b", "replace": "a = 3;\nconst b"});
+        let edit = json!({"workflow_id": workflow.id, "operations": [replace]});
+        done(&env, "edit_workflow", edit).await;
+        let now = env.read(&workflow).await;
+        let text = now["nodes"][1]["parameters"]["jsCode"].as_str().unwrap();
+        let rest = format!("const b = 2;\r\nconst password = {stays};\r\n// {heart}\r\nreturn [];");
+        assert_contains(&text, "const a = 3;");
+        assert!(text.ends_with(&rest), "{text:?}");
+    }
+}
+
 /// Texts are replaced in what was shown, so that no value is found out by looking for it.
 #[tokio::test]
 async fn texts_are_replaced_beside_hidden_values() {

@@ -213,4 +213,19 @@ async fn connections_without_effect_are_found() {
     assert_lacks(&found[0], "not a node of the workflow");
     assert_eq!(found[1]["valid"], true, "{}", found[1]);
     assert_found(&found[1], "warning", "Sum", "comes from it");
+    let mut fallible = base("Fallible", "noOp", 1.0, json!({}));
+    fallible["onError"] = json!("continueErrorOutput");
+    let nodes = json!([
+        webhook("lastNode"),
+        fallible,
+        base("One", "noOp", 1.0, json!({})),
+        set("x")
+    ]);
+    let second = json!({"main": [[], [target("One")]]});
+    let connections = json!({"Webhook": leads_to("Fallible"), "Fallible": second,
+        "One": {"main": [[], [target(&work_name)]]}});
+    let workflow = json!({"name": "V", "nodes": nodes, "connections": connections});
+    let found = done(&env, "validate_workflow", json!({ "workflow": workflow })).await;
+    assert_found(&found, "warning", "One", "its output 1");
+    assert_lacks(&found, "Fallible");
 }

@@ -56,6 +56,74 @@ async fn method_headers_and_query_reach_the_workflow() {
     refused!(env, "run_workflow", {"workflow_id": form.id, "method": "GET"}, "cannot receive `method`");
 }
 
+/// The output is left out only where it is the request itself; halves of emojis are in texts that JavaScript has cut.
+#[tokio::test]
+async fn output_beside_the_request_is_shown() {
+    let Some(env) = Env::urls().await else { return };
+    let only = "The last node put out the request itself";
+    for (nodes, output) in [
+        (vec![webhook("responseNode"), respond()], Value::Null),
+        (
+            vec![
+                webhook("lastNode"),
+                code(
+                    "return [{json: {a: $json.headers['x-mcp-request-id'].length}}, {json: $json}]",
+                ),
+            ],
+            json!(36),
+        ),
+        (
+            vec![
+                webhook("lastNode"),
+                code("return [{json: {a: '😀'.slice(1), headers: $json.headers}}]"),
+            ],
+            json!("\u{fffd}"),
+        ),
+    ] {
+        let workflow = env.live(nodes).await;
+        let ran = env.run(&workflow, json!({})).await;
+        let first = ran["output"].get(0).unwrap_or(&ran["output"]);
+        assert_eq!(first["a"], output, "{ran}");
+        assert_eq!(ran.to_string().contains(only), output.is_null(), "{ran}");
+    }
+    let workflow = env
+        .live(vec![
+            webhook("lastNode"),
+            code("throw new Error('bad 😀'.slice(0, 5))"),
+        ])
+        .await;
+    let ran = env.run(&workflow, json!({})).await;
+    assert_contains(&ran["error"]["message"], "bad \u{fffd}");
+}
+
+/// A browser sends the value of a hidden field; n8n drops a text that is no number.
+#[tokio::test]
+async fn fields_of_a_form_are_sent_as_a_browser_does() {
+    let Some(env) = Env::urls().await else { return };
+    let hidden = json!({"fieldType": "hiddenField", "fieldName": "source", "fieldValue": "site"});
+    let fields = json!([{"fieldLabel": "n", "fieldType": "number"}, hidden]);
+    let seen = set("={{ [$json.n, $json.source] }}");
+    let workflow = env
+        .live(vec![node_builders::form_with(&fields), seen])
+        .await;
+    for (given, expected) in [
+        (json!({"n": 7}), json!([7, "site"])),
+        (json!({"n": "7.5", "source": "own"}), json!([7.5, "own"])),
+    ] {
+        let ran = env.run(&workflow, given).await;
+        let seen = ran["output"]["result"].to_string();
+        let expected = expected.to_string();
+        assert!(
+            [&seen, &seen.replace('\\', "")]
+                .iter()
+                .any(|seen| seen.contains(expected.trim_matches(['[', ']']))),
+            "{ran}"
+        );
+    }
+    let arguments = json!({"workflow_id": workflow.id, "parameters": {"n": "many"}});
+    assert_refused(&env, "run_workflow", arguments, "must be a number").await;
+}
+
 /// The whole file of an execution, read in parts of this size.
 async fn file(env: &Env, mut arguments: Value, size: u32) -> Vec<u8> {
     use base64::Engine as _;

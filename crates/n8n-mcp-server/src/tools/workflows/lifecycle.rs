@@ -7,6 +7,7 @@ use n8n_workflow::{Node, Workflow};
 use super::load;
 use crate::api::after;
 use crate::tools::prelude::*;
+use crate::tools::tags::is_name as is_tag_name;
 
 const TRANSFERS: Collection = Collection {
     kind: "Workflow",
@@ -16,8 +17,6 @@ const TRANSFERS: Collection = Collection {
 /// The note on a workflow that n8n has activated: it registers the triggers only after its answer.
 const LIVE: &str = "It is active, and live in a moment: until then n8n may answer its URLs with 404, or run what was \
     live before.";
-/// The limit of n8n for the name of a tag.
-const MAX_TAG_CHARS: usize = 24;
 
 pub(crate) fn lifecycle() -> Toolset<N8n> {
     Toolset::new()
@@ -215,11 +214,10 @@ impl Tool for SetWorkflowTags {
         let mut tags: Vec<String> = Vec::new();
         for tag in &self.tags {
             let tag = tag.trim();
-            if tag.is_empty() || tag.chars().count() > MAX_TAG_CHARS {
-                return Err(ToolError::invalid_argument(format!(
-                    "`tags` contains a name that is blank or longer than {MAX_TAG_CHARS} \
-                     characters."
-                )));
+            if !is_tag_name(tag) {
+                return Err(ToolError::invalid_argument(
+                    "`tags` contains a name that is blank or longer than 24 characters.",
+                ));
             }
             if !tags.iter().any(|other| other == tag) {
                 tags.push(tag.to_owned());

@@ -79,6 +79,15 @@ fn check(failure: HttpFailure, kind: ToolErrorKind, message: &str) {
 async fn answers_are_read_as_json() {
     let empty = client(http("204 No Content", "")).await;
     assert_eq!(empty.get([""; 0]).json::<()>().await.unwrap(), ());
+    let halves = client(http(
+        "200 OK",
+        r#"["a\ud83d", "\ude00\\ud83d \ud83d\ude00 \uD83Dx"]"#,
+    ));
+    let texts = halves.await.get([""; 0]).json::<Vec<String>>().await;
+    assert_eq!(
+        texts.unwrap(),
+        ["a\u{fffd}", "\u{fffd}\\ud83d 😀 \u{fffd}x"]
+    );
     let client = client(http("200 OK", "[1,2]")).await;
     let request = client.get(["a", "b c"]).query(&[("x", "&")]);
     assert_eq!(request.json::<Vec<u8>>().await.unwrap(), [1, 2]);
