@@ -14,8 +14,8 @@ mod host;
 mod program;
 
 pub(crate) use changes::{
-    ChangedDirectory, Changes, ChangesQuery, EXIT_NO_DIRECTORY, content_id, is_cut, is_object_id,
-    part_end, snapshot_or_reason, snapshot_script,
+    ChangedDirectory, Changes, ChangesQuery, EXIT_NO_DIRECTORY, Part, Window, content_id, is_cut,
+    is_object_id, snapshot_or_reason, snapshot_script,
 };
 pub(crate) use commit::{Commit, NewCommit, branch_script};
 pub(crate) use fetch::{fetch_new, gaps, gaps_script, start_fetch};

@@ -50,7 +50,7 @@ impl Prompt for ReviewChange {
             task.read_message(&server),
             read_changes(&server, &task.conversation, &query),
         )?;
-        let (diff, next) = changes.diff_text(0, MAX_DIFF);
+        let (diff, next) = changes.diff_text();
         let tags = &task.conversation.tags;
         let title = redacted(tags.get(tag::TITLE).unwrap_or("no title"));
         let said = shown_message(&message, MAX_RESULT_BYTES).0;

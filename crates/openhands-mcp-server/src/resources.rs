@@ -98,7 +98,7 @@ impl Resource for DiffResource {
             ..ChangesQuery::default()
         };
         let changes = read_changes(&server, &task, &query).await?;
-        Ok(ResourceContents::Text(changes.diff_text(0, MAX_DIFF).0))
+        Ok(ResourceContents::Text(changes.diff_text().0))
     }
 
     async fn complete(service: &OpenHands, _: &str, value: &str) -> Vec<String> {

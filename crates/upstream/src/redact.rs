@@ -10,6 +10,7 @@ mod shape;
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use serde_json::Value;
@@ -343,11 +344,88 @@ pub fn redacted_code(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Redacts a part of a text as [`redacted_code`] does. A secret of which the part has a piece is known by what is before
+/// and after the part.
+pub fn redacted_part<'t>(before: &str, part: &'t str, after: &str) -> Cow<'t, str> {
+    let [before, cleaned, after] = [before, part, after].map(clean);
+    let whole = format!("{before}{cleaned}{after}");
+    let (mut at, end) = (before.len(), before.len() + cleaned.len());
+    let mut out = String::new();
+    for hidden in hidden_ranges(&whole, &hide((&*whole).into(), Reach::Tokens).0) {
+        let hidden = hidden.start.max(at)..hidden.end.min(end);
+        if !hidden.is_empty() {
+            out.extend([&whole[at..hidden.start], HIDDEN]);
+            at = hidden.end;
+        }
+    }
+    match out.is_empty() {
+        true => part.into(),
+        false => (out + &whole[at..end]).into(),
+    }
+}
+
+/// What [`HIDDEN`] stands for in `shown`. Where that can be told in several ways, a range has them all.
+fn hidden_ranges(text: &str, shown: &str) -> impl Iterator<Item = Range<usize>> {
+    let kept: Vec<&str> = shown.split(HIDDEN).collect();
+    let (mut start, mut end) = (0, text.len());
+    let starts = kept.iter().map(|kept| {
+        start += text[start..].find(kept).map_or(0, |at| at + kept.len());
+        start
+    });
+    let starts: Vec<usize> = starts.collect();
+    let ends = kept.iter().skip(1).rev().map(|kept| {
+        end = text[..end].rfind(kept).unwrap_or(end);
+        end
+    });
+    let ends: Vec<usize> = ends.collect();
+    let ranges = starts.into_iter().zip(ends.into_iter().rev());
+    ranges.map(|(start, end)| start..end)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn secret_is_known_in_each_part_of_a_text() {
+        let token = format!("ghp_{}", "0123456789abcdefghijABCDEFGHIJKLMNOP");
+        let key = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADAN\n-----END PRIVATE KEY-----";
+        let hash = format!("a {token} b, a {token} b\n");
+        for (text, secret) in [
+            ("é\npassword = \"Sup3rS3cret\"\npin\n", "Sup3rS3cret"),
+            (
+                "x\u{1b}[1m\r\nurl=https://u:Sup3rS3cret@h/x\r\n",
+                "Sup3rS3cret",
+            ),
+            (&*format!("x\n{key}\ny"), key),
+            (&*hash, &*token),
+        ] {
+            let borders = (0..=text.len()).filter(|at| text.is_char_boundary(*at));
+            let borders: Vec<usize> = borders.step_by(3).collect();
+            for (at, start) in borders.iter().enumerate() {
+                for end in &borders[at..] {
+                    let (before, after) = (&text[..*start], &text[*end..]);
+                    let part = &text[*start..*end];
+                    let shown = redacted_part(before, part, after);
+                    let pieces = secret.as_bytes().windows(4);
+                    let pieces = pieces.map(|piece| std::str::from_utf8(piece).unwrap());
+                    let pieces = pieces.filter(|piece| {
+                        text.matches(piece).count() == text.matches(secret).count()
+                    });
+                    for piece in pieces {
+                        assert!(!shown.contains(piece), "{part}: {shown}");
+                    }
+                }
+            }
+            assert_eq!(redacted_part("", text, ""), redacted_code(text));
+        }
+        let open = "a\u{200b}\nb\r\n";
+        assert!(
+            matches!(redacted_part("token=x9 ", open, "TOKEN=x8"), Cow::Borrowed(same) if same == open)
+        );
+    }
 
     #[test]
     fn hidden_values_are_told_from_other_stars() {

@@ -90,6 +90,15 @@ async fn all_that_an_answer_allows_is_shown_whole() {
             "RUN: true cookie=a=b; touch END".to_owned(),
             vec!["true cookie=a=b; touch END".to_owned()],
         ),
+        // A secret that looks like a place, and a place with the name of one.
+        (
+            "RUN: DB_PASSWORD=p@ss.w0rd touch END".to_owned(),
+            vec!["DB_PASSWORD=*** touch END".to_owned()],
+        ),
+        (
+            "RUN: TOKEN=h.example; touch END $TOKEN".to_owned(),
+            vec!["TOKEN=h.example; touch END $TOKEN".to_owned()],
+        ),
         (many_lines, vec![lines]),
         (format!("RUN: {long}"), vec![long]),
         (

@@ -230,6 +230,27 @@ async fn secrets_in_what_an_agent_writes_are_redacted() {
             call(&client, tool, arguments).await.to_string(),
         ));
     }
+    // Parts that begin within it.
+    let changes = call!(client, "get_task_changes", {"task_id": id});
+    let patch = call!(client, "get_task_patch", {"task_id": id, "max_bytes": 500});
+    let content = patch["next_cursor"].as_str().unwrap().split(':').next();
+    let within = |text: &Value| text.as_str().unwrap().find("***").unwrap() + 8;
+    let cursor = format!("{}:{}", content.unwrap(), within(&patch["patch"]));
+    for (tool, arguments) in [
+        (
+            "get_task_file",
+            json!({"task_id": id, "file": "a", "offset": 15}),
+        ),
+        (
+            "get_task_changes",
+            json!({"task_id": id, "offset": within(&changes["diff"])}),
+        ),
+        ("get_task_patch", json!({"task_id": id, "cursor": cursor})),
+    ] {
+        let part = call(&client, tool, arguments).await.to_string();
+        assert!(part.contains("*** after"), "{tool}: {part}");
+        assert_lacks(&part, &secret[16..24]);
+    }
     for end in ["", "/events", "/diff"] {
         let uri = format!("openhands://tasks/{}{end}", id.as_str().unwrap());
         let contents = read(&client, &uri).await;

@@ -1,11 +1,13 @@
 //! Changes that the agent made in its directory, read with git on the machine of the agent server. Every
 //! git repository in the directory is compared on its own.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use upstream::redact::redacted_code;
+use upstream::redact::redacted_part;
 use upstream::text::{fitting, one_line, visible};
 
 use super::program::reason;
@@ -76,8 +78,9 @@ pub(crate) struct Changes {
     pub(crate) count: usize,
     /// The repositories in the directory that have changes.
     pub(crate) repositories: Vec<String>,
-    /// The requested part of the diff or patch.
-    pub(crate) diff: Vec<u8>,
+    /// The requested part of the diff or patch, with what is around it.
+    diff: Vec<u8>,
+    window: Window,
     /// Bytes of the whole diff or patch.
     pub(crate) size: u64,
     /// The repository of the patch does not exist.
@@ -107,7 +110,11 @@ impl Changes {
         changed: &ChangedDirectory<'_>,
         query: &ChangesQuery<'_>,
     ) -> ApiResult<Self> {
-        let (offset, length) = (query.offset.to_string(), query.length.to_string());
+        let window = match query.length {
+            0 => Window::default(),
+            length => Window::new(query.offset, length as u64),
+        };
+        let (offset, length) = (window.start.to_string(), window.length.to_string());
         let mut variables = changed.variables();
         variables.extend([
             ("expected", query.content.unwrap_or_default()),
@@ -123,20 +130,25 @@ impl Changes {
             ApiFailure::Git(reason.to_owned())
         };
         let mut changes = parse(printed.text()).ok_or_else(unexpected)?;
+        changes.window = window;
         if changed.is_overlapping && !changes.warnings.contains(&SHARED) {
             changes.warnings.push(SHARED);
         }
         Ok(changes)
     }
 
-    /// The diff as text from `offset` on, at most `limit` bytes, whole lines if they fit, with secrets redacted; and the
-    /// start of the rest. It must have been read from that offset.
-    pub(crate) fn diff_text(&self, offset: u64, limit: usize) -> (String, Option<u64>) {
-        let shown = part_end(&self.diff, limit, self.size.saturating_sub(offset));
-        let end = offset + shown as u64;
-        let text = String::from_utf8_lossy(self.diff.get(..shown).unwrap_or_default());
-        let text = visible(&redacted_code(&text));
-        (text, (end < self.size).then_some(end))
+    /// The requested part of the diff or patch: whole lines if they fit; and the start of the rest.
+    pub(crate) fn part(&self) -> (Part<'_>, Option<u64>) {
+        let part = self.window.part(&self.diff).lines(self.size);
+        let end = part.end();
+        (part, (end < self.size).then_some(end))
+    }
+
+    /// The requested part of the diff as text, with secrets redacted; and the start of the rest.
+    pub(crate) fn diff_text(&self) -> (String, Option<u64>) {
+        let (part, next) = self.part();
+        let text = String::from_utf8_lossy(part.bytes());
+        (visible(&part.redacted(&text)), next)
     }
 
     /// One line for each change, such as `M src/a.py`, from the file number `skip` on: as many as fit
@@ -161,10 +173,91 @@ pub(crate) fn is_cut(lines: &[String]) -> bool {
     lines.last().is_some_and(|last| last.starts_with('…'))
 }
 
+/// Bytes that are read before and after a part of a text: a secret of which the part has a piece is known by them.
+const CONTEXT_BYTES: u64 = 4_096;
+
+/// The bytes that are read for a part of a text.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Window {
+    pub(crate) start: u64,
+    pub(crate) length: u64,
+    /// The part itself.
+    offset: u64,
+    limit: u64,
+}
+
+impl Window {
+    /// The window for at most `limit` bytes from `offset` on.
+    pub(crate) fn new(offset: u64, limit: u64) -> Self {
+        let start = offset.saturating_sub(CONTEXT_BYTES);
+        let length = offset - start + limit + CONTEXT_BYTES;
+        Self {
+            start,
+            length,
+            offset,
+            limit,
+        }
+    }
+
+    /// The part in the bytes that were read.
+    pub(crate) fn part(self, read: &[u8]) -> Part<'_> {
+        let at = |offset: u64| {
+            read.len()
+                .min(usize::try_from(offset).unwrap_or(usize::MAX))
+        };
+        let start = self.offset - self.start;
+        Part {
+            read,
+            range: at(start)..at(start + self.limit),
+            offset: self.offset,
+        }
+    }
+}
+
+/// A part of a text, and what is around it.
+#[derive(Clone)]
+pub(crate) struct Part<'a> {
+    read: &'a [u8],
+    range: Range<usize>,
+    offset: u64,
+}
+
+impl<'a> Part<'a> {
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.read.get(self.range.clone()).unwrap_or_default()
+    }
+
+    /// The offset at which the rest of the text begins.
+    pub(crate) fn end(&self) -> u64 {
+        self.offset + self.range.len() as u64
+    }
+
+    /// The whole lines of it, if there are any, in a text of `size` bytes.
+    pub(crate) fn lines(&self, size: u64) -> Self {
+        let length = part_end(self.bytes(), size.saturating_sub(self.offset));
+        Self {
+            range: self.range.start..self.range.start + length,
+            ..self.clone()
+        }
+    }
+
+    /// What is before and after the part.
+    pub(crate) fn context(&self) -> (Cow<'a, str>, Cow<'a, str>) {
+        let text = |bytes: Option<&'a [u8]>| String::from_utf8_lossy(bytes.unwrap_or_default());
+        let (before, after) = (..self.range.start, self.range.end..);
+        (text(self.read.get(before)), text(self.read.get(after)))
+    }
+
+    /// `text`, which is the part, with secrets redacted.
+    pub(crate) fn redacted<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let (before, after) = self.context();
+        redacted_part(&before, text, &after)
+    }
+}
+
 /// The length of the next part of a text of which `left` bytes are left: whole lines, otherwise whole
 /// characters, but never nothing.
-pub(crate) fn part_end(bytes: &[u8], limit: usize, left: u64) -> usize {
-    let part = bytes.get(..limit).unwrap_or(bytes);
+fn part_end(part: &[u8], left: u64) -> usize {
     if part.len() as u64 >= left {
         return part.len();
     }
@@ -258,6 +351,7 @@ fn parse(printed: &str) -> Option<Changes> {
         count,
         repositories,
         diff,
+        window: Window::default(),
         size,
         is_absent: has("absent"),
         warnings,
@@ -414,6 +508,7 @@ mod tests {
             files,
             repositories,
             diff: vec![],
+            window: Window::default(),
             size: 0,
             is_absent: false,
             warnings: vec![],
@@ -427,11 +522,18 @@ mod tests {
 
     #[test]
     fn part_of_a_diff_has_whole_lines_and_always_advances() {
-        assert_eq!(part_end(b"a\nb\nc", 4, 100), 4);
-        assert_eq!(part_end(b"a\nbcd", 4, 100), 2);
-        assert_eq!(part_end("aä".as_bytes(), 2, 100), 1);
-        assert_eq!(part_end("ä".as_bytes(), 1, 100), 1);
-        assert_eq!(part_end(b"a\nbcd", 10, 5), 5);
-        assert_eq!(part_end(&[0x80; 8], 5, 100), 5);
+        for (text, limit, size, expected) in [
+            (&b"a\nb\nc"[..], 4, 100, 4),
+            (b"a\nbcd", 4, 100, 2),
+            ("aä".as_bytes(), 2, 100, 1),
+            ("ä".as_bytes(), 1, 100, 1),
+            (b"a\nbcd", 10, 5, 5),
+            (&[0x80; 8], 5, 100, 5),
+        ] {
+            let part = Window::new(0, limit).part(text).lines(size);
+            assert_eq!(part.end(), expected);
+        }
+        let part = Window::new(9, 4).part(b"short");
+        assert_eq!((part.bytes(), part.lines(5).end()), (&b""[..], 9));
     }
 }

@@ -77,7 +77,7 @@ export GIT_AUTHOR_DATE GIT_COMMITTER_DATE
 commit=$(printf '%s\n' "$message" | git -c i18n.commitEncoding=utf-8 commit-tree "$tree" -p "$onto") || exit 76
 echo "$commit $onto $from"
 echo "$notes"
-git diff-tree -r --shortstat "$onto" "$commit" | encoded
+git diff-tree -r -M -l0 --shortstat "$onto" "$commit" | encoded
 git diff-tree -r -z -M -l0 --name-status --no-commit-id "$onto" "$commit" | head -c 262144 | encoded
 head -c 65536 -- "$work/left-out" | encoded
 # Whatever attributes say, a secret in it is to be found.

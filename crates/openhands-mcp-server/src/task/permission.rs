@@ -53,16 +53,25 @@ impl Confirmation {
         let mut id = TaskId::from_key(&format!("confirmation {ids:?}")).simple();
         id.truncate(ID_CHARS);
         for action in &mut actions {
-            let mut arguments = Value::Object(mem::take(&mut action.arguments));
             // Before the redaction, which would leave out what no screen shows.
-            show_all(&mut arguments);
-            let mut redacted = arguments.clone();
-            Redactor::new(true).json(&mut redacted);
-            hidden += hide_words(&mut arguments, &redacted);
-            if let Value::Object(arguments) = arguments {
-                action.arguments = arguments;
-            }
+            show_members(&mut action.arguments);
             action.tool = visible(&action.tool);
+        }
+        let texts = actions.iter().flat_map(|action| action.arguments.values());
+        let texts = texts.map(text_of).collect::<Vec<_>>().join("\n");
+        for action in &mut actions {
+            for (name, value) in &mut action.arguments {
+                let mut redacted = json!({name: value.clone()});
+                Redactor::new(true).json(&mut redacted);
+                hidden += hide_words(
+                    value,
+                    &redacted[name],
+                    &Names {
+                        name,
+                        texts: &texts,
+                    },
+                );
+            }
         }
         Self {
             confirmation_id: id,
@@ -169,29 +178,59 @@ fn show_all(value: &mut Value) {
     match value {
         Value::String(text) => *text = visible(text),
         Value::Array(all) => all.iter_mut().for_each(show_all),
-        Value::Object(all) => {
-            let members = mem::take(all).into_iter();
-            all.extend(members.map(|(name, mut value)| {
-                show_all(&mut value);
-                (visible(&name), value)
-            }));
-        }
+        Value::Object(all) => show_members(all),
         _ => {}
+    }
+}
+
+fn show_members(all: &mut Map<String, Value>) {
+    let members = mem::take(all).into_iter();
+    all.extend(members.map(|(name, mut value)| {
+        show_all(&mut value);
+        (visible(&name), value)
+    }));
+}
+
+/// The names by which a hidden value may be used.
+struct Names<'a> {
+    /// The member that has the value.
+    name: &'a str,
+    /// All texts that are allowed with it.
+    texts: &'a str,
+}
+
+/// Parts of names whose values are no places, whatever they look like.
+const SECRET_NAMES: &str = "pass pwd secret token credential apikey accesskey privatekey jwt";
+
+impl Names<'_> {
+    /// Whether a value after the text `before` is nothing but a secret: no text has its name again, to use it as something else.
+    fn tell_secret(&self, before: &str) -> bool {
+        let is_part = |c: char| c.is_alphanumeric() || "_-".contains(c);
+        let name = before.trim_end_matches(|c: char| !c.is_alphanumeric());
+        let name = name.rsplit(|c| !is_part(c)).next().unwrap_or_default();
+        let (name, own) = match name.trim_start_matches('-') {
+            "" => (self.name, 0),
+            name => (name, 1),
+        };
+        let letters = name.chars().filter(|c| c.is_alphanumeric());
+        let letters: String = letters.map(|c| c.to_ascii_lowercase()).collect();
+        SECRET_NAMES.split(' ').any(|part| letters.contains(part))
+            && self.texts.matches(name).count() <= own
     }
 }
 
 /// Takes over what `redacted` hides, if that is nothing but words: what has the shape of a secret may be a command
 /// (`cookie=a=b; rm -rf x`). Returns the number of hidden words.
-fn hide_words(value: &mut Value, redacted: &Value) -> usize {
+fn hide_words(value: &mut Value, redacted: &Value, names: &Names<'_>) -> usize {
     match (value, redacted) {
         (Value::String(text), Value::String(redacted)) if text != redacted => {
             let before = text.matches(HIDDEN).count();
-            *text = match hides_no_command(text, redacted) {
+            *text = match hides_no_command(text, redacted, names) {
                 true => redacted.clone(),
                 false => {
                     let lines = text.split_inclusive('\n').map(|line| {
                         let redacted = redacted_code(line);
-                        match hides_no_command(line, &redacted) {
+                        match hides_no_command(line, &redacted, names) {
                             true => redacted,
                             false => line.into(),
                         }
@@ -203,34 +242,38 @@ fn hide_words(value: &mut Value, redacted: &Value) -> usize {
         }
         (Value::Array(all), Value::Array(redacted)) => {
             let all = all.iter_mut().zip(redacted);
-            all.map(|(one, redacted)| hide_words(one, redacted)).sum()
+            all.map(|(one, redacted)| hide_words(one, redacted, names))
+                .sum()
         }
         (Value::Object(all), Value::Object(redacted)) => {
-            let all = all.values_mut().zip(redacted.values());
-            all.map(|(one, redacted)| hide_words(one, redacted)).sum()
+            let all = all.iter_mut().zip(redacted.values());
+            all.map(|((name, one), redacted)| hide_words(one, redacted, &Names { name, ..*names }))
+                .sum()
         }
         _ => 0,
     }
 }
 
 /// Returns true if all that `redacted` hides is of one word each, and no place: a command may use that later by its name
-/// (`TOKEN_HOST=h.example; curl $TOKEN_HOST`).
-fn hides_no_command(text: &str, redacted: &str) -> bool {
-    let is_word = |value: &str| {
+/// (`TOKEN=h.example; curl $TOKEN`). A host or an address with a secret's name that nothing uses is none.
+fn hides_no_command(text: &str, redacted: &str, names: &Names<'_>) -> bool {
+    let is_word = |value: &str, before: &str| {
         let is_part = |c: char| c.is_alphanumeric() || "_-.+/=~*%@,".contains(c);
-        value.chars().all(is_part) && !is_place(value)
+        value.chars().all(is_part)
+            && (!is_place(value) || !is_path(value) && names.tell_secret(before))
     };
     let mut parts = redacted.split(HIDDEN).peekable();
-    let start = parts.next().unwrap_or_default();
-    let mut rest = text.strip_prefix(start);
+    let mut before = parts.next().unwrap_or_default();
+    let mut rest = text.strip_prefix(before);
     while let (Some(text), Some(part)) = (rest, parts.next()) {
         let found = match parts.peek() {
             Some(_) => text.split_once(part),
             None => text.strip_suffix(part).map(|value| (value, "")),
         };
         rest = found
-            .filter(|(value, _)| is_word(value))
+            .filter(|(value, _)| is_word(value, before))
             .map(|(_, rest)| rest);
+        before = part;
     }
     rest == Some("")
 }
@@ -253,6 +296,11 @@ fn is_place(value: &str) -> bool {
         || value.contains(['@', '*'])
         || value.split('/').any(ends_as_name)
         || value.contains('/') && !value.split('/').any(is_random)
+}
+
+/// Returns true if the value is a path or the number of an address, which no secret is.
+fn is_path(value: &str) -> bool {
+    value.starts_with(['~', '.']) || value.contains(['/', '*']) || value.parse::<IpAddr>().is_ok()
 }
 
 /// Returns true if a word is as those of a key: long, of letters and digits, or with letters of both cases mixed.
@@ -543,17 +591,28 @@ mod tests {
             ("TOKEN=me@h; ssh $TOKEN", ""),
             ("PASSWORD=*; rm -rf $PASSWORD", ""),
             ("PASSWORD=src/lib; rm -rf $PASSWORD", ""),
+            ("docker build --secret id=npm,src=/root/.npmrc .", ""),
+            ("PGPASSWORD=/var/x psql", ""),
+            ("curl --key client.pem https://h.example", ""),
+            ("DB_HOST=db.example.com ./run", ""),
             ("TOKEN=x9; ls", "TOKEN=***; ls"),
+            // Nothing uses it by its name.
+            ("export DB_PASSWORD=p@ss.w0rd", "export DB_PASSWORD=***"),
+            ("wget --password=S3.cret h", "wget --password=*** h"),
+            (
+                "curl -d '{\"password\":\"p@ss.w0rd\",\"host\":\"db.example.com\"}' h",
+                "curl -d '{\"password\":\"***\",\"host\":\"db.example.com\"}' h",
+            ),
             (
                 "API_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY ls; TOKEN=x9",
                 "API_KEY=*** ls; TOKEN=***",
             ),
         ] {
             let expected = if expected.is_empty() { given } else { expected };
-            let arguments = json!({"command": given, "password": "x9"});
+            let arguments = json!({"command": given, "apiToken": "me@h.example"});
             let pending = pending(&[("terminal", arguments)]);
             let shown = pending.at_offset(0);
-            let expected = json!({"command": expected, "password": "***"});
+            let expected = json!({"command": expected, "apiToken": "***"});
             assert_eq!(json!(shown.actions[0].arguments), expected);
             assert_eq!(
                 shown.hidden,

@@ -10,12 +10,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use tokio::time::Instant;
-use upstream::redact::redacted_code;
+use upstream::redact::redacted_part;
 use upstream::text::fitting;
 
 use crate::OpenHands;
 use crate::api::{AgentServer, ApiResult, FileName, TaskId, event_kind, summary};
-use crate::git::{ChangesQuery, is_object_id, part_end};
+use crate::git::{ChangesQuery, Part, Window, is_object_id};
 use crate::task::{MAX_RESULT_BYTES, MAX_WHOLE_RESULT_BYTES, Report, ShortReport, TaskSnapshot};
 use crate::workspace::read_changes;
 
@@ -218,7 +218,7 @@ impl Tool for GetTaskChanges {
             ..ChangesQuery::default()
         };
         let changes = read_changes(&server, &task, &query).await?;
-        let (diff, next_offset) = changes.diff_text(offset, limit);
+        let (diff, next_offset) = changes.diff_text();
         let skipped = self.skip_files.unwrap_or_default() as usize;
         Ok(TaskChanges {
             task_id,
@@ -299,15 +299,13 @@ impl Tool for GetTaskPatch {
                  get_task_patch without it lists those with changes."
             )));
         }
-        let shown = part_end(&changes.diff, limit, changes.size.saturating_sub(offset));
-        let next = offset + shown as u64;
-        let part = changes.diff.get(..shown).unwrap_or_default();
-        let text = String::from_utf8_lossy(part);
-        let redacted = redacted_patch(&text);
+        let (part, next) = changes.part();
+        let text = String::from_utf8_lossy(part.bytes());
+        let redacted = redacted_patch(&part, &text);
         let (is_text, is_redacted) = (matches!(text, Cow::Borrowed(_)), redacted != text);
         let (patch, encoding) = match is_text || is_redacted {
             true => (redacted, None),
-            false => (STANDARD.encode(part), Some("base64")),
+            false => (STANDARD.encode(part.bytes()), Some("base64")),
         };
         if is_redacted {
             changes.warnings.push(PATCH_REDACTED);
@@ -319,28 +317,31 @@ impl Tool for GetTaskPatch {
             patch,
             encoding,
             size: changes.size,
-            next_cursor: (next < changes.size).then(|| format!("{}:{next}", changes.content)),
+            next_cursor: next.map(|next| format!("{}:{next}", changes.content)),
             repositories: changes.repositories,
             warnings: changes.warnings,
         })
     }
 }
 
-const PATCH_REDACTED: &str = "Secrets in the patch were replaced with ***, so git may refuse it.";
+const PATCH_REDACTED: &str =
+    "Secrets in the patch were replaced with ***: git refuses it, or writes *** in their place.";
 
 /// Redacts a patch, but for the bytes of binary files: they are compressed, so a secret is not visible in them, and by
 /// chance they may look like one.
-fn redacted_patch(patch: &str) -> String {
+fn redacted_patch(part: &Part<'_>, patch: &str) -> String {
     let (mut redacted, mut text) = (String::with_capacity(patch.len()), String::new());
+    let (mut before, after) = part.context();
     for line in patch.split_inclusive('\n') {
         if is_binary(line) {
-            redacted.push_str(&redacted_code(&std::mem::take(&mut text)));
+            redacted.push_str(&redacted_part(&before, &std::mem::take(&mut text), ""));
             redacted.push_str(line);
+            before = Cow::default();
         } else {
             text.push_str(line);
         }
     }
-    redacted.push_str(&redacted_code(&text));
+    redacted.push_str(&redacted_part(&before, &text, &after));
     redacted
 }
 
@@ -400,7 +401,7 @@ pub(crate) struct FilePart {
 }
 
 const REDACTED: &str = "Secrets in the part were replaced with ***.";
-pub(super) const LOSSY: &str = "Bytes that are not UTF-8 were replaced with \u{fffd}.";
+const LOSSY: &str = "Bytes that are not UTF-8 were replaced with \u{fffd}.";
 
 impl Tool for GetTaskFile {
     const NAME: &'static str = "get_task_file";
@@ -410,13 +411,14 @@ impl Tool for GetTaskFile {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<FilePart, ToolError> {
         let task_id = self.task_id;
-        let offset = u64::from(self.offset.unwrap_or(0));
         let length = u64::from(self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get));
+        let window = Window::new(self.offset.unwrap_or(0).into(), length);
         // Distinguishes a missing task from a missing file.
         let server = service.task_server(task_id, call).await?;
         server.conversation(task_id).await?;
-        let part = server.workspace_file(task_id, self.file.as_str(), offset, length);
-        let part = part.await.map_err(|failure| {
+        let name = self.file.as_str();
+        let file = server.workspace_file(task_id, name, window.start, window.length);
+        let file = file.await.map_err(|failure| {
             if failure.is_bad_request() {
                 ToolError::forbidden(
                     "The file is a link that leads out of the task's directory, so it is not shown.",
@@ -430,43 +432,42 @@ impl Tool for GetTaskFile {
                 failure.into()
             }
         })?;
-        // Whole lines, because half of a secret cannot be told from other words.
-        let left = part.size.saturating_sub(offset);
-        let text = text(&part.bytes, part_end(&part.bytes, part.bytes.len(), left));
-        let length = text.map_or(part.bytes.len(), str::len);
-        let end = offset + length as u64;
-        let lossy = match text {
-            Some(_) => None,
-            None => redacted_lossy(&part.bytes),
+        let part = window.part(&file.bytes);
+        let lines = part.lines(file.size);
+        let text = text(lines.bytes());
+        let (lossy, part) = match text {
+            Some(_) => (None, lines),
+            None => (redacted_lossy(&part), part),
         };
+        let end = part.end();
         Ok(FilePart {
             task_id,
-            size: part.size,
-            next_offset: (end < part.size && length > 0).then_some(end),
-            base64: (text.is_none() && lossy.is_none()).then(|| STANDARD.encode(&part.bytes)),
+            size: file.size,
+            next_offset: (end < file.size && !part.bytes().is_empty()).then_some(end),
+            base64: (text.is_none() && lossy.is_none()).then(|| STANDARD.encode(part.bytes())),
             warnings: match lossy {
                 Some(_) => vec![REDACTED, LOSSY],
                 None => vec![],
             },
-            text: text.map(|text| redacted_code(text).into_owned()).or(lossy),
+            text: text.map(|text| part.redacted(text).into_owned()).or(lossy),
         })
     }
 }
 
-/// The bytes before `end` as text; `None` if they are no text.
-fn text(bytes: &[u8], end: usize) -> Option<&str> {
-    let text = std::str::from_utf8(bytes.get(..end)?).ok();
+/// The bytes as text; `None` if they are no text.
+fn text(bytes: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(bytes).ok();
     text.filter(|text| !text.contains('\0'))
 }
 
-/// The bytes of a text in another encoding, if it has secrets, with these redacted; `None` if there is
-/// nothing to redact or the bytes are no text.
-pub(super) fn redacted_lossy(bytes: &[u8]) -> Option<String> {
-    if bytes.contains(&0) {
+/// A part of a text in another encoding, if it has secrets, with these redacted; `None` if there is nothing to redact or
+/// the part is no text.
+fn redacted_lossy(part: &Part<'_>) -> Option<String> {
+    if part.bytes().contains(&0) {
         return None;
     }
-    let lossy = String::from_utf8_lossy(bytes);
-    let redacted = redacted_code(&lossy);
+    let lossy = String::from_utf8_lossy(part.bytes());
+    let redacted = part.redacted(&lossy);
     (redacted != lossy).then(|| redacted.into_owned())
 }
 
@@ -605,7 +606,7 @@ fn parse_since(text: &str) -> Result<(&str, &str), ToolError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse_cursor, redacted_lossy, redacted_patch};
+    use super::{Window, parse_cursor, redacted_lossy, redacted_patch};
 
     #[test]
     fn bytes_of_binary_files_are_left_alone() {
@@ -614,10 +615,14 @@ mod tests {
         let binary = line(&"$".repeat(64 - token.len()));
         let patch = format!("GIT binary patch\nliteral 52\n{binary}\n+a {token}\n{binary}");
         let shown = patch.replace(&format!("+a {token}"), "+a ***");
-        assert_eq!(redacted_patch(&patch), shown);
+        let redacted = |patch: &str| {
+            let part = Window::new(0, 1_000).part(patch.as_bytes());
+            redacted_patch(&part, patch)
+        };
+        assert_eq!(redacted(&patch), shown);
         // Neither its length nor its letters are those of bytes.
         for other in [line("$"), format!("diff --git {token}\n")] {
-            assert!(!redacted_patch(&other).contains(&token), "{other}");
+            assert!(!redacted(&other).contains(&token), "{other}");
         }
     }
 
@@ -632,8 +637,9 @@ mod tests {
     fn secret_in_another_encoding_is_redacted() {
         let token = format!("ghp_{}", "a1B2".repeat(9));
         let file = [b"caf\xe9 ", token.as_bytes()].concat();
-        assert_eq!(redacted_lossy(&file).unwrap(), "caf\u{fffd} ***");
-        assert_eq!(redacted_lossy(b"caf\xe9"), None);
-        assert_eq!(redacted_lossy(&[&file[..], b"\0"].concat()), None);
+        let redacted = |file: &[u8]| redacted_lossy(&Window::new(0, 100).part(file));
+        assert_eq!(redacted(&file).unwrap(), "caf\u{fffd} ***");
+        assert_eq!(redacted(b"caf\xe9"), None);
+        assert_eq!(redacted(&[&file[..], b"\0"].concat()), None);
     }
 }

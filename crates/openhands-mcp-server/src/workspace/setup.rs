@@ -54,6 +54,10 @@ impl Directory {
         if relative.split('/').any(|part| part.starts_with(".mcp-")) {
             return Err("must not begin with .mcp-");
         }
+        // The terminal of OpenHands has the name in its prompt, in which a shell expands them.
+        if trimmed.contains(['$', '`']) {
+            return Err("must not contain '$' or '`'");
+        }
         Ok(Self(trimmed.to_owned()))
     }
 

@@ -11,6 +11,9 @@ if ! { cd -P -- "$dir" 2>/dev/null && [ -e .git ]; }; then
     exit 0
 fi
 run rev-parse -q --verify "refs/heads/$branch" >/dev/null || branch=
+# A branch that is checked out elsewhere stays.
+[ "$(run symbolic-ref -q HEAD)" = "refs/heads/$branch" ] ||
+    [ -z "$(run for-each-ref --format='%(worktreepath)' "refs/heads/$branch")" ] || branch=
 commits=$(run log --format='commit %h %s' HEAD ${branch:+"refs/heads/$branch"} \
     --not --exclude="${branch:-none}" --branches --remotes --tags) || exit 1
 status=$(run status --porcelain --ignored | sed -e t -e 's/^!! /ignored /;t' -e 's/^/file /') || exit 1

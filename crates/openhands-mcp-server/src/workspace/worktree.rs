@@ -32,6 +32,8 @@ pub(crate) async fn remove_worktree(
          case ${{other##*/}} in {id}|{id}-*) ;; *) continue ;; esac\n\
          run worktree remove --force -- \"$other\" || [ \"${{other##*/}}\" != \"${{dir##*/}}\" ] || exit 1\n\
          done || exit 1\n\
+         # One that is checked out elsewhere stays.\n\
+         [ -z \"$(run for-each-ref --format='%(worktreepath)' refs/heads/{branch})\" ] || exit 0\n\
          run rev-parse -q --verify refs/heads/{branch} >/dev/null || exit 0\n\
          run branch -q -D {branch}\n",
         dir = shell_quoted(directory),
@@ -94,9 +96,10 @@ impl UnsavedWork {
         lines.map(|(_, text)| text).collect()
     }
 
-    /// Returns true if nothing would be lost that is not ignored.
+    /// Returns true if nothing would be lost.
     pub(crate) fn is_empty(&self) -> bool {
-        self.of("commit").is_empty() && self.of("file").is_empty()
+        let kinds = ["commit", "file", "ignored"];
+        kinds.iter().all(|kind| self.of(kind).is_empty())
     }
 
     /// One sentence for each kind of what would be lost.
