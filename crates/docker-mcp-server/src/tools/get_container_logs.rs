@@ -32,7 +32,7 @@ pub(crate) struct GetContainerLogs {
     project: Option<ObjectName>,
     /// Only this service.
     service: Option<String>,
-    /// Lines of each; default 100, 0 if it follows.
+    /// Lines of each; default 100, 0 if only following.
     tail: Option<Bounded<0, 5000>>,
     /// Only newer than an age (`1h30m`) or RFC 3339 time.
     since: Option<Since>,
@@ -43,7 +43,7 @@ pub(crate) struct GetContainerLogs {
     grep: Option<Pattern>,
     /// Follow so long, over restarts.
     follow_seconds: Option<Bounded<1, 86_400>>,
-    /// Follow (default 20 s) until this matches a new line or one of `tail`.
+    /// Follow (default 20 s) until this matches one of `tail` or a new line.
     #[schemars(with = "Option<String>")]
     until_match: Option<Pattern>,
     /// Begin lines with times.
@@ -153,7 +153,8 @@ impl GetContainerLogs {
 
     fn query(&self) -> LogQuery {
         let follow = self.follows();
-        let is_new = follow && self.since.is_none();
+        // A text that is waited for may be there already.
+        let is_new = follow && self.since.is_none() && self.until_match.is_none();
         let default = if is_new { 0 } else { DEFAULT_TAIL };
         LogQuery {
             stdout: self.stream != Stream::Stderr,
