@@ -145,7 +145,7 @@ async fn other_bind_address_requires_token_or_insecure_no_auth() {
         (&["--bind", "::"], &[("MCP_TOKEN", " ")]),
     ] {
         let ended = ended(args, env);
-        assert_eq!(ended.code, 1);
+        assert_eq!(ended.code, 78);
         // Other tasks may log further lines.
         let mut lines = ended.stderr.lines();
         let stderr = lines.find(|line| line.contains("--bind"));
@@ -170,7 +170,7 @@ async fn token_file_without_token_prevents_the_start() {
     let empty = file(" \n");
     for path in [empty.to_str().unwrap(), "/no/such/token"] {
         let ended = ended(&["--token-file", path], &[]);
-        assert_eq!(ended.code, 1, "{path}");
+        assert_eq!(ended.code, 78, "{path}");
         assert_contains(&ended.stderr, "--token-file");
     }
 }

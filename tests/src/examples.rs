@@ -67,7 +67,7 @@ fn options_choose_among_functions_too() {
     let toolsets: Value = serde_json::from_str(&toolsets).unwrap();
     assert_eq!(toolsets, json!(["default"]));
     let refused = run(HELLO, &["--print-tools", "--toolsets", "more"], &[]);
-    assert_ne!(refused.code, 0);
+    assert_eq!(refused.code, 78);
     assert_contains(&refused.stderr, "--toolsets");
 }
 

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use mcp_core::server::{ChangeNotifier, Server};
 use mcp_core::tool::{Effect, ToolError, Toolset};
-use mcp_serve::Product;
+use mcp_serve::{Checkup, Product};
 
 use crate::docker::Docker;
 use crate::options::DockerOptions;
@@ -84,14 +84,19 @@ impl mcp_serve::Service for Docker {
         Ok(())
     }
 
-    async fn check(self: Arc<Self>, _: Arc<Server>) -> Result<String, Vec<String>> {
-        match self.engine.version(Duration::from_secs(5)).await {
-            Ok(version) => Ok(format!("Docker Engine {version} answers")),
-            Err(error) => Err(vec![error.message().to_owned()]),
-        }
+    async fn check(self: Arc<Self>, _: Arc<Server>) -> Checkup {
+        let asked = self.engine.version(Duration::from_secs(5)).await;
+        let answer = asked.map(|version| format!("Docker Engine {version} answers"));
+        Checkup::of(answer)
     }
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
+        if server.has_tool("execute_command") && !self.policy.exec {
+            tracing::warn!(
+                "execute_command is offered and refuses every call: start the server with --allow-exec, or without the \
+                 toolset exec"
+            );
+        }
         let all = tools::all();
         let missing = all.names().filter(|name| !server.has_tool(name));
         let _ = self.not_offered.set(missing.cloned().collect());

@@ -312,10 +312,7 @@ fn reason(error: &(dyn StdError + 'static)) -> Option<String> {
     if let Some(file) = error.downcast_ref::<FileError>() {
         return Some(file.to_string());
     }
-    let of_program = error.downcast_ref().and_then(of_program);
-    of_program
-        .or_else(|| of_connection(error))
-        .map(str::to_owned)
+    of_connection(error).map(str::to_owned)
 }
 
 /// The reason of the network or of the operating system.
@@ -336,17 +333,6 @@ fn of_connection(error: &(dyn StdError + 'static)) -> Option<&'static str> {
         Some(io::ErrorKind::TimedOut) => Some("no connection in time"),
         Some(io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable) => {
             Some("there is no route to it")
-        }
-        _ => None,
-    }
-}
-
-/// The reason why a program cannot be started.
-fn of_program(error: &io::Error) -> Option<&'static str> {
-    match error.kind() {
-        io::ErrorKind::NotFound => Some("there is no such program, or no such working directory"),
-        io::ErrorKind::PermissionDenied => {
-            Some("it is not a program, or may not be executed by this user")
         }
         _ => None,
     }

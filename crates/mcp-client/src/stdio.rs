@@ -77,8 +77,10 @@ impl Stdio {
         let peer = command.name();
         // `spawn` needs one, too.
         runtime()?;
-        let child =
-            ChildProcess::spawn(&command).map_err(|error| Error::unreachable(&peer, error))?;
+        let child = ChildProcess::spawn(&command).map_err(|error| match command.fault(&error) {
+            Some(fault) => Error::unreachable(&peer, fault),
+            None => Error::unreachable(&peer, error),
+        })?;
         Self::start(peer, true, inbound, |it| supervise(child, it))
     }
 

@@ -10,11 +10,15 @@ use crate::jsonrpc::{
     PARSE_ERROR,
 };
 use crate::revision::{MODERN, Revision};
+use crate::suggestion::nearest;
 use crate::tool::{ArgumentError, RpcError, ToolError, ToolErrorKind};
 
 /// The page that says of each kind what it means and what to do. A branch that is never renamed, since the address
 /// is in programs. Results with `isError` have no such address: a model reads them, and pays for each word.
 const HELP: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/errors.md");
+
+/// Most similar names that the error of an unknown tool tells.
+const MAX_SIMILAR: usize = 5;
 
 /// A failed request, by kind. [`Error::render`] gives the number of the kind in each dialect.
 #[derive(Debug)]
@@ -142,15 +146,21 @@ impl Error {
             _ => ErrorCodes::Spec,
         };
         let (_, title, detail) = self.words();
-        let message = match (profile, detail) {
+        let mut message = match (profile, detail) {
             (_, Some(detail)) if title.is_empty() => detail,
             (ErrorCodes::Spec, Some(detail)) => format!("{title}: {detail}"),
             _ => title.to_owned(),
         };
-        let mut data = self.data(profile);
+        let mut data = self.data(era, profile);
         // The unversioned era has the data of the seeds, exactly.
         if era != Era::Unversioned {
             data["help"] = format!("{HELP}#{}", self.kind()).into();
+        }
+        if let Some(similar) = self.similar_tools(era) {
+            message += &match similar.first() {
+                Some(nearest) => format!("; did you mean {nearest:?}?"),
+                None => "; tools/list has the names of all tools".to_owned(),
+            };
         }
         for value in data.as_object_mut().into_iter().flatten() {
             if let (_, Value::String(text)) = value {
@@ -246,7 +256,23 @@ impl Error {
         }
     }
 
-    fn data(&self, profile: ErrorCodes) -> Value {
+    /// The tools with almost the name that was asked for. `None` for other errors, and for the seeds, whose errors have the
+    /// whole list.
+    fn similar_tools(&self, era: Era) -> Option<Vec<&str>> {
+        let Self::ToolNotFound {
+            name,
+            available,
+            is_internal: false,
+        } = self
+        else {
+            return None;
+        };
+        let mut similar = nearest(name, available.iter().map(String::as_str));
+        similar.truncate(MAX_SIMILAR);
+        (era != Era::Unversioned).then_some(similar)
+    }
+
+    fn data(&self, era: Era, profile: ErrorCodes) -> Value {
         let mut data = json!({"kind": self.kind()});
         match self {
             Self::Parse(detail) => data["detail"] = json!(detail),
@@ -275,7 +301,10 @@ impl Error {
                 name, available, ..
             } => {
                 data["toolName"] = json!(name);
-                data["availableTools"] = json!(available);
+                match self.similar_tools(era) {
+                    Some(similar) => data["similarTools"] = json!(similar),
+                    None => data["availableTools"] = json!(available),
+                }
             }
             Self::Unauthorized(found) => data["reason"] = json!(found.problem()),
             Self::TooManyInFlight(limit) | Self::TooLarge(limit) => data["limit"] = json!(limit),

@@ -5,6 +5,7 @@ pub fn suggestion<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Strin
     let names: Vec<&str> = names.collect();
     match nearest(name, names.iter().copied()).first() {
         Some(nearest) => format!("; did you mean {nearest:?}?"),
+        None if names.is_empty() => "; there are none".to_owned(),
         None => format!("; there are: {}", names.join(", ")),
     }
 }
@@ -37,6 +38,9 @@ mod tests {
         assert_eq!(nearest("web"), ["shop-web-1"]);
         assert_eq!(nearest("rediss"), ["redis"]);
         assert_eq!(nearest("shop-db")[0], "shop-db-1");
+        let tools = ["docker__list_images", "docker__list_containers"];
+        let nearest_tool = super::nearest("list_containers", tools.into_iter());
+        assert_eq!(nearest_tool[0], "docker__list_containers");
         for none in ["zzz", "b", ""] {
             assert_eq!(nearest(none), [""; 0], "{none}");
         }
@@ -47,5 +51,6 @@ mod tests {
         let told = |name| suggestion(name, ["port", "host"].into_iter());
         assert_eq!(told("prot"), "; did you mean \"port\"?");
         assert_eq!(told("xyz"), "; there are: port, host");
+        assert_eq!(suggestion("xyz", [].into_iter()), "; there are none");
     }
 }

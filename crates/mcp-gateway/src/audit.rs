@@ -10,7 +10,7 @@ use gateway_store::events::{
     OwnTexts, TraceId, kind, trace_of,
 };
 use mcp_core::jsonrpc::{member, string};
-use mcp_core::server::{Audit, AuditedRequest, RequestEnd};
+use mcp_core::server::{Audit, AuditedRequest, DeniedBy, RequestEnd};
 use parking_lot::Mutex;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -85,11 +85,18 @@ impl Audit for RequestAudit {
             error_code,
             ..FinishedRequest::default()
         };
-        if let Some(text) = request.failure {
+        if outcome != Outcome::Ok {
+            let kind = match request.denial.map(|denial| denial.by) {
+                Some(DeniedBy::Limit) => "rate_limited",
+                // Its client may be told that the item does not exist.
+                Some(_) => "forbidden",
+                None => request.kind.unwrap_or("internal"),
+            };
+            let text = request.failure.unwrap_or_default();
             let own = OwnTexts::of_params(request.params);
             match request.end {
-                RequestEnd::Failed(None) => finished.fail_with_content(text, &own),
-                _ => finished.fail("request_error", text, &own),
+                RequestEnd::Failed(None) => finished.fail_with_content(kind, text, &own),
+                _ => finished.fail(kind, text, &own),
             }
         }
         let trace = trace.unwrap_or_else(TraceId::new_v4);

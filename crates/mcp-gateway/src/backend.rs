@@ -187,6 +187,14 @@ impl Backend {
         }
     }
 
+    /// The reason why its own service cannot be used, if it tells that.
+    pub(crate) async fn degraded(&self) -> Option<String> {
+        match &self.config.target {
+            Target::Http(remote) => connect::degraded(remote).await,
+            Target::Child(_) => None,
+        }
+    }
+
     /// True if its lists are those of a server that can be called.
     pub(crate) fn has_listed(&self) -> bool {
         self.is_up() && self.status.borrow().server.is_some()

@@ -63,15 +63,29 @@ fn load(options: Options) -> Result<Config, Failure> {
 /// Opens the database of a gateway with these options, and reads its state.
 fn open(options: Options) -> Result<(Database, Config), Failure> {
     let config = load(options)?;
-    if config.events == StoreLocation::Memory {
-        let text = "the events of this gateway are in memory, and so is its state: set a file or a database as \
-            `store` under [events], or with --events";
-        return Err(Failure(CONFIG_ERROR, text.to_owned()));
-    }
+    require_store(&config.events)?;
     let database = Database::start(config.events.clone(), config.retention.clone(), None);
     let database = database.map_err(|error| Failure::new(error.to_string()))?;
     wait(database.state.refresh())?.map_err(Failure::unavailable)?;
     Ok((database, config))
+}
+
+/// Refuses a store in memory, and a file that no gateway has made: to open it would create it.
+fn require_store(location: &StoreLocation) -> Result<(), Failure> {
+    match location {
+        StoreLocation::Memory => {
+            let text = "the events of this gateway are in memory, and so is its state: set a file or a database as \
+                `store` under [events], or with --events";
+            Err(Failure(CONFIG_ERROR, text.to_owned()))
+        }
+        StoreLocation::File(path) if !path.exists() => Err(Failure::new(format!(
+            "no gateway has stored anything at {}. Without `store` and --events, this is in the state folder of the \
+             user who runs the command; the gateway of a service has its own under /var/lib/mcp-gateway: set \
+             XDG_STATE_HOME to that folder, or run the command as the user of the service",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Waits for the database.

@@ -16,7 +16,7 @@ use gateway_store::state::{EntryChange, EntryKind, Expected, StateStore};
 use mcp_core::metrics::Durations;
 use mcp_core::server::{Access, ChangeNotifier, Server, ServerItems, TaskStore};
 use mcp_core::tool::{Call, Effect, ToolError};
-use mcp_serve::{OwnPaths, Registry, ServiceParts, SharedSessions, TokenOwners};
+use mcp_serve::{Checkup, OwnPaths, Registry, ServiceParts, SharedSessions, TokenOwners};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -217,7 +217,9 @@ impl Gateway {
                 continue;
             }
             let status = if reason.is_fault() {
-                tracing::warn!(backend = %key, "not used: {reason}");
+                let (place, advice) = (self.source.place_of(reason), reason.advice(key));
+                let advice = advice.unwrap_or_default();
+                tracing::warn!(backend = %key, "not used: {place}: {reason}. {advice}");
                 EventStatus::Failure
             } else {
                 tracing::info!(backend = %key, "not used: {reason}");
@@ -392,6 +394,11 @@ impl mcp_serve::Service for Gateway {
             return Err(ToolError::unavailable(lost));
         }
         let (backends, config) = (self.backends(), self.config());
+        // A bridge has no `gateway_status`.
+        let alone = backends.values().find(|backend| backend.config.is_alone);
+        if let Some(backend) = alone.filter(|backend| !backend.is_up()) {
+            return Err(backend.down(&backend.status()));
+        }
         let down = backends.iter().filter(|(_, backend)| !backend.is_up());
         let unusable = config.disabled().filter(|(_, reason)| reason.is_fault());
         let keys = down.map(|(key, _)| key).chain(unusable.map(|(key, _)| key));
@@ -405,7 +412,7 @@ impl mcp_serve::Service for Gateway {
         )))
     }
 
-    async fn check(self: Arc<Self>, _: Arc<Server>) -> Result<String, Vec<String>> {
+    async fn check(self: Arc<Self>, _: Arc<Server>) -> Checkup {
         let config = self.config();
         self.apply(Config::clone(&config));
         let backends = self.backends();
@@ -425,13 +432,21 @@ impl mcp_serve::Service for Gateway {
         let (open, others): (Vec<_>, Vec<_>) = unmatched.iter().partition(|rule| rule.opens);
         let open = open.into_iter().map(ToString::to_string);
         let problems: Vec<String> = unusable.chain(down).chain(open).collect();
-        if !problems.is_empty() {
-            let others = others.into_iter().map(ToString::to_string);
-            return Err(problems.into_iter().chain(others).collect());
+        let up = backends.values().filter(|backend| backend.is_up());
+        let asked = up.map(|backend| async {
+            let reason = backend.degraded().await?;
+            Some(format!("backends.{} is degraded: {reason}", backend.key))
+        });
+        let degraded = futures_util::future::join_all(asked).await;
+        let degraded: Vec<String> = degraded.into_iter().flatten().collect();
+        let answering = backends.len() - degraded.len();
+        let others = others.into_iter().map(ToString::to_string);
+        Checkup {
+            answer: (problems.is_empty() && (answering > 0 || degraded.is_empty()))
+                .then(|| format!("{answering} of its backends answer")),
+            warnings: degraded.into_iter().chain(others).collect(),
+            problems,
         }
-        let answer = format!("{} of its backends answer", backends.len());
-        let others = others.into_iter().map(|rule| format!("; {rule}"));
-        Ok(answer + &others.collect::<String>())
     }
 
     fn follow_tokens(&self, owners: TokenOwners) {

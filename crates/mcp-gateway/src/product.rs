@@ -89,9 +89,12 @@ fn unused(options: &GatewayOptions) -> Vec<Problem> {
     };
     let unusable = config.disabled().filter(|(_, reason)| reason.is_fault());
     let unusable = unusable.map(|(key, reason)| Problem {
-        place: source.file().unwrap_or_else(|| "--backend".to_owned()),
+        place: source.place_of(reason),
         field: format!("backends.{key}"),
-        text: format!("is not used: {reason}"),
+        text: format!(
+            "is not used: {reason}. {}",
+            reason.advice(key).unwrap_or_default()
+        ),
     });
     unusable.collect()
 }

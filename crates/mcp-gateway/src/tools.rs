@@ -77,10 +77,11 @@ impl Tool for CallTool {
             let may_call = viewer.allows_missing(&self.name);
             let missing = may_call.then(|| gateway.why_missing(&self.name, viewer.view()));
             return Err(missing.flatten().unwrap_or_else(|| {
-                ToolError::not_found(format!(
+                let text = format!(
                     "There is no tool {:?}; find tools with search_tools.",
                     &*self.name
-                ))
+                );
+                ToolError::new(ToolErrorKind::ToolNotFound, text)
             }));
         };
         if let Some(admission) = gateway.admission() {

@@ -190,6 +190,21 @@ pub(crate) fn refuse(server: &str, problems: &[Problem]) -> ExitCode {
     ExitCode::from(UNUSABLE)
 }
 
+/// Makes an error one of the configuration, which decides the exit code.
+pub(crate) fn unusable(error: anyhow::Error) -> anyhow::Error {
+    Problem::new(format!("{error:#}")).into()
+}
+
+/// Prints the error with which a server has ended. Returns its exit code.
+pub(crate) fn fail(server: &str, error: &anyhow::Error) -> ExitCode {
+    if let Some(problem) = error.downcast_ref() {
+        return refuse(server, std::slice::from_ref(problem));
+    }
+    // The log may not have been started.
+    let _ = writeln!(std::io::stderr(), "{server}: {error:#}");
+    ExitCode::FAILURE
+}
+
 /// Reads the options without the file; `None` for `--help`.
 fn given(command: &clap::Command, args: &[OsString]) -> Option<ArgMatches> {
     // The file may have what is missing.
@@ -556,6 +571,8 @@ impl fmt::Display for Problem {
         f.write_str(&self.text)
     }
 }
+
+impl std::error::Error for Problem {}
 
 #[derive(Debug, Serialize)]
 pub(crate) struct SetOption {

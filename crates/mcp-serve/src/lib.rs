@@ -32,7 +32,9 @@ pub use options::{Command, Options};
 pub use product::{Configuration, NoOptions, Product};
 pub use run::Running;
 pub use secret::Secret;
-pub use service::{OwnPaths, PageData, Service, ServiceParts, SharedSessions, TokenOwners};
+pub use service::{
+    Checkup, OwnPaths, PageData, Service, ServiceParts, SharedSessions, TokenOwners,
+};
 pub use state::{create_private, state_folder};
 pub use tls::Tls;
 pub use tokens::Tokens;

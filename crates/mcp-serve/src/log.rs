@@ -7,6 +7,8 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
 
+use crate::Problem;
+
 /// Starts the log with `filter`, which has the syntax of `RUST_LOG` (`info`, `mcp_serve=debug`), and the export of
 /// spans, if there is one.
 pub(crate) fn start(
@@ -32,5 +34,7 @@ pub(crate) fn start(
 
 pub(crate) fn filter(filter: &str) -> anyhow::Result<EnvFilter> {
     let parsed = EnvFilter::builder().parse(filter);
-    parsed.map_err(|error| anyhow::anyhow!("--log {filter:?} is not a log filter: {error}"))
+    parsed.map_err(|error| {
+        Problem::new(format!("--log {filter:?} is not a log filter: {error}")).into()
+    })
 }

@@ -261,7 +261,15 @@ impl Options {
         let text = secret
             .text()
             .context("cannot read the file named by --token-file")?;
-        let tokens = Arc::new(Tokens::parse(&text)?);
+        let tokens = Tokens::parse(&text).map_err(|error| match secret.is_file() {
+            true => error.context("--token-file (MCP_TOKEN_FILE)"),
+            // A value of one line needs no number of it.
+            false if text.trim().lines().count() == 1 => {
+                anyhow::anyhow!("--token (MCP_TOKEN) {}", error.root_cause())
+            }
+            false => error.context("--token (MCP_TOKEN)"),
+        });
+        let tokens = Arc::new(tokens?);
         // The last token of a file may have been revoked.
         if tokens.is_empty() && secret.is_file() && !text.trim().is_empty() {
             tracing::warn!(

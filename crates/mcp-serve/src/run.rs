@@ -26,8 +26,8 @@ use crate::options::ConfiguredTokens;
 use crate::telemetry::Telemetry;
 use crate::tools::ChosenTools;
 use crate::{
-    Command, Options, Product, Service, ServiceParts, SharedSessions, Tls, config, key, log, print,
-    stdio,
+    Command, Options, Problem, Product, Service, ServiceParts, SharedSessions, Tls, config, key,
+    log, print, stdio,
 };
 
 /// Timeout of [`Service::ready`] before the first request is answered.
@@ -92,29 +92,28 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         let name = self.identity.name.clone();
         match self.serve(command, options) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                // The log may not have been started.
-                let _ = writeln!(std::io::stderr(), "{name}: {error:#}");
-                ExitCode::FAILURE
-            }
+            Err(error) => config::fail(&name, &error),
         }
     }
 
     /// Serves with these options of its own, and with those of every server in `args`: the command line and the
     /// variables of the environment do not count.
-    ///
-    /// # Errors
-    /// If an option is unusable, or the port or a thread is not to be had.
-    pub fn serve_with<'a>(
-        self,
-        options: O,
-        args: impl IntoIterator<Item = &'a str>,
-    ) -> anyhow::Result<()> {
+    pub fn serve_with<'a>(self, options: O, args: impl IntoIterator<Item = &'a str>) -> ExitCode {
         let command = Options::augment_args(clap::Command::new("options").no_binary_name(true));
         let command = command.mut_args(|arg| arg.env(Resettable::<OsStr>::Reset));
-        let common = Options::from_arg_matches(&command.try_get_matches_from(args)?)?;
-        let product = options;
-        self.serve(Command { product, common }, Vec::new())
+        let parsed = command.try_get_matches_from(args);
+        let name = self.identity.name.clone();
+        let served = parsed
+            .and_then(|matches| Options::from_arg_matches(&matches))
+            .map_err(anyhow::Error::from)
+            .and_then(|common| {
+                let product = options;
+                self.serve(Command { product, common }, Vec::new())
+            });
+        match served {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => config::fail(&name, &error),
+        }
     }
 
     /// Starts the server inside of another program, which mounts the returned [`HttpService`] in its
@@ -161,7 +160,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             random: key::handle,
         };
         let tools = ChosenTools::new(self.all_tools(&command.product), options)?;
-        let service = Arc::new((self.connect)(command.product)?);
+        let service = Arc::new((self.connect)(command.product).map_err(config::unusable)?);
         let (tools, why_missing) = tools.bind(&service);
         let parts = service.parts();
         let features = ServerFeatures {
@@ -211,8 +210,8 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             .long_about(format!(
                 "{about}\n\nAn MCP server. It serves HTTP (POST /mcp on 127.0.0.1:{port}), or \
                  with --stdio the client that started it. Every option can also be set by the \
-                 environment variable named with it, or stand in the file that --config names; the \
-                 command line overrides both, and a variable the file. The OTEL_* variables of \
+                 environment variable named with it, or in the file that --config names. The command \
+                 line overrides variables, and variables override the file. The OTEL_* variables of \
                  OpenTelemetry export traces."
             ))
             // Not `mut_arg`, which puts its argument last.
@@ -237,7 +236,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
     }
 
     fn key(&self, command: &Command<O>) -> anyhow::Result<Key> {
-        self.check_key(command)?;
+        self.check_key(command).map_err(config::unusable)?;
         let (name, options) = (&self.identity.name, &command.common);
         let secret = options.session_key.as_deref();
         match options.stdio {
@@ -282,13 +281,16 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             let key = self.key(&command)?;
             let tokens = match options.stdio {
                 true => None,
-                false => Some((options.tokens()?, options.tls()?)),
+                false => {
+                    let tokens = options.tokens().map_err(config::unusable)?;
+                    Some((tokens, options.tls().map_err(config::unusable)?))
+                }
             };
             let stop = stop_on_signals()?;
             let mut running = self.start(command, &key).await?;
             anyhow::ensure!(
                 options.stdio || running.parts.view.is_none(),
-                "--view is for --stdio; over HTTP the path /mcp/NAME names a view"
+                Problem::new("--view is for --stdio; over HTTP the path /mcp/NAME names a view")
             );
             let server = Arc::clone(&running.server);
             let served = match tokens {

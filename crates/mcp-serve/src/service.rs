@@ -45,20 +45,12 @@ pub trait Service: Send + Sync + 'static {
         std::future::ready(Ok(()))
     }
 
-    /// Asks for the command `doctor` whether it would serve calls, and returns what answers,
-    /// with its version.
-    ///
-    /// # Errors
-    /// The reasons why it would not.
-    fn check(
-        self: Arc<Self>,
-        server: Arc<Server>,
-    ) -> impl Future<Output = Result<String, Vec<String>>> + Send {
+    /// Asks for the command `doctor` whether it would serve calls.
+    fn check(self: Arc<Self>, server: Arc<Server>) -> impl Future<Output = Checkup> + Send {
         let _ = server;
         async move {
             let asked = self.probe().await;
-            asked.map_err(|error| vec![error.message().to_owned()])?;
-            Ok("it answers and accepts the key".to_owned())
+            Checkup::of(asked.map(|()| "it answers and accepts the key".to_owned()))
         }
     }
 
@@ -102,6 +94,29 @@ pub trait Service: Send + Sync + 'static {
 }
 
 impl Service for () {}
+
+/// The findings of [`Service::check`].
+#[derive(Debug, Default)]
+pub struct Checkup {
+    /// Names what answers, with its version; `None` if it would not serve calls.
+    pub answer: Option<String>,
+    /// Doubts about what it serves.
+    pub warnings: Vec<String>,
+    /// The reasons why it would not serve all calls.
+    pub problems: Vec<String>,
+}
+
+impl Checkup {
+    /// The finding of one question.
+    pub fn of(asked: Result<String, ToolError>) -> Self {
+        let mut found = Self::default();
+        match asked {
+            Ok(answer) => found.answer = Some(answer),
+            Err(error) => found.problems.push(error.message().to_owned()),
+        }
+        found
+    }
+}
 
 /// The parts of a service beside its tools: those of a gateway.
 #[derive(Clone, Default)]

@@ -7,7 +7,7 @@ use mcp_core::registry::BoundItems;
 use mcp_core::server::WhyMissing;
 use mcp_core::tool::{DEFAULT_TOOLSET, ToolDefinition, ToolError, Toolset};
 
-use crate::{Options, Service};
+use crate::{Options, Problem, Service};
 
 pub(crate) struct ChosenTools<S> {
     pub(crate) toolset: Toolset<S>,
@@ -26,7 +26,9 @@ impl<S: Service> ChosenTools<S> {
         let declared: Vec<_> = declared.collect();
         let mut toolset = all.choose(&options.toolsets).map_err(|unknown| {
             let names = groups.join(", ");
-            anyhow::anyhow!("--toolsets: there is no toolset {unknown:?}; there are all, {names}")
+            Problem::new(format!(
+                "--toolsets: there is no toolset {unknown:?}; there are all, {names}"
+            ))
         })?;
         let of_toolsets: Vec<String> = toolset.names().cloned().collect();
         if options.read_only {

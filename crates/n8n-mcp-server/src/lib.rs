@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use mcp_core::server::{ChangeNotifier, Server};
 use mcp_core::tool::ToolError;
-use mcp_serve::{Product, Service};
+use mcp_serve::{Checkup, Product, Service};
 
 use crate::service::{N8n, Options};
 
@@ -74,11 +74,10 @@ impl Service for N8n {
         Ok(self.api.probe().await?)
     }
 
-    async fn check(self: Arc<Self>, _: Arc<Server>) -> Result<String, Vec<String>> {
+    async fn check(self: Arc<Self>, _: Arc<Server>) -> Checkup {
         let asked = self.probe().await;
-        asked.map_err(|error| vec![error.message().to_owned()])?;
         // Nothing more of its version is shown to a key.
-        Ok("n8n 2 answers and accepts the key".to_owned())
+        Checkup::of(asked.map(|()| "n8n 2 answers and accepts the key".to_owned()))
     }
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {

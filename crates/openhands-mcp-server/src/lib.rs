@@ -45,7 +45,7 @@ use std::sync::Arc;
 
 use mcp_core::server::{ChangeNotifier, Server};
 use mcp_core::tool::ToolError;
-use mcp_serve::{Product, Service};
+use mcp_serve::{Checkup, Product, Service};
 
 use crate::options::Options;
 use crate::service::OpenHands;
@@ -82,12 +82,13 @@ impl Service for OpenHands {
         Ok(self.servers.check().await?)
     }
 
-    async fn check(self: Arc<Self>, _: Arc<Server>) -> Result<String, Vec<String>> {
-        let told = |error: ToolError| vec![error.message().to_owned()];
-        self.probe().await.map_err(told)?;
-        let service = self.servers.describe().await;
-        let service = service.map_err(|failure| told(failure.into()))?;
-        Ok(format!("{service} answers and accepts the key"))
+    async fn check(self: Arc<Self>, _: Arc<Server>) -> Checkup {
+        let asked = async {
+            self.probe().await?;
+            let service = self.servers.describe().await?;
+            Ok(format!("{service} answers and accepts the key"))
+        };
+        Checkup::of(asked.await)
     }
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {

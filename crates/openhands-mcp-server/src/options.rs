@@ -129,7 +129,7 @@ pub(crate) struct Options {
     pub(crate) max_cost: Option<f64>,
 
     /// Let all principals (names of bearer tokens) see and control all tasks and directories of the
-    /// agent server; otherwise each sees its own, and those that no principal has created
+    /// agent server; otherwise each principal sees its own tasks, and the tasks that no principal has created
     #[arg(long, env = "OPENHANDS_SHARE_TASKS")]
     #[arg(hide_short_help = true)]
     pub(crate) share_tasks: bool,

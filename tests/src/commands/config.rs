@@ -148,6 +148,53 @@ fn details_of_issuers_stand_in_the_file_only() {
 }
 
 #[test]
+fn option_that_cannot_be_used_is_a_wrong_configuration() {
+    let (wiki, url) = ("wiki=http://127.0.0.1:1/mcp", "http://127.0.0.1:1/mcp");
+    for (server, args, told) in [
+        (
+            "docker-mcp-server",
+            &["--toolsets", "nope"][..],
+            "--toolsets: there is no toolset \"nope\"",
+        ),
+        (
+            "docker-mcp-server",
+            &["--token", "short"],
+            "--token (MCP_TOKEN) has a token of fewer than 16 characters",
+        ),
+        ("docker-mcp-server", &["--log", "=="], "is not a log filter"),
+        (
+            "mcp-gateway",
+            &["--backend", "foo"],
+            "must be `NAME=COMMAND`",
+        ),
+        (
+            "mcp-gateway",
+            &["--stdio", "--events", "memory", "--view", "x"],
+            "--view: there is no view \"x\"; there are none",
+        ),
+        (
+            "mcp-gateway",
+            &["login", "x", "--backend", wiki],
+            "there is no backend \"x\"; there are: wiki",
+        ),
+        (
+            "mcp-gateway",
+            &["login", "wiki", "--backend", wiki],
+            "write `token = \"${NAME}\"` or `token = \"file:PATH\"` into [backends.wiki]",
+        ),
+        (
+            "mcp-gateway",
+            &["bridge", url, "--token-env", "UNSET"],
+            "--token-env: the variable UNSET is not set",
+        ),
+    ] {
+        let ended = run(server, args, &[]);
+        assert_eq!(ended.code, 78, "{args:?}: {}", ended.stderr);
+        assert_contains(&ended.stderr, told);
+    }
+}
+
+#[test]
 fn file_that_cannot_be_used_stops_the_start_and_shows_no_secret() {
     let folder = Folder::new();
     for server in SERVERS {

@@ -53,9 +53,19 @@ async fn unknown_tool_is_an_invalid_parameter() {
     for dialect in Dialect::ALL {
         let reply = server.call_as(dialect, "invalid_tool", "{}").await;
         let error = refused(&reply, 200, -32602, json!(1));
-        assert_eq!(error["message"], "Tool not found: invalid_tool");
-        let available = error["data"]["availableTools"].as_array().unwrap();
-        assert!(available.contains(&json!("echo")), "{error}");
+        let (hint, list) = match dialect {
+            Dialect::Unversioned => ("", "availableTools"),
+            _ => ("; tools/list has the names of all tools", "similarTools"),
+        };
+        assert_eq!(
+            error["message"],
+            format!("Tool not found: invalid_tool{hint}")
+        );
+        assert!(error["data"][list].is_array(), "{error}");
+        let reply = server.call_as(dialect, "eccho", "{}").await;
+        let error = refused(&reply, 200, -32602, json!(1));
+        let names = error["data"][list].as_array().unwrap();
+        assert!(names.contains(&json!("echo")), "{error}");
     }
     // Seed 001 has another code.
     for dialect in [Dialect::Unversioned, Dialect::Legacy("2025-11-25")] {

@@ -116,11 +116,13 @@ impl At<'_> {
     }
 }
 
-/// The answer to a request for `name`, without the name, and without the list of available tools.
+/// The answer to a request for `name`, without the name, and without the names that are like it.
 pub(super) fn shape(reply: &Reply, name: &str) -> String {
     let error = reply.json()["error"].clone();
     assert!(error.is_object(), "{reply:?}");
-    let text = json!([error["code"], error["message"], error["data"]["kind"]]).to_string();
+    let message = error["message"].as_str().unwrap();
+    let message = message.split(['?', ';']).next();
+    let text = json!([error["code"], message, error["data"]["kind"]]).to_string();
     text.replace(name, "NAME")
 }
 

@@ -54,16 +54,16 @@ pub(super) async fn assert_each_call_is_recorded_once(gateway: &Gateway, wanted:
 /// a client sends as a name.
 #[tokio::test]
 async fn every_request_of_a_person_is_recorded() {
-    /// The method and the parameters; the item and the outcome of the event.
+    /// The method and the parameters; the item, the outcome and the kind of the event.
     const ROWS: &str = r#"
 tools/call {"name": "gateway_status", "arguments": {}} => gateway_status ok
-tools/call {"name": "get_events", "arguments": {"sk-proj-abcdefghijklmnopqrstuvwxyz0123456789": 1}} => get_events failed
-mcp.callTool {"name": "nothing", "arguments": {}} => nothing failed
-tools/call {"name": "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789", "arguments": {}} => *** failed
-resources/read {"uri": "x://none?token=s3cret"} => x://none?token=*** failed
-prompts/get {"name": "none", "arguments": {}} => none failed
+tools/call {"name": "get_events", "arguments": {"sk-proj-abcdefghijklmnopqrstuvwxyz0123456789": 1}} => get_events failed invalid_params
+mcp.callTool {"name": "nothing", "arguments": {}} => nothing failed tool_not_found
+tools/call {"name": "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789", "arguments": {}} => *** failed tool_not_found
+resources/read {"uri": "x://none?token=s3cret"} => x://none?token=*** failed resource_not_found
+prompts/get {"name": "none", "arguments": {}} => none failed prompt_not_found
 completion/complete {"ref": {"type": "ref/prompt", "name": "b__test_simple_prompt"}, "argument": {"name": "a", "value": "s3cret"}} => b__test_simple_prompt ok
-tools/call {"name": "b__greet", "arguments": {"name": "Ada", "s3cret": 1}} => b__greet failed
+tools/call {"name": "b__greet", "arguments": {"name": "Ada", "s3cret": 1}} => b__greet failed tool_error
 tools/call {"name": "gateway_restart", "arguments": {"backend": "b"}} => gateway_restart ok
 "#;
     let gateway = Gateway::guarded(&["ada"], "[backends.b]\nFIXTURE\n", &[]).await;
@@ -85,11 +85,16 @@ tools/call {"name": "gateway_restart", "arguments": {"backend": "b"}} => gateway
         has_last.then_some(found)
     })
     .await;
-    for (request, (item, outcome)) in rows {
+    for (request, (item, end)) in rows {
         let mut facts = events.iter();
         let facts = facts.find(|facts| facts["item"] == item || facts["tool_name"] == item);
         let facts = facts.unwrap_or_else(|| panic!("{request:?}: {events:?}"));
+        let (outcome, kind) = match end.split_once(' ') {
+            Some((outcome, kind)) => (outcome, json!(kind)),
+            None => (end, json!(null)),
+        };
         assert_has!(facts, {"principal": "ada", "outcome": outcome});
+        assert_eq!(facts["kind"], kind, "{facts}");
     }
     for secret in ["sk-proj-abcdefghijklmnopqrstuvwxyz0123456789", "s3cret"] {
         assert_lacks(&json!(events), secret);

@@ -209,13 +209,22 @@ async fn tool_that_was_never_approved_hides_none_of_another_backend() {
 }
 
 #[tokio::test]
-async fn pins_of_a_gateway_without_a_store_are_not_found() {
+async fn decisions_of_a_gateway_without_a_store_are_not_found() {
     let folder = Folder::new();
     let config = "[backends.b]\nurl = \"http://127.0.0.1:1/mcp\"\n";
     folder.write("gateway.toml", config);
-    let (code, text) = folder.command("memory", &["pins", "list"]).await;
-    assert_eq!(code, 78, "{text}");
-    assert_contains(&text, "are in memory");
+    let file = folder.path("none.db");
+    for command in ["approvals", "pins"] {
+        let (code, text) = folder.command("memory", &[command, "list"]).await;
+        assert_eq!(code, 78, "{text}");
+        assert_contains(&text, "are in memory");
+        // To read creates nothing.
+        for _ in 0..2 {
+            let (code, text) = folder.command(&file, &[command, "list"]).await;
+            assert_eq!(code, 1, "{text}");
+            assert_contains(&text, &format!("no gateway has stored anything at {file}"));
+        }
+    }
 }
 
 #[tokio::test]

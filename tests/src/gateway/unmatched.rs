@@ -13,10 +13,10 @@ const RULES: &str = r#"
 [views.v]\ndeny = ["b__gree"] => views.v.deny: "b__gree" => fail
 [backends.c]\nFIXTURE\ndeny = ["gree"] => backends.c.deny: "gree" => fail
 [backends.c]\nFIXTURE\n[backends.c.tools.gree]\neffect = "destructive" => backends.c.tools.gree => fail
-[roles.r]\nallow = ["b__gree"] => roles.r.allow: "b__gree" => ok
-[roles.r]\nallow = ["b__greet"]\narguments = { names = "A*" } => roles.r.arguments: "names" => ok
-[backends.c]\nFIXTURE\nallow = ["gree"] => backends.c.allow: "gree" => ok
-[backends.c]\nFIXTURE\n[backends.c.tools.gree]\ntitle = "T" => backends.c.tools.gree => ok
+[roles.r]\nallow = ["b__gree"] => roles.r.allow: "b__gree" => warn
+[roles.r]\nallow = ["b__greet"]\narguments = { names = "A*" } => roles.r.arguments: "names" => warn
+[backends.c]\nFIXTURE\nallow = ["gree"] => backends.c.allow: "gree" => warn
+[backends.c]\nFIXTURE\n[backends.c.tools.gree]\ntitle = "T" => backends.c.tools.gree => warn
 "#;
 
 fn config(rule: &str) -> String {

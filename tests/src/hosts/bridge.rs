@@ -209,5 +209,5 @@ async fn tokens_come_from_a_variable_or_a_file() {
     assert_contains(&refused.to_string(), "the file of its token cannot be read");
     let mut bridge = start(&server.url, &["--token-env", "UNSET"], &[]);
     assert_eq!(bridge.line().await, None);
-    assert_eq!(bridge.exit_code().await, Some(1));
+    assert_eq!(bridge.exit_code().await, Some(78));
 }

@@ -110,6 +110,17 @@ mod real {
         assert!(works, "{text}");
         assert_lacks(&text, "\"fail\"");
         assert_contains(&findings(&text, "service").join("\n"), "ok: Docker Engine ");
+        // A server that has its service, beside a check that asks another engine.
+        let server = Server::start("docker-mcp-server", &env).await;
+        wait_until("the engine", async || {
+            server.request("GET", "/readyz", &[]).await.status == 200
+        })
+        .await;
+        let port = server.url.split([':', '/']).nth(4).unwrap();
+        let other = [("DOCKER_HOST", "unix:///nowhere.sock")];
+        let (_, text) = report(&home, "docker-mcp-server", &["--port", port], &other);
+        let told = format!("the server on {port} is online, so this check has other options");
+        assert_contains(&text, &told);
     }
 
     #[tokio::test]
@@ -159,6 +170,18 @@ async fn gateway_counts_the_tokens_of_each_backend() {
     assert_contains(&findings(&text, "context").join("\n"), "(one ");
     // Its own file is checked whichever gateway runs.
     assert_eq!(findings(&text, "service"), ["ok: 1 of its backends answer"]);
+    let ill = [("DOCKER_HOST", "unix:///nowhere.sock")];
+    let ill = Server::start("docker-mcp-server", &ill).await;
+    let ill = format!("ill={}", ill.url);
+    let (_, text) = report(
+        &home,
+        "mcp-gateway",
+        &[&args[..], &["--backend", &ill]].concat(),
+        &[],
+    );
+    let service = findings(&text, "service");
+    assert_eq!(service[0], "ok: 1 of its backends answer");
+    assert_starts_with(&service[1], "warn: backends.ill is degraded: ");
     let running = findings(&text, "running").join("\n");
     assert_contains(&running, "ok: backend one: running");
     assert_contains(&running, "fail: backend bad: ");
@@ -168,4 +191,23 @@ async fn gateway_counts_the_tokens_of_each_backend() {
     assert!(!is_well);
     let service = findings(&text, "service").join("\n");
     assert_contains(&service, "fail: backends.other: ");
+}
+
+#[tokio::test]
+async fn role_without_gateway_status_is_told() {
+    let home = Home::new();
+    let file = home.0.join("gateway.toml");
+    let text = "[backends.b]\nurl = \"http://127.0.0.1:1/mcp\"\n[roles.r]\nallow = [\"b__*\"]\n[principals]\ndefault = \"r\"\n";
+    std::fs::write(&file, text).unwrap();
+    let args = ["--config", file.to_str().unwrap(), "--events", "memory"];
+    let gateway = Server::with_args("mcp-gateway", &args, &[]).await;
+    let port = gateway.url.split([':', '/']).nth(4).unwrap();
+    let (_, text) = report(
+        &home,
+        "mcp-gateway",
+        &[&args[..], &["--port", port]].concat(),
+        &[],
+    );
+    assert_contains(&text, "the role of this client may lack the tool");
+    assert_lacks(&text, "set MCP_TOKEN to a token of");
 }

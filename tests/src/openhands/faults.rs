@@ -106,6 +106,10 @@ async fn arguments_have_bounds() {
         (json!({"task": " \n"}), "task must say"),
         (json!({"task": longer}), "context.content"),
         (json!({"task": ["t"]}), "task: invalid type"),
+        (
+            json!({"task": "t", "context": {"files": ["a.txt"]}}),
+            "context.files[0]: invalid type: string, expected an object with `file`, `content`, `encoding`",
+        ),
         (json!({"wait_seconds": 601}), seconds),
         (json!({"wait_seconds": -1}), seconds),
         (json!({"idempotency_key": ""}), "idempotency_key must"),

@@ -146,7 +146,7 @@ async fn files_come_and_go_byte_for_byte_in_parts() {
     for (file, why) in [
         ("link", "leads out of the task's directory"),
         ("none", "no such file"),
-        ("d", "no such file"),
+        ("d", "`file` is a directory"),
         ("../x", "the file name must not have"),
         ("/etc/passwd", "must be relative"),
     ] {

@@ -34,7 +34,7 @@ pub(crate) struct GetContainerLogs {
     project: Option<ObjectName>,
     /// Reads only this service.
     service: Option<String>,
-    /// Shows so many lines of each; default 100, 0 if it follows.
+    /// Shows so many lines of each; default 100, 0 if it only follows.
     tail: Option<Bounded<0, 5000>>,
     /// Shows lines since an age (`1h30m`) or RFC 3339 time.
     since: Option<Since>,
@@ -45,7 +45,7 @@ pub(crate) struct GetContainerLogs {
     grep: Option<Pattern>,
     /// Follows so long, over restarts.
     follow_seconds: Option<Bounded<1, 86_400>>,
-    /// Follows (default 20 s) until this matches a new line or one of `tail`.
+    /// Follows (default 20 s) until this matches one of `tail` or a new line.
     #[schemars(with = "Option<String>")]
     until_match: Option<Pattern>,
     /// Begins lines with times.
@@ -160,7 +160,8 @@ impl GetContainerLogs {
 
     fn query(&self) -> LogQuery {
         let follow = self.follows();
-        let is_new = follow && self.since.is_none();
+        // A text that is waited for may be there already.
+        let is_new = follow && self.since.is_none() && self.until_match.is_none();
         let default = if is_new { 0 } else { DEFAULT_TAIL };
         LogQuery {
             stdout: self.stream != Stream::Stderr,

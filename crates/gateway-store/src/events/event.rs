@@ -216,11 +216,11 @@ impl FinishedRequest {
         self.outcome == Outcome::Denied || self.outcome == Outcome::Failed && is_unknown
     }
 
-    /// Notes the failure that the content of a tool's result tells.
-    pub fn fail_with_content(&mut self, content: &str, own: &OwnTexts) {
+    /// Notes the failure of this kind that the content of a tool's result tells.
+    pub fn fail_with_content(&mut self, kind: &str, content: &str, own: &OwnTexts) {
         let blocks: Vec<Value> = serde_json::from_str(content).unwrap_or_default();
         let text = blocks.iter().find_map(|block| block["text"].as_str());
-        self.fail("tool_error", text.unwrap_or_default(), own);
+        self.fail(kind, text.unwrap_or_default(), own);
     }
 
     /// Notes a failure of this kind. Of a long `text` only the beginning is read. It may quote the texts of the request,

@@ -111,6 +111,30 @@ impl Command {
         }
     }
 
+    /// The reason why the program was not started, and what to do; `None` if the error says it.
+    pub(super) fn fault(&self, error: &io::Error) -> Option<String> {
+        let program = Path::new(&self.program);
+        match (error.kind(), &self.directory) {
+            (io::ErrorKind::NotFound, Some(directory)) if !directory.is_dir() => Some(format!(
+                "its working directory {} does not exist: create it, or correct the path",
+                directory.display()
+            )),
+            (io::ErrorKind::NotFound, _) if program.components().count() > 1 => Some(format!(
+                "there is no program {}: correct the path, or install the program",
+                program.display()
+            )),
+            (io::ErrorKind::NotFound, _) => Some(format!(
+                "there is no program {} in PATH: install it, or name it with its folder",
+                program.display()
+            )),
+            (io::ErrorKind::PermissionDenied, _) => Some(
+                "it is not a program, or may not be executed by this user: correct the path, or its mode"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+
     /// Returns the file of the program, at its path or in the child's `PATH`.
     pub(super) fn find_program(&self) -> io::Result<PathBuf> {
         let is_path = |name: &OsStr| match cfg!(windows) {

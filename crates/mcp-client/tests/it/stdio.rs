@@ -135,11 +135,24 @@ async fn gone(pid: &str) {
 
 #[tokio::test]
 async fn missing_program_is_an_error() {
-    let client = builder().stdio(Command::new("/no/such/program"));
-    let error = client.map(drop).unwrap_err();
-    assert_error!(error, Error::Unreachable { .. });
-    let text = "program cannot be reached: there is no such program, or no such working directory";
-    assert_eq!(error.to_string(), text);
+    for (command, reason) in [
+        (
+            Command::new("/no/such/program"),
+            "there is no program /no/such/program: correct the path, or install the program",
+        ),
+        (
+            Command::new("no-such-program"),
+            "there is no program no-such-program in PATH: install it, or name it with its folder",
+        ),
+        (
+            Command::new("/bin/sh").directory("/no/such/folder"),
+            "its working directory /no/such/folder does not exist: create it, or correct the path",
+        ),
+    ] {
+        let error = builder().stdio(command).map(drop).unwrap_err();
+        assert_error!(error, Error::Unreachable { .. });
+        assert!(error.to_string().ends_with(reason), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -57,6 +57,8 @@ pub struct AuditedRequest<'a> {
     pub response_bytes: usize,
     /// The end of it.
     pub end: RequestEnd,
+    /// The kind of its error, as the metrics have it.
+    pub kind: Option<&'static str>,
     /// The message of the error with which it was answered, or the content of a result that says that it has failed, as
     /// JSON.
     pub failure: Option<&'a str>,

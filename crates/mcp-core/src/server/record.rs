@@ -151,8 +151,12 @@ impl<'a> RequestRecord<'a> {
         bytes: usize,
         failure: Option<&str>,
     ) {
-        self.audit(end, bytes, failure);
-        self.count(end, error);
+        let kind = match end {
+            RequestEnd::Failed(_) => self.failed.get().copied().or(error),
+            RequestEnd::Done | RequestEnd::Cancelled => error,
+        };
+        self.audit(end, kind, bytes, failure);
+        self.count(kind);
         self.end_span(end);
     }
 
@@ -160,7 +164,13 @@ impl<'a> RequestRecord<'a> {
         self.server.uptime().saturating_sub(self.started)
     }
 
-    fn audit(&self, end: RequestEnd, response_bytes: usize, failure: Option<&str>) {
+    fn audit(
+        &self,
+        end: RequestEnd,
+        kind: Option<&'static str>,
+        response_bytes: usize,
+        failure: Option<&str>,
+    ) {
         let (Some(audit), Some(notes)) = (&self.server.features.audit, &self.notes) else {
             return;
         };
@@ -201,6 +211,7 @@ impl<'a> RequestRecord<'a> {
             params: self.params.text().unwrap_or_default(),
             response_bytes,
             end,
+            kind,
             failure,
         });
     }
@@ -222,7 +233,7 @@ impl<'a> RequestRecord<'a> {
         string(field?.get())
     }
 
-    fn count(&self, end: RequestEnd, error: Option<&'static str>) {
+    fn count(&self, error: Option<&'static str>) {
         if self.method == McpMethod::Listen {
             // It lasts as long as its client listens.
             return;
@@ -237,10 +248,7 @@ impl<'a> RequestRecord<'a> {
                 None => self.method.name(),
             },
             tool,
-            error: match end {
-                RequestEnd::Failed(_) => self.failed.get().copied().or(error),
-                RequestEnd::Done | RequestEnd::Cancelled => error,
-            },
+            error,
         };
         self.server.durations.record(labels, self.took());
     }

@@ -80,7 +80,10 @@ fn parse_as_meant<T: DeserializeOwned>(
             Some(shorter) => json = shorter,
             None => {
                 let field = field(error.path().to_string(), error.inner());
-                return Err(ArgumentError::new(field, reason(error.inner())));
+                return Err(ArgumentError::new(
+                    field,
+                    reason(error.inner(), schema, &path),
+                ));
             }
         }
     }
@@ -128,25 +131,79 @@ fn field(path: String, error: &serde_json::Error) -> String {
 /// The beginnings of the messages that repeat the refused value.
 const QUOTING: [&str; 3] = ["invalid type: ", "invalid value: ", "unknown variant "];
 
-/// The message without its position, since the model wrote an object, not lines and columns, and without the refused
-/// value, which may be long or a secret.
-fn reason(error: &serde_json::Error) -> String {
+/// The message without its position, since the model wrote an object, not lines and columns; without the refused value,
+/// which may be long or a secret; and with the words of JSON instead of types of Rust. `path` is the refused place.
+fn reason(error: &serde_json::Error, schema: &Value, path: &[&Segment]) -> String {
     let mut text = error.to_string();
     if let Some(end) = text.rfind(" at line ") {
         text.truncate(end);
     }
     if QUOTING.iter().any(|start| text.starts_with(start))
-        && let Some(end) = text.rfind(", expected ")
+        && let Some((given, expected)) = text.rsplit_once(", expected ")
     {
-        let (given, expected) = text.split_at(end);
         let fault = given.split(['`', '"']).next().unwrap_or_default();
-        text = format!("{}{expected}", fault.trim_end());
+        let fault = fault.trim_end().replace("sequence", "list");
+        let (fault, expected) = (
+            fault.replace("map", "object"),
+            in_words(expected, at(schema, path)),
+        );
+        text = format!("{fault}, expected {expected}");
+    } else if text.starts_with("data did not match any variant") {
+        text = "has none of the forms in the schema of the tool".to_owned();
     }
     if text.len() > MAX_REASON {
         text.truncate(text.floor_char_boundary(MAX_REASON));
         text.push_str(" […]");
     }
     text
+}
+
+/// The schema of the place with this path.
+fn at<'a>(schema: &'a Value, path: &[&Segment]) -> &'a Value {
+    path.iter().fold(schema, |schema, segment| match segment {
+        Segment::Map { key } => {
+            let known = schema["properties"].get(key);
+            known.unwrap_or(&schema["additionalProperties"])
+        }
+        Segment::Seq { .. } => &schema["items"],
+        Segment::Enum { .. } | Segment::Unknown => &Value::Null,
+    })
+}
+
+/// The expected value in the words of JSON, where `expected` is a type of Rust.
+fn in_words(expected: &str, schema: &Value) -> String {
+    let first = expected.split(' ').next().unwrap_or_default();
+    let is_size = |size: &str| ["8", "16", "32", "64", "128", "size"].contains(&size);
+    match first.split_at_checked(1) {
+        Some(("i" | "u", size)) if is_size(size) => {
+            return match (&schema["minimum"], &schema["maximum"]) {
+                (Value::Number(low), Value::Number(high)) => {
+                    format!("an integer from {low} to {high}")
+                }
+                (Value::Number(low), _) => format!("an integer of at least {low}"),
+                _ => "an integer".to_owned(),
+            };
+        }
+        Some(("f", size)) if is_size(size) => return "a number".to_owned(),
+        _ => {}
+    }
+    match first {
+        "struct" | "internally" | "adjacently" | "newtype" => {
+            let names = schema["properties"].as_object();
+            let names = names.into_iter().flat_map(|all| all.keys());
+            let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+            match names.is_empty() {
+                true => "an object".to_owned(),
+                false => format!("an object with {}", names.join(", ")),
+            }
+        }
+        "variant" | "enum" => "a word of the schema".to_owned(),
+        "tuple" => "a list".to_owned(),
+        "unit" => "null".to_owned(),
+        _ => expected
+            .replace("a sequence", "a list")
+            .replace("a map", "an object"),
+    }
 }
 
 /// Returns the JSON with each value in the type that its schema names; `None` if nothing changes.
@@ -354,13 +411,14 @@ mod tests {
     fn error_names_the_invalid_argument() {
         let unknown = "unknown field `x`, expected one of `step`, `tags`, `is_loud`, `ratio`, `order`, `id`, `steps`, \
             `data`, `labels`, `input`, `note`";
-        let text = "invalid type: string, expected u8";
-        let texts = "invalid type: string, expected a sequence";
+        let text = "invalid type: string, expected an integer from 0 to 255";
+        let texts = "invalid type: string, expected a list";
         let long = format!(r#"{{"step":1,"steps":"{}"}}"#, "hunter2".repeat(100));
         let item = "invalid type: floating point, expected a string";
-        let null = "invalid type: null, expected u8";
-        let half = "invalid type: floating point, expected u8";
-        let large = "invalid value: integer, expected u8";
+        let null = "invalid type: null, expected an integer from 0 to 255";
+        let half = "invalid type: floating point, expected an integer from 0 to 255";
+        let large = "invalid value: integer, expected an integer from 0 to 255";
+        let step = "invalid type: string, expected an object with `name`, `size`";
         let other = "unknown variant, expected `up` or `down`";
         for (arguments, field, reason) in [
             ("[1]", "", "arguments must be a JSON object"),
@@ -376,6 +434,7 @@ mod tests {
             (r#"{"step":300}"#, "step", large),
             (r#"{"step":1,"order":"s`3, expected cret"}"#, "order", other),
             (&long, "steps", texts),
+            (r#"{"step":1,"steps":["a"]}"#, "steps[0]", step),
         ] {
             let error = parse(arguments).unwrap_err();
             assert_eq!((&*error.field, &*error.reason), (field, reason));

@@ -45,6 +45,8 @@ pub enum ToolErrorKind {
     InvalidArgument,
     /// The object that the arguments name does not exist.
     NotFound,
+    /// The tool that the arguments name does not exist.
+    ToolNotFound,
     /// The state of the service does not allow the call.
     Conflict,
     /// The service does not answer, or cannot serve the call now.
@@ -71,6 +73,7 @@ impl ToolErrorKind {
         match self {
             Self::InvalidArgument => "invalid_argument",
             Self::NotFound => "not_found",
+            Self::ToolNotFound => "tool_not_found",
             Self::Conflict => "conflict",
             Self::Unavailable => "unavailable",
             Self::Unauthorized => "unauthorized",

@@ -4,13 +4,13 @@ use std::sync::{Arc, LazyLock};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use http::HeaderValue;
+use http::{HeaderValue, Uri};
 use mcp_client::oauth::OAuth;
 use mcp_client::tls::TlsFiles;
 use mcp_client::{
     Authorization, Client, ClientInfo, Command, Endpoint, EraChoice, Error, Handler, TokenRefusal,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::config::{BackendConfig, Child, OAuthSettings, Remote, RemoteTransport, Secret, Target};
@@ -154,6 +154,21 @@ fn bare_endpoint(remote: &Remote) -> Result<Endpoint, Error> {
         endpoint = endpoint.header(name, &read(name, value)?)?;
     }
     Ok(endpoint)
+}
+
+/// The reason why a server of this workspace is degraded, which its path `/readyz` tells. `None` for all others.
+pub(super) async fn degraded(remote: &Remote) -> Option<String> {
+    let url: Uri = remote.url.parse().ok()?;
+    let url = format!("{}://{}/readyz", url.scheme_str()?, url.authority()?);
+    let remote = Remote {
+        url,
+        ..remote.clone()
+    };
+    let (_, body) = bare_endpoint(&remote).ok()?.get().await.ok()?;
+    let state: Value = serde_json::from_slice(&body).ok()?;
+    let is_degraded = state["status"] == "degraded";
+    let reason = state["reason"].as_str().filter(|_| is_degraded)?;
+    Some(reason.to_owned())
 }
 
 /// The source of tokens for a server with these settings.

@@ -27,7 +27,7 @@ pub(super) struct ApprovalsCommand {
 enum Action {
     /// Lists the calls that wait.
     List {
-        /// Also those that have ended: at most 1,000, of the last week.
+        /// Also the calls that have ended: at most 1,000, of the last week.
         #[arg(long)]
         all: bool,
         #[command(flatten)]
@@ -35,9 +35,9 @@ enum Action {
     },
     /// Shows a call with its arguments, without secrets.
     Show(Chosen),
-    /// Lets it be made.
+    /// Approves a call, which the gateway makes then.
     Approve(Chosen),
-    /// Ends it.
+    /// Refuses a call, which fails then.
     Refuse(Chosen),
 }
 

@@ -1,6 +1,5 @@
 //! `mcp-gateway bridge`: a running server for hosts that only start programs.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -31,7 +30,8 @@ const MAX_EVENTS: u64 = 1_000;
 /// Serves the server at a URL over stdin and stdout.
 ///
 /// It is a gateway with this server alone, of which the tools keep their names. Client and server may speak different
-/// revisions. A server that restarts is waited for; the tools of one that starts later appear then. Ends with stdin.
+/// revisions. The bridge waits for a server that restarts, and shows the tools of a server that starts later once it has
+/// started. The bridge ends with its stdin.
 #[derive(Parser)]
 pub(super) struct Bridge {
     /// URL of the server, such as http://127.0.0.1:3455/mcp.
@@ -55,13 +55,7 @@ pub(super) fn run(bridge: Bridge) -> ExitCode {
         "A running server for hosts that start programs",
         connect,
     );
-    match product.tools(|_| Toolset::new()).serve_with(bridge, SERVER) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "mcp-gateway: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    product.tools(|_| Toolset::new()).serve_with(bridge, SERVER)
 }
 
 /// Makes a gateway with this server alone, which keeps nothing.

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Parser;
 use gateway_store::events::{
     EventReader, EventStatus, Outcome, Query, Record, StoreError, StoreFault, StoreLocation,
@@ -14,7 +14,7 @@ use gateway_store::events::{
 use serde_json::Value;
 use upstream::time::{Since, Timestamp};
 
-use super::CONFIG_ERROR;
+use super::{Failure, load, require_store};
 use crate::config::Options;
 
 /// Events that are read at a time.
@@ -89,11 +89,15 @@ pub(super) struct Events {
 /// Runs the command.
 pub(super) fn run(events: Events) -> ExitCode {
     let complain = |text: String| drop(writeln!(io::stderr(), "{text}"));
-    let location = match events.options.clone().load() {
-        Ok((config, _)) => config.events,
-        Err(error) => {
-            complain(error.to_string());
-            return ExitCode::from(CONFIG_ERROR);
+    let found = load(events.options.clone()).and_then(|config| {
+        require_store(&config.events)?;
+        Ok(config.events)
+    });
+    let location = match found {
+        Ok(location) => location,
+        Err(Failure(code, text)) => {
+            complain(text);
+            return ExitCode::from(code);
         }
     };
     // Such as `head`, which has read enough.
@@ -233,15 +237,6 @@ struct Reader {
 
 impl Reader {
     fn open(location: &StoreLocation, query: Query) -> anyhow::Result<Self> {
-        match location {
-            StoreLocation::Memory => bail!(
-                "the gateway keeps its events in memory: set `events.store` to a file or a database"
-            ),
-            StoreLocation::File(path) if !path.exists() => {
-                bail!("there is no event log at {}", path.display())
-            }
-            _ => {}
-        }
         Ok(Self {
             events: EventReader::open(location).context(UNREADABLE)?,
             query,

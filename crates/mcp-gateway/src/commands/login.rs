@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use clap::Parser;
 use mcp_client::oauth::GrantType;
+use mcp_core::suggestion::suggestion;
 
 use super::{CONFIG_ERROR, Failure, load};
 use crate::backend;
-use crate::config::{Config, Options, Target};
+use crate::config::{BackendKey, Config, Options, Target};
 
 /// Logs in to a backend with `grant = "login"`, in a browser on this machine.
 ///
@@ -48,12 +49,24 @@ fn log_in(config: &Config, name: &str, timeout: Duration, browser: bool) -> Resu
     let found = config.backends.iter().find(|(key, _)| key.as_str() == name);
     let remote = found.map(|(_, backend)| &backend.target);
     let found = match remote {
-        None => Err(format!("there is no backend {name}")),
+        None => {
+            let hint = suggestion(name, config.backends.keys().map(BackendKey::as_str));
+            Err(format!("there is no backend {name:?}{hint}"))
+        }
         Some(Target::Http(remote)) => match &remote.oauth {
             Some(settings) if settings.grant == GrantType::Login => Ok((remote, settings)),
-            _ => Err(format!("backends.{name}.oauth: needs `grant = \"login\"`")),
+            Some(_) => Err(format!(
+                "backends.{name}.oauth: this grant needs no person. For a login set `grant = \"login\"`"
+            )),
+            None => Err(format!(
+                "nobody can log in to the backend {name}: it has no OAuth ([backends.{name}.oauth]). To give it a token \
+                 write `token = \"${{NAME}}\"` or `token = \"file:PATH\"` into [backends.{name}]"
+            )),
         },
-        Some(Target::Child(_)) => Err(format!("the backend {name} has no `url`")),
+        Some(Target::Child(_)) => Err(format!(
+            "nobody can log in to the backend {name}, which is a program and has no `url`. To give it a token write \
+             `NAME = \"file:PATH\"` into [backends.{name}.env]"
+        )),
     };
     let (remote, settings) = found.map_err(|text| Failure(CONFIG_ERROR, text))?;
     let failed = |error: &dyn std::fmt::Display| Failure::new(error.to_string());

@@ -34,7 +34,7 @@ enum Action {
     Diff(Selection),
     /// Approves the definitions that are offered now, or the one with `--hash`.
     Approve(Choice),
-    /// Refuses them: they are held back, also with `pins = "warn"`.
+    /// Refuses the definitions that are offered now: these tools are held back, also with `pins = "warn"`.
     Refuse(Choice),
 }
 

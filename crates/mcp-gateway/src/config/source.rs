@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::reader::{Environment, line_at};
-use super::{Config, ConfigError, file, lost, mcp_json, roles};
+use super::{Config, ConfigError, DisabledReason, file, lost, mcp_json, roles};
 
 /// A larger file is not a configuration.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -58,6 +58,25 @@ impl ConfigSource {
     /// The path of the file.
     pub(crate) fn file(&self) -> Option<String> {
         Some(self.file.as_ref()?.display().to_string())
+    }
+
+    /// The file, or the option of the command line, with the backends; with the line that has the missing variable.
+    pub(crate) fn place_of(&self, reason: &DisabledReason) -> String {
+        let Some(file) = self.file() else {
+            return "--backend".to_owned();
+        };
+        let DisabledReason::MissingVariable(name) = reason else {
+            return file;
+        };
+        let references = [format!("${{{name}}}"), format!("${{env:{name}}}")];
+        let has_it = |line: &str| {
+            let is_comment = line.trim_start().starts_with('#');
+            !is_comment && references.iter().any(|text| line.contains(text))
+        };
+        match self.applied.lines().position(has_it) {
+            Some(line) => format!("{file}:{}", line + 1),
+            None => file,
+        }
     }
 
     /// Waits until the file has changed and returns the new configuration, unless it has the fault that `find_fault` finds.

@@ -27,6 +27,8 @@ use crate::backend::{APPS, Backend, RequestError, cancelled};
 
 /// Results `input_required`, and requests for more time, of a backend within one call.
 const MAX_ROUNDS: usize = 20;
+/// The kind of a failure of which only the result of a backend tells.
+const TOOL_ERROR: &str = "tool_error";
 /// The timeout if neither the backend nor the client has one.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -656,12 +658,13 @@ impl EventRecord {
         match result {
             Ok(result) => {
                 let is_error = result.get("isError") == Some("true");
-                self.labels.error = is_error.then_some("tool_error");
+                self.labels.error = is_error.then_some(TOOL_ERROR);
                 event.outcome = Outcome::Ok;
                 if is_error {
                     event.outcome = Outcome::Failed;
                     let content = result.get("content").unwrap_or_default();
-                    event.fail_with_content(content, &self.answers.with_params_of(call));
+                    let own = self.answers.with_params_of(call);
+                    event.fail_with_content(TOOL_ERROR, content, &own);
                 }
                 let size = |(name, json): (&str, &str)| name.len() + json.len() + 4;
                 event.response_bytes = result.iter().map(size).sum();

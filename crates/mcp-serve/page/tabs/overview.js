@@ -91,7 +91,7 @@ function Failed({ calls }) {
   const newest = calls.filter(failed).slice(-10).reverse();
   return newest.length > 0 && html`<${Table} title="Failed" head=${["Time", "Tool", "Reason", ""]}>
     ${newest.map(({ timestamp, trace_id, metadata }) => html`<tr key=${timestamp + trace_id}><td class="number">${clock(timestamp)}</td>
-      <td><bdi>${foreign(metadata.tool_name ?? metadata.method)}</bdi></td>
+      <td><bdi>${foreign(metadata.tool_name ?? metadata.item ?? metadata.method)}</bdi></td>
       <td><${Badge} kind="bad">${metadata.kind ?? metadata.outcome}<//> <bdi>${foreign(metadata.error ?? metadata.denial ?? "")}</bdi></td>
       <td>${metadata.tool_name && html`<${Again} of=${metadata} />`}</td></tr>`)}<//>`;
 }

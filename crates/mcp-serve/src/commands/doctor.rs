@@ -24,7 +24,7 @@ use crate::commands::print;
 use crate::config::{Applied, Problem, SetOption, Setting};
 use crate::key::Key;
 use crate::tools::ChosenTools;
-use crate::{Command, Options, Product, Running, Service, config, log};
+use crate::{Checkup, Command, Options, Product, Running, Service, config, log};
 
 mod entries;
 
@@ -139,7 +139,8 @@ async fn examine<S: Service, O: Args + 'static>(
     let url = format!("http://{}/mcp", reachable(address));
     let token = options.token.as_deref();
     if let Some(running) = running {
-        examine_service(report, running).await;
+        let is_online = is_running && is_online(reachable(address)).await;
+        examine_service(report, running, is_online.then_some(address.port())).await;
     }
     // A running gateway may have another file, or keep an older one.
     if is_running && S::RELAYS {
@@ -182,22 +183,36 @@ fn make<S: Service, O: Args + 'static>(
     running.map_err(failed).ok()
 }
 
-/// Asks the service of a server.
-async fn examine_service<S: Service>(report: &mut Report, running: Running<S>) {
+/// Asks the service of a server. `online` is the port of a server that runs and has its service.
+async fn examine_service<S: Service>(
+    report: &mut Report,
+    running: Running<S>,
+    online: Option<u16>,
+) {
     let asked = Arc::clone(running.service()).check(Arc::clone(&running.server));
     let asked = tokio::time::timeout(SERVICE_TIMEOUT, asked).await;
     running.stop().await;
-    match asked {
-        Ok(Ok(answer)) => report.ok("service", answer),
-        Ok(Err(problems)) => {
-            for problem in problems {
-                report.fail("service", problem, "");
-            }
-        }
-        Err(_) => {
-            let text = format!("no answer within {} s", SERVICE_TIMEOUT.as_secs());
-            report.fail("service", text, "check its address");
-        }
+    let found = asked.unwrap_or_else(|_| Checkup {
+        problems: vec![format!(
+            "no answer within {} s: check its address",
+            SERVICE_TIMEOUT.as_secs()
+        )],
+        ..Checkup::default()
+    });
+    let advice = online.map(|port| {
+        format!(
+            "the server on {port} is online, so this check has other options than that server, such as another \
+             address of the service: give the check the options and variables of the server"
+        )
+    });
+    if let Some(answer) = found.answer {
+        report.ok("service", answer);
+    }
+    for warning in found.warnings {
+        report.warn("service", warning, "");
+    }
+    for problem in found.problems {
+        report.fail("service", problem, advice.as_deref().unwrap_or_default());
     }
 }
 
@@ -213,7 +228,14 @@ async fn examine_backends(report: &mut Report, url: &str, token: Option<&str>) {
         Ok(status) => status,
         Err(error) => {
             let text = format!("the running gateway does not tell of its backends: {error:#}");
-            return report.warn("running", text, "set MCP_TOKEN to a token of the gateway");
+            let advice = match is_unauthorized(&error) {
+                true => "set MCP_TOKEN to a token of the gateway",
+                false => {
+                    "the role of this client may lack the tool: `own = [\"gateway_status\"]` in the role allows it, \
+                     or set MCP_TOKEN to a token with such a role"
+                }
+            };
+            return report.warn("running", text, advice);
         }
     };
     for (name, backend) in status["backends"].as_object().into_iter().flatten() {
@@ -249,9 +271,19 @@ async fn running_tools(report: &mut Report, url: &str, token: Option<&str>) {
         Err(error) => report.warn(
             "context",
             format!("the tools of the running server are not listed: {error:#}"),
-            "set MCP_TOKEN to a token of it",
+            match is_unauthorized(&error) {
+                true => "set MCP_TOKEN to a token of it",
+                false => "look at its log",
+            },
         ),
     }
+}
+
+/// True if a server has refused the token, or asks for one.
+fn is_unauthorized(error: &anyhow::Error) -> bool {
+    use mcp_client::Error::{Http, Unauthorized};
+    let error = error.downcast_ref();
+    matches!(error, Some(Unauthorized { .. } | Http { status: 401, .. }))
 }
 
 fn client(url: &str, token: Option<&str>) -> anyhow::Result<Client> {
@@ -490,7 +522,17 @@ async fn examine_port(report: &mut Report, address: SocketAddr, name: &str, has_
 
 /// The description of the server at an address.
 async fn help(address: SocketAddr) -> Option<Value> {
-    let endpoint = Endpoint::new(&format!("http://{address}/mcp")).ok()?;
+    document(address, "mcp").await
+}
+
+/// True if the server at an address says that it has its service.
+async fn is_online(address: SocketAddr) -> bool {
+    let state = document(address, "readyz").await;
+    state.is_some_and(|state| state["status"] == "online")
+}
+
+async fn document(address: SocketAddr, path: &str) -> Option<Value> {
+    let endpoint = Endpoint::new(&format!("http://{address}/{path}")).ok()?;
     // The address need not be one of the hosts that the server admits.
     let endpoint = endpoint.proxy(Proxy::Direct).header("host", "localhost");
     let asked = tokio::time::timeout(REPLY_TIMEOUT, endpoint.ok()?.get());

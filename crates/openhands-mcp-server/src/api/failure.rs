@@ -148,6 +148,12 @@ impl ApiFailure {
         self.explained_status() == Some(StatusCode::NOT_FOUND)
     }
 
+    /// Returns true if a file that was to be read is a directory.
+    pub(crate) fn is_directory(&self) -> bool {
+        let told = self.http().and_then(HttpFailure::refusal).and_then(detail);
+        told.is_some_and(|told| told == "No index.html in directory")
+    }
+
     /// Returns true if the task certainly does not exist.
     pub(crate) fn is_unknown_task(&self) -> bool {
         matches!(self, Self::Absent(_))

@@ -423,6 +423,10 @@ impl Tool for GetTaskFile {
                 ToolError::forbidden(
                     "The file is a link that leads out of the task's directory, so it is not shown.",
                 )
+            } else if failure.is_directory() {
+                ToolError::invalid_argument(
+                    "`file` is a directory: name a file in it. get_task_changes lists what the agent made.",
+                )
             } else if failure.is_not_found() {
                 ToolError::not_found(
                     "There is no such file in the task's directory. get_task_changes lists what \

@@ -287,4 +287,7 @@ async fn a_log_is_followed_over_restarts() {
     let job = lab.run_script("job", "sleep 1; echo done; sleep 1").await;
     let followed = log(&lab, &job, json!({"follow_seconds": 600, "tail": 10})).await;
     assert_has!(followed, {"stopped_by": "ended", "log": "done"});
+    // The text is there already.
+    let found = log(&lab, &job, json!({"until_match": "done"})).await;
+    assert_has!(found, {"stopped_by": "matched", "matched": "done", "log": "done"});
 }
