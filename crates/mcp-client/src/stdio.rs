@@ -396,7 +396,9 @@ impl Reader {
             && self.inbound.count(|all| &mut all.invalid_messages) <= MAX_WARNINGS
         {
             let shown = String::from_utf8_lossy(&line[..line.len().min(MAX_LOGGED_BYTES)]);
-            tracing::warn!(peer = %self.peer, %fault, line = ?shown, "not a message");
+            tracing::warn!(peer = %self.peer, %fault, "not a message");
+            // It may hold a secret, which the handler hides.
+            self.inbound.handler.stderr(&self.peer, &shown);
         }
     }
 
