@@ -265,7 +265,7 @@ fn hide_json(value: &mut Value, reach: JsonReach) -> u32 {
                 (_, 0) => None,
                 (shown, _) => Some(shown.into_owned()),
             };
-            let shown = hide_json_in(shown.as_deref().unwrap_or(text), reach).or(shown);
+            let shown = hide_json_in(shown.as_deref().unwrap_or(text)).or(shown);
             let hidden = u32::from(shown.is_some());
             if let Some(shown) = shown {
                 *text = shown;
@@ -333,14 +333,14 @@ fn hide_secret(value: &mut Value, reach: JsonReach) -> u32 {
 }
 
 /// JSON within a text, or within an expression, without its secrets; `None` if it has none.
-fn hide_json_in(text: &str, reach: JsonReach) -> Option<String> {
+fn hide_json_in(text: &str) -> Option<String> {
     let start = text.len() - text.trim_start_matches(['=', ' ', '\n']).len();
     let (before, json) = text.split_at(start);
     if !json.starts_with(['{', '[']) || json.starts_with("{{") {
         return None;
     }
     let mut value: Value = serde_json::from_str(json).ok()?;
-    (hide_json(&mut value, reach) > 0).then(|| format!("{before}{value}"))
+    (hide_json(&mut value, JsonReach::Texts) > 0).then(|| format!("{before}{value}"))
 }
 
 /// Returns true if a text could be a secret: expressions (`={{ … }}`) only refer to one, and JSON (`={ … }`) holds one.
