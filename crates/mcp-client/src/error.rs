@@ -61,8 +61,7 @@ pub enum Error {
         /// The reason in our words, and what to do.
         problem: String,
     },
-    /// The server does not know the session (404), also not after a new handshake. The request was
-    /// not accepted, so it is safe to retry.
+    /// The server does not know the session (404). The request was not accepted, so it is safe to retry.
     SessionLost {
         /// The server.
         peer: Arc<str>,

@@ -55,8 +55,8 @@ pub trait Handler: Send + Sync {
         RpcError::new(mcp_core::jsonrpc::INVALID_REQUEST, text)
     }
 
-    /// Handles a line that a child wrote to stderr, truncated to 4 KiB, without its line end. At most
-    /// 50 lines a second are passed on; the others are
+    /// Handles a line that a child wrote to stderr, truncated to 4 KiB, without its line end, and the first lines on
+    /// its stdout that are no messages. At most 50 lines a second are passed on; the others are
     /// [counted](crate::Counters::stderr_dropped).
     fn stderr(&self, peer: &str, line: &str) {
         // Escaped, since the line may hold terminal control sequences.

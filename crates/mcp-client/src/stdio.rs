@@ -391,7 +391,9 @@ impl Reader {
             && self.inbound.count(|all| &mut all.invalid_messages) <= MAX_WARNINGS
         {
             let shown = String::from_utf8_lossy(&line[..line.len().min(MAX_LOGGED_BYTES)]);
-            tracing::warn!(peer = %self.pending.peer, %fault, line = ?shown, "not a message");
+            tracing::warn!(peer = %self.pending.peer, %fault, "not a message");
+            // It may hold a secret, which the handler hides.
+            self.inbound.handler.stderr(&self.pending.peer, &shown);
         }
     }
 

@@ -56,8 +56,10 @@ pub(crate) struct Gateway {
     tokens: Mutex<Option<TokenOwners>>,
     /// Why the changed configuration is not used; `None` if it is.
     pub(crate) refused_config: Mutex<Option<String>>,
+    /// The changed settings that only a restart applies.
+    pub(crate) needs_restart: Mutex<Vec<String>>,
     /// The rules that match nothing, by the catalog that was published last.
-    pub(crate) unmatched: Mutex<Vec<UnmatchedRule>>,
+    unmatched: Mutex<Vec<UnmatchedRule>>,
     /// The view of the client over stdio.
     view: Option<Arc<str>>,
 }
@@ -103,13 +105,18 @@ impl Gateway {
             counts,
             tokens: Mutex::default(),
             refused_config: Mutex::default(),
+            needs_restart: Mutex::default(),
             unmatched: Mutex::default(),
             view,
         })
     }
 
     /// Finds the rules of a configuration that match nothing of what the backends list.
-    fn find_unmatched(&self, config: &Config, catalog: &MergedCatalog) -> Vec<UnmatchedRule> {
+    pub(crate) fn find_unmatched(
+        &self,
+        config: &Config,
+        catalog: &MergedCatalog,
+    ) -> Vec<UnmatchedRule> {
         let owners = self.tokens.lock().clone();
         let owners = owners.map(|owners| owners());
         unmatched::find(config, catalog, &self.backends(), owners.as_deref())
@@ -690,6 +697,12 @@ impl Gateway {
                     *self.refused_config.lock() = None;
                     let backends = config.backends.len();
                     tracing::info!(backends, "applied the changed configuration");
+                    let waiting = source.needs_restart();
+                    if !waiting.is_empty() {
+                        let waiting = waiting.join(", ");
+                        tracing::warn!("a restart is needed for the changes of: {waiting}");
+                    }
+                    self.needs_restart.lock().clone_from(&waiting);
                     self.apply(config);
                     self.record(kind::CONFIG_CHANGED, EventStatus::Success, json!({}));
                 }

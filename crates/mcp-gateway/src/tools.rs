@@ -185,6 +185,9 @@ pub(crate) struct GatewayReport {
     /// Why the changed configuration is not used: the gateway goes on with the one before.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused_configuration: Option<String>,
+    /// Changed settings that are used after a restart only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    needs_restart: Vec<String>,
     /// Rules that match nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unmatched_rules: Vec<String>,
@@ -317,7 +320,8 @@ impl GatewayReport {
         let not_offered = not_offered.filter(is_shown).take(MAX_NOT_OFFERED);
         // They name what others may do.
         let sees_rules = viewer.view().is_none() && viewer.has(Right::AllEvents);
-        let unmatched = gateway.unmatched.lock().clone();
+        // Those of now: tokens change without the lists.
+        let unmatched = gateway.find_unmatched(&gateway.config(), &gateway.catalog());
         let unmatched = unmatched.iter().filter(|_| sees_rules);
         let unmatched = unmatched.take(MAX_NOT_OFFERED).map(ToString::to_string);
         let (resources, prompts) = scope.map_or((0, 0), |scope| scope.counts());
@@ -348,6 +352,7 @@ impl GatewayReport {
             },
             decisions: gateway.lost_decisions(),
             refused_configuration: gateway.refused_config.lock().clone(),
+            needs_restart: gateway.needs_restart.lock().clone(),
             unmatched_rules: unmatched.collect(),
             other_gateways: gateway
                 .database

@@ -133,7 +133,8 @@ impl KnownItems<'_> {
         named.collect()
     }
 
-    /// The named arguments that none of the tools has for which they count: such a role allows no call.
+    /// The named arguments that none of the tools has for which they count: such a role allows no call, and such a line of
+    /// `record` records nothing.
     fn of_arguments(&self, catalog: &MergedCatalog) -> Vec<UnmatchedRule> {
         if !self.is_complete() {
             return Vec::new();
@@ -154,6 +155,24 @@ impl KnownItems<'_> {
             known.extend(names);
         }
         let mut found = Vec::new();
+        for (tools, argument) in &self.config.record {
+            let matched = catalog.lists.tools.iter().map(|(tool, _)| tool);
+            let matched = matched.filter(|tool| tools.matches(&tool.name));
+            let schemas = matched.map(|tool| tool.input_schema["properties"].as_object());
+            // A tool that does not say which arguments it has may have any.
+            let Some(schemas) = schemas.collect::<Option<Vec<_>>>() else {
+                continue;
+            };
+            let names = || {
+                schemas
+                    .iter()
+                    .flat_map(|all| all.keys().map(String::as_str))
+            };
+            if !schemas.is_empty() && !names().any(|name| argument.matches(name)) {
+                let place = (None, "events.record".to_owned());
+                found.push(UnmatchedRule::new(place, &argument.pattern, names(), false));
+            }
+        }
         for ((line, table), (patterns, known)) in tables {
             for name in patterns.names().filter(|name| !known.contains(name)) {
                 let place = (Some(line), format!("{table}.arguments"));

@@ -37,6 +37,14 @@ fn find(path: &Path) -> anyhow::Result<(PathBuf, Option<String>)> {
     Ok((found, Some(text)))
 }
 
+/// Locks the folder of a file, behind all symbolic links, until the returned handle is dropped: another `connect` waits, and
+/// then finds what this one has written. Windows locks no folders; the check of the text before a change stays there.
+fn lock(path: &Path) -> Option<fs::File> {
+    let found = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = fs::File::open(found.parent()?).ok()?;
+    folder.lock().ok().map(|()| folder)
+}
+
 /// The text of a file; `None` if there is none.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Option<String>> {
     Ok(find(path)?.1)
@@ -90,6 +98,8 @@ pub struct Plan {
     /// The entry before and after the change, empty if the file stays as it is. What only the old one holds is masked, since
     /// it may be secret.
     pub diff: String,
+    /// Held from the reading of the file until the end of the change.
+    _lock: Option<fs::File>,
 }
 
 impl Plan {
@@ -156,6 +166,7 @@ pub fn connect(
     entry: &Value,
     own: IsOwn<'_>,
 ) -> anyhow::Result<Plan> {
+    let lock = lock(path);
     let (target, before) = find(path)?;
     let at = |fault| anyhow!("{}{fault}", path.display());
     let text = before.as_deref().unwrap_or_default();
@@ -176,6 +187,7 @@ pub fn connect(
         before,
         after,
         diff,
+        _lock: lock,
     })
 }
 
@@ -185,6 +197,7 @@ pub fn connect(
 /// # Errors
 /// If the file cannot be read, is broken, has no such entry, or one that is not of this program.
 pub fn disconnect(host: &Host, path: &Path, name: &str, own: IsOwn<'_>) -> anyhow::Result<Plan> {
+    let lock = lock(path);
     let (target, before) = find(path)?;
     let (shown, at) = (path.display(), |fault| anyhow!("{}{fault}", path.display()));
     let now = before.as_deref().unwrap_or_default();
@@ -224,6 +237,7 @@ pub fn disconnect(host: &Host, path: &Path, name: &str, own: IsOwn<'_>) -> anyho
         path: target,
         before,
         after,
+        _lock: lock,
     })
 }
 

@@ -45,7 +45,11 @@ impl TokenFile {
                 role,
                 expires,
             };
-            let is_readable = parse(&line.to_string()).is_ok_and(|lines| lines.len() == 1);
+            // The line is read as it was meant: blanks at an end would make another name of it.
+            let is_readable = parse(&line.to_string()).is_ok_and(|lines| match &lines[..] {
+                [(_, read)] => (&read.name, &read.role) == (&line.name, &line.role),
+                _ => false,
+            });
             ensure!(
                 is_readable,
                 "a name and a role are one word; a name begins neither with # nor with role:, sub:, group: or \
@@ -86,6 +90,12 @@ impl TokenFile {
             Err(_) => std::path::absolute(&self.0)?,
         };
         let place = || format!("cannot write {}", path.display());
+        // A device or a pipe would be replaced by a file.
+        ensure!(
+            path.is_file() || !path.exists(),
+            "{} is not a file",
+            path.display()
+        );
         let folder = path.parent().with_context(place)?;
         // A lock of the file would be one of the file that is replaced.
         let lock = open_for_lock(folder).with_context(place)?;

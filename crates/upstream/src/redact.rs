@@ -45,6 +45,16 @@ pub struct Redactor {
     hidden: AtomicU32,
     /// Values that are hidden wherever they appear, longest first.
     secrets: Vec<String>,
+    reach: JsonReach,
+}
+
+/// The values of JSON that a redactor hides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum JsonReach {
+    /// The texts of secrets. What is hidden can be put back where the JSON is written again.
+    Texts,
+    /// All of a secret: also numbers, what an object or a list holds, and the word after a flag.
+    All,
 }
 
 impl Redactor {
@@ -54,6 +64,15 @@ impl Redactor {
             is_enabled,
             hidden: AtomicU32::new(0),
             secrets: Vec::new(),
+            reach: JsonReach::Texts,
+        }
+    }
+
+    /// A redactor of JSON that is only looked at: it hides all of a secret, also numbers and what an object holds.
+    pub fn of_all() -> Self {
+        Self {
+            reach: JsonReach::All,
+            ..Self::new(true)
         }
     }
 
@@ -158,7 +177,7 @@ impl Redactor {
         if !self.is_enabled {
             return 0;
         }
-        let hidden = self.hide_known_in_json(value) + hide_json(value);
+        let hidden = self.hide_known_in_json(value) + hide_json(value, self.reach);
         self.hidden.fetch_add(hidden, Relaxed);
         hidden
     }
@@ -188,6 +207,7 @@ impl Clone for Redactor {
     fn clone(&self) -> Self {
         Self {
             secrets: self.secrets.clone(),
+            reach: self.reach,
             ..Self::new(self.is_enabled)
         }
     }
@@ -238,7 +258,7 @@ impl LineRedactor {
     }
 }
 
-fn hide_json(value: &mut Value) -> u32 {
+fn hide_json(value: &mut Value, reach: JsonReach) -> u32 {
     match value {
         // A text without secrets keeps its invisible characters, too.
         Value::String(text) => {
@@ -253,7 +273,20 @@ fn hide_json(value: &mut Value) -> u32 {
             }
             hidden
         }
-        Value::Array(all) => all.iter_mut().map(hide_json).sum(),
+        Value::Array(all) => {
+            // `["--password", "…"]`, the form of command lines.
+            let mut is_flagged = false;
+            let hide_item = |one: &mut Value| {
+                let secret = is_flagged && reach == JsonReach::All;
+                let flag = one.as_str().filter(|word| word.starts_with('-'));
+                is_flagged = flag.is_some_and(|flag| !flag.contains('=') && name::is_secret(flag));
+                match secret && flag.is_none() {
+                    true => hide_secret(one, reach),
+                    false => hide_json(one, reach),
+                }
+            };
+            all.iter_mut().map(hide_item).sum()
+        }
         Value::Object(all) => {
             // `{"name": "Authorization", "value": "…"}`, the form of headers and fields.
             let named = ["name", "key"]
@@ -266,9 +299,11 @@ fn hide_json(value: &mut Value) -> u32 {
                 let secret = name::is_secret_member(key) || (named && is_value);
                 match value {
                     // `"set-cookie": ["…"]`
-                    Value::Array(all) if secret => all.iter_mut().map(hide_secret).sum(),
-                    value if secret => hide_secret(value),
-                    value => hide_json(value),
+                    Value::Array(all) if secret => {
+                        all.iter_mut().map(|one| hide_secret(one, reach)).sum()
+                    }
+                    value if secret => hide_secret(value, reach),
+                    value => hide_json(value, reach),
                 }
             };
             all.iter_mut().map(hide_member).sum()
@@ -278,14 +313,24 @@ fn hide_json(value: &mut Value) -> u32 {
 }
 
 /// Hides the value of a secret, also as the `value` of an object.
-fn hide_secret(value: &mut Value) -> u32 {
-    if is_literal(value) {
+fn hide_secret(value: &mut Value, reach: JsonReach) -> u32 {
+    if is_literal(value) || reach == JsonReach::All && value.is_number() {
         *value = HIDDEN.into();
         return 1;
     }
-    let own = value.get_mut("value").filter(|own| is_literal(own));
-    let own = own.map_or(0, hide_secret);
-    own + hide_json(value)
+    match value {
+        Value::Array(all) if reach == JsonReach::All => {
+            all.iter_mut().map(|one| hide_secret(one, reach)).sum()
+        }
+        Value::Object(all) if reach == JsonReach::All => {
+            all.values_mut().map(|one| hide_secret(one, reach)).sum()
+        }
+        value => {
+            let own = value.get_mut("value").filter(|own| is_literal(own));
+            let own = own.map_or(0, |own| hide_secret(own, reach));
+            own + hide_json(value, reach)
+        }
+    }
 }
 
 /// JSON within a text, or within an expression, without its secrets; `None` if it has none.
@@ -296,7 +341,7 @@ fn hide_json_in(text: &str) -> Option<String> {
         return None;
     }
     let mut value: Value = serde_json::from_str(json).ok()?;
-    (hide_json(&mut value) > 0).then(|| format!("{before}{value}"))
+    (hide_json(&mut value, JsonReach::Texts) > 0).then(|| format!("{before}{value}"))
 }
 
 /// Returns true if a text could be a secret: expressions (`={{ … }}`) only refer to one, and JSON (`={ … }`) holds one.
@@ -622,6 +667,35 @@ mod tests {
         assert_eq!(value, expected);
         // Redaction is idempotent.
         assert_eq!(Redactor::new(true).json(&mut value), 0);
+    }
+
+    #[test]
+    fn json_that_is_only_looked_at_hides_all_of_a_secret() {
+        let redactor = Redactor::of_all();
+        for (value, hidden) in [
+            (
+                json!({"otp": 123456, "n": 7}),
+                json!({"otp": "***", "n": 7}),
+            ),
+            (
+                json!({"token": {"a": "x", "b": [1, true]}}),
+                json!({"token": {"a": "***", "b": ["***", true]}}),
+            ),
+            (
+                json!({"env": [{"name": "DB_PASSWORD", "value": 4711}]}),
+                json!({"env": [{"name": "DB_PASSWORD", "value": "***"}]}),
+            ),
+            (
+                json!(["run", "--password", "x", "--name", "y", "--token", "-v"]),
+                json!(["run", "--password", "***", "--name", "y", "--token", "-v"]),
+            ),
+        ] {
+            let (mut all, mut texts) = (value.clone(), value.clone());
+            redactor.json(&mut all);
+            assert_eq!(all, hidden);
+            // Others can be written back.
+            assert_eq!(Redactor::new(true).json(&mut texts), 0, "{texts}");
+        }
     }
 
     #[test]

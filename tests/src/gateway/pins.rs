@@ -159,6 +159,17 @@ async fn refused_definition_is_withdrawn_while_the_gateway_runs() {
     gateway.until_lists("b__work", false).await;
     let refused = gateway.refusal("b__work", json!({})).await;
     assert_contains(&refused, "held back: its definition was refused");
+    // The name of the backend means all its changed tools, and takes back no refusal.
+    let (code, text) = gateway
+        .folder
+        .command(&store, &["pins", "approve", "b"])
+        .await;
+    assert_eq!(code, 1, "{text}");
+    let (code, text) = gateway
+        .folder
+        .command(&store, &["pins", "approve", "b__work"])
+        .await;
+    assert_eq!(code, 0, "{text}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::env::{Folder, Gateway, misbehaving, text};
-use crate::harness::wait_until;
+use crate::harness::{assert_contains, wait_until};
 
 /// Waits until the newest event of a change of the configuration contains this text.
 async fn until_last_change_says(gateway: &Gateway, text: &str) {
@@ -16,6 +16,30 @@ async fn until_last_change_says(gateway: &Gateway, text: &str) {
         newest.to_string().contains(text)
     })
     .await;
+}
+
+/// A setting that only a restart applies is told, until the file is what it was at the start.
+#[tokio::test]
+async fn changes_that_need_a_restart_are_told() {
+    let config = "[backends.b]\nFIXTURE\n";
+    let gateway = Gateway::of(config).await;
+    let waiting = async || gateway.status().await["needs_restart"].clone();
+    for (server, expected) in [
+        ("[server]\nread_only = true\n", json!(["server.read_only"])),
+        ("[events]\nrecord = [\"b__greet.name\"]\n", json!(null)),
+        (
+            "[server]\nport = 1\n[events]\nrows = 7\n",
+            json!(["server.port", "events.rows"]),
+        ),
+        ("", json!(null)),
+    ] {
+        gateway.configure(&format!("{server}{config}"));
+        wait_until(server, async || waiting().await == expected).await;
+    }
+    assert_contains(
+        &gateway.log(),
+        "a restart is needed for the changes of: server.read_only",
+    );
 }
 
 /// R25.

@@ -273,6 +273,24 @@ const OF_VIEWS: &str = r#"
 --view support --as admin test://static-binary => 1: view support: denied by line
 "#;
 
+/// A rule about the resources of one backend, and calls that need a person.
+const OF_PEOPLE: &str = r#"
+--as q test://static-text => 0: if it is of the backend b: allowed by line «b:test»: roles.q.allow: "b:test://*"
+--as q other://x => 1: role q: denied: no rule allows it
+--as q b__slow => 0: role q: allowed by line | ; a call needs a person by line «approve»: approvals.approve: "b__slow"
+--as q b__echo => 0: ; a call needs a person by line «confirm»: roles.q.confirm: "b__echo"
+"#;
+
+const PEOPLE: &str = r#"
+[approvals]
+approve = ["b__slow"]
+[roles.q]
+allow = ["b:test://*", "b__*"]
+confirm = ["b__echo"]
+[principals]
+q = "q"
+"#;
+
 const OF_A_MISTAKE: &str = r#"
 --as reader b__greet => 78: gateway.toml:«inherits»: roles.oncall.inherits: there is no role "raeder"; did you mean "reader"?
 "#;
@@ -284,11 +302,13 @@ async fn deciding_line_is_named() {
     let (roles, views) = (views::ROLES, views::VIEWS);
     let of_views = format!("[backends.b]\n{fixture}\n[backends.c]\n{fixture}\n{roles}{views}");
     let of_arguments = format!("[backends.b]\n{fixture}\n{INHERITED}");
+    let of_people = format!("[backends.b]\n{fixture}\n{PEOPLE}");
     let mistake = of_roles.replace("\"reader\"]", "\"raeder\"]");
     for (config, cases) in [
         (of_roles, OF_ROLES),
         (of_views, OF_VIEWS),
         (of_arguments, OF_ARGUMENTS),
+        (of_people, OF_PEOPLE),
         (mistake, OF_A_MISTAKE),
     ] {
         let folder = Folder::new();

@@ -15,6 +15,7 @@ const RULES: &str = r#"
 [backends.c]\nFIXTURE\n[backends.c.tools.gree]\neffect = "destructive" => backends.c.tools.gree => fail
 [roles.r]\nallow = ["b__gree"] => roles.r.allow: "b__gree" => warn
 [roles.r]\nallow = ["b__greet"]\narguments = { names = "A*" } => roles.r.arguments: "names" => warn
+[events]\nrecord = ["b__greet.nam"] => events.record: "nam" => warn
 [backends.c]\nFIXTURE\nallow = ["gree"] => backends.c.allow: "gree" => warn
 [backends.c]\nFIXTURE\n[backends.c.tools.gree]\ntitle = "T" => backends.c.tools.gree => warn
 "#;
@@ -46,7 +47,7 @@ async fn rules_that_match_nothing_are_told_with_the_nearest_name() {
         wait_until(place, async || unmatched(&gateway).await.contains(place)).await;
         let told = unmatched(&gateway).await;
         assert_contains(&told, "did you mean");
-        let is_of_argument = place.contains("arguments");
+        let is_of_argument = place.contains("arguments") || place.contains("record");
         assert_contains(&told, if is_of_argument { "name" } else { "greet" });
         gateway.wait_for_log("matches nothing").await;
         // The file is the same for a gateway that is not running.
@@ -118,4 +119,12 @@ async fn names_of_no_token_are_told() {
         &gateway.log(),
         "\"carl\" matches nothing; did you mean \"carol\"?",
     );
+    // A token that is added later is known, without a change of the lists.
+    let tokens = super::env::tokens(&[&tokens[..], &["alcie"]].concat());
+    gateway.folder.write("tokens", &tokens);
+    wait_until("the token", async || {
+        let told = gateway.told("bob", "gateway_status", json!({})).await;
+        !told.contains("alcie")
+    })
+    .await;
 }

@@ -49,7 +49,7 @@ impl ShownArguments {
         value.sort_all_objects();
         let hash = hexadecimal(&Hash::hash(format!("{tool}\n{value}").as_bytes()));
         let mut redacted = value.clone();
-        Redactor::new(true).json(&mut redacted);
+        Redactor::of_all().json(&mut redacted);
         count_hidden("", &value, &mut redacted)?;
         let text =
             shown(&redacted).ok_or("the arguments have too many or too long names to show them")?;
@@ -72,23 +72,40 @@ fn count_hidden(place: &str, value: &Value, redacted: &mut Value) -> Result<(), 
             .iter()
             .zip(shown.iter_mut())
             .try_for_each(|((name, value), (_, shown))| count_hidden(&step(name), value, shown)),
+        // Plain tokens one after the other can be a command.
+        (Value::Array(all), Value::Array(shown)) if hidden_items(all, shown) > 1 => {
+            Err(unseen(place))
+        }
         (Value::Array(all), Value::Array(shown)) => {
             let mut all = all.iter().zip(shown).enumerate();
             all.try_for_each(|(at, (one, shown))| count_hidden(&step(&at.to_string()), one, shown))
         }
         (Value::String(text), Value::String(shown)) if text != shown => {
-            *shown = counted(text, shown).ok_or_else(|| {
-                let place = visible(&truncate(place, MAX_PLACE_CHARS));
-                format!(
-                    "a part of `{place}` looks like a secret, which is not shown, and it is more than a token of \
-                     letters, digits and {TOKEN_PUNCTUATION}, at most {MAX_HIDDEN_CHARS} characters: pass it by a \
-                     reference instead"
-                )
-            })?;
+            *shown = counted(text, shown).ok_or_else(|| unseen(place))?;
+            Ok(())
+        }
+        (Value::Number(number), Value::String(shown)) => {
+            *shown = counted(&number.to_string(), shown).ok_or_else(|| unseen(place))?;
             Ok(())
         }
         _ => Ok(()),
     }
+}
+
+/// The number of items of a list that are hidden.
+fn hidden_items(all: &[Value], shown: &[Value]) -> usize {
+    let pairs = all.iter().zip(shown);
+    pairs
+        .filter(|(one, shown)| *shown == HIDDEN && one != shown)
+        .count()
+}
+
+fn unseen(place: &str) -> String {
+    let place = visible(&truncate(place, MAX_PLACE_CHARS));
+    format!(
+        "a part of `{place}` looks like a secret, which is not shown, and it is more than a token of letters, digits \
+         and {TOKEN_PUNCTUATION}, at most {MAX_HIDDEN_CHARS} characters: pass it by a reference instead"
+    )
 }
 
 /// Returns `redacted` with the lengths of what it hides of `text`. `None` if a hidden part is not a plain token, or
@@ -249,6 +266,27 @@ mod tests {
         ] {
             let reason = read_one(name, text).unwrap_err();
             assert!(reason.contains(&format!("`{name}`")), "{text:?} {reason}");
+        }
+        for json in [
+            r#"{"password": ["rm", "-rf"]}"#,
+            r#"{"env": {"TOKEN": {"a": ["rm", "-rf"]}}}"#,
+        ] {
+            assert!(read(json).is_err(), "{json}");
+        }
+        for (json, expected) in [
+            (
+                r#"{"pin": 4711}"#,
+                format!("{{\n  \"pin\": \"{}\"\n}}", hidden(4)),
+            ),
+            (
+                r#"{"password": {"x": "abc"}}"#,
+                format!(
+                    "{{\n  \"password\": {{\n    \"x\": \"{}\"\n  }}\n}}",
+                    hidden(3)
+                ),
+            ),
+        ] {
+            assert_eq!(read(json).map(|shown| shown.text), Ok(expected), "{json}");
         }
         // At any depth, and in names.
         let reason = read(r#"{"a": [{"password": "x y"}]}"#).unwrap_err();

@@ -113,13 +113,16 @@ fn push_fields<'a>(
 ) {
     let (mut shown, mut others, mut room) = (0, 0, MAX_VALUES_CHARS);
     for (name, json) in fields {
-        let is_full = shown >= MAX_LISTED_FIELDS && !is_recorded(&name);
-        if is_full || !known.names.contains(&*name) || !is_field_name(&name) {
+        let is_recorded = is_recorded(&name);
+        let is_full = shown >= MAX_LISTED_FIELDS && !is_recorded;
+        // The operator names an argument also where the schema does not.
+        let is_known = is_recorded || known.names.contains(&*name);
+        if is_full || !is_known || !is_field_name(&name) {
             others += 1;
             continue;
         }
         types.extend([if shown == 0 { "{\"" } else { ",\"" }, &name, "\":"]);
-        match is_recorded(&name).then(|| recorded(&name, json)) {
+        match is_recorded.then(|| recorded(&name, json)) {
             Some(value) if value.len() <= room => {
                 room -= value.len();
                 let value = Value::from(value).to_string();
@@ -146,7 +149,7 @@ fn recorded(name: &str, json: &str) -> String {
         return String::new();
     };
     let mut named = Value::Object(Map::from_iter([(name.to_owned(), value)]));
-    Redactor::new(true).json(&mut named);
+    Redactor::of_all().json(&mut named);
     let text = match &named[name] {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -212,6 +215,19 @@ mod tests {
             ("container", &format!("\"{long}\""), &cut),
             ("container", "7", "7"),
             ("token", r#""hunter2""#, "***"),
+            ("token", "4711", "***"),
+            (
+                "labels",
+                r#"{"password":{"x":"y1"}}"#,
+                r#"{"password":{"x":"***"}}"#,
+            ),
+            (
+                "command",
+                r#"["login","--password","y1"]"#,
+                r#"["login","--password","***"]"#,
+            ),
+            // The schema need not name it.
+            ("other", r#""web-1""#, "web-1"),
             ("command", r#"["sh","-c","ls"]"#, r#"["sh","-c","ls"]"#),
             (
                 "command",

@@ -38,7 +38,8 @@ impl Client {
         Box::pin(self.with_timeout(after, call))
     }
 
-    /// Sends a request, and a second time if the server certainly did not accept the first.
+    /// Sends a request, and a second time if the server certainly did not accept the first. A server that does not know
+    /// a session which it has just opened answers the request itself with that, and may have acted on it.
     pub(crate) async fn call(
         &self,
         method: &str,
@@ -56,8 +57,15 @@ impl Client {
                     .await => {}
             answer => return answer,
         }
-        self.send_once(&self.negotiated(), method, params, options)
-            .await
+        let negotiated = self.negotiated();
+        let again = self.send_once(&negotiated, method, params, options).await;
+        again.map_err(|error| match error {
+            Error::SessionLost { peer } => {
+                let fault = "the loss of a session that it has just opened, as several servers at one address do";
+                Error::invalid_answer(&peer, fault)
+            }
+            error => error,
+        })
     }
 
     /// Sends a request in the negotiated era.

@@ -367,8 +367,9 @@ async fn lost_session_is_renewed_once_and_its_requests_repeated() {
 async fn session_that_is_lost_twice_is_an_error() {
     let (_server, client) = Server::connected(losing_sessions(2)).await;
     let error = client.request("m", &()).await.unwrap_err();
-    assert_error!(error, Error::SessionLost { .. });
-    assert!(error.was_not_sent());
+    assert_error!(error, Error::InvalidAnswer { .. });
+    // A second repetition could be a second effect.
+    assert!(!error.was_not_sent());
     client.request("m", &()).await.unwrap();
 }
 

@@ -12,6 +12,7 @@ use gateway_store::events::{
     TraceId, kind, parse_trace,
 };
 use serde_json::Value;
+use upstream::text::visible;
 use upstream::time::{Since, Timestamp};
 
 use super::{Failure, load, require_store};
@@ -221,10 +222,8 @@ fn line(record: &Record) -> String {
     let fields = fields.iter().filter(|field| !field.is_empty());
     let line: Vec<&str> = fields.map(String::as_str).collect();
     // A name from outside must not move the cursor of a terminal.
-    let line = line.join("  ");
-    line.chars()
-        .map(|char| if char.is_control() { '?' } else { char })
-        .collect()
+    let line = line.join("  ").replace(char::is_control, "?");
+    visible(&line)
 }
 
 /// Reads the events of a store in their order.

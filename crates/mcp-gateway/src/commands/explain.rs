@@ -85,7 +85,7 @@ fn explained(
     let original = found.map_or(item, |view| view.original(item));
     let mut parts = Vec::new();
     if let Some(role) = role {
-        let decided = decide(role, original, arguments);
+        let decided = decide(config, role, original, arguments);
         let text = |text| format!("role {}: {text}", role.name);
         parts.push(decided.map(text).map_err(text)?);
     }
@@ -101,10 +101,23 @@ fn explained(
         }
         parts.push(text);
     }
-    match parts.is_empty() {
-        true => Ok("allowed: there are no roles".to_owned()),
-        false => Ok(parts.join("; ")),
+    if parts.is_empty() {
+        parts.push("allowed: there are no roles".to_owned());
     }
+    let of_role = role
+        .iter()
+        .flat_map(|role| role.confirm.iter().chain(&role.approve));
+    let of_all = config
+        .approvals
+        .confirm
+        .iter()
+        .chain(&config.approvals.approve);
+    let is_tool = !item.contains("://");
+    let people = of_role
+        .chain(of_all)
+        .filter(|rule| is_tool && rule.matches(original));
+    parts.extend(people.map(|rule| format!("a call needs a person by {rule}")));
+    Ok(parts.join("; "))
 }
 
 /// A text with `://` is the URI of a resource.
@@ -119,15 +132,31 @@ fn as_item(text: &str) -> AccessItem<'_> {
 }
 
 /// The decision about an item, and about a call of it if there are arguments. The error is that it is denied.
-fn decide(role: &Role, item: &str, arguments: Option<&RawValue>) -> Result<String, String> {
+fn decide(
+    config: &Config,
+    role: &Role,
+    item: &str,
+    arguments: Option<&RawValue>,
+) -> Result<String, String> {
     let decision = role.decide(as_item(item), None);
     let mut text = decision.to_string();
-    if !decision.is_allowed() {
-        return Err(text);
-    }
     // Only calls of tools are judged.
     if item.contains("://") {
-        return Ok(text);
+        // A rule may be about the resources of one backend, and only a backend that runs tells its resources.
+        let owners = config.backends.keys().filter_map(|key| {
+            let own = role.decide(as_item(item), Some(key.as_str()));
+            let differs = own.is_allowed() != decision.is_allowed();
+            differs.then(|| format!("; if it is of the backend {key}: {own}"))
+        });
+        let owners: String = owners.collect();
+        text += &owners;
+        return match decision.is_allowed() || !owners.is_empty() {
+            true => Ok(text),
+            false => Err(text),
+        };
+    }
+    if !decision.is_allowed() {
+        return Err(text);
     }
     if let Some(arguments) = arguments {
         let tool = item.replacen([':', '.'], "__", 1);

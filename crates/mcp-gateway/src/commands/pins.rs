@@ -114,6 +114,9 @@ fn decide(choice: Choice, approve: bool) -> Result<u8, Failure> {
     let offered = |pin: &Pin| pin.offered.as_ref().map(|offered| offered.hash.clone());
     // The definitions of this moment; the gateway may write them again, but not others in their place.
     let wanted = store.find(Some(&choice.name))?.into_iter();
+    // A refusal is about one definition: only its name or its hash takes it back, not the name of its backend.
+    let is_named = |pin: &Pin| start.is_some() || pin.name() == choice.name;
+    let wanted = wanted.filter(|(_, pin, _)| is_named(pin) || pin.status() != "refused");
     let wanted = wanted.filter_map(|(key, pin, _)| Some((key, offered(&pin)?)));
     let is_chosen = |hash: &str| start.is_none_or(|start| hash.starts_with(start));
     let wanted: Vec<(String, String)> = wanted.filter(|(_, hash)| is_chosen(hash)).collect();

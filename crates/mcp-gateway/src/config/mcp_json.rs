@@ -32,6 +32,14 @@ struct ServerEntry {
     headers: Option<BTreeMap<String, String>>,
     #[serde(default)]
     disabled: bool,
+    /// The switch of Zed and opencode.
+    enabled: Option<bool>,
+    /// The tools that a host offers: of Gemini CLI, Copilot CLI, and others.
+    #[serde(alias = "includeTools", alias = "enabledTools", alias = "allowedTools")]
+    tools: Option<Vec<String>>,
+    /// The tools that a host leaves out: of Gemini CLI, Windsurf, and others.
+    #[serde(default, alias = "excludeTools")]
+    disabled_tools: Vec<String>,
 }
 
 /// Parses the file of another host; `name` stands for it in errors.
@@ -85,7 +93,7 @@ fn read(
         })?;
         let server = ServerEntry::deserialize(server).map_err(|_| {
             let text = "must be an object with `command` (a string), `args` (a list of strings) \
-                and `env`, or with `url` and `headers`";
+                and `env`, or with `url` and `headers`; lists of tools are lists of names";
             ConfigError::new(&at, text)
         })?;
         let backend = server.check(at, environment)?;
@@ -105,9 +113,15 @@ impl ServerEntry {
         at: [&str; 2],
         environment: &Environment<'_>,
     ) -> Result<BackendConfig, ConfigError> {
-        let needs_file = self.env_file.is_some() && !self.disabled;
+        let disabled = self.disabled || self.enabled == Some(false);
+        let needs_file = self.env_file.is_some() && !disabled;
         let entry = BackendEntry {
-            disabled: self.disabled,
+            disabled,
+            deny: match &self.tools {
+                Some(none) if none.is_empty() => vec!["*".to_owned()],
+                _ => self.disabled_tools,
+            },
+            allow: self.tools.unwrap_or_default(),
             ..BackendEntry::default()
         };
         let entry = match (self.command, self.url) {

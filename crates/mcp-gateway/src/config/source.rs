@@ -1,5 +1,6 @@
 //! Loads the configuration and watches its file for changes.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,7 +28,12 @@ pub(crate) struct ConfigSource {
     text: FollowedFiles<String>,
     /// The text of the configuration in use.
     applied: String,
+    /// The text at the start.
+    started: String,
 }
+
+/// The tables of which some keys are read at the start only, and the keys that are followed.
+const OF_START: [(&str, &[&str]); 2] = [("server", &[]), ("events", &["record"])];
 
 impl ConfigSource {
     /// Reads the configuration. `base` has the values of fields that the file does not set.
@@ -49,9 +55,11 @@ impl ConfigSource {
             events,
             text: FollowedFiles::new(text, move || read(&path)),
             applied: String::new(),
+            started: String::new(),
         };
         let config = source.config(source.text.reported())?;
         source.applied = source.text.reported().clone().unwrap_or_default();
+        source.started.clone_from(&source.applied);
         Ok((config, source))
     }
 
@@ -103,6 +111,32 @@ impl ConfigSource {
         checked.map_err(|error| error.at(&name, after))?;
         self.applied = text;
         Ok(config)
+    }
+
+    /// The settings of the configuration in use that differ from those of the start, and that only a restart applies.
+    pub(crate) fn needs_restart(&self) -> Vec<String> {
+        let table = |text: &str| {
+            without_mark(text)
+                .parse::<toml::Table>()
+                .unwrap_or_default()
+        };
+        let (before, after) = (table(&self.started), table(&self.applied));
+        let mut found = Vec::new();
+        for (name, followed) in OF_START {
+            let [before, after] = [&before, &after].map(|all| all.get(name)?.as_table());
+            let keys = [before, after]
+                .into_iter()
+                .flatten()
+                .flat_map(toml::Table::keys);
+            let keys: BTreeSet<&String> = keys.collect();
+            let of =
+                |all: Option<&toml::Table>, key: &str| all.and_then(|all| all.get(key).cloned());
+            let changed = keys.into_iter().filter(|key| {
+                !followed.contains(&key.as_str()) && of(before, key) != of(after, key)
+            });
+            found.extend(changed.map(|key| format!("{name}.{key}")));
+        }
+        found
     }
 
     fn config(&self, text: &Result<String, String>) -> Result<Config, ConfigError> {

@@ -247,6 +247,24 @@ fn configurations_of_other_hosts_are_read() {
     let error = parse("mcp.json", twice).err().unwrap().to_string();
     let expected = "mcp.json: servers.A-B: gets the name `a-b`, which another server";
     assert!(error.starts_with(expected), "{error}");
+    // What a host leaves out, the gateway leaves out, too.
+    for (entry, is_used, expected) in [
+        (r#""enabled": false"#, false, "aw"),
+        (r#""excludeTools": ["w*"]"#, true, "a"),
+        (r#""disabledTools": ["w"]"#, true, "a"),
+        (r#""includeTools": ["a"]"#, true, "a"),
+        (r#""tools": ["*"]"#, true, "aw"),
+        (r#""tools": []"#, true, ""),
+    ] {
+        let text = format!(r#"{{"mcpServers": {{"x": {{"command": "x", {entry}}}}}}}"#);
+        let config = parse("mcp.json", &text).unwrap();
+        let backend = backend(&config, "x");
+        assert_eq!(backend.disabled.is_none(), is_used, "{entry}");
+        let allowed = ["a", "w"]
+            .into_iter()
+            .filter(|name| backend.filter.allows(name));
+        assert_eq!(allowed.collect::<String>(), expected, "{entry}");
+    }
     let settings = r#"{"editor.x": 1, "mcp": {"servers": {"a": {"command": "a"}}}}"#;
     assert_eq!(parse("settings.json", settings).unwrap().backends.len(), 1);
 }

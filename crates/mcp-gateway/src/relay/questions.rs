@@ -19,6 +19,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
+use upstream::text::clean;
 use uuid::Uuid;
 
 use super::Relay;
@@ -122,7 +123,7 @@ impl Asker {
 
     /// Names the backend in front of the text for the user.
     fn named(&self, mut params: Value) -> Result<Value, String> {
-        let text = params["message"].as_str().unwrap_or_default();
+        let text = clean(params["message"].as_str().unwrap_or_default());
         params["message"] = json!(format!("Backend {} asks: {text}", self.backend));
         let address = params.get("url").and_then(Value::as_str);
         match address.is_none_or(|address| Endpoint::new(address).is_ok()) {

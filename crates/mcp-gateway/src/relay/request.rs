@@ -91,13 +91,15 @@ impl RelayedRequest<'_> {
             let answer: Box<str> = answer.into();
             let Some(result) = Members::read(&answer) else {
                 return Err(ToolError::upstream(format!(
-                    "The backend {} answered with a result that is not an object.",
+                    "The backend {} answered with a result that is not an object; check whether the call took effect \
+                     before you repeat it.",
                     self.backend.key
                 )));
             };
             if is_too_deep(&answer) {
                 return Err(ToolError::upstream(format!(
-                    "The backend {} answered with JSON that is nested deeper than {MAX_NESTING} levels.",
+                    "The backend {} answered with JSON that is nested deeper than {MAX_NESTING} levels; check whether the \
+                     call took effect before you repeat it.",
                     self.backend.key
                 )));
             }

@@ -123,9 +123,9 @@ fn every_host_takes_every_valid_file_and_gets_it_back() {
         for file in files {
             let folder = Temporary::new(file.as_deref());
             let path = folder.file();
-            let plan = planned(host, &path).unwrap();
+            let diff = planned(host, &path).unwrap().diff;
             // A dry run writes nothing.
-            assert!(plan.diff.contains("docker-mcp-server"), "{}", plan.diff);
+            assert!(diff.contains("docker-mcp-server"), "{diff}");
             assert_eq!(folder.text(), file);
             connected(host, &path, "docker", &entry(host));
             let once = folder.text().unwrap();
@@ -245,6 +245,28 @@ fn files_that_cannot_be_changed_are_refused_with_their_line_and_stay() {
 
 #[cfg(unix)]
 #[test]
+fn connects_at_the_same_time_lose_nothing() {
+    let host = Host::find("cursor").unwrap();
+    for before in [None, Some(other(host, true))] {
+        let folder = Temporary::new(before.as_deref());
+        let threads: Vec<_> = (0..8)
+            .map(|at| {
+                let path = folder.file();
+                std::thread::spawn(move || {
+                    let plan = connect(host, &path, &format!("s{at}"), &entry(host), &own);
+                    plan.unwrap().apply().unwrap();
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|it| it.join().unwrap());
+        let file = edit::read(host, &folder.text().unwrap()).unwrap();
+        let count = file[host.key].as_object().unwrap().len();
+        assert_eq!(count, 8 + usize::from(before.is_some()));
+    }
+}
+
+#[cfg(unix)]
+#[test]
 fn rights_and_symbolic_links_stay_and_read_only_files_are_refused() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -321,16 +343,18 @@ fn differences_show_no_secret_of_another_entry() {
         "command": "/opt/mcp/docker-mcp-server", "env": {"KEY": secret, "N": 12},
     }}, "z": {"key": secret}});
     let folder = Temporary::new(Some(&others.to_string()));
-    let plan = planned(host, &folder.file()).unwrap();
+    let there = planned(host, &folder.file()).unwrap().diff;
     for line in [
         "-        \"KEY\": \"…\",",
         "       \"command\": \"/opt/mcp/docker-mcp-server\",",
         "+        \"--stdio\"",
     ] {
-        assert!(plan.diff.contains(line), "{line}: {}", plan.diff);
+        assert!(there.contains(line), "{line}: {there}");
     }
-    let back = disconnect(host, &folder.file(), "docker", &own).unwrap();
-    for diff in [plan.diff, back.diff] {
+    let back = disconnect(host, &folder.file(), "docker", &own)
+        .unwrap()
+        .diff;
+    for diff in [there, back] {
         assert!(!diff.contains(&secret) && !diff.contains("12"), "{diff}");
     }
 }

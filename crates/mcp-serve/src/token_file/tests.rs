@@ -95,9 +95,12 @@ fn unusable_changes_are_refused_and_leave_the_file() {
         ("a b", None, "one word"),
         ("#a", None, "one word"),
         ("", None, "one word"),
+        ("ada ", None, "one word"),
+        ("\tb", None, "one word"),
         ("a\nb", None, "one word"),
         ("x", Some(""), "one word"),
         ("x", Some("a b=c"), "one word"),
+        ("x", Some("a "), "one word"),
     ] {
         let error = file.add(name, role.map(str::to_owned), None).unwrap_err();
         assert!(error.to_string().contains(expected), "{name:?}: {error:#}");
@@ -106,6 +109,12 @@ fn unusable_changes_are_refused_and_leave_the_file() {
     assert!(error.to_string().contains("there is no token"), "{error:#}");
     assert_eq!(folder.text(), text);
     assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
+    // A device that was replaced by a file would be one for every program of the machine.
+    let device = folder.0.path().join("device");
+    let socket = std::os::unix::net::UnixListener::bind(&device).unwrap();
+    let error = TokenFile::new(device).add("ada", None, None).unwrap_err();
+    assert!(error.to_string().ends_with("is not a file"), "{error:#}");
+    drop(socket);
     let nowhere = TokenFile::new(folder.0.path().join("no/tokens"));
     assert!(nowhere.add("ada", None, None).is_err());
     assert!(nowhere.lines().is_err());
