@@ -403,9 +403,10 @@ pub fn redacted_part<'t>(before: &str, part: &'t str, after: &str) -> Cow<'t, st
             at = hidden.end;
         }
     }
-    match out.is_empty() {
+    out.push_str(&whole[at..end]);
+    match out == cleaned {
         true => part.into(),
-        false => (out + &whole[at..end]).into(),
+        false => out.into(),
     }
 }
 
@@ -466,7 +467,7 @@ mod tests {
             }
             assert_eq!(redacted_part("", text, ""), redacted_code(text));
         }
-        let open = "a\u{200b}\nb\r\n";
+        let open = "a\u{200b} ***\nb\r\n";
         assert!(
             matches!(redacted_part("token=x9 ", open, "TOKEN=x8"), Cow::Borrowed(same) if same == open)
         );
