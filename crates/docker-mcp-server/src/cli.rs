@@ -283,10 +283,16 @@ const NO_MEMORY: [&str; 2] = [
     "fatal error: runtime: cannot allocate memory",
 ];
 
+const NO_PLUGIN: &str = "`docker` does not find its plugin where it may look here, which is in its usual directories: \
+    install it there, or put a link to it into `cli-plugins` of the docker configuration (`~/.docker/cli-plugins`).";
+
 /// An error with the end of a program's output.
 pub(crate) fn failed(redactor: &Redactor, what: &str, output: &Output, most: usize) -> ToolError {
     let text = redactor.text(&output.text);
     let text = newest_lines(&text, most);
+    if output.text.contains("See 'docker --help'") {
+        return ToolError::unavailable(NO_PLUGIN);
+    }
     // The sandbox refuses what is outside of the directories, and BuildKit what its policy denies.
     let (kind, hint) = if output.text.contains("permission denied") {
         let hint =

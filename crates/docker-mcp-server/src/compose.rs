@@ -86,12 +86,17 @@ pub(crate) async fn mutable(
     Ok(containers)
 }
 
-/// Whether a project was created by this server alone; also true of one that does not exist.
+/// Whether what a project creates gets the mark of this server: all that it has by now has it. One that does not exist
+/// gets it only if the mark decides what may be changed: compose takes a label for a change of the project, so that a
+/// person's next `docker compose up` replaces the containers.
 /// Errors when it has a container that must not be changed, a hidden one included.
 pub(crate) async fn is_own(docker: &Docker, project: &str) -> Result<bool, ToolError> {
     let containers = mutable(docker, project).await?;
     let is_own = |at: &ContainerDetails| is_created(&at.config.labels);
-    Ok(containers.iter().all(is_own))
+    Ok(match containers.is_empty() {
+        true => docker.policy.only_created,
+        false => containers.iter().all(is_own),
+    })
 }
 
 /// The visible containers of one project.
@@ -445,15 +450,17 @@ impl ComposeModel {
         docker.policy.file(&context.join(dockerfile))
     }
 
-    /// Marks all that is created as this server's.
-    fn mark(&self, model: &mut Value) {
+    /// Marks images that are built as this server's, and all else that is created if it `is_own`.
+    fn mark(&self, model: &mut Value, is_own: bool) {
         for kind in ["services", "networks", "volumes"] {
             let objects = members_of_mut(model, kind);
             for (name, object) in objects.filter(|(_, object)| object["external"] != true) {
                 if object.is_null() {
                     *object = json!({});
                 }
-                object["labels"][CREATED] = MARK.into();
+                if is_own {
+                    object["labels"][CREATED] = MARK.into();
+                }
                 if !object["build"].is_null() {
                     let default = default_name(&self.0, name);
                     let image = full_name(object["image"].as_str().unwrap_or(&default));
@@ -471,9 +478,7 @@ impl ComposeModel {
         for config in configs.filter(|config| dry && !config["content"].is_null()) {
             *config = json!({"name": config["name"], "file": "/dev/null"});
         }
-        if is_own {
-            self.mark(&mut model);
-        }
+        self.mark(&mut model, is_own);
         map_texts(model, false, &|text| text.replace('$', "$$")).to_string()
     }
 

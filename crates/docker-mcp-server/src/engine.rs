@@ -27,7 +27,7 @@ pub(crate) mod registry;
 pub(crate) use address::{Address, EngineOptions};
 pub(crate) use client::{Counters, Engine, throttled_percent, throttling, within};
 pub(crate) use connector::ByteStream;
-pub(crate) use error::EngineError;
+pub(crate) use error::{EngineError, RESUME};
 pub(crate) use events::{Event, EventStream, History, SHOWN_DETAILS};
 pub(crate) use local::LocalFacts;
 pub(crate) use model::{

@@ -209,25 +209,26 @@ impl Policy {
     pub(crate) fn permit_create(&self, reach: &Reach<'_>) -> Result<(), ToolError> {
         let create = &self.create;
         let (is_allowed, option) = match reach {
-            Reach::Privileged => (create.privileged, "privileged: true"),
+            Reach::Privileged => (create.privileged, "privileged: true".to_owned()),
             Reach::Namespace(mode) => {
                 // `container:x`, and `ns:/path` of Podman.
                 let is_foreign = *mode == "host" || mode.contains(':');
-                let foreign = "a namespace of the host or of another container";
+                let foreign = format!("`{mode}`, a namespace of the host or of another container");
                 (create.host_namespaces || !is_foreign, foreign)
             }
             Reach::Capability(wanted) => {
-                let mut allowed = create.capabilities.iter();
+                let allowed = create.capabilities.iter().map(String::as_str);
+                let mut allowed = allowed.chain(DEFAULT_CAPABILITIES.split(' '));
                 let is_allowed = allowed.any(|allowed| capability(allowed) == capability(wanted));
-                (is_allowed, "an added capability")
+                (is_allowed, format!("the capability {wanted}"))
             }
             Reach::Bind(path, sees_host) => {
                 let roots = create.binds.iter();
                 let mut roots = roots.filter(|root| covers(root, path, *sees_host));
                 let is_allowed = roots.any(|root| !sees_host || !has_link(root, path));
-                (is_allowed, "this path of the host as a mount")
+                (is_allowed, format!("a mount of `{path}` of the host"))
             }
-            Reach::Other(name) => (create.privileged, name.as_str()),
+            Reach::Other(name) => (create.privileged, name.clone()),
         };
         allow_if(is_allowed, || {
             format!(
@@ -384,6 +385,10 @@ pub(crate) enum Reach<'a> {
     /// Any other, by its name; only with `privileged`, which includes it.
     Other(String),
 }
+
+/// Capabilities that Docker and Podman give each container: one that drops all and adds some of these has less.
+const DEFAULT_CAPABILITIES: &str = "CHOWN DAC_OVERRIDE FOWNER FSETID KILL NET_BIND_SERVICE SETFCAP SETGID SETPCAP SETUID \
+    SYS_CHROOT";
 
 /// The name of a capability without its optional prefix.
 fn capability(name: &str) -> String {

@@ -64,8 +64,8 @@ impl Docker {
             .await
     }
 
-    /// As [`Docker::confirm`], for a loss of several objects, which `what` names together: the answer counts for
-    /// these `facts`, too.
+    /// As [`Docker::confirm`], for a loss of several objects, which `what` names together, or of what is in one: the
+    /// answer counts for these `facts`, too, such as what the call would put in its place.
     pub(crate) async fn confirm_all(
         &self,
         call: &Call,
@@ -108,8 +108,11 @@ impl Docker {
         let id = old.id.trim_start_matches("sha256:").get(..12);
         let id = id.unwrap_or_default();
         let loss = format!("Takes the name `{name}` from the image {id}, {rest}.");
-        let object = Object::image(name, &old.id);
-        self.confirm(call, &loss, name.as_str(), &[object], confirm)
+        let about = (
+            &[Object::image(name, &old.id)][..],
+            &[new_id.unwrap_or_default()][..],
+        );
+        self.confirm_all(call, &loss, name.as_str(), about, confirm)
             .await
     }
 

@@ -324,12 +324,13 @@ impl<'a> Uses<'a> {
         match mount["Type"].as_str() {
             Some("bind") => self.reaches.push(Reach::Bind(source, self.sees_host)),
             Some("tmpfs") => {}
-            Some("volume") if mount["VolumeOptions"]["DriverConfig"].is_null() => {
+            Some("volume") if is_empty(&mount["VolumeOptions"]["DriverConfig"]) => {
                 if !source.is_empty() {
                     self.volumes.push((source, writable));
                 }
             }
-            _ => self.other("this kind of mount"),
+            Some("volume") => self.other("a driver for the volume of a mount"),
+            kind => self.other(&format!("a mount of the type {}", kind.unwrap_or("?"))),
         }
     }
 

@@ -161,6 +161,9 @@ const BROKEN_ANSWER: &str = "The reply from ADDRESS was incomplete, or it is not
 const UNCONFIRMED: &str = "The Docker Engine at ADDRESS was asked for a change, and did not confirm it. It may have \
     happened all the same: look before you repeat it.";
 
+/// How a container goes on that is paused.
+pub(crate) const RESUME: &str = "update_container with `paused: false` resumes it.";
+
 fn refusal(status: u16, message: &str) -> ToolError {
     if message.starts_with("Multiple IDs found") {
         return ToolError::invalid_argument(
@@ -171,6 +174,9 @@ fn refusal(status: u16, message: &str) -> ToolError {
         return ToolError::unavailable(
             "The Docker Engine expects TLS: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH.",
         );
+    }
+    if message.contains("unpause") {
+        return ToolError::conflict(format!("It is paused: {RESUME}"));
     }
     let (kind, text) = match status {
         401 | 403 => (Unauthorized, "The Docker Engine does not allow this"),

@@ -582,17 +582,19 @@ impl UpdateContainer {
         let (memory, cpus) = (self.memory_mb.map(memory_bytes), self.cpus.map(nano_cpus));
         let own = |memory| swap_limit(memory, before.memory, before.memory_swap);
         let swap = memory.map(|memory| own(memory).unwrap_or(2 * memory));
+        let restart = self.restart.map(|policy| {
+            let (name, old) = (json!(policy), &before.restart_policy);
+            let is_same = name == *old.name;
+            let retries = is_same.then_some(old.maximum_retry_count);
+            json!({"Name": name, "MaximumRetryCount": retries.unwrap_or_default()})
+        });
         let settings = [
             ("memory", "Memory", memory.map(Value::from)),
             // The engine refuses a limit above that of memory and swap together.
             ("", "MemorySwap", swap.map(Value::from)),
             ("cpus", "NanoCpus", cpus.transpose()?.map(Value::from)),
             ("pids", "PidsLimit", self.pids.map(|pids| pids.get().into())),
-            (
-                "restart",
-                "RestartPolicy",
-                self.restart.map(|name| json!({"Name": name})),
-            ),
+            ("restart", "RestartPolicy", restart),
         ];
         let (mut limits, mut changed) = (Map::new(), Vec::new());
         for (name, member, value) in settings {

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::prelude::*;
-use crate::engine::{Engine, EngineError, within};
+use crate::engine::{Engine, EngineError, RESUME, within};
 use crate::json::{items, text};
 
 const DEFAULT_SECONDS: u32 = 20;
@@ -86,9 +86,11 @@ impl Tool for ExecuteCommand {
         let name = details.display_name().to_owned();
         let state = &details.state.status;
         if state != "running" {
-            let text = format!(
-                "`{name}` is {state}, so no command can run in it: start_container starts it."
-            );
+            let next = match &**state {
+                "paused" => RESUME,
+                _ => "start_container starts it.",
+            };
+            let text = format!("`{name}` is {state}, so no command can run in it: {next}");
             return Err(ToolError::conflict(text));
         }
         let env = self.env.iter();

@@ -1,5 +1,6 @@
 //! Tools that read and write files of containers.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read};
 use std::time::SystemTime;
 
@@ -75,21 +76,26 @@ impl Tool for CopyFromContainer {
         let limit = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
         let id = &details.id;
         let redactor = docker.redactor_of(&details);
+        let real = resolve(docker, id, &self.path).await.unwrap_or_default();
         let archive = match Archive::open(docker, id, &self.path).await {
             Ok(archive) => archive,
             Err(failure) => {
+                permit_read(docker, &details, &real).await?;
                 return Err(explain(docker, failure, &self.container, &self.path).await);
             }
         };
         let (asked, probe) = (self.clone(), redactor.clone());
         let read = archive.read(move |archive| asked.read(archive, limit, &probe));
         let mut file = read.await?;
+        if file.link_to.is_none() {
+            permit_read(docker, &details, &real).await?;
+        }
         details.display_name().clone_into(&mut file.container);
         for name in file.entries.iter_mut().flatten().chain(&mut file.link_to) {
             *name = redactor.text(name);
         }
         let is_content = file.text.is_some() || file.base64.is_some();
-        if is_content && self.is_secret(docker, &details, &redactor).await {
+        if is_content && self.is_secret(&details, &redactor, real) {
             file.base64 = None;
             file.text = Some(HIDDEN.to_owned());
             file.redacted = Some(1);
@@ -111,20 +117,12 @@ impl Tool for CopyFromContainer {
 
 impl CopyFromContainer {
     /// True if the whole file is a secret: below the directory of secrets, or named by a variable such as
-    /// `DB_PASSWORD_FILE`.
-    async fn is_secret(
-        &self,
-        docker: &Docker,
-        container: &ContainerDetails,
-        redactor: &Redactor,
-    ) -> bool {
+    /// `DB_PASSWORD_FILE`. Links lead to it at the path `real`.
+    fn is_secret(&self, container: &ContainerDetails, redactor: &Redactor, real: String) -> bool {
         let is_secret = |name: &str| redactor.clone().named(name, "value1") == HIDDEN;
         if !is_secret("PASSWORD") {
             return false;
         }
-        let real = resolve(docker, &container.id, &self.path)
-            .await
-            .unwrap_or_default();
         let env = container.config.env.iter();
         let env = env.filter_map(|assignment| assignment.split_once('='));
         let mut files = env.filter_map(|(name, file)| Some((name.strip_suffix("_FILE")?, file)));
@@ -346,6 +344,10 @@ async fn explain(
                 "There is no {path:?} in `{container}`; copy_from_container of a directory lists it."
             ));
         }
+        if has("not a directory") || has("too many links") {
+            let text = format!("{path:?} leads through a file, or through too many links.");
+            return ToolError::not_found(text);
+        }
         if has("read-only") {
             let text = format!("{path:?} is on a file system of `{container}` that is read-only.");
             return ToolError::conflict(text);
@@ -356,10 +358,14 @@ async fn explain(
 }
 
 const DEFAULT_MODE: u32 = 0o644;
+/// Bytes of a file that tell it from a changed one, beside its size, its time and its mode.
+const MAX_COMPARED_BYTES: u64 = 1 << 20;
 const UPLOAD_CHECK: &str = "The file may be as before, new, or cut off, with its old content lost: compare its \
     size_bytes and its text by copy_from_container, and write it again if it is not whole.";
 /// File systems in memory that every container has.
 const IN_MEMORY: [&str; 3] = ["/dev", "/proc", "/sys"];
+/// Files that the engine mounts into every container.
+const MADE: [&str; 3] = ["/etc/hostname", "/etc/hosts", "/etc/resolv.conf"];
 
 /// Write a file into a container; its directory must exist.
 #[derive(Deserialize, JsonSchema)]
@@ -419,12 +425,13 @@ impl Tool for CopyToContainer {
             }
         };
         permit_place(docker, &details, &path).await?;
-        let before = match Archive::open(docker, id, &path).await {
-            Ok(archive) => Some(archive.read(first_header).await?),
-            Err(EngineError::Refused { status: 404, .. }) => None,
-            Err(failure) => return Err(explain(docker, failure, &self.container, &path).await),
+        let look = async || match Archive::open(docker, id, &path).await {
+            Ok(archive) => archive.read(first_entry).await.map(Some),
+            Err(EngineError::Refused { status: 404, .. }) => Ok(None),
+            Err(failure) => Err(explain(docker, failure, &self.container, &path).await),
         };
-        if let Some(before) = &before {
+        let before = look().await?;
+        if let Some((before, state)) = &before {
             let kind = before.entry_type();
             if !kind.is_file() {
                 let text = match kind.is_dir() {
@@ -437,18 +444,22 @@ impl Tool for CopyToContainer {
             }
             let loss =
                 format!("Overwrites {path:?} in `{container}`: its present content is lost.");
+            let new = self.text.as_deref().or(self.base64.as_deref());
+            let mode = self.mode.map(|mode| mode.get().to_string());
+            let facts = [Some(&**state), new, mode.as_deref()].map(Option::unwrap_or_default);
+            let about = (&[Object::container(id)][..], &facts[..]);
             docker
-                .confirm(
-                    call,
-                    &loss,
-                    &self.path,
-                    &[Object::container(id)],
-                    &self.confirm,
-                )
+                .confirm_all(call, &loss, &self.path, about, &self.confirm)
                 .await?;
             // The user may have taken minutes.
             docker.writable_container(id).await?;
+            if !matches!(look().await?, Some((_, now)) if now == *state) {
+                return Err(ToolError::conflict(format!(
+                    "{path:?} in `{container}` was changed meanwhile. Nothing was done: call again."
+                )));
+            }
         }
+        let before = before.map(|(header, _)| header);
         let (directory, name) = path.rsplit_once('/').unwrap_or_default();
         let directory = if directory.is_empty() { "/" } else { directory };
         let archive = self.tar(name, &content, before.as_ref())?;
@@ -532,20 +543,26 @@ async fn resolve(docker: &Docker, id: &ContainerName, path: &str) -> Result<Stri
     Ok(real)
 }
 
-/// The header of the first entry; an empty one if there is none.
-fn first_header(archive: &mut tar::Archive<Archive>) -> io::Result<tar::Header> {
-    let first = archive.entries()?.next().transpose()?;
-    Ok(first.map_or_else(tar::Header::new_gnu, |entry| entry.header().clone()))
+/// The header of the first entry, and a text that is another one once the entry has changed: its header and the beginning
+/// of its content decide. Blocks.
+fn first_entry(archive: &mut tar::Archive<Archive>) -> io::Result<(tar::Header, String)> {
+    let Some(entry) = archive.entries()?.next().transpose()? else {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    };
+    let header = entry.header().clone();
+    let mut content = Vec::new();
+    entry.take(MAX_COMPARED_BYTES).read_to_end(&mut content)?;
+    let mut state = DefaultHasher::new();
+    (header.as_bytes(), content).hash(&mut state);
+    Ok((header, format!("{:x}", state.finish())))
 }
 
-/// Errors when the file would not be seen in the container, since the engine writes below a file system in memory, or
-/// would take the place of a mount.
-async fn permit_place(
+/// The mount or the file system in memory of a container that holds what is at `path`, and whether it is in memory.
+async fn place(
     docker: &Docker,
     container: &ContainerDetails,
     path: &str,
-) -> Result<(), ToolError> {
-    let (name, id) = (container.display_name(), &container.id);
+) -> Result<Option<(String, bool)>, ToolError> {
     let is_at = |place: &str| {
         let rest = path.strip_prefix(place.trim_end_matches('/'));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -555,15 +572,27 @@ async fn permit_place(
     let tmpfs = container.host_config.tmpfs.keys();
     let tmpfs = tmpfs.map(|place| (place.as_str(), true));
     let mut places: Vec<_> = IN_MEMORY.map(|place| (place.to_owned(), true)).into();
+    places.extend(MADE.map(|place| (place.to_owned(), false)));
     for (place, in_memory) in mounts.chain(tmpfs) {
         // Links of the container may lead to another place, as in `/var/run`, and the engine follows them.
-        match resolve(docker, id, place).await {
+        match resolve(docker, &container.id, place).await {
             Ok(place) => places.push((place, in_memory)),
             Err(failure) => return Err(docker.engine.explain(failure)),
         }
     }
     let nearest = places.into_iter().filter(|(place, _)| is_at(place));
-    match nearest.max_by_key(|(place, _)| place.len()) {
+    Ok(nearest.max_by_key(|(place, _)| place.len()))
+}
+
+/// Errors when the file would not be seen in the container, since the engine writes below a file system in memory, or
+/// would take the place of a mount.
+async fn permit_place(
+    docker: &Docker,
+    container: &ContainerDetails,
+    path: &str,
+) -> Result<(), ToolError> {
+    let name = container.display_name();
+    match place(docker, container, path).await? {
         Some((place, _)) if place == path => Err(ToolError::conflict(format!(
             "`{place}` is a mount of `{name}`, which the engine does not replace: add the file's name if it is a \
              directory, or write to the file by execute_command."
@@ -571,6 +600,25 @@ async fn permit_place(
         Some((place, true)) => Err(ToolError::conflict(format!(
             "`{place}` of `{name}` is in memory: the engine would write below it, where the container does not \
              see the file. Choose another directory, or write it by execute_command."
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Errors when the container has something else at `path` than the engine, which reads below a file system in memory.
+async fn permit_read(
+    docker: &Docker,
+    container: &ContainerDetails,
+    path: &str,
+) -> Result<(), ToolError> {
+    // Podman reads it in the running container.
+    if container.host_config.runtime == "oci" {
+        return Ok(());
+    }
+    match place(docker, container, path).await? {
+        Some((place, true)) => Err(ToolError::conflict(format!(
+            "`{place}` of `{}` is in memory, where the engine does not see its files: read them by execute_command.",
+            container.display_name()
         ))),
         _ => Ok(()),
     }

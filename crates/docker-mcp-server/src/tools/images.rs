@@ -646,12 +646,18 @@ impl Tool for RemoveImage {
         let id = short_id(&details.id);
         // By a name it loses this one alone, also by force.
         let has_others = details.repo_tags.len() > 1 && !is_id;
+        let mut names = details.repo_tags.clone();
+        names.sort();
+        let named = match is_id && !names.is_empty() {
+            true => format!("`{name}` with its names `{}`", names.join("`, `")),
+            false => format!("`{name}`"),
+        };
         let loss = match has_others {
             true => {
                 format!("Removes the name `{name}` from the image {id} that also has other names.")
             }
             false => format!(
-                "Removes the image `{name}` ({id}, {} MB): it would have to be pulled or built again.",
+                "Removes the image {named} ({id}, {} MB): it would have to be pulled or built again.",
                 details.size / 1_000_000
             ),
         };

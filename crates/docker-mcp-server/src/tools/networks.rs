@@ -253,6 +253,11 @@ impl Tool for RemoveNetwork {
         docker
             .policy
             .permit_change(name, is_created(&network.labels))?;
+        if let "bridge" | "host" | "none" = name {
+            return Err(ToolError::conflict(format!(
+                "`{name}` is a network of the engine itself, which cannot be removed."
+            )));
+        }
         let users = docker.network_users(&network).await?;
         if !users.is_empty() {
             let users: Vec<String> = users.into_iter().map(|(name, _)| name).collect();

@@ -73,6 +73,7 @@ impl Tool for RecreateContainer {
             before => before?,
         };
         let (id, name) = (&before.id, before.display_name());
+        let own_name = ContainerName::new(name)?;
         if before.host_config.auto_remove {
             return Err(ToolError::conflict(format!(
                 "`{name}` was created with --rm: the engine removes it when it stops, so it could \
@@ -92,6 +93,12 @@ impl Tool for RecreateContainer {
             texts.map(|text| (&**name, text))
         });
         refuse_hidden(docker, given)?;
+        let names: Vec<&str> = changes.keys().map(String::as_str).collect();
+        let with = match &*names.join(", ") {
+            "" => String::new(),
+            names => format!(", with changes of {names}"),
+        };
+        let asked = json!(changes).to_string();
         let request = merge(&old.container, &old.defaults, changes)?;
         let new_image = text(&request.body["Image"]).to_owned();
         let image_name = ImageName::new(&new_image)?;
@@ -106,12 +113,12 @@ impl Tool for RecreateContainer {
             false => "",
         };
         let loss = format!(
-            "Replaces `{name}` by a new container of `{new_image}`{by_now}: it is down for a moment, and loses \
+            "Replaces `{name}` by a new container of `{new_image}`{by_now}{with}: it is down for a moment, and loses \
              its log and the files that it wrote outside of volumes."
         );
         let objects = [Object::container(id), Object::image(&image_name, &new_id)];
         docker
-            .confirm(call, &loss, name, &objects, &self.confirm)
+            .confirm_all(call, &loss, name, (&objects, &[&asked]), &self.confirm)
             .await?;
         // The user may have taken minutes.
         let now = inspect().await?;
@@ -131,7 +138,7 @@ impl Tool for RecreateContainer {
         let replacement = Replacement {
             docker: docker.clone(),
             old: id.clone(),
-            name: ContainerName::new(name).unwrap_or(self.container),
+            name: own_name,
             timeout: was_running.then(|| Duration::from_secs(seconds.into())),
             stop_was_sent: AtomicBool::new(false),
         };

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Removes escape sequences, control characters and invisible characters, but not line feeds and tabs.
+/// Removes escape sequences, control characters and invisible characters, but not line feeds and tabs. A NUL that ends a
+/// word, as in `/proc/1/environ`, becomes a blank: without it a secret would be part of the word before it.
 /// Of a line that was overwritten with carriage returns, versions with the same words (a progress bar) are reduced to
 /// the last one. Others stay, and the carriage return between them is shown as `\r`: a container must not hide a line
 /// by writing another one over it.
@@ -22,8 +23,15 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
+    // Begin of the characters since the last NUL: UTF-16 has one after each.
+    let mut word = 0;
     while let Some(c) = chars.next() {
         match c {
+            '\0' => {
+                let is_word = out[word..].chars().nth(1).is_some();
+                out.extend(is_word.then_some(' '));
+                word = out.len();
+            }
             '\u{1b}' => skip_escape(&mut chars),
             '\u{9b}' => skip_csi(&mut chars),
             // Before a line feed it is part of a Windows line end.
@@ -164,6 +172,10 @@ mod tests {
             ("a\r\nb\r\n", "a\nb\n"),
             ("pass\u{200b}word\u{202e}", "password"),
             ("pass\u{ad}wo\u{200d}rd", "password"),
+            // A command line of `/proc`, the same in UTF-16, and the hole at the beginning of a log that was cut.
+            ("run\0--password\0x1\0", "run --password x1 "),
+            ("r\0u\0n\0 \0x\0", "run x"),
+            ("\0\0\0\0run\0\0\0it", "run it"),
             ("a\u{e0041}\u{feff}b", "ab"),
             ("a\u{fe0f}\u{e0101}\u{3164}\u{2800}\u{2028}\u{180e}b", "ab"),
             ("\u{1b}", ""),

@@ -149,6 +149,30 @@ async fn bring_up(
     unnamed
 }
 
+/// A person's `up` finds nothing to change in what `compose_up` has created, so that no container loses its files.
+#[tokio::test]
+async fn containers_stay_when_the_real_one_brings_them_up() {
+    let Some(compose) = real::compose_dir() else {
+        return;
+    };
+    let compose = format!("{compose}/docker-compose");
+    let dir = Folder::new();
+    for lab in project_labs(&dir).await {
+        let project = lab.name("kept");
+        let yaml = web_project("volumes: ['named:/named']", "volumes: {named: {}}");
+        let file = dir.write(&format!("{project}/compose.yaml"), &yaml);
+        let directory = dir.path().join(&project);
+        succeed!(lab, "compose_up", {"directory": directory, "project": project});
+        let web = lab.name("kept-web-1");
+        let created = lab.id(&web).await;
+        let file = file.to_str().unwrap();
+        let up = ["-p", &project, "-f", file, "up", "-d"];
+        lab.command(&compose, &up).await.unwrap();
+        assert_eq!(lab.id(&web).await, created);
+    }
+}
+
+/// The action `down`, on two equal projects.
 #[tokio::test]
 async fn down_leaves_what_the_real_one_leaves() {
     let (Some(docker), Some(compose)) = (real::docker_command(), real::compose_dir()) else {

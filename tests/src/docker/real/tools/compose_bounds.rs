@@ -23,14 +23,14 @@ uts: host | does not create containers with
 userns_mode: host | does not create containers with
 network_mode: host | does not create containers with
 network_mode: 'container:CONTAINER' | does not create containers with
-cap_add: [SYS_ADMIN] | does not create containers with
+cap_add: [SYS_ADMIN] | does not create containers with the capability SYS_ADMIN
 devices: ['/dev/null:/dev/x'] | does not create containers with
 security_opt: ['seccomp=unconfined'] | does not create containers with
 cgroup_parent: /x | does not create containers with
 volumes_from: ['container:x'] | does not create containers with
 logging: {driver: syslog} | does not create containers with
 logging: {driver: json-file, options: {path: /etc/x}} | does not create containers with
-volumes: ['/:/h'] | does not create containers with
+volumes: ['/:/h'] | does not create containers with a mount of `/` of the host
 volumes: ['/var/run/docker.sock:/s'] | does not create containers with
 volumes: ['./data:/s'] | does not create containers with
 volumes: ['HERE/a$$b:/x'] | does not create containers with

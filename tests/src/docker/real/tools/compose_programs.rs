@@ -31,6 +31,18 @@ async fn programs_end_with_the_call_and_with_the_server() {
     );
     std::os::unix::fs::symlink(plugin, dir.path().join(link)).unwrap();
     let config = dir.path().join("config");
+    // The sandbox hides the plugins of other directories.
+    let elsewhere = json!({"cliPluginsExtraDirs": [compose]}).to_string();
+    dir.write("elsewhere/config.json", &elsewhere);
+    let [elsewhere, bin] = ["elsewhere", "bin"].map(|name| format!("{}/{name}", dir.str()));
+    let env = [
+        ("PATH", &*bin),
+        ("DOCKER_CONFIG", &elsewhere),
+        ("DOCKER_MCP_PROJECT_DIR", dir.str()),
+    ];
+    let lab = Lab::at(host.clone(), &env).await;
+    let shop = dir.path().join("shop");
+    fails_with!(lab, "compose_config", {"directory": shop}, "`cli-plugins`");
     for path in [compose, format!("{}/bin", dir.str())] {
         let env = [
             ("PATH", path.as_str()),

@@ -44,6 +44,11 @@ async fn container_is_changed_while_it_runs() {
         let updated = succeed!(lab, "update_container", {"container": name, "paused": paused});
         assert_eq!(updated["changed"], changed);
         assert_eq!(lab.state(&name).await, state);
+        if state == "paused" {
+            let resume = "update_container with `paused: false`";
+            fails_with!(lab, "start_container", {"container": name}, resume);
+            fails_with!(lab, "execute_command", {"container": name, "command": ["true"]}, resume);
+        }
     }
 
     // It may not swap, neither before nor after.
@@ -57,10 +62,12 @@ async fn container_is_changed_while_it_runs() {
     assert_has!(details["HostConfig"], {"Memory": 64 << 20, "MemorySwap": 64 << 20,
         "NanoCpus": 250_000_000, "PidsLimit": 20});
     // What is swapped stays what it was, where that is more than the engine's own limit.
-    let limits = json!({"HostConfig": {"Memory": 64 << 20, "MemorySwap": 1 << 30}});
+    let restart = json!({"Name": "on-failure", "MaximumRetryCount": 5});
+    let limits = json!({"HostConfig": {"Memory": 64 << 20, "MemorySwap": 1 << 30, "RestartPolicy": restart}});
     let swapping = lab.create("swapping", &["true"], limits).await;
-    succeed!(lab, "update_container", {"container": swapping, "memory_mb": 100});
-    assert_has!(lab.inspect(&swapping).await["HostConfig"], {"Memory": 100 << 20, "MemorySwap": 1 << 30});
+    succeed!(lab, "update_container", {"container": swapping, "memory_mb": 100, "restart": "on-failure"});
+    assert_has!(lab.inspect(&swapping).await["HostConfig"],
+        {"Memory": 100 << 20, "MemorySwap": 1 << 30, "RestartPolicy": restart});
     fails_with!(lab, "update_container", {"container": new_name}, "Nothing to change");
     // A refused change changes nothing.
     let other = lab.create("other", &["true"], json!({})).await;

@@ -92,6 +92,7 @@ execute_command | {"container": "P-web", "command": ["nope"]} | "exit_code":127 
 execute_command | {"container": "P-web", "command": ["/etc"]} | {"exit_code": 126}
 execute_command | {"container": "P-web", "command": ["id"], "user": "nosuch"} | unable to find user nosuch & the engine's reason
 execute_command | {"container": "P-web", "command": ["id"], "working_dir": "/etc/passwd"} | chdir to cwd & the engine's reason
+execute_command | {"container": "P-web", "command": ["printf", "run\\0--password\\0canary-9\\0end"]} | {"stdout": "run --password *** end"}
 execute_command | {"container": "P-ended", "command": ["true"]} | ! is exited
 "#;
 

@@ -32,14 +32,19 @@ copy_to_container | {"container": "P-web", "path": "/etc/key", "text": "so be it
 copy_from_container | {"container": "P-web", "path": "/etc/key"} | {"text": "***"}
 copy_to_container | {"container": "P-web", "path": "/etc/secret", "text": "Wolkenbruch77\n"} | bytes
 copy_from_container | {"container": "P-web", "path": "/etc/secret", "max_bytes": 12} | {"text": "***\n"}
+copy_from_container | {"container": "P-web", "path": "/etc/key/x"} | ! leads through a file
+copy_from_container | {"container": "P-web", "path": "/proc/self/environ"} | ! `/proc` & is in memory
+copy_from_container | {"container": "P-web", "path": "/memory"} | ! `/memory` & is in memory
+copy_to_container | {"container": "P-web", "path": "/etc/hosts", "text": ""} | ! is a mount of
 copy_from_container | {"container": "P-web", "path": "/x?force=true&path=/etc#../../volumes"} | ! There is no
 "#;
 
 #[tokio::test]
 async fn files_are_copied_in_and_out() {
     let Some(lab) = lab().await else { return };
-    let secret = json!({"Env": ["PASSWORD=Wolkenbruch77", "DB_PASSWORD_FILE=/etc/./key"]});
-    let name = lab.create("web", &["true"], secret).await;
+    let options = json!({"Env": ["PASSWORD=Wolkenbruch77", "DB_PASSWORD_FILE=/etc/./key"],
+        "HostConfig": {"Tmpfs": {"/memory": ""}}});
+    let name = lab.create("web", &["true"], options).await;
     lab.steps(FILES, &[]).await;
     let long = "line\n".repeat(10_000);
     succeed!(lab, "copy_to_container", {"container": name, "path": "/etc/long", "text": long});
@@ -55,6 +60,24 @@ async fn files_are_copied_in_and_out() {
     for path in ["/", "/etc/", "/etc/.."] {
         fails_with!(lab, "copy_to_container", {"container": name, "path": path, "text": "x"}, "name of the file");
     }
+}
+
+/// Neither what others have written since the question is lost, nor is another text written in place of this one.
+#[tokio::test]
+async fn agreement_to_overwrite_counts_for_both_contents() {
+    let Some(lab) = lab().await else { return };
+    let name = lab.create("web", &["true"], json!({})).await;
+    let write = |text: &str| json!({"container": name, "path": "/note", "text": text});
+    succeed(&lab, "copy_to_container", write("first")).await;
+    let asked = call(&lab, "copy_to_container", write("mine")).await;
+    let agreed = json!({"confirm": asked_for(&asked)});
+    let other = merged(write("other"), agreed.clone());
+    fails_with!(lab, "copy_to_container", other, "another state or target");
+    let theirs = merged(write("their"), json!({"confirm": "/note"}));
+    succeed(&lab, "copy_to_container", theirs).await;
+    let mine = merged(write("mine"), agreed);
+    fails_with!(lab, "copy_to_container", mine, "another state or target");
+    assert_eq!(read(&lab, &name, "/note").await["text"], "their");
 }
 
 #[tokio::test]
@@ -99,6 +122,7 @@ remove_container | {"container": "P-stopped", "confirm": "P-stopped"} | removed
 remove_network | {"network": "P-net", "confirm": "P-net"} | ? Removes the network
 list_networks | {"network": "P-net"} | ! There is no network
 list_networks | {} | "name":"bridge"
+remove_network | {"network": "bridge"} | ! cannot be removed
 list_networks | {"network": "brigde"} | ! Did you mean `bridge`
 "#;
 

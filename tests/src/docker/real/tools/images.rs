@@ -24,6 +24,7 @@ async fn images_are_listed_and_inspected() {
 /// Another name of the image, and the end of both; then builds that fail.
 const NAMES: &str = r#"
 tag_image | {"image": "P-app:1", "new_name": "P-app:2"} | tagged
+remove_image | {"image": "IMAGE", "force": true} | ! with its names `P-app:1`, `P-app:2`
 remove_image | {"image": "docker.io/library/P-app:2", "force": true, "confirm": "docker.io/library/P-app:2"} | ? that also has other names
 remove_image | {"image": "P-app:1", "confirm": "P-app:1"} | ? pulled or built again
 list_images | {"image": "P-app:1"} | ! There is no image
@@ -46,7 +47,8 @@ async fn an_image_is_built_named_and_removed() {
     assert_has!(image, {"id": built["id"], "user": "1000"});
     assert_eq!(built["steps"], 5, "{built}");
     assert_lacks(&image, "canary-9");
-    lab.steps(NAMES, &[]).await;
+    lab.steps(NAMES, &[("IMAGE", image["id"].as_str().unwrap())])
+        .await;
 }
 
 #[tokio::test]

@@ -92,12 +92,14 @@ async fn container_is_replaced_with_its_options_and_data() {
             // Podman needs systemd for them.
             more.as_object_mut().unwrap().remove("Healthcheck");
         }
-        let web = lab.run("web", &["sh", "-c", script], more).await;
+        let web = lab
+            .run(&"web".repeat(50), &["sh", "-c", script], more)
+            .await;
         let before = lab.inspect(&web).await;
-        let arguments = json!({"container": web,
+        let arguments = json!({"container": before["Id"],
             "changes": {"env": {"B": "9", "C": "3", "A": null}, "memory_mb": 32, "ports": ["80"]}});
         let (loss, done) = confirmed(&lab, "recreate_container", arguments, &web).await;
-        assert_contains(&loss, "loses its log");
+        assert_contains(&loss, "with changes of env, memory_mb, ports: it is down");
         assert_has!(done, {"container": web, "state": "running"});
         assert_eq!(done["health"] == "healthy", has_health, "{done}");
         let after = lab.inspect(&web).await;
@@ -240,6 +242,11 @@ async fn question_says_that_the_image_is_another_one_by_now() {
         assert_eq!(says_so, is_said, "{by_now}: {question}");
         lab.image("image", &web).await;
     }
+    // The answer counts for these changes.
+    let with = |value: &str| json!({"container": web, "changes": {"env": {"A": value}}});
+    let asked = call(&lab, "recreate_container", with("1")).await;
+    let other = merged(with("2"), json!({"confirm": asked_for(&asked)}));
+    fails_with!(lab, "recreate_container", other, "another state or target");
 }
 
 const ROWS: &str = include_str!("recreate/kept.txt");
