@@ -29,7 +29,7 @@ fn is_an_image(name: &Value) -> bool {
 fn is_harmless(tool: &str, argument: &str, name: &Value) -> bool {
     let is_optional = ["get_container_logs", "get_container_stats"].contains(&tool);
     let is_missing = name.is_null() || name == "";
-    let is_long = name.as_str().is_some_and(|name| name.len() == 129);
+    let is_long = name.as_str().is_some_and(|name| name.len() == 256);
     match argument {
         "container" => name.is_number() || is_optional && is_missing,
         _ => name.is_number() || is_missing || is_long,
@@ -51,7 +51,7 @@ fn hostile_names() -> Vec<String> {
         --help ~ * x* \\ ä 漢字 x\u{202e}y \u{ff0e}\u{ff0e}\u{ff0f}x \u{2025}/x x\u{200b} http://h/x \
         unix:///x x+y x! x,y x(y) x%20y";
     names.extend(others.split(' ').chain(with_space).map(String::from));
-    names.push("x".repeat(129));
+    names.push("x".repeat(256));
     names.push("x".repeat(10_000));
     names.push("../".repeat(1_000));
     names
@@ -117,6 +117,7 @@ async fn hostile_values_do_not_change_the_request() {
     for request in proxy.requests() {
         let path = request.split('?').next().unwrap();
         let intended = path.starts_with("GET /containers/")
+            || path.starts_with("HEAD /containers/") && path.ends_with("/archive")
             || ["POST /images/create", "GET /events"].contains(&path)
             // Of docker build.
             || ["HEAD /_ping", "GET /info", "GET /version", "POST /grpc", "POST /session", "POST /build"].contains(&path)

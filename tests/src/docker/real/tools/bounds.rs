@@ -298,10 +298,10 @@ async fn volumes_of_others_are_neither_read_nor_written_through_a_container() {
 
 /// Calls that would reach more than their container, and some that do not.
 const REACHES: &str = r#"
-create_container | {"image": "busybox:test", "mounts": ["P-host:/h:ro"]} | ! this path of the host
+create_container | {"image": "busybox:test", "mounts": ["P-host:/h:ro"]} | ! of the host: that
 create_container | {"image": "busybox:test", "name": "P-remote", "mounts": ["P-remote:/h:ro"], "only_create": true} | created
-recreate_container | {"container": "P-plain", "confirm": "P-plain", "changes": {"mounts": ["P-host:/h"]}} | ! this path of the host
-create_container | {"image": "busybox:test", "mounts": ["P-joined:/h:ro"]} | ! this path of the host
+recreate_container | {"container": "P-plain", "confirm": "P-plain", "changes": {"mounts": ["P-host:/h"]}} | ! of the host: that
+create_container | {"image": "busybox:test", "mounts": ["P-joined:/h:ro"]} | ! of the host: that
 copy_to_container | {"container": "P-plain", "path": "/host/x", "text": ""} | ! read-only
 copy_to_container | {"container": "P-plain", "path": "/link/x", "text": ""} | ! read-only
 copy_to_container | {"container": "P-plain", "path": "/etc/out", "text": ""} | ! read-only
