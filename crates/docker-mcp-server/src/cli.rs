@@ -286,11 +286,18 @@ const NO_MEMORY: [&str; 2] = [
 const NO_PLUGIN: &str = "`docker` does not find its plugin where it may look here, which is in its usual directories: \
     install it there, or put a link to it into `cli-plugins` of the docker configuration (`~/.docker/cli-plugins`).";
 
+/// Lines of a `docker` that does not know the command, in old and in new versions.
+const NO_COMMAND: [&str; 2] = [
+    "See 'docker --help'.",
+    "Run 'docker --help' for more information",
+];
+
 /// An error with the end of a program's output.
 pub(crate) fn failed(redactor: &Redactor, what: &str, output: &Output, most: usize) -> ToolError {
     let text = redactor.text(&output.text);
     let text = newest_lines(&text, most);
-    if output.text.contains("See 'docker --help'") {
+    let mut lines = output.text.lines();
+    if lines.any(|line| NO_COMMAND.contains(&line.trim())) {
         return ToolError::unavailable(NO_PLUGIN);
     }
     // The sandbox refuses what is outside of the directories, and BuildKit what its policy denies.
@@ -591,6 +598,26 @@ mod tests {
             ("Container a1  Started", "Container a1  Started"),
         ] {
             assert_eq!(without_odd_variable(line.to_owned()), expected);
+        }
+    }
+
+    #[test]
+    fn plugin_is_missing_only_if_a_line_of_docker_says_so() {
+        for (text, is_missing) in [
+            ("unknown flag: -p\nSee 'docker --help'.\n", true),
+            (
+                "unknown flag: -p\n\nRun 'docker --help' for more information\n",
+                true,
+            ),
+            ("#5 0.2 See 'docker --help'.\n", false),
+        ] {
+            let output = Output {
+                succeeded: false,
+                stdout: String::new(),
+                text: text.to_owned(),
+            };
+            let error = failed(&Redactor::new(true), "It failed", &output, 100);
+            assert_eq!(error.message() == NO_PLUGIN, is_missing, "{text}");
         }
     }
 

@@ -230,12 +230,22 @@ impl Policy {
             }
             Reach::Other(name) => (create.privileged, name.clone()),
         };
+        allow_if(is_allowed, || reaches_out(&option))
+    }
+
+    /// Errors when a container must not mount this volume, which is the directory `path` of the host. The path itself is
+    /// not for the caller: others may have created the volume.
+    pub(crate) fn permit_host_volume(
+        &self,
+        volume: &str,
+        path: &str,
+        sees_host: bool,
+    ) -> Result<(), ToolError> {
+        let is_allowed = self.permit_create(&Reach::Bind(path, sees_host)).is_ok();
         allow_if(is_allowed, || {
-            format!(
-                "This server does not create containers with {option}: that would give access \
-                 outside of the container. Leave it out, or ask the operator of this server \
-                 to allow it in the policy file (--policy)."
-            )
+            reaches_out(&format!(
+                "the volume `{volume}`, which is a directory of the host"
+            ))
         })
     }
 
@@ -253,11 +263,12 @@ impl Policy {
     /// The path was checked when the container was created if that `is_own`; a part of it may have become a link since.
     pub(crate) fn permit_start(&self, path: &str, is_own: bool) -> Result<(), ToolError> {
         let binds = &self.create.binds;
-        let roots = binds.iter().filter(|root| covers(root, path, true));
+        // By name alone: what is there by now may be a socket, which no root but its own covers.
+        let roots = binds.iter().filter(|root| covers(root, path, false));
         let mut roots = roots.peekable();
         let may_start = match roots.peek() {
             None => !is_own,
-            Some(_) => roots.any(|root| !has_link(root, path)),
+            Some(_) => roots.any(|root| covers(root, path, true) && !has_link(root, path)),
         };
         allow_if(may_start, || {
             format!(
@@ -394,6 +405,14 @@ const DEFAULT_CAPABILITIES: &str = "CHOWN DAC_OVERRIDE FOWNER FSETID KILL NET_BI
 fn capability(name: &str) -> String {
     let name = name.to_ascii_uppercase();
     name.trim_start_matches("CAP_").to_owned()
+}
+
+/// Why a container with this option is not created.
+fn reaches_out(option: &str) -> String {
+    format!(
+        "This server does not create containers with {option}: that would give access outside of the container. Leave \
+         it out, or ask the operator of this server to allow it in the policy file (--policy)."
+    )
 }
 
 /// Whether the permission to mount `root` covers a mount of `path`, which can be seen from here if `sees_host`.
@@ -537,20 +556,21 @@ mod tests {
         let (root, path) = (dir.to_str().unwrap(), dir.join("api"));
         let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
         std::fs::write(dir.join("file"), "").unwrap();
+        std::os::unix::fs::symlink("api", dir.join("link")).unwrap();
         for (name, is_covered) in [
             ("api", false),
             ("api/", false),
             ("./api/.", false),
+            ("link", false),
             ("file", true),
         ] {
             let path = format!("{root}/{name}");
             assert_eq!(covers(root, &path, true), is_covered, "{path}");
             let start = exceptions(&format!(r#"{{"binds":["{root}"]}}"#));
-            assert_eq!(
-                start.permit_start(&path, true).is_ok(),
-                is_covered,
-                "{path}"
-            );
+            for is_own in [true, false] {
+                let may_start = start.permit_start(&path, is_own).is_ok();
+                assert_eq!(may_start, is_covered, "{path} {is_own}");
+            }
         }
         assert!(covers(path.to_str().unwrap(), path.to_str().unwrap(), true));
         std::fs::remove_dir_all(&dir).unwrap();

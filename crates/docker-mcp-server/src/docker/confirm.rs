@@ -83,12 +83,13 @@ impl Docker {
     }
 
     /// Permits a call that gives `name` to another image only if the image that has it now may lose it:
-    /// `new_id` is the image that gets it, if it is known.
+    /// `new_id` is the image that gets it, if it is known; otherwise `made_of` tells of which text it will be made.
     pub(crate) async fn confirm_name(
         &self,
         call: &Call,
         name: &ImageName,
         new_id: Option<&str>,
+        made_of: &str,
         confirm: &Option<String>,
     ) -> Result<(), ToolError> {
         let Some(old) = self.try_image(name).await? else {
@@ -110,7 +111,7 @@ impl Docker {
         let loss = format!("Takes the name `{name}` from the image {id}, {rest}.");
         let about = (
             &[Object::image(name, &old.id)][..],
-            &[new_id.unwrap_or_default()][..],
+            &[new_id.unwrap_or_default(), made_of][..],
         );
         self.confirm_all(call, &loss, name.as_str(), about, confirm)
             .await

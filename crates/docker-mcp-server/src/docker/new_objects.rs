@@ -196,8 +196,9 @@ impl Docker {
     /// Refuses a volume whose options make it a directory of the host, unless that may be mounted itself.
     fn permit_host_volume(&self, volume: &Volume) -> Result<(), ToolError> {
         volume.host_path().map_or(Ok(()), |path| {
-            let reach = Reach::Bind(path, self.engine.is_beside_us());
-            self.policy.permit_create(&reach)
+            let sees_host = self.engine.is_beside_us();
+            self.policy
+                .permit_host_volume(&volume.name, path, sees_host)
         })
     }
 

@@ -164,6 +164,9 @@ const UNCONFIRMED: &str = "The Docker Engine at ADDRESS was asked for a change, 
 /// How a container goes on that is paused.
 pub(crate) const RESUME: &str = "update_container with `paused: false` resumes it.";
 
+/// Parts of what an engine says of a container that is paused.
+const PAUSED: [&str; 3] = ["try unpause", "unpaused first", "unpause the container"];
+
 fn refusal(status: u16, message: &str) -> ToolError {
     if message.starts_with("Multiple IDs found") {
         return ToolError::invalid_argument(
@@ -175,7 +178,7 @@ fn refusal(status: u16, message: &str) -> ToolError {
             "The Docker Engine expects TLS: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH.",
         );
     }
-    if message.contains("unpause") {
+    if status == 409 && PAUSED.iter().any(|said| message.contains(said)) {
         return ToolError::conflict(format!("It is paused: {RESUME}"));
     }
     let (kind, text) = match status {
@@ -305,7 +308,8 @@ mod tests {
     }
 
     /// The status, the engine's message, the kind of the error and a part of its text.
-    const REFUSALS: &str = r#"409 | cannot start it, try unpause | Conflict | not allow this: cannot start it, try unpause.
+    const REFUSALS: &str = r#"409 | cannot start it, try unpause | Conflict | It is paused: update_container
+        409 | The container name "/unpause-x" is already in use | Conflict | already in use
         500 | boom | Upstream | failed: boom.
         500 | Multiple IDs found with provided prefix: a | InvalidArgument | give more of the id
         502 | <html><body>/srv/app/secret.py</body></html> | Upstream | failed: HTTP status 502.

@@ -492,7 +492,7 @@ impl ComposeUp {
         let lost = project.losses(docker, call, &arguments).await?;
         let old = self.replaced(&project.file)?;
         let objects = objects(docker, &lost, &taken).await?;
-        let losses = (&lost[..], &taken[..], &objects[..]);
+        let losses = (&lost[..], &taken[..], &objects[..], &arguments[..]);
         self.confirm_losses(docker, call, &project, losses, old.as_ref())
             .await?;
         // The user may have taken minutes.
@@ -549,7 +549,7 @@ impl ComposeUp {
         docker: &Docker,
         call: &Call,
         project: &ComposeProject,
-        (lost, taken, objects): (&[String], &[String], &[Object]),
+        (lost, taken, objects, arguments): (&[String], &[String], &[Object], &[&str]),
         old: Option<&Replaced>,
     ) -> Result<(), ToolError> {
         let name = &project.name;
@@ -561,17 +561,15 @@ impl ComposeUp {
                 lost.join(", ")
             ));
         }
-        // The answer counts for these two texts only.
-        let mut texts = Vec::new();
+        // The answer counts for these texts only.
+        let mut texts = vec![project.model.to_text(false, false), arguments.join(" ")];
         if let (Some(text), Some(old)) = (&self.yaml, old) {
             let (file, copy) = (project.file.display(), old.copy.display());
             losses.push(format!(
                 "Overwrites {file}, of which a copy is kept as {copy}."
             ));
-            texts = vec![
-                text.clone(),
-                String::from_utf8_lossy(&old.text).into_owned(),
-            ];
+            texts.push(text.clone());
+            texts.push(String::from_utf8_lossy(&old.text).into_owned());
         }
         if !taken.is_empty() {
             let names = taken.join(", ");

@@ -414,11 +414,12 @@ impl ComposeService {
             removed.cloned().collect()
         });
         let mut failed = stayed(docker, &before, &after).await;
-        if self.volumes {
+        if self.volumes
+            && let Ok(users) = docker.volume_usage().await
+            && let Ok(all) = docker.volumes().await
+        {
             // Compose leaves one that a recreated container has taken over.
-            let users = docker.volume_usage().await.unwrap_or_default();
-            let all = docker.volumes().await.unwrap_or_default().into_iter();
-            let left = all.filter(|volume| {
+            let left = all.into_iter().filter(|volume| {
                 unnamed.contains(&*volume.name) && !users.contains_key(&volume.name)
             });
             let text = "The volume without a name stayed. remove_volume removes it.";

@@ -444,9 +444,10 @@ impl Tool for CopyToContainer {
             }
             let loss =
                 format!("Overwrites {path:?} in `{container}`: its present content is lost.");
-            let new = self.text.as_deref().or(self.base64.as_deref());
             let mode = self.mode.map(|mode| mode.get().to_string());
-            let facts = [Some(&**state), new, mode.as_deref()].map(Option::unwrap_or_default);
+            let new = [&self.text, &self.base64, &mode].map(Option::as_deref);
+            let [text, base64, mode] = new.map(Option::unwrap_or_default);
+            let facts = [&**state, text, base64, mode];
             let about = (&[Object::container(id)][..], &facts[..]);
             docker
                 .confirm_all(call, &loss, &self.path, about, &self.confirm)
@@ -557,11 +558,13 @@ fn first_entry(archive: &mut tar::Archive<Archive>) -> io::Result<(tar::Header, 
     Ok((header, format!("{:x}", state.finish())))
 }
 
-/// The mount or the file system in memory of a container that holds what is at `path`, and whether it is in memory.
+/// The mount or the file system in memory of a container that holds what is at `path`, and whether it is in memory. Looks
+/// at `all` mounts, or only at those in memory.
 async fn place(
     docker: &Docker,
     container: &ContainerDetails,
     path: &str,
+    all: bool,
 ) -> Result<Option<(String, bool)>, ToolError> {
     let is_at = |place: &str| {
         let rest = path.strip_prefix(place.trim_end_matches('/'));
@@ -573,7 +576,10 @@ async fn place(
     let tmpfs = tmpfs.map(|place| (place.as_str(), true));
     let mut places: Vec<_> = IN_MEMORY.map(|place| (place.to_owned(), true)).into();
     places.extend(MADE.map(|place| (place.to_owned(), false)));
-    for (place, in_memory) in mounts.chain(tmpfs) {
+    for (place, in_memory) in mounts
+        .chain(tmpfs)
+        .filter(|(_, in_memory)| all || *in_memory)
+    {
         // Links of the container may lead to another place, as in `/var/run`, and the engine follows them.
         match resolve(docker, &container.id, place).await {
             Ok(place) => places.push((place, in_memory)),
@@ -592,7 +598,7 @@ async fn permit_place(
     path: &str,
 ) -> Result<(), ToolError> {
     let name = container.display_name();
-    match place(docker, container, path).await? {
+    match place(docker, container, path, true).await? {
         Some((place, _)) if place == path => Err(ToolError::conflict(format!(
             "`{place}` is a mount of `{name}`, which the engine does not replace: add the file's name if it is a \
              directory, or write to the file by execute_command."
@@ -615,13 +621,21 @@ async fn permit_read(
     if container.host_config.runtime == "oci" {
         return Ok(());
     }
-    match place(docker, container, path).await? {
-        Some((place, true)) => Err(ToolError::conflict(format!(
-            "`{place}` of `{}` is in memory, where the engine does not see its files: read them by execute_command.",
+    // Most files are not in memory, and then the other mounts need no look.
+    if let Some((_, true)) = place(docker, container, path, false).await?
+        && let Some((place, true)) = place(docker, container, path, true).await?
+    {
+        let start = match container.state.runs() {
+            true => "",
+            false => "start it, and ",
+        };
+        return Err(ToolError::conflict(format!(
+            "`{place}` of `{}` is in memory, where the engine does not see its files: {start}read them by \
+             execute_command.",
             container.display_name()
-        ))),
-        _ => Ok(()),
+        )));
     }
+    Ok(())
 }
 
 /// The path without `.`, `..` and repeated slashes.

@@ -223,22 +223,29 @@ impl GetContainerLogs {
         let mut may_start = self.project.is_some();
         let mut followed: BTreeSet<ContainerName> =
             containers.iter().map(|at| at.id.clone()).collect();
+        let first = followed.clone();
         let (stopped_by, matched) = {
-            let logs = containers.into_iter();
-            let logs = logs.map(|at| self.watch(docker, at, query, &seen, &report));
+            let watch = |at: ContainerDetails, query| {
+                let id = at.id.clone();
+                let log = self.watch(docker, at, query, &seen, &report);
+                async move { (id, log.await) }
+            };
+            let logs = containers.into_iter().map(|at| watch(at, query));
             let mut logs: FuturesUnordered<_> = logs.collect();
             let ended = async {
                 loop {
                     let event = tokio::select! {
+                        // A container that starts again has ended before.
+                        biased;
                         ended = logs.next() => match ended {
                             None => return Ok::<_, ToolError>(("ended", None)),
-                            Some(ended) => match ended? {
-                                (_, Some(matched)) => return Ok(("matched", Some(matched))),
-                                (id, None) => {
-                                    followed.remove(&id);
-                                    continue;
-                                }
-                            },
+                            Some((_, Ok(Some(matched)))) => return Ok(("matched", Some(matched))),
+                            Some((id, Err(error))) if first.contains(&id) => return Err(error),
+                            // One that came later takes nothing from the others.
+                            Some((id, Ok(None) | Err(_))) => {
+                                followed.remove(&id);
+                                continue;
+                            }
                         },
                         event = starts.next(), if may_start => event,
                     };
@@ -255,7 +262,7 @@ impl GetContainerLogs {
                             tail: LogQuery::ALL,
                             ..query
                         };
-                        logs.push(self.watch(docker, started, query, &seen, &report));
+                        logs.push(watch(started, query));
                     }
                 }
             };
@@ -286,8 +293,8 @@ impl GetContainerLogs {
         docker.engine.try_inspect(&id).await.ok()
     }
 
-    /// Follows one log, also over restarts of its container. Returns its id, and the line that matched, or `None` once
-    /// the container has ended.
+    /// Follows one log, also over restarts of its container. Returns the line that matched, or `None` once the container
+    /// has ended.
     async fn watch(
         &self,
         docker: &Docker,
@@ -295,7 +302,7 @@ impl GetContainerLogs {
         mut query: LogQuery,
         seen: &Mutex<Vec<Seen>>,
         report: &(impl Fn(&str) + Sync),
-    ) -> Result<(ContainerName, Option<String>), ToolError> {
+    ) -> Result<Option<String>, ToolError> {
         let (id, name) = (&details.id, details.display_name());
         let mut lines = LineRedactor::new(docker.redactor_of(&details));
         let at = {
@@ -303,6 +310,15 @@ impl GetContainerLogs {
             seen.push((details.clone(), Window::new(usize::MAX, MAX_BYTES)));
             seen.len() - 1
         };
+        // A text that is waited for is one of this run, unless the call says from when.
+        let is_of_run = self.until_match.is_some() && self.since.is_none() && self.tail.is_none();
+        let before = parse_timestamp(&details.state.finished_at);
+        if is_of_run
+            && details.state.runs()
+            && let Some(before) = before.filter(|before| before.as_second() > 0)
+        {
+            query.since = log::after(before);
+        }
         let mut last = None;
         loop {
             let mut reply = docker.engine.logs(id, &query);
@@ -328,7 +344,7 @@ impl GetContainerLogs {
                     let mut keep = |line| seen.lock()[at].1.push(line);
                     let matched = self.see(line, name, &mut lines, &mut keep, report);
                     if matched.is_some() {
-                        return Ok((id.clone(), matched));
+                        return Ok(matched);
                     }
                 }
             }
@@ -337,7 +353,7 @@ impl GetContainerLogs {
                 false => None,
             };
             let Some(now) = again else {
-                return Ok((id.clone(), None));
+                return Ok(None);
             };
             // The lines after the last one, or all of this run.
             let since = last.or_else(|| parse_timestamp(&now.state.finished_at));

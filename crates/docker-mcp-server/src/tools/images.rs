@@ -503,8 +503,10 @@ impl Tool for BuildImage {
             None => texts.context(),
         };
         docker.permit_build().await?;
+        let (files, args) = (&self.files, &self.build_args);
+        let made_of = json!([self.dockerfile, self.directory, files, args, self.target]);
         docker
-            .confirm_name(call, &self.tag, None, &self.confirm)
+            .confirm_name(call, &self.tag, None, &made_of.to_string(), &self.confirm)
             .await?;
         let mut buildx = Cli::find(docker, directory, &BUILDX).await?;
         buildx.set(texts.variables(docker));
@@ -607,7 +609,7 @@ impl Tool for TagImage {
         let source = docker.image(&self.image).await?;
         let id = Some(source.id.as_str());
         docker
-            .confirm_name(call, &self.new_name, id, &self.confirm)
+            .confirm_name(call, &self.new_name, id, "", &self.confirm)
             .await?;
         // By its id: the name may move meanwhile.
         let image = ImageName::new(&source.id).unwrap_or(self.image.clone());
@@ -665,6 +667,16 @@ impl Tool for RemoveImage {
         docker
             .confirm(call, &loss, name, &[object], &self.confirm)
             .await?;
+        if is_id {
+            // The user may have taken minutes.
+            let mut now = docker.image(&self.image).await?.repo_tags;
+            now.sort();
+            if now != names {
+                return Err(ToolError::conflict(format!(
+                    "`{name}` has other names by now. Nothing was done: call again."
+                )));
+            }
+        }
         let action = Action::new("remove", ObjectKind::Image, name);
         let path = Path::to("/images")
             .id(&self.image)

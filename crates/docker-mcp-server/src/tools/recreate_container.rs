@@ -73,7 +73,11 @@ impl Tool for RecreateContainer {
             before => before?,
         };
         let (id, name) = (&before.id, before.display_name());
-        let own_name = ContainerName::new(name)?;
+        let own_name = ContainerName::new(name).map_err(|_| {
+            ToolError::conflict(
+                "Its name has more than 255 characters: update_container gives it another one.",
+            )
+        })?;
         if before.host_config.auto_remove {
             return Err(ToolError::conflict(format!(
                 "`{name}` was created with --rm: the engine removes it when it stops, so it could \
