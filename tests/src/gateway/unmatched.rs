@@ -15,7 +15,7 @@ const RULES: &str = r#"
 [backends.c]\nFIXTURE\n[backends.c.tools.gree]\neffect = "destructive" => backends.c.tools.gree => fail
 [roles.r]\nallow = ["b__gree"] => roles.r.allow: "b__gree" => warn
 [roles.r]\nallow = ["b__greet"]\narguments = { names = "A*" } => roles.r.arguments: "names" => warn
-[events]\nrecord = ["b__greet.nam"] => events.record: "nam" => warn
+[events]\nrecord = ["b__greet.names"] => events.record: "names" => warn
 [backends.c]\nFIXTURE\nallow = ["gree"] => backends.c.allow: "gree" => warn
 [backends.c]\nFIXTURE\n[backends.c.tools.gree]\ntitle = "T" => backends.c.tools.gree => warn
 "#;

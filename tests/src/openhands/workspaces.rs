@@ -236,7 +236,7 @@ async fn branch_goes_with_the_task_whose_worktree_is_gone() {
 }
 
 #[tokio::test]
-async fn what_is_left_of_a_worktree_is_asked_about_anew_and_a_branch_in_use_stays() {
+async fn what_is_left_of_a_worktree_is_asked_about_again_and_a_branch_in_use_stays() {
     let Some(real) = openhands() else { return };
     let (place, project) = project();
     let client = client_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]).await;
