@@ -10,7 +10,6 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
-use upstream::http::whole_characters;
 use upstream::redact::Redactor;
 use upstream::text::{fitting, head, truncate};
 
@@ -494,7 +493,7 @@ pub(crate) struct WebhookResponse {
 
 impl WebhookResponse {
     fn new(reply: &UrlReply) -> Self {
-        let body = whole_characters(&reply.body);
+        let body = reply.whole();
         let text = std::str::from_utf8(&body).ok();
         Self {
             status: reply.status.as_u16(),
