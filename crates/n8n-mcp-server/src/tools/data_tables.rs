@@ -493,6 +493,9 @@ const MAX_NAMED: usize = 20;
 
 impl<'a> Conditions<'a> {
     /// Finds the conditions on columns with times.
+    ///
+    /// # Errors
+    /// A column of times is compared with a text that is none.
     async fn read(n8n: &N8n, id: &Id, all: &'a [Condition]) -> Result<Self, ToolError> {
         let time = |one: &Condition| match (&one.value, one.is) {
             (_, Is::Like | Is::Ilike) => None,
@@ -500,14 +503,25 @@ impl<'a> Conditions<'a> {
             _ => None,
         };
         let mut columns = Vec::new();
-        if all.iter().any(|one| time(one).is_some()) {
+        let is_own = |name: &str| matches!(name, "createdAt" | "updatedAt");
+        // Reading the table needs a scope of its own.
+        let mut others = all.iter().filter(|one| !is_own(&one.column));
+        if others.any(|one| time(one).is_some()) {
             columns = table(n8n, id).await?.columns;
             columns.retain(|column| column.r#type == "date");
         }
-        let is_time = |name: &str| {
-            matches!(name, "createdAt" | "updatedAt")
-                || columns.iter().any(|column| column.name == name)
-        };
+        let is_time = |name: &str| is_own(name) || columns.iter().any(|column| column.name == name);
+        for (at, one) in all.iter().enumerate() {
+            if let Some(Cell::Text(text)) = &one.value
+                && !matches!(one.is, Is::Like | Is::Ilike)
+                && is_time(&one.column)
+                && time(one).is_none()
+            {
+                return Err(ToolError::invalid_argument(format!(
+                    "`where[{at}]`: {text:?} is no time such as 2026-01-31T12:00:00Z."
+                )));
+            }
+        }
         let with_time = |one| (one, time(one).filter(|_| is_time(&one.column)));
         Ok(Self(all.iter().map(with_time).collect()))
     }
