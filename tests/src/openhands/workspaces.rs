@@ -248,6 +248,7 @@ async fn what_is_left_of_a_worktree_is_asked_about_anew_and_a_branch_in_use_stay
     git(&project, &["checkout", "-q", branch]);
     let question = tool_error!(client, "delete_task", {"task_id": id});
     assert_lacks(&question, "precious");
+    assert_contains(&question, "is checked out elsewhere and stays");
     let value = confirmation(&question);
     let directory = Path::new(run["directory"].as_str().unwrap());
     let info = project.join(".git/info");

@@ -199,18 +199,26 @@ impl Tool for GetDataTableRows {
         let sort_by = self.sort_by.as_deref().map(|by| ("sortBy", by));
         let query: Vec<_> = filter.into_iter().chain(sort_by).collect();
         let path = [self.data_table_id.as_str(), "rows"];
-        let (limit, cursor) = (self.limit, self.cursor);
-        let page = TABLES.page(n8n, &path, &query, limit, cursor).await;
-        let mut page = page.map_err(|error| match &self.sort_by {
-            // n8n fails at a column that the table does not have.
-            Some(by) if error.message().contains("HTTP 500") => {
-                let form = "write COLUMN:asc or COLUMN:desc with a column of the table";
-                ToolError::invalid_argument(format!("n8n cannot sort by {by:?}: {form}."))
-                    .caused_by(error)
+        let mut cursor = self.cursor;
+        let mut pages = 1..=MAX_EMPTY_PAGES;
+        let page = loop {
+            let page = TABLES.page(n8n, &path, &query, self.limit, cursor).await;
+            let mut page = page.map_err(|error| match &self.sort_by {
+                // n8n fails at a column that the table does not have.
+                Some(by) if error.message().contains("HTTP 500") => {
+                    let form = "write COLUMN:asc or COLUMN:desc with a column of the table";
+                    ToolError::invalid_argument(format!("n8n cannot sort by {by:?}: {form}."))
+                        .caused_by(error)
+                }
+                _ => error,
+            })?;
+            page.data.retain(|row| conditions.are_met(row));
+            pages.next();
+            if !page.data.is_empty() || page.rest.next_cursor.is_none() || pages.is_empty() {
+                break page;
             }
-            _ => error,
-        })?;
-        page.data.retain(|row| conditions.are_met(row));
+            cursor = page.rest.next_cursor;
+        };
         let page = page.map(|mut row: Value| {
             redactor.json(&mut row);
             match row {
@@ -488,6 +496,8 @@ struct Conditions<'a>(Vec<(&'a Condition, Option<Timestamp>)>);
 
 /// The most by which n8n's comparison of times is wrong.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Pages that are read on while no row of them meets the conditions.
+const MAX_EMPTY_PAGES: u32 = 10;
 /// Rows that an error names.
 const MAX_NAMED: usize = 20;
 

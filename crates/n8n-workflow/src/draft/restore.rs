@@ -693,6 +693,7 @@ body | ={"token":"***","at":{{ $now }}} | ={"token":"t1","at":{{ $now }}}
 body | ={"secret":"***"} | -
 note | ***very*** much, password=*** | ***very*** much, password=p1
 win | // é\na = '***';\nd();\nc() | // é\r\na = 'k1';\r\nd();\r\nc()
+win | // é\na = '***';\nd();\ne();\nc()\nf() | // é\r\na = 'k1';\r\nd();\r\ne();\r\nc()\r\nf()
 win | a = '***'; | a = 'k1';
 "#;
 
