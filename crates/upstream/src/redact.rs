@@ -399,7 +399,10 @@ pub fn redacted_part<'t>(before: &str, part: &'t str, after: &str) -> Cow<'t, st
     let mut out = String::new();
     let shown = hide((&*whole).into(), Reach::Tokens).0;
     // Stars of the text itself are no secret.
-    let is_secret = |hidden: &Range<usize>| whole[hidden.clone()].bytes().any(|byte| byte != b'*');
+    let is_secret = |hidden: &Range<usize>| {
+        let text = whole.get(hidden.clone()).unwrap_or_default();
+        text.bytes().any(|byte| byte != b'*')
+    };
     for hidden in hidden_ranges(&whole, &shown).filter(is_secret) {
         let hidden = hidden.start.max(at)..hidden.end.min(end);
         if !hidden.is_empty() {
