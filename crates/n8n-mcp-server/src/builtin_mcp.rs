@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{OnceCell, SetOnce};
 use tokio::time::{Instant, sleep};
-use upstream::http::{Url, display_url, join_path};
+use upstream::http::{Url, display_url, join_path, whole_characters};
 use upstream::text::first_line;
 
 use crate::production_url::Pending;
@@ -244,7 +244,12 @@ fn may_have_started(error: &Error) -> bool {
 
 pub(crate) fn structured<T: DeserializeOwned>(result: &CallToolResult) -> Option<T> {
     let json = result.structured_content.as_deref()?;
-    serde_json::from_str(json.get()).ok()
+    whole_json(json.get())
+}
+
+/// Reads JSON in which n8n may have cut a text in the middle of a character.
+fn whole_json<T: DeserializeOwned>(json: &str) -> Option<T> {
+    serde_json::from_slice(&whole_characters(json.as_bytes())).ok()
 }
 
 /// The id of the execution, or n8n's reason for not starting one.
@@ -256,7 +261,7 @@ fn outcome(result: &CallToolResult) -> Result<Id, String> {
         error: Option<Value>,
     }
     let text = result.text();
-    let reply = structured(result).or_else(|| serde_json::from_str(&text).ok());
+    let reply = structured(result).or_else(|| whole_json(&text));
     let reply: Reply = reply.unwrap_or_default();
     let reason = match &reply.error {
         Some(Value::String(reason)) => reason,

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use n8n_workflow::trace::{MAX_MESSAGE, Trace, drop_error_stack, find_handled, shortened};
-use n8n_workflow::trigger::{WaitsFor, fields_of, schema_of_fields, waits_for};
-use n8n_workflow::{Execution, Id, Status, Workflow};
+use n8n_workflow::trigger::{TriggerKind, WaitsFor, fields_of, schema_of_fields, waits_for};
+use n8n_workflow::{Execution, Id, Node, Status, Workflow};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
-use upstream::http::whole_characters;
 use upstream::redact::Redactor;
 use upstream::text::{fitting, head, truncate};
 
@@ -172,12 +171,12 @@ impl Run {
                 None => self.with_note("n8n keeps no output of this execution."),
             };
         }
-        if !trace.pinned.is_empty() {
-            let names: Vec<_> = trace
-                .pinned
-                .iter()
-                .map(|name| format!("{name:?}"))
-                .collect();
+        let is_trigger = |node: &Node| TriggerKind::from_type(node.kind()).is_some();
+        let nodes = workflow.into_iter().flat_map(|workflow| &workflow.nodes);
+        let names = nodes.filter(|node| !is_trigger(node)).map(Node::name);
+        let names = names.filter(|name| trace.pinned.iter().any(|pinned| pinned == *name));
+        let names: Vec<_> = names.map(|name| format!("{name:?}")).collect();
+        if !names.is_empty() {
             self = self.with_note(format!(
                 "Not run: {}; n8n took the data that is pinned there (get_workflow: `pinned`).",
                 names.join(", ")
@@ -494,7 +493,7 @@ pub(crate) struct WebhookResponse {
 
 impl WebhookResponse {
     fn new(reply: &UrlReply) -> Self {
-        let body = whole_characters(&reply.body);
+        let body = reply.whole();
         let text = std::str::from_utf8(&body).ok();
         Self {
             status: reply.status.as_u16(),

@@ -1,5 +1,6 @@
 //! Calls production URLs, which start runs, and reads their replies.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
@@ -9,12 +10,13 @@ use mcp_serve::Secret;
 use n8n_workflow::Id;
 use parking_lot::Mutex;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use upstream::http::multipart::{Form, Part};
-use upstream::http::{Client, Fault, HttpFailure, Method, StatusCode};
+use upstream::http::{Client, Fault, HttpFailure, Method, StatusCode, whole_characters};
 use upstream::text::truncate;
 
 use crate::start_method::{StartMethod, WebhookCredentials};
@@ -273,13 +275,21 @@ impl UrlReply {
         )))
     }
 
+    /// The body. JSON has whole characters only.
+    pub(crate) fn whole(&self) -> Cow<'_, [u8]> {
+        match serde_json::from_slice::<IgnoredAny>(&self.body) {
+            Ok(_) => whole_characters(&self.body),
+            Err(_) => Cow::Borrowed(&self.body),
+        }
+    }
+
     /// The message in n8n's JSON.
     fn message(&self) -> Option<String> {
         #[derive(Deserialize)]
         struct Failure {
             message: String,
         }
-        let failure = serde_json::from_slice::<Failure>(&self.body).ok();
+        let failure = serde_json::from_slice::<Failure>(&self.whole()).ok();
         failure.map(|failure| failure.message)
     }
 
@@ -296,7 +306,7 @@ impl UrlReply {
 
     /// The body, as a JSON string where it is not JSON.
     pub(crate) fn as_json(&self) -> Box<RawValue> {
-        serde_json::from_slice(&self.body).unwrap_or_else(|_| {
+        serde_json::from_slice(&self.whole()).unwrap_or_else(|_| {
             let text = String::from_utf8_lossy(&self.body);
             serde_json::value::to_raw_value(&text).unwrap_or_default()
         })
@@ -375,7 +385,29 @@ impl<T: Send + 'static> Pending<T> {
 
 #[cfg(test)]
 mod tests {
+    use upstream::redact::Redactor;
+
     use super::*;
+
+    #[test]
+    fn half_a_character_is_replaced_in_json_only() {
+        let shown = |body: &str| {
+            let body = body.as_bytes().to_vec();
+            let (status, content_type) = (StatusCode::OK, None);
+            let reply = UrlReply {
+                status,
+                content_type,
+                body,
+            };
+            Redactor::new(true)
+                .raw_json(reply.as_json())
+                .get()
+                .to_owned()
+        };
+        let hidden = "{\"password\":\"***\",\"x\":\"\u{fffd}\"}";
+        assert_eq!(shown(r#"{"password":"hunter2","x":"\ud83d"}"#), hidden);
+        assert_eq!(shown(r"C:\ud83d"), r#""C:\\ud83d""#);
+    }
 
     #[test]
     fn secrets_are_those_of_the_file_and_earlier_ones() {

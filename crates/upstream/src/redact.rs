@@ -182,13 +182,14 @@ impl Redactor {
         hidden
     }
 
-    /// Redacts JSON text, which stays the same byte for byte if it holds no secret.
+    /// Redacts JSON text, which stays the same byte for byte if it holds no secret. JSON that cannot be read (half a
+    /// character, too deep) becomes a text.
     pub fn raw_json(&self, raw: Box<RawValue>) -> Box<RawValue> {
         if !self.is_enabled {
             return raw;
         }
         let Ok(mut value) = serde_json::from_str::<Value>(raw.get()) else {
-            return raw;
+            return to_raw_value(&self.text(raw.get())).unwrap_or_default();
         };
         match self.json(&mut value) {
             0 => raw,
@@ -396,7 +397,13 @@ pub fn redacted_part<'t>(before: &str, part: &'t str, after: &str) -> Cow<'t, st
     let whole = format!("{before}{cleaned}{after}");
     let (mut at, end) = (before.len(), before.len() + cleaned.len());
     let mut out = String::new();
-    for hidden in hidden_ranges(&whole, &hide((&*whole).into(), Reach::Tokens).0) {
+    let shown = hide((&*whole).into(), Reach::Tokens).0;
+    // Stars of the text itself are no secret.
+    let is_secret = |hidden: &Range<usize>| {
+        let text = whole.get(hidden.clone()).unwrap_or_default();
+        text.bytes().any(|byte| byte != b'*')
+    };
+    for hidden in hidden_ranges(&whole, &shown).filter(is_secret) {
         let hidden = hidden.start.max(at)..hidden.end.min(end);
         if !hidden.is_empty() {
             out.extend([&whole[at..hidden.start], HIDDEN]);
@@ -471,6 +478,9 @@ mod tests {
         assert!(
             matches!(redacted_part("token=x9 ", open, "TOKEN=x8"), Cow::Borrowed(same) if same == open)
         );
+        let open = "/******/ x\n";
+        let shown = redacted_part("", open, "token = \"s3cret99\"\n");
+        assert!(matches!(shown, Cow::Borrowed(same) if same == open));
     }
 
     #[test]

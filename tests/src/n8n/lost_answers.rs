@@ -67,6 +67,8 @@ fn answer(request: &Request, lost: &Response) -> Response {
             json!({"versionId": "v", "createdAt": "", "nodes": [hook], "connections": {}})
         }
         ("GET", "/api/v1/tags") => json!({"data": [{"id": "t", "name": "t"}]}),
+        ("GET", "/api/v1/tags/t") => json!({"id": "t", "name": "t"}),
+        ("GET", "/api/v1/data-tables/d") => json!({"id": "d", "name": "T", "columns": []}),
         ("GET", "/api/v1/executions/1") => execution("1", "error"),
         ("GET", "/api/v1/executions/2") => execution("2", "running"),
         ("GET", _) => json!({"data": [], "nextCursor": null}),

@@ -221,7 +221,7 @@ async fn branch_goes_with_the_task_whose_worktree_is_gone() {
     let Some(real) = openhands() else { return };
     let (place, project) = project();
     let client = client_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]).await;
-    let commit = "git -c user.name=t -c user.email=t@h commit -q --allow-empty -m precious";
+    let commit = "git -c user.name=t -c user.email=t@h commit -q --allow-empty -m pre''cious";
     let task = json!({"task": format!("RUN: {commit}"), "workspace": project, "worktree": true});
     let run = call(&client, "run_task", task).await;
     assert_eq!(run["status"], "finished", "{run}");
@@ -240,7 +240,7 @@ async fn what_is_left_of_a_worktree_is_asked_about_again_and_a_branch_in_use_sta
     let Some(real) = openhands() else { return };
     let (place, project) = project();
     let client = client_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]).await;
-    let commit = "git -c user.name=t -c user.email=t@h commit -q --allow-empty -m precious";
+    let commit = "git -c user.name=t -c user.email=t@h commit -q --allow-empty -m pre''cious";
     let task = format!("RUN: {commit} && git checkout -q --detach");
     let task = json!({"task": task, "workspace": project, "worktree": true});
     let run = call(&client, "run_task", task).await;
@@ -248,6 +248,7 @@ async fn what_is_left_of_a_worktree_is_asked_about_again_and_a_branch_in_use_sta
     git(&project, &["checkout", "-q", branch]);
     let question = tool_error!(client, "delete_task", {"task_id": id});
     assert_lacks(&question, "precious");
+    assert_contains(&question, "is checked out elsewhere and stays");
     let value = confirmation(&question);
     let directory = Path::new(run["directory"].as_str().unwrap());
     let info = project.join(".git/info");

@@ -592,7 +592,9 @@ fn is_number_of_field(key: &str) -> bool {
 /// True for what n8n reads as a number, and for a field that is empty.
 fn is_number(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.trim().is_empty() || text.trim().parse::<f64>().is_ok(),
+        Value::String(text) => {
+            text.trim().is_empty() || text.trim().parse().is_ok_and(f64::is_finite)
+        }
         other => other.is_number(),
     }
 }

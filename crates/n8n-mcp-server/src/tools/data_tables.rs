@@ -199,18 +199,26 @@ impl Tool for GetDataTableRows {
         let sort_by = self.sort_by.as_deref().map(|by| ("sortBy", by));
         let query: Vec<_> = filter.into_iter().chain(sort_by).collect();
         let path = [self.data_table_id.as_str(), "rows"];
-        let (limit, cursor) = (self.limit, self.cursor);
-        let page = TABLES.page(n8n, &path, &query, limit, cursor).await;
-        let mut page = page.map_err(|error| match &self.sort_by {
-            // n8n fails at a column that the table does not have.
-            Some(by) if error.message().contains("HTTP 500") => {
-                let form = "write COLUMN:asc or COLUMN:desc with a column of the table";
-                ToolError::invalid_argument(format!("n8n cannot sort by {by:?}: {form}."))
-                    .caused_by(error)
+        let mut cursor = self.cursor;
+        let mut pages = 1..=MAX_EMPTY_PAGES;
+        let page = loop {
+            let page = TABLES.page(n8n, &path, &query, self.limit, cursor).await;
+            let mut page = page.map_err(|error| match &self.sort_by {
+                // n8n fails at a column that the table does not have.
+                Some(by) if error.message().contains("HTTP 500") => {
+                    let form = "write COLUMN:asc or COLUMN:desc with a column of the table";
+                    ToolError::invalid_argument(format!("n8n cannot sort by {by:?}: {form}."))
+                        .caused_by(error)
+                }
+                _ => error,
+            })?;
+            page.data.retain(|row| conditions.are_met(row));
+            pages.next();
+            if !page.data.is_empty() || page.rest.next_cursor.is_none() || pages.is_empty() {
+                break page;
             }
-            _ => error,
-        })?;
-        page.data.retain(|row| conditions.are_met(row));
+            cursor = page.rest.next_cursor;
+        };
         let page = page.map(|mut row: Value| {
             redactor.json(&mut row);
             match row {
@@ -488,11 +496,16 @@ struct Conditions<'a>(Vec<(&'a Condition, Option<Timestamp>)>);
 
 /// The most by which n8n's comparison of times is wrong.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Pages that are read on while no row of them meets the conditions.
+const MAX_EMPTY_PAGES: u32 = 10;
 /// Rows that an error names.
 const MAX_NAMED: usize = 20;
 
 impl<'a> Conditions<'a> {
     /// Finds the conditions on columns with times.
+    ///
+    /// # Errors
+    /// A column of times is compared with a text that is none.
     async fn read(n8n: &N8n, id: &Id, all: &'a [Condition]) -> Result<Self, ToolError> {
         let time = |one: &Condition| match (&one.value, one.is) {
             (_, Is::Like | Is::Ilike) => None,
@@ -500,14 +513,25 @@ impl<'a> Conditions<'a> {
             _ => None,
         };
         let mut columns = Vec::new();
-        if all.iter().any(|one| time(one).is_some()) {
+        let is_own = |name: &str| matches!(name, "createdAt" | "updatedAt");
+        // Reading the table needs a scope of its own.
+        let mut others = all.iter().filter(|one| !is_own(&one.column));
+        if others.any(|one| time(one).is_some()) {
             columns = table(n8n, id).await?.columns;
             columns.retain(|column| column.r#type == "date");
         }
-        let is_time = |name: &str| {
-            matches!(name, "createdAt" | "updatedAt")
-                || columns.iter().any(|column| column.name == name)
-        };
+        let is_time = |name: &str| is_own(name) || columns.iter().any(|column| column.name == name);
+        for (at, one) in all.iter().enumerate() {
+            if let Some(Cell::Text(text)) = &one.value
+                && !matches!(one.is, Is::Like | Is::Ilike)
+                && is_time(&one.column)
+                && time(one).is_none()
+            {
+                return Err(ToolError::invalid_argument(format!(
+                    "`where[{at}]`: {text:?} is no time such as 2026-01-31T12:00:00Z."
+                )));
+            }
+        }
         let with_time = |one| (one, time(one).filter(|_| is_time(&one.column)));
         Ok(Self(all.iter().map(with_time).collect()))
     }

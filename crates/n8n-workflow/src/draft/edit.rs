@@ -250,13 +250,19 @@ impl Draft {
             return Err("`find` is empty".to_owned());
         }
         // A line feed also stands for the line end of Windows.
-        let windows = |all: &str| all.replace("\r\n", "\n").replace('\n', "\r\n");
-        let count = text.matches(&find).count();
-        let (find, replace) = match count {
-            0 => (windows(&find), windows(&replace)),
+        let unix = |all: &str| all.replace("\r\n", "\n");
+        let windows = |all: &str| unix(all).replace('\n', "\r\n");
+        let forms = [
+            (windows(&find), windows(&replace)),
+            (unix(&find), unix(&replace)),
+        ];
+        let is_there = |find: &str| text.contains(find);
+        let (find, replace) = match forms.into_iter().find(|(form, _)| is_there(form)) {
+            Some(form) if !is_there(&find) => form,
             _ => (find, replace),
         };
-        if text.matches(&find).count() != 1 {
+        let count = text.matches(&find).count();
+        if count != 1 {
             return Err(format!(
                 "`find` must be in `{path}` once, and is there {count} times"
             ));

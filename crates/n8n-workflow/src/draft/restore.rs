@@ -331,6 +331,11 @@ fn with_uncleaned(current: &str, restored: String) -> String {
     let Cow::Owned(before) = clean(current) else {
         return restored;
     };
+    // All line ends are those of Windows, and nothing else was removed.
+    let windows = |text: &str| text.replace("\r\n", "\n").replace('\n', "\r\n");
+    if current.replace("\r\n", "\n") == before && windows(&before) == current {
+        return windows(&restored);
+    }
     let (start, end) = changed_part(&before, &restored);
     let places = current.char_indices().map(|(at, _)| at);
     let places: Vec<_> = places.chain([current.len()]).collect();
@@ -688,6 +693,7 @@ body | ={"token":"***","at":{{ $now }}} | ={"token":"t1","at":{{ $now }}}
 body | ={"secret":"***"} | -
 note | ***very*** much, password=*** | ***very*** much, password=p1
 win | // é\na = '***';\nd();\nc() | // é\r\na = 'k1';\r\nd();\r\nc()
+win | // é\na = '***';\nd();\ne();\nc()\nf() | // é\r\na = 'k1';\r\nd();\r\ne();\r\nc()\r\nf()
 win | a = '***'; | a = 'k1';
 "#;
 

@@ -29,7 +29,7 @@ pub struct Trace {
     pub(super) nodes: Vec<(String, Vec<NodeRun>)>,
     pub(super) last: Option<String>,
     pub(super) error: Option<NodeError>,
-    /// The nodes of which n8n took the pinned data and did not run them, but not the trigger, which is given its data.
+    /// The nodes of which n8n took the pinned data and did not run them, and the trigger, if it is given its data.
     pub pinned: Vec<String>,
     /// The reason for which a part of the data cannot be read.
     pub unreadable: Option<String>,
@@ -134,7 +134,7 @@ impl Trace {
             by_start.then((a, a_name).cmp(&(b, b_name)))
         });
         let is_pinned = |(name, _): &&(String, Vec<NodeRun>)| data.pin_data.contains_key(name);
-        let pinned = nodes.iter().skip(1).filter(is_pinned);
+        let pinned = nodes.iter().filter(is_pinned);
         Self {
             error: data.error,
             last: data.last_node_executed,

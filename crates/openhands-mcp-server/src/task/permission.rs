@@ -57,20 +57,21 @@ impl Confirmation {
             show_members(&mut action.arguments);
             action.tool = visible(&action.tool);
         }
-        let texts = actions.iter().flat_map(|action| action.arguments.values());
-        let texts = texts.map(text_of).collect::<Vec<_>>().join("\n");
+        let mut texts = String::new();
+        for value in actions.iter().flat_map(|action| action.arguments.values()) {
+            add_texts(value, &mut texts);
+        }
+        let names = Names {
+            name: "",
+            texts: &texts,
+        };
         for action in &mut actions {
-            for (name, value) in &mut action.arguments {
-                let mut redacted = json!({name: value.clone()});
-                Redactor::new(true).json(&mut redacted);
-                hidden += hide_words(
-                    value,
-                    &redacted[name],
-                    &Names {
-                        name,
-                        texts: &texts,
-                    },
-                );
+            let mut arguments = Value::Object(mem::take(&mut action.arguments));
+            let mut redacted = arguments.clone();
+            Redactor::new(true).json(&mut redacted);
+            hidden += hide_words(&mut arguments, &redacted, &names);
+            if let Value::Object(arguments) = arguments {
+                action.arguments = arguments;
             }
         }
         Self {
@@ -173,6 +174,16 @@ fn text_of(value: &Value) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// Adds all texts of a value, one below the other.
+fn add_texts(value: &Value, texts: &mut String) {
+    match value {
+        Value::String(text) => texts.extend([text, "\n"]),
+        Value::Array(all) => all.iter().for_each(|one| add_texts(one, texts)),
+        Value::Object(all) => all.values().for_each(|one| add_texts(one, texts)),
+        _ => {}
+    }
+}
+
 /// Shows characters that no screen shows by their number, also in names.
 fn show_all(value: &mut Value) {
     match value {
@@ -203,19 +214,31 @@ struct Names<'a> {
 const SECRET_NAMES: &str = "pass pwd secret token credential apikey accesskey privatekey jwt";
 
 impl Names<'_> {
-    /// Whether a value after the text `before` is nothing but a secret: no text has its name again, to use it as something else.
-    fn tell_secret(&self, before: &str) -> bool {
-        let is_part = |c: char| c.is_alphanumeric() || "_-".contains(c);
-        let name = before.trim_end_matches(|c: char| !c.is_alphanumeric());
-        let name = name.rsplit(|c| !is_part(c)).next().unwrap_or_default();
-        let (name, own) = match name.trim_start_matches('-') {
-            "" => (self.name, 0),
-            name => (name, 1),
+    /// Whether `value` after the text `before` is nothing but a secret: no text has its name for anything but this value,
+    /// to use it as something else.
+    fn tell_secret(&self, before: &str, value: &str) -> bool {
+        let is_letter = |c: char| c.is_alphanumeric() || c == '_';
+        let named = before.trim_end_matches(|c| !is_letter(c));
+        let name = named.rsplit(|c| !is_letter(c) && c != '-').next();
+        let (name, own) = match name.unwrap_or_default().trim_start_matches('-') {
+            "" => (self.name, None),
+            name => (name, Some(format!("{}{value}", &before[named.len()..]))),
+        };
+        let is_use = |(at, _): (usize, &str)| {
+            let (before, after) = (&self.texts[..at], &self.texts[at + name.len()..]);
+            // Of another name: `password-reset`, but not `${password-reset}`.
+            let is_inner = before.ends_with(is_letter)
+                || after.starts_with(is_letter)
+                || !before.ends_with(['{', '$', '!', '#'])
+                    && after
+                        .strip_prefix('-')
+                        .is_some_and(|after| after.starts_with(is_letter));
+            !is_inner && own.as_ref().is_none_or(|own| !after.starts_with(own))
         };
         let letters = name.chars().filter(|c| c.is_alphanumeric());
         let letters: String = letters.map(|c| c.to_ascii_lowercase()).collect();
         SECRET_NAMES.split(' ').any(|part| letters.contains(part))
-            && self.texts.matches(name).count() <= own
+            && !self.texts.match_indices(name).any(is_use)
     }
 }
 
@@ -255,12 +278,14 @@ fn hide_words(value: &mut Value, redacted: &Value, names: &Names<'_>) -> usize {
 }
 
 /// Returns true if all that `redacted` hides is of one word each, and no place: a command may use that later by its name
-/// (`TOKEN=h.example; curl $TOKEN`). A host or an address with a secret's name that nothing uses is none.
+/// (`TOKEN=h.example; curl $TOKEN`). What has an `@` or a dot, is no plain host, has a secret's name and is used by nothing
+/// is no place.
 fn hides_no_command(text: &str, redacted: &str, names: &Names<'_>) -> bool {
     let is_word = |value: &str, before: &str| {
         let is_part = |c: char| c.is_alphanumeric() || "_-.+/=~*%@,".contains(c);
         value.chars().all(is_part)
-            && (!is_place(value) || !is_path(value) && names.tell_secret(before))
+            && (!is_place(value)
+                || !is_path(value) && !is_host(value) && names.tell_secret(before, value))
     };
     let mut parts = redacted.split(HIDDEN).peekable();
     let mut before = parts.next().unwrap_or_default();
@@ -301,6 +326,19 @@ fn is_place(value: &str) -> bool {
 /// Returns true if the value is a path or the number of an address, which no secret is.
 fn is_path(value: &str) -> bool {
     value.starts_with(['~', '.']) || value.contains(['/', '*']) || value.parse::<IpAddr>().is_ok()
+}
+
+/// Returns true if the value is a plain name of a host, which a program may take from its environment.
+fn is_host(value: &str) -> bool {
+    let value = value.strip_suffix('.').unwrap_or(value);
+    let is_label = |label: &str| {
+        let is_part = |c: char| c.is_alphanumeric() || "_-".contains(c);
+        !label.is_empty() && label.chars().all(is_part)
+    };
+    value.split('.').all(is_label)
+        && value
+            .rsplit_once('.')
+            .is_some_and(|(_, end)| end.chars().all(char::is_alphabetic))
 }
 
 /// Returns true if a word is as those of a key: long, of letters and digits, or with letters of both cases mixed.
@@ -598,7 +636,18 @@ mod tests {
             ("TOKEN=x9; ls", "TOKEN=***; ls"),
             // Nothing uses it by its name.
             ("export DB_PASSWORD=p@ss.w0rd", "export DB_PASSWORD=***"),
-            ("wget --password=S3.cret h", "wget --password=*** h"),
+            (
+                "DB_PASSWORD=p@ss.w0rd a; DB_PASSWORD=p@ss.w0rd b",
+                "DB_PASSWORD=*** a; DB_PASSWORD=*** b",
+            ),
+            (
+                "wget --password=p@ss.w0rd h/password-reset",
+                "wget --password=*** h/password-reset",
+            ),
+            ("password=p@ss.w0rd; ssh ${password-x}", ""),
+            // A program may take a host from a variable.
+            ("API_TOKEN=Evil.example ./run", ""),
+            ("wget --password=S3.cret h", ""),
             (
                 "curl -d '{\"password\":\"p@ss.w0rd\",\"host\":\"db.example.com\"}' h",
                 "curl -d '{\"password\":\"***\",\"host\":\"db.example.com\"}' h",
@@ -620,6 +669,19 @@ mod tests {
             );
             let question = pending.question(TaskId::from_key("a"));
             assert!(question.contains("as ***"), "{question}");
+        }
+        for (given, expected) in [
+            (
+                json!({"name": "DB_PASSWORD", "value": "hunter2"}),
+                json!({"name": "DB_PASSWORD", "value": "***"}),
+            ),
+            (
+                json!({"env": {"DB_PASSWORD": "p@ss.w0rd"}}),
+                json!({"env": {"DB_PASSWORD": "***"}}),
+            ),
+        ] {
+            let pending = pending(&[("terminal", given)]);
+            assert_eq!(json!(pending.actions[0].arguments), expected);
         }
     }
 

@@ -57,8 +57,8 @@ pub(crate) fn has_worktree(id: TaskId, branch: Option<&str>) -> bool {
 
 /// The commits and files of a worktree that are nowhere else: lines of a kind and a text. `commit` is one that no other
 /// branch or tag has, `file` one with changes that are not committed, as git prints them, such as `?? notes.txt`, and
-/// `ignored` one that git ignores. `left` is the branch, if the worktree is gone and its repository is not known. `sum`
-/// changes with the commits and the content of the files.
+/// `ignored` one that git ignores. `left` is the branch, if the worktree is gone and its repository is not known, `kept`
+/// the branch, if it is checked out elsewhere. `sum` changes with the commits and the content of the files.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UnsavedWork(String);
 
@@ -117,6 +117,9 @@ impl UnsavedWork {
         let left = self.of("left").into_iter().map(|branch| {
             format!(" Its worktree is gone and the repository not known: a branch {branch} may stay in that.")
         });
-        kinds.chain(left).collect()
+        let kept = self.of("kept").into_iter();
+        let kept =
+            kept.map(|branch| format!(" Its branch {branch} is checked out elsewhere and stays."));
+        kinds.chain(left).chain(kept).collect()
     }
 }

@@ -13,6 +13,7 @@ use reqwest::{Method, StatusCode, Url};
 use serde::de::DeserializeOwned;
 
 use super::client::display_url;
+use super::request::whole_characters;
 use crate::redact::json_cause;
 
 /// A response that is not JSON of the expected form; names the member at fault.
@@ -173,7 +174,7 @@ impl ErrorResponse {
 
     /// The body, if it is JSON of this form.
     pub fn json<T: DeserializeOwned>(&self) -> Option<T> {
-        serde_json::from_slice(&self.body).ok()
+        serde_json::from_slice(&whole_characters(&self.body)).ok()
     }
 }
 

@@ -237,6 +237,8 @@ async fn conditions_on_times_are_exact() {
             "{condition}"
         );
     }
+    let condition = json!([{"column": "createdAt", "is": "gt", "value": "01/02/2026"}]);
+    refused!(env, "get_data_table_rows", {"data_table_id": id, "where": condition}, "is no time");
     // Nothing is written where n8n would take others.
     for (is, value, ids) in [
         ("lt", five, "1, 2."),

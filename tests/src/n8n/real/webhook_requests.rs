@@ -239,7 +239,7 @@ async fn credential_of_a_webhook_is_sent_and_neither_replaced_nor_shown() {
             let arguments = json!({"workflow_id": workflow.id, "parameters": {"input": "in"}, "headers": headers});
             let ran = run_with(&session, arguments).await;
             assert_has!(ran, {"status": "completed", "way": "webhook"});
-            let shown = &ran["response"]["body"]["result"];
+            let shown = &ran["output"]["result"];
             assert_starts_with(shown, "[\"in\",");
             assert_contains(shown, "x-api-key");
             assert_lacks(&ran, "k3y-of-the-caller");
