@@ -138,11 +138,11 @@ async fn missing_program_is_an_error() {
     for (command, reason) in [
         (
             Command::new("/no/such/program"),
-            "there is no program program at its path: correct the path, or install the program",
+            "there is no such program at its path: correct the path, or install the program",
         ),
         (
             Command::new("no-such-program"),
-            "there is no program no-such-program in PATH: install it, or name it with its folder",
+            "there is no such program in PATH: install it, or name it with its folder",
         ),
         (
             Command::new("/bin/sh").directory("/no/such/folder"),
@@ -151,8 +151,7 @@ async fn missing_program_is_an_error() {
     ] {
         let error = builder().stdio(command).map(drop).unwrap_err();
         assert_error!(error, Error::Unreachable { .. });
-        let source = std::error::Error::source(&error).map(ToString::to_string);
-        assert_eq!(source.as_deref(), Some(reason));
+        assert!(error.to_string().ends_with(reason), "{error}");
     }
 }
 

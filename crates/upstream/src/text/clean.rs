@@ -179,8 +179,8 @@ mod tests {
             // A command line of `/proc`, the same in UTF-16, and the hole at the beginning of a log that was cut.
             ("run\0--password\0x1\0", "run --password x1 "),
             ("r\0u\0n\0 \0x\0", "run x"),
-            ("n\05\0--token\0x1\0", "n5 --token x1 "),
-            ("run\0-n\01\0--token\0x1\0", "run -n 1 --token x1 "),
+            ("n\0e\0--token\0x1\0", "ne --token x1 "),
+            ("run\0-n\0i\0--token\0x1\0", "run -n i --token x1 "),
             ("\0\0\0\0run\0\0\0it", "run it"),
             ("a\u{e0041}\u{feff}b", "ab"),
             ("a\u{fe0f}\u{e0101}\u{3164}\u{2800}\u{2028}\u{180e}b", "ab"),
