@@ -281,17 +281,17 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
-/// A failure on the way through a proxy.
+/// A failure in our words, which are shown: on the way through a proxy, or at the start of a program.
 #[derive(Debug)]
-pub(crate) struct ProxyError(pub(crate) String);
+pub(crate) struct FailureInWords(pub(crate) String);
 
-impl fmt::Display for ProxyError {
+impl fmt::Display for FailureInWords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl StdError for ProxyError {}
+impl StdError for FailureInWords {}
 
 /// Returns the reason why there is no connection in words, or else the innermost cause: the outer ones only say that there
 /// is no connection.
@@ -305,7 +305,7 @@ fn reason(error: &(dyn StdError + 'static)) -> Option<String> {
     if let Some(fault) = find::<TlsError>(error) {
         return Some(in_words(fault));
     }
-    if let Some(failed) = error.downcast_ref::<ProxyError>() {
+    if let Some(failed) = error.downcast_ref::<FailureInWords>() {
         return Some(failed.to_string());
     }
     if let Some(file) = error.downcast_ref::<FileError>() {

@@ -17,6 +17,9 @@ use crate::tool::{ArgumentError, RpcError, ToolError, ToolErrorKind};
 /// is in programs. Results with `isError` have no such address: a model reads them, and pays for each word.
 const HELP: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/errors.md");
 
+/// The tool of a gateway that finds others, which are not listed.
+const SEARCH_TOOL: &str = "search_tools";
+
 /// Most similar names that the error of an unknown tool tells.
 const MAX_SIMILAR: usize = 5;
 
@@ -157,10 +160,14 @@ impl Error {
             data["help"] = format!("{HELP}#{}", self.kind()).into();
         }
         if let Some(similar) = self.similar_tools(era) {
-            message += &match similar.first() {
-                Some(nearest) => format!("; did you mean {nearest:?}?"),
-                None => "; tools/list has the names of all tools".to_owned(),
-            };
+            match similar.first() {
+                Some(nearest) => message += &format!("; did you mean {nearest:?}?"),
+                None if self.is_searched() => {
+                    message += &format!("; find tools with {SEARCH_TOOL}")
+                }
+                // The seed has this message alone.
+                None => {}
+            }
         }
         for value in data.as_object_mut().into_iter().flatten() {
             if let (_, Value::String(text)) = value {
@@ -270,6 +277,11 @@ impl Error {
         let mut similar = nearest(name, available.iter().map(String::as_str));
         similar.truncate(MAX_SIMILAR);
         (era != Era::Unversioned).then_some(similar)
+    }
+
+    /// True if the tools are not listed, but found with a tool.
+    fn is_searched(&self) -> bool {
+        matches!(self, Self::ToolNotFound { available, .. } if available.iter().any(|name| name == SEARCH_TOOL))
     }
 
     fn data(&self, era: Era, profile: ErrorCodes) -> Value {

@@ -38,11 +38,24 @@ fn find(path: &Path) -> anyhow::Result<(PathBuf, Option<String>)> {
 }
 
 /// Locks the folder of a file, behind all symbolic links, until the returned handle is dropped: another `connect` waits, and
-/// then finds what this one has written. Windows locks no folders; the check of the text before a change stays there.
+/// then finds what this one has written. If there is no such folder, it locks the nearest one above. Windows locks no
+/// folders; the check of the text before a change stays there.
 fn lock(path: &Path) -> Option<fs::File> {
     let found = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folder = fs::File::open(found.parent()?).ok()?;
-    folder.lock().ok().map(|()| folder)
+    let nearest = || {
+        let mut folders = found.ancestors().skip(1);
+        folders.find_map(|folder| Some((folder, fs::File::open(folder).ok()?)))
+    };
+    let (mut at, mut folder) = nearest()?;
+    loop {
+        folder.lock().ok()?;
+        // Another `connect` may have made the folder of the file meanwhile.
+        let (now, other) = nearest()?;
+        if now == at {
+            return Some(folder);
+        }
+        (at, folder) = (now, other);
+    }
 }
 
 /// The text of a file; `None` if there is none.
@@ -63,7 +76,7 @@ fn copy_of(path: &Path) -> PathBuf {
 
 /// Replaces a file at once by this text, with the owner and the rights of a file; without one, only this user can read it.
 fn write(path: &Path, text: &str, like: Option<&fs::Metadata>) -> anyhow::Result<()> {
-    let write = || {
+    let write = |path: &Path| {
         let folder = path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
@@ -80,7 +93,18 @@ fn write(path: &Path, text: &str, like: Option<&fs::Metadata>) -> anyhow::Result
         file.as_file().sync_all()?;
         Ok(file.persist(path).map(drop)?)
     };
-    write().map_err(|cause: std::io::Error| anyhow!(cause).context(failed(path, "written")))
+    let missing = path.ancestors().skip(1).take_while(|it| !it.exists());
+    let written = match missing.last().and_then(|it| Some((it, it.parent()?))) {
+        // New folders appear with the file in them: until then another `connect` waits for the lock of the one above.
+        Some((first, above)) => tempfile::tempdir_in(above).and_then(|made| {
+            let new = made.path().join("new");
+            let rest = path.strip_prefix(first).unwrap_or(path);
+            write(&new.join(rest))?;
+            fs::rename(new, first)
+        }),
+        None => write(path),
+    };
+    written.map_err(|cause: std::io::Error| anyhow!(cause).context(failed(path, "written")))
 }
 
 /// A change of a host's file.

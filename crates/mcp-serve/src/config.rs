@@ -190,9 +190,33 @@ pub(crate) fn refuse(server: &str, problems: &[Problem]) -> ExitCode {
     ExitCode::from(UNUSABLE)
 }
 
-/// Makes an error one of the configuration, which decides the exit code.
+/// Makes an error one of the configuration, which decides the exit code. A fault of the system that may pass, such as too
+/// many open files, stays another error: a service manager starts the server again.
 pub(crate) fn unusable(error: anyhow::Error) -> anyhow::Error {
-    Problem::new(format!("{error:#}")).into()
+    use std::io::ErrorKind::*;
+    let passes = |cause: &(dyn std::error::Error + 'static)| {
+        let kind = cause.downcast_ref().map(std::io::Error::kind);
+        kind.is_some_and(|kind| {
+            !matches!(
+                kind,
+                NotFound
+                    | PermissionDenied
+                    | InvalidInput
+                    | InvalidData
+                    | InvalidFilename
+                    | IsADirectory
+                    | NotADirectory
+                    | AlreadyExists
+                    | ReadOnlyFilesystem
+                    | Unsupported
+                    | Other
+            )
+        })
+    };
+    match error.chain().any(passes) {
+        true => error,
+        false => Problem::new(format!("{error:#}")).into(),
+    }
 }
 
 /// Prints the error with which a server has ended. Returns its exit code.

@@ -267,7 +267,7 @@ fn hide_json(value: &mut Value, reach: JsonReach) -> u32 {
                 (_, 0) => None,
                 (shown, _) => Some(shown.into_owned()),
             };
-            let shown = hide_json_in(shown.as_deref().unwrap_or(text)).or(shown);
+            let shown = hide_json_in(shown.as_deref().unwrap_or(text), reach).or(shown);
             let hidden = u32::from(shown.is_some());
             if let Some(shown) = shown {
                 *text = shown;
@@ -278,10 +278,11 @@ fn hide_json(value: &mut Value, reach: JsonReach) -> u32 {
             // `["--password", "…"]`, the form of command lines.
             let mut is_flagged = false;
             let hide_item = |one: &mut Value| {
-                let secret = is_flagged && reach == JsonReach::All;
-                let flag = one.as_str().filter(|word| word.starts_with('-'));
-                is_flagged = flag.is_some_and(|flag| !flag.contains('=') && name::is_secret(flag));
-                match secret && flag.is_none() {
+                let word = one.as_str().unwrap_or_default();
+                let secret = is_flagged && reach == JsonReach::All && !is_flag(word);
+                let ends_name = word.starts_with('-') && !word.contains('=');
+                is_flagged = !secret && ends_name && name::is_secret(word);
+                match secret {
                     true => hide_secret(one, reach),
                     false => hide_json(one, reach),
                 }
@@ -313,6 +314,18 @@ fn hide_json(value: &mut Value, reach: JsonReach) -> u32 {
     }
 }
 
+/// True for the name of a flag, with or without a value: a password may begin with `-`, too.
+fn is_flag(word: &str) -> bool {
+    let name = word.split('=').next().unwrap_or_default();
+    let name = name.strip_prefix("--").or_else(|| name.strip_prefix('-'));
+    name.is_some_and(|name| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphabetic() || "-_".contains(c))
+    })
+}
+
 /// Hides the value of a secret, also as the `value` of an object.
 fn hide_secret(value: &mut Value, reach: JsonReach) -> u32 {
     if is_literal(value) || reach == JsonReach::All && value.is_number() {
@@ -335,14 +348,14 @@ fn hide_secret(value: &mut Value, reach: JsonReach) -> u32 {
 }
 
 /// JSON within a text, or within an expression, without its secrets; `None` if it has none.
-fn hide_json_in(text: &str) -> Option<String> {
+fn hide_json_in(text: &str, reach: JsonReach) -> Option<String> {
     let start = text.len() - text.trim_start_matches(['=', ' ', '\n']).len();
     let (before, json) = text.split_at(start);
     if !json.starts_with(['{', '[']) || json.starts_with("{{") {
         return None;
     }
     let mut value: Value = serde_json::from_str(json).ok()?;
-    (hide_json(&mut value, JsonReach::Texts) > 0).then(|| format!("{before}{value}"))
+    (hide_json(&mut value, reach) > 0).then(|| format!("{before}{value}"))
 }
 
 /// Returns true if a text could be a secret: expressions (`={{ … }}`) only refer to one, and JSON (`={ … }`) holds one.
@@ -699,6 +712,14 @@ mod tests {
             (
                 json!(["run", "--password", "x", "--name", "y", "--token", "-v"]),
                 json!(["run", "--password", "***", "--name", "y", "--token", "-v"]),
+            ),
+            (
+                json!(["--token", "-Xk9", "--token", "--tail=5"]),
+                json!(["--token", "***", "--token", "--tail=5"]),
+            ),
+            (
+                json!({"body": "{\"pin\":4711}"}),
+                json!({"body": "{\"pin\":\"***\"}"}),
             ),
         ] {
             let (mut all, mut texts) = (value.clone(), value.clone());

@@ -61,7 +61,7 @@ impl Client {
         let again = self.send_once(&negotiated, method, params, options).await;
         again.map_err(|error| match error {
             Error::SessionLost { peer } => {
-                let fault = "the loss of a session that it has just opened, as several servers at one address do";
+                let fault = "the loss of a renewed session, too: it restarts, or several servers share its address";
                 Error::invalid_answer(&peer, fault)
             }
             error => error,

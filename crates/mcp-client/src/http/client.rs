@@ -16,7 +16,7 @@ use url::Url;
 use super::endpoint::{Authorization, Endpoint, TokenRefusal};
 use super::headers::SESSION_ID;
 use super::is_event_stream;
-use crate::error::{self, ProxyError};
+use crate::error::{self, FailureInWords};
 use crate::message::HeaderList;
 use crate::proxy::{Proxy, UsedProxy};
 use crate::tls::{self, TlsContents, TlsFiles};
@@ -263,7 +263,7 @@ impl HttpClient {
             let cause = error.source().and_then(StdError::source);
             let cause = cause.unwrap_or(&error);
             let text = format!("through the proxy {}: {cause}", proxy.name());
-            return self.unreachable(ProxyError(text));
+            return self.unreachable(FailureInWords(text));
         }
         let is_cancelled = fault.is_some_and(hyper::Error::is_canceled);
         if error.is_connect() || error.is_builder() || is_cancelled {

@@ -114,19 +114,24 @@ impl Command {
     /// The reason why the program was not started, and what to do; `None` if the error says it.
     pub(super) fn fault(&self, error: &io::Error) -> Option<String> {
         let program = Path::new(&self.program);
-        match (error.kind(), &self.directory) {
-            (io::ErrorKind::NotFound, Some(directory)) if !directory.is_dir() => Some(format!(
-                "its working directory {} does not exist: create it, or correct the path",
-                directory.display()
-            )),
-            (io::ErrorKind::NotFound, _) if program.components().count() > 1 => Some(format!(
-                "there is no program {}: correct the path, or install the program",
-                program.display()
-            )),
-            (io::ErrorKind::NotFound, _) => Some(format!(
-                "there is no program {} in PATH: install it, or name it with its folder",
-                program.display()
-            )),
+        // The fault may reach callers, who do not learn the folders of this machine.
+        let directory = self.directory.as_deref();
+        tracing::info!(program = %program.display(), ?directory, %error, "not started");
+        match (error.kind(), directory) {
+            (io::ErrorKind::NotFound, Some(directory)) if !directory.is_dir() => Some(
+                "its working directory (`cwd`) does not exist: create it, or correct the path"
+                    .to_owned(),
+            ),
+            (io::ErrorKind::NotFound, _) if self.find_program().is_ok() => Some(
+                "its interpreter (the first line of the script) or its loader does not exist: install it"
+                    .to_owned(),
+            ),
+            (io::ErrorKind::NotFound, _) if program.components().count() > 1 => Some(
+                "there is no such program at its path: correct the path, or install the program".to_owned(),
+            ),
+            (io::ErrorKind::NotFound, _) => Some(
+                "there is no such program in PATH: install it, or name it with its folder".to_owned(),
+            ),
             (io::ErrorKind::PermissionDenied, _) => Some(
                 "it is not a program, or may not be executed by this user: correct the path, or its mode"
                     .to_owned(),

@@ -138,15 +138,15 @@ async fn missing_program_is_an_error() {
     for (command, reason) in [
         (
             Command::new("/no/such/program"),
-            "there is no program /no/such/program: correct the path, or install the program",
+            "there is no such program at its path: correct the path, or install the program",
         ),
         (
             Command::new("no-such-program"),
-            "there is no program no-such-program in PATH: install it, or name it with its folder",
+            "there is no such program in PATH: install it, or name it with its folder",
         ),
         (
             Command::new("/bin/sh").directory("/no/such/folder"),
-            "its working directory /no/such/folder does not exist: create it, or correct the path",
+            "its working directory (`cwd`) does not exist: create it, or correct the path",
         ),
     ] {
         let error = builder().stdio(command).map(drop).unwrap_err();

@@ -129,7 +129,12 @@ fn field(path: String, error: &serde_json::Error) -> String {
 }
 
 /// The beginnings of the messages that repeat the refused value.
-const QUOTING: [&str; 3] = ["invalid type: ", "invalid value: ", "unknown variant "];
+const QUOTING: [&str; 4] = [
+    "invalid type: ",
+    "invalid value: ",
+    "invalid length ",
+    "unknown variant ",
+];
 
 /// The message without its position, since the model wrote an object, not lines and columns; without the refused value,
 /// which may be long or a secret; and with the words of JSON instead of types of Rust. `path` is the refused place.
@@ -176,11 +181,12 @@ fn in_words(expected: &str, schema: &Value) -> String {
     let is_size = |size: &str| ["8", "16", "32", "64", "128", "size"].contains(&size);
     match first.split_at_checked(1) {
         Some(("i" | "u", size)) if is_size(size) => {
-            return match (&schema["minimum"], &schema["maximum"]) {
-                (Value::Number(low), Value::Number(high)) => {
-                    format!("an integer from {low} to {high}")
-                }
-                (Value::Number(low), _) => format!("an integer of at least {low}"),
+            // The schema leaves out a minimum of 0.
+            let zero = first.starts_with('u').then(|| Value::from(0));
+            let low = schema.get("minimum").or(zero.as_ref());
+            return match (low, &schema["maximum"]) {
+                (Some(low), Value::Number(high)) => format!("an integer from {low} to {high}"),
+                (Some(low), _) => format!("an integer of at least {low}"),
                 _ => "an integer".to_owned(),
             };
         }
@@ -419,6 +425,8 @@ mod tests {
         let half = "invalid type: floating point, expected an integer from 0 to 255";
         let large = "invalid value: integer, expected an integer from 0 to 255";
         let step = "invalid type: string, expected an object with `name`, `size`";
+        let length = "invalid length 0, expected an object with `name`, `size`";
+        let size = "invalid value: integer, expected an integer of at least 0";
         let other = "unknown variant, expected `up` or `down`";
         for (arguments, field, reason) in [
             ("[1]", "", "arguments must be a JSON object"),
@@ -435,6 +443,12 @@ mod tests {
             (r#"{"step":1,"order":"s`3, expected cret"}"#, "order", other),
             (&long, "steps", texts),
             (r#"{"step":1,"steps":["a"]}"#, "steps[0]", step),
+            (r#"{"step":1,"steps":[[]]}"#, "steps[0]", length),
+            (
+                r#"{"step":1,"steps":[{"name":"a","size":-1}]}"#,
+                "steps[0].size",
+                size,
+            ),
         ] {
             let error = parse(arguments).unwrap_err();
             assert_eq!((&*error.field, &*error.reason), (field, reason));

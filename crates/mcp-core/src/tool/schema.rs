@@ -14,7 +14,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value, json};
 
-/// An integer from `LOW` to `HIGH`, in the schema and when it is parsed.
+/// An integer from `LOW` to `HIGH`, in the schema and when it is parsed. A minimum of 0 is left out of the schema.
 ///
 /// Other values are errors; they are not clamped, so that the model learns the bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -122,7 +122,7 @@ fn simplified(schema: Value) -> Value {
     };
     schema.remove("title");
     schema.remove("format");
-    // An empty default is the same as none, and schemars writes the minimum of each unsigned number.
+    // An empty default is the same as none. schemars writes a minimum of 0 for each unsigned number; it is left out.
     let is_empty =
         |value: &Value| [json!(null), json!([]), json!({}), json!(false)].contains(value);
     if schema.get("default").is_some_and(is_empty) {

@@ -247,11 +247,15 @@ fn files_that_cannot_be_changed_are_refused_with_their_line_and_stay() {
 #[test]
 fn connects_at_the_same_time_lose_nothing() {
     let host = Host::find("cursor").unwrap();
-    for before in [None, Some(other(host, true))] {
+    for (before, file) in [
+        (None, "file"),
+        (Some(other(host, true)), "file"),
+        (None, "new/below/file"),
+    ] {
         let folder = Temporary::new(before.as_deref());
         let threads: Vec<_> = (0..8)
             .map(|at| {
-                let path = folder.file();
+                let path = folder.path(file);
                 std::thread::spawn(move || {
                     let plan = connect(host, &path, &format!("s{at}"), &entry(host), &own);
                     plan.unwrap().apply().unwrap();
@@ -259,8 +263,9 @@ fn connects_at_the_same_time_lose_nothing() {
             })
             .collect();
         threads.into_iter().for_each(|it| it.join().unwrap());
-        let file = edit::read(host, &folder.text().unwrap()).unwrap();
-        let count = file[host.key].as_object().unwrap().len();
+        let text = fs::read_to_string(folder.path(file)).unwrap();
+        let servers = edit::read(host, &text).unwrap();
+        let count = servers[host.key].as_object().unwrap().len();
         assert_eq!(count, 8 + usize::from(before.is_some()));
     }
 }

@@ -199,9 +199,10 @@ async fn examine_service<S: Service>(
         )],
         ..Checkup::default()
     });
-    let advice = online.map(|port| {
+    // Problems of a gateway name the backends of its own configuration.
+    let advice = online.filter(|_| !S::RELAYS).map(|port| {
         format!(
-            "the server on {port} is online, so this check has other options than that server, such as another \
+            "the server on {port} is online, so this check may have other options than that server, such as another \
              address of the service: give the check the options and variables of the server"
         )
     });
@@ -228,12 +229,13 @@ async fn examine_backends(report: &mut Report, url: &str, token: Option<&str>) {
         Ok(status) => status,
         Err(error) => {
             let text = format!("the running gateway does not tell of its backends: {error:#}");
-            let advice = match is_unauthorized(&error) {
-                true => "set MCP_TOKEN to a token of the gateway",
-                false => {
+            let advice = match &error {
+                error if is_unauthorized(error) => "set MCP_TOKEN to a token of the gateway",
+                error if is_refused(error) => {
                     "the role of this client may lack the tool: `own = [\"gateway_status\"]` in the role allows it, \
                      or set MCP_TOKEN to a token with such a role"
                 }
+                _ => "look at its log",
             };
             return report.warn("running", text, advice);
         }
@@ -284,6 +286,16 @@ fn is_unauthorized(error: &anyhow::Error) -> bool {
     use mcp_client::Error::{Http, Unauthorized};
     let error = error.downcast_ref();
     matches!(error, Some(Unauthorized { .. } | Http { status: 401, .. }))
+}
+
+/// True if a server has answered with an error.
+fn is_refused(error: &anyhow::Error) -> bool {
+    use mcp_client::Error::{Http, Rpc};
+    match error.downcast_ref() {
+        Some(error) => matches!(error, Rpc(_) | Http { error: Some(_), .. }),
+        // The tool has failed, unless nothing came in time.
+        None => !error.is::<tokio::time::error::Elapsed>(),
+    }
 }
 
 fn client(url: &str, token: Option<&str>) -> anyhow::Result<Client> {

@@ -29,7 +29,11 @@ pub fn clean(text: &str) -> Cow<'_, str> {
         match c {
             '\0' => {
                 let is_word = out[word..].chars().nth(1).is_some();
-                out.extend(is_word.then_some(' '));
+                // A word of one character is followed by a longer one, which UTF-16 does not have.
+                let mut ahead = chars.clone();
+                let follows = ahead.next().is_some() && ahead.next().is_some_and(|c| c != '\0');
+                let ends = is_word || out.len() > word && follows;
+                out.extend(ends.then_some(' '));
                 word = out.len();
             }
             '\u{1b}' => skip_escape(&mut chars),
@@ -175,6 +179,8 @@ mod tests {
             // A command line of `/proc`, the same in UTF-16, and the hole at the beginning of a log that was cut.
             ("run\0--password\0x1\0", "run --password x1 "),
             ("r\0u\0n\0 \0x\0", "run x"),
+            ("n\0e\0--token\0x1\0", "ne --token x1 "),
+            ("run\0-n\0i\0--token\0x1\0", "run -n i --token x1 "),
             ("\0\0\0\0run\0\0\0it", "run it"),
             ("a\u{e0041}\u{feff}b", "ab"),
             ("a\u{fe0f}\u{e0101}\u{3164}\u{2800}\u{2028}\u{180e}b", "ab"),
