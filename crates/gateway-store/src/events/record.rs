@@ -9,7 +9,7 @@ use serde::ser::{SerializeStruct as _, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
-use upstream::text::hexadecimal;
+use upstream::text::{hexadecimal, visible};
 use upstream::time::{Offset, Timestamp};
 
 use super::event::{Event, EventDetails, EventStatus, FinishedRequest, Outcome, minute_of, short};
@@ -98,10 +98,15 @@ impl Record {
             metadata.insert("outcome".to_owned(), json!(Outcome::Failed));
             metadata.insert("arguments".to_owned(), Value::Null);
         }
+        // The error of an item that does not exist may name the nearest one.
+        let kind = metadata.get("kind").and_then(Value::as_str);
+        let is_missing = kind.is_some_and(|kind| kind.ends_with("_not_found"))
+            && metadata.get("backend").is_none_or(Value::is_null)
+            && metadata.remove("error").is_some();
         // `rule` and `decided_by` are of approvals.
         let hidden = ["allowed_by", "approved_by", "rule", "decided_by"];
         let hidden = hidden.map(|name| metadata.remove(name).is_some());
-        if hidden.contains(&true) || is_denied {
+        if hidden.contains(&true) || is_denied || is_missing {
             self.metadata = Value::Object(metadata).to_string();
         }
     }
@@ -192,6 +197,7 @@ fn metadata(request: &FinishedRequest) -> String {
     let failure = request.failure.as_ref();
     let error = failure.map(|failure| failure.text.as_str());
     let arguments = request.arguments.as_ref();
+    let client = visible(request.client.as_str());
     let metadata = RequestMetadata {
         tool_name: method.is_none().then_some(item),
         method,
@@ -204,7 +210,7 @@ fn metadata(request: &FinishedRequest) -> String {
         approved_by: request.approved_by.as_deref().map(short),
         principal: request.principal.as_deref().map(short),
         view: request.view.as_deref(),
-        client: Some(request.client.as_str()).filter(|client| !client.is_empty()),
+        client: Some(&*client).filter(|client| !client.is_empty()),
         address: request.address,
         request_bytes: request.request_bytes,
         response_bytes: request.response_bytes,
