@@ -293,6 +293,18 @@ impl fmt::Display for ProxyError {
 
 impl StdError for ProxyError {}
 
+/// The reason why a program was not started, and what to do.
+#[derive(Debug)]
+pub(crate) struct StartError(pub(crate) String);
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl StdError for StartError {}
+
 /// Returns the reason why there is no connection in words, or else the innermost cause: the outer ones only say that there
 /// is no connection.
 pub fn cause(error: &(dyn StdError + 'static)) -> String {
@@ -307,6 +319,9 @@ fn reason(error: &(dyn StdError + 'static)) -> Option<String> {
     }
     if let Some(failed) = error.downcast_ref::<ProxyError>() {
         return Some(failed.to_string());
+    }
+    if let Some(StartError(reason)) = error.downcast_ref() {
+        return Some(reason.clone());
     }
     if let Some(file) = error.downcast_ref::<FileError>() {
         return Some(file.to_string());

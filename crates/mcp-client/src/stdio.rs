@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::Error;
-use crate::error::unreadable_answer;
+use crate::error::{StartError, unreadable_answer};
 use crate::inbound::{Inbound, Outcome, cancelled_id, outcome};
 use crate::message::{HeaderList, MAX_MESSAGE, Outgoing};
 pub use crate::stdio::command::Command;
@@ -78,7 +78,7 @@ impl Stdio {
         // `spawn` needs one, too.
         runtime()?;
         let child = ChildProcess::spawn(&command).map_err(|error| match command.fault(&error) {
-            Some(fault) => Error::unreachable(&peer, fault),
+            Some(fault) => Error::unreachable(&peer, StartError(fault)),
             None => Error::unreachable(&peer, error),
         })?;
         Self::start(peer, true, inbound, |it| supervise(child, it))

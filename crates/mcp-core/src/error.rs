@@ -156,8 +156,11 @@ impl Error {
         if era != Era::Unversioned {
             data["help"] = format!("{HELP}#{}", self.kind()).into();
         }
-        if let Some(nearest) = self.similar_tools(era).unwrap_or_default().first() {
-            message += &format!("; did you mean {nearest:?}?");
+        if let Some(similar) = self.similar_tools(era) {
+            message += &match similar.first() {
+                Some(nearest) => format!("; did you mean {nearest:?}?"),
+                None => "; tools/list has the names of all tools".to_owned(),
+            };
         }
         for value in data.as_object_mut().into_iter().flatten() {
             if let (_, Value::String(text)) = value {

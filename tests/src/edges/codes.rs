@@ -53,11 +53,14 @@ async fn unknown_tool_is_an_invalid_parameter() {
     for dialect in Dialect::ALL {
         let reply = server.call_as(dialect, "invalid_tool", "{}").await;
         let error = refused(&reply, 200, -32602, json!(1));
-        let list = match dialect {
-            Dialect::Unversioned => "availableTools",
-            _ => "similarTools",
+        let (hint, list) = match dialect {
+            Dialect::Unversioned => ("", "availableTools"),
+            _ => ("; tools/list has the names of all tools", "similarTools"),
         };
-        assert_eq!(error["message"], "Tool not found: invalid_tool");
+        assert_eq!(
+            error["message"],
+            format!("Tool not found: invalid_tool{hint}")
+        );
         assert!(error["data"][list].is_array(), "{error}");
         let reply = server.call_as(dialect, "eccho", "{}").await;
         let error = refused(&reply, 200, -32602, json!(1));
