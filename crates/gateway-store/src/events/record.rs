@@ -93,7 +93,8 @@ impl Record {
     pub fn hide_denial(&mut self) {
         let metadata = serde_json::from_str::<Map<String, Value>>(&self.metadata);
         let Ok(mut metadata) = metadata else { return };
-        let is_denied = metadata.remove("denial").is_some();
+        // The order of the others stays: it would tell, too.
+        let is_denied = metadata.shift_remove("denial").is_some();
         if is_denied {
             metadata.insert("outcome".to_owned(), json!(Outcome::Failed));
             metadata.insert("arguments".to_owned(), Value::Null);
@@ -102,10 +103,10 @@ impl Record {
         let kind = metadata.get("kind").and_then(Value::as_str);
         let is_missing = kind.is_some_and(|kind| kind.ends_with("_not_found"))
             && metadata.get("backend").is_none_or(Value::is_null)
-            && metadata.remove("error").is_some();
+            && metadata.shift_remove("error").is_some();
         // `rule` and `decided_by` are of approvals.
         let hidden = ["allowed_by", "approved_by", "rule", "decided_by"];
-        let hidden = hidden.map(|name| metadata.remove(name).is_some());
+        let hidden = hidden.map(|name| metadata.shift_remove(name).is_some());
         if hidden.contains(&true) || is_denied || is_missing {
             self.metadata = Value::Object(metadata).to_string();
         }
