@@ -31,7 +31,7 @@ impl RequestAudit {
         Self { log, catalog }
     }
 
-    /// The arguments of a call that was denied, as its event has them.
+    /// The arguments of a call that was denied, or is about no tool, as its event has them.
     fn arguments(&self, tool: &str, arguments: &RawValue) -> ArgumentTypes {
         let catalog = Arc::clone(&self.catalog.lock());
         let mut tools = catalog.lists.tools.iter();
@@ -66,13 +66,14 @@ impl Audit for RequestAudit {
             item = name.into_owned();
         }
         // A tool that is hidden from its caller is named like one that does not exist.
-        if request.kind == Some("tool_not_found")
+        let is_unknown = request.kind == Some("tool_not_found");
+        if is_unknown
             && let Some((key, tool)) = item.split_once([':', '.'])
             && BackendKey::parse(key).is_ok()
         {
             item = format!("{key}__{tool}");
         }
-        let arguments = arguments.filter(|_| request.denial.is_some());
+        let arguments = arguments.filter(|_| is_unknown || request.denial.is_some());
         let arguments = arguments.map(|arguments| self.arguments(&item, arguments));
         // It may name nothing, and then be anything.
         let item = redacted(&item);

@@ -97,13 +97,17 @@ impl Record {
         let is_denied = metadata.shift_remove("denial").is_some();
         if is_denied {
             metadata.insert("outcome".to_owned(), json!(Outcome::Failed));
-            metadata.insert("arguments".to_owned(), Value::Null);
         }
-        // The error of an item that does not exist may name the nearest one.
         let kind = metadata.get("kind").and_then(Value::as_str);
         let is_missing = kind.is_some_and(|kind| kind.ends_with("_not_found"))
-            && metadata.get("backend").is_none_or(Value::is_null)
-            && metadata.shift_remove("error").is_some();
+            && metadata.get("backend").is_none_or(Value::is_null);
+        if is_missing {
+            // It may name the nearest item.
+            metadata.shift_remove("error");
+        }
+        if is_denied || is_missing {
+            metadata.insert("arguments".to_owned(), Value::Null);
+        }
         // `rule` and `decided_by` are of approvals.
         let hidden = ["allowed_by", "approved_by", "rule", "decided_by"];
         let hidden = hidden.map(|name| metadata.shift_remove(name).is_some());
